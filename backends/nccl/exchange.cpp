@@ -111,6 +111,8 @@ class Planner {
   Tensor packed(const Tensor& x, std::int64_t dim, Lengths lengths, std::int64_t room);
   Exchange reduce_by_hand(const Tensor& pieces, const Dims& shape, ReduceOp op);
   Exchange reduce_pieces(const Tensor& packed, Lengths counts, const Dims& shape, ReduceOp op);
+  static Tensor ordered(Session& session, backends::Ordering::To to, ReduceOp op,
+                        const Tensor& from, Tensor result);
   Tensor integers_of(const Tensor& floats, ReduceOp op, DType integers);
   static Tensor floats_of(Session& session, const Tensor& integers, const TensorMeta& meta,
                           ReduceOp op);
@@ -183,23 +185,27 @@ Tensor Planner::reduced(Session& session, std::size_t ranks, const Tensor& all, 
   return result;
 }
 
-// What stands for these floats in a maximum or minimum.
-Tensor Planner::integers_of(const Tensor& floats, ReduceOp op, DType integers) {
-  const Tensor result = memory(floats.numel(), integers);
-  if (floats.numel() == 0) return result;
-  session_.side().order({backends::Ordering::To::kIntegers, floats.dtype(), op, address(floats),
-                         address(result), floats.numel()});
+// Floats as the integers that stand for them in a maximum or minimum, or those as floats again:
+// as many as `result` holds.
+Tensor Planner::ordered(Session& session, backends::Ordering::To to, ReduceOp op,
+                        const Tensor& from, Tensor result) {
+  using To = backends::Ordering::To;
+  const DType floats = to == To::kIntegers ? from.dtype() : result.dtype();
+  if (result.numel() > 0) {
+    session.side().order({to, floats, op, address(from), address(result), result.numel()});
+  }
   return result;
 }
 
-// The floats that the first of these integers stand for.
+Tensor Planner::integers_of(const Tensor& floats, ReduceOp op, DType integers) {
+  return ordered(session_, backends::Ordering::To::kIntegers, op, floats,
+                 memory(floats.numel(), integers));
+}
+
 Tensor Planner::floats_of(Session& session, const Tensor& integers, const TensorMeta& meta,
                           ReduceOp op) {
-  const Tensor result = empty(*integers.device(), meta.shape, meta.dtype);
-  if (result.numel() == 0) return result;
-  session.side().order({backends::Ordering::To::kFloats, meta.dtype, op, address(integers),
-                        address(result), result.numel()});
-  return result;
+  return ordered(session, backends::Ordering::To::kFloats, op, integers,
+                 empty(*integers.device(), meta.shape, meta.dtype));
 }
 
 Exchange Planner::all_reduce(const Tensor& x, ReduceOp op) {

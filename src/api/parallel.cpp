@@ -14,6 +14,7 @@
 #include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
 #include "schema/argument.h"
+#include "schema/torch_spelling.h"
 
 namespace shardlab {
 
@@ -109,16 +110,14 @@ DTensor sequence_parallel(Operand x, std::string_view mesh_dim, std::int64_t dim
 
 DTensor loss_parallel(Operand logits, const DTensor& target, const ClassLoss& loss) {
   const PlaceScope scope(logits.place);
-  constexpr std::string_view kReductions[] = {"none", "mean", "sum"};  // as the reference counts
-  const auto* found = std::find(std::begin(kReductions), std::end(kReductions), loss.reduction);
-  if (found == std::end(kReductions)) {
+  const auto number = reduction_number(loss.reduction);
+  if (!number) {
     throw Error(ErrorKind::kValue, fmt::format("loss_parallel: reduction '{}'", loss.reduction))
         .with("fix", "use 'mean', 'sum' or 'none'");
   }
-  const std::int64_t number = found - std::begin(kReductions);
   const Argument weight = loss.weight.defined() ? Argument(loss.weight) : Argument();
   const Results results = program_calls()(
-      "shardlab::loss_parallel", {logits.tensor, target, weight, number, loss.ignore_index});
+      "shardlab::loss_parallel", {logits.tensor, target, weight, *number, loss.ignore_index});
   return results[0].tensor();
 }
 

@@ -1,6 +1,8 @@
 // Defaults and counting from the end, for arguments as programs give them.
 #include "ops/arguments.h"
 
+#include <fmt/format.h>
+
 #include "base/fix.h"
 
 namespace shardlab {
@@ -26,6 +28,17 @@ LossReduction loss_reduction(const Argument& argument) {
          number);
   }
   return static_cast<LossReduction>(number);
+}
+
+std::int64_t padding_row(std::string_view op, const Argument& given, const Argument& table) {
+  // A table without dims is refused by the op itself.
+  if (given.is_none() || !table.is_tensor() || table.tensor().ndim() == 0) return -1;
+  const std::int64_t row = given.to_int(), rows = table.tensor().shape()[0];
+  if (row < -rows || row >= rows) {
+    fail(ErrorKind::kValue, Fix{fmt::format("use an index from {} to {}", -rows, rows - 1)},
+         "{}: padding_idx is {}, the table has {} rows", op, row, rows);
+  }
+  return row < 0 ? row + rows : row;
 }
 
 Dims ints_of(const Argument& argument) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "base/tensor_dim.h"
 #include "schema/op_row.h"
@@ -22,6 +23,11 @@ Dims ints_of(const Argument& argument);
 enum class LossReduction : std::uint8_t { kNone = 0, kMean = 1, kSum = 2 };
 ///   fails  Value: another number
 LossReduction loss_reduction(const Argument& argument);
+
+/// The row of a table of embeddings whose gradient is left out, counted from its end where torch's
+/// functions are given a negative one; ATen's -1 for None.
+///   fails  Value: the table has no such row
+std::int64_t padding_row(std::string_view op, const Argument& given, const Argument& table);
 
 /// A dim as a size_t index.
 inline std::size_t index_of(std::int64_t dim) { return static_cast<std::size_t>(dim); }

@@ -312,28 +312,10 @@ Results int_mm(Calls& calls, const Arguments& args) {
   return calls("mm", {wide[0], wide[1]});
 }
 
-// self * beta + a product of two * alpha. `of_factor(i)`: what flows into argument i through the
-// product.
-template <typename OfFactor>
-grad::Gradients added_gradients(const GradContext& context, OfFactor of_factor) {
-  Calls& calls = context.calls;
-  grad::Gradients gradients(3);
-  if (context.needs(0)) {
-    const DTensor part = scaled(calls, context.grads[0], context.inputs[3]);
-    gradients[0] = grad::sum_to(calls, part, grad::input(context, 0));
-  }
-  for (const std::size_t i : {1, 2}) {
-    if (!context.needs(i)) continue;
-    const DTensor part = scaled(calls, of_factor(i), context.inputs[4]);
-    gradients[i] = grad::cast_like(calls, part, grad::input(context, i));
-  }
-  return gradients;
-}
-
 grad::Gradients grad_addmv(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& gradient = context.grads[0];
-  return added_gradients(context, [&](std::size_t i) {
+  return grad::of_added_product(context, [&](std::size_t i) {
     if (i == 1) {
       return outer_product(calls, "aten::addmv", gradient, grad::input(context, 2));
     }
@@ -344,7 +326,7 @@ grad::Gradients grad_addmv(const GradContext& context) {
 grad::Gradients grad_addr(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& gradient = context.grads[0];
-  return added_gradients(context, [&](std::size_t i) {
+  return grad::of_added_product(context, [&](std::size_t i) {
     const DTensor turned = i == 1 ? gradient : calls.one("aten::t", {gradient});
     return calls.one("aten::mv", {turned, grad::input(context, 3 - i)});
   });
@@ -355,7 +337,7 @@ grad::Gradients grad_addbmm(const GradContext& context) {
   const auto turned = [&](std::size_t i) {
     return calls.one("aten::transpose.int", {grad::input(context, i), 1, 2});
   };
-  return added_gradients(context, [&](std::size_t i) {
+  return grad::of_added_product(context, [&](std::size_t i) {
     const DTensor& gradient = context.grads[0];
     const Dims& rows = gradient.shape();
     const std::int64_t count = grad::input(context, 1).shape()[0];

@@ -10,6 +10,7 @@
 #include "ops/functional.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
+#include "schema/torch_spelling.h"
 
 namespace shardlab {
 namespace {
@@ -324,14 +325,13 @@ Results linear_cross_entropy(Calls& calls, const Arguments& args) {
     if (bias.is_tensor()) bias = regrouped(calls, bias.tensor(), Dims{rows});
   }
   const DTensor logits = regrouped(calls, calls.one("linear", {x, weight, bias}), shape);
-  static constexpr std::string_view kWords[] = {"none", "mean", "sum"};
-  const auto* reduction = std::ranges::find(kWords, args[5].string());
-  if (reduction == std::end(kWords)) {
+  const auto reduction = reduction_number(args[5].string());
+  if (!reduction) {
     fail(ErrorKind::kValue, Fix{"use 'mean', 'sum' or 'none'"},
          "linear_cross_entropy: reduction is '{}'", args[5].string());
   }
-  return calls("cross_entropy_loss", {logits, args[2], args[4], reduction - std::begin(kWords),
-                                      int_or(args[6], -100), args[7]});
+  return calls("cross_entropy_loss",
+               {logits, args[2], args[4], *reduction, int_or(args[6], -100), args[7]});
 }
 
 // Sorted by name.

@@ -125,13 +125,7 @@ void shorten(Calls& calls, const DTensor& table, const DTensor& indices, const A
 /// (input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
 Results embedding_of_bounded_rows(Calls& calls, const Arguments& args) {
   const DTensor& table = args[1].tensor();
-  const std::int64_t rows = table.ndim() == 0 ? 0 : table.shape()[0];
-  std::int64_t padding = int_or(args[2], -1);
-  if (!args[2].is_none() && (padding < -rows || padding >= rows)) {
-    fail(ErrorKind::kValue, Fix{fmt::format("use an index from {} to {}", -rows, rows - 1)},
-         "embedding: padding_idx is {}, the table has {} rows", padding, rows);
-  }
-  if (!args[2].is_none() && padding < 0) padding += rows;
+  const std::int64_t padding = padding_row("embedding", args[2], args[1]);
   shorten(calls, table, args[0].tensor(), args[3], args[4]);
   return calls("embedding", {table, args[0], padding, args[5], args[6]});
 }
@@ -170,13 +164,7 @@ Results embedding_bag(Calls& calls, const Arguments& args) {
     offsets = args[2].tensor();
   }
   if (!args[3].is_none()) shorten(calls, table, input, args[3], args[4]);
-  std::int64_t padding = int_or(args[10], -1);
-  const std::int64_t rows = table.ndim() == 0 ? 0 : table.shape()[0];
-  if (!args[10].is_none() && (padding < -rows || padding >= rows)) {
-    fail(ErrorKind::kValue, Fix{fmt::format("use an index from {} to {}", -rows, rows - 1)},
-         "embedding_bag: padding_idx is {}, the table has {} rows", padding, rows);
-  }
-  if (!args[10].is_none() && padding < 0) padding += rows;
+  const std::int64_t padding = padding_row("embedding_bag", args[10], args[turned ? 0 : 1]);
   return {calls("_embedding_bag", {table, input, offsets, args[5], mode - std::begin(kModes),
                                    args[7], weights, last, padding})[0]};
 }

@@ -87,12 +87,16 @@ Gradients chosen(const GradContext& context, const Argument& dim, const DTensor&
   const DTensor zeros = context.calls.one("aten::zeros_like", {input(context, 0)});
   return {context.calls.one("aten::scatter_add", {zeros, dim, index, gradient})};
 }
+
+DTensor of_added(const GradContext& context) {
+  const DTensor part = times(context.calls, context.grads[0], context.inputs[3].scalar());
+  return sum_to(context.calls, part, input(context, 0));
+}
+
 Gradients grad_pass(const GradContext& context) {
   return {cast_like(context.calls, context.grads[0], input(context, 0))};
 }
 
-Gradients grad_zeros(const GradContext& context) {
-  return {zeros_like(context.calls, context.grads[0])};
-}
+Gradients grad_zeros(const GradContext&) { return {}; }
 
 }  // namespace shardlab::grad

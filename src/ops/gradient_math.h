@@ -57,12 +57,30 @@ Gradients grad_of(const GradContext& context) {
   return {(flowing(context) * slope(context)).value()};
 }
 
+/// Of self in self * beta + product * alpha, whose beta is argument 3.
+DTensor of_added(const GradContext& context);
+/// Of all three: alpha is argument 4, and `of_factor(i)` the gradient of factor i of the product, 1
+/// or 2, before alpha.
+template <typename OfFactor>
+Gradients of_added_product(const GradContext& context, const OfFactor& of_factor) {
+  Calls& calls = context.calls;
+  Gradients gradients(3);
+  if (context.needs(0)) gradients[0] = of_added(context);
+  for (const std::size_t i : {1, 2}) {
+    if (!context.needs(i)) continue;
+    const DTensor part = times(calls, of_factor(i), context.inputs[4].scalar());
+    gradients[i] = cast_like(calls, part, input(context, i));
+  }
+  return gradients;
+}
+
 /// Of values that were chosen along `dim`: goes to where they came from.
 Gradients chosen(const GradContext& context, const Argument& dim, const DTensor& gradient,
                  const DTensor& index);
 /// Of ops that hand values on: the gradient in the input's dtype.
 Gradients grad_pass(const GradContext& context);
-/// Of steps, and of what does not depend on the old value.
+/// Of steps, and of what does not depend on the old value: zeros, which the tape writes where a
+/// program gives none.
 Gradients grad_zeros(const GradContext& context);
 
 }  // namespace shardlab::grad

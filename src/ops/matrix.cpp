@@ -82,25 +82,12 @@ OutputMetas meta_mv(const MetaArgs& args) {
 // self * beta + first @ second * alpha; `turned` swaps the dims of a factor.
 template <typename Turned>
 Gradients added_product(const GradContext& context, const char* product, const Turned& turned) {
-  Calls& calls = context.calls;
-  const DTensor& gradient = context.grads[0];
-  const auto scaled = [&](const DTensor& x, const Argument& factor) {
-    if (factor.scalar().is_one()) return x;
-    return calls.one("aten::mul.Scalar", {x, factor.scalar()});
-  };
-  Gradients gradients(3);
-  if (context.needs(0)) {
-    gradients[0] = sum_to(calls, scaled(gradient, context.inputs[3]), input(context, 0));
-  }
-  if (context.needs(1)) {
-    gradients[1] =
-        scaled(calls.one(product, {gradient, turned(input(context, 2))}), context.inputs[4]);
-  }
-  if (context.needs(2)) {
-    gradients[2] =
-        scaled(calls.one(product, {turned(input(context, 1)), gradient}), context.inputs[4]);
-  }
-  return gradients;
+  return of_added_product(context, [&](std::size_t factor) {
+    const DTensor& gradient = context.grads[0];
+    const DTensor other = turned(input(context, 3 - factor));
+    return factor == 1 ? context.calls.one(product, {gradient, other})
+                       : context.calls.one(product, {other, gradient});
+  });
 }
 
 Gradients grad_addmm(const GradContext& context) {

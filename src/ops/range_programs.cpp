@@ -16,6 +16,8 @@
 namespace shardlab {
 namespace {
 
+using grad::grad_zeros;
+
 // linspace(start, end, steps, *, dtype) and logspace(start, end, steps, base, *, dtype) where one
 // end or both are tensors of one element
 
@@ -148,9 +150,6 @@ Results affine_grid(Calls& calls, const Arguments& args) {
   return {regrouped(calls, grid, shape)};
 }
 
-/// Draws do not depend on what their law is made of.
-grad::Gradients grad_of_draws(const GradContext&) { return {}; }
-
 constexpr const char* kBetween = "from counted positions";
 constexpr const char* kNoise = "normal_functional";
 
@@ -164,9 +163,9 @@ constexpr Row kRangePrograms[] = {
     {"logspace.Scalar_Tensor", nullptr, {}, logspace, {}, {}, kBetween},
     {"logspace.Tensor_Scalar", nullptr, {}, logspace, {}, {}, kBetween},
     {"logspace.Tensor_Tensor", nullptr, {}, logspace, {}, {}, kBetween},
-    {"normal.Tensor_Tensor", nullptr, {}, normal_tensors, {}, {grad_of_draws, ""}, kNoise, kRandom},
-    {"normal.Tensor_float", nullptr, {}, normal_about, {}, {grad_of_draws, ""}, kNoise, kRandom},
-    {"normal.float_Tensor", nullptr, {}, normal_spread, {}, {grad_of_draws, ""}, kNoise, kRandom},
+    {"normal.Tensor_Tensor", nullptr, {}, normal_tensors, {}, {grad_zeros, ""}, kNoise, kRandom},
+    {"normal.Tensor_float", nullptr, {}, normal_about, {}, {grad_zeros, ""}, kNoise, kRandom},
+    {"normal.float_Tensor", nullptr, {}, normal_spread, {}, {grad_zeros, ""}, kNoise, kRandom},
     {"randperm", nullptr, {}, randperm, {}, {}, "argsort of draws", kRandom | kNotDifferentiable},
 };
 // clang-format on

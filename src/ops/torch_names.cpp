@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/text_of_list.h"
+#include "ops/arguments.h"
 #include "ops/functional.h"
 
 namespace shardlab {
@@ -33,18 +34,7 @@ static_assert(std::ranges::is_sorted(kSynonyms, {}, &Synonym::torch));
 /// F.embedding(input, weight, padding_idx, ...): there a negative index counts from the end, in
 /// ATen -1 is none.
 Arguments embedding(const Arguments& torch) {
-  std::int64_t padding = -1;
-  const bool table = torch[1].is_tensor() && torch[1].tensor().ndim() > 0;
-  if (!torch[2].is_none() && table) {
-    const std::int64_t rows = torch[1].tensor().shape()[0];
-    padding = torch[2].to_int();
-    if (padding < -rows || padding >= rows) {
-      throw Error(ErrorKind::kValue,
-                  fmt::format("embedding: padding_idx is {}, the table has {} rows", padding, rows))
-          .with("fix", fmt::format("use an index from {} to {}", -rows, rows - 1));
-    }
-    if (padding < 0) padding += rows;
-  }
+  const std::int64_t padding = padding_row("embedding", torch[2], torch[1]);
   return {torch[1], torch[0], padding, torch[5], torch[6]};
 }
 

@@ -20,11 +20,8 @@ std::vector<std::string> split(std::string_view text) {
   return parts;
 }
 
-/// at::Reduction: torch's functions say it in a word.
-std::int64_t reduction_number(const TorchSpelling& spelling, const std::string& word) {
-  static constexpr std::string_view kWords[] = {"none", "mean", "sum"};
-  const auto* found = std::ranges::find(kWords, word);
-  if (found != std::end(kWords)) return found - std::begin(kWords);
+std::int64_t reduction_of(const TorchSpelling& spelling, const std::string& word) {
+  if (const auto number = reduction_number(word)) return *number;
   throw Error(ErrorKind::kValue, fmt::format("{}: reduction is '{}'", spelling.name, word))
       .with("op", spelling.text)
       .with("fix", "use 'mean', 'sum' or 'none'");
@@ -49,7 +46,7 @@ Arguments row_arguments(const TorchSpelling& spelling, const OpRow& row, const A
     Argument value =
         operand.parameter ? torch[*operand.parameter] : literal_value(declared, operand.literal);
     if (declared.name == "reduction" && value.is_string()) {
-      value = reduction_number(spelling, value.string());
+      value = reduction_of(spelling, value.string());
     }
     if (value.is_none() && !declared.type.is_optional) value = row.defaults()[i];
     args.push_back(std::move(value));
@@ -116,6 +113,13 @@ class Refusals {
 };
 
 }  // namespace
+
+std::optional<std::int64_t> reduction_number(std::string_view word) {
+  static constexpr std::string_view kWords[] = {"none", "mean", "sum"};
+  const auto* found = std::ranges::find(kWords, word);
+  if (found == std::end(kWords)) return std::nullopt;
+  return found - std::begin(kWords);
+}
 
 TorchSpelling parse_spelling(const TorchSpellingRow& row) {
   TorchSpelling spelling;

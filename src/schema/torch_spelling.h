@@ -2,6 +2,7 @@
 // its defaults are not those of the ATen schema: F.dropout(x, p=0.5), x.half(), a // b.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,9 @@ struct TorchSpelling {
   std::vector<Operand> operands;
   TorchConvertFn convert = nullptr;
 };
+
+/// at::Reduction, which torch's functions say in a word: "none", "mean" or "sum".
+std::optional<std::int64_t> reduction_number(std::string_view word);
 
 ///   fails  Value: a signature that is no schema text
 TorchSpelling parse_spelling(const TorchSpellingRow& row);
