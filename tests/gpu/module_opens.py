@@ -7,12 +7,14 @@ Without the libraries that it needs on this machine the first part is skipped, w
 """
 
 import ctypes
+import pathlib
 import subprocess
 import sys
 
 
 def main():
-    module = sys.argv[1]
+    # A name without a folder is looked for elsewhere.
+    module = str(pathlib.Path(sys.argv[1]).resolve())
     needed = subprocess.run(
         ["objdump", "-p", module], capture_output=True, encoding="utf-8", check=True
     ).stdout
