@@ -69,14 +69,18 @@ def check_whole(patch):
     """An expression or statements, whose brackets all end in it: parts of them are no branch."""
     for what in (patch.text, patch.replacement):
         code = re.sub(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'', "", what)
-        depth = 0
+        depth, statements = 0, False
         for letter in code:
+            statements |= letter == ";" and depth == 0
             depth += (letter in "([{") - (letter in ")]}")
             if depth < 0:
                 break
         if depth != 0:
             raise Unclear(f"{patch.fault}: its brackets do not end in it; name a whole expression "
                           f"or statement: {what}")
+        if statements and code.rstrip()[-1] not in ";}":
+            raise Unclear(f"{patch.fault}: its last statement does not end in it; name all of it: "
+                          f"{what}")
 
 
 def choice(original, patches):

@@ -51,6 +51,9 @@ class Patched(unittest.TestCase):
                     [Patch("third", "a.cpp", "if (x > 2) {", "if (x > 3) {")])
         with self.assertRaisesRegex(Unclear, "third: its brackets do not end in it"):
             patched("a.cpp", "f(x) + g(y)", [Patch("third", "a.cpp", "x) + g(y", "y) + g(x")])
+        with self.assertRaisesRegex(Unclear, "third: its last statement does not end in it"):
+            patched("a.cpp", "a(); if (b()) return;",
+                    [Patch("third", "a.cpp", "a(); if (b())", "if (b())")])
         text = patched("a.cpp", "return f(x, '(');",
                        [Patch("third", "a.cpp", "f(x, '(')", 'f(x, "[")')])
         self.assertIn("(planted_third ? (f(x, \"[\")) : (f(x, '(')))", text)
