@@ -184,13 +184,14 @@ Tensor ProcessGroup::perform(Call& call) {
 void ProcessGroup::meet(Call& call) {
   const std::int64_t sequence = entered_++;
   if (observed(*this)) {
-    perform_observed(call, sequence);
+    meet_observed(call, sequence);
   } else {
     real().meet(call);
   }
 }
 
-// Apart, so that the many ranks whom nobody watches need no room on their stacks for a record.
+// Apart, as is the result that nobody takes: the many ranks whom nobody watches need no room on
+// their stacks for a record or a tensor.
 Tensor ProcessGroup::perform_observed(Call& call, std::int64_t sequence) {
   CollectiveRecord record = record_of(call, sequence);
   current_rank().observer->collective(record);
@@ -200,6 +201,10 @@ Tensor ProcessGroup::perform_observed(Call& call, std::int64_t sequence) {
     current_rank().observer->collective_ends(ended(*this, call, result));
   }
   return result;
+}
+
+void ProcessGroup::meet_observed(Call& call, std::int64_t sequence) {
+  perform_observed(call, sequence);
 }
 
 }  // namespace shardlab

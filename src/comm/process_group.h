@@ -74,6 +74,7 @@ class ProcessGroup final : public ForwardingCommunicator {
   CollectiveRecord record_of(const Call& call, std::int64_t sequence) const;
 
   [[gnu::noinline]] Tensor perform_observed(Call& call, std::int64_t sequence);
+  [[gnu::noinline]] void meet_observed(Call& call, std::int64_t sequence);
 
   // First what every collective reads, on one cache line with what it is around.
   const std::int64_t size_;
