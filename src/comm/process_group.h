@@ -46,8 +46,9 @@ struct CollectiveRecord {
 };
 
 /// A communicator that tells the running rank's observer what passes. Groups of one rank never
-/// communicate and tell nothing (B-12).
-class ProcessGroup final : public ForwardingCommunicator {
+/// communicate and tell nothing (B-12). Aligned, so that what every collective reads, at its
+/// beginning, lies on one cache line.
+class alignas(32) ProcessGroup final : public ForwardingCommunicator {
  public:
   /// All ranks of the world.
   explicit ProcessGroup(std::unique_ptr<Communicator> world);
@@ -76,7 +77,7 @@ class ProcessGroup final : public ForwardingCommunicator {
   [[gnu::noinline]] Tensor perform_observed(Call& call, std::int64_t sequence);
   [[gnu::noinline]] void meet_observed(Call& call, std::int64_t sequence);
 
-  // First what every collective reads, on one cache line with what it is around.
+  // First what every collective reads.
   const std::int64_t size_;
   // Collectives of this rank on this group; equal on all ranks of the group between two of them.
   std::int64_t entered_ = 0;
