@@ -24,7 +24,10 @@ GraphPolicies policies_of(const Scenario& scenario) {
   if (scenario.planner) policies.planner = to_string(*scenario.planner);
   policies.implicit = policy_name(scenario.expect.implicit);
   policies.mixed = policy_name(MixedTensors::kRefuse);
-  for (const ScenarioRule& rule : scenario.rules) policies.rules.emplace_back(rule.op, rule.rule);
+  for (const ScenarioRule& rule : scenario.rules) {
+    policies.rules.push_back(
+        {rule.op, rule.rule, rule.local != nullptr ? rule.local->source->text() : ""});
+  }
   for (const TopologyDim& dim : scenario.topology) {
     policies.links.push_back({dim.mesh_dim, dim.gbps, dim.us});
   }

@@ -1,6 +1,7 @@
 // What a run has by default is not said.
 #include "sim/capture/cpp_options.h"
 
+#include "base/fix.h"
 #include "base/text_of_list.h"
 #include "mesh/spec.h"
 #include "sim/capture/cpp_words.h"
@@ -97,7 +98,13 @@ std::string cpp_options(const ProgramGraph& graph) {
   text += links_text(graph);
   const bool own = !policies.rules.empty();
   if (own) text += "  const auto rules = ops_with([](OpRegistry& registry) {\n";
-  for (const auto& [op, rule] : policies.rules) {
+  for (const auto& [op, rule, local] : policies.rules) {
+    if (!local.empty()) {
+      fail(
+          ErrorKind::kUnsupported,
+          Fix{"write it in C++ (set_factor_rule with a program), or run the graph: --toml, replay"},
+          "the rule of {} has a local program, which has no form in C++", op);
+    }
     text += fmt::format("    set_factor_rule(registry, {}, {});\n", cpp_text(op), cpp_text(rule));
   }
   if (own) text += "  });\n";

@@ -131,8 +131,12 @@ class ScenarioWriter final : public GraphWriter {
       if (link.us) parts.push_back("us = " + literal(*link.us));
       text += fmt::format("{} = {{ {} }}\n", link.mesh_dim, text_of_list(parts, ", "));
     }
-    for (const auto& [op, rule] : graph().policies.rules) {
+    for (const auto& [op, rule, local] : graph().policies.rules) {
       text += fmt::format("[[rule]]\nop = {}\nrule = {}\n", toml_text(op), toml_text(rule));
+      if (local.empty()) continue;
+      const bool as_written = local.find("'''") == std::string::npos;
+      text += as_written ? "local = '''\n" + local + "'''\n"
+                         : fmt::format("local = {}\n", toml_text(local));
     }
     return text;
   }

@@ -9,6 +9,7 @@
 #include "mesh/spec.h"
 #include "mesh/type_string.h"
 #include "sim/capture/capture.h"
+#include "sim/capture/graph_writer.h"
 #include "sim/capture/input_recipe.h"
 #include "sim/language/lexer.h"
 #include "sim/run/inputs.h"
@@ -76,7 +77,11 @@ void add_policies(const Scenario& scenario, std::vector<Guard>& facts) {
   };
   add("planner", scenario.planner ? std::string(to_string(*scenario.planner)) : "default");
   std::vector<std::string> rules;
-  for (const ScenarioRule& rule : scenario.rules) rules.push_back(rule.op + ": " + rule.rule);
+  for (const ScenarioRule& rule : scenario.rules) {
+    rules.push_back(rule.op + ": " + rule.rule);
+    if (rule.local == nullptr) continue;
+    rules.back() += " by " + quoted_text(ast::print(rule.local->body), "\\u{:04x}");
+  }
   add("rules", rules.empty() ? "the library's" : text_of_list(rules, "; "));
   std::vector<std::string> links;
   for (const TopologyDim& dim : scenario.topology) {

@@ -115,8 +115,12 @@ Scenario scenario_of(const ProgramGraph& graph) {
            graph.policies.planner);
     }
   }
-  for (const auto& [op, rule] : graph.policies.rules) {
-    scenario.rules.push_back({op, rule, where_of(graph.file, op), where_of(graph.file, rule)});
+  for (const auto& [op, rule, local] : graph.policies.rules) {
+    scenario.rules.push_back(
+        {op, rule, where_of(graph.file, op), where_of(graph.file, rule), nullptr});
+    if (local.empty()) continue;
+    scenario.rules.back().local = std::make_shared<const ast::Program>(
+        parse_program(std::make_shared<const SourceText>(graph.file, local)));
   }
   for (const GraphPolicies::Link& link : graph.policies.links) {
     scenario.topology.push_back({link.mesh_dim, link.gbps, link.us});

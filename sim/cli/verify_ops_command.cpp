@@ -124,6 +124,15 @@ int check_one(const OpRegistry& registry, const std::vector<SampledOp>& ops,
   return right ? kFine : kFailed;
 }
 
+// A rule of the user's that no call fits proves nothing.
+void note_unproven(OpProof& proof) {
+  if (proof.right + proof.wrong > 0 || !proof.unproven.empty() || proof.reasons.empty()) return;
+  const auto most =
+      std::ranges::max_element(proof.reasons, {}, [](const auto& reason) { return reason.second; });
+  proof.unproven =
+      fmt::format("all calls are refused, {} times because {}", most->second, most->first);
+}
+
 }  // namespace
 
 int verify_ops_command(const VerifyOpsArguments& arguments) {
@@ -151,6 +160,7 @@ int verify_ops_command(const VerifyOpsArguments& arguments) {
       [&](std::size_t i) {
         if (!failures[i].empty()) fail(ErrorKind::kInternal, Fix{}, "{}", failures[i]);
       });
+  if (!arguments.rules.empty()) std::ranges::for_each(proofs, note_unproven);
   const bool json = arguments.common.output == Output::kJson;
   print_text(json ? proof_json(proofs) + "\n" : proof_text(proofs, arguments.details));
   const ProofSums sums = sums_of(proofs);

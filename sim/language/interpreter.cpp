@@ -107,7 +107,7 @@ void Interpreter::enter(SourceSpan span) {
   position_ = span;
   if (setup_.sink != nullptr) setup_.sink->computes(span);
   RankContext* context = current_rank_or_null();
-  if (context == nullptr) return;
+  if (context == nullptr || setup_.inside_op) return;
   const SourceText& source = *setup_.program->source;
   const SourcePlace place = source.place(span.begin);
   context->position = {source.file().c_str(), place.line, place.column};

@@ -77,6 +77,8 @@ struct ProgramSetup {
   AnswerLog* keeps = nullptr;       ///< is told the answers of this run; may be null
   AnswerReader* follows = nullptr;  ///< the answers of another run; may be null
   ValueSink* sink = nullptr;        ///< may be null
+  /// The program is a part of an op: the place of the rank stays that of the op's call.
+  bool inside_op = false;
   /// One run stands for a class of ranks: asked where its ranks may take different paths. Null: the
   /// run stands for one rank.
   RankQuestions* questions = nullptr;

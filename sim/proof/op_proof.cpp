@@ -78,7 +78,9 @@ class OpProver::Impl {
     for (std::size_t number = 0; number < samples.size(); ++number) {
       const OpSample* sample = samples[number];
       const Expected expected = on_one_device(*sample);
-      if (expected.error) proof.unproven = expected.error->summary();
+      if (expected.error) {
+        proof.unproven = "one device refuses a sample: " + expected.error->summary();
+      }
       proof.without_gradient.insert(expected.without_gradient.begin(),
                                     expected.without_gradient.end());
       const bool first = number == 0;

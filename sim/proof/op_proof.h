@@ -60,7 +60,7 @@ struct OpProof {
   std::map<std::string, std::int64_t> reasons;  ///< of refusals, how often
   std::map<std::string, std::int64_t> moved;    ///< the same of those that were moved
   std::optional<WrongCall> least;               ///< the wrong one on the smallest mesh
-  /// Why one device refuses a sample, forward too: such an op is not proven. "": it refuses none.
+  /// "one device refuses a sample: ..", forward too: such an op is not proven. "": it is.
   std::string unproven;
   /// Why inputs that may have a gradient have none.
   std::set<std::string> without_gradient;

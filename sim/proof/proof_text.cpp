@@ -44,7 +44,7 @@ std::string proof_text(const std::vector<OpProof>& proofs, bool details) {
                        proof.right, proof.silent, proof.refused, proof.wrong, proof.missing.size());
     if (proof.least) out += wrong_text(*proof.least);
     if (!proof.unproven.empty()) {
-      out += fmt::format("    NOT PROVEN: one device refuses a sample: {}\n", proof.unproven);
+      out += fmt::format("    NOT PROVEN: {}\n", proof.unproven);
     }
     if (!details) continue;
     for (const auto& [reason, times] : proof.reasons) {

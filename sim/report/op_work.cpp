@@ -109,6 +109,7 @@ bool transposed(const TraceEvent& event) {
 
 double flops_of(const TraceEvent& event, const Pieces& pieces) {
   if (const auto* rule = std::get_if<FactorRule>(&pieces.row->rule)) {
+    if (pieces.row->on_pieces) return 0;  // a program of the user's
     return product_flops(rule->text, pieces);
   }
   const std::string_view base = pieces.row->op.base;

@@ -10,6 +10,7 @@
 #include "base/fix.h"
 #include "mesh/local_shape.h"
 #include "ops/factor_rule.h"
+#include "sim/language/local_program.h"
 #include "sim/run/inputs.h"
 #include "sim/run/process_records.h"
 #include "sim/run/program_run.h"
@@ -96,6 +97,23 @@ void keep(Run& run, ProgramRun& program) {
   }
 }
 
+void set_rule(OpRegistry& ops, const ScenarioRule& rule) {
+  const OpRow* row = nullptr;
+  try {
+    row = &ops.at(rule.op);
+  } catch (const Error& error) {
+    rule.op_where.refuse(error.summary(), fix_of(error));
+  }
+  try {
+    if (rule.local == nullptr) return set_factor_rule(ops, rule.op, rule.rule);
+    set_factor_rule(ops, rule.op, rule.rule, local_program(rule.local, *row, rule.rule, ops));
+  } catch (const ScenarioError&) {
+    throw;
+  } catch (const Error& error) {
+    rule.where.refuse(error.summary(), fix_of(error));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario, const OpRegistry& all_ops) {
@@ -105,18 +123,7 @@ std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario, const OpRegis
     if (own.base != nullptr) own.base = ops->find(own.base->name());
     ops->add(std::move(own));
   }
-  for (const ScenarioRule& rule : scenario.rules) {
-    try {
-      ops->at(rule.op);
-    } catch (const Error& error) {
-      rule.op_where.refuse(error.summary(), fix_of(error));
-    }
-    try {
-      set_factor_rule(*ops, rule.op, rule.rule);
-    } catch (const Error& error) {
-      rule.where.refuse(error.summary(), fix_of(error));
-    }
-  }
+  for (const ScenarioRule& rule : scenario.rules) set_rule(*ops, rule);
   return ops;
 }
 

@@ -168,6 +168,7 @@ struct ScenarioRule {
   std::string rule;  ///< factors: "mk,kn->mn"
   Where op_where;
   Where where;
+  std::shared_ptr<const ast::Program> local;  ///< what a rank computes; null: the op's own kernel
 };
 
 /// Everything that a run needs to know. Expressions outside of the program are numbers by now; the

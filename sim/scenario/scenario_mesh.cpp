@@ -5,6 +5,7 @@
 
 #include "base/bytes_text.h"
 #include "base/nearest.h"
+#include "sim/language/parser.h"
 #include "sim/scenario/scenario_parts.h"
 
 namespace shardlab {
@@ -68,14 +69,21 @@ std::vector<ScenarioRule> read_rules(const TomlSection& root) {
     const auto* table = std::get_if<TomlTable>(&item.value);
     if (table == nullptr) refuse_kind(root.file, item, "rule", "a table: [[rule]]");
     const TomlSection section{root.file, "[[rule]]", table};
-    section.check_keys({"op", "rule"});
+    section.check_keys({"op", "rule", "local"});
     const TomlEntry *op = section.find("op"), *rule = section.find("rule");
+    const TomlEntry* local = section.find("local");
     if (op == nullptr || rule == nullptr) {
       root.where(item).refuse("[[rule]] needs op and rule",
                               "for example op = \"linear\" and rule = \"bk,nk->bn\"");
     }
-    rules.push_back({read_text(root.file, *op)->text(), read_text(root.file, *rule)->text(),
-                     section.where(op->value), section.where(rule->value)});
+    rules.push_back({.op = read_text(root.file, *op)->text(),
+                     .rule = read_text(root.file, *rule)->text(),
+                     .op_where = section.where(op->value),
+                     .where = section.where(rule->value),
+                     .local = nullptr});
+    if (local == nullptr) continue;
+    rules.back().local =
+        std::make_shared<const ast::Program>(parse_program(read_text(root.file, *local)));
   }
   return rules;
 }

@@ -228,10 +228,12 @@ class Exploration final : public RankQuestions {
                              &lengths_,       nothing_,
                              std::move(stop), [this](const auto& answer) { ask(answer); }};
     RankLife life(options_, rank_, &device_, nullptr);
-    log->error =
-        life.run([&] { return fake::make_world_communicator(place); },
-                 [&](RankContext& context) { body_(context, {.index = index, .questions = this}); })
-            .error;
+    log->error = life.run([&] { return fake::make_world_communicator(place); },
+                          [&](RankContext& context) {
+                            context.questions = this;
+                            body_(context, {.index = index, .questions = this});
+                          })
+                     .error;
   }
 
   [[noreturn]] void refuse() const {

@@ -44,6 +44,7 @@ RankLife::RankLife(const WorldOptions& options, std::int64_t rank, Device* devic
   context_.propagator = options.propagator;
   context_.plans = options.plans;
   context_.calls = &plain_program();
+  context_.own_calls = &plain_program();
   context_.random.seed = options.seed;
   context_.mixed = options.mixed;
   context_.implicit = options.implicit;

@@ -10,6 +10,7 @@
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"
+#include "ops/factor_rule.h"
 
 namespace shardlab {
 
@@ -51,6 +52,14 @@ std::int64_t get_local_rank(const MeshLayout* mesh, std::string_view dim) {
 
 ProcessGroup& get_group(const MeshLayout* mesh, std::string_view dim) {
   return device_mesh(mesh).group(dim_named(*mesh, dim, "get_group"));
+}
+
+std::vector<ProcessGroup*> groups_of(const OnPieces& call, char letter) {
+  std::vector<ProcessGroup*> groups;
+  for (const std::size_t dim : mesh_dims_of(call, letter)) {
+    groups.push_back(&device_mesh(call.decision.inputs[0]->layout()).group(dim));
+  }
+  return groups;
 }
 
 ProcessGroup& world_group() { return *current_rank().world; }

@@ -17,6 +17,7 @@ class PlanCache;
 class ProgramCalls;
 class MeshRegistry;
 class Propagator;
+class RankQuestions;
 class Scheduler;
 struct MemoryAccount;  // memory_account.h
 
@@ -77,6 +78,9 @@ struct alignas(64) RankContext {
   MemoryAccount* memory = nullptr;   ///< outlives every Storage made on this rank; may be null
   ProcessGroup* world = nullptr;     ///< all ranks of the run
   ProgramCalls* calls = nullptr;     ///< what a program here calls (autograd/program.h)
+  ProgramCalls* own_calls = nullptr;  ///< the end of that chain: what programs inside of ops call
+  /// Asked where the ranks may part that this one stands for; null: it stands for itself.
+  RankQuestions* questions = nullptr;
   MeshRegistry* meshes = nullptr;    ///< the DeviceMeshes of this rank, by (layout, device type)
   Propagator* propagator = nullptr;  ///< decisions and plans, shared by all ranks of the process
   PlanCache* plans = nullptr;        ///< the propagator's; what the executor needs of it

@@ -50,7 +50,7 @@ struct Position {
 };
 
 bool is_masked_lookup(const OpRow& row, const OutputSharding& decision) {
-  if (!std::holds_alternative<MaskedLookup>(row.compute)) return false;
+  if (!std::holds_alternative<MaskedLookup>(row.compute) || row.on_pieces) return false;
   for (const Placement& placement : decision.outputs.front()->placements()) {
     if (placement.kind == PlacementKind::kMaskPartial) return true;
   }
@@ -68,6 +68,20 @@ Position position_of(const OpRow& row, const OutputSharding& decision,
   position.needed = true;
   if (is_masked_lookup(row, decision)) position.kernel = std::get<MaskedLookup>(row.compute).masked;
   return position;
+}
+
+// Of the results, on this rank.
+OutputMetas local_metas(const OutputSharding& decision, const Coordinate& coordinate) {
+  OutputMetas metas;
+  metas.reserve(decision.outputs.size() + 1);
+  for (const DTensorSpec* spec : decision.outputs) {
+    if (spec == nullptr) {
+      metas.push_back({.meta = {}, .present = false});
+    } else {
+      metas.push_back({.meta = local_meta(*spec, coordinate), .present = true});
+    }
+  }
+  return metas;
 }
 
 LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
@@ -92,6 +106,7 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
                         .random = random,
                         .kernel = position.kernel,
                         .device = current_rank().device};
+  if (row.on_pieces) return run_on_pieces(local, decision, local_metas(decision, coordinate));
   const bool kernel = computed_by_kernel(row);
   if (kernel) {
     const OutputMetas* known = PlacedSizes::of_thread().find(decision.number, coordinate, locals);
@@ -99,14 +114,7 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
   }
   OutputMetas metas;
   if (row.view() == nullptr) {
-    metas.reserve(decision.outputs.size() + 1);
-    for (const DTensorSpec* spec : decision.outputs) {
-      if (spec == nullptr) {
-        metas.push_back({.meta = {}, .present = false});
-      } else {
-        metas.push_back({.meta = local_meta(*spec, coordinate), .present = true});
-      }
-    }
+    metas = local_metas(decision, coordinate);
     if (position.kernel != KernelId::kNone) {
       // A masked lookup also yields its mask, shaped like the local index tensor.
       metas.push_back({.meta = contiguous_meta(locals[1].shape(), DType::kBool), .present = true});
@@ -358,8 +366,8 @@ Results observed_results(const OpRow& row, const Arguments& args) {
   const auto* handled = std::get_if<Handler>(&row.compute);
   std::optional<ObservedOp> told;
   if (row.opaque()) tell_given(row, args, told);
-  Results results =
-      handled != nullptr ? handled->handler(plain_calls(), row, args) : run_row(row, args);
+  const bool by_handler = handled != nullptr && !(row.on_pieces && compute_mesh(row, args));
+  Results results = by_handler ? handled->handler(plain_calls(), row, args) : run_row(row, args);
   observed.ended(results);
   return results;
 }

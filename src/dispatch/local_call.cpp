@@ -8,6 +8,7 @@
 
 #include "base/fix.h"
 #include "base/memory_account.h"
+#include "base/rank_context.h"
 #include "base/text_of_list.h"
 #include "dispatch/plain_calls.h"
 #include "kernels/kernel_id.h"
@@ -147,20 +148,27 @@ bool computed_by_program(const OpRow& row) {
   return std::holds_alternative<ProgramFn>(row.compute) || row.parts() != nullptr;
 }
 
-// A failure within names the op on pieces; which op of the program that is part of is told, too.
+// A failure within names the op on pieces; which op that is part of is told, too.
+template <typename Program>
+Results told_of(const LocalCall& call, const Program& program) {
+  try {
+    return program();
+  } catch (Error& error) {
+    if (error.find("op") != nullptr) {
+      error.with("part of", OpSchema{call.row, *call.args, nullptr}.text());
+    }
+    throw;
+  }
+}
+
 Results program_results(const LocalCall& call) {
   const OpRow& row = *call.row;
   const Arguments args = with_locals(call);
   const auto* program = std::get_if<ProgramFn>(&row.compute);
-  try {
+  return told_of(call, [&] {
     return program != nullptr ? (*program)(plain_calls(), row, args)
                               : through_parts(plain_calls(), row, args);
-  } catch (Error& error) {
-    if (error.find("op") != nullptr) {
-      error.with("part of", OpSchema{&row, *call.args, nullptr}.text());
-    }
-    throw;
-  }
+  });
 }
 
 // The kernel of each element of a list by itself. Sizes are those of `metas`: of an element whose
@@ -225,6 +233,72 @@ LocalTensors run_program(const LocalCall& call, const OutputMetas& metas) {
   return outputs;
 }
 
+// What a program inside of an op calls is no part of the user's program: nothing records it, and
+// nothing stands around it.
+class InsideOp {
+ public:
+  InsideOp() : rank_(current_rank()), calls_(rank_.calls), mode_(rank_.mode) {
+    rank_.calls = rank_.own_calls;
+    rank_.mode &= ~std::uint32_t{kModeAutograd};
+  }
+  ~InsideOp() {
+    rank_.calls = calls_;
+    rank_.mode |= mode_ & kModeAutograd;
+  }
+  InsideOp(const InsideOp&) = delete;
+  InsideOp& operator=(const InsideOp&) = delete;
+
+ private:
+  RankContext& rank_;
+  ProgramCalls* calls_;
+  std::uint32_t mode_;
+  KernelScope counts_;  // of what is one op only the results count, as of a kernel
+};
+
+// In messages.
+std::string local_program(const OpRow& row) {
+  const auto* rule = std::get_if<FactorRule>(&row.rule);
+  return fmt::format("{}: the local program of {}", row.name(),
+                     rule == nullptr ? "its rule" : fmt::format("the rule {}", rule->text));
+}
+
+[[noreturn]] void refuse_piece(const LocalCall& call, std::size_t i, const OutputMeta& wanted,
+                               const std::string& given) {
+  const std::string expected = wanted.present ? type_string(wanted.meta) : "None";
+  throw Error(ErrorKind::kValue,
+              fmt::format("{} gave {} as result {}, the piece of this rank is {}",
+                          local_program(*call.row), given, i, expected))
+      .with("fix",
+            "return this rank's piece as the rule places the result, of every size: pieces "
+            "may be shorter than others, and empty");
+}
+
+// A result that is an operand's own memory becomes a copy: writing to one is not writing to both.
+Tensor piece_of(const LocalCall& call, std::size_t i, const Argument& result,
+                const OutputMeta& wanted) {
+  if (!result.is_tensor() || !result.tensor().defined()) {
+    if (!wanted.present && (result.is_none() || result.is_tensor())) return {};
+    refuse_piece(call, i, wanted, result.is_tensor() ? "None" : result.text());
+  }
+  const DTensor& given = result.tensor();
+  const bool fits = !given.distributed() && wanted.present &&
+                    given.local().shape() == wanted.meta.shape &&
+                    given.dtype() == wanted.meta.dtype;
+  if (!fits) refuse_piece(call, i, wanted, type_string(given));
+  const auto shares = [&](const Tensor& operand) {
+    return operand.defined() && operand.storage() == given.local().storage();
+  };
+  if (std::ranges::none_of(call.tensors, shares)) return given.local();
+  return plain_calls().one("aten::clone", {given}).local();
+}
+
+Results given_by_user(const LocalCall& call, const OutputSharding& decision) {
+  const Arguments args = with_locals(call);
+  return told_of(call, [&] {
+    return (*call.row->on_pieces)({plain_calls(), *call.row, args, decision});
+  });
+}
+
 LocalTensors run_view(const LocalCall& call) {
   LocalTensors outputs;
   const Tensor& base = call.tensors.front();
@@ -257,6 +331,26 @@ LocalTensors run_kernel(const LocalCall& call, KernelId kernel, const OutputMeta
 }
 
 }  // namespace
+
+LocalTensors run_on_pieces(const LocalCall& call, const OutputSharding& decision,
+                           const OutputMetas& metas) {
+  const OpRow& row = *call.row;
+  LocalTensors outputs;
+  {
+    const InsideOp inside;
+    const Results results = given_by_user(call, decision);
+    if (results.size() != metas.size()) {
+      throw Error(ErrorKind::kValue, fmt::format("{} gave {} results, the op has {}",
+                                                 local_program(row), results.size(), metas.size()))
+          .with("fix", "return a piece of each result");
+    }
+    for (std::size_t i = 0; i < metas.size(); ++i) {
+      outputs.push_back(piece_of(call, i, results[i], metas[i]));
+    }
+  }
+  for (Tensor& output : outputs) output = counted(output);
+  return row.inplace() || row.out_variant() ? stored(call, metas, outputs) : outputs;
+}
 
 bool computed_by_kernel(const OpRow& row) {
   return row.view() == nullptr && !computed_by_program(row);

@@ -42,6 +42,13 @@ OutputMetas infer_local(const LocalCall& call);
 /// are undefined). `metas` are those that infer_local() gives.
 LocalTensors run_local(const LocalCall& call, const OutputMetas& metas);
 
+/// Runs the program that a user gave for the pieces of a decided call (OpColumns::on_pieces), and
+/// returns its results as run_local() does.
+///   fails  Value: it gives something else than pieces of these `metas`; what the program fails
+///          with
+LocalTensors run_on_pieces(const LocalCall& call, const OutputSharding& decision,
+                           const OutputMetas& metas);
+
 /// Whether a kernel computes the row: it writes outputs of the sizes that it is given.
 bool computed_by_kernel(const OpRow& row);
 

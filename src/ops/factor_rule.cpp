@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/fix.h"
+#include "mesh/shard_order.h"
 #include "ops/meta.h"
 
 namespace shardlab {
@@ -66,7 +67,10 @@ OutputMetas factor_metas(const FactorRule& rule, const MetaArgs& args) {
   return {{contiguous_meta(shape, result_dtype(given))}};
 }
 
-void set_factor_rule(OpRegistry& registry, std::string_view op, std::string rule) {
+namespace {
+
+// That the rule is one, and for the op.
+void check_rule(const OpRegistry& registry, std::string_view op, const std::string& rule) {
   const OpRow& row = registry.at(op);
   const std::size_t arrow = rule.find("->");
   if (arrow == std::string::npos) refuse(op, rule, "it has no \"->\"");
@@ -96,7 +100,36 @@ void set_factor_rule(OpRegistry& registry, std::string_view op, std::string rule
   if (operands.size() < least || operands.size() > most) {
     refuse(op, rule, fmt::format("the op takes {} tensors", least));
   }
+}
+
+}  // namespace
+
+void set_factor_rule(OpRegistry& registry, std::string_view op, std::string rule) {
+  check_rule(registry, op, rule);
   registry.set_rule(op, FactorRule{registry.keep(std::move(rule))});
+}
+
+void set_factor_rule(OpRegistry& registry, std::string_view op, std::string rule,
+                     FactorProgram program) {
+  check_rule(registry, op, rule);
+  const char* made_up = registry.keep(std::move(program.made_up));
+  registry.set_rule(op, FactorRule{registry.keep(std::move(rule)), made_up},
+                    std::move(program.run));
+}
+
+InlineVector<std::size_t, 4> mesh_dims_of(const OnPieces& call, char letter) {
+  const auto* rule = std::get_if<FactorRule>(&call.row.rule);
+  check_invariant(rule != nullptr, "only factor rules have letters");
+  const std::string_view text = rule->text;
+  const auto operands = operands_of(text.substr(0, text.find("->")));
+  const std::size_t given = std::min(operands.size(), call.decision.inputs.size());
+  for (std::size_t i = 0; i < given; ++i) {
+    const std::size_t dim = operands[i].find(letter);
+    if (operands[i].starts_with('+') || dim == std::string_view::npos) continue;
+    const DTensorSpec& spec = *call.decision.inputs[i];
+    return cutting_order(spec.placements(), spec.order(), static_cast<std::int64_t>(dim));
+  }
+  return {};
 }
 
 }  // namespace shardlab

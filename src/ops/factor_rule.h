@@ -14,6 +14,21 @@ namespace shardlab {
 ///   fails  Unsupported: no such op. Value: not of this form, or for another number of tensors.
 void set_factor_rule(OpRegistry& registry, std::string_view op, std::string rule);
 
+/// What computes an op on pieces under such a rule, and the letters that it makes up for: along a
+/// letter that only operands have, and that is cut, its results are whole. Along others they are
+/// terms of a sum. The op is not taken to be linear: what is pending is reduced before the call.
+struct FactorProgram {
+  PiecesProgram run;
+  std::string made_up;
+};
+/// The rule with a program in place of the op's own kernel.
+///   fails  as set_rule with a program
+void set_factor_rule(OpRegistry& registry, std::string_view op, std::string rule,
+                     FactorProgram program);
+
+/// In a program of a factor rule: the mesh dims that cut the dim of this letter, first cut first.
+InlineVector<std::size_t, 4> mesh_dims_of(const OnPieces& call, char letter);
+
 /// The result of an op that has no metadata function but such a rule: sizes by letter, dtype as the
 /// operands' together. Fails with Value when operands disagree about a size.
 OutputMetas factor_metas(const FactorRule& rule, const MetaArgs& args);

@@ -84,12 +84,13 @@ RulePlacement shard_of(std::string_view operand, char factor) {
   return RulePlacement::any(static_cast<std::int64_t>(dim));
 }
 
-/// Shards `factor` everywhere; a contracted one leaves a partial sum.
-RuleRow factor_row(const Factors& factors, char factor) {
+/// Shards `factor` everywhere; a contracted one leaves a partial sum, or nothing where a program
+/// makes up for the cut.
+RuleRow factor_row(const Factors& factors, char factor, bool made_up) {
   RuleRow row;
-  row.outputs.push_back(has(factors.result, factor)
-                            ? shard_of(factors.result, factor)
-                            : RulePlacement::of(Placement::partial(ReduceOp::kSum)));
+  const Placement left = made_up ? Placement::replicate() : Placement::partial(ReduceOp::kSum);
+  row.outputs.push_back(has(factors.result, factor) ? shard_of(factors.result, factor)
+                                                    : RulePlacement::of(left));
   for (const std::string_view operand : factors.operands) {
     row.inputs.push_back(shard_of(operand, factor));
   }
@@ -267,8 +268,12 @@ std::vector<RuleRow> factor_rows(const FactorRule& rule, const RuleContext& cont
   const std::string ordered = ordered_factors(factors);
   std::vector<RuleRow> rows;
   rows.reserve(ordered.size() + 2 * factors.operands.size());
-  for (const char factor : ordered) rows.push_back(factor_row(factors, factor));
-  for (const char partial : {'s', 'a'}) {  // linear in each operand by itself
+  const bool program = rule.made_up != nullptr;
+  for (const char factor : ordered) {
+    rows.push_back(factor_row(factors, factor, program && has(rule.made_up, factor)));
+  }
+  const std::string_view partials = program ? "" : "sa";
+  for (const char partial : partials) {  // linear in each operand by itself
     for (std::size_t i = 0; i < factors.operands.size(); ++i) {
       RuleRow& row = rows.emplace_back();
       row.outputs.push_back(placement_of_letter(partial));

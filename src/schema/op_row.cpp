@@ -47,6 +47,17 @@ RuntimeSchemaInfo default_info(const OpDescriptor& op) {
   return info;
 }
 
+// Results that share memory with an argument, and numbers that belong to elements of the whole, are
+// not for a program on pieces.
+void check_computable(const OpRow& row) {
+  const bool view = row.view() != nullptr;
+  if (!view && !row.has(kRandom)) return;
+  throw Error(ErrorKind::kUnsupported,
+              fmt::format("{}: no local program can compute an op that {}", row.name(),
+                          view ? "gives a view of its argument" : "draws numbers"))
+      .with("fix", "leave the rule without a local program");
+}
+
 }  // namespace
 
 MetaArgs::MetaArgs(const OpDescriptor& op, const Arguments& args, MetaList metas)
@@ -123,13 +134,20 @@ OpRow& OpRegistry::mutable_row(std::string_view name) {
   return *std::ranges::find(storage_, &row, [](OpRow& stored) { return &stored; });
 }
 
-void OpRegistry::set_rule(std::string_view name, ShardingRule rule) {
+void OpRegistry::set_rule(std::string_view name, ShardingRule rule, PiecesProgram program) {
   OpRow& changed = mutable_row(name);
+  std::shared_ptr<const PiecesProgram> on_pieces;
+  if (program) {
+    check_computable(changed);
+    on_pieces = std::make_shared<const PiecesProgram>(std::move(program));
+  }
   if (const PartsFn parts = changed.parts()) changed.compute = RuleOrParts{parts};
   for (OpRow& stored : storage_) {
     const OpRow* row = &stored;
     while (row != nullptr && row != &changed) row = row->base;
-    if (row != nullptr) stored.rule = rule;
+    if (row == nullptr || (on_pieces != nullptr && stored.has(kIndependentLists))) continue;
+    stored.rule = rule;
+    stored.on_pieces = on_pieces;
   }
 }
 

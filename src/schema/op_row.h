@@ -119,6 +119,10 @@ using TupleStrategyFn = TupleStrategy (*)(const RuleContext& context);
 /// out like the result: "+mn,mk,kn->mn".
 struct FactorRule {
   const char* text = nullptr;
+  /// Of an op that a program of the user's computes on pieces (OpColumns::on_pieces): the letters
+  /// whose cuts that program makes up for, so that nothing is pending along them. Such an op is not
+  /// taken to be linear: no partial passes. Null: the op's own kernel computes.
+  const char* made_up = nullptr;
 };
 /// Pointwise rule as data: output dims follow the broadcast input dims, so it only says which
 /// pending reductions pass. One word per row, one letter for the outputs and then one per
@@ -201,6 +205,19 @@ struct Handler {
 using Compute = std::variant<std::monostate, KernelId, MaskedLookup, ViewFn, ProgramFn, PartsFn,
                              RuleOrParts, Handler>;
 
+/// What a program is told that computes an op on the pieces of a rank.
+struct OnPieces {
+  Calls& calls;           ///< on plain tensors; what they do is a part of the op
+  const OpRow& row;       ///< the op that was called, or a variant of the one with the rule
+  const Arguments& args;  ///< in schema order; tensors are this rank's pieces, plain
+  const OutputSharding& decision;  ///< where these lie, and where the pieces of the results must
+};
+/// Gives this rank's pieces of the results, plain tensors of the sizes and dtypes that the decision
+/// makes them. May call collectives over the mesh of the decision: every rank of it runs the
+/// program in every call that the rule decides, also with pieces that have no element. Called on
+/// ranks, several at once. Fails with what the call is then refused for.
+using PiecesProgram = std::function<Results(const OnPieces&)>;
+
 /// Facts about an op that no other column says; combined with |.
 enum OpFlag : std::uint32_t {
   kRandom = 1u << 0,         ///< draws numbers by global element index (X-40)
@@ -228,6 +245,9 @@ struct OpColumns {
   Compute compute;
   Gradient gradient;
   std::uint32_t flags = 0;
+  /// Runs in place of `compute` on the pieces of a call that the rule decided; null: `compute`
+  /// does. Plain tensors are computed by `compute` in any case.
+  std::shared_ptr<const PiecesProgram> on_pieces;
   /// Whose position the kernel needs (kNeedsPosition): -1 = output 0, else a tensor argument index.
   int position_argument = -1;
   /// Arguments that hold output 0's shape and stride, which are local when it is sharded (K-30).
@@ -288,7 +308,10 @@ class OpRegistry {
   const OpRow& add(OpRow row);
   /// Gives a registered op and the variants derived from it another rule; before ranks run. Fails
   /// as at().
-  void set_rule(std::string_view name, ShardingRule rule);
+  /// With a program that computes on pieces nothing else does where the rule decides: no handler,
+  /// and no parts of a composite op. Ops on lists that do it to each element keep what they have.
+  ///   fails  Unsupported: a program for an op that gives views or draws numbers
+  void set_rule(std::string_view name, ShardingRule rule, PiecesProgram program = nullptr);
   /// Gives a registered op, without its variants, a handler; before ranks run. Fails as at().
   void set_handler(std::string_view name, Handler handler);
   /// A copy of `text` that lives as long as the registry: rows point to the text of their rule.

@@ -231,7 +231,11 @@ struct GraphPolicies {
   std::string planner;                                     ///< empty: the default's choice
   std::string implicit;                                    ///< "allow", "warn", "forbid"
   std::string mixed;                                       ///< "refuse", "replicate"
-  std::vector<std::pair<std::string, std::string>> rules;  ///< op and its rule
+  struct Rule {
+    std::string op, rule;
+    std::string local;  ///< text of its local program; empty: none
+  };
+  std::vector<Rule> rules;
   struct Link {
     std::string mesh_dim;
     std::optional<double> gbps, us;

@@ -125,8 +125,10 @@ Json json_of(const GraphPolicies& policies) {
   if (!policies.planner.empty()) json["planner"] = policies.planner;
   if (!policies.implicit.empty()) json["implicit"] = policies.implicit;
   if (!policies.mixed.empty()) json["mixed"] = policies.mixed;
-  for (const auto& [op, rule] : policies.rules) {
-    json["rules"].push_back({{"op", op}, {"rule", rule}});
+  for (const auto& [op, rule, local] : policies.rules) {
+    Json one = {{"op", op}, {"rule", rule}};
+    if (!local.empty()) one["local"] = local;
+    json["rules"].push_back(std::move(one));
   }
   for (const GraphPolicies::Link& link : policies.links) {
     Json one = {{"dim", link.mesh_dim}};

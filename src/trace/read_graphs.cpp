@@ -148,7 +148,7 @@ GraphPolicies policies_of(GraphFields fields) {
   policies.mixed = fields.text_or("mixed", "");
   for (const Json& json : fields.list("rules")) {
     GraphFields rule = fields.inside(json, "rules");
-    policies.rules.emplace_back(rule.text("op"), rule.text("rule"));
+    policies.rules.push_back({rule.text("op"), rule.text("rule"), rule.text_or("local", "")});
     rule.end();
   }
   for (const Json& json : fields.list("links")) {

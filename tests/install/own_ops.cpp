@@ -72,6 +72,24 @@ std::unique_ptr<const OpRegistry> ops_with_rules() {
   });
 }
 
+// Of a row that is cut, each rank adds up its part of the squares.
+Results rms_norm_on_pieces(const OnPieces& call) {
+  const DTensor &x = call.args[0].tensor(), &weight = call.args[2].tensor();
+  const std::int64_t columns = call.args[1].ints()[0];
+  DTensor squares = sum(x * x, Dims{-1}, KeepDim::kYes);
+  for (ProcessGroup* group : groups_of(call, 'b')) {
+    squares = all_reduce(squares, ReduceOp::kSum, *group);
+  }
+  const DTensor scale = rsqrt(squares / columns + call.args[3].to_double());
+  return {Argument(x * scale * weight)};
+}
+
+std::unique_ptr<const OpRegistry> ops_with_a_local_program() {
+  return ops_with([](OpRegistry& registry) {
+    set_factor_rule(registry, "aten::rms_norm", "ab,b->ab", {rms_norm_on_pieces, "b"});
+  });
+}
+
 // The exponential of terms is not a term of the exponential.
 std::unique_ptr<const OpRegistry> ops_with_a_wrong_rule() {
   return ops_with(
@@ -164,8 +182,23 @@ v = -x.sum(dim=1)
 """
 )";
 
-void show_rules(const char* what, const OpRegistry& ops) {
-  const ScenarioResult result = run(kRules, ops);
+const char* const kLocal = R"(
+[mesh]
+tp = 4
+[inputs]
+x = "f32[3, 7@tp]"
+w = "f32[7@tp]"
+[program]
+code = """
+y = F.rms_norm(x, [7], w, 1e-5)
+backward(y.pow(2).sum())
+"""
+[expect]
+grads = ["x", "w"]
+)";
+
+void show_rules(const char* what, const OpRegistry& ops, const char* text = kRules) {
+  const ScenarioResult result = run(text, ops);
   std::printf("%s: %s", what, result.met() ? "right" : "wrong");
   if (const auto& wrong = result.judgement.steps.wrong) {
     std::printf(" in line %d, %s", wrong->place.position.line, wrong->place.op.c_str());
@@ -185,4 +218,5 @@ int main() {
   show_rules("shipped", all_ops());
   show_rules("own", *ops_with_rules());
   show_rules("not a rule", *ops_with_a_wrong_rule());
+  show_rules("local", *ops_with_a_local_program(), kLocal);
 }

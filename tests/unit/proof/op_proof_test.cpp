@@ -4,8 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "api/collectives.h"
+#include "api/groups.h"
 #include "dispatch/all_ops.h"
+#include "ops/expression.h"
 #include "ops/factor_rule.h"
 #include "sim/proof/proof_text.h"
 
@@ -61,6 +65,52 @@ TEST_CASE("a rule that cuts the dim it computes along is wrong, and a command sh
   REQUIRE(proof.least);
   CHECK(proof.least->mesh == Dims{2});
   CHECK(placing_text(proof.least->placing).starts_with("S("));
+  CHECK(proof.least->what.starts_with("result 0 "));
+}
+
+// log_softmax of pieces, for dim 0 or 1: the largest and the sum are those of all pieces, unless
+// the sum is forgotten.
+Results log_softmax_of_pieces(const OnPieces& call, bool adds_up) {
+  Calls& calls = call.calls;
+  const std::int64_t dim = call.args[1].to_int() == 0 ? 0 : 1;
+  const std::vector<ProcessGroup*> groups = groups_of(call, dim == 0 ? 'a' : 'b');
+  const Expression x(calls, call.args[0].tensor());
+  Dims row = x.value().shape();
+  row[static_cast<std::size_t>(dim)] = 1;
+  const DTensor lowest =
+      calls.one("aten::new_full", {x.value(), row, -std::numeric_limits<double>::infinity()});
+  const DTensor all = calls.one("aten::cat", {ArgumentList{lowest, x.value()}, dim});
+  DTensor most = calls.one("aten::amax", {all, Dims{dim}, true});
+  for (ProcessGroup* group : groups) most = all_reduce(most, ReduceOp::kMax, *group);
+  const Expression less = x - Expression(calls, most);
+  DTensor total =
+      calls.one("aten::sum.dim_IntList", {less.of("aten::exp").value(), Dims{dim}, true});
+  for (ProcessGroup* group : groups) {
+    if (adds_up) total = all_reduce(total, ReduceOp::kSum, *group);
+  }
+  const Expression logarithm = Expression(calls, total).of("aten::log");
+  return {Argument((less - logarithm).value())};
+}
+
+TEST_CASE("a local program that talks to other ranks is right on pieces of every size") {
+  Proven proven;
+  set_factor_rule(proven.registry, "aten::_log_softmax", "ab->ab",
+                  {[](const OnPieces& call) { return log_softmax_of_pieces(call, true); }, "ab"});
+  const OpProof proof = proven.of("_log_softmax");
+  CHECK(proof.wrong == 0);
+  CHECK(proof.right == proof.tried);
+  CHECK(proof.uneven.right > 100);
+}
+
+TEST_CASE("a local program that forgets a collective is wrong, and its smallest call is shown") {
+  Proven proven;
+  set_factor_rule(proven.registry, "aten::_log_softmax", "ab->ab",
+                  {[](const OnPieces& call) { return log_softmax_of_pieces(call, false); }, "ab"});
+  const OpProof proof = proven.of("_log_softmax");
+  CHECK(proof.wrong > 0);
+  REQUIRE(proof.least);
+  CHECK(proof.least->mesh == Dims{2});
+  CHECK(placing_text(proof.least->placing) == "S(0)");
   CHECK(proof.least->what.starts_with("result 0 "));
 }
 
