@@ -169,6 +169,8 @@ class OpProver::Impl {
     const Expected& expected;
     Outcomes outcomes;
     std::vector<Pieces> pieces;  // by rank
+    // A rank's pieces of gradients that flow in, each made once for each way to place it.
+    std::vector<std::vector<std::pair<const DTensorSpec*, Tensor>>> gradients;
   };
 
   WorldOptions world_options(std::int64_t ranks) {
@@ -297,9 +299,10 @@ class OpProver::Impl {
     return known.emplace_back(placements, tensor).second;
   }
 
-  // The gradient is placed in another way from call to call.
-  DTensor gradient(const MeshLayout* layout, const DTensor& result, std::size_t number) const {
-    const Tensor whole = sample_gradient(result.shape(), options_.seed, result.dtype());
+  // The gradient is placed in another way from call to call. Each way is made once.
+  DTensor gradient(MeshRun& run, std::size_t rank, const DTensor& result,
+                   std::size_t number) const {
+    const MeshLayout* layout = run.layout;
     Placements choices;
     for (const Placement& choice : choices_of({result.shape(), Fill::kReal})) {
       const bool extreme = choice.is_partial(ReduceOp::kMax) || choice.is_partial(ReduceOp::kMin);
@@ -307,7 +310,16 @@ class OpProver::Impl {
     }
     Placements placements(layout->ndim(), Placement::replicate());
     placements[number % layout->ndim()] = choices[number % choices.size()];
-    return placed(whole, Fill::kReal, layout, placements, kGradientSlot);
+    const DTensorSpec* spec =
+        layout->arena().spec(layout, placements, contiguous_meta(result.shape(), result.dtype()));
+    auto& known = run.gradients[rank];
+    const auto found =
+        std::ranges::find(known, spec, &std::pair<const DTensorSpec*, Tensor>::first);
+    if (found != known.end()) return {found->second, spec};
+    const Tensor whole = sample_gradient(result.shape(), options_.seed, result.dtype());
+    const DTensor own = placed(whole, Fill::kReal, layout, placements, kGradientSlot);
+    known.emplace_back(spec, own.local());
+    return own;
   }
 
   void call_on_rank(MeshRun& mesh, std::size_t rank, const OpSample& sample, const Placing& placing,
@@ -325,7 +337,7 @@ class OpProver::Impl {
     const SampleRun run{inputs, mesh.layout, Precision::kDeclared, &outcome.moved};
     SampleValues values = called(sample, run, leaves, root, [&](const DTensor& result) {
       forward_sent = sent.count > 0;
-      return gradient(mesh.layout, result, number);
+      return gradient(mesh, rank, result, number);
     });
     outcome.values = std::move(values.values);
     const bool backward = outcome.values.size() > values.results;
@@ -362,11 +374,12 @@ class OpProver::Impl {
 
   MeshRun on_mesh(const OpSample& sample, const Dims& mesh, const std::vector<Placing>& placings,
                   const Expected& expected) {
-    MeshRun run{process_arena().layout({mesh, {}, {}}), expected, {}, {}};
+    MeshRun run{process_arena().layout({mesh, {}, {}}), expected, {}, {}, {}};
     const auto ranks = static_cast<std::size_t>(run.layout->size());
     run.outcomes.resize(ranks);
     for (std::vector<Outcome>& own : run.outcomes) own.resize(placings.size());
     run.pieces.assign(ranks, Pieces(sample.inputs.size()));
+    run.gradients.resize(ranks);
     std::size_t next = 0;
     while (next < placings.size()) next = run_from(next, sample, placings, run);
     return run;

@@ -11,6 +11,8 @@
 namespace shardlab {
 namespace {
 
+constexpr std::string_view kAten = "aten::";
+
 std::string normal_name(std::string_view name) {
   std::string text(name);
   constexpr std::string_view kDefault = ".default";
@@ -21,7 +23,7 @@ std::string normal_name(std::string_view name) {
       return std::string(space.substr(0, space.size() - 1)) + "::" + text.substr(space.size());
     }
   }
-  return "aten::" + text;
+  return std::string(kAten) + text;
 }
 
 /// Where a name is that may be spelled in each way of find().
@@ -114,7 +116,7 @@ const OpRow& OpRegistry::add(OpRow row) {
   if (row.info.static_argnum == RuntimeSchemaInfo{}.static_argnum) row.info = default_info(row.op);
   constexpr std::size_t kRowsOfAten = 2048;
   if (by_name_.empty()) {
-    by_name_.reserve(kRowsOfAten);
+    by_name_.reserve(2 * kRowsOfAten);
     by_base_.reserve(kRowsOfAten / 2);
     order_.reserve(kRowsOfAten);
   }
@@ -123,6 +125,10 @@ const OpRow& OpRegistry::add(OpRow row) {
     const OpRow doubled = std::move(storage_.back());
     storage_.pop_back();
     fail(ErrorKind::kInternal, "{} is registered twice", doubled.name_);
+  }
+  // As programs over ops write it, so that these look it up without making its full name.
+  if (stored->name_.starts_with(kAten)) {
+    by_name_.try_emplace(std::string_view(stored->name_).substr(kAten.size()), stored);
   }
   order_.push_back(stored);
   by_base_[stored->op.base].push_back(stored);
