@@ -181,8 +181,8 @@ class Install(unittest.TestCase):
             " v f32[7], 1 all_reduce, 2 all_gather\n"
             "not a rule: wrong in line 11, aten::exp, y f32[7, 5]{sum:tp}, z f32[7, 5]{sum:tp},"
             " u f32[7, 5]{sum:tp}, v f32[7]{sum:tp}, 0 all_reduce, 0 all_gather\n"
-            "local: right, y f32[3, 7@tp], x.grad f32[3, 7@tp], w.grad f32[7@tp], 2 all_reduce,"
-            " 2 all_gather\n",
+            "local: right, y f32[3, 7@tp], x.grad f32[3, 7@tp], w.grad f32[7@tp], 1 all_reduce,"
+            " 1 all_gather\n",
         )
 
     def test_a_program_that_was_written_from_a_graph(self):
