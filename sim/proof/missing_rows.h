@@ -29,9 +29,6 @@ class MissingRows {
   std::vector<std::string> found() const;
 
  private:
-  /// Whether all meshes before have shown a row for these placings.
-  bool may_be_found(const Placing& placing) const;
-
   const OpSample& sample_;
   std::set<std::string> rows_;
   bool looked_ = false;
