@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Every link of the project's own pages leads to a file or a heading that is there, and every
 scenario that a command on them names is there. A C++ example is, line by line, part of a test.
-Messages of the program that send their reader to a heading are checked alike.
+Messages of the program that send their reader to a heading are checked alike. README.md has 300
+lines at most.
 
     readme.py [ROOT]        default: the repository this script is in
 
@@ -22,6 +23,7 @@ HEADED = re.compile(r"\b([\w/]+\.md)#([\w-]+)")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*$", re.MULTILINE)
 CODE = re.compile(r"^```.*?^```[ \t]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
+MOST_LINES = 300
 EXAMPLE = re.compile(r"^```cpp\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # In a fenced block: what `scenarios/run` or `shardlab run` is given up to the first option.
 COMMAND = re.compile(
@@ -93,7 +95,16 @@ def _holds(text, lines):
     return "\n".join(lines) in stripped
 
 
+def check_length(repository):
+    """What a new user reads first is no reference book."""
+    readme = repository.files.get("README.md")
+    lines = 0 if readme is None else len(readme.text.splitlines())
+    if lines > MOST_LINES:
+        yield Problem("README.md", MOST_LINES + 1, f"{lines} lines of {MOST_LINES}")
+
+
 def problems_of(repository):
+    yield from check_length(repository)
     for file in repository.files.values():
         if file.path.endswith(".md"):
             yield from check_links(repository, file)

@@ -425,6 +425,10 @@ class Readme(unittest.TestCase):
             files = {"README.md": text.format(innocent), "scenarios/b.toml": ""}
             self.assertEqual(list(readme.problems_of(Tidy.plant(self, files))), [])
 
+    def test_the_first_page_is_short(self):
+        self.assertEqual(self.found("a\n" * 300), [])
+        self.assertEqual(self.found("a\n" * 301), ["README.md:301: 301 lines of 300"])
+
     def test_examples_are_code_of_a_test(self):
         test = 'TEST_CASE("a") {\n  f([] {\n    g();\n  });\n}\n'
         text = "```cpp\nf([] {\n  g();\n});\n```\n"
