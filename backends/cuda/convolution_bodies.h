@@ -83,32 +83,20 @@ struct AddPatchesBody {
   }
 };
 
-template <template <typename> typename Body, typename Platform>
-Failure run_patches(Platform& platform, const PatchCall& call, std::int64_t count) {
-  switch (call.compute) {
-    case DType::kI64:
-      return platform.for_each(count, Body<std::int64_t>{call});
-    case DType::kF32:
-      return platform.for_each(count, Body<float>{call});
-    case DType::kF64:
-      return platform.for_each(count, Body<double>{call});
-    default:
-      return "nothing is convolved in this dtype";
-  }
-}
+inline constexpr const char* kNoPatches = "nothing is convolved in this dtype";
 
 template <typename Platform>
 Failure run_gather_patches(Platform& platform, const PatchCall& call) {
   std::int64_t count = call.samples * call.channels;
   for (int dim = 0; dim < 3; ++dim) count *= call.kernel[dim] * call.output[dim];
-  return run_patches<GatherPatchesBody>(platform, call, count);
+  return run_elements<GatherPatchesBody>(platform, call, count, kNoPatches);
 }
 
 template <typename Platform>
 Failure run_add_patches(Platform& platform, const PatchCall& call) {
   std::int64_t count = call.samples * call.channels;
   for (int dim = 0; dim < 3; ++dim) count *= call.input[dim];
-  return run_patches<AddPatchesBody>(platform, call, count);
+  return run_elements<AddPatchesBody>(platform, call, count, kNoPatches);
 }
 
 }  // namespace shardlab::cuda

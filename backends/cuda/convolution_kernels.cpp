@@ -21,21 +21,17 @@ namespace {
 
 std::int64_t count_of(const Spatial& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-// The dims of samples and channels change places.
-Tensor channels_in_front(const Tensor& pictures) {
-  TensorMeta meta = pictures.meta();
-  std::swap(meta.shape[0], meta.shape[1]);
-  std::swap(meta.stride[0], meta.stride[1]);
-  return pictures.as_view(meta, pictures.offset());
+// Dim a and the next one change places.
+Tensor swapped(const Tensor& x, std::size_t a) {
+  TensorMeta meta = x.meta();
+  std::swap(meta.shape[a], meta.shape[a + 1]);
+  std::swap(meta.stride[a], meta.stride[a + 1]);
+  return x.as_view(meta, x.offset());
 }
 
-// The last two dims change places.
-Tensor turned(const Tensor& matrices) {
-  TensorMeta meta = matrices.meta();
-  std::swap(meta.shape[1], meta.shape[2]);
-  std::swap(meta.stride[1], meta.stride[2]);
-  return matrices.as_view(meta, matrices.offset());
-}
+Tensor channels_in_front(const Tensor& pictures) { return swapped(pictures, 0); }
+// Of a batch.
+Tensor turned(const Tensor& matrices) { return swapped(matrices, 1); }
 
 class Convolution {
  public:

@@ -194,4 +194,20 @@ SHARDLAB_HD inline T number_of(const Place& place) {
     return static_cast<T>(place.real);
 }
 
+/// One thread for each of `count` elements, Body in the call's compute dtype; `otherwise` is the
+/// failure in a dtype in which no kernel computes.
+template <template <typename> typename Body, typename Platform, typename Call>
+Failure run_elements(Platform& platform, const Call& call, std::int64_t count, Failure otherwise) {
+  switch (call.compute) {
+    case DType::kI64:
+      return platform.for_each(count, Body<std::int64_t>{call});
+    case DType::kF32:
+      return platform.for_each(count, Body<float>{call});
+    case DType::kF64:
+      return platform.for_each(count, Body<double>{call});
+    default:
+      return otherwise;
+  }
+}
+
 }  // namespace shardlab::cuda

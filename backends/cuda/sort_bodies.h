@@ -49,17 +49,8 @@ struct MergeBody {
 
 template <typename Platform>
 Failure run_merge(Platform& platform, const MergeCall& call) {
-  const std::int64_t count = call.rows * call.size;
-  switch (call.compute) {
-    case DType::kI64:
-      return platform.for_each(count, MergeBody<std::int64_t>{call});
-    case DType::kF32:
-      return platform.for_each(count, MergeBody<float>{call});
-    case DType::kF64:
-      return platform.for_each(count, MergeBody<double>{call});
-    default:
-      return "nothing is sorted in this dtype";
-  }
+  return run_elements<MergeBody>(platform, call, call.rows * call.size,
+                                 "nothing is sorted in this dtype");
 }
 
 template <typename T>
@@ -74,16 +65,8 @@ struct SearchBody {
 
 template <typename Platform>
 Failure run_search(Platform& platform, const SearchCall& call) {
-  switch (call.compute) {
-    case DType::kI64:
-      return platform.for_each(call.count, SearchBody<std::int64_t>{call});
-    case DType::kF32:
-      return platform.for_each(call.count, SearchBody<float>{call});
-    case DType::kF64:
-      return platform.for_each(call.count, SearchBody<double>{call});
-    default:
-      return "nothing is searched for in this dtype";
-  }
+  return run_elements<SearchBody>(platform, call, call.count,
+                                  "nothing is searched for in this dtype");
 }
 
 }  // namespace shardlab::cuda

@@ -10,34 +10,26 @@ namespace {
 
 constexpr std::int64_t kUndefined = -1;
 
-/// Calls visit(number) for what tells sizes of pieces apart: of each the number of dims, then
-/// sizes.
+/// Calls visit(number) for what tells sizes of pieces apart, of each the number of dims, then
+/// sizes, until it says false; false then.
 template <typename Visit>
-void for_each_number(const LocalTensors& pieces, Visit visit) {
+bool all_numbers(const LocalTensors& pieces, Visit visit) {
   for (const Tensor& piece : pieces) {
     if (!piece.defined()) {
-      visit(kUndefined);
-      continue;
-    }
-    visit(static_cast<std::int64_t>(piece.shape().size()));
-    for (const std::int64_t size : piece.shape()) visit(size);
-  }
-}
-
-// As for_each_number gives them, up to the first that differs.
-bool same_sizes(const InlineVector<std::int64_t, 8>& sizes, const LocalTensors& pieces) {
-  const std::int64_t *at = sizes.begin(), *const end = sizes.end();
-  const auto is_next = [&](std::int64_t number) { return at != end && *at++ == number; };
-  for (const Tensor& piece : pieces) {
-    if (!piece.defined()) {
-      if (!is_next(kUndefined)) return false;
+      if (!visit(kUndefined)) return false;
       continue;
     }
     const Dims& shape = piece.shape();
-    if (!is_next(static_cast<std::int64_t>(shape.size()))) return false;
-    if (!std::ranges::all_of(shape, is_next)) return false;
+    if (!visit(static_cast<std::int64_t>(shape.size()))) return false;
+    if (!std::ranges::all_of(shape, visit)) return false;
   }
-  return at == end;
+  return true;
+}
+
+bool same_sizes(const InlineVector<std::int64_t, 8>& sizes, const LocalTensors& pieces) {
+  const std::int64_t *at = sizes.begin(), *const end = sizes.end();
+  const auto is_next = [&](std::int64_t number) { return at != end && *at++ == number; };
+  return all_numbers(pieces, is_next) && at == end;
 }
 
 }  // namespace
@@ -79,7 +71,10 @@ void PlacedSizes::keep(std::uint64_t decision, const Coordinate& coordinate,
   entry.decision = decision;
   entry.coordinate = coordinate;
   entry.sizes.clear();
-  for_each_number(pieces, [&](std::int64_t number) { entry.sizes.push_back(number); });
+  all_numbers(pieces, [&](std::int64_t number) {
+    entry.sizes.push_back(number);
+    return true;
+  });
   entry.metas = metas;
 }
 #endif
