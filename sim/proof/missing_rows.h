@@ -29,6 +29,8 @@ class MissingRows {
   std::vector<std::string> found() const;
 
  private:
+  bool may_be_row(const std::string& inputs) const;
+
   const OpSample& sample_;
   std::set<std::string> rows_;
   bool looked_ = false;

@@ -177,7 +177,7 @@ class OpProver::Impl {
     WorldOptions options;
     options.ranks = ranks;
     options.device = [this](std::int64_t) -> Device& { return *device_; };
-    options.seed = kRandomSeed;
+    options.seed = kProofRandomSeed;
     options.propagator = &propagator_;
     options.plans = &propagator_.plans();
     return options;
@@ -220,7 +220,7 @@ class OpProver::Impl {
       require_grad(inputs.back());
       leaves.push_back(inputs.back());
     }
-    current_rank().random = {kRandomSeed, 0};
+    current_rank().random = {kProofRandomSeed, 0};
     return called(sample, {inputs, nullptr, precision}, leaves, root, [&](const DTensor& result) {
       return DTensor(sample_gradient(result.shape(), options_.seed, result.dtype()));
     });
@@ -331,7 +331,7 @@ class OpProver::Impl {
       inputs.push_back(piece(mesh, rank, sample, slot, placing[slot]));
       if (mesh.expected.leaves[slot]) leaves.push_back(inputs.back());
     }
-    current_rank().random = {kRandomSeed, 0};
+    current_rank().random = {kProofRandomSeed, 0};
     sent.count = 0;
     bool forward_sent = false;
     const SampleRun run{inputs, mesh.layout, Precision::kDeclared, &outcome.moved};
@@ -485,7 +485,6 @@ class OpProver::Impl {
     return true;
   }
 
-  static constexpr std::uint64_t kRandomSeed = 11;
   static constexpr std::uint64_t kGradientSlot = 96;
 
   const OpRegistry& registry_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "sim/proof/op_samples.h"
 
 namespace shardlab {
+
+/// Of the stream that ops draw from, at whose beginning every call of a sample stands.
+inline constexpr std::uint64_t kProofRandomSeed = 11;
 
 /// An input, equal on every rank that asks: its elements depend on seed and slot alone, and every
 /// dtype of floats holds them exactly. Made on the device of the rank that runs.
