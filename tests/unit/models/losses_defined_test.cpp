@@ -202,117 +202,114 @@ Dual apart(const DualArray& x, const DualArray& y, std::int64_t row, double p, d
   return pow(sum, 1 / p);
 }
 
-std::vector<Definition> of_vectors() {
-  const Given a = floats({5, 4}, 21), b = floats({5, 4}, 22), c = floats({5, 4}, 23);
-  const Given signs = integers({5}, {1, -1, -1, 1, -1});
-  return {
-      {"aten::cosine_similarity",
-       {a, b},
-       [](const Tensors& x) {
-         return first_of("aten::cosine_similarity", {x[0], x[1], 1, 1e-8});
-       },
-       [](const Arrays& x) {
-         return made({5}, [&](const Dims& at) {
-           return dot(x[0], x[1], at[0]) / sqrt(squared(x[0], at[0]) * squared(x[1], at[0]));
-         });
-       }},
-      {"aten::pairwise_distance",
-       {a, b},
-       [](const Tensors& x) {
-         return first_of("aten::pairwise_distance", {x[0], x[1], 3.0, 1e-3, true});
-       },
-       [](const Arrays& x) {
-         return made({5, 1}, [&](const Dims& at) { return apart(x[0], x[1], at[0], 3, 1e-3); });
-       }},
-      {"aten::triplet_margin_loss",
-       {a, b, c},
-       [](const Tensors& x) {
-         return first_of("aten::triplet_margin_loss",
-                         {x[0], x[1], x[2], 0.7, 2.0, 1e-6, false, kSum});
-       },
-       [](const Arrays& x) {
-         return scalar(sum_over(5, [&](std::int64_t row) {
-           return max(0, 0.7 + apart(x[0], x[1], row, 2, 1e-6) - apart(x[0], x[2], row, 2, 1e-6));
-         }));
-       }},
-      {"aten::cosine_embedding_loss",
-       {a, b, signs},
-       [](const Tensors& x) {
-         return first_of("aten::cosine_embedding_loss", {x[0], x[1], x[2], 0.1, kNone});
-       },
-       [](const Arrays& x) {
-         return made({5}, [&](const Dims& at) {
-           constexpr double kEps = 1e-12;  // PyTorch's, on each squared length
-           const Dual cosine = dot(x[0], x[1], at[0]) /
-                               sqrt((squared(x[0], at[0]) + kEps) * (squared(x[1], at[0]) + kEps));
-           return x[2](at[0]).value > 0 ? 1 - cosine : max(0, cosine - 0.1);
-         });
-       }},
-      {"aten::margin_ranking_loss",
-       {floats({5}, 24), floats({5}, 25), signs},
-       [](const Tensors& x) {
-         return first_of("aten::margin_ranking_loss", {x[0], x[1], x[2], 0.2, kMean});
-       },
-       [](const Arrays& x) {
-         return reduced(made({5},
-                             [&](const Dims& at) {
-                               return max(0, -x[2](at[0]) * (x[0](at[0]) - x[1](at[0])) + 0.2);
-                             }),
-                        kMean);
-       }},
-      {"aten::hinge_embedding_loss",
-       {floats({5}, 26), signs},
-       [](const Tensors& x) {
-         return first_of("aten::hinge_embedding_loss", {x[0], x[1], 0.5, kMean});
-       },
-       [](const Arrays& x) {
-         return reduced(made({5},
-                             [&](const Dims& at) {
-                               return x[1](at[0]).value > 0 ? x[0](at[0])
-                                                            : max(0, 0.5 - x[0](at[0]));
-                             }),
-                        kMean);
-       }},
-      {"aten::cdist",
-       {floats({3, 4}, 27), floats({5, 4}, 28)},
-       [](const Tensors& x) {
-         return first_of("aten::cdist", {x[0], x[1], 3.0});
-       },
-       [](const Arrays& x) {
-         return made({3, 5}, [&](const Dims& at) {
-           return pow(
-               sum_over(
-                   4, [&](std::int64_t i) { return pow(abs(x[0](at[0], i) - x[1](at[1], i)), 3); }),
-               1.0 / 3);
-         });
-       }},
-      {"aten::pdist",
-       {floats({4, 3}, 29)},
-       nullptr,
-       [](const Arrays& x) {
-         DualArray out(Dims{6});
-         std::int64_t next = 0;
-         for (std::int64_t i = 0; i < 4; ++i) {
-           for (std::int64_t j = i + 1; j < 4; ++j) {
-             out[next++] = sqrt(sum_over(3, [&](std::int64_t k) {
-               return (x[0](i, k) - x[0](j, k)) * (x[0](i, k) - x[0](j, k));
-             }));
-           }
+const Given kA = floats({5, 4}, 21), kB = floats({5, 4}, 22), kC = floats({5, 4}, 23);
+const Given kSigns = integers({5}, {1, -1, -1, 1, -1});
+
+const std::vector<Definition> kOfVectors = {
+    {"aten::cosine_similarity",
+     {kA, kB},
+     [](const Tensors& x) {
+       return first_of("aten::cosine_similarity", {x[0], x[1], 1, 1e-8});
+     },
+     [](const Arrays& x) {
+       return made({5}, [&](const Dims& at) {
+         return dot(x[0], x[1], at[0]) / sqrt(squared(x[0], at[0]) * squared(x[1], at[0]));
+       });
+     }},
+    {"aten::pairwise_distance",
+     {kA, kB},
+     [](const Tensors& x) {
+       return first_of("aten::pairwise_distance", {x[0], x[1], 3.0, 1e-3, true});
+     },
+     [](const Arrays& x) {
+       return made({5, 1}, [&](const Dims& at) { return apart(x[0], x[1], at[0], 3, 1e-3); });
+     }},
+    {"aten::triplet_margin_loss",
+     {kA, kB, kC},
+     [](const Tensors& x) {
+       return first_of("aten::triplet_margin_loss",
+                       {x[0], x[1], x[2], 0.7, 2.0, 1e-6, false, kSum});
+     },
+     [](const Arrays& x) {
+       return scalar(sum_over(5, [&](std::int64_t row) {
+         return max(0, 0.7 + apart(x[0], x[1], row, 2, 1e-6) - apart(x[0], x[2], row, 2, 1e-6));
+       }));
+     }},
+    {"aten::cosine_embedding_loss",
+     {kA, kB, kSigns},
+     [](const Tensors& x) {
+       return first_of("aten::cosine_embedding_loss", {x[0], x[1], x[2], 0.1, kNone});
+     },
+     [](const Arrays& x) {
+       return made({5}, [&](const Dims& at) {
+         constexpr double kEps = 1e-12;  // PyTorch's, on each squared length
+         const Dual cosine = dot(x[0], x[1], at[0]) /
+                             sqrt((squared(x[0], at[0]) + kEps) * (squared(x[1], at[0]) + kEps));
+         return x[2](at[0]).value > 0 ? 1 - cosine : max(0, cosine - 0.1);
+       });
+     }},
+    {"aten::margin_ranking_loss",
+     {floats({5}, 24), floats({5}, 25), kSigns},
+     [](const Tensors& x) {
+       return first_of("aten::margin_ranking_loss", {x[0], x[1], x[2], 0.2, kMean});
+     },
+     [](const Arrays& x) {
+       return reduced(made({5},
+                           [&](const Dims& at) {
+                             return max(0, -x[2](at[0]) * (x[0](at[0]) - x[1](at[0])) + 0.2);
+                           }),
+                      kMean);
+     }},
+    {"aten::hinge_embedding_loss",
+     {floats({5}, 26), kSigns},
+     [](const Tensors& x) {
+       return first_of("aten::hinge_embedding_loss", {x[0], x[1], 0.5, kMean});
+     },
+     [](const Arrays& x) {
+       return reduced(made({5},
+                           [&](const Dims& at) {
+                             return x[1](at[0]).value > 0 ? x[0](at[0]) : max(0, 0.5 - x[0](at[0]));
+                           }),
+                      kMean);
+     }},
+    {"aten::cdist",
+     {floats({3, 4}, 27), floats({5, 4}, 28)},
+     [](const Tensors& x) {
+       return first_of("aten::cdist", {x[0], x[1], 3.0});
+     },
+     [](const Arrays& x) {
+       return made({3, 5}, [&](const Dims& at) {
+         return pow(
+             sum_over(4,
+                      [&](std::int64_t i) { return pow(abs(x[0](at[0], i) - x[1](at[1], i)), 3); }),
+             1.0 / 3);
+       });
+     }},
+    {"aten::pdist",
+     {floats({4, 3}, 29)},
+     nullptr,
+     [](const Arrays& x) {
+       DualArray out(Dims{6});
+       std::int64_t next = 0;
+       for (std::int64_t i = 0; i < 4; ++i) {
+         for (std::int64_t j = i + 1; j < 4; ++j) {
+           out[next++] = sqrt(sum_over(3, [&](std::int64_t k) {
+             return (x[0](i, k) - x[0](j, k)) * (x[0](i, k) - x[0](j, k));
+           }));
          }
-         return out;
-       }},
-      {"aten::dist",
-       {floats({4, 3}, 30), floats({4, 3}, 31)},
-       [](const Tensors& x) {
-         return first_of("aten::dist", {x[0], x[1], 3});
-       },
-       [](const Arrays& x) {
-         return scalar(
-             pow(sum_over(12, [&](std::int64_t i) { return pow(abs(x[0][i] - x[1][i]), 3); }),
-                 1.0 / 3));
-       }},
-  };
-}
+       }
+       return out;
+     }},
+    {"aten::dist",
+     {floats({4, 3}, 30), floats({4, 3}, 31)},
+     [](const Tensors& x) {
+       return first_of("aten::dist", {x[0], x[1], 3});
+     },
+     [](const Arrays& x) {
+       return scalar(pow(
+           sum_over(12, [&](std::int64_t i) { return pow(abs(x[0][i] - x[1][i]), 3); }), 1.0 / 3));
+     }},
+};
 
 // The sum over all alignments of the targets with the frames, each counted (no recursion): blanks
 // and repeats are taken out of every sequence of labels.
@@ -376,7 +373,7 @@ TEST_CASE("V-18 losses of classes count weights and leave out what is ignored") 
 }
 
 TEST_CASE("V-18 distances of vectors are their definitions, vectors cut or not") {
-  check_definitions(of_vectors());
+  check_definitions(kOfVectors);
 }
 
 TEST_CASE("V-18 the loss of alignments is the sum over every one of them") {

@@ -256,148 +256,145 @@ std::vector<Definition> moves() {
   return definitions;
 }
 
-std::vector<Definition> chosen() {
-  const Given rows = floats({5, 3}, 11), few = integers({4}, {4, 0, 4, 2});
-  const Given by_element = integers({2, 3}, {0, 4, 1, 4, 4, 3});
-  return {
-      {"aten::index_select",
-       {rows, few},
-       [](const Tensors& x) {
-         return first_of("aten::index_select", {x[0], 0, x[1]});
-       },
-       [](const Arrays& x) {
-         return made({4, 3}, [&](const Dims& at) { return x[0](whole(x[1](at[0])), at[1]); });
-       }},
-      {"aten::take_along_dim",
-       {rows, by_element},
-       [](const Tensors& x) {
-         return first_of("aten::take_along_dim", {x[0], x[1], 0});
-       },
-       [](const Arrays& x) {
-         return made({2, 3},
-                     [&](const Dims& at) { return x[0](whole(x[1](at[0], at[1])), at[1]); });
-       }},
-      {"aten::scatter_add",
-       {rows, by_element, floats({2, 3}, 12)},
-       [](const Tensors& x) {
-         return first_of("aten::scatter_add", {x[0], 0, x[1], x[2]});
-       },
-       [](const Arrays& x) {
-         DualArray out = x[0];
-         for (std::int64_t i = 0; i < 6; ++i) out(whole(x[1][i]), i % 3) += x[2][i];
-         return out;
-       }},
-      {"aten::scatter.src",
-       {rows, integers({2, 3}, {0, 4, 1, 3, 2, 0}), floats({2, 3}, 13)},
-       [](const Tensors& x) {
-         return first_of("aten::scatter.src", {x[0], 0, x[1], x[2]});
-       },
-       [](const Arrays& x) {
-         DualArray out = x[0];
-         for (std::int64_t i = 0; i < 6; ++i) out(whole(x[1][i]), i % 3) = x[2][i];
-         return out;
-       }},
-      {"aten::scatter_reduce.two",
-       {rows, by_element, floats({2, 3}, 14)},
-       [](const Tensors& x) {
-         return first_of("aten::scatter_reduce.two", {x[0], 0, x[1], x[2], "mean", true});
-       },
-       [](const Arrays& x) {
-         DualArray out = x[0];
-         std::vector<int> count(15, 1);
-         for (std::int64_t i = 0; i < 6; ++i) {
-           const std::int64_t place = whole(x[1][i]) * 3 + i % 3;
-           out[place] += x[2][i];
-           ++count[static_cast<std::size_t>(place)];
-         }
-         for (std::int64_t i = 0; i < 15; ++i) out[i] = out[i] / count[static_cast<std::size_t>(i)];
-         return out;
-       }},
-      {"aten::index_copy",
-       {rows, integers({2}, {3, 1}), floats({2, 3}, 15)},
-       [](const Tensors& x) {
-         return first_of("aten::index_copy", {x[0], 0, x[1], x[2]});
-       },
-       [](const Arrays& x) {
-         DualArray out = x[0];
-         for (std::int64_t i = 0; i < 6; ++i) out(whole(x[1](i / 3)), i % 3) = x[2][i];
-         return out;
-       }},
-      {"aten::index_fill.int_Scalar",
-       {rows, few},
-       [](const Tensors& x) {
-         return first_of("aten::index_fill.int_Scalar", {x[0], 0, x[1], -2.0});
-       },
-       [](const Arrays& x) {
-         DualArray out = x[0];
-         for (std::int64_t i = 0; i < 12; ++i) out(whole(x[1](i / 3)), i % 3) = -2;
-         return out;
-       }},
-      {"aten::_embedding_bag",
-       {rows, integers({6}, {0, 4, 1, 4, 2, 2}), integers({3}, {0, 2, 2})},
-       [](const Tensors& x) {
-         return first_of("aten::_embedding_bag", {x[0], x[1], x[2], false, 1});
-       },
-       [](const Arrays& x) {
-         // The second bag is empty, the third one has the last four.
-         return made({3, 3}, [&](const Dims& at) {
-           const std::int64_t first = at[0] == 0 ? 0 : 2;
-           const std::int64_t count = at[0] == 0 ? 2 : at[0] == 1 ? 0 : 4;
-           const Dual sum =
-               sum_over(count, [&](std::int64_t i) { return x[0](whole(x[1](first + i)), at[1]); });
-           return count == 0 ? sum : sum / static_cast<double>(count);
-         });
-       }},
-      {"aten::topk",
-       {floats({5, 4}, 16)},
-       [](const Tensors& x) {
-         return first_of("aten::topk", {x[0], 2, 0});
-       },
-       [](const Arrays& x) {
-         return made({2, 4}, [&](const Dims& at) {
-           std::vector<Dual> column;
-           for (std::int64_t i = 0; i < 5; ++i) column.push_back(x[0](i, at[1]));
-           std::ranges::sort(column,
-                             [](const Dual& a, const Dual& b) { return a.value > b.value; });
-           return column[static_cast<std::size_t>(at[0])];
-         });
-       }},
-      {"aten::stack",
-       {floats({3, 2}, 17), floats({3, 2}, 18)},
-       [](const Tensors& x) {
-         return first_of("aten::stack", {tensors(x), 1});
-       },
-       [](const Arrays& x) {
-         return made({3, 2, 2}, [&](const Dims& at) {
-           return x[static_cast<std::size_t>(at[1])](at[0], at[2]);
-         });
-       }},
-      {"aten::cat",
-       {floats({3, 2}, 19), floats({3, 0}, 20), floats({3, 5}, 21)},
-       [](const Tensors& x) {
-         return first_of("aten::cat", {tensors(x), -1});
-       },
-       [](const Arrays& x) {
-         return made({3, 7}, [&](const Dims& at) {
-           return at[1] < 2 ? x[0](at[0], at[1]) : x[2](at[0], at[1] - 2);
-         });
-       }},
-      {"aten::col2im",
-       {floats({2, 8, 4}, 22)},
-       [](const Tensors& x) {
-         return first_of("aten::col2im", {x[0], ints({3, 3}), ints({2, 2}), ints({1, 1}),
-                                          ints({0, 0}), ints({1, 1})});
-       },
-       [](const Arrays& x) {
-         DualArray out(Dims{2, 2, 3, 3});
-         for (std::int64_t i = 0; i < 64; ++i) {
-           const std::int64_t n = i / 32, row = i / 4 % 8, place = i % 4;
-           out(n, row / 4, place / 2 + row % 4 / 2, place % 2 + row % 2) += x[0][i];
-         }
-         return out;
-       }},
-  };
-}
+const Given kRows = floats({5, 3}, 11), kFew = integers({4}, {4, 0, 4, 2});
+const Given kByElement = integers({2, 3}, {0, 4, 1, 4, 4, 3});
+
+const std::vector<Definition> kChosen = {
+    {"aten::index_select",
+     {kRows, kFew},
+     [](const Tensors& x) {
+       return first_of("aten::index_select", {x[0], 0, x[1]});
+     },
+     [](const Arrays& x) {
+       return made({4, 3}, [&](const Dims& at) { return x[0](whole(x[1](at[0])), at[1]); });
+     }},
+    {"aten::take_along_dim",
+     {kRows, kByElement},
+     [](const Tensors& x) {
+       return first_of("aten::take_along_dim", {x[0], x[1], 0});
+     },
+     [](const Arrays& x) {
+       return made({2, 3}, [&](const Dims& at) { return x[0](whole(x[1](at[0], at[1])), at[1]); });
+     }},
+    {"aten::scatter_add",
+     {kRows, kByElement, floats({2, 3}, 12)},
+     [](const Tensors& x) {
+       return first_of("aten::scatter_add", {x[0], 0, x[1], x[2]});
+     },
+     [](const Arrays& x) {
+       DualArray out = x[0];
+       for (std::int64_t i = 0; i < 6; ++i) out(whole(x[1][i]), i % 3) += x[2][i];
+       return out;
+     }},
+    {"aten::scatter.src",
+     {kRows, integers({2, 3}, {0, 4, 1, 3, 2, 0}), floats({2, 3}, 13)},
+     [](const Tensors& x) {
+       return first_of("aten::scatter.src", {x[0], 0, x[1], x[2]});
+     },
+     [](const Arrays& x) {
+       DualArray out = x[0];
+       for (std::int64_t i = 0; i < 6; ++i) out(whole(x[1][i]), i % 3) = x[2][i];
+       return out;
+     }},
+    {"aten::scatter_reduce.two",
+     {kRows, kByElement, floats({2, 3}, 14)},
+     [](const Tensors& x) {
+       return first_of("aten::scatter_reduce.two", {x[0], 0, x[1], x[2], "mean", true});
+     },
+     [](const Arrays& x) {
+       DualArray out = x[0];
+       std::vector<int> count(15, 1);
+       for (std::int64_t i = 0; i < 6; ++i) {
+         const std::int64_t place = whole(x[1][i]) * 3 + i % 3;
+         out[place] += x[2][i];
+         ++count[static_cast<std::size_t>(place)];
+       }
+       for (std::int64_t i = 0; i < 15; ++i) out[i] = out[i] / count[static_cast<std::size_t>(i)];
+       return out;
+     }},
+    {"aten::index_copy",
+     {kRows, integers({2}, {3, 1}), floats({2, 3}, 15)},
+     [](const Tensors& x) {
+       return first_of("aten::index_copy", {x[0], 0, x[1], x[2]});
+     },
+     [](const Arrays& x) {
+       DualArray out = x[0];
+       for (std::int64_t i = 0; i < 6; ++i) out(whole(x[1](i / 3)), i % 3) = x[2][i];
+       return out;
+     }},
+    {"aten::index_fill.int_Scalar",
+     {kRows, kFew},
+     [](const Tensors& x) {
+       return first_of("aten::index_fill.int_Scalar", {x[0], 0, x[1], -2.0});
+     },
+     [](const Arrays& x) {
+       DualArray out = x[0];
+       for (std::int64_t i = 0; i < 12; ++i) out(whole(x[1](i / 3)), i % 3) = -2;
+       return out;
+     }},
+    {"aten::_embedding_bag",
+     {kRows, integers({6}, {0, 4, 1, 4, 2, 2}), integers({3}, {0, 2, 2})},
+     [](const Tensors& x) {
+       return first_of("aten::_embedding_bag", {x[0], x[1], x[2], false, 1});
+     },
+     [](const Arrays& x) {
+       // The second bag is empty, the third one has the last four.
+       return made({3, 3}, [&](const Dims& at) {
+         const std::int64_t first = at[0] == 0 ? 0 : 2;
+         const std::int64_t count = at[0] == 0 ? 2 : at[0] == 1 ? 0 : 4;
+         const Dual sum =
+             sum_over(count, [&](std::int64_t i) { return x[0](whole(x[1](first + i)), at[1]); });
+         return count == 0 ? sum : sum / static_cast<double>(count);
+       });
+     }},
+    {"aten::topk",
+     {floats({5, 4}, 16)},
+     [](const Tensors& x) {
+       return first_of("aten::topk", {x[0], 2, 0});
+     },
+     [](const Arrays& x) {
+       return made({2, 4}, [&](const Dims& at) {
+         std::vector<Dual> column;
+         for (std::int64_t i = 0; i < 5; ++i) column.push_back(x[0](i, at[1]));
+         std::ranges::sort(column, [](const Dual& a, const Dual& b) { return a.value > b.value; });
+         return column[static_cast<std::size_t>(at[0])];
+       });
+     }},
+    {"aten::stack",
+     {floats({3, 2}, 17), floats({3, 2}, 18)},
+     [](const Tensors& x) {
+       return first_of("aten::stack", {tensors(x), 1});
+     },
+     [](const Arrays& x) {
+       return made({3, 2, 2}, [&](const Dims& at) {
+         return x[static_cast<std::size_t>(at[1])](at[0], at[2]);
+       });
+     }},
+    {"aten::cat",
+     {floats({3, 2}, 19), floats({3, 0}, 20), floats({3, 5}, 21)},
+     [](const Tensors& x) {
+       return first_of("aten::cat", {tensors(x), -1});
+     },
+     [](const Arrays& x) {
+       return made({3, 7}, [&](const Dims& at) {
+         return at[1] < 2 ? x[0](at[0], at[1]) : x[2](at[0], at[1] - 2);
+       });
+     }},
+    {"aten::col2im",
+     {floats({2, 8, 4}, 22)},
+     [](const Tensors& x) {
+       return first_of("aten::col2im", {x[0], ints({3, 3}), ints({2, 2}), ints({1, 1}),
+                                        ints({0, 0}), ints({1, 1})});
+     },
+     [](const Arrays& x) {
+       DualArray out(Dims{2, 2, 3, 3});
+       for (std::int64_t i = 0; i < 64; ++i) {
+         const std::int64_t n = i / 32, row = i / 4 % 8, place = i % 4;
+         out(n, row / 4, place / 2 + row % 4 / 2, place % 2 + row % 2) += x[0][i];
+       }
+       return out;
+     }},
+};
 
 }  // namespace
 
@@ -406,5 +403,5 @@ TEST_CASE("V-17 each place of what is moved, repeated or resized shows its eleme
 }
 
 TEST_CASE("V-17 what is chosen, joined or written at positions is its definition") {
-  check_definitions(chosen());
+  check_definitions(kChosen);
 }

@@ -216,81 +216,80 @@ Dual together(const Row& a, const Row& b) {
   return sum / (static_cast<double>(a.size()) - 1);
 }
 
-std::vector<Definition> statistics() {
-  const Given x = floats({3, 5}, 3);
-  return {
-      {"aten::cov",
-       {x},
-       nullptr,
-       [](const Arrays& x) {
-         return made({3, 3}, [&](const Dims& at) {
-           return together(row_of(x[0], at[0]), row_of(x[0], at[1]));
+const Given kRowsOfFive = floats({3, 5}, 3);
+
+const std::vector<Definition> kStatistics = {
+    {"aten::cov",
+     {kRowsOfFive},
+     nullptr,
+     [](const Arrays& x) {
+       return made({3, 3}, [&](const Dims& at) {
+         return together(row_of(x[0], at[0]), row_of(x[0], at[1]));
+       });
+     }},
+    {"aten::corrcoef",
+     {kRowsOfFive},
+     nullptr,
+     [](const Arrays& x) {
+       return made({3, 3}, [&](const Dims& at) {
+         const Row a = row_of(x[0], at[0]), b = row_of(x[0], at[1]);
+         // PyTorch clips to [-1, 1], and the gradient of the diagonal is none.
+         if (at[0] == at[1]) return Dual(1);
+         return together(a, b) / sqrt(together(a, a) * together(b, b));
+       });
+     }},
+    {"aten::diff",
+     {kRowsOfFive},
+     [](const Tensors& x) {
+       return first_of("aten::diff", {x[0], 2, 1});
+     },
+     [](const Arrays& x) {
+       return made({3, 3}, [&](const Dims& at) {
+         return x[0](at[0], at[1] + 2) - 2 * x[0](at[0], at[1] + 1) + x[0](at[0], at[1]);
+       });
+     }},
+    {"aten::renorm",
+     {kRowsOfFive},
+     [](const Tensors& x) {
+       return first_of("aten::renorm", {x[0], 2, 0, 0.9});
+     },
+     [](const Arrays& x) {
+       return made({3, 5}, [&](const Dims& at) {
+         const Dual norm = norm_of(row_of(x[0], at[0]), 2);
+         constexpr double kEps = 1e-7;  // PyTorch's
+         return norm.value > 0.9 ? x[0](at[0], at[1]) * 0.9 / (norm + kEps) : x[0](at[0], at[1]);
+       });
+     }},
+    {"aten::trapezoid.x",
+     {kRowsOfFive, floats({5}, 4)},
+     [](const Tensors& x) {
+       return first_of("aten::trapezoid.x", {x[0], x[1]});
+     },
+     [](const Arrays& x) {
+       return made({3}, [&](const Dims& at) {
+         return sum_over(4, [&](std::int64_t i) {
+           return (x[1](i + 1) - x[1](i)) * (x[0](at[0], i) + x[0](at[0], i + 1)) / 2;
          });
-       }},
-      {"aten::corrcoef",
-       {x},
-       nullptr,
-       [](const Arrays& x) {
-         return made({3, 3}, [&](const Dims& at) {
-           const Row a = row_of(x[0], at[0]), b = row_of(x[0], at[1]);
-           // PyTorch clips to [-1, 1], and the gradient of the diagonal is none.
-           if (at[0] == at[1]) return Dual(1);
-           return together(a, b) / sqrt(together(a, a) * together(b, b));
-         });
-       }},
-      {"aten::diff",
-       {x},
-       [](const Tensors& x) {
-         return first_of("aten::diff", {x[0], 2, 1});
-       },
-       [](const Arrays& x) {
-         return made({3, 3}, [&](const Dims& at) {
-           return x[0](at[0], at[1] + 2) - 2 * x[0](at[0], at[1] + 1) + x[0](at[0], at[1]);
-         });
-       }},
-      {"aten::renorm",
-       {x},
-       [](const Tensors& x) {
-         return first_of("aten::renorm", {x[0], 2, 0, 0.9});
-       },
-       [](const Arrays& x) {
-         return made({3, 5}, [&](const Dims& at) {
-           const Dual norm = norm_of(row_of(x[0], at[0]), 2);
-           constexpr double kEps = 1e-7;  // PyTorch's
-           return norm.value > 0.9 ? x[0](at[0], at[1]) * 0.9 / (norm + kEps) : x[0](at[0], at[1]);
-         });
-       }},
-      {"aten::trapezoid.x",
-       {x, floats({5}, 4)},
-       [](const Tensors& x) {
-         return first_of("aten::trapezoid.x", {x[0], x[1]});
-       },
-       [](const Arrays& x) {
-         return made({3}, [&](const Dims& at) {
-           return sum_over(4, [&](std::int64_t i) {
-             return (x[1](i + 1) - x[1](i)) * (x[0](at[0], i) + x[0](at[0], i + 1)) / 2;
-           });
-         });
-       }},
-      {"aten::linalg_norm",
-       {x},
-       [](const Tensors& x) { return first_of("aten::linalg_norm", {x[0]}); },
-       [](const Arrays& x) {
-         return scalar(sqrt(sum_over(15, [&](std::int64_t i) { return x[0][i] * x[0][i]; })));
-       }},
-      {"aten::softmax.int",
-       {x},
-       [](const Tensors& x) {
-         return first_of("aten::softmax.int", {x[0], 0});
-       },
-       [](const Arrays& x) {
-         return made({3, 5}, [&](const Dims& at) {
-           return exp(x[0](at[0], at[1])) /
-                  sum_over(3, [&](std::int64_t i) { return exp(x[0](i, at[1])); });
-         });
-       }},
-  };
-}
+       });
+     }},
+    {"aten::linalg_norm",
+     {kRowsOfFive},
+     [](const Tensors& x) { return first_of("aten::linalg_norm", {x[0]}); },
+     [](const Arrays& x) {
+       return scalar(sqrt(sum_over(15, [&](std::int64_t i) { return x[0][i] * x[0][i]; })));
+     }},
+    {"aten::softmax.int",
+     {kRowsOfFive},
+     [](const Tensors& x) {
+       return first_of("aten::softmax.int", {x[0], 0});
+     },
+     [](const Arrays& x) {
+       return made({3, 5}, [&](const Dims& at) {
+         return exp(x[0](at[0], at[1])) /
+                sum_over(3, [&](std::int64_t i) { return exp(x[0](i, at[1])); });
+       });
+     }},
+};
 
 // [2, 6, 3] in groups of channels: each group of a sample less its mean, over its root of spread.
 DualArray grouped(const Arrays& x, std::int64_t groups, double eps) {
@@ -352,7 +351,7 @@ TEST_CASE("V-16 scans read everything before a place, on whatever rank it lies")
                      scan("aten::cumsum", 0, total_of), scan("aten::cumsum", 1, total_of)});
 }
 
-TEST_CASE("V-16 statistics of rows are their definitions") { check_definitions(statistics()); }
+TEST_CASE("V-16 statistics of rows are their definitions") { check_definitions(kStatistics); }
 
 TEST_CASE("V-16 norms over groups, samples and batches are their definitions") {
   check_definitions(group_norms());
