@@ -66,18 +66,21 @@ DType promote_floats(DType a, DType b) {
 }
 
 DType promote_integers(DType a, DType b) {
-  if (a == DType::kU64 || b == DType::kU64) {
-    const DType other = a == DType::kU64 ? b : a;
-    if (other != DType::kU8) {
-      fail(ErrorKind::kValue, Fix{"cast one of them first: x.to(torch.int64)"},
-           "u64 and {} have no common dtype", to_string(other));
-    }
-    return DType::kU64;
-  }
   if ((a == DType::kU8 && b == DType::kI8) || (a == DType::kI8 && b == DType::kU8)) {
     return DType::kI16;
   }
   return rank_in_category(a) > rank_in_category(b) ? a : b;
+}
+
+// The reference promotes f8 with nothing, and u64 with floats alone.
+void refuse_unpromoted(DType a, DType b) {
+  const bool any_f8 = a == DType::kF8E4M3FN || b == DType::kF8E4M3FN;
+  const bool any_u64 = a == DType::kU64 || b == DType::kU64;
+  if (!any_f8 && (!any_u64 || is_floating(a) || is_floating(b))) return;
+  fail(ErrorKind::kValue,
+       Fix{any_f8 ? "cast it first: x.to(torch.float32)"
+                  : "cast one of them first: x.to(torch.int64)"},
+       "{} and {} have no common dtype", to_string(a), to_string(b));
 }
 
 DType complex_of(DType real) {
@@ -105,6 +108,7 @@ double unit_roundoff(DType dtype) { return row_of(dtype).roundoff; }
 
 DType promote(DType a, DType b) {
   if (a == b) return a;
+  refuse_unpromoted(a, b);
   const Category category_a = category_of(a), category_b = category_of(b);
   if (category_a == Category::kComplex || category_b == Category::kComplex) {
     const DType real_a = real_dtype(a), real_b = real_dtype(b);
@@ -179,9 +183,8 @@ float to_float(Half value) {
 Float8E4M3 to_float8(float value) {
   const auto sign = static_cast<std::uint8_t>(std::signbit(value) ? 0x80 : 0);
   const float magnitude = std::fabs(value);
-  if (std::isnan(value) || magnitude > 464.0f) return {static_cast<std::uint8_t>(sign | 0x7F)};
-  const std::uint32_t packed = pack_small_float(magnitude, 3, 7);
-  return {static_cast<std::uint8_t>(sign | std::min<std::uint32_t>(packed, 0x7F))};
+  if (std::isnan(value)) return {static_cast<std::uint8_t>(sign | 0x7F)};
+  return {static_cast<std::uint8_t>(sign | pack_small_float(std::min(magnitude, 448.0f), 3, 7))};
 }
 
 float to_float(Float8E4M3 value) {

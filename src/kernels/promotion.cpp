@@ -29,8 +29,8 @@ std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> l
         return DType::kC64;
     }
   }
-  if (*higher == DType::kBool || !is_integral(*lower)) return promote(*higher, *lower);
-  return higher;
+  if (*higher == DType::kBool) return promote(*higher, *lower);
+  return is_integral(*lower) ? higher : lower;
 }
 
 }  // namespace
