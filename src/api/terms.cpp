@@ -101,7 +101,7 @@ struct Terms {
         break;
     }
     fail(ErrorKind::kValue, Fix{"use sum, max, min or product, or make the tensor of floats"},
-         "{} of a tensor of integers does not exist; it must be of floats", to_string(placement));
+         "{} of a tensor of bools does not exist; it must be of floats", to_string(placement));
   }
 };
 

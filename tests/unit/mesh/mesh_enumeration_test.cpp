@@ -114,6 +114,11 @@ std::string refusal_of(const Call& call) {
   return "not refused";
 }
 
+struct Refusal {
+  std::function<void()> ask;
+  const char* refusal;
+};
+
 }  // namespace
 
 TEST_CASE("M-6 rank, coordinate and index are three names of one place of the array") {
@@ -208,11 +213,7 @@ TEST_CASE("a slice of a slice is the slice along the dims that are left") {
 TEST_CASE("questions about a mesh that have no answer say what was asked and what to write") {
   Arena arena;
   const MeshLayout* mesh = arena.layout({{2, 3}, {"dp", "tp"}, {5, 4, 3, 2, 1, 0}});
-  struct Row {
-    std::function<void()> ask;
-    const char* refusal;
-  };
-  const Row rows[] = {
+  const Refusal rows[] = {
       {[&] { slice_layout(mesh, Names{}, std::int64_t{0}); },
        "Value: a mesh slice names no dim | name some of: dp, tp"},
       {[&] {
@@ -233,6 +234,13 @@ TEST_CASE("questions about a mesh that have no answer say what was asked and wha
       {[&] { flatten_layout(mesh, Names{"dp"}, std::int64_t{9}, ""); },
        "Runtime: rank 9 is outside the mesh, so that it has no slice along dp | ask for the slice "
        "on the ranks of the mesh only"},
+  };
+  for (const Refusal& row : rows) CHECK(refusal_of(row.ask) == row.refusal);
+}
+
+TEST_CASE("X-43 layouts that cannot be say what is wrong and what to write") {
+  Arena arena;
+  const Refusal rows[] = {
       {[&] {
          arena.layout({{2}, {}, {3, 3}});
        },
@@ -265,7 +273,7 @@ TEST_CASE("questions about a mesh that have no answer say what was asked and wha
        "Runtime: mesh dim 0 has -3 ranks; it must have at least 1 | leave the dim out, or give it "
        "1 rank"},
   };
-  for (const Row& row : rows) CHECK(refusal_of(row.ask) == row.refusal);
+  for (const Refusal& row : rows) CHECK(refusal_of(row.ask) == row.refusal);
 }
 
 TEST_CASE("mesh dims by name and by number, counted from the end as well") {

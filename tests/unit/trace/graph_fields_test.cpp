@@ -29,7 +29,8 @@ std::string header_with(const std::string& field, const std::string& without = "
 }
 
 const std::string kInputNode =
-    R"j({"k":"input","name":"a","out":[{"v":0,"shape":[7],"dtype":"f32","placements":["S(0)","R"]}]})j"
+    R"j({"k":"input","name":"a","out":[{"v":0,"shape":[7],"dtype":"f32",)j"
+    R"j("placements":["S(0)","R"]}]})j"
     "\n";
 
 std::string graph_refusal(const std::string& text) {

@@ -1,0 +1,309 @@
+// Values dealt out as terms: the terms of all ranks, reduced by a loop in the test, give the value
+// back for every reduction and dtype; and collectives of programs against loops.
+#include "api/terms.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "api/shardlab.h"
+#include "mesh/local_shape.h"
+#include "sim/world/spmd.h"
+#include "tensor/cpu_device.h"
+#include "tensor/host.h"
+
+using namespace shardlab;
+
+namespace {
+
+using Terms64 = std::vector<std::int64_t>;
+
+double combined(const Placement& placement, const std::vector<double>& terms) {
+  double value = terms[0];
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    if (placement.kind == PlacementKind::kNormPartial) {
+      value = std::pow(std::pow(std::fabs(value), placement.norm) +
+                           std::pow(std::fabs(terms[i]), placement.norm),
+                       1 / placement.norm);
+      continue;
+    }
+    switch (placement.op) {
+      case ReduceOp::kMax:
+        value = std::max(value, terms[i]);
+        break;
+      case ReduceOp::kMin:
+        value = std::min(value, terms[i]);
+        break;
+      case ReduceOp::kProduct:
+        value *= terms[i];
+        break;
+      default:
+        value += terms[i];
+    }
+  }
+  if (placement.is_partial(ReduceOp::kAvg)) value /= static_cast<double>(terms.size());
+  return value;
+}
+
+std::int64_t combined_integers(ReduceOp op, const Terms64& terms) {
+  std::int64_t value = terms[0];
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    switch (op) {
+      case ReduceOp::kSum:
+        value += terms[i];
+        break;
+      case ReduceOp::kMax:
+        value = std::max(value, terms[i]);
+        break;
+      case ReduceOp::kMin:
+        value = std::min(value, terms[i]);
+        break;
+      case ReduceOp::kProduct:
+        value *= terms[i];
+        break;
+      case ReduceOp::kBitAnd:
+        value &= terms[i];
+        break;
+      case ReduceOp::kBitOr:
+        value |= terms[i];
+        break;
+      default:
+        value ^= terms[i];
+    }
+  }
+  return value;
+}
+
+/// The terms of every rank of one mesh dim, for the whole of `value`.
+std::vector<Tensor> terms_of(const Tensor& value, const Placement& placement, std::int64_t ranks) {
+  Arena arena;
+  const MeshLayout* layout = arena.layout({{ranks}, {}, {}});
+  const auto* spec = arena.spec(layout, {placement}, value.meta());
+  std::vector<Tensor> terms;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    terms.push_back(own_terms(value, *spec, {rank}));
+  }
+  return terms;
+}
+
+std::string refused_terms(const Tensor& value, const Placement& placement) {
+  try {
+    terms_of(value, placement, 2);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kValue);
+    return fmt::format("{} | {}", error.summary(), *error.find("fix"));
+  }
+  return "not refused";
+}
+
+}  // namespace
+
+TEST_CASE("terms of floats reduce to the value, for every reduction and number of ranks") {
+  const auto device = make_cpu_device({});
+  const std::vector<double> values{1.5, -2, 0, 4, -0.25, 8, 16};
+  const Placement placements[] = {
+      Placement::partial(ReduceOp::kSum), Placement::partial(ReduceOp::kAvg),
+      Placement::partial(ReduceOp::kMax), Placement::partial(ReduceOp::kMin),
+      Placement::partial(ReduceOp::kProduct)};
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
+    const Tensor whole = empty(*device, Dims{7}, dtype);
+    write_doubles(whole, values);
+    for (const Placement& placement : placements) {
+      for (const std::int64_t ranks : {1, 2, 3, 8}) {
+        CAPTURE(to_string(placement));
+        CAPTURE(ranks);
+        const std::vector<Tensor> terms = terms_of(whole, placement, ranks);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          std::vector<double> of_ranks;
+          for (const Tensor& one : terms) of_ranks.push_back(read_doubles(one)[i]);
+          CHECK(combined(placement, of_ranks) == values[i]);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("M-4 terms of a norm have the value as their norm") {
+  const auto device = make_cpu_device({});
+  const Tensor whole = empty(*device, Dims{5}, DType::kF64);
+  write_doubles(whole, std::vector<double>{0, 1, 2.5, 3, 100});
+  for (const double norm : {1.0, 2.0, 3.0}) {
+    const Placement placement = Placement::norm_partial(norm);
+    const std::vector<Tensor> terms = terms_of(whole, placement, 3);
+    for (std::size_t i = 0; i < 5; ++i) {
+      std::vector<double> of_ranks;
+      for (const Tensor& one : terms) of_ranks.push_back(read_doubles(one)[i]);
+      CHECK(combined(placement, of_ranks) ==
+            doctest::Approx(read_doubles(whole)[i]).epsilon(1e-14));
+    }
+  }
+}
+
+TEST_CASE("terms of integers and bools reduce to the value exactly, bit operations too") {
+  const auto device = make_cpu_device({});
+  const ReduceOp ops[] = {ReduceOp::kSum,    ReduceOp::kMax,   ReduceOp::kMin,   ReduceOp::kProduct,
+                          ReduceOp::kBitAnd, ReduceOp::kBitOr, ReduceOp::kBitXor};
+  for (const DType dtype : {DType::kI64, DType::kI32, DType::kI8, DType::kBool}) {
+    const bool truth = dtype == DType::kBool;
+    const Terms64 values =
+        truth ? Terms64{0, 1, 1, 0, 1, 0, 0} : Terms64{0, 1, -1, 77, -100, 5, 42};
+    const Tensor whole = empty(*device, Dims{7}, dtype);
+    write_integers(whole, values);
+    for (const ReduceOp op : ops) {
+      for (const std::int64_t ranks : {2, 3, 5}) {
+        CAPTURE(to_string(dtype));
+        CAPTURE(to_string(op));
+        CAPTURE(ranks);
+        const std::vector<Tensor> terms = terms_of(whole, Placement::partial(op), ranks);
+        bool alike = true;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          Terms64 of_ranks;
+          for (const Tensor& one : terms) of_ranks.push_back(read_integers(one)[i]);
+          const std::int64_t value = combined_integers(op, of_ranks);
+          CHECK((truth ? (value != 0 ? 1 : 0) : value) == values[i]);
+          for (const std::int64_t term : of_ranks) alike &= term == of_ranks[0];
+        }
+        CHECK_FALSE(alike);  // a program that forgets the reduction is seen to be wrong
+      }
+    }
+  }
+}
+
+TEST_CASE("a piece has the terms of its own elements, whatever its cuts") {
+  // The owner of an element follows from its place in the whole: pieces of 7 rows over 3 ranks have
+  // the terms that the whole has.
+  const auto device = make_cpu_device({});
+  const Tensor whole = empty(*device, Dims{7, 2}, DType::kF64);
+  std::vector<double> values(14);
+  for (std::size_t i = 0; i < 14; ++i) values[i] = static_cast<double>(i) + 0.5;
+  write_doubles(whole, values);
+  Arena arena;
+  const MeshLayout* layout = arena.layout({{3, 2}, {}, {}});
+  const auto* cut = arena.spec(layout, {Placement::shard(0), Placement::partial()}, whole.meta());
+  const std::vector<Tensor> terms = terms_of(whole, Placement::partial(), 2);
+  for (std::int64_t index = 0; index < 6; ++index) {
+    const Coordinate at = layout->coordinate_at_index(index);
+    const Chunk rows = local_chunk(*cut, at, 0);
+    const Tensor mine = own_terms(whole.narrow(0, rows.offset, rows.size), *cut, at);
+    const Tensor& all = terms[static_cast<std::size_t>(at[1])];
+    CHECK(read_doubles(mine) == read_doubles(all.narrow(0, rows.offset, rows.size)));
+  }
+}
+
+TEST_CASE("reductions that a dtype does not have are refused with those that it has") {
+  const auto device = make_cpu_device({});
+  const Tensor floats = empty(*device, Dims{2}, DType::kF32);
+  const Tensor integers = empty(*device, Dims{2}, DType::kI32);
+  const Tensor truths = empty(*device, Dims{2}, DType::kBool);
+  for (const Tensor& one : {floats, integers, truths}) {
+    if (is_integral(one.dtype())) {
+      write_integers(one, Terms64{1, 0});
+    } else {
+      write_doubles(one, std::vector<double>{1, 0});
+    }
+  }
+  for (const ReduceOp op : {ReduceOp::kBitAnd, ReduceOp::kBitOr, ReduceOp::kBitXor}) {
+    CHECK(refused_terms(floats, Placement::partial(op)) ==
+          fmt::format("P({}) of a floating tensor does not exist; it must be of integers | use "
+                      "sum, avg, max, min or product",
+                      to_string(op)));
+  }
+  CHECK(
+      refused_terms(integers, Placement::partial(ReduceOp::kAvg)) ==
+      "P(avg) of a tensor of integers does not exist; it must be of floats | use sum, max, min or "
+      "product, or make the tensor of floats");
+  CHECK(refused_terms(truths, Placement::partial(ReduceOp::kAvg)) ==
+        "P(avg) of a tensor of bools does not exist; it must be of floats | use sum, max, min or "
+        "product, or make the tensor of floats");
+  const std::vector<std::int64_t> table{8, 2};
+  const Placement mask = Placement::mask_partial(ReduceOp::kSum, intern_mask_shape(table), 0);
+  CHECK(refused_terms(floats, mask)
+            .ends_with("cannot be an input, because only a lookup makes its mask | give the input "
+                       "as R, and look it "
+                       "up in a table that is sharded by rows"));
+}
+
+TEST_CASE("K-1 strided and nested cuts of a value hold the elements that its view lists") {
+  spmd(4, [](RankContext& rank) {
+    const MeshLayout* mesh = init_mesh({{"a", 2}, {"b", 2}});
+    std::vector<double> values(22);
+    for (std::size_t i = 0; i < 22; ++i) values[i] = static_cast<double>(i);
+    const DTensor whole = tensor(values, {11, 2});
+    for (const Placements& placements :
+         {Placements{Placement::strided_shard(0, 2), Placement::shard(0)},
+          Placements{Placement::strided_shard(0, 3), Placement::shard(1)},
+          Placements{Placement::shard(0), Placement::strided_shard(0, 2)}}) {
+      CAPTURE(to_string(placements));
+      const DTensorSpec* spec = spec_of(placements, mesh, whole.meta());
+      const DTensor placed = distribute(whole, spec);
+      const LocalView view = local_view(*spec, mesh->coordinate_at_index(rank.rank));
+      std::vector<double> expected;
+      for (std::int64_t row = 0; row < 11; ++row) {
+        for (std::int64_t column = 0; column < 2; ++column) {
+          if (view.holds({row, column}))
+            expected.push_back(values[static_cast<std::size_t>(2 * row + column)]);
+        }
+      }
+      // Rows of a strided piece ascend, as those of the whole.
+      CHECK(read_doubles(placed.local()) == expected);
+    }
+  });
+}
+
+TEST_CASE("collectives of a program refuse what they cannot do before other ranks hear of it") {
+  spmd(2, [](RankContext& rank) {
+    const MeshLayout* mesh = init_mesh({{"x", 2}});
+    const DTensor placed = distribute_tensor(tensor({1, 2, 3}, {3}), mesh, "x=S(0)");
+    const DTensor leaf = ones({2});
+    require_grad(leaf);
+    ProcessGroup& world = *rank.world;
+    struct Row {
+      std::function<void()> call;
+      const char *summary, *fix;
+    };
+    const Row rows[] = {
+        {[&] { all_reduce(placed, ReduceOp::kSum, world); }, "all_reduce: f32[3@x] is distributed",
+         "collectives take local tensors: x.to_local()"},
+        {[&] { all_gather(leaf, 0, world); }, "all_gather: carries no gradients",
+         "use redistribute(), which does"},
+        {[&] { broadcast(ones({2}), 2, world); }, "broadcast: src is 2; the group has 2 ranks",
+         "give its place in the group, from 0 to 1"},
+        {[&] { broadcast(ones({2}), -1, world); }, "broadcast: src is -1; the group has 2 ranks",
+         "give its place in the group, from 0 to 1"},
+    };
+    for (const Row& row : rows) {
+      try {
+        row.call();
+        FAIL_CHECK("not refused: ", row.summary);
+      } catch (const Error& error) {
+        CHECK(error.summary() == row.summary);
+        CHECK(*error.find("fix") == row.fix);
+      }
+    }
+    CHECK_THROWS_AS(all_gather(ones({2}), 1, world), Error);
+    CHECK_THROWS_AS(reduce_scatter(ones({2}), -2, ReduceOp::kSum, world), Error);
+  });
+}
+
+TEST_CASE("collectives of a program take dims from the end, and give what a loop gives") {
+  spmd(2, [](RankContext& rank) {
+    const double r = static_cast<double>(rank.rank);
+    const DTensor x = tensor({1 + 10 * r, 2 + 10 * r, 3 + 10 * r, 4 + 10 * r}, {2, 2});
+    ProcessGroup& world = *rank.world;
+    const auto values = [](const DTensor& y) { return read_doubles(y.local()); };
+    using V = std::vector<double>;
+    CHECK(values(all_gather(x, 0, world)) == V{1, 2, 3, 4, 11, 12, 13, 14});
+    CHECK(values(all_gather(x, -1, world)) == V{1, 2, 11, 12, 3, 4, 13, 14});
+    CHECK(values(reduce_scatter(x, 0, ReduceOp::kSum, world)) ==
+          (rank.rank == 0 ? V{12, 14} : V{16, 18}));
+    CHECK(values(reduce_scatter(x, -1, ReduceOp::kMax, world)) ==
+          (rank.rank == 0 ? V{11, 13} : V{12, 14}));
+    CHECK(values(all_to_all(x, 0, -1, world)) ==
+          (rank.rank == 0 ? V{1, 2, 11, 12} : V{3, 4, 13, 14}));
+    CHECK(values(all_to_all(x, -1, 0, world)) ==
+          (rank.rank == 0 ? V{1, 3, 11, 13} : V{2, 4, 12, 14}));
+    CHECK(values(broadcast(x, 1, world)) == V{11, 12, 13, 14});
+    barrier(world);
+  });
+}
