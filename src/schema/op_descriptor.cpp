@@ -163,6 +163,7 @@ class SchemaReader {
     } else {
       while (peek() != ',' && peek() != ')' && peek() != '\0') ++at_;
     }
+    if (at_ == first) refuse("expected a default after '='");
     if (at_ > text_.size()) refuse("unfinished default");
     return text_.substr(first, at_ - first);
   }
