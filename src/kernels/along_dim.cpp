@@ -16,21 +16,66 @@ namespace shardlab {
 
 namespace {
 
+// A hint, not an access: processors fetch ahead by themselves within a page only, and a row is
+// often just one.
+template <typename T>
+void expect(const T* next, T* next_to) {
+  __builtin_prefetch(next, 0);
+  __builtin_prefetch(next_to, 1);
+}
+
 // to = exp(x - largest), which never overflows; `to` may be x.
 template <typename T>
 void exp_shifted(const T* x, T* to, std::int64_t count, T largest) {
-  map_packets(x, to, count, [largest](const PacketOf<T>& values) {
-    using namespace Eigen::internal;
+  using namespace Eigen::internal;
+  constexpr std::int64_t kWidth = packet_traits<T>::size;
+  const auto shifted_exp = [largest](const PacketOf<T>& values) {
     return packet_exp_below<T>(psub(values, pset1<PacketOf<T>>(largest)));
-  });
+  };
+  std::int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    expect(x + count + i, to + count + i);
+    pstoreu(to + i, shifted_exp(ploadu<PacketOf<T>>(x + i)));
+  }
+  map_packets(x + i, to + i, count - i, shifted_exp);
 }
 
+// A row whose exponentials still have to be divided by their sum.
+template <typename T>
+struct OwedRow {
+  T* to = nullptr;
+  T total = T(1);
+  std::int64_t count = 0;
+
+  void divide_from(std::int64_t first) const {
+    for (std::int64_t i = first; i < count; ++i) to[i] /= total;
+  }
+};
+
+// Rows are divided beside the exponentials of the next one, where the unit that divides is idle.
 struct SoftmaxRow {
   template <typename T>
   static void apply(const T* x, T* to, std::int64_t count) {
-    exp_shifted(x, to, count, reduce_row<MaxOp>(x, count));
-    const T total = reduce_row<SumOp>(static_cast<const T*>(to), count);
-    for (std::int64_t i = 0; i < count; ++i) to[i] /= total;
+    next(x, to, count, OwedRow<T>{}).divide_from(0);
+  }
+
+  template <typename T>
+  static OwedRow<T> next(const T* x, T* to, std::int64_t count, const OwedRow<T>& before) {
+    using namespace Eigen::internal;
+    constexpr std::int64_t kWidth = packet_traits<T>::size;
+    const T largest = reduce_row<MaxOp>(x, count);
+    const std::int64_t together = std::min(count, before.count) / kWidth * kWidth;
+    for (std::int64_t i = 0; i < together; i += kWidth) {
+      expect(x + count + i, to + count + i);
+      const auto shifted = psub(ploadu<PacketOf<T>>(x + i), pset1<PacketOf<T>>(largest));
+      const auto divided =
+          pdiv(ploadu<PacketOf<T>>(before.to + i), pset1<PacketOf<T>>(before.total));
+      pstoreu(before.to + i, divided);
+      pstoreu(to + i, packet_exp_below<T>(shifted));
+    }
+    before.divide_from(together);
+    exp_shifted(x + together, to + together, count - together, largest);
+    return {to, reduce_row<SumOp>(static_cast<const T*>(to), count), count};
   }
 };
 
@@ -97,12 +142,26 @@ struct LogcumsumexpRow {
   }
 };
 
+// Rows that are computed where they stay.
+template <typename T>
+void softmax_in_place(OutputRows<T>& out, Rows<T>& rows) {
+  OwedRow<T> owed;
+  for (std::int64_t i = 0; i < rows.count(); ++i) {
+    const T* row = rows.row(i);
+    out.write(i, [&](T* to) { owed = SoftmaxRow::next(row, to, rows.size(), owed); });
+  }
+  owed.divide_from(0);
+}
+
 template <typename Row, typename T>
 void map_rows(const KernelCall& call, std::size_t dim_argument) {
   const Tensor& self = tensor_arg(call, 0);
   const DimMask dim = single_dim(int_arg(call, dim_argument), self);
   OutputRows<T> out(call.outputs[0], dim);
   Rows<T> rows(self, dim);
+  if constexpr (std::is_same_v<Row, SoftmaxRow>) {
+    if (out.stays()) return softmax_in_place(out, rows);
+  }
   for (std::int64_t i = 0; i < rows.count(); ++i) {
     const T* row = rows.row(i);
     out.write(i, [&](T* to) { Row::apply(row, to, rows.size()); });

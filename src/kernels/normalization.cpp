@@ -1,4 +1,5 @@
 // Layer normalisation and its gradients. f16 and bf16 are computed in f32.
+#include <optional>
 #include <vector>
 
 #include "kernels/elementwise.h"
@@ -23,7 +24,7 @@ template <typename T>
 void layer_norm(const KernelCall& call) {
   const Tensor& input = tensor_arg(call, 0);
   const DimMask dims = normalized_dims(input, call, 1);
-  const OutputRows<T> output(call.outputs[0], dims);
+  OutputRows<T> output(call.outputs[0], dims);
   Rows<T> rows(input, dims);
   const std::int64_t count = rows.count(), size = rows.size();
   const auto weights = affine<T>(optional_tensor_arg(call, 2), size, T(1));
@@ -59,23 +60,24 @@ struct LayerNormRow {
 
   T normalized(std::int64_t j) const { return (input[j] - mean) * rstd; }
 
-  void input_gradient(const std::vector<T>& weight, T* to) const {
-    const auto scaled = [&](std::int64_t j) {
-      return grad[j] * weight[static_cast<std::size_t>(j)];
-    };
-    const auto along = [&](std::int64_t j) { return scaled(j) * normalized(j); };
+  // Lambdas hold a copy of the row: what is written is then none of its members.
+  void input_gradient(const T* weight, T* to) const {
+    const auto scaled = [row = *this, weight](std::int64_t j) { return row.grad[j] * weight[j]; };
+    const auto along = [=, row = *this](std::int64_t j) { return scaled(j) * row.normalized(j); };
     const T mean_scaled = reduce_range<SumOp, T>(scaled, 0, size) / T(size);
     const T mean_along = reduce_range<SumOp, T>(along, 0, size) / T(size);
-    for (std::int64_t j = 0; j < size; ++j) {
-      to[j] = rstd * (scaled(j) - mean_scaled - normalized(j) * mean_along);
+    const LayerNormRow row = *this;
+    for (std::int64_t j = 0; j < row.size; ++j) {
+      to[j] = row.rstd * (scaled(j) - mean_scaled - row.normalized(j) * mean_along);
     }
   }
 
-  void add_affine(std::vector<double>& weight, std::vector<double>& bias) const {
-    for (std::int64_t j = 0; j < size; ++j) {
-      weight[static_cast<std::size_t>(j)] += static_cast<double>(grad[j] * normalized(j));
-      bias[static_cast<std::size_t>(j)] += static_cast<double>(grad[j]);
+  void add_affine(double* weight, double* bias) const {
+    const LayerNormRow row = *this;
+    for (std::int64_t j = 0; j < row.size; ++j) {
+      weight[j] += static_cast<double>(row.grad[j] * row.normalized(j));
     }
+    for (std::int64_t j = 0; j < row.size; ++j) bias[j] += static_cast<double>(row.grad[j]);
   }
 };
 
@@ -85,19 +87,20 @@ template <typename T>
 void layer_norm_backward(const KernelCall& call) {
   const Tensor &grad = tensor_arg(call, 0), &input = tensor_arg(call, 1);
   const DimMask dims = normalized_dims(input, call, 2);
+  const auto& outputs = call.outputs;
+  std::optional<OutputRows<T>> grad_input;
+  if (outputs[0].defined()) grad_input.emplace(outputs[0], dims);
   Rows<T> grads(grad, dims), inputs(input, dims);
   const std::int64_t count = inputs.count(), size = inputs.size();
   const RowMajor<T> means(tensor_arg(call, 3)), rstds(tensor_arg(call, 4));
   const auto weight = affine<T>(optional_tensor_arg(call, 5), size, T(1));
-  const auto grad_input = scratch<T>(count * size);
   std::vector<double> grad_weight(static_cast<std::size_t>(size)), grad_bias = grad_weight;
   for (std::int64_t i = 0; i < count; ++i) {
     const LayerNormRow<T> row{grads.row(i), inputs.row(i), means.data()[i], rstds.data()[i], size};
-    row.input_gradient(weight, grad_input.get() + i * size);
-    row.add_affine(grad_weight, grad_bias);
+    if (grad_input) grad_input->write(i, [&](T* to) { row.input_gradient(weight.data(), to); });
+    row.add_affine(grad_weight.data(), grad_bias.data());
   }
-  const auto& outputs = call.outputs;
-  if (outputs[0].defined()) store_row_major(outputs[0], grad_input.get(), dtype_of<T>());
+  if (grad_input) grad_input->store();
   if (outputs[1].defined()) store_row_major(outputs[1], grad_weight.data(), DType::kF64);
   if (outputs[2].defined()) store_row_major(outputs[2], grad_bias.data(), DType::kF64);
 }

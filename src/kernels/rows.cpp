@@ -76,6 +76,11 @@ std::int64_t RowLayout::columns() const {
   return kept_shape_.back();
 }
 
+Tensor RowLayout::columns_view(std::int64_t first, std::int64_t count) const {
+  TensorMeta meta{{count, size_}, {1, column_stride()}, permuted_.dtype()};
+  return permuted_.as_view(std::move(meta), permuted_.offset() + offset_of(first));
+}
+
 std::int64_t RowLayout::offset_of_piece(std::int64_t index) const {
   const Dims &shape = permuted_.shape(), &stride = permuted_.stride();
   std::int64_t offset = 0;

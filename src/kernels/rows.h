@@ -47,6 +47,8 @@ class RowLayout {
   std::int64_t offset_of_piece(std::int64_t index) const;
   /// The source with the kept dims in front.
   const Tensor& permuted() const { return permuted_; }
+  /// Rows [first, first + count) of one group of columns() rows, [count, size()].
+  Tensor columns_view(std::int64_t first, std::int64_t count) const;
 
  private:
   Tensor permuted_;
@@ -101,6 +103,43 @@ class RowParts {
   std::int64_t item_bytes_;
 };
 
+/// Rows that go down the columns of a tensor, a few neighbours at a time: elements that share a
+/// cache line are read and written together, and a block fits the cache.
+template <typename T>
+class ColumnBlock {
+ public:
+  /// Whether rows lie so that blocks pay.
+  static bool suits(const RowLayout& layout) { return layout.columns() >= kWidth; }
+
+  explicit ColumnBlock(const RowLayout& layout)
+      : buffer_(scratch<T>(std::min(kWidth, layout.columns()) * layout.size())) {}
+
+  bool holds(std::int64_t row) const { return row >= first_ && row < first_ + count_; }
+  /// The block of a row becomes the one that is held; its elements are not there yet.
+  void move_to(const RowLayout& layout, std::int64_t row) {
+    const std::int64_t columns = layout.columns(), within = row % columns / kWidth * kWidth;
+    first_ = row / columns * columns + within;
+    count_ = std::min(kWidth, columns - within);
+  }
+  T* row(const RowLayout& layout, std::int64_t row) const {
+    return buffer_.get() + (row - first_) * layout.size();
+  }
+  void load(const RowLayout& layout) const {
+    load_row_major(buffer_.get(), dtype_of<T>(), layout.columns_view(first_, count_));
+  }
+  /// Does nothing before the first move_to().
+  void store(const RowLayout& layout) const {
+    if (count_ == 0) return;
+    store_row_major(layout.columns_view(first_, count_), buffer_.get(), dtype_of<T>());
+  }
+
+ private:
+  static constexpr std::int64_t kWidth = 32;  // f32: two cache lines of each page that is opened
+
+  std::unique_ptr<T[]> buffer_;
+  std::int64_t first_ = 0, count_ = 0;
+};
+
 /// The rows as T. Not for several threads: row() may reuse one buffer.
 template <typename T>
 class Rows {
@@ -113,7 +152,10 @@ class Rows {
       if (!direct) buffer_ = scratch<T>(layout_.size());
       return;
     }
-    // Turned as a whole: tiles of a transpose are much faster than one column after another.
+    if (ColumnBlock<T>::suits(layout_)) {
+      block_.emplace(layout_);
+      return;
+    }
     copied_ = true;
     buffer_ = scratch<T>(source.numel());
     load_row_major(buffer_.get(), dtype_of<T>(), layout_.permuted());
@@ -125,6 +167,13 @@ class Rows {
   /// Valid until the next call.
   const T* row(std::int64_t index) {
     if (copied_) return buffer_.get() + index * size();
+    if (block_) {
+      if (!block_->holds(index)) {
+        block_->move_to(layout_, index);
+        block_->load(layout_);
+      }
+      return block_->row(layout_, index);
+    }
     const std::byte* from = data_ + layout_.offset_of(index) * item_bytes(source_.dtype());
     if (!buffer_) return reinterpret_cast<const T*>(from);
     convert_run({buffer_.get(), 1, dtype_of<T>()}, {from, 1, source_.dtype()}, size());
@@ -136,10 +185,13 @@ class Rows {
   const Tensor& source_;
   const std::byte* data_;
   std::unique_ptr<T[]> buffer_;
+  std::optional<ColumnBlock<T>> block_;
   bool copied_ = false;
 };
 
-/// The output with `dim` innermost, computed row by row. Made before any input is read.
+/// The output with `dim` innermost, computed row by row, once each and in order. Made before any
+/// input is read. Elements of a row may be written as soon as a later row is: an input that is the
+/// output lies as it does.
 template <typename T>
 class OutputRows {
  public:
@@ -147,6 +199,8 @@ class OutputRows {
     if (layout_.in_one_piece()) {
       data_ = writable_bytes(out);
       if (dtype_ != dtype_of<T>()) buffer_ = scratch<T>(layout_.size());
+    } else if (ColumnBlock<T>::suits(layout_)) {
+      block_.emplace(layout_);
     } else {
       result_.emplace(layout_.permuted());
     }
@@ -154,15 +208,25 @@ class OutputRows {
 
   /// fill(row) computes the elements of a row, as T.
   template <typename Fill>
-  void write(std::int64_t index, const Fill& fill) const {
+  void write(std::int64_t index, const Fill& fill) {
+    if (block_) {
+      if (!block_->holds(index)) {
+        block_->store(layout_);
+        block_->move_to(layout_, index);
+      }
+      return fill(block_->row(layout_, index));
+    }
     if (result_) return fill(result_->data() + index * layout_.size());
     std::byte* to = data_ + layout_.offset_of(index) * item_bytes(dtype_);
     if (!buffer_) return fill(reinterpret_cast<T*>(to));
     fill(buffer_.get());
     convert_run({to, 1, dtype_}, {buffer_.get(), 1, dtype_of<T>()}, layout_.size());
   }
+  /// Whether what write() hands out is the row's own place, and stays one until the end.
+  bool stays() const { return data_ != nullptr && !buffer_; }
   /// Once all rows are written.
   void store() const {
+    if (block_) block_->store(layout_);
     if (result_) result_->store();
   }
 
@@ -171,6 +235,7 @@ class OutputRows {
   DType dtype_;
   std::byte* data_ = nullptr;
   std::unique_ptr<T[]> buffer_;
+  std::optional<ColumnBlock<T>> block_;
   std::optional<RowMajorOutput<T>> result_;
 };
 

@@ -56,7 +56,7 @@ void map_packet_pairs(const T* a, const T* b, T* to, std::int64_t count, Functio
 /// y 2^m for whole m where that is a normal number: m is added to the exponent of y. Of the sum
 /// that is shifted there the last bits are those of m.
 template <typename T>
-PacketOf<T> scaled_by_power(const PacketOf<T>& y, const PacketOf<T>& m) {
+EIGEN_STRONG_INLINE PacketOf<T> scaled_by_power(const PacketOf<T>& y, const PacketOf<T>& m) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
@@ -68,7 +68,7 @@ PacketOf<T> scaled_by_power(const PacketOf<T>& y, const PacketOf<T>& m) {
 
 /// exp of each lane where it is a normal number, as Eigen computes it: x = m log 2 + r, exp(r) by a
 /// polynomial, or a quotient of two. The last step takes Eigen four multiplications.
-inline PacketOf<float> normal_exp(const PacketOf<float>& x) {
+EIGEN_STRONG_INLINE PacketOf<float> normal_exp(const PacketOf<float>& x) {
   using namespace Eigen::internal;
   const auto number = [](float value) { return pset1<PacketOf<float>>(value); };
   const auto m = pfloor(pmadd(x, number(1.44269504088896341f), number(0.5f)));
@@ -80,7 +80,7 @@ inline PacketOf<float> normal_exp(const PacketOf<float>& x) {
   low = pmadd(low, r, number(5.0000001201E-1f));
   return scaled_by_power<float>(pmadd(pmadd(high, r3, low), r2, padd(r, number(1.0f))), m);
 }
-inline PacketOf<double> normal_exp(const PacketOf<double>& x) {
+EIGEN_STRONG_INLINE PacketOf<double> normal_exp(const PacketOf<double>& x) {
   using namespace Eigen::internal;
   const auto number = [](double value) { return pset1<PacketOf<double>>(value); };
   const auto m = pfloor(pmadd(number(1.4426950408889634073599), x, number(0.5)));
@@ -108,7 +108,7 @@ inline constexpr float kHighestExp<float> = 0x1.62e42ep+6f;
 
 /// exp of each lane that is at most kHighestExp. Results below the smallest normal number are 0.
 template <typename T>
-PacketOf<T> packet_exp_below(const PacketOf<T>& x) {
+EIGEN_STRONG_INLINE PacketOf<T> packet_exp_below(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   const PacketOf<T> number = pselect(pcmp_eq(x, x), normal_exp(x), x);
   return pselect(pcmp_lt(x, pset1<PacketOf<T>>(kLowestExp<T>)), pset1<PacketOf<T>>(0), number);

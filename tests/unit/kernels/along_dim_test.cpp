@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -53,6 +54,45 @@ TEST_CASE("softmax: each row divided by its own sum, along the last dim") {
   for (std::size_t i = 0; i < 3; ++i) {
     CHECK(got[i] == doctest::Approx(softmax_of(first)[i]).epsilon(1e-6));
     CHECK(got[3 + i] == doctest::Approx(softmax_of(second)[i]).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("columns beside each other, taken in blocks, give what each gives alone") {
+  // Groups of 1, 31, 32, 33 and 70 columns: whole blocks, a part of one, and two groups.
+  for (const std::int64_t width : {1, 31, 32, 33, 70}) {
+    CAPTURE(width);
+    Kernels kernels;
+    constexpr std::int64_t kGroups = 2, kHeight = 5;
+    std::vector<float> elements;
+    for (std::int64_t i = 0; i < kGroups * kHeight * width; ++i) {
+      elements.push_back(static_cast<float>(i * 37 % 101) / 16);
+    }
+    const Dims shape{kGroups, kHeight, width};
+    const Tensor x = kernels.f32(shape, elements);
+    const auto softmax =
+        values_of<float>(kernels.run(KernelId::kSoftmax, {x, Scalar(1), Scalar(false)}, shape));
+    const auto sums = values_of<float>(kernels.run(KernelId::kCumsum, {x, Scalar(1)}, shape));
+    const Sorted order = sorted(kernels, x, 1, true);
+    for (std::int64_t column = 0; column < kGroups * width; ++column) {
+      const std::int64_t first = column / width * kHeight * width + column % width;
+      std::vector<float> own;
+      for (std::int64_t i = 0; i < kHeight; ++i) {
+        own.push_back(elements[static_cast<std::size_t>(first + i * width)]);
+      }
+      const std::vector<double> parts = softmax_of(own);
+      std::vector<float> falling = own;
+      std::ranges::sort(falling, std::greater<>());
+      float sum = 0;
+      for (std::int64_t i = 0; i < kHeight; ++i) {
+        const auto at = static_cast<std::size_t>(first + i * width),
+                   row = static_cast<std::size_t>(i);
+        sum += own[row];
+        CHECK(softmax[at] == doctest::Approx(parts[row]).epsilon(1e-6));
+        CHECK(sums[at] == sum);
+        CHECK(order.values[at] == falling[row]);
+        CHECK(own[static_cast<std::size_t>(order.indices[at])] == falling[row]);
+      }
+    }
   }
 }
 
