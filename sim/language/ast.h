@@ -159,7 +159,7 @@ struct FormatString {
   struct Part {
     std::string text;          ///< before the expression
     ExpressionPtr expression;  ///< null in a last part that is only text
-    bool repr = false;
+    char conversion = 0;       ///< of {x!r} and {x!s}: the letter
     std::string format;
     std::string echo;  ///< of {x=}: "x="
   };

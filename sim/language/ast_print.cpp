@@ -131,7 +131,8 @@ struct Printer {
       literal(part.text);
       literal(part.echo);
       if (!part.expression) continue;
-      out += "{" + print(*part.expression) + (part.repr ? "!r" : "");
+      out += "{" + print(*part.expression) +
+             (part.conversion != 0 ? std::string{'!', part.conversion} : "");
       out += (part.format.empty() ? "" : ":" + part.format) + "}";
     }
     return "f\"\"\"" + out + "\"\"\"";

@@ -4,6 +4,7 @@
 
 #include "base/fix.h"
 #include "base/read_real.h"
+#include "base/text_of_list.h"
 #include "sim/language/characters.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/nesting.h"
@@ -75,17 +76,16 @@ Value run_len(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_print(Interpreter& in, const Value*, CallValues call) {
-  std::string line;
+  std::vector<std::string> texts;
   for (const auto& [keyword, value] : call.keywords) {
     fail(ErrorKind::kValue, Fix{"give the values alone: print(a, b)"},
          "print: unknown argument '{}'", keyword);
   }
   for (const Value& value : call.positional) {
-    if (!line.empty()) line += " ";
     const auto* tensor = value.get<DTensor>();
-    line += tensor != nullptr ? tensor_text(*tensor) : str(value);
+    texts.push_back(tensor != nullptr ? tensor_text(*tensor) : str(value));
   }
-  in.print(line);
+  in.print(text_of_list(texts, " "));
   return {};
 }
 
@@ -129,9 +129,11 @@ Value run_float(Interpreter& in, const Value*, CallValues call) {
     if (*text == "inf") return HUGE_VAL;
     if (*text == "-inf") return -HUGE_VAL;
     if (*text == "nan") return std::nan("");
+    fail(ErrorKind::kValue, Fix{"write the number without quotes, or 'inf', '-inf' or 'nan'"},
+         "float: the text {} is not taken", repr(value));
   }
-  fail(ErrorKind::kValue, Fix{"write the number without quotes, or 'inf', '-inf' or 'nan'"},
-       "float: {} is not a number", repr(value));
+  fail(ErrorKind::kValue, Fix{"pass a number, 'inf', '-inf', 'nan' or a tensor of 1 element"},
+       "float: the argument is {}, not a number", a_kind(value));
 }
 
 Value run_bool(Interpreter& in, const Value*, CallValues call) {
@@ -155,8 +157,7 @@ Value run_abs(Interpreter& in, const Value*, CallValues call) {
   if (!call.positional[0].is_number()) {
     refuse_items("abs", call.positional[0]);
   }
-  const Number number = number_of(call.positional[0]);
-  return make_number(to_double(number) < 0 ? negate(number) : number);
+  return make_number(magnitude(number_of(call.positional[0])));
 }
 
 Value extreme(Interpreter& in, std::string_view name, ast::CompareOp better, CallValues call) {
@@ -290,10 +291,10 @@ Value run_enumerate(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_zip(Interpreter& in, const Value*, CallValues call) {
-  check_count(call, "zip(a, b)", 1, 16);
+  check_count(call, "zip(a, b)", 0, 16);
   std::vector<Values> columns;
   for (const Value& value : call.positional) columns.push_back(in.iterate(value));
-  std::size_t rows = columns[0].size();
+  std::size_t rows = columns.empty() ? 0 : columns[0].size();
   for (const Values& column : columns) rows = std::min(rows, column.size());
   Values out;
   for (std::size_t row = 0; row < rows; ++row) {

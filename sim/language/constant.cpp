@@ -136,7 +136,7 @@ class Evaluator {
     }
     if (values.size() == 1) {
       const Number only = values[0];
-      if (called == "abs") return literal(to_double(only) < 0 ? negate(only) : only);
+      if (called == "abs") return literal(magnitude(only));
       if (called == "int") return whole(expression, only);
     }
     refuse(source_, expression.span, "only min, max, abs and int can be called here",

@@ -5,6 +5,7 @@
 #include "autograd/tape.h"
 #include "base/fix.h"
 #include "sim/language/characters.h"
+#include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"
 #include "sim/language/nesting.h"
@@ -44,7 +45,8 @@ std::optional<std::int64_t> slice_part(const SliceValue& slice, std::size_t inde
 SliceBounds clamp_slice(const SliceValue& slice, std::int64_t size) {
   const std::int64_t step = slice_part(slice, 2).value_or(1);
   if (step == 0) {
-    fail(ErrorKind::kValue, Fix{"give a step of at least 1"}, "the step of a slice is 0");
+    fail(ErrorKind::kValue, Fix{"give a step that is not 0, or leave it out"},
+         "the step of a slice is 0");
   }
   const bool forward = step > 0;
   const auto clamp = [&](std::optional<std::int64_t> bound, std::int64_t otherwise) {
@@ -88,9 +90,41 @@ Value index_text(const std::string& text, const Value& key) {
   return out;
 }
 
-Values key_parts(const Value& key) {
-  if (const auto* tuple = key.get<TupleValue>()) return *tuple->items;
-  return {key};
+Value index_range(const RangeValue& range, const Value& key) {
+  const auto* slice = key.get<SliceValue>();
+  if (slice == nullptr) return range[position(key, range.size(), "range")];
+  const SliceBounds bounds = clamp_slice(*slice, range.size());
+  __extension__ using Wide = __int128;
+  const auto narrow = [](Wide value) {
+    if (value == static_cast<std::int64_t>(value)) return static_cast<std::int64_t>(value);
+    fail(ErrorKind::kValue, Fix{"use a range of smaller numbers"},
+         "the slice of a range does not fit into 64 bits");
+  };
+  const auto at = [&](std::int64_t i) { return narrow(range.start + Wide{i} * range.step); };
+  return RangeValue{at(bounds.start), at(bounds.stop), narrow(Wide{range.step} * bounds.step)};
+}
+
+// A list of positions or flags among them is the tensor of it.
+Values key_parts(Interpreter& in, const OpRegistry& registry, const Value& key) {
+  Values parts{key};
+  if (const auto* tuple = key.get<TupleValue>()) parts = *tuple->items;
+  for (Value& part : parts) {
+    const auto* list = part.get<ListValue>();
+    if (list == nullptr) continue;
+    if (std::ranges::any_of(*list->items, &Value::is_sequence)) {
+      fail(ErrorKind::kValue, Fix{"write it as a tensor: x[tensor([[0, 1], [2, 3]])]"},
+           "the index of a tensor is a list of lists");
+    }
+    CallValues call{{part}, {}};
+    if (list->items->empty()) call.keywords.emplace_back("dtype", DType::kI64);
+    part = in.call(*find_global("tensor", registry), std::move(call));
+  }
+  return parts;
+}
+
+// How many dims an index stands for: a mask for as many as it has.
+std::size_t dims_of(const DTensor& index) {
+  return index.dtype() == DType::kBool ? std::max<std::size_t>(index.ndim(), 1) : 1;
 }
 
 class TensorIndexer {
@@ -107,7 +141,9 @@ class TensorIndexer {
     std::size_t used = 0;
     bool ellipsis = false;
     for (const Value& part : parts) {
-      if (!part.is_none() && !part.is<ast::Ellipsis>()) ++used;
+      if (!part.is_none() && !part.is<ast::Ellipsis>()) {
+        used += part.is_tensor() ? dims_of(part.as<DTensor>()) : 1;
+      }
       if (part.is<ast::Ellipsis>() && std::exchange(ellipsis, true)) {
         fail(ErrorKind::kValue, Fix{"write : for the dims that the other ones stood for"},
              "the index has more than one '...'");
@@ -126,7 +162,7 @@ class TensorIndexer {
     }
     return tensor_;
   }
-  /// One for each dim, None where there is none.
+  /// One for each dim or mask, None where there is none.
   Value indices() const { return make_list(indices_); }
 
  private:
@@ -141,10 +177,9 @@ class TensorIndexer {
       ++dim_;
     } else if (part.is_tensor()) {
       note_advanced(part.as<DTensor>());
-      ++dim_;
     } else {
       fail(ErrorKind::kValue, Fix{"write the index as one of these: x[0], x[:, 1:3], x[index]"},
-           "the index of a tensor must be an int, a slice, None, ... or a tensor, not {}",
+           "the index of a tensor must be an int, a slice, None, ..., a list or a tensor, not {}",
            a_kind(part));
     }
   }
@@ -165,14 +200,17 @@ class TensorIndexer {
 
   void note_advanced(const DTensor& index) {
     advanced_ = true;
-    indices_.resize(static_cast<std::size_t>(dim_) + 1);
-    indices_[static_cast<std::size_t>(dim_)] = index;
+    indices_.resize(static_cast<std::size_t>(dim_) - beside_);
+    indices_.emplace_back(index);
+    beside_ += dims_of(index) - 1;
+    dim_ += static_cast<std::int64_t>(dims_of(index));
   }
 
   Interpreter& in_;
   DTensor tensor_;
   std::int64_t dim_ = 0;
   bool advanced_ = false;
+  std::size_t beside_ = 0;  ///< dims of masks that have no entry of their own among the indices
   Values indices_;
 };
 
@@ -242,13 +280,11 @@ void store_in_tensor(Interpreter& in, const DTensor& tensor, const Values& parts
 
 Value Interpreter::index(const Value& object, const Value& key) {
   if (const auto* tensor = object.get<DTensor>()) {
-    return TensorIndexer(*this, *tensor).apply(key_parts(key));
+    return TensorIndexer(*this, *tensor).apply(key_parts(*this, *setup_.registry, key));
   }
   if (object.is_sequence()) return index_sequence(object, key);
   if (const auto* text = object.get<std::string>()) return index_text(*text, key);
-  if (const auto* range = object.get<RangeValue>()) {
-    return (*range)[position(key, range->size(), "range")];
-  }
+  if (const auto* range = object.get<RangeValue>()) return index_range(*range, key);
   if (const auto* mesh = object.get<MeshValue>()) return slice_mesh(*this, *mesh, key);
   if (const auto* dict = object.get<DictValue>()) {
     if (const Value* found = shardlab::find(*dict, key)) return *found;
@@ -265,7 +301,7 @@ void Interpreter::set_index(const Value& object, const Value& key, const Value& 
       fail(ErrorKind::kValue, Fix{"store a number or a tensor"}, "{} cannot be stored in a tensor",
            a_kind(value));
     }
-    return store_in_tensor(*this, *tensor, key_parts(key), value);
+    return store_in_tensor(*this, *tensor, key_parts(*this, *setup_.registry, key), value);
   }
   if (const auto* dict = object.get<DictValue>()) return store(*dict, key, value);
   if (const auto* list = object.get<ListValue>()) {

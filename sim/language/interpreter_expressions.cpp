@@ -6,9 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <cmath>
-#include <cstdlib>
 
 #include "base/fix.h"
 #include "base/nearest.h"
@@ -16,6 +13,7 @@
 #include "sim/language/interpreter.h"
 #include "sim/language/interpreter_frame.h"
 #include "sim/language/nesting.h"
+#include "sim/language/python_format.h"
 #include "sim/language/rank_value.h"
 
 namespace shardlab {
@@ -218,53 +216,6 @@ void Interpreter::comprehend(const ast::Comprehension& node, std::size_t loop,
   }
 }
 
-namespace {
-
-/// fmt's format for a float. Without a type, Python writes at least one digit behind the point, and
-/// an exponent where the precision leaves no room for it.
-std::string format_of_float(const std::string& format, double value) {
-  const bool typed = std::isalpha(static_cast<unsigned char>(format.back())) != 0;
-  if (typed || format.back() == '%' || !std::isfinite(value)) return format;
-  const std::size_t point = format.rfind('.');
-  const std::string precision = point == std::string::npos ? "" : format.substr(point + 1);
-  if (precision.empty() || precision.find_first_not_of("0123456789") != std::string::npos) {
-    return float_text(value).ends_with(".0") ? format + ".1f" : format;
-  }
-  const int digits = std::max(1, std::atoi(precision.c_str()));
-  const std::string plain = fmt::format("{:.{}g}", std::fabs(value), digits);
-  if (plain.find_first_of(".e") != std::string::npos) return format;
-  const std::string head = format.substr(0, point);
-  if (static_cast<int>(plain.size()) < digits) return head + ".1f";
-  const std::size_t last = plain.find_last_not_of('0');
-  return fmt::format("{}.{}e", head, last == std::string::npos ? 0 : last);
-}
-
-std::string formatted(const Value& value, const ast::FormatString::Part& part) {
-  const std::string text = part.repr ? repr(value) : str(value);
-  if (part.format.empty()) return text;
-  const std::string pattern = "{:" + part.format + "}";
-  try {
-    if (part.repr) return fmt::format(fmt::runtime(pattern), text);
-    if (const auto* real = value.get<double>()) {
-      const std::string own = "{:" + format_of_float(part.format, *real) + "}";
-      return fmt::format(fmt::runtime(own), *real);
-    }
-    if (const auto* whole = value.get<std::int64_t>()) {
-      const bool as_float =
-          std::string_view("eEfFgG%").find(part.format.back()) != std::string::npos;
-      if (as_float) return fmt::format(fmt::runtime(pattern), static_cast<double>(*whole));
-      return fmt::format(fmt::runtime(pattern), *whole);
-    }
-    return fmt::format(fmt::runtime(pattern), text);
-  } catch (const fmt::format_error& error) {
-    fail(ErrorKind::kValue,
-         Fix{"use a format of Python for such a value: {x:.3f}, {n:4d}, {s:>10}"},
-         "the format '{}' does not fit {}: {}", part.format, kind_name(value), error.what());
-  }
-}
-
-}  // namespace
-
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::FormatString& node) {
   Values values;
   for (const auto& part : node.parts) {
@@ -277,7 +228,10 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Forma
     for (std::size_t i = 0; i < given.size(); ++i) {
       const auto& part = node.parts[i];
       out += part.text + part.echo;
-      if (part.expression) out += formatted(given[i], part);
+      if (!part.expression) continue;
+      out += part.conversion == 'r'   ? python_format(repr(given[i]), part.format)
+             : part.conversion == 's' ? python_format(str(given[i]), part.format)
+                                      : python_format(given[i], part.format);
     }
     return out;
   });

@@ -137,8 +137,8 @@ Number reals(ast::BinaryOp op, double left, double right) {
     case ast::BinaryOp::kPow:
       check_divisor(left == 0 && right < 0);
       if (left < 0 && right != std::floor(right)) {
-        fail(ErrorKind::kValue, Fix{"raise abs(x), or use a whole exponent"}, "{} ** {} is complex",
-             float_text(left), float_text(right));
+        fail(ErrorKind::kValue, Fix{"raise abs(x), or use a whole exponent"},
+             "({}) ** {} is complex", float_text(left), float_text(right));
       }
       return std::pow(left, right);
     case ast::BinaryOp::kMatMul:
@@ -188,6 +188,11 @@ Number arithmetic(ast::BinaryOp op, Number left, Number right) {
 Number negate(Number number) {
   if (number.index() == 1) return -std::get<1>(number);
   return integers(ast::BinaryOp::kSub, 0, std::get<0>(number));
+}
+
+Number magnitude(Number number) {
+  if (number.index() == 1) return std::fabs(std::get<1>(number));
+  return std::get<0>(number) < 0 ? negate(number) : number;
 }
 
 bool compare(ast::CompareOp op, Number left, Number right) {

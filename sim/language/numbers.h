@@ -19,6 +19,9 @@ double to_double(Number number);
 ///   fails  Value: division by zero, a result outside of 64 bits, `@` or a bit operation on floats
 Number arithmetic(ast::BinaryOp op, Number left, Number right);
 Number negate(Number number);
+/// Its absolute value: 0.0 of -0.0.
+///   fails  Value: of -2^63, which does not fit
+Number magnitude(Number number);
 /// kIs and kIsNot compare like == and !=; kIn and kNotIn do not apply to numbers (Internal).
 bool compare(ast::CompareOp op, Number left, Number right);
 

@@ -67,14 +67,12 @@ ast::FormatString::Part Parser::format_field(const Token& token, std::size_t& i)
     part.echo = std::string(inner) + "=";
     for (++i; i < body.size() && body[i] == ' '; ++i) part.echo += ' ';
   }
-  bool converted = false;
   if (i < body.size() && body[i] == '!') {
     const char letter = i + 1 < body.size() ? body[i + 1] : '\0';
     if (letter != 'r' && letter != 's') {
       refuse(source_, span_of(i, i + 1), "this conversion does not exist", "write !r, !s or none");
     }
-    part.repr = letter == 'r';
-    converted = true;
+    part.conversion = letter;
     i += 2;
   }
   if (i < body.size() && body[i] == ':') {
@@ -92,7 +90,7 @@ ast::FormatString::Part Parser::format_field(const Token& token, std::size_t& i)
     refuse(source_, span_of(begin - 1, begin), "this field is never closed", "add '}'");
   }
   ++i;
-  if (!part.echo.empty() && !converted && part.format.empty()) part.repr = true;
+  if (!part.echo.empty() && part.conversion == 0 && part.format.empty()) part.conversion = 'r';
   return part;
 }
 

@@ -81,16 +81,28 @@ const std::string& group_name(const GroupValue& group) {
 
 namespace {
 
+// As Python writes a string: in single quotes unless it has some and no double ones; what cannot be
+// seen by its number.
 std::string quoted(const std::string& text) {
-  const char quote = text.find('\'') != std::string::npos ? '"' : '\'';
+  const bool single = text.find('\'') != std::string::npos && text.find('"') == std::string::npos;
+  const char quote = single ? '"' : '\'';
   std::string out(1, quote);
-  for (const char c : text) {
-    if (c == '\n')
-      out += "\\n";
-    else if (c == '\\' || c == quote)
-      out += '\\', out += c;
-    else
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const auto byte = static_cast<unsigned char>(c);
+    const unsigned char next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    if (c == '\n' || c == '\t' || c == '\r') {
+      out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r";
+    } else if (c == quote || c == '\\') {
+      out += {'\\', c};
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else if (byte == 0xC2 && (next <= 0xA0 || next == 0xAD)) {
+      out += fmt::format("\\x{:02x}", next);
+      ++i;
+    } else {
       out += c;
+    }
   }
   return out + quote;
 }

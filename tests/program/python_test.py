@@ -3,12 +3,14 @@
 
     python_test.py PROGRAM [SEED...]
 
-Statements are written down; expressions are drawn: each is built from parts whose values Python has
-computed, so that every one of them works and stays within 64 bits.
+Statements are written down, here and in python/*.py; expressions are drawn: each is built from
+parts whose values Python has computed, so that every one of them works and stays within 64 bits.
 """
 
 import contextlib
 import io
+import json
+import pathlib
 import random
 import sys
 import unittest
@@ -255,13 +257,25 @@ def printed_by_python(code):
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(compile(code, "program", "exec"), {})  # of this file's own making
-    return output.getvalue().splitlines()
+    return output.getvalue().removesuffix("\n").split("\n")
 
 
 class PlainPython(Program):
     def printed(self, code):
         text = f'[mesh]\nx = 1\n[program]\ncode = """\n{code}\n"""\n'.replace("\\", "\\\\")
         return [line[2:] for line in self.section(self.fine("run", text=text), "printed")]
+
+    def test_programs_of_the_folder(self):
+        paths = sorted((pathlib.Path(__file__).parent / "python").glob("*.py"))
+        self.assertGreaterEqual(len(paths), 6)
+        for path in paths:
+            with self.subTest(path.name):
+                code = path.read_text(encoding="utf-8")
+                (self.folder / "program.py").write_text(code, encoding="utf-8")
+                text = '[mesh]\nx = 1\n[program]\nfile = "program.py"\n'
+                printed = json.loads(self.fine("run", "--json", text=text))["printed"]
+                lines = "\n".join(entry["text"] for entry in printed).split("\n")
+                self.assertEqual(lines, printed_by_python(code))
 
     def test_statements(self):
         self.assertEqual(self.printed(STATEMENTS), printed_by_python(STATEMENTS))

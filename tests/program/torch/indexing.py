@@ -1,0 +1,75 @@
+# Every kind of index, read and written, on tensors of two and three dims.
+x = place(arange(24.0).reshape(4, 6))
+show("row", x[1])
+show("last row", x[-1])
+show("element", x[2, 3])
+show("negative element", x[-1, -6])
+show("rows", x[1:3])
+show("all rows", x[:])
+show("no rows", x[3:1])
+show("rows clipped", x[2:99])
+show("rows from the end", x[-3:-1])
+show("every other row", x[::2])
+show("every third from one", x[1::3])
+show("columns", x[:, 2])
+show("some columns", x[:, 1:5:2])
+show("block", x[1:3, 2:4])
+show("ellipsis", x[..., 1])
+show("ellipsis first", x[1, ...])
+show("new dim", x[None, 1])
+show("new dim behind", x[1, :, None])
+show("new dim between", x[:, None, 0])
+show("list of rows", x[[0, 2]])
+show("list with repeats", x[[3, 0, 3]])
+show("list of columns", x[:, [5, 0]])
+show("row and columns", x[1, [0, 2, 4]])
+show("tensor of rows", x[tensor([2, 0])])
+show("negative rows", x[tensor([-1, -4])])
+show("matrix of rows", x[tensor([[0, 1], [2, 3]])])
+show("pairs", x[tensor([0, 1, 2]), tensor([3, 4, 5])])
+show("broadcast pairs", x[tensor([[0], [1]]), tensor([3, 4])])
+y = place(arange(12).reshape(2, 3, 2))
+show("middle", y[:, 1])
+show("middle slice", y[:, 1:, 0])
+show("ellipsis in the middle", y[0, ..., 1])
+show("list in the middle", y[:, [2, 0]])
+show("outer lists", y[[0, 1], :, [1, 0]])
+show("scalar", y[1, 2, 1])
+z = place(zeros([4, 6]))
+z[1] = 5
+z[:, 2] = 7
+z[2:, 4:] = -1
+z[0, 0] += 3
+z[-1] *= 2
+show("written", z)
+z[3] = z[1]
+z[:, 0] = z[:, 2]
+show("written from itself", z)
+z[1:3, 1:3] = place(arange(4.0).reshape(2, 2))
+show("written block", z)
+w = place(arange(10))
+show("every third", w[::3])
+show("from one", w[1:8:3])
+show("last three", w[-3:])
+print(len(w), w.shape[0], x.shape[-1], w[3].item(), x[1, 1].item() + 1, len(x[0]))
+for i in range(2):
+    show("loop", y[i, i])
+rows = [row.sum().item() for row in x]
+print(rows, sum(rows), max(rows))
+first, second = y
+show("unpacked", second - first)
+m = place(tensor([[True, False, True], [False, True, False]]))
+show("mask", y[m])
+show("mask and element", y[m, 1])
+show("mask and slice", y[m, :1])
+show("mask of rows", x[place(tensor([True, False, False, True]))])
+show("list of flags", x[[False, True, True, False]])
+show("no positions", x[[]])
+y[m] = -1
+show("written by mask", y)
+whole = arange(12).reshape(2, 3, 2)
+whole[tensor([[True, False, True], [False, True, False]]), 0] = 9
+print("written by mask and element", whole.tolist())
+whole[[0, 1], 1] = tensor([50, 60])
+whole[:, [0, 2], 1] = 0
+print("written by list", whole.tolist())
