@@ -1,5 +1,6 @@
 // Argument parsing only; what commands do is in their own files.
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 
@@ -17,6 +18,30 @@
 namespace {
 
 using namespace shardlab;
+
+// CLI11's own would tell of a range up to 1.8e308.
+CLI::Validator whole_number_from(std::int64_t lowest) {
+  const auto complaint = [lowest](const std::string& text) -> std::string {
+    std::int64_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && stop == end && number >= lowest) return "";
+    return fmt::format("'{}' is no whole number from {} on", text, lowest);
+  };
+  return {complaint, lowest > 0 ? "POSITIVE" : "NONNEGATIVE"};
+}
+
+CLI::Validator size_in_bytes() {
+  const auto read = [](std::string& text) -> std::string {
+    const std::string given = text;
+    try {
+      if (CLI::AsSizeValue(false)(text).empty()) return "";
+    } catch (const CLI::ValidationError&) {
+    }
+    return fmt::format("'{}' is no size, such as 4GiB, 512MiB or a number of bytes", given);
+  };
+  return {read, "b, kib, mib, gib"};
+}
 
 void add_common(CLI::App* command, CommonArguments& common) {
   command
@@ -79,7 +104,7 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
       ->add_option("--memory", arguments.memory_bytes,
                    "refuse scenarios that would take more, and stop those that do, e.g. 4GiB "
                    "(default: this machine's)")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(size_in_bytes())
       ->type_name("SIZE");
 }
 
@@ -107,7 +132,7 @@ void add_lengths(CLI::App* run, RunArguments& arguments) {
          "a few lines: what was sent and held, what is wrong")
       ->excludes(full);
   run->add_option("--line", arguments.line, "everything that this line of the file did, alone")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number_from(1));
 }
 
 void add_run(CLI::App& app, Parsed& parsed) {
@@ -121,7 +146,7 @@ void add_run(CLI::App& app, Parsed& parsed) {
       ->type_name("NAME|LINE|all");
   add_lengths(run, parsed.run);
   run->add_option("--rank", parsed.run.rank, "show what this rank prints, and no other")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number_from(0));
   run->add_option("--html", parsed.run.html, "write the run as one page for a browser, too")
       ->type_name("FILE");
   run->add_flag("--log", parsed.run.log,
@@ -211,7 +236,7 @@ void add_trace(CLI::App& app, Parsed& parsed) {
   trace
       ->add_option("--rank", arguments.rank,
                    "the graph of this rank: groups with their ranks, lengths of its pieces")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number_from(0));
   trace->add_option("--ranks", arguments.ranks, "the same of several: all, or 0,3")
       ->type_name("RANKS")
       ->excludes("--rank");
@@ -257,10 +282,10 @@ void add_replay(CLI::App& app, Parsed& parsed) {
           "what `shardlab trace --out` has written, or a program that was recorded elsewhere")
       ->required();
   replay->add_option("--until", arguments.until, "the last node that runs")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number_from(0))
       ->type_name("NODE");
   replay->add_option("--rank", arguments.rank, "tell this rank's values before and after each node")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number_from(0));
   replay->add_flag("--pinned", arguments.pinned,
                    "stop where today's rules decide otherwise than when it was captured");
   add_run_options(replay, arguments.run);
@@ -296,12 +321,12 @@ void add_plan(CLI::App& app, Parsed& parsed) {
       ->type_name("DIM=GBPS,US");
   plan->add_option("--devices-per-host", arguments.devices_per_host,
                    "dims within a host are fast: 87.7 GB/s, 0.6 us; others 19.3 GB/s, 2.7 us")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number_from(1));
   plan->add_option("--flatten", arguments.flatten, "dims over which steps may be merged: x,y")
       ->type_name("DIM,DIM")
       ->delimiter(';');
   plan->add_option("--budget", arguments.budget, "states that planner bytes may expand")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number_from(0));
   auto* batch = plan->add_option("--batch", arguments.batch,
                                  "answer every line of a file (-: stdin) of JSON objects with "
                                  "source, target, mesh and perhaps planner, rules, "
@@ -386,7 +411,7 @@ void add_table_commands(CLI::App& app, Parsed& parsed) {
   check->add_option("--id", parsed.check.id, "only the line with this id");
   check->add_option("--seed", parsed.check.seed, "of drawn meshes and placements");
   check->add_option("--draws", parsed.check.draws, "of each program that is run")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number_from(0));
   check->add_option("--outcomes", parsed.check.outcomes, "file of the counts that are expected");
   check->add_flag("--as-scenario", parsed.check.as_scenario,
                   "print the first failing program as a scenario and nothing else");

@@ -1,14 +1,12 @@
 // plan: how every planner would get from one type to another, without a run.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/nearest.h"
-#include "base/read_real.h"
 #include "plan/planner_name.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
@@ -30,25 +28,10 @@ std::size_t dim_of(std::string_view option, const std::string& name, const MeshL
       .with("fix", suggest(name, layout.names()));
 }
 
-double number(std::string_view text, const std::string& whole) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const bool read = read_real(text.data(), end, value) == std::from_chars_result{end, {}};
-  if (!read || !(value > 0)) refuse("--link", whole, "--link x=400,1.5: GB/s and microseconds");
-  return value;
-}
-
 void add_link(Topology& topology, const std::string& text, const MeshLayout& layout) {
-  const std::size_t equals = text.find('=');
-  const std::size_t comma = text.find(',', equals);
-  if (equals == std::string::npos || comma == std::string::npos) {
-    refuse("--link", text, "--link x=400,1.5: GB/s and microseconds");
-  }
-  const std::string name = text.substr(0, equals);
-  dim_of("--link", name, layout);
-  const std::string_view values(text);
-  topology.links[name] = {number(values.substr(equals + 1, comma - equals - 1), text),
-                          number(values.substr(comma + 1), text)};
+  const LinkArgument link = parse_link(text);
+  dim_of("--link", link.dim, layout);
+  topology.links[link.dim] = {link.gbps, link.us};
 }
 
 std::uint32_t flattened_mask(const std::string& text, const MeshLayout& layout) {

@@ -13,6 +13,7 @@
 #include "base/program_path.h"
 #include "plan/planner_name.h"
 #include "sim/cli/files_below.h"
+#include "sim/cli/spec_arguments.h"
 #include "sim/report/log_text.h"
 #include "sim/report/memory_curve.h"
 #include "sim/report/run_json.h"
@@ -44,14 +45,10 @@ std::vector<Setting> settings_of(const RunArguments& arguments) {
   std::vector<Setting> settings;
   for (const std::string& text : arguments.settings) settings.push_back(parse_setting(text));
   for (const std::string& text : arguments.links) {
-    const std::size_t equals = text.find('='), comma = text.find(',');
-    if (equals == std::string::npos || comma == std::string::npos || comma < equals) {
-      fail(ErrorKind::kValue, Fix{"--link tp=400,1.5: GB/s and microseconds"},
-           "--link: can't read \"{}\"", text);
-    }
-    const std::string dim = "topology." + text.substr(0, equals);
-    settings.push_back(parse_setting(dim + ".gbps=" + text.substr(equals + 1, comma - equals - 1)));
-    settings.push_back(parse_setting(dim + ".us=" + text.substr(comma + 1)));
+    const LinkArgument link = parse_link(text);
+    const std::string dim = "topology." + link.dim;
+    settings.push_back(parse_setting(fmt::format("{}.gbps={}", dim, link.gbps)));
+    settings.push_back(parse_setting(fmt::format("{}.us={}", dim, link.us)));
   }
   if (arguments.seed && !seeded(arguments)) {
     settings.push_back(parse_setting("seed=" + std::to_string(*arguments.seed)));

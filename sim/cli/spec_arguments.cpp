@@ -1,9 +1,14 @@
-// A mesh and a type from the command line, with errors that point into the argument.
+// A mesh, a type or a link from the command line; errors of types point into the argument.
 #include "sim/cli/spec_arguments.h"
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <string_view>
+
 #include "api/mesh.h"
+#include "base/fix.h"
+#include "base/read_real.h"
 #include "mesh/type_string.h"
 
 namespace shardlab {
@@ -45,6 +50,23 @@ const DTensorSpec* parse_spec(const std::string& text, const MeshLayout* layout)
     if (error.kind() == ErrorKind::kInternal) throw;
     refuse_type(text, error, {});
   }
+}
+
+LinkArgument parse_link(const std::string& text) {
+  const std::size_t equals = text.find('='), comma = text.find(',');
+  const auto above_zero = [&text](std::size_t begin, std::size_t end) {
+    double value = 0;
+    const char* const stop = text.data() + end;
+    const bool read =
+        read_real(text.data() + begin, stop, value) == std::from_chars_result{stop, {}};
+    return read && value > 0 ? value : 0;
+  };
+  if (equals != std::string::npos && comma != std::string::npos && equals < comma) {
+    const double gbps = above_zero(equals + 1, comma), us = above_zero(comma + 1, text.size());
+    if (gbps > 0 && us > 0) return {text.substr(0, equals), gbps, us};
+  }
+  fail(ErrorKind::kValue, Fix{"--link tp=400,1.5: GB/s and microseconds, both above 0"},
+       "--link: can't read \"{}\"", text);
 }
 
 }  // namespace shardlab

@@ -1,4 +1,4 @@
-// spec_arguments.h - meshes and types as the command line gives them.
+// spec_arguments.h - meshes, types and links as the command line gives them.
 #pragma once
 
 #include <string>
@@ -11,5 +11,13 @@ namespace shardlab {
 const MeshLayout* parse_mesh(const std::string& text);
 /// A type string on a mesh; f32 where it names no dtype. Fails with the place in the text.
 const DTensorSpec* parse_spec(const std::string& text, const MeshLayout* layout);
+
+/// A mesh dim's link: 2^30 bytes a second, and microseconds a hop, both above 0.
+struct LinkArgument {
+  std::string dim;
+  double gbps, us;
+};
+/// "x=400,1.5". Fails with Value where it is not that.
+LinkArgument parse_link(const std::string& text);
 
 }  // namespace shardlab

@@ -102,7 +102,8 @@ int check_one(const OpRegistry& registry, const std::vector<SampledOp>& ops,
               const VerifyOpsArguments& arguments, const ProofOptions& options) {
   if (ops.size() > 1 || arguments.mesh.empty()) {
     fail(ErrorKind::kValue, Fix{"name one op, and its mesh: --mesh 2,3"},
-         "--placements is one call on one mesh, of {} ops here", ops.size());
+         "--placements is one call of one op on one mesh, and {}",
+         ops.size() > 1 ? fmt::format("there are {} ops", ops.size()) : "no mesh is given");
   }
   OpProver prover(registry, options);
   bool right = true;

@@ -74,8 +74,8 @@ Parameters::Parameters(std::string_view function, std::vector<std::string_view> 
     : function_(function) {
   if (call.positional.size() > names.size()) {
     fail(ErrorKind::kValue, Fix{usage(function, names)},
-         "{}: there are {} arguments, at most {} are possible", function, call.positional.size(),
-         names.size());
+         "{}: the number of arguments is {}, and it takes at most {}", function,
+         call.positional.size(), names.size());
   }
   for (std::size_t i = 0; i < call.positional.size(); ++i) {
     given_.emplace_back(plain(names[i]), std::move(call.positional[i]));

@@ -83,8 +83,8 @@ Placements placements_given(const Parameters& given, const MeshLayout& layout, s
   if (placements.size() != layout.ndim()) {
     fail(ErrorKind::kValue,
          Fix{fmt::format("give one for each mesh dim, or some by name: {}=R", layout.names()[0])},
-         "{}: {} placements are given, and the mesh {} has {} dims", function, placements.size(),
-         layout.text(), layout.ndim());
+         "{}: the number of placements is {}, and the mesh {} has {} dims", function,
+         placements.size(), layout.text(), layout.ndim());
   }
   return placements_of(layout, normalized(placements, ndim), given.others(), function);
 }

@@ -96,7 +96,7 @@ struct HookedCall {
         result.is_sequence() ? fmt::format("{}", items_of(result).size()) : a_kind(result);
     fail(ErrorKind::kRuntime,
          Fix{fmt::format("return a tuple with an entry for each entry of {}, or nothing", what)},
-         "{}: a hook returned {} as {}, which has {} entries", name, found, what, count);
+         "{}: the number of entries of {} is {}, and a hook returned {}", name, what, count, found);
   }
 
   std::vector<DTensor> arrives(const std::vector<DTensor>& gradients) {

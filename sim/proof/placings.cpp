@@ -158,7 +158,8 @@ Placing parse_placing(std::string_view text, const OpSample& sample, std::size_t
     }
     if (placements.size() != mesh_dims) {
       fail(ErrorKind::kValue, Fix{"give one for each mesh dim, with spaces between them"},
-           "'{}' are {} placements, and the mesh has {} dims", input, placements.size(), mesh_dims);
+           "the number of placements in '{}' is {}, and the mesh has {} dims", input,
+           placements.size(), mesh_dims);
     }
     placing.push_back(placements);
   }

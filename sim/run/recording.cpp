@@ -115,7 +115,7 @@ void Recording::visit(const std::string& name, const Value& value, const Visitor
   constexpr std::int64_t kMost = 1'000'000;
   if (++visited > kMost)
     fail(ErrorKind::kValue,
-         Fix{"keep fewer values in it, or delete it before the program ends: del x"},
+         Fix{"keep fewer values in it, or many numbers in a tensor: torch.full([n], x)"},
          "'{}' holds more than {} values", name, kMost);
   if (value.is_tensor()) {
     visitor(name, value.as<DTensor>());

@@ -234,8 +234,9 @@ std::optional<StepWeights> read_weights(const TomlSection& root) {
 }
 
 void check_memory(const Scenario& scenario, const MemoryLimits& limits) {
-  const double needed =
-      static_cast<double>(scenario.world) * static_cast<double>(limits.bytes_per_rank);
+  const auto bytes_of_one = static_cast<double>(limits.bytes_per_rank);
+  const double needed = static_cast<double>(scenario.world) * bytes_of_one;
+  const auto fits = limits.available_bytes / limits.bytes_per_rank;
   if (needed <= static_cast<double>(limits.available_bytes)) return;
   const auto largest = std::max_element(
       scenario.mesh.dims.begin(), scenario.mesh.dims.end(),
@@ -244,7 +245,8 @@ void check_memory(const Scenario& scenario, const MemoryLimits& limits) {
       fmt::format("{} ranks would take {} before they hold any data; {} are available",
                   scenario.world, bytes_text(needed),
                   bytes_text(static_cast<double>(limits.available_bytes))),
-      fmt::format("use at most {} ranks", limits.available_bytes / limits.bytes_per_rank));
+      fits == 0 ? "allow at least what one rank takes: " + bytes_text(bytes_of_one)
+                : fmt::format("use at most {} rank{}", fits, fits == 1 ? "" : "s"));
 }
 
 }  // namespace shardlab

@@ -46,17 +46,26 @@ DTensor moved(const DTensor& parameter, const MeshLayout* mesh, const std::strin
   return distribute_tensor(parameter, mesh, type);
 }
 
-// The sizes of a parameter where the pattern has "_".
-std::string with_sizes(const std::string& pattern, const DTensor& parameter) {
+// The sizes of a parameter where the pattern has "_" for a size. Mesh dims may have the letter in
+// their names, and commas between them: "[_@(data_parallel,tp), _]".
+std::string with_sizes(const std::string& pattern, const std::string& name,
+                       const DTensor& parameter) {
   std::string text;
   std::size_t dim = 0;
+  bool before_size = false, among_cuts = false;
   for (const char letter : pattern) {
-    if (letter == ',') ++dim;
-    if (letter == '_' && dim < parameter.ndim()) {
-      text += std::to_string(parameter.shape()[dim]);
-    } else {
-      text += letter;
+    if (letter == '(') among_cuts = true;
+    if (letter == ')') among_cuts = false;
+    const bool next = letter == ',' && !among_cuts;
+    if (next) ++dim;
+    const bool open = before_size && letter == '_';
+    if (open && dim >= parameter.ndim()) {
+      throw Error(ErrorKind::kValue, fmt::format("the pattern {} has more dims than '{}', {}",
+                                                 pattern, name, Argument(parameter).text()))
+          .with("fix", "write a size, or _ for it, for each dim");
     }
+    text += open ? std::to_string(parameter.shape()[dim]) : std::string(1, letter);
+    before_size = letter == '[' || next || (before_size && letter == ' ');
   }
   return text;
 }
@@ -138,7 +147,7 @@ NamedTensors shard(const NamedTensors& parameters, const MeshLayout* mesh,
       continue;
     }
     used[static_cast<std::size_t>(found - patterns.begin())] = true;
-    placed_ones[name] = moved(parameter, mesh, with_sizes(found->second, parameter));
+    placed_ones[name] = moved(parameter, mesh, with_sizes(found->second, name, parameter));
   }
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     if (used[i]) continue;

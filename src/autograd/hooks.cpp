@@ -46,8 +46,11 @@ void check_replacement(const DTensor& before, const DTensor& after) {
       before.distributed() == after.distributed() &&
       (!before.distributed() || before.spec()->layout() == after.spec()->layout());
   if (before.shape() == after.shape() && before.dtype() == after.dtype() && same_mesh) return;
-  throw Error(ErrorKind::kRuntime, fmt::format("a hook gives {} for the gradient {}",
-                                               type_string(after), type_string(before)))
+  const auto said = [](const DTensor& x) {
+    return fmt::format("{} {}", x.distributed() ? "the distributed" : "the plain", type_string(x));
+  };
+  throw Error(ErrorKind::kRuntime,
+              fmt::format("a hook gives {} for the gradient, {}", said(after), said(before)))
       .with("fix", "give a gradient of the same shape, dtype and mesh, or None to keep it");
 }
 

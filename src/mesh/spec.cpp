@@ -189,8 +189,9 @@ void check_spec(const SpecKey& key) {
   if (key.placements.size() != key.layout->ndim()) {
     refuse(
         key, ErrorKind::kValue,
-        fmt::format("there are {} placements for a mesh of {} dims; there must be one per mesh dim",
-                    key.placements.size(), key.layout->ndim()),
+        fmt::format(
+            "the number of placements is {} on a mesh of {} dims; there must be one per mesh dim",
+            key.placements.size(), key.layout->ndim()),
         "give R for the mesh dims that nothing is cut along");
   }
   check_size(key);

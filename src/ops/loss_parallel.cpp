@@ -36,9 +36,9 @@ class ParallelLoss {
           ErrorKind::kValue,
           fmt::format("loss_parallel: the classes are cut on {} mesh dims; they must be cut on one",
                       cuts))
-          .with("op", fmt::format("logits {}", logits.distributed()
-                                                   ? to_string(logits.spec()->placements())
-                                                   : "a plain tensor"))
+          .with("op", fmt::format("loss_parallel of logits {}",
+                                  logits.distributed() ? to_string(logits.spec()->placements())
+                                                       : "that are a plain tensor"))
           .with("fix", "cut the last dim once, or use cross_entropy");
     }
     target_ = on_mesh(args[1].tensor());

@@ -70,6 +70,23 @@ TEST_CASE("gradients go back through the styles") {
   });
 }
 
+TEST_CASE(
+    "a pattern's _ is a size only where a size stands: not in names, nor behind their commas") {
+  spmd(4, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"data_parallel", 2}, {"tp", 2}});
+    const DTensor w = tensor({1, 2, 3, 4, 5, 6}, {3, 2});
+    const auto type_by = [&](const std::string& pattern) {
+      return type_string(shard({{"w", w}}, mesh, {{"w", pattern}}).at("w"));
+    };
+    CHECK(type_by("[_@data_parallel, _]") == "f32[3@data_parallel, 2]");
+    CHECK(type_by("[_@(data_parallel,tp), _]") == "f32[3@(data_parallel,tp), 2]");
+    CHECK(type_by("[ _, _@tp]") == "f32[3, 2@tp]");
+    CHECK(type_by("[3, 2@data_parallel]") == "f32[3, 2@data_parallel]");
+    CHECK_THROWS_WITH_AS(type_by("[_, _@tp, _]"),
+                         doctest::Contains("has more dims than 'w', f32[3, 2]"), Error);
+  });
+}
+
 TEST_CASE("parameters are placed by the first pattern that their name matches") {
   spmd(2, [](RankContext&) {
     const MeshLayout* mesh = init_mesh({{"tp", 2}});

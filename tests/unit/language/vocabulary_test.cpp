@@ -49,7 +49,8 @@ TEST_CASE("a list of placements, one for each mesh dim, places tensors as torch'
         Lines{"i64[2, 3@dp] i64[2@tp, 3]", "i64[2@tp, 3]", "f32[2, 4@tp]{sum:dp}"});
   check_refused(
       {{"distribute(arange(5), [S(0)])\n",
-        {"distribute: 1 placements are given, and the mesh {tp:2, dp:2} has 2 dims", "tp=R"}},
+        {"distribute: the number of placements is 1, and the mesh {tp:2, dp:2} has 2 dims",
+         "tp=R"}},
        {"distribute(arange(5), tp=S(0)).redistribute([R, 'S(0)'])\n", {"a list of placements"}},
        {"distribute(arange(5), tp=S(0)).redistribute(R)\n",
         {"'placements' is a placement, R, not a list of placements"}},
@@ -84,7 +85,7 @@ TEST_CASE(
                  {"Shard('a')\n", {"Shard: argument 'dim' is a str", "Shard"}},
                  {"Partial('sun')\n", {"'sun' is not a reduction", "sum"}},
                  {"Placement()\n", {"makes none", "Shard(0)"}},
-                 {"R.is_shard(0, 1)\n", {"is_shard: there are 2 arguments"}},
+                 {"R.is_shard(0, 1)\n", {"is_shard: the number of arguments is 2"}},
                  {"isinstance(1, 2)\n", {"isinstance: 2 is not a type"}},
                  {"distribute(arange(5), tp=Replicate)\n", {"Replicate is not a placement"}}});
 }
@@ -206,7 +207,7 @@ TEST_CASE("meshes and groups refuse what they do not have") {
                  {"_resolve_group_name_by_ranks_and_tag([1, 2], '')\n", {"has the ranks [1, 2]"}},
                  {"_get_group_tag('tp')\n", {"_get_group_tag: argument 'group' is a str"}},
                  {"mesh.get_group('tp').shape\n", {"a group has no 'shape'"}},
-                 {"mesh.get_group('tp').rank(1)\n", {"rank: there are 1 arguments"}},
+                 {"mesh.get_group('tp').rank(1)\n", {"rank: the number of arguments is 1"}},
                  {"mesh._flatten('tp')\n", {"_flatten: the mesh has a dim 'tp' already"}},
                  {"mesh.device_type()\n", {"a str cannot be called"}},
                  {"all_reduce(tensor([1]), group=Shard)\n", {"a group must be a process group"}}});
@@ -402,7 +403,7 @@ TEST_CASE("hooks that cannot be are refused") {
                   {"register_hook: a hook returned an int"}},
                  {"x = ones(2).requires_grad_()\ndef f(g):\n    return g.double()\n"
                   "x.register_hook(f)\n(x * 2).sum().backward()\n",
-                  {"a hook gives f64[2] for the gradient f32[2]"}},
+                  {"a hook gives the plain f64[2] for the gradient, the plain f32[2]"}},
                  {"def f(x):\n    return {'y': x}\ndef h(f, gi, go):\n    return None\n"
                   "f.register_full_backward_hook(h)\nf(ones(2).requires_grad_())\n",
                   {"f has backward hooks and returns a dict"}}});
