@@ -2,6 +2,7 @@
 #include "kernels/row_reduce.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/fix.h"
 #include "kernels/kernel_table.h"
@@ -61,11 +62,36 @@ DimMask truth_dims(const KernelCall& call, const Tensor& self) {
   return reduced_dims(call, 1, self);
 }
 
+// Every byte but 0 is true, as in bytes that are viewed as bools. Bytes that are all 0 are equal to
+// themselves moved on by one.
+bool is_any(const std::byte* bytes, std::size_t count) {
+  return count > 0 && (bytes[0] != std::byte{0} || std::memcmp(bytes, bytes + 1, count - 1) != 0);
+}
+bool is_all(const std::byte* bytes, std::size_t count) {
+  return count == 0 || std::memchr(bytes, 0, count) == nullptr;
+}
+
+// Bools that lie in one piece: many are looked at in a step.
+template <typename Op>
+void truth_of_bytes(const Tensor& out, const Tensor& self, const RowLayout& layout) {
+  const std::byte* bytes = readable_bytes(self);
+  const auto size = static_cast<std::size_t>(layout.size());
+  const auto truths = scratch<bool>(layout.rows());
+  for (std::int64_t i = 0; i < layout.rows(); ++i) {
+    const std::byte* row = bytes + layout.offset_of(i);
+    truths[i] = std::is_same_v<Op, MaxOp> ? is_any(row, size) : is_all(row, size);
+  }
+  store_row_major(out, truths.get(), DType::kBool);
+}
+
 // Whether some elements are not zero, or all: as the largest or the smallest of ones and zeros.
 template <typename Op>
 void truth_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const RowLayout layout(self, truth_dims(call, self));
+  if (self.dtype() == DType::kBool && layout.in_one_piece()) {
+    return truth_of_bytes<Op>(call.outputs[0], self, layout);
+  }
   with_compute_type<kAllKinds>(self.dtype(), [&](auto type) {
     using T = decltype(type);
     const auto one = [](T value, std::int64_t) { return truth(value) ? 1.0f : 0.0f; };

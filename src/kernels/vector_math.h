@@ -135,6 +135,18 @@ PacketOf<T> packet_log(const PacketOf<T>& x) {
   return psub(plog(scaled), pselect(small, shift, pset1<Packet>(0)));
 }
 
+/// log(1 + x), where 1 + x has lost the last digits of x: what is lost is made up for by the
+/// quotient of x and what is left of it.
+template <typename T>
+PacketOf<T> packet_log1p(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  const Packet one = pset1<Packet>(1), sum = padd(x, one), log = packet_log<T>(sum);
+  const Packet made_up = pmul(x, pdiv(log, psub(sum, one)));
+  const Packet unchanged = por(pcmp_eq(sum, one), pcmp_eq(sum, log));  // nearly 0, infinite
+  return pselect(unchanged, x, made_up);
+}
+
 /// 1 / (1 + exp(-x)).
 template <typename T>
 PacketOf<T> packet_sigmoid(const PacketOf<T>& x) {
@@ -201,6 +213,19 @@ struct Vectorized<element::Log> : element::Log {
   template <Real T>
   static void map(const T* from, T* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_log<T>(x); });
+  }
+};
+template <>
+struct Vectorized<element::Log1p> : element::Log1p {
+  template <Real T>
+  static void map(const T* from, T* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_log1p<T>(x); });
+  }
+};
+template <>
+struct Vectorized<element::Erf> : element::Erf {
+  static void map(const float* from, float* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<float>& x) { return packet_erf(x); });
   }
 };
 template <>

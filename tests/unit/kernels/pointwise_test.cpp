@@ -492,3 +492,61 @@ TEST_CASE("exp at both ends: subnormal results are 0, the largest one is finite,
     CHECK(std::isnan(y[8]));
   }
 }
+
+TEST_CASE("functions that compute several elements in a step keep within a few last digits") {
+  struct Dense {
+    KernelId kernel;
+    double (*f)(double);
+    double from, to, least;  // results are compared beside `least`
+    double ulps;
+  };
+  const Dense rows[] = {
+      {KernelId::kExp, [](double x) { return std::exp(x); }, -80, 80, 0, 4},
+      {KernelId::kLog, [](double x) { return std::log(x); }, 1e-6, 50, 1e-2, 4},
+      {KernelId::kLog1p, [](double x) { return std::log1p(x); }, -0.999, 3, 0, 8},
+      {KernelId::kLog1p, [](double x) { return std::log1p(x); }, -1e-3, 1e-3, 0, 8},
+      {KernelId::kErf, [](double x) { return std::erf(x); }, -5, 5, 0, 8},
+      {KernelId::kErf, [](double x) { return std::erf(x); }, -1e-4, 1e-4, 0, 8},
+      {KernelId::kTanh, [](double x) { return std::tanh(x); }, -10, 10, 0, 8},
+      {KernelId::kSin, [](double x) { return std::sin(x); }, -30, 30, 1e-2, 8},
+      {KernelId::kSigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, -60, 60, 0, 8},
+  };
+  constexpr std::int64_t kCount = 2003;  // whole packets and a rest
+  Kernels kernels;
+  for (const Dense& row : rows) {
+    CAPTURE(static_cast<int>(row.kernel));
+    std::vector<float> x;
+    for (std::int64_t i = 0; i < kCount; ++i) {
+      x.push_back(static_cast<float>(row.from + (row.to - row.from) * double(i) / (kCount - 1)));
+    }
+    const auto got =
+        values_of<float>(kernels.run(row.kernel, {kernels.f32({kCount}, x)}, Dims{kCount}));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double wanted = row.f(double(x[i]));
+      const double digit = std::max(std::abs(wanted), row.least) * 0x1p-23;
+      CAPTURE(x[i]);
+      CHECK(std::abs(double(got[i]) - wanted) <= row.ulps * digit + 1e-44);
+    }
+  }
+}
+
+TEST_CASE("log1p and erf at their ends: poles, signs of zero, infinities, NaN") {
+  Kernels kernels;
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const std::vector<float> x{-1, -2, 0.0f, -0.0f, kInf, -kInf, std::nanf(""), 1e-30f, 3e38f};
+  const Tensor in = kernels.f32({9}, x);
+  const auto logs = values_of<float>(kernels.run(KernelId::kLog1p, {in}, Dims{9}));
+  CHECK(logs[0] == -kInf);
+  for (const std::size_t i : {1, 5, 6}) CHECK(std::isnan(logs[i]));
+  CHECK((logs[2] == 0 && !std::signbit(logs[2])));
+  CHECK((logs[3] == 0 && std::signbit(logs[3])));
+  CHECK(logs[4] == kInf);
+  CHECK(logs[7] == 1e-30f);
+  CHECK(logs[8] == doctest::Approx(std::log1p(3e38)));
+  const auto erfs = values_of<float>(kernels.run(KernelId::kErf, {in}, Dims{9}));
+  CHECK(erfs[4] == 1);
+  CHECK(erfs[5] == -1);
+  CHECK(std::isnan(erfs[6]));
+  CHECK((erfs[3] == 0 && std::signbit(erfs[3])));
+  CHECK(erfs[7] == doctest::Approx(1e-30 * 2 / std::sqrt(M_PI)).epsilon(1e-6));
+}

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/strided_loop.h"
 #include "tests/unit/kernels/fixtures.h"
 
 using namespace shardlab;
@@ -70,4 +71,38 @@ TEST_CASE("topk names elements that hold its values") {
               std::vector<Tensor>{values, indices});
   CHECK(values_of<float>(values) == std::vector<float>{9, 9, 4});
   CHECK(values_of<std::int64_t>(indices) == std::vector<std::int64_t>{1, 4, 5});
+}
+
+TEST_CASE(
+    "any and all of bools: one byte decides wherever it stands, and every byte but 0 is true") {
+  Kernels kernels;
+  for (const std::int64_t size : {1, 2, 15, 16, 17, 300}) {
+    for (std::int64_t at = 0; at < size; at += std::max<std::int64_t>(1, size / 7)) {
+      CAPTURE(size);
+      CAPTURE(at);
+      // Row 0: one byte is 5, the others 0. Row 1: one byte is 0, the others 1. Then 0 and 1 alone.
+      const Tensor x = empty(kernels.device(), Dims{4, size}, DType::kU8);
+      auto* bytes = reinterpret_cast<std::uint8_t*>(writable_bytes(x));
+      for (std::int64_t i = 0; i < size; ++i) {
+        bytes[i] = i == at ? 5 : 0;
+        bytes[size + i] = i == at ? 0 : 1;
+        bytes[2 * size + i] = 0;
+        bytes[3 * size + i] = 1;
+      }
+      const Tensor bools = x.as_view({x.shape(), x.stride(), DType::kBool}, 0);
+      const auto truths = [&](KernelId kernel) {
+        const Tensor out = empty(kernels.device(), Dims{4}, DType::kBool);
+        kernels.run(kernel, {bools, Scalar(1), Scalar(false)}, std::vector<Tensor>{out});
+        return values_of<bool>(out);
+      };
+      CHECK(truths(KernelId::kAny) == std::vector<bool>{true, size > 1, false, true});
+      CHECK(truths(KernelId::kAll) == std::vector<bool>{size == 1, false, false, true});
+    }
+  }
+  const Tensor none = empty(kernels.device(), Dims{2, 0}, DType::kBool);
+  const Tensor out = empty(kernels.device(), Dims{2}, DType::kBool);
+  kernels.run(KernelId::kAny, {none, Scalar(1), Scalar(false)}, std::vector<Tensor>{out});
+  CHECK(values_of<bool>(out) == std::vector<bool>{false, false});
+  kernels.run(KernelId::kAll, {none, Scalar(1), Scalar(false)}, std::vector<Tensor>{out});
+  CHECK(values_of<bool>(out) == std::vector<bool>{true, true});
 }
