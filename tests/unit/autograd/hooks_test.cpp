@@ -253,10 +253,12 @@ TEST_CASE("what hooks do wrong is refused with the gradient that was there") {
       const char* types;
     };
     const Row rows[] = {
-        {plain, ones({2}), "f32[2] for the gradient f32[3]"},
-        {plain, ones({3}, {.dtype = DType::kF64}), "f64[3] for the gradient f32[3]"},
-        {plain, distribute_tensor(ones({3}), mesh, "x=R"), "f32[3] for the gradient f32[3]"},
-        {placed, ones({3}), "f32[3] for the gradient f32[3@x]"},
+        {plain, ones({2}), "the plain f32[2] for the gradient, the plain f32[3]"},
+        {plain, ones({3}, {.dtype = DType::kF64}),
+         "the plain f64[3] for the gradient, the plain f32[3]"},
+        {plain, distribute_tensor(ones({3}), mesh, "x=R"),
+         "the distributed f32[3] for the gradient, the plain f32[3]"},
+        {placed, ones({3}), "the plain f32[3] for the gradient, the distributed f32[3@x]"},
     };
     for (const Row& row : rows) {
       HookHandle handle = register_hook(row.leaf, [&](const DTensor&) { return row.given; });
