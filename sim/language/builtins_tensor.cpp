@@ -137,7 +137,9 @@ std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
   if (name == "dtype") return tensor.dtype();
   if (name == "ndim") return static_cast<std::int64_t>(tensor.ndim());
   if (name == "T") return transposed(in, tensor);
-  if (name == "mT" || name == "mH") return in.tensor_op("transpose", {tensor, -2, -1});
+  if (name == "mT") return in.tensor_op("transpose", {tensor, -2, -1});
+  if (name == "mH") return in.tensor_op("adjoint", {tensor});
+  if (name == "real" || name == "imag") return in.tensor_op(name, {tensor});
   if (name == "requires_grad") return requires_grad(tensor);
   if (name == "is_leaf") return is_leaf(tensor);
   if (name == "type") {
@@ -153,8 +155,9 @@ std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
   return std::nullopt;
 }
 
-constexpr std::string_view kAttributes[] = {
-    "shape", "dtype", "ndim", "T", "mT", "requires_grad", "type", "grad", "placements", "is_leaf"};
+constexpr std::string_view kAttributes[] = {"shape", "dtype", "ndim",       "T",
+                                            "mT",    "real",  "imag",       "requires_grad",
+                                            "type",  "grad",  "placements", "is_leaf"};
 
 }  // namespace
 

@@ -4,7 +4,9 @@
 // advance of the random state, and compute nothing.
 #include "dispatch/dispatcher.h"
 
+#include "base/fix.h"
 #include "base/rank_context.h"
+#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "dispatch/factory.h"
 #include "dispatch/local_call.h"
@@ -400,14 +402,30 @@ std::optional<std::size_t> masked_indices(const OpRow& row, const Arguments& arg
   return std::nullopt;
 }
 
+// A mask is as large as the dims that it stands for.
+void check_mask(const OpRow& row, const Dims& mask, const Dims& self, std::size_t dim) {
+  const bool fits =
+      dim + mask.size() <= self.size() &&
+      std::equal(mask.begin(), mask.end(), self.begin() + static_cast<std::ptrdiff_t>(dim));
+  if (fits) return;
+  fail(ErrorKind::kValue, Fix{"give a mask of the sizes of the dims that it chooses from"},
+       "{}: a mask [{}] at dim {} of a tensor [{}]", row.name(), text_of_list(mask, ", "), dim,
+       text_of_list(self, ", "));
+}
+
 // A mask of several dims is a list of places in each of them.
-ArgumentList with_places(const ArgumentList& indices) {
+ArgumentList with_places(const OpRow& row, const Dims& self, const ArgumentList& indices) {
   ArgumentList found;
+  std::size_t dim = 0;
   for (const Argument& index : indices) {
     if (!is_index_mask(index)) {
       found.push_back(index);
+      ++dim;
       continue;
     }
+    const Dims& mask = index.tensor().shape();
+    check_mask(row, mask, self, dim);
+    dim += mask.size();
     const Results places = plain_calls()("aten::nonzero_numpy", {index});
     found.insert(found.end(), places[0].list().begin(), places[0].list().end());
   }
@@ -419,7 +437,7 @@ ArgumentList with_places(const ArgumentList& indices) {
 Results dispatch(const OpRow& row, const Arguments& args) {
   if (const auto masked = masked_indices(row, args)) {
     Arguments given = args;
-    given[*masked] = with_places(args[*masked].list());
+    given[*masked] = with_places(row, args[0].tensor().shape(), args[*masked].list());
     return dispatch_one(row, given);
   }
   const bool raw = std::holds_alternative<Handler>(row.compute);  // as given (D-2)

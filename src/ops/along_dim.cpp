@@ -24,6 +24,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 OutputMetas meta_softmax(const MetaArgs& args) {
   TensorMeta meta = *args.tensor(0);
   wrap_dim(args[1].to_int(), meta.shape.size());
+  require_float(args.op().name(), meta.dtype);
   if (args[2].to_bool()) meta.dtype = DType::kF32;
   meta.stride = preserved_strides(meta);
   return {{meta}};

@@ -101,6 +101,11 @@ OutputMetas meta_masked_fill(const MetaArgs& args) {
 
 /// The condition takes part in shape and strides, not in the dtype.
 OutputMetas meta_where(const MetaArgs& args) {
+  const DType condition = args.tensor(0)->dtype;
+  if (condition != DType::kBool && condition != DType::kU8) {
+    fail(ErrorKind::kValue, Fix{"compare it with a number: x != 0"},
+         "{}: the condition is {}, must be bool", args.op().name(), to_string(condition));
+  }
   Operands operands = tensor_operands(args);
   Operands values = operands;
   values.tensors.erase(0);

@@ -187,10 +187,31 @@ Results math_attention(Calls& calls, const Arguments& args) {
   return {cast_to(calls, output, dtype), cast_to(calls, weights, dtype)};
 }
 
+void check_operands(const DTensor& query, const DTensor& key, const DTensor& value,
+                    const Argument& mask) {
+  const std::size_t least = std::min({query.ndim(), key.ndim(), value.ndim()});
+  if (least < 2) {
+    refuse_attention(fmt::format("scaled_dot_product_attention: an operand has {} dims", least),
+                     "give queries, keys and values [.., length, width]");
+  }
+  if (query.dtype() != key.dtype() || query.dtype() != value.dtype()) {
+    refuse_attention(
+        fmt::format("scaled_dot_product_attention: queries are {}, keys {} and values {}",
+                    to_string(query.dtype()), to_string(key.dtype()), to_string(value.dtype())),
+        "cast them to one dtype");
+  }
+  if (!mask.is_tensor()) return;
+  const DType dtype = mask.tensor().dtype();
+  if (dtype == DType::kBool || is_floating(dtype)) return;
+  refuse_attention(fmt::format("scaled_dot_product_attention: a mask of {}", to_string(dtype)),
+                   "give a mask of bool, or numbers that are added");
+}
+
 /// scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, *, scale,
 /// enable_gqa)
 Results scaled_attention(Calls& calls, const Arguments& args) {
   const DTensor &query = args[0].tensor(), &key = args[1].tensor(), &value = args[2].tensor();
+  check_operands(query, key, value, args[3]);
   const bool causal = args[5].to_bool(), grouped = args[7].to_bool();
   const bool both_masks = causal && args[3].is_tensor();
   const bool flash = !both_masks && takes_flash(query, key, value, args[3], args[4].to_double());

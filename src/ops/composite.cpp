@@ -386,6 +386,10 @@ DTensor smoothed_loss(Calls& calls, const DTensor& logs, const DTensor& loss,
 
 /// cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoothing)
 Results cross_entropy(Calls& calls, const Arguments& args) {
+  if (const double smoothing = args[5].to_double(); !(smoothing >= 0 && smoothing <= 1)) {
+    refuse(fmt::format("cross_entropy: label_smoothing is {}", args[5].text()),
+           "give a share from 0 to 1");
+  }
   const DTensor& x = args[0].tensor();
   const DTensor logs = calls.one("_log_softmax", {x, class_dim(x), false});
   if (args[1].tensor().shape() == x.shape()) return single(probability_loss(calls, logs, args));

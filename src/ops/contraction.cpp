@@ -455,7 +455,10 @@ DTensor chain_product(Calls& calls, const std::vector<DTensor>& chain, const Par
 
 Results multi_dot(Calls& calls, const Arguments& args) {
   std::vector<DTensor> chain = operands_of(args[0], "linalg_multi_dot");
-  if (chain.size() == 1) return {chain[0]};
+  if (chain.size() == 1) {
+    fail(ErrorKind::kValue, Fix{"give at least two factors"},
+         "linalg_multi_dot: one tensor makes no product");
+  }
   const bool row = chain.front().ndim() == 1, column = chain.back().ndim() == 1;
   if (row) chain.front() = calls.one("unsqueeze", {chain.front(), 0});
   if (column) chain.back() = calls.one("unsqueeze", {chain.back(), -1});
@@ -472,6 +475,17 @@ Results multi_dot(Calls& calls, const Arguments& args) {
   if (!column) shape.push_back(chain.back().shape()[1]);
   const DTensor result = chain_product(calls, chain, cheapest_parts(chain), 0, chain.size() - 1);
   return {calls.one("view", {result, shape})};
+}
+
+/// chain_matmul(matrices): the same of matrices alone, and of one of them itself.
+Results chain_matmul(Calls& calls, const Arguments& args) {
+  const std::vector<DTensor> chain = operands_of(args[0], "chain_matmul");
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    if (chain[i].ndim() == 2) continue;
+    fail(ErrorKind::kValue, Fix{"use linalg.multi_dot, which takes vectors at its ends"},
+         "chain_matmul: tensor {} is [{}], no matrix", i, text_of_list(chain[i].shape(), ", "));
+  }
+  return chain.size() == 1 ? Results{chain[0]} : multi_dot(calls, args);
 }
 
 // Powers of a matrix by squaring.
@@ -515,7 +529,7 @@ constexpr const char* kSteps = "a matrix product between views";
 // clang-format off
 constexpr Row kContractionRows[] = {
     {"bilinear", nullptr, {}, bilinear, {}, {}, "_trilinear"},
-    {"chain_matmul", nullptr, {}, multi_dot, {nullptr, "chain_matmul.out"}, {}, "mm"},
+    {"chain_matmul", nullptr, {}, chain_matmul, {nullptr, "chain_matmul.out"}, {}, "mm"},
     {"cross", nullptr, {}, cross_over, {nullptr, "cross.out"}, {}, "linalg_cross"},
     {"einsum", nullptr, {}, einsum, {}, {}, kSteps},
     {"inner", nullptr, {}, inner, {nullptr, "inner.out"}, {}, kSteps},

@@ -131,6 +131,11 @@ Dims output_shape(const MetaArgs& args, const Direction& direction) {
     const std::int64_t size = transposed ? (input[i + 2] - 1) * at(kStride, i) -
                                                2 * at(kPadding, i) + reach + at(kOutputPadding, i)
                                          : room / at(kStride, i) + 1;
+    if (transposed && at(kOutputPadding, i) >= std::max(at(kStride, i), at(kDilation, i))) {
+      fail(ErrorKind::kValue, Fix{"use less output_padding, or a larger stride"},
+           "{}: output_padding is {}, must be less than the stride {} or the dilation {}",
+           args.op().base, at(kOutputPadding, i), at(kStride, i), at(kDilation, i));
+    }
     if (transposed && size < 0) {
       fail(ErrorKind::kValue, Fix{"use less padding, or more output_padding"},
            "{}: the output of spatial dim {} would have size {}", args.op().base, i, size);

@@ -65,6 +65,9 @@ Results cdist(Calls& calls, const Arguments& args) {
          "cdist takes two tensors of at least 2 dims whose last ones are equal, not of {} and {}",
          a.ndim(), b.ndim());
   }
+  if (args[2].to_double() < 0) {
+    fail(ErrorKind::kValue, Fix{"give a p of at least 0"}, "cdist: p is {}", args[2].text());
+  }
   const DTensor difference =
       calls.one("sub.Tensor", {calls.one("unsqueeze", {a, -2}), calls.one("unsqueeze", {b, -3})});
   return {norm_of(calls, difference, args[2], Dims{-1}, false)};
@@ -350,7 +353,7 @@ grad::Gradients grad_addbmm(const GradContext& context) {
 /// _addmm_activation(self, mat1, mat2, *, beta, alpha, use_gelu)
 Results addmm_activation(Calls& calls, const Arguments& args) {
   const DTensor product = calls.one("addmm", {args[0], args[1], args[2], args[3], args[4]});
-  return {args[5].to_bool() ? calls.one("gelu", {product, "tanh"}) : calls.one("relu", {product})};
+  return {args[5].to_bool() ? calls.one("gelu", {product}) : calls.one("relu", {product})};
 }
 
 constexpr const char* kAdded = "a product and a sum";

@@ -54,6 +54,11 @@ OutputMetas meta_svd(const MetaArgs& args) {
 /// _linalg_eigh(A, UPLO, compute_v)
 OutputMetas meta_eigh(const MetaArgs& args) {
   const TensorMeta& a = squares(args, 0);
+  const std::string& half = args[1].string();
+  if (half != "L" && half != "U" && half != "l" && half != "u") {
+    fail(ErrorKind::kValue, Fix{"leave UPLO out, or write UPLO='U'"},
+         "{}: UPLO is '{}', must be 'L' or 'U'", args.op().name(), half);
+  }
   const OutputMeta values = fresh(with(front_of(a), {rows_of(a)}), real_dtype(a.dtype));
   if (!args[2].to_bool()) return {values, fresh({0}, a.dtype)};
   return {values, square_by_columns(a)};
@@ -380,7 +385,8 @@ Gradients grad_svd(const GradContext& context) {
   return {result.value()};
 }
 
-/// _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors
+/// _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors. Vectors of length 1 only turn, as
+/// the skew part of what flows into them says; the gradient is that of a symmetric matrix.
 Gradients grad_eigh(const GradContext& context) {
   Calls& calls = context.calls;
   if (!context.inputs[2].to_bool()) {
@@ -397,7 +403,9 @@ Gradients grad_eigh(const GradContext& context) {
                                     : calls.one("aten::zeros_like", {values.value(), v.dtype()})));
   if (gv.defined()) {
     const Expression turned(calls, product(calls, vh, gv));
-    inner = inner + beside_diagonal(calls, turned / gaps(calls, values));
+    const Expression back(calls, adjoint(calls, turned.value()));
+    const Expression skew = (turned - back) * 0.5;
+    inner = inner + beside_diagonal(calls, skew / gaps(calls, values));
   }
   return {product(calls, v, product(calls, inner.value(), vh))};
 }

@@ -154,6 +154,11 @@ Results embedding_bag(Calls& calls, const Arguments& args) {
     fail(ErrorKind::kValue, Fix{"use mode='sum', and divide what it gives"},
          "embedding_bag: per_sample_weights with mode '{}'", *mode);
   }
+  if (weights.is_tensor() && weights.tensor().shape() != input.shape()) {
+    fail(ErrorKind::kValue, Fix{"give one weight for each index"},
+         "embedding_bag: per_sample_weights [{}] for indices [{}]",
+         text_of_list(weights.tensor().shape(), ", "), text_of_list(input.shape(), ", "));
+  }
   if (input.ndim() == 2) {
     const DTensor bags = counted(calls, input, input.shape()[0], input.dtype());
     offsets = calls.one("mul.Scalar", {bags, input.shape()[1]});

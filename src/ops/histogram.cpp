@@ -100,6 +100,11 @@ ArgumentList edges_of(Calls& calls, const DTensor& points, const Dims& bins,
          "a histogram over {} dims has {} numbers of bins and {} bounds", points.shape()[1],
          bins.size(), bounds.size());
   }
+  for (std::size_t dim = 0; dim < bins.size(); ++dim) {
+    if (bounds[2 * dim] <= bounds[2 * dim + 1]) continue;
+    fail(ErrorKind::kValue, Fix{"give the lower bound first"}, "a histogram from {} to {}",
+         bounds[2 * dim], bounds[2 * dim + 1]);
+  }
   ArgumentList edges;
   for (std::size_t dim = 0; dim < bins.size(); ++dim) {
     edges.emplace_back(equal_edges(calls, points, bins[dim], bounds[2 * dim], bounds[2 * dim + 1]));

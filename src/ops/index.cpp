@@ -231,8 +231,9 @@ void require_reduction(const MetaArgs& args) {
       args.op().base.starts_with("aten::index_reduce") && known && args[4].string() == "sum";
   if (known && !adds) return;
   fail(ErrorKind::kValue,
-       Fix{"write \"prod\", \"mean\", \"amax\" or \"amin\"; index_add and "
-           "scatter_add add"},
+       Fix{args.op().base.starts_with("aten::index_reduce")
+               ? "write \"prod\", \"mean\", \"amax\" or \"amin\"; index_add adds"
+               : "write \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\""},
        "{}: reduce is {}", args.op().base, args[4].text());
 }
 

@@ -84,8 +84,16 @@ void require_fit(const MetaArgs& args, std::int64_t size, std::int64_t wanted) {
 }
 
 /// Solutions (a at index `a`, right sides at `b`) with A left of them, or right.
+void require_one_dtype(const MetaArgs& args, const TensorMeta& a, const TensorMeta& b) {
+  if (a.dtype == b.dtype) return;
+  fail(ErrorKind::kValue, Fix{fmt::format("cast the right sides to {}", to_string(a.dtype))},
+       "{}: matrices are {} and right sides {}", args.op().name(), to_string(a.dtype),
+       to_string(b.dtype));
+}
+
 OutputMeta solution(const MetaArgs& args, std::size_t a_index, std::size_t b_index, bool left) {
   const TensorMeta &a = squares(args, a_index), &b = matrices(args, b_index);
+  require_one_dtype(args, a, b);
   require_fit(args, left ? rows_of(b) : columns_of(b), rows_of(a));
   return by_columns(common_front(args, a, b), rows_of(b), columns_of(b), b.dtype);
 }
@@ -108,6 +116,7 @@ OutputMetas meta_solve(const MetaArgs& args) {
   const TensorMeta &a = squares(args, 0), &b = *args.tensor(1);
   const bool vector =
       b.shape.size() == 1 || (b.shape.size() + 1 == a.shape.size() && b.shape == front_of(a, 1));
+  require_one_dtype(args, a, b);
   OutputMetas outputs;
   if (vector) {
     require_fit(args, b.shape.back(), rows_of(a));

@@ -205,6 +205,11 @@ Results vector_or_matrix_norm(Calls& calls, const Arguments& args) {
 
 /// linalg_norm.ord_str(self, ord, dim, keepdim, *, dtype)
 Results named_norm(Calls& calls, const Arguments& args) {
+  const std::size_t ndim = args[0].tensor().ndim();
+  if (args[2].is_none() && ndim != 2) {
+    fail(ErrorKind::kValue, Fix{"name the two dims of the matrices: dim=(-2, -1)"},
+         "linalg_norm: ord is {} for {} dims", args[1].text(), ndim);
+  }
   const Argument both = args[2].is_none() ? Argument(Dims{0, 1}) : args[2];
   return named_matrix_norm(calls, {args[0], args[1], both, args[3], args[4]});
 }

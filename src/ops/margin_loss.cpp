@@ -148,6 +148,12 @@ Results hinge_embedding_loss(Calls& calls, const Arguments& args) {
 
 /// margin_ranking_loss(input1, input2, target, margin, reduction)
 Results margin_ranking_loss(Calls& calls, const Arguments& args) {
+  const std::size_t dims = args[0].tensor().ndim();
+  if (args[1].tensor().ndim() != dims || args[2].tensor().ndim() != dims) {
+    fail(ErrorKind::kValue, Fix{"give three tensors of as many dims: target.flatten()"},
+         "margin_ranking_loss takes inputs and a target of as many dims, not {}, {} and {}", dims,
+         args[1].tensor().ndim(), args[2].tensor().ndim());
+  }
   const Expression lead = expression_of(calls, args[0]).minus(expression_of(calls, args[1]));
   const Expression loss = -expression_of(calls, args[2]) * lead + args[3].to_double();
   return reduced(loss.with("aten::clamp_min", 0), args[4]);

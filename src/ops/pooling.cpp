@@ -40,7 +40,10 @@ Dims per_dim(const Argument& argument, std::size_t count, const Dims& fallback) 
   Dims sizes = ints_of(argument);
   if (sizes.empty()) return fallback;
   if (sizes.size() == 1) sizes = Dims(count, sizes[0]);
-  return sizes;
+  if (sizes.size() == count) return sizes;
+  fail(ErrorKind::kValue, Fix{fmt::format("give one number, or {}", count)},
+       "a pool of {} dims is given {} numbers: [{}]", count, sizes.size(),
+       text_of_list(sizes, ", "));
 }
 
 struct Pooling {
@@ -101,6 +104,11 @@ Pooling mean_pooling(const MetaArgs& args, std::size_t at) {
 OutputMetas meta_avg_pool(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   require_dims(args, self, spatial_dims(args.op()) + 1);
+  const Argument& divisor = argument_or_none(args, "divisor_override");
+  if (divisor.is_scalar() && divisor.to_int() == 0) {
+    fail(ErrorKind::kValue, Fix{"leave divisor_override out, or give another number"},
+         "{}: divisor_override is 0", args.op().name());
+  }
   return {{resized(self, pooled_sizes(args, self, mean_pooling(args, 1)))}};
 }
 
@@ -153,7 +161,12 @@ OutputMetas meta_adaptive_pool(const MetaArgs& args) {
   const std::size_t count = spatial_dims(args.op());
   require_dims(args, self, count + 1);
   require_elements(args, self);
-  return {{resized(self, per_dim(args[1], count, {}))}};
+  const Dims sizes = per_dim(args[1], count, {});
+  if (std::ranges::any_of(sizes, [](std::int64_t size) { return size < 0; })) {
+    fail(ErrorKind::kValue, Fix{"give sizes of at least 0"}, "{}: output_size is [{}]",
+         args.op().name(), text_of_list(sizes, ", "));
+  }
+  return {{resized(self, sizes)}};
 }
 
 OutputMetas meta_adaptive_max_pool(const MetaArgs& args) {
@@ -226,11 +239,6 @@ std::vector<RuleRow> pool_backward_rule(const RuleContext& context) {
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-std::vector<RuleRow> both_front_dims_rule(const RuleContext& context) {
-  const std::size_t inputs = context.tensors.size();
-  return {uniform_row(any(0), 1, inputs), uniform_row(any(1), 1, inputs)};
 }
 
 // Places
@@ -377,7 +385,7 @@ constexpr Row kPoolRows[] = {
     {"_adaptive_avg_pool2d", meta_adaptive_pool, mean_pool_rule, KernelId::kAdaptiveAvgPool,
      {nullptr, "_adaptive_avg_pool2d.out"}, {grad_adaptive_avg_pool<kAdaptive2dBack>, "self"},
      kLinearMap, kAllowUneven},
-    {"_adaptive_avg_pool2d_backward", meta_pool_backward, both_front_dims_rule,
+    {"_adaptive_avg_pool2d_backward", meta_pool_backward, max_pool_rule,
      KernelId::kAdaptiveAvgPoolBackward, {nullptr, "_adaptive_avg_pool2d_backward.out"},
      {grad_adaptive_backward<kAdaptive2d, 2>, ""}, kWindows},
     {"_adaptive_avg_pool3d", meta_adaptive_pool, mean_pool_rule, KernelId::kAdaptiveAvgPool,
@@ -441,9 +449,9 @@ constexpr Row kPoolRows[] = {
     {"max_pool3d_with_indices_backward", meta_pool_backward, pool_backward_rule,
      max_pool_backward, {nullptr, "max_pool3d_with_indices_backward.grad_input"},
      {grad_max_pool_backward<3, 7, 3>, "indices"}, kWindows, kAllowUneven},
-    {"max_unpool2d", meta_unpool, both_front_dims_rule, unpool, {nullptr, "max_unpool2d.out"},
+    {"max_unpool2d", meta_unpool, max_pool_rule, unpool, {nullptr, "max_unpool2d.out"},
      {grad_unpool<2>, "indices"}, kWindows},
-    {"max_unpool3d", meta_unpool, both_front_dims_rule, unpool, {nullptr, "max_unpool3d.out"},
+    {"max_unpool3d", meta_unpool, max_pool_rule, unpool, {nullptr, "max_unpool3d.out"},
      {grad_unpool<3>, "indices"}, kWindows},
 };
 // clang-format on

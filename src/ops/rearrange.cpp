@@ -152,6 +152,11 @@ Results meshgrid(Calls& calls, const Arguments& args) {
       fail(ErrorKind::kValue, Fix{"flatten it: x.flatten()"},
            "meshgrid takes tensors of at most one dim, not {}", x.ndim());
     }
+    if (x.dtype() != tensors[0].dtype()) {
+      fail(ErrorKind::kValue, Fix{"cast them to one dtype first"},
+           "meshgrid takes tensors of one dtype, not {} and {}", to_string(tensors[0].dtype()),
+           to_string(x.dtype()));
+    }
     shape.push_back(x.numel());
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -348,6 +348,17 @@ Rows rule_other_dims(const RuleContext& context) {
 }
 
 // roll(self, shifts, dims)
+OutputMetas meta_flip(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  Dims dims = wrap_dims(ints_of(args[1]), self.shape.size());
+  std::ranges::sort(dims);
+  const auto* twice = std::ranges::adjacent_find(dims);
+  if (twice != dims.end()) {
+    fail(ErrorKind::kValue, Fix{"name each dim once"}, "flip: dim {} is named twice", *twice);
+  }
+  return meta_contiguous(args);
+}
+
 OutputMetas meta_roll(const MetaArgs& args) {
   const std::size_t shifts = ints_of(args[1]).size(), dims = ints_of(args[2]).size();
   if (shifts == 0 || (dims != shifts && !(dims == 0 && shifts == 1))) {
@@ -494,7 +505,7 @@ constexpr Row kSelectRows[] = {
     {"diagonal_scatter", meta_contiguous, rule_diagonal_scatter, put<kDiagonal>,
      {nullptr, "diagonal_scatter.out"}, {grad_put<kDiagonalScatter, kDiagonal>, ""},
      "both dims of the diagonal stay whole", 0, {1}},
-    {"flip", meta_contiguous, rule_other_dims<1>, KernelId::kFlip, {nullptr, "flip.out"},
+    {"flip", meta_flip, rule_other_dims<1>, KernelId::kFlip, {nullptr, "flip.out"},
      {grad_flip, ""},
      "a flipped dim crosses ranks", 0, {1}},
     {"roll", meta_roll, rule_other_dims<2>, roll_locally, {nullptr, "roll.out"}, {grad_roll, ""},

@@ -59,9 +59,13 @@ Frames frames_of(const Argument& length, const Argument& hop, const Argument& wi
                  const Argument& window) {
   const std::int64_t size = length.to_int();
   const Frames frames{size, int_or(hop, size / 4), int_or(window_length, size), window};
-  const bool fits = size > 0 && frames.hop > 0 && frames.window_length > 0 &&
-                    frames.window_length <= size &&
-                    (!window.is_tensor() || window.tensor().shape() == Dims{frames.window_length});
+  if (window.is_tensor() && window.tensor().shape() != Dims{frames.window_length}) {
+    fail(ErrorKind::kValue, Fix{fmt::format("give a window [{}]", frames.window_length)},
+         "a window [{}] is not one of win_length {}", text_of_list(window.tensor().shape(), ", "),
+         frames.window_length);
+  }
+  const bool fits =
+      size > 0 && frames.hop > 0 && frames.window_length > 0 && frames.window_length <= size;
   if (fits) return frames;
   fail(ErrorKind::kValue,
        Fix{"give n_fft and hop_length above 0, and a window of win_length <= n_fft places"},
@@ -150,6 +154,23 @@ DTensor overlapped(Calls& calls, const DTensor& framed, std::int64_t hop) {
   return sum;
 }
 
+void check_inverse(const Frames& frames, bool half, bool return_complex) {
+  if (frames.hop > frames.window_length) {
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("give a hop_length from 1 to {}", frames.window_length)},
+         "istft: windows of {} places, {} apart, leave places between them", frames.window_length,
+         frames.hop);
+  }
+  if (half && return_complex) {
+    fail(ErrorKind::kValue, Fix{"give all frequencies and onesided=False, or no return_complex"},
+         "istft: one half of a spectrum is that of a real signal");
+  }
+  if (!return_complex && frames.window.is_tensor() && is_complex(frames.window.tensor().dtype())) {
+    fail(ErrorKind::kValue, Fix{"write return_complex=True"},
+         "istft: a complex window gives a complex signal");
+  }
+}
+
 /// istft(self, n_fft, hop_length, win_length, window, center, normalized, onesided, length,
 /// return_complex): frames go back to where they stood, divided by what the windows add up to.
 Results istft(Calls& calls, const Arguments& args) {
@@ -165,6 +186,7 @@ Results istft(Calls& calls, const Arguments& args) {
          "istft: a spectrum [{}] is not [batch, {}, frames] of complex numbers",
          text_of_list(args[0].tensor().shape(), ", "), frequencies);
   }
+  check_inverse(frames, half, args[9].to_bool());
   x = calls.one("aten::transpose.int", {x, 1, 2});
   const Dims last{2};
   const std::int64_t scale = args[6].to_bool() ? 1 : 2;

@@ -112,9 +112,15 @@ Results first_of_log_sigmoid(Calls& calls, const Arguments& args) {
 
 /// log_sigmoid_backward(grad_output, self, buffer)
 Expression log_sigmoid_backward(const Formula& f) {
-  const Expression x = f[1], small = (-x.of("aten::abs")).of("aten::exp");
-  const Expression share = small / (small + 1);
-  return f[0].times(x.lt(0).choose(-share + 1, share));
+  return f[0].times((-f[1]).of("aten::sigmoid"));
+}
+
+/// Not that of its steps, which have a kink at 0.
+Gradients grad_log_sigmoid(const GradContext& context) {
+  if (!context.grads[0].defined()) return Gradients(1);
+  const DTensor& small = context.outputs[1].tensor();
+  return {context.calls.one("aten::log_sigmoid_backward",
+                            {context.grads[0], input(context, 0), small})};
 }
 
 // glu(self, dim): one half of a dim times the sigmoid of the other
@@ -300,7 +306,8 @@ constexpr Row kSlopeRows[] = {
     {"log_sigmoid", nullptr, {}, first_of_log_sigmoid, {nullptr, "log_sigmoid.out"}, {},
      "log_sigmoid_forward"},
     {"log_sigmoid_backward", nullptr, {}, by_formula<log_sigmoid_backward>, {}, {}, kSlope},
-    {"log_sigmoid_forward", nullptr, {}, log_sigmoid, {}, {}, "log1p and exp"},
+    {"log_sigmoid_forward", nullptr, {}, log_sigmoid, {}, {grad_log_sigmoid, "self result1 !result1"},
+     "log1p and exp"},
     {"mish_backward", nullptr, {}, by_formula<mish_backward>, {}, {}, kSlope},
     {"prelu", nullptr, {}, prelu, {}, {}, "_prelu_kernel"},
     {"rrelu_with_noise", nullptr, {}, rrelu, {}, {}, kDrawn, kRandom},

@@ -232,6 +232,11 @@ const TorchSpellingRow kSpellings[] = {
      "split.Tensor", "tensor, split_size_or_sections, dim"},
     {"split(Tensor tensor, int[] split_size_or_sections, int dim=0)",
      "split_with_sizes", "tensor, split_size_or_sections, dim"},
+    {"stft(Tensor input, int n_fft, int? hop_length=None, int? win_length=None, Tensor? "
+     "window=None, bool center=True, str pad_mode=\"reflect\", bool normalized=False, bool? "
+     "onesided=None, bool? return_complex=None, bool? align_to_window=None)",
+     "stft.center", "input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, "
+     "onesided, return_complex, align_to_window"},
     {"tensordot(Tensor a, Tensor b, int dims=2)",
      "tensordot", "", tensordot_of_count},
     {"tensordot(Tensor a, Tensor b, any dims)",

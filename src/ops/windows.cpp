@@ -326,9 +326,10 @@ DTensor wrapped(Calls& calls, const DTensor& x, const Pad& pad) {
 Results pad_circle(Calls& calls, const Arguments& args) {
   const Dims counts = ints_of(args[1]);
   const DTensor& x = args[0].tensor();
-  if (counts.size() % 2 != 0 || x.ndim() != counts.size() / 2 + 2) {
+  const std::size_t padded_dims = counts.size() / 2;
+  if (counts.size() % 2 != 0 || (x.ndim() != padded_dims + 1 && x.ndim() != padded_dims + 2)) {
     fail(ErrorKind::kValue,
-         Fix{"pad all dims of a tensor [batch, channels, ..] behind the first two"},
+         Fix{"pad all dims of [channels, ..] or [batch, channels, ..] but these"},
          "circular pad: there are {} numbers for a tensor of {} dims", counts.size(), x.ndim());
   }
   std::vector<Pad> pads;
