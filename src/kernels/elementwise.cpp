@@ -9,6 +9,7 @@
 #include <complex>
 
 #include "base/error.h"
+#include "base/fix.h"
 #include "kernels/convert.h"
 #include "kernels/strided_loop.h"
 
@@ -221,7 +222,8 @@ const ElementLoop& find_loop(Element function, DType promoted) {
 }  // namespace
 
 void refuse_dtype(DType dtype) {
-  fail(ErrorKind::kUnsupported, "device cpu has no kernel of this op for {}", to_string(dtype));
+  fail(ErrorKind::kUnsupported, Fix{"cast the operands first, to a dtype that the op takes"},
+       "device cpu has no kernel of this op for {}", to_string(dtype));
 }
 
 void run_elementwise(Element function, DType promoted, const Tensor& out,

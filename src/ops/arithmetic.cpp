@@ -99,6 +99,17 @@ OutputMetas meta_masked_fill(const MetaArgs& args) {
   return meta_first(args);
 }
 
+/// lerp: floats or complex numbers of one dtype.
+OutputMetas meta_lerp(const MetaArgs& args) {
+  const DType dtype = require_float(args.op().name(), args.tensor(0)->dtype);
+  if (dtype != args.tensor(1)->dtype) {
+    fail(ErrorKind::kValue, Fix{"cast one of them: end.to(x.dtype)"},
+         "{} goes between tensors of one dtype, not {} and {}", args.op().name(), to_string(dtype),
+         to_string(args.tensor(1)->dtype));
+  }
+  return meta_tensors(args);
+}
+
 /// The condition takes part in shape and strides, not in the dtype.
 OutputMetas meta_where(const MetaArgs& args) {
   const DType condition = args.tensor(0)->dtype;
@@ -510,9 +521,9 @@ constexpr Row kArithmeticRows[] = {
     {"fmod.Tensor", meta_promoted, kNone, KernelId::kFmod, {"fmod_.Tensor", "fmod.Tensor_out"},
      {grad_fmod, "self:other other:other"},
      "periodic"},
-    {"lerp.Scalar", meta_tensors, kNone, KernelId::kLerp, {"lerp_.Scalar", "lerp.Scalar_out"},
+    {"lerp.Scalar", meta_lerp, kNone, KernelId::kLerp, {"lerp_.Scalar", "lerp.Scalar_out"},
      {grad_lerp_scalar, "weight"}, "the weight may depend on the element"},
-    {"lerp.Tensor", meta_tensors, kNone, KernelId::kLerp, {"lerp_.Tensor", "lerp.Tensor_out"},
+    {"lerp.Tensor", meta_lerp, kNone, KernelId::kLerp, {"lerp_.Tensor", "lerp.Tensor_out"},
      {holomorphic<grad_lerp_tensor>, "self:weight end:weight weight"},
      "the weight may depend on the element"},
     {"masked_fill.Scalar", meta_first, kNone, KernelId::kMaskedFill,

@@ -70,6 +70,15 @@ Results never(Calls&, const Arguments&) { return {Argument(false)}; }
 /// isclose(self, other, rtol, atol, equal_nan): |self - other| <= atol + rtol |other|
 Results is_close(Calls& calls, const Arguments& args) {
   const Expression a(calls, args[0].tensor()), b(calls, args[1].tensor());
+  if (a.value().dtype() != b.value().dtype()) {
+    fail(ErrorKind::kValue, Fix{"cast one of them: other.to(x.dtype)"},
+         "isclose compares tensors of one dtype, not {} and {}", to_string(a.value().dtype()),
+         to_string(b.value().dtype()));
+  }
+  if (args[2].to_double() < 0 || args[3].to_double() < 0) {
+    fail(ErrorKind::kValue, Fix{"give tolerances of at least 0"}, "isclose: rtol is {} and atol {}",
+         args[2].text(), args[3].text());
+  }
   Expression same = a.eq(b.value());
   if (args[4].to_bool()) same = same || (a.of("isnan") && b.of("isnan"));
   if (args[2].to_double() == 0 && args[3].to_double() == 0) return {same.value()};

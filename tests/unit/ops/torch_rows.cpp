@@ -298,9 +298,10 @@ void check_sends(const TorchRow& row, const std::vector<Placing>& tried) {
 /// Whether DTensor refuses so, too (T-63, V-7, D-48), which depends on how dims are cut.
 bool is_documented(const Error& error) {
   for (const char* words :
-       {"cannot flatten dim", "the view removes or reshapes dim", "which is sharded",
-        "has no dim of its own in the view", "written in place, but the tensor would have to move",
-        "terms on 2 ranks that reduce back", "terms on 4 ranks that reduce back"}) {
+       {"cannot flatten dim", "cannot unflatten dim", "the view removes or reshapes dim",
+        "which is sharded", "has no dim of its own in the view",
+        "written in place, but the tensor would have to move", "terms on 2 ranks that reduce back",
+        "terms on 4 ranks that reduce back"}) {
     if (error.summary().find(words) != std::string::npos) return true;
   }
   return false;
