@@ -68,7 +68,7 @@ inline DType f32_for_half(DType dtype) { return is_half(dtype) ? DType::kF32 : d
 inline bool is_integral(DType dtype) { return category_of(dtype) <= Category::kInteger; }
 
 /// Result of an op on two tensors that both have dims.
-/// Fails with Value for u64 with a signed integer.
+/// Fails with Value for f8 with any other dtype, and for u64 with one that is not floating.
 DType promote(DType a, DType b);
 /// The dtype a number of this category has by itself: bool, i64, f32, c64.
 DType default_dtype(Category category);
@@ -84,7 +84,7 @@ struct Half { std::uint16_t bits; };
 struct BFloat16 { std::uint16_t bits; };
 struct Float8E4M3 { std::uint8_t bits; };
 
-/// Round to nearest, ties to even; NaN stays NaN. f8e4m3fn has no infinity: overflow gives NaN.
+/// Round to nearest, ties to even; NaN stays NaN. f8e4m3fn has no infinity: 448 is the largest.
 Half to_half(float value);
 /// Exact: every one of these numbers is a float.
 float to_float(Half value);
