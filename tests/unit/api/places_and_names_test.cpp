@@ -9,20 +9,10 @@
 #include "api/inputs.h"
 #include "api/shardlab.h"
 #include "sim/world/spmd.h"
+#include "tests/support/refusal.h"
 
 namespace shardlab {
 namespace {
-
-/// "Kind: summary | fix" of what `call` throws.
-std::string told(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    const std::string* fix = error.find("fix");
-    return fmt::format("{}: {} | {}", to_string(error.kind()), error.summary(), fix ? *fix : "");
-  }
-  return "not refused";
-}
 
 struct ToldRow {
   std::function<void()> call;
@@ -30,7 +20,7 @@ struct ToldRow {
 };
 
 void check_told(const std::vector<ToldRow>& rows) {
-  for (const ToldRow& row : rows) CHECK(told(row.call) == row.said);
+  for (const ToldRow& row : rows) CHECK(refusal_of(row.call) == row.said);
 }
 
 std::string dims_text(const std::vector<MeshDim>& dims) {
@@ -51,7 +41,7 @@ TEST_CASE("the dims of a mesh are read with blanks around them, and what is none
   for (const std::string text :
        {"", "x", "x=", "=2", "x=2,", "x=2,,y=3", "x=two", "x=2.5", "x = 2"}) {
     CAPTURE(text);
-    const std::string said = told([&] { parse_mesh_dims(text); });
+    const std::string said = refusal_of([&] { parse_mesh_dims(text); });
     CHECK(said.starts_with("Value: can't read \""));
     CHECK(said.ends_with(fmt::format("in \"{}\" | name every dim with its size: x=2,y=3", text)));
   }
@@ -244,8 +234,8 @@ TEST_CASE(
           name);
     };
     for (const std::string name : {"", "a.b", "first"}) {
-      CHECK(told([&] { tied.again(name); }) == refused(name));
-      CHECK(told([&] { tied.part(name, outer); }) == refused(name));
+      CHECK(refusal_of([&] { tied.again(name); }) == refused(name));
+      CHECK(refusal_of([&] { tied.part(name, outer); }) == refused(name));
     }
     outer.part("inner", tied);
     CHECK(outer.named_parameters().size() == 4);  // its own two and those of its part, each once

@@ -6,6 +6,7 @@
 
 #include "api/shardlab.h"
 #include "sim/world/spmd.h"
+#include "tests/support/refusal.h"
 
 namespace shardlab {
 namespace {
@@ -45,17 +46,6 @@ GradientHook noting(Calls64& log, std::function<DTensor(const DTensor&)> replace
 }
 std::function<DTensor(const DTensor&)> times_by(double factor) {
   return [factor](const DTensor& gradient) { return gradient * factor; };
-}
-
-/// What `call` is refused with.
-std::string hook_refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    const std::string* fix = error.find("fix");
-    return fmt::format("{}: {} | {}", to_string(error.kind()), error.summary(), fix ? *fix : "");
-  }
-  return "not refused";
 }
 
 }  // namespace
@@ -262,11 +252,11 @@ TEST_CASE("what hooks do wrong is refused with the gradient that was there") {
     };
     for (const Row& row : rows) {
       HookHandle handle = register_hook(row.leaf, [&](const DTensor&) { return row.given; });
-      CHECK(hook_refusal([&] { backward(sum(row.leaf * row.leaf)); }) ==
+      CHECK(refusal_of([&] { backward(sum(row.leaf * row.leaf)); }) ==
             fmt::format("Runtime: a hook gives {} | {}", row.types, fix));
       handle.remove();
     }
-    CHECK(hook_refusal([&] { register_hook(ones({2}), [](const DTensor& g) { return g; }); }) ==
+    CHECK(refusal_of([&] { register_hook(ones({2}), [](const DTensor& g) { return g; }); }) ==
           "Runtime: register_hook: the tensor does not require a gradient | x.requires_grad_() "
           "first, or set requires_grad = true on the input");
   });
@@ -279,7 +269,7 @@ TEST_CASE("a gradient of a local piece that has another shape names piece, rank 
     require_grad(x);
     // Labelled as if every rank held the whole.
     const DTensor local = to_local(x, Placements{Placement::replicate()});
-    CHECK(hook_refusal([&] { backward(sum(local)); }) ==
+    CHECK(refusal_of([&] { backward(sum(local)); }) ==
           "Runtime: to_local: the shape of the gradient is not that of the rank's piece | "
           "grad_placements say how the local gradients make up the whole one");
   });

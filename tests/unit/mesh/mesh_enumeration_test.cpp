@@ -9,6 +9,7 @@
 
 #include "mesh/mesh_dim.h"
 #include "mesh/spec.h"
+#include "tests/support/refusal.h"
 
 using namespace shardlab;
 
@@ -100,18 +101,6 @@ std::vector<std::vector<std::size_t>> all_lists(std::size_t ndim) {
 Names names_for(std::size_t ndim) {
   const Names all{"dp", "tp", "pp"};
   return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(ndim)};
-}
-
-/// What an Error says: "kind: summary | fix".
-template <typename Call>
-std::string refusal_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    const std::string* fix = error.find("fix");
-    return fmt::format("{}: {} | {}", to_string(error.kind()), error.summary(), fix ? *fix : "");
-  }
-  return "not refused";
 }
 
 struct Refusal {

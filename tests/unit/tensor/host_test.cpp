@@ -1,6 +1,7 @@
 // Numbers on their way to a device and back: every dtype, written and read through strides, rounded
 // as the dtype rounds; what cannot be one number, or has no values, is refused.
 #include "tensor/host.h"
+#include "tests/support/refusal.h"
 
 #include <doctest/doctest.h>
 
@@ -15,16 +16,6 @@
 using namespace shardlab;
 
 namespace {
-
-std::string refused(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    const std::string* fix = error.find("fix");
-    return fmt::format("{}: {} | {}", to_string(error.kind()), error.summary(), fix ? *fix : "");
-  }
-  return "not refused";
-}
 
 Tensor one(Device& device, DType dtype, const std::vector<double>& values) {
   const Tensor tensor = empty(device, Dims{}, dtype);
@@ -93,13 +84,13 @@ TEST_CASE("write_integers and read_integers are exact up to 64 bits") {
     CAPTURE(to_string(row.dtype));
     CHECK(read_integers(tensor) == std::vector<std::int64_t>{row.read});
   }
-  CHECK(refused([&] {
+  CHECK(refusal_of([&] {
           read_integers(empty(*device, Dims{1}, DType::kF32));
         }).starts_with("Internal: invariant violated: read_integers needs an integer or bool"));
-  CHECK(refused([&] {
+  CHECK(refusal_of([&] {
           write_integers(empty(*device, Dims{1}, DType::kF32), std::vector<std::int64_t>{1});
         }).starts_with("Internal: invariant violated: write_integers needs an integer or bool"));
-  CHECK(refused([&] {
+  CHECK(refusal_of([&] {
           write_doubles(wide, std::vector<double>{1, 2});
         }).starts_with("Internal: invariant violated: as many values as elements"));
 }
@@ -116,7 +107,7 @@ TEST_CASE("complex numbers are two numbers each") {
   }
   for (const DType dtype : {DType::kC32, DType::kBC32}) {
     CAPTURE(to_string(dtype));
-    CHECK(refused([&] { read_doubles(empty(*device, Dims{1}, dtype)); }) ==
+    CHECK(refusal_of([&] { read_doubles(empty(*device, Dims{1}, dtype)); }) ==
           fmt::format("Unsupported: values of dtype {} cannot be read or written | cast the tensor "
                       "to a dtype of 32 or 64 bits first",
                       to_string(dtype)));
@@ -131,7 +122,7 @@ TEST_CASE("read_scalar takes the category of the dtype, and tensors of one eleme
   CHECK(read_scalar(one(*device, DType::kF16, {1.5})) == Scalar(1.5));
   CHECK(read_scalar(empty(*device, Dims{1, 1, 1}, DType::kI32)).category() == Category::kInteger);
   for (const Dims& shape : {Dims{2}, Dims{0}, Dims{3, 0}, Dims{2, 2}}) {
-    CHECK(refused([&] { read_scalar(empty(*device, shape, DType::kF32)); }) ==
+    CHECK(refusal_of([&] { read_scalar(empty(*device, shape, DType::kF32)); }) ==
           fmt::format("Value: a tensor of {} elements is not one number; it must have exactly 1 "
                       "element | index it or reduce it first: x[0], x.sum()",
                       product(shape)));
@@ -181,10 +172,10 @@ TEST_CASE("a device without data has shapes and sizes, and refuses to be read") 
   const Tensor tensor = empty(*device, Dims{1 << 20, 1 << 10}, DType::kF64);
   CHECK(tensor.size_bytes() == std::int64_t{8} << 30);
   write_doubles(empty(*device, Dims{2}, DType::kF32), std::vector<double>{1, 2});
-  CHECK(refused([&] { read_doubles(tensor); }) ==
+  CHECK(refusal_of([&] { read_doubles(tensor); }) ==
         "Unsupported: a shape-only device holds no values to read | run it on a backend that "
         "computes");
-  CHECK(refused([&] {
+  CHECK(refusal_of([&] {
           read_scalar(empty(*device, Dims{}, DType::kF32));
         }).starts_with("Unsupported: a shape-only device holds no values"));
 }

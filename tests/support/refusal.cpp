@@ -1,0 +1,19 @@
+// Only errors of the library are caught: anything else that is thrown fails the test.
+#include "tests/support/refusal.h"
+
+#include "base/error.h"
+#include "fmt/format.h"
+
+namespace shardlab {
+
+std::string refusal_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    const std::string* fix = error.find("fix");
+    return fmt::format("{}: {} | {}", to_string(error.kind()), error.summary(), fix ? *fix : "");
+  }
+  return "not refused";
+}
+
+}  // namespace shardlab

@@ -1,0 +1,12 @@
+// refusal.h - what a call is refused with, as one text that a test compares.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace shardlab {
+
+/// "Kind: summary | fix" of the Error that `call` throws, "not refused" where it throws none.
+std::string refusal_of(const std::function<void()>& call);
+
+}  // namespace shardlab
