@@ -65,6 +65,11 @@ std::vector<ScenarioRule> read_rules(const TomlSection& root) {
   std::vector<ScenarioRule> rules;
   const TomlEntry* entry = root.find("rule");
   if (entry == nullptr) return rules;
+  if (std::holds_alternative<TomlTable>(entry->value.value)) {
+    root.where(entry->value)
+        .refuse("'rule' is one table; there may be several rules",
+                "write [[rule]], in two brackets");
+  }
   for (const TomlValue& item : read_array(root.file, *entry)) {
     const auto* table = std::get_if<TomlTable>(&item.value);
     if (table == nullptr) refuse_kind(root.file, item, "rule", "a table: [[rule]]");

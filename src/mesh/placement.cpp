@@ -173,8 +173,9 @@ Error no_such_dim(const Placement& placement, std::size_t ndim) {
   return Error(ErrorKind::kValue,
                fmt::format("placement {} shards a dim that a tensor of {} dims does not have",
                            to_string(placement), ndim))
-      .with("fix", ndim == 0 ? std::string("a tensor without dims is R or partial")
-                             : fmt::format("cut one of its dims: S(0) to S({})", ndim - 1));
+      .with("fix", ndim == 0   ? std::string("a tensor without dims is R or partial")
+                   : ndim == 1 ? "cut its only dim: S(0)"
+                               : fmt::format("cut one of its dims: S(0) to S({})", ndim - 1));
 }
 
 std::string to_string(const Placement& placement) {

@@ -278,7 +278,7 @@ TEST_CASE("global_meta refuses a cut of a dim that the pieces do not have, and s
       {{4},
        -1,
        "placement S(-1) shards a dim that a tensor of 1 dims does not have",
-       "cut one of its dims: S(0) to S(0)"},
+       "cut its only dim: S(0)"},
       {{},
        0,
        "placement S(0) shards a dim that a tensor of 0 dims does not have",
