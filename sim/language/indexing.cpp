@@ -150,8 +150,9 @@ class TensorIndexer {
       }
     }
     if (used > tensor_.ndim()) {
-      fail(ErrorKind::kValue, Fix{"give at most one index per dim"},
-           "there are {} indices for a tensor of {} dims", used, tensor_.ndim());
+      fail(ErrorKind::kValue,
+           Fix{"give at most one index per dim; a mask is for as many as it has"},
+           "the index is for {} dims, and the tensor has {}", used, tensor_.ndim());
     }
     const auto skipped = static_cast<std::int64_t>(tensor_.ndim() - used);
     for (const Value& part : parts) {
