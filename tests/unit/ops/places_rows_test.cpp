@@ -377,7 +377,8 @@ const test::RefusedRow kWrongPlaces[] = {
     {"y = x[i]", "x f64[3]; i i64[3]<9",
      "index 6 is out of range; it must be in [0, 3) | give a larger tensor, or other indices"},
     {"y = x[i, i]", "x f64[3]; i i64[3]<3",
-     "there are 2 indices for a tensor of 1 dims | give at most one index per dim"},
+     "the index is for 2 dims, and the tensor has 1 | give at most one index per dim; a mask is "
+     "for as many as it has"},
     {"y = x[i, j]", "x f64[3, 3]; i i64[3]<3; j i64[2]<3",
      "aten::index.Tensor: sizes 3 and 2 of dim 0 do not broadcast | give equal sizes, or 1 where a "
      "tensor repeats"},

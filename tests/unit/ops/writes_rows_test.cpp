@@ -252,7 +252,8 @@ const test::RefusedRow kWrongViews[] = {
     {"y = x[5]", "x f64[5]",
      "index 5 is out of range for dim 0 of size 5 | use an index from -5 to 4"},
     {"y = x[0, 0]", "x f64[5]",
-     "there are 2 indices for a tensor of 1 dims | give at most one index per dim"},
+     "the index is for 2 dims, and the tensor has 1 | give at most one index per dim; a mask is "
+     "for as many as it has"},
     {"y = x[::-1]", "x f64[5]",
      "the step of a tensor's slice is negative | use flip(x, [dim]), then slice with a positive "
      "step"},
