@@ -1,8 +1,9 @@
 // Only errors of the library are caught: anything else that is thrown fails the test.
 #include "tests/support/refusal.h"
 
+#include <fmt/format.h>
+
 #include "base/error.h"
-#include "fmt/format.h"
 
 namespace shardlab {
 
