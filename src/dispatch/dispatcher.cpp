@@ -432,13 +432,19 @@ ArgumentList with_places(const OpRow& row, const Dims& self, const ArgumentList&
   return found;
 }
 
+// By itself: what few calls need is then no part of what all of them pass.
+[[gnu::noinline, gnu::cold]] Results dispatch_with_places(const OpRow& row, const Arguments& args,
+                                                          std::size_t masked) {
+  Arguments given = args;
+  given[masked] = with_places(row, args[0].tensor().shape(), args[masked].list());
+  return dispatch_one(row, given);
+}
+
 }  // namespace
 
 Results dispatch(const OpRow& row, const Arguments& args) {
   if (const auto masked = masked_indices(row, args)) {
-    Arguments given = args;
-    given[*masked] = with_places(row, args[0].tensor().shape(), args[*masked].list());
-    return dispatch_one(row, given);
+    return dispatch_with_places(row, args, *masked);
   }
   const bool raw = std::holds_alternative<Handler>(row.compute);  // as given (D-2)
   if (!row.has(kIndependentLists) || raw) return dispatch_one(row, args);
