@@ -57,7 +57,7 @@ class Formatter {
     if (spec_.type != 0 && kTypes.find(spec_.type) == std::string_view::npos) refuse_type();
     const bool as_real =
         real || std::string_view("eEfFgG%").find(spec_.type) != std::string_view::npos;
-    return as_real && (real || spec_.type != 0) ? of_real() : of_integer();
+    return as_real ? of_real() : of_integer();
   }
 
  private:

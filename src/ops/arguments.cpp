@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/fix.h"
 
 namespace shardlab {
@@ -10,6 +12,15 @@ namespace shardlab {
 Dims wrap_dims(std::span<const std::int64_t> dims, std::size_t ndim) {
   Dims wrapped;
   for (const std::int64_t dim : dims) wrapped.push_back(wrap_dim(dim, ndim));
+  return wrapped;
+}
+
+Dims distinct_dims(std::string_view function, const Argument& dims, std::size_t ndim) {
+  const Dims wrapped = wrap_dims(ints_of(dims), ndim);
+  for (auto dim = wrapped.begin(); dim != wrapped.end(); ++dim) {
+    if (std::find(wrapped.begin(), dim, *dim) == dim) continue;
+    fail(ErrorKind::kValue, Fix{"name each dim once"}, "{}: dim {} is named twice", function, *dim);
+  }
   return wrapped;
 }
 

@@ -13,6 +13,10 @@ namespace shardlab {
 /// wrap_dim of each.
 Dims wrap_dims(std::span<const std::int64_t> dims, std::size_t ndim);
 
+/// Those of an int list, none of which may be named twice.
+///   fails  Value: one that is, or that the tensor does not have
+Dims distinct_dims(std::string_view function, const Argument& dims, std::size_t ndim);
+
 /// An argument that may be None.
 std::int64_t int_or(const Argument& argument, std::int64_t fallback);
 DType dtype_or(const Argument& argument, DType fallback);

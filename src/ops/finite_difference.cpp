@@ -21,18 +21,15 @@ Dims dims_of_slopes(const DTensor& x, const Argument& named, std::int64_t edge_o
   if (edge_order != 1 && edge_order != 2) {
     fail(ErrorKind::kValue, Fix{"use 1 or 2"}, "gradient: edge_order is {}", edge_order);
   }
-  Dims dims = wrap_dims(ints_of(named), x.ndim());
+  Dims dims = distinct_dims("gradient", named, x.ndim());
   for (std::size_t d = 0; named.is_none() && d < x.ndim(); ++d) {
     dims.push_back(static_cast<std::int64_t>(d));
   }
-  for (auto* dim = dims.begin(); dim != dims.end(); ++dim) {
-    if (std::find(dims.begin(), dim, *dim) != dim) {
-      fail(ErrorKind::kValue, Fix{"name each dim once"}, "gradient: dim {} is named twice", *dim);
-    }
-    const std::int64_t length = x.shape()[index_of(*dim)];
+  for (const std::int64_t dim : dims) {
+    const std::int64_t length = x.shape()[index_of(dim)];
     if (length > edge_order) continue;
     fail(ErrorKind::kValue, Fix{fmt::format("give at least {} samples", edge_order + 1)},
-         "gradient: dim {} has {} samples, edge_order is {}", *dim, length, edge_order);
+         "gradient: dim {} has {} samples, edge_order is {}", dim, length, edge_order);
   }
   return dims;
 }

@@ -227,13 +227,12 @@ void require_reduction(const MetaArgs& args) {
   const bool known =
       args[4].is_string() &&
       std::ranges::find(kScatterReductions, args[4].string()) != std::end(kScatterReductions);
-  const bool adds =
-      args.op().base.starts_with("aten::index_reduce") && known && args[4].string() == "sum";
+  const bool by_index = args.op().base.starts_with("aten::index_reduce");
+  const bool adds = by_index && known && args[4].string() == "sum";
   if (known && !adds) return;
   fail(ErrorKind::kValue,
-       Fix{args.op().base.starts_with("aten::index_reduce")
-               ? "write \"prod\", \"mean\", \"amax\" or \"amin\"; index_add adds"
-               : "write \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\""},
+       Fix{by_index ? "write \"prod\", \"mean\", \"amax\" or \"amin\"; index_add adds"
+                    : "write \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\""},
        "{}: reduce is {}", args.op().base, args[4].text());
 }
 

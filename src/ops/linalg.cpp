@@ -83,7 +83,6 @@ void require_fit(const MetaArgs& args, std::int64_t size, std::int64_t wanted) {
        "{}: right sides of length {} do not fit matrices of {}", args.op().name(), size, wanted);
 }
 
-/// Solutions (a at index `a`, right sides at `b`) with A left of them, or right.
 void require_one_dtype(const MetaArgs& args, const TensorMeta& a, const TensorMeta& b) {
   if (a.dtype == b.dtype) return;
   fail(ErrorKind::kValue, Fix{fmt::format("cast the right sides to {}", to_string(a.dtype))},
@@ -91,6 +90,7 @@ void require_one_dtype(const MetaArgs& args, const TensorMeta& a, const TensorMe
        to_string(b.dtype));
 }
 
+/// Solutions (a at index `a`, right sides at `b`) with A left of them, or right.
 OutputMeta solution(const MetaArgs& args, std::size_t a_index, std::size_t b_index, bool left) {
   const TensorMeta &a = squares(args, a_index), &b = matrices(args, b_index);
   require_one_dtype(args, a, b);

@@ -347,18 +347,13 @@ Rows rule_other_dims(const RuleContext& context) {
   return rows;
 }
 
-// roll(self, shifts, dims)
+// flip(self, dims)
 OutputMetas meta_flip(const MetaArgs& args) {
-  const TensorMeta& self = *args.tensor(0);
-  Dims dims = wrap_dims(ints_of(args[1]), self.shape.size());
-  std::ranges::sort(dims);
-  const auto* twice = std::ranges::adjacent_find(dims);
-  if (twice != dims.end()) {
-    fail(ErrorKind::kValue, Fix{"name each dim once"}, "flip: dim {} is named twice", *twice);
-  }
+  distinct_dims("flip", args[1], args.tensor(0)->shape.size());
   return meta_contiguous(args);
 }
 
+// roll(self, shifts, dims)
 OutputMetas meta_roll(const MetaArgs& args) {
   const std::size_t shifts = ints_of(args[1]).size(), dims = ints_of(args[2]).size();
   if (shifts == 0 || (dims != shifts && !(dims == 0 && shifts == 1))) {

@@ -10,6 +10,7 @@
 #include "sim/world/world.h"
 #include "tensor/host.h"
 #include "tests/property/redistribute_case.h"
+#include "tests/support/combined.h"
 
 namespace shardlab::test {
 namespace {
@@ -78,36 +79,7 @@ double norm_of(const Values& parts, double n) {
 
 double reduced(const Values& terms, const Placement& partial, double scale) {
   if (partial.kind == PlacementKind::kNormPartial) return norm_of(terms, partial.norm);
-  const ReduceOp op = partial.op;
-  double value = terms[0];
-  for (std::size_t i = 1; i < terms.size(); ++i) {
-    const auto a = static_cast<std::int64_t>(value), b = static_cast<std::int64_t>(terms[i]);
-    switch (op) {
-      case ReduceOp::kSum:
-      case ReduceOp::kAvg:
-        value += terms[i];
-        break;
-      case ReduceOp::kMax:
-        value = std::max(value, terms[i]);
-        break;
-      case ReduceOp::kMin:
-        value = std::min(value, terms[i]);
-        break;
-      case ReduceOp::kProduct:
-        value *= terms[i];
-        break;
-      case ReduceOp::kBitAnd:
-        value = static_cast<double>(a & b);
-        break;
-      case ReduceOp::kBitOr:
-        value = static_cast<double>(a | b);
-        break;
-      case ReduceOp::kBitXor:
-        value = static_cast<double>(a ^ b);
-        break;
-    }
-  }
-  return value / scale;
+  return combined(partial.op, terms) / scale;
 }
 
 /// One spec's pieces, by definition: every rank holds the elements that its index map names; along

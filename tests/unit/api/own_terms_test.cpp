@@ -12,6 +12,7 @@
 #include "sim/world/spmd.h"
 #include "tensor/cpu_device.h"
 #include "tensor/host.h"
+#include "tests/support/combined.h"
 
 using namespace shardlab;
 
@@ -19,60 +20,14 @@ namespace {
 
 using Terms64 = std::vector<std::int64_t>;
 
-double combined(const Placement& placement, const std::vector<double>& terms) {
-  double value = terms[0];
-  for (std::size_t i = 1; i < terms.size(); ++i) {
-    if (placement.kind == PlacementKind::kNormPartial) {
-      value = std::pow(std::pow(std::fabs(value), placement.norm) +
-                           std::pow(std::fabs(terms[i]), placement.norm),
-                       1 / placement.norm);
-      continue;
-    }
-    switch (placement.op) {
-      case ReduceOp::kMax:
-        value = std::max(value, terms[i]);
-        break;
-      case ReduceOp::kMin:
-        value = std::min(value, terms[i]);
-        break;
-      case ReduceOp::kProduct:
-        value *= terms[i];
-        break;
-      default:
-        value += terms[i];
-    }
+double whole_of(const Placement& placement, const std::vector<double>& terms) {
+  if (placement.kind == PlacementKind::kNormPartial) {
+    double sum = 0;
+    for (const double term : terms) sum += std::pow(std::fabs(term), placement.norm);
+    return std::pow(sum, 1 / placement.norm);
   }
-  if (placement.is_partial(ReduceOp::kAvg)) value /= static_cast<double>(terms.size());
-  return value;
-}
-
-std::int64_t combined_integers(ReduceOp op, const Terms64& terms) {
-  std::int64_t value = terms[0];
-  for (std::size_t i = 1; i < terms.size(); ++i) {
-    switch (op) {
-      case ReduceOp::kSum:
-        value += terms[i];
-        break;
-      case ReduceOp::kMax:
-        value = std::max(value, terms[i]);
-        break;
-      case ReduceOp::kMin:
-        value = std::min(value, terms[i]);
-        break;
-      case ReduceOp::kProduct:
-        value *= terms[i];
-        break;
-      case ReduceOp::kBitAnd:
-        value &= terms[i];
-        break;
-      case ReduceOp::kBitOr:
-        value |= terms[i];
-        break;
-      default:
-        value ^= terms[i];
-    }
-  }
-  return value;
+  const double value = combined(placement.op, terms);
+  return placement.op == ReduceOp::kAvg ? value / static_cast<double>(terms.size()) : value;
 }
 
 /// The terms of every rank of one mesh dim, for the whole of `value`.
@@ -117,7 +72,7 @@ TEST_CASE("terms of floats reduce to the value, for every reduction and number o
         for (std::size_t i = 0; i < values.size(); ++i) {
           std::vector<double> of_ranks;
           for (const Tensor& one : terms) of_ranks.push_back(read_doubles(one)[i]);
-          CHECK(combined(placement, of_ranks) == values[i]);
+          CHECK(whole_of(placement, of_ranks) == values[i]);
         }
       }
     }
@@ -134,7 +89,7 @@ TEST_CASE("M-4 terms of a norm have the value as their norm") {
     for (std::size_t i = 0; i < 5; ++i) {
       std::vector<double> of_ranks;
       for (const Tensor& one : terms) of_ranks.push_back(read_doubles(one)[i]);
-      CHECK(combined(placement, of_ranks) ==
+      CHECK(whole_of(placement, of_ranks) ==
             doctest::Approx(read_doubles(whole)[i]).epsilon(1e-14));
     }
   }
@@ -160,7 +115,7 @@ TEST_CASE("terms of integers and bools reduce to the value exactly, bit operatio
         for (std::size_t i = 0; i < values.size(); ++i) {
           Terms64 of_ranks;
           for (const Tensor& one : terms) of_ranks.push_back(read_integers(one)[i]);
-          const std::int64_t value = combined_integers(op, of_ranks);
+          const std::int64_t value = combined(op, of_ranks);
           CHECK((truth ? (value != 0 ? 1 : 0) : value) == values[i]);
           for (const std::int64_t term : of_ranks) alike &= term == of_ranks[0];
         }

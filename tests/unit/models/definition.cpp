@@ -51,7 +51,7 @@ Model model_of(const Definition& definition) {
     const DTensor y = definition.call ? definition.call(x)
                                       : first_of(definition.op, Arguments(x.begin(), x.end()));
     CHECK(y.shape() == shape);
-    const DTensor by = places.place(tensor(factors.values, factors.shape, DType::kF64));
+    const DTensor by = places.place(factors);
     return sum(places.moved(y) * by);
   };
   return model;

@@ -76,6 +76,16 @@ Dual sum_all(const DualArray& a) {
   return sum_over(a.count(), [&](std::int64_t i) { return a[i]; });
 }
 
+DualArray matrix_product(const DualArray& a, const DualArray& b) {
+  return made({a.size(0), b.size(1)}, [&](const Dims& at) {
+    return sum_over(a.size(1), [&](std::int64_t k) { return a(at[0], k) * b(k, at[1]); });
+  });
+}
+
+DualArray transposed(const DualArray& a) {
+  return made({a.size(1), a.size(0)}, [&](const Dims& at) { return a(at[1], at[0]); });
+}
+
 DualArray scalar(const Dual& a) {
   DualArray out(Dims{});
   out[0] = a;

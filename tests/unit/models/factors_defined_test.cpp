@@ -17,16 +17,6 @@ DTensor result_of(const char* op, const Arguments& args, std::size_t number) {
   return recording_calls()(op, args).at(number).tensor();
 }
 
-DualArray dual_product(const DualArray& a, const DualArray& b) {
-  return made({a.size(0), b.size(1)}, [&](const Dims& at) {
-    return sum_over(a.size(1), [&](std::int64_t k) { return a(at[0], k) * b(k, at[1]); });
-  });
-}
-
-DualArray dual_transpose(const DualArray& a) {
-  return made({a.size(1), a.size(0)}, [&](const Dims& at) { return a(at[1], at[0]); });
-}
-
 DualArray inverse_of_two(const DualArray& a) {
   const Dual whole = a(0, 0) * a(1, 1) - a(0, 1) * a(1, 0);
   return made({2, 2}, [&](const Dims& at) {
@@ -60,7 +50,7 @@ DualArray eigenvalues_of_two(const DualArray& a) {
 
 // (a^T a)^-1 a^T of a matrix with two columns.
 DualArray left_inverse(const DualArray& a) {
-  return dual_product(inverse_of_two(dual_product(dual_transpose(a), a)), dual_transpose(a));
+  return matrix_product(inverse_of_two(matrix_product(transposed(a), a)), transposed(a));
 }
 
 const std::vector<Definition> kFactors = {
@@ -73,7 +63,7 @@ const std::vector<Definition> kFactors = {
      },
      [](const Arrays& x) {
        const DualArray q = orthogonal(x[0]);
-       return dual_product(q, dual_transpose(q));
+       return matrix_product(q, transposed(q));
      }},
     {"aten::linalg_qr, R^T R",
      {floats({4, 3}, 2)},
@@ -81,7 +71,7 @@ const std::vector<Definition> kFactors = {
        const DTensor r = result_of("aten::linalg_qr", {x[0], "reduced"}, 1);
        return matmul(transpose(r, 0, 1), r);
      },
-     [](const Arrays& x) { return dual_product(dual_transpose(x[0]), x[0]); }},
+     [](const Arrays& x) { return matrix_product(transposed(x[0]), x[0]); }},
     {"aten::linalg_eigvalsh",
      {floats({2, 2}, 3)},
      [](const Tensors& x) {
@@ -95,7 +85,7 @@ const std::vector<Definition> kFactors = {
      {floats({3, 2}, 4)},
      [](const Tensors& x) { return first_of("aten::linalg_svdvals", {x[0]}); },
      [](const Arrays& x) {
-       const DualArray squares = eigenvalues_of_two(dual_product(dual_transpose(x[0]), x[0]));
+       const DualArray squares = eigenvalues_of_two(matrix_product(transposed(x[0]), x[0]));
        return made({2}, [&](const Dims& at) { return sqrt(squares(1 - at[0])); });
      }},
     {"aten::linalg_pinv",
@@ -109,7 +99,7 @@ const std::vector<Definition> kFactors = {
      [](const Tensors& x) {
        return first_of("aten::linalg_lstsq", {x[0], x[1]});
      },
-     [](const Arrays& x) { return dual_product(left_inverse(x[0]), x[1]); }},
+     [](const Arrays& x) { return matrix_product(left_inverse(x[0]), x[1]); }},
     {"aten::slogdet",
      {floats({2, 2}, 8)},
      [](const Tensors& x) { return result_of("aten::slogdet", {x[0]}, 1); },
@@ -122,7 +112,7 @@ const std::vector<Definition> kFactors = {
        return first_of("aten::linalg_matrix_norm.str_ord", {x[0], "nuc"});
      },
      [](const Arrays& x) {
-       const DualArray squares = eigenvalues_of_two(dual_product(dual_transpose(x[0]), x[0]));
+       const DualArray squares = eigenvalues_of_two(matrix_product(transposed(x[0]), x[0]));
        return scalar(sqrt(squares(0)) + sqrt(squares(1)));
      }},
 };

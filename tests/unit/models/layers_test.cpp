@@ -93,13 +93,6 @@ Model batch_model() {
   Model model;
   const Plain x = numbers({6, 3}, 11), factors = numbers({6, 3}, 12);
   model.leaves = {{"x", x}};
-  const auto transposed = [](const Plain& a) {
-    Plain out = zeros_of({a.shape[1], a.shape[0]});
-    for (std::int64_t i = 0; i < a.shape[0]; ++i) {
-      for (std::int64_t j = 0; j < a.shape[1]; ++j) out.at(j, i) = a.at(i, j);
-    }
-    return out;
-  };
   const Normed normed = normed_rows(transposed(x), kEps, true);
   model.worked.loss = total(zip(transposed(normed.rows), factors, std::multiplies<>()));
   model.worked.gradients = {{"x", transposed(normed_back(normed, transposed(factors), true))}};
@@ -108,7 +101,7 @@ Model batch_model() {
     const DTensor centred = x - mean(x, 0, KeepDim::kYes);
     const DTensor spread = var(x, {0}, {.correction = 0, .keep = KeepDim::kYes});
     const DTensor y = places.moved(centred * rsqrt(places.moved(spread) + kEps));
-    return sum(y * places.place(tensor(factors.values, factors.shape, DType::kF64)));
+    return sum(y * places.place(factors));
   };
   return model;
 }

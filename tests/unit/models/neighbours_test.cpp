@@ -5,24 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "schema/calls.h"
 #include "sim/world/spmd.h"
-#include "tests/unit/models/placed_at_random.h"
+#include "tests/unit/models/definition.h"
 
 using namespace shardlab;
 using namespace shardlab::test;
 
 namespace {
-
-DTensor called(const char* op, Arguments args) {
-  return recording_calls().one(op, std::move(args));
-}
-
-ArgumentList list_of(const std::vector<std::int64_t>& numbers) {
-  ArgumentList list;
-  for (const std::int64_t number : numbers) list.push_back(Argument(number));
-  return list;
-}
 
 // One output and the element of the input that a weight's element meets there.
 struct Meeting {
@@ -93,11 +82,11 @@ Model convolution_model(const Window& window) {
   model.worked.loss = total(zip(y, factors, std::multiplies<>()));
   model.worked.gradients = {{"x", of_x}, {"weight", of_weight}, {"bias", of_bias}, {"factors", y}};
   model.program = [window](const Placed& at, Places& places) {
-    const DTensor y = called(
+    const DTensor y = first_of(
         "aten::conv2d", {places.moved(at.at("x")), at.at("weight"), at.at("bias"),
-                         list_of({window.stride.begin(), window.stride.end()}),
-                         list_of({window.padding.begin(), window.padding.end()}),
-                         list_of({window.dilation.begin(), window.dilation.end()}), window.groups});
+                         ints({window.stride.begin(), window.stride.end()}),
+                         ints({window.padding.begin(), window.padding.end()}),
+                         ints({window.dilation.begin(), window.dilation.end()}), window.groups});
     return sum(places.moved(y) * at.at("factors"));
   };
   return model;
@@ -126,9 +115,9 @@ Model pool_model(bool largest) {
   }
   model.worked.gradients = {{"x", of_x}};
   model.program = [factors, largest](const Placed& at, Places& places) {
-    const DTensor y = called(largest ? "aten::max_pool2d" : "aten::avg_pool2d",
-                             {places.moved(at.at("x")), list_of({2, 3})});
-    const DTensor by = places.place(tensor(factors.values, factors.shape, DType::kF64));
+    const DTensor y = first_of(largest ? "aten::max_pool2d" : "aten::avg_pool2d",
+                               {places.moved(at.at("x")), ints({2, 3})});
+    const DTensor by = places.place(factors);
     return sum(places.moved(y) * by);
   };
   return model;
@@ -157,8 +146,8 @@ Model scan_model(std::int64_t dim) {
   model.worked.loss = total(zip(squares, factors, std::multiplies<>()));
   model.worked.gradients = {{"x", of_x}};
   model.program = [factors, dim](const Placed& at, Places& places) {
-    const DTensor running = places.moved(called("aten::cumsum", {places.moved(at.at("x")), dim}));
-    return sum(pow(running, 2) * places.place(tensor(factors.values, factors.shape, DType::kF64)));
+    const DTensor running = places.moved(first_of("aten::cumsum", {places.moved(at.at("x")), dim}));
+    return sum(pow(running, 2) * places.place(factors));
   };
   return model;
 }
@@ -189,7 +178,7 @@ Model index_model() {
   model.worked.gradients = {{"x", of_sums}, {"rows", of_rows}};
   model.program = [](const Placed& at, Places& places) {
     const DTensor sums = places.moved(
-        called("aten::index_add", {at.at("x"), 0, at.at("onto"), places.moved(at.at("rows"))}));
+        first_of("aten::index_add", {at.at("x"), 0, at.at("onto"), places.moved(at.at("rows"))}));
     const DTensor picked = places.moved(gather(sums, 1, at.at("picks")));
     return sum(pow(picked, 2) * places.place(tensor({1, 2, 3}, {3}, DType::kF64)));
   };
@@ -218,9 +207,9 @@ Model order_model() {
   model.program = [factors](const Placed& at, Places& places) {
     const Results sorted = recording_calls()("aten::sort", {places.moved(at.at("x")), 0, true});
     const std::vector<DTensor> halves = split(places.moved(sorted.at(0).tensor()), 3);
-    const DTensor turned = called("aten::flip", {halves.at(1), list_of({0})});
+    const DTensor turned = first_of("aten::flip", {halves.at(1), ints({0})});
     const DTensor y = places.moved(cat({turned, halves.at(0)}));
-    return sum(y * places.place(tensor(factors.values, factors.shape, DType::kF64)));
+    return sum(y * places.place(factors));
   };
   return model;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text_of_list.h"
 #include "sim/world/spmd.h"
 
 namespace shardlab::test {
@@ -15,12 +16,6 @@ namespace {
 
 constexpr int kRounds = 4;      // placings on each mesh
 constexpr double kNear = 1e-9;  // of the largest element: f64 sums in another order
-
-std::string text_of(const Dims& mesh) {
-  std::string text;
-  for (const std::int64_t size : mesh) text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text;
-}
 
 // "" where they are near.
 std::string difference(const std::string& name, const Plain& got, const Plain& wanted) {
@@ -46,7 +41,7 @@ std::string differences(const Model& model, const MeshLayout* layout, std::uint6
   std::string placings;
   const auto place = [&](const Leaves& leaves, DType dtype) {
     for (const auto& [name, plain] : leaves) {
-      const DTensor value = places.place(tensor(plain.values, plain.shape, dtype));
+      const DTensor value = places.place(plain, dtype);
       if (dtype == DType::kF64) require_grad(value);
       if (layout != nullptr) placings += name + " " + type_string(*value.spec()) + "; ";
       values.emplace(name, value);
@@ -95,6 +90,10 @@ DTensor Places::place(const DTensor& whole) {
   return distribute_tensor(whole, layout_, placements);
 }
 
+DTensor Places::place(const Plain& whole, DType dtype) {
+  return place(tensor(whole.values, whole.shape, dtype));
+}
+
 DTensor Places::moved(const DTensor& value) {
   if (layout_ == nullptr) return value;
   const bool stays = below(2) == 0;
@@ -113,7 +112,7 @@ void check_model(const Model& model) {
   for (const Dims& mesh : {Dims{}, Dims{2}, Dims{3}, Dims{5}, Dims{2, 2}, Dims{3, 2}}) {
     for (int round = 0; round < (mesh.empty() ? 1 : kRounds); ++round) {
       const auto seed = static_cast<std::uint64_t>(round) + 100 * mesh.size();
-      CAPTURE(text_of(mesh));
+      CAPTURE(text_of_list(mesh, "x"));
       CAPTURE(round);
       ++tried;
       try {

@@ -23,6 +23,7 @@ class Places {
 
   /// The whole value on the mesh, cut along some of its dims or replicated.
   DTensor place(const DTensor& whole);
+  DTensor place(const Plain& whole, DType dtype = DType::kF64);
   /// A value in the middle of a program: left as it lies, or moved to other placements, among them
   /// a pending sum.
   DTensor moved(const DTensor& value);

@@ -33,25 +33,16 @@ Plain product_of(const Plain& a, const Plain& b) {
   return out;
 }
 
-Plain product_at(const Plain& a, const Plain& b) {
-  Plain out = zeros_of({a.shape[1], b.shape[1]});
-  for (std::int64_t i = 0; i < a.shape[1]; ++i) {
-    for (std::int64_t j = 0; j < b.shape[1]; ++j) {
-      for (std::int64_t k = 0; k < a.shape[0]; ++k) out.at(i, j) += a.at(k, i) * b.at(k, j);
-    }
+Plain transposed(const Plain& a) {
+  Plain out = zeros_of({a.shape[1], a.shape[0]});
+  for (std::int64_t i = 0; i < a.shape[0]; ++i) {
+    for (std::int64_t j = 0; j < a.shape[1]; ++j) out.at(j, i) = a.at(i, j);
   }
   return out;
 }
 
-Plain product_bt(const Plain& a, const Plain& b) {
-  Plain out = zeros_of({a.shape[0], b.shape[0]});
-  for (std::int64_t i = 0; i < a.shape[0]; ++i) {
-    for (std::int64_t j = 0; j < b.shape[0]; ++j) {
-      for (std::int64_t k = 0; k < a.shape[1]; ++k) out.at(i, j) += a.at(i, k) * b.at(j, k);
-    }
-  }
-  return out;
-}
+Plain product_at(const Plain& a, const Plain& b) { return product_of(transposed(a), b); }
+Plain product_bt(const Plain& a, const Plain& b) { return product_of(a, transposed(b)); }
 
 Plain map(const Plain& a, const std::function<double(double)>& f) {
   Plain out = a;

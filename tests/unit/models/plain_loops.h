@@ -37,6 +37,7 @@ struct Plain {
 Plain zeros_of(const Dims& shape);
 /// Between -1 and 1, another row of numbers for each `start`.
 Plain numbers(const Dims& shape, std::int64_t start);
+Plain transposed(const Plain& a);
 /// [m, k] @ [k, n]; the others read the left or the right one as its transpose.
 Plain product_of(const Plain& a, const Plain& b);
 Plain product_at(const Plain& a, const Plain& b);  ///< a^T @ b

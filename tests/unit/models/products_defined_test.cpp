@@ -13,10 +13,6 @@ using namespace shardlab::test;
 
 namespace {
 
-Dual sum_of(std::int64_t count, const std::function<Dual(std::int64_t)>& f) {
-  return sum_over(count, f);
-}
-
 auto einsum(const char* equation) {
   return [equation](const Tensors& x) { return first_of("aten::einsum", {equation, tensors(x)}); };
 }
@@ -27,7 +23,7 @@ const std::vector<Definition> kContractions = {
      einsum("bij,bjk->bik"),
      [](const Arrays& x) {
        return made({2, 3, 5}, [&](const Dims& at) {
-         return sum_of(
+         return sum_over(
              4, [&](std::int64_t j) { return x[0](at[0], at[1], j) * x[1](at[0], j, at[2]); });
        });
      }},
@@ -37,7 +33,7 @@ const std::vector<Definition> kContractions = {
      [](const Arrays& x) {
        return made({5, 3}, [&](const Dims& at) {
          return x[2](at[0]) *
-                sum_of(4, [&](std::int64_t j) { return x[0](at[1], j) * x[1](at[0], j); });
+                sum_over(4, [&](std::int64_t j) { return x[0](at[1], j) * x[1](at[0], j); });
        });
      }},
     {"aten::einsum ii",
@@ -51,7 +47,7 @@ const std::vector<Definition> kContractions = {
      },
      [](const Arrays& x) {
        return made({3, 5}, [&](const Dims& at) {
-         return sum_of(8, [&](std::int64_t i) {
+         return sum_over(8, [&](std::int64_t i) {
            return x[0](i / 4, at[0], i % 4) * x[1](i % 4, i / 4, at[1]);
          });
        });
@@ -64,7 +60,7 @@ const std::vector<Definition> kContractions = {
      [](const Arrays& x) {
        return made({2, 3, 5}, [&](const Dims& at) {
          return 0.5 * x[0](at[0], 0, at[2]) +
-                2 * sum_of(4, [&](std::int64_t j) {
+                2 * sum_over(4, [&](std::int64_t j) {
                   return x[1](at[0], at[1], j) * x[2](at[0], j, at[2]);
                 });
        });
@@ -76,7 +72,7 @@ const std::vector<Definition> kContractions = {
      },
      [](const Arrays& x) {
        return made({3, 5}, [&](const Dims& at) {
-         return 1.5 * x[0](at[0], at[1]) - sum_of(8, [&](std::int64_t i) {
+         return 1.5 * x[0](at[0], at[1]) - sum_over(8, [&](std::int64_t i) {
                   return x[1](i / 4, at[0], i % 4) * x[2](i / 4, i % 4, at[1]);
                 });
        });
@@ -89,7 +85,7 @@ const std::vector<Definition> kContractions = {
      [](const Arrays& x) {
        return made({3, 5}, [&](const Dims& at) {
          return 3 * x[0](at[1]) +
-                0.25 * sum_of(4, [&](std::int64_t j) { return x[1](at[0], j) * x[2](j, at[1]); });
+                0.25 * sum_over(4, [&](std::int64_t j) { return x[1](at[0], j) * x[2](j, at[1]); });
        });
      }},
     {"aten::addmv",
@@ -100,7 +96,7 @@ const std::vector<Definition> kContractions = {
      [](const Arrays& x) {
        return made({3}, [&](const Dims& at) {
          return 2 * x[0](at[0]) -
-                3 * sum_of(4, [&](std::int64_t j) { return x[1](at[0], j) * x[2](j); });
+                3 * sum_over(4, [&](std::int64_t j) { return x[1](at[0], j) * x[2](j); });
        });
      }},
     {"aten::addr",
@@ -117,7 +113,7 @@ const std::vector<Definition> kContractions = {
      {floats({5}, 24), floats({5}, 25)},
      nullptr,
      [](const Arrays& x) {
-       return scalar(sum_of(5, [&](std::int64_t i) { return x[0](i) * x[1](i); }));
+       return scalar(sum_over(5, [&](std::int64_t i) { return x[0](i) * x[1](i); }));
      }},
     // Its view refuses uneven cuts: meshes of 2 and 3 divide 6.
     {"aten::kron",
@@ -133,7 +129,7 @@ const std::vector<Definition> kContractions = {
      nullptr,
      [](const Arrays& x) {
        return made({3, 5}, [&](const Dims& at) {
-         return x[3](at[1]) + sum_of(8, [&](std::int64_t i) {
+         return x[3](at[1]) + sum_over(8, [&](std::int64_t i) {
                   return x[0](at[0], i / 4) * x[2](at[1], i / 4, i % 4) * x[1](at[0], i % 4);
                 });
        });
@@ -143,7 +139,7 @@ const std::vector<Definition> kContractions = {
      [](const Tensors& x) { return first_of("aten::linalg_multi_dot", {tensors(x)}); },
      [](const Arrays& x) {
        return made({2, 4}, [&](const Dims& at) {
-         return sum_of(15, [&](std::int64_t i) {
+         return sum_over(15, [&](std::int64_t i) {
            return x[0](at[0], i / 3) * x[1](i / 3, i % 3) * x[2](i % 3, at[1]);
          });
        });
@@ -201,12 +197,6 @@ DualArray inverse(const DualArray& a) {
   });
 }
 
-DualArray times(const DualArray& a, const DualArray& b) {
-  return made({a.size(0), b.size(1)}, [&](const Dims& at) {
-    return sum_of(a.size(1), [&](std::int64_t k) { return a(at[0], k) * b(k, at[1]); });
-  });
-}
-
 Given lifted(std::int64_t n, std::int64_t start) {
   Given out = floats({n, n}, start);
   for (std::int64_t i = 0; i < n; ++i) out.values.at(i, i) += 2;
@@ -219,15 +209,12 @@ DualArray lower_factor(const DualArray& a) {
   DualArray out(a.shape);
   for (std::int64_t i = 0; i < n; ++i) {
     for (std::int64_t j = 0; j <= i; ++j) {
-      const Dual rest = a(i, j) - sum_of(j, [&](std::int64_t k) { return out(i, k) * out(j, k); });
+      const Dual rest =
+          a(i, j) - sum_over(j, [&](std::int64_t k) { return out(i, k) * out(j, k); });
       out(i, j) = i == j ? sqrt(rest) : rest / out(j, j);
     }
   }
   return out;
-}
-
-DualArray transposed(const DualArray& a) {
-  return made({a.size(1), a.size(0)}, [&](const Dims& at) { return a(at[1], at[0]); });
 }
 
 // a a^T, which of a lifted matrix is positive.
@@ -257,17 +244,17 @@ const std::vector<Definition> kAlgebra = {
      [](const Tensors& x) {
        return first_of("aten::linalg_solve", {x[0], x[1]});
      },
-     [](const Arrays& x) { return times(inverse(x[0]), x[1]); }},
+     [](const Arrays& x) { return matrix_product(inverse(x[0]), x[1]); }},
     {"aten::linalg_solve on the right",
      {lifted(3, 47), floats({2, 3}, 48)},
      [](const Tensors& x) {
        return first_of("aten::linalg_solve", {x[0], x[1], false});
      },
-     [](const Arrays& x) { return times(x[1], inverse(x[0])); }},
+     [](const Arrays& x) { return matrix_product(x[1], inverse(x[0])); }},
     {"aten::linalg_cholesky",
      {lifted(3, 49)},
      [](const Tensors& x) { return first_of("aten::linalg_cholesky", {positive(x[0])}); },
-     [](const Arrays& x) { return lower_factor(times(x[0], transposed(x[0]))); }},
+     [](const Arrays& x) { return lower_factor(matrix_product(x[0], transposed(x[0]))); }},
     {"aten::cholesky_inverse",
      {lifted(3, 50)},
      [](const Tensors& x) {
@@ -277,7 +264,7 @@ const std::vector<Definition> kAlgebra = {
        const DualArray lower = made({3, 3}, [&](const Dims& at) {
          return at[1] <= at[0] ? x[0](at[0], at[1]) : 0 * x[0](at[0], at[1]);
        });
-       return inverse(times(lower, transposed(lower)));
+       return inverse(matrix_product(lower, transposed(lower)));
      }},
     {"aten::linalg_solve_triangular",
      {lifted(3, 51), floats({3, 2}, 52)},
@@ -288,7 +275,7 @@ const std::vector<Definition> kAlgebra = {
        const DualArray upper = made({3, 3}, [&](const Dims& at) {
          return at[1] >= at[0] ? x[0](at[0], at[1]) : 0 * x[0](at[0], at[1]);
        });
-       return times(inverse(upper), x[1]);
+       return matrix_product(inverse(upper), x[1]);
      }},
     {"aten::linalg_matrix_power",
      {lifted(3, 53)},
@@ -297,7 +284,7 @@ const std::vector<Definition> kAlgebra = {
      },
      [](const Arrays& x) {
        const DualArray once = inverse(x[0]);
-       return times(once, once);
+       return matrix_product(once, once);
      }},
     {"aten::linalg_matrix_exp",
      {floats({3, 3}, 54)},
@@ -306,7 +293,7 @@ const std::vector<Definition> kAlgebra = {
        DualArray sum = made({3, 3}, [](const Dims& at) { return Dual(at[0] == at[1] ? 1 : 0); });
        DualArray term = sum;
        for (int n = 1; n < 30; ++n) {
-         term = mapped(times(term, x[0]), [&](const Dual& e) { return e / n; });
+         term = mapped(matrix_product(term, x[0]), [&](const Dual& e) { return e / n; });
          for (std::int64_t i = 0; i < 9; ++i) sum[i] += term[i];
        }
        return sum;
@@ -314,7 +301,9 @@ const std::vector<Definition> kAlgebra = {
     {"aten::trace",
      {floats({4, 3}, 55)},
      nullptr,
-     [](const Arrays& x) { return scalar(sum_of(3, [&](std::int64_t i) { return x[0](i, i); })); }},
+     [](const Arrays& x) {
+       return scalar(sum_over(3, [&](std::int64_t i) { return x[0](i, i); }));
+     }},
 };
 
 }  // namespace

@@ -39,8 +39,6 @@ DTensor layer_loss(const DTensor& x, const DTensor& weight, const DTensor& targe
   return mean(pow(tanh(linear(x, weight)) - target, 2));
 }
 
-DTensor given(const Plain& plain) { return tensor(plain.values, plain.shape, DType::kF64); }
-
 // Plain steps of descent with a momentum; the last loss, by its own last weight.
 Model descent() {
   constexpr double kRate = 0.3, kMomentum = 0.8;
@@ -60,7 +58,7 @@ Model descent() {
     require_grad(weight);
     DTensor velocity;
     for (int step = 0; step < kSteps; ++step) {
-      backward(layer_loss(at.at("x"), weight, places.place(given(layer.target))));
+      backward(layer_loss(at.at("x"), weight, places.place(layer.target)));
       const NoGradGuard off;
       const DTensor own = grad_of(weight);
       velocity = velocity.defined() ? velocity * kMomentum + own : own;
@@ -74,7 +72,7 @@ Model descent() {
       weight = places.place(weight);
       require_grad(weight);
     }
-    return layer_loss(at.at("x"), weight, places.place(given(layer.target)));
+    return layer_loss(at.at("x"), weight, places.place(layer.target));
   };
   return model;
 }
@@ -89,7 +87,7 @@ Model parts_of_a_batch() {
   const Plain whole = layer.gradient(weight);
   model.worked.gradients = {{"weight", whole}};
   model.program = [layer](const Placed& at, Places& places) {
-    const DTensor x = places.place(given(layer.x)), target = places.place(given(layer.target));
+    const DTensor x = places.place(layer.x), target = places.place(layer.target);
     DTensor loss;
     const std::vector<DTensor> xs = split(x, 3), targets = split(target, 3);
     for (std::size_t part = 0; part < xs.size(); ++part) {

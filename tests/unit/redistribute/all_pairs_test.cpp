@@ -6,10 +6,10 @@
 
 #include <cmath>
 
-#include "comm/observer.h"
 #include "mesh/local_shape.h"
 #include "plan/measure.h"
 #include "tensor/host.h"
+#include "tests/unit/dispatch/seen.h"
 #include "tests/unit/redistribute/on_mesh.h"
 
 namespace shardlab {
@@ -103,16 +103,6 @@ bool near(const Numbers& got, const Numbers& expected) {
   return true;
 }
 
-class CollectiveCounter final : public Observer {
- public:
-  void op_begins(const OpSchema&, const OutputSharding&) override {}
-  void op_ends() override {}
-  void redistribution(const RedistributionRecord&) override {}
-  void collective(const CollectiveRecord& record) override { records.push_back(record); }
-
-  std::vector<CollectiveRecord> records;
-};
-
 struct Move {
   const DTensorSpec *from, *to;
   std::optional<PlannerKind> planner;
@@ -180,17 +170,13 @@ void check_all_moves(const Dims& mesh_shape, const Dims& shape, ReduceOp op) {
       const auto& [from, to, planner] = moves[i];
       const Tensor piece =
           test::tensor(local_shape(*from, at), piece_of_whole(*from, at, op), DType::kF64);
-      CollectiveCounter counter;
+      const test::Seen seen;
       RedistributeOptions options;
       options.planner = planner;
-      Tensor moved;
-      {
-        const ObserverScope scope(counter);
-        moved = redistribute_local(piece, from, to, options);
-      }
+      const Tensor moved = redistribute_local(piece, from, to, options);
       held[i][static_cast<std::size_t>(rank.rank)] = read_doubles(moved);
       std::vector<CollectiveKind> called;
-      for (const CollectiveRecord& record : counter.records) called.push_back(record.kind);
+      for (const CollectiveRecord& record : seen.collectives) called.push_back(record.kind);
       if (called != planned_collectives(rank.plans->find(from, to, planner))) {
         wrong_calls[i] = fmt::format("rank {} entered {}", rank.rank, called.size());
       }
@@ -242,18 +228,15 @@ TEST_CASE("R-8 what plans say that ranks send is what the collectives are told t
       const std::vector<StepFigures> figures = measure_steps(plan, {});
       const Tensor piece = test::tensor(local_shape(*from, at),
                                         piece_of_whole(*from, at, ReduceOp::kSum), DType::kF64);
-      CollectiveCounter counter;
-      {
-        const ObserverScope scope(counter);
-        RedistributeOptions options;
-        options.planner = planner;
-        redistribute_local(piece, from, to, options);
-      }
+      const test::Seen seen;
+      RedistributeOptions options;
+      options.planner = planner;
+      redistribute_local(piece, from, to, options);
       std::size_t next = 0;
-      for (std::size_t step = 0; step < plan.steps.size() && next < counter.records.size();
+      for (std::size_t step = 0; step < plan.steps.size() && next < seen.collectives.size();
            ++step) {
         if (!plan.steps[step].communicates()) continue;
-        const CollectiveRecord& record = counter.records[next++];
+        const CollectiveRecord& record = seen.collectives[next++];
         if (record.kind == CollectiveKind::kPermute || record.kind == CollectiveKind::kBatch)
           continue;
         // An all_gather sends all but the next rank's piece, an all_to_all all but its own part.
