@@ -1,23 +1,16 @@
-// vector_math.h - exp, tanh and the like over contiguous runs, through Eigen's packets. The tail is
-// padded to a whole packet, so that a value never depends on where its element stands: shards get
-// the same bits as the whole.
+// vector_math.h - exp, tanh and the like over contiguous runs, packet by packet. The tail is padded
+// to a whole packet, so that a value never depends on where its element stands: shards get the same
+// bits as the whole.
 #pragma once
 
-#include <Eigen/Core>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <type_traits>
-#include <unsupported/Eigen/SpecialFunctions>
 
-#include "kernels/math_functors.h"
+#include "kernels/packet_functions.h"
 
 namespace shardlab {
-
-template <typename T>
-using PacketOf = typename Eigen::internal::packet_traits<T>::type;
 
 /// to[i] = function(from[i]), packet by packet; `to` may equal `from`.
 template <typename T, typename Function>
@@ -53,131 +46,33 @@ void map_packet_pairs(const T* a, const T* b, T* to, std::int64_t count, Functio
   std::memcpy(to + i, padded_a, rest);
 }
 
-/// y 2^m for whole m where that is a normal number: m is added to the exponent of y. Of the sum
-/// that is shifted there the last bits are those of m.
-template <typename T>
-EIGEN_STRONG_INLINE PacketOf<T> scaled_by_power(const PacketOf<T>& y, const PacketOf<T>& m) {
-  using namespace Eigen::internal;
-  using Packet = PacketOf<T>;
-  using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-  typedef Word Bits __attribute__((vector_size(sizeof(Packet))));
-  constexpr int kDigits = std::numeric_limits<T>::digits - 1;
-  const Packet shifted = padd(m, pset1<Packet>(T(1.5) * T(Word(1) << kDigits)));
-  return std::bit_cast<Packet>(std::bit_cast<Bits>(y) + (std::bit_cast<Bits>(shifted) << kDigits));
-}
-
-/// exp of each lane where it is a normal number, as Eigen computes it: x = m log 2 + r, exp(r) by a
-/// polynomial, or a quotient of two. The last step takes Eigen four multiplications.
-EIGEN_STRONG_INLINE PacketOf<float> normal_exp(const PacketOf<float>& x) {
-  using namespace Eigen::internal;
-  const auto number = [](float value) { return pset1<PacketOf<float>>(value); };
-  const auto m = pfloor(pmadd(x, number(1.44269504088896341f), number(0.5f)));
-  const auto r = pmadd(m, number(2.12194440e-4f), pmadd(m, number(-0.693359375f), x));
-  const auto r2 = pmul(r, r), r3 = pmul(r2, r);
-  auto high = pmadd(number(1.9875691500E-4f), r, number(1.3981999507E-3f));
-  auto low = pmadd(number(4.1665795894E-2f), r, number(1.6666665459E-1f));
-  high = pmadd(high, r, number(8.3334519073E-3f));
-  low = pmadd(low, r, number(5.0000001201E-1f));
-  return scaled_by_power<float>(pmadd(pmadd(high, r3, low), r2, padd(r, number(1.0f))), m);
-}
-EIGEN_STRONG_INLINE PacketOf<double> normal_exp(const PacketOf<double>& x) {
-  using namespace Eigen::internal;
-  const auto number = [](double value) { return pset1<PacketOf<double>>(value); };
-  const auto m = pfloor(pmadd(number(1.4426950408889634073599), x, number(0.5)));
-  auto r = psub(x, pmul(m, number(0.693145751953125)));
-  r = psub(r, pmul(m, number(1.42860682030941723212e-6)));
-  const auto r2 = pmul(r, r);
-  auto odd = pmadd(number(1.26177193074810590878e-4), r2, number(3.02994407707441961300e-2));
-  odd = pmul(pmadd(odd, r2, number(9.99999999999999999910e-1)), r);
-  auto even = pmadd(number(3.00198505138664455042e-6), r2, number(2.52448340349684104192e-3));
-  even = pmadd(even, r2, number(2.27265548208155028766e-1));
-  even = pmadd(even, r2, number(2.00000000000000000009e0));
-  const auto y = pmadd(number(2), pdiv(odd, psub(even, odd)), number(1));
-  return scaled_by_power<double>(y, m);
-}
-
-/// From where to where exp is a normal number.
-template <typename T>
-inline constexpr T kLowestExp = -0x1.6232bdd7abcd2p+9;
-template <typename T>
-inline constexpr T kHighestExp = 0x1.62e42fefa39efp+9;
-template <>
-inline constexpr float kLowestExp<float> = -0x1.5d589ep+6f;
-template <>
-inline constexpr float kHighestExp<float> = 0x1.62e42ep+6f;
-
-/// exp of each lane that is at most kHighestExp. Results below the smallest normal number are 0.
-template <typename T>
-EIGEN_STRONG_INLINE PacketOf<T> packet_exp_below(const PacketOf<T>& x) {
-  using namespace Eigen::internal;
-  const PacketOf<T> number = pselect(pcmp_eq(x, x), normal_exp(x), x);
-  return pselect(pcmp_lt(x, pset1<PacketOf<T>>(kLowestExp<T>)), pset1<PacketOf<T>>(0), number);
-}
-
-/// exp of each lane. Results above the largest number are infinite.
-template <typename T>
-PacketOf<T> packet_exp(const PacketOf<T>& x) {
-  using namespace Eigen::internal;
-  const PacketOf<T> infinite = pset1<PacketOf<T>>(std::numeric_limits<T>::infinity());
-  return pselect(pcmp_lt(pset1<PacketOf<T>>(kHighestExp<T>), x), infinite, packet_exp_below<T>(x));
-}
-
-/// log of each lane. Eigen takes subnormal numbers for the smallest normal one: they are scaled.
-template <typename T>
-PacketOf<T> packet_log(const PacketOf<T>& x) {
-  using namespace Eigen::internal;
-  using Packet = PacketOf<T>;
-  constexpr int kShift = 60;
-  const Packet small = pcmp_lt(x, pset1<Packet>(std::numeric_limits<T>::min()));
-  const Packet scale = pset1<Packet>(std::ldexp(T(1), kShift));
-  const Packet shift = pset1<Packet>(T(kShift * 0.693147180559945309417));
-  const Packet scaled = pselect(small, pmul(x, scale), x);
-  return psub(plog(scaled), pselect(small, shift, pset1<Packet>(0)));
-}
-
-/// log(1 + x), where 1 + x has lost the last digits of x: what is lost is made up for by the
-/// quotient of x and what is left of it.
-template <typename T>
-PacketOf<T> packet_log1p(const PacketOf<T>& x) {
-  using namespace Eigen::internal;
-  using Packet = PacketOf<T>;
-  const Packet one = pset1<Packet>(1), sum = padd(x, one), log = packet_log<T>(sum);
-  const Packet made_up = pmul(x, pdiv(log, psub(sum, one)));
-  const Packet unchanged = por(pcmp_eq(sum, one), pcmp_eq(sum, log));  // nearly 0, infinite
-  return pselect(unchanged, x, made_up);
-}
-
-/// 1 / (1 + exp(-x)).
-template <typename T>
-PacketOf<T> packet_sigmoid(const PacketOf<T>& x) {
-  using namespace Eigen::internal;
-  const PacketOf<T> one = pset1<PacketOf<T>>(1);
-  return pdiv(one, padd(one, packet_exp<T>(pnegate(x))));
-}
-
-/// Eigen has packets of float only, and makes numbers of NaN.
-inline PacketOf<float> packet_tanh(const PacketOf<float>& x) {
-  using namespace Eigen::internal;
-  return pselect(pcmp_eq(x, x), ptanh(x), x);
-}
-
-// erf of each lane; exactly +-1 where float cannot tell it from that, NaN stays.
-inline PacketOf<float> packet_erf(const PacketOf<float>& x) {
-  using namespace Eigen::internal;
-  using Packet = PacketOf<float>;
-  const Packet one = pset1<Packet>(1.0f);
-  const Packet inner = generic_fast_erf_float(x);
-  const Packet sign = pselect(pcmp_lt(x, pset1<Packet>(0.0f)), pnegate(one), one);
-  const Packet ends = pselect(pcmp_lt(pabs(x), pset1<Packet>(4.0f)), inner, sign);
-  return pselect(pcmp_eq(x, x), ends, x);
-}
-
-// The normal distribution function.
-inline PacketOf<float> packet_normal_cdf(const PacketOf<float>& x) {
-  using namespace Eigen::internal;
-  using Packet = PacketOf<float>;
-  const Packet erf = packet_erf(pmul(x, pset1<Packet>(float(element::kSqrtHalf))));
-  return pmul(pset1<Packet>(0.5f), padd(pset1<Packet>(1.0f), erf));
+/// to[i] = function(a[i], b[i]) computed in double, a packet of doubles at a time.
+template <typename Function>
+void map_wide_pairs(const float* a, const float* b, float* to, std::int64_t count,
+                    Function function) {
+  constexpr std::int64_t kWidth = Eigen::internal::packet_traits<double>::size;
+  typedef float Narrow __attribute__((vector_size(kWidth * sizeof(float))));
+  typedef double Wide __attribute__((vector_size(kWidth * sizeof(double))));
+  const auto step = [function](const float* x, const float* y, float* result) {
+    Narrow from[2];
+    std::memcpy(&from[0], x, sizeof(Narrow));
+    std::memcpy(&from[1], y, sizeof(Narrow));
+    const auto wide = [](const Narrow& narrow) {
+      return std::bit_cast<PacketOf<double>>(__builtin_convertvector(narrow, Wide));
+    };
+    const Wide value = std::bit_cast<Wide>(function(wide(from[0]), wide(from[1])));
+    const Narrow rounded = __builtin_convertvector(value, Narrow);
+    std::memcpy(result, &rounded, sizeof(Narrow));
+  };
+  std::int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) step(a + i, b + i, to + i);
+  if (i == count) return;
+  float padded_a[kWidth] = {}, padded_b[kWidth] = {};
+  const auto rest = static_cast<std::size_t>(count - i) * sizeof(float);
+  std::memcpy(padded_a, a + i, rest);
+  std::memcpy(padded_b, b + i, rest);
+  step(padded_a, padded_b, padded_a);
+  std::memcpy(to + i, padded_a, rest);
 }
 
 /// A function with its form for contiguous runs, F::map(in..., out, count), where it has one; types
@@ -224,26 +119,49 @@ struct Vectorized<element::Log1p> : element::Log1p {
 };
 template <>
 struct Vectorized<element::Erf> : element::Erf {
-  static void map(const float* from, float* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<float>& x) { return packet_erf(x); });
+  template <Real T>
+  static void map(const T* from, T* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_erf(x); });
   }
 };
 template <>
 struct Vectorized<element::Sin> : element::Sin {
-  static void map(const float* from, float* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<float>& x) { return Eigen::internal::psin(x); });
+  template <Real T>
+  static void map(const T* from, T* to, std::int64_t count) {
+    map_packets(from, to, count,
+                [](const PacketOf<T>& x) { return packet_sine<Turn::kSin, T>(x); });
   }
 };
 template <>
 struct Vectorized<element::Cos> : element::Cos {
-  static void map(const float* from, float* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<float>& x) { return Eigen::internal::pcos(x); });
+  template <Real T>
+  static void map(const T* from, T* to, std::int64_t count) {
+    map_packets(from, to, count,
+                [](const PacketOf<T>& x) { return packet_sine<Turn::kCos, T>(x); });
+  }
+};
+template <>
+struct Vectorized<element::Tan> : element::Tan {
+  template <Real T>
+  static void map(const T* from, T* to, std::int64_t count) {
+    map_packets(from, to, count,
+                [](const PacketOf<T>& x) { return packet_sine<Turn::kTan, T>(x); });
   }
 };
 template <>
 struct Vectorized<element::Tanh> : element::Tanh {
-  static void map(const float* from, float* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<float>& x) { return packet_tanh(x); });
+  template <Real T>
+  static void map(const T* from, T* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_tanh(x); });
+  }
+};
+template <>
+struct Vectorized<element::Pow> : element::Pow {
+  static void map(const float* base, const float* exponent, float* to, std::int64_t count) {
+    map_wide_pairs(base, exponent, to, count,
+                   [](const PacketOf<double>& x, const PacketOf<double>& y) {
+                     return packet_power_for_float(x, y);
+                   });
   }
 };
 template <>
@@ -278,35 +196,50 @@ struct Vectorized<element::SiluBackward> : element::SiluBackward {
 };
 template <>
 struct Vectorized<element::Gelu> : element::Gelu {
-  static void map(const float* from, float* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<float>& x) {
-      return Eigen::internal::pmul(x, packet_normal_cdf(x));
+  template <Real T>
+  static void map(const T* from, T* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<T>& x) {
+      return Eigen::internal::pmul(x, packet_normal_cdf<T>(x));
     });
   }
 };
 template <>
 struct Vectorized<element::GeluTanh> : element::GeluTanh {
-  static void map(const float* from, float* to, std::int64_t count) {
+  template <Real T>
+  static void map(const T* from, T* to, std::int64_t count) {
     using namespace Eigen::internal;
-    map_packets(from, to, count, [](const PacketOf<float>& x) {
-      const auto cube =
-          pmul(pmul(x, x), pmul(x, pset1<PacketOf<float>>(float(element::kTanhCubic))));
-      const auto inner =
-          pmul(pset1<PacketOf<float>>(float(element::kSqrtTwoOverPi)), padd(x, cube));
-      const auto one = pset1<PacketOf<float>>(1.0f);
-      return pmul(pmul(pset1<PacketOf<float>>(0.5f), x), padd(one, packet_tanh(inner)));
+    map_packets(from, to, count, [](const PacketOf<T>& x) {
+      const auto half = pmul(pset1<PacketOf<T>>(T(0.5)), x);
+      return pmul(half, padd(pset1<PacketOf<T>>(1), packet_tanh(packet_gelu_inner<T>(x))));
     });
   }
 };
 template <>
 struct Vectorized<element::GeluBackward> : element::GeluBackward {
-  static void map(const float* grad, const float* from, float* to, std::int64_t count) {
+  template <Real T>
+  static void map(const T* grad, const T* from, T* to, std::int64_t count) {
     using namespace Eigen::internal;
-    using Packet = PacketOf<float>;
+    using Packet = PacketOf<T>;
     map_packet_pairs(grad, from, to, count, [](const Packet& g, const Packet& x) {
-      const Packet power = packet_exp<float>(pmul(pmul(x, x), pset1<Packet>(-0.5f)));
-      const Packet density = pmul(power, pset1<Packet>(float(element::kSqrtTwoOverPi / 2)));
-      return pmul(g, padd(packet_normal_cdf(x), pmul(x, density)));
+      const Packet power = packet_exp<T>(pmul(pmul(x, x), pset1<Packet>(T(-0.5))));
+      const Packet density = pmul(power, pset1<Packet>(T(element::kSqrtTwoOverPi / 2)));
+      return pmul(g, padd(packet_normal_cdf<T>(x), pmul(x, density)));
+    });
+  }
+};
+template <>
+struct Vectorized<element::GeluTanhBackward> : element::GeluTanhBackward {
+  template <Real T>
+  static void map(const T* grad, const T* from, T* to, std::int64_t count) {
+    using namespace Eigen::internal;
+    using Packet = PacketOf<T>;
+    map_packet_pairs(grad, from, to, count, [](const Packet& g, const Packet& x) {
+      const Packet one = pset1<Packet>(1), half = pset1<Packet>(T(0.5));
+      const Packet tanh = packet_tanh(packet_gelu_inner<T>(x));
+      const Packet cubic = pmul(pset1<Packet>(T(3 * element::kTanhCubic)), pmul(x, x));
+      const Packet slope = pmul(pset1<Packet>(T(element::kSqrtTwoOverPi)), padd(one, cubic));
+      const Packet bend = pmul(pmul(pmul(half, x), psub(one, pmul(tanh, tanh))), slope);
+      return pmul(g, padd(pmul(half, padd(one, tanh)), bend));
     });
   }
 };

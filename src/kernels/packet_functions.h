@@ -1,0 +1,458 @@
+// packet_functions.h - exp, log, tanh, sine and the like of each number in a packet, Eigen's name
+// for a vector register. A lane's result depends on that lane alone, and is right to a few last
+// digits.
+#pragma once
+
+#include <Eigen/Core>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <unsupported/Eigen/SpecialFunctions>
+
+#include "kernels/math_functors.h"
+
+namespace shardlab {
+
+template <typename T>
+using PacketOf = typename Eigen::internal::packet_traits<T>::type;
+
+/// The bits of a number, and of those in a packet.
+template <typename T>
+using WordOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+template <typename T>
+struct PacketBits {
+  typedef WordOf<T> type __attribute__((vector_size(sizeof(PacketOf<T>))));
+};
+template <typename T>
+using BitsOf = typename PacketBits<T>::type;
+
+/// y 2^m for whole m where that is a normal number: m is added to the exponent of y. Of the sum
+/// that is shifted there the last bits are those of m.
+template <typename T>
+EIGEN_STRONG_INLINE PacketOf<T> scaled_by_power(const PacketOf<T>& y, const PacketOf<T>& m) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  using Bits = BitsOf<T>;
+  using Word = WordOf<T>;
+  constexpr int kDigits = std::numeric_limits<T>::digits - 1;
+  const Packet shifted = padd(m, pset1<Packet>(T(1.5) * T(Word(1) << kDigits)));
+  return std::bit_cast<Packet>(std::bit_cast<Bits>(y) + (std::bit_cast<Bits>(shifted) << kDigits));
+}
+
+/// exp of each lane where it is a normal number, as Eigen computes it: x = m log 2 + r, exp(r) by a
+/// polynomial, or a quotient of two. The last step takes Eigen four multiplications.
+EIGEN_STRONG_INLINE PacketOf<float> normal_exp(const PacketOf<float>& x) {
+  using namespace Eigen::internal;
+  const auto number = [](float value) { return pset1<PacketOf<float>>(value); };
+  const auto m = pfloor(pmadd(x, number(1.44269504088896341f), number(0.5f)));
+  const auto r = pmadd(m, number(2.12194440e-4f), pmadd(m, number(-0.693359375f), x));
+  const auto r2 = pmul(r, r), r3 = pmul(r2, r);
+  auto high = pmadd(number(1.9875691500E-4f), r, number(1.3981999507E-3f));
+  auto low = pmadd(number(4.1665795894E-2f), r, number(1.6666665459E-1f));
+  high = pmadd(high, r, number(8.3334519073E-3f));
+  low = pmadd(low, r, number(5.0000001201E-1f));
+  return scaled_by_power<float>(pmadd(pmadd(high, r3, low), r2, padd(r, number(1.0f))), m);
+}
+EIGEN_STRONG_INLINE PacketOf<double> normal_exp(const PacketOf<double>& x) {
+  using namespace Eigen::internal;
+  const auto number = [](double value) { return pset1<PacketOf<double>>(value); };
+  const auto m = pfloor(pmadd(number(1.4426950408889634073599), x, number(0.5)));
+  auto r = psub(x, pmul(m, number(0.693145751953125)));
+  r = psub(r, pmul(m, number(1.42860682030941723212e-6)));
+  const auto r2 = pmul(r, r);
+  auto odd = pmadd(number(1.26177193074810590878e-4), r2, number(3.02994407707441961300e-2));
+  odd = pmul(pmadd(odd, r2, number(9.99999999999999999910e-1)), r);
+  auto even = pmadd(number(3.00198505138664455042e-6), r2, number(2.52448340349684104192e-3));
+  even = pmadd(even, r2, number(2.27265548208155028766e-1));
+  even = pmadd(even, r2, number(2.00000000000000000009e0));
+  const auto y = pmadd(number(2), pdiv(odd, psub(even, odd)), number(1));
+  return scaled_by_power<double>(y, m);
+}
+
+/// From where to where exp is a normal number.
+template <typename T>
+inline constexpr T kLowestExp = -0x1.6232bdd7abcd2p+9;
+template <typename T>
+inline constexpr T kHighestExp = 0x1.62e42fefa39efp+9;
+template <>
+inline constexpr float kLowestExp<float> = -0x1.5d589ep+6f;
+template <>
+inline constexpr float kHighestExp<float> = 0x1.62e42ep+6f;
+
+/// exp of each lane that is at most kHighestExp. Results below the smallest normal number are 0.
+template <typename T>
+EIGEN_STRONG_INLINE PacketOf<T> packet_exp_below(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  const PacketOf<T> number = pselect(pcmp_eq(x, x), normal_exp(x), x);
+  return pselect(pcmp_lt(x, pset1<PacketOf<T>>(kLowestExp<T>)), pset1<PacketOf<T>>(0), number);
+}
+
+/// exp of each lane. Results above the largest number are infinite.
+template <typename T>
+PacketOf<T> packet_exp(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  const PacketOf<T> infinite = pset1<PacketOf<T>>(std::numeric_limits<T>::infinity());
+  return pselect(pcmp_lt(pset1<PacketOf<T>>(kHighestExp<T>), x), infinite, packet_exp_below<T>(x));
+}
+
+/// A positive normal number as fraction 2^exponent, the fraction in [sqrt(1/2), sqrt(2)).
+template <typename T>
+struct SplitNumber {
+  PacketOf<T> exponent;
+  PacketOf<T> fraction;
+};
+template <typename T>
+EIGEN_STRONG_INLINE SplitNumber<T> split_number(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  using Bits = BitsOf<T>;
+  using Word = WordOf<T>;
+  constexpr int kDigits = std::numeric_limits<T>::digits - 1;
+  constexpr Word kOne = std::bit_cast<Word>(T(1)),
+                 kRoot = std::bit_cast<Word>(T(element::kSqrtHalf));
+  constexpr T kWhole = T(Word(1) << kDigits);  // its last digits are whole numbers
+  constexpr Word kFields = ~((Word(1) << kDigits) - 1);
+  const Bits bits = std::bit_cast<Bits>(x), moved = bits + (kOne - kRoot);
+  const Bits exponent = (moved >> kDigits) | std::bit_cast<Word>(kWhole);
+  return {psub(std::bit_cast<Packet>(exponent), pset1<Packet>(kWhole + T(kOne >> kDigits))),
+          std::bit_cast<Packet>(bits - (moved & kFields) + kOne)};
+}
+
+/// log(1 + f) - f + f^2 / 2 for 1 + f in [sqrt(1/2), sqrt(2)), as Eigen computes it (Cephes).
+EIGEN_STRONG_INLINE PacketOf<float> log_beyond_square(const PacketOf<float>& f) {
+  using namespace Eigen::internal;
+  const auto number = [](float value) { return pset1<PacketOf<float>>(value); };
+  const auto cube = pmul(pmul(f, f), f);
+  auto high = pmadd(number(7.0376836292E-2f), f, number(-1.1514610310E-1f));
+  auto middle = pmadd(number(-1.2420140846E-1f), f, number(1.4249322787E-1f));
+  auto low = pmadd(number(2.0000714765E-1f), f, number(-2.4999993993E-1f));
+  high = pmadd(high, f, number(1.1676998740E-1f));
+  middle = pmadd(middle, f, number(-1.6668057665E-1f));
+  low = pmadd(low, f, number(3.3333331174E-1f));
+  return pmul(pmadd(pmadd(high, cube, middle), cube, low), cube);
+}
+EIGEN_STRONG_INLINE PacketOf<double> log_beyond_square(const PacketOf<double>& f) {
+  using namespace Eigen::internal;
+  const auto number = [](double value) { return pset1<PacketOf<double>>(value); };
+  const auto cube = pmul(pmul(f, f), f);
+  auto high = pmadd(number(1.01875663804580931796E-4), f, number(4.97494994976747001425E-1));
+  auto low = pmadd(number(1.44989225341610930846E1), f, number(1.79368678507819816313E1));
+  high = pmadd(high, f, number(4.70579119878881725854E0));
+  low = pmadd(low, f, number(7.70838733755885391666E0));
+  const auto above = pmadd(high, cube, low);
+  high = padd(f, number(1.12873587189167450590E1));
+  low = pmadd(number(8.29875266912776603211E1), f, number(7.11544750618563894466E1));
+  high = pmadd(high, f, number(4.52279145837532221105E1));
+  low = pmadd(low, f, number(2.31251620126765340583E1));
+  return pdiv(pmul(above, cube), pmadd(high, cube, low));
+}
+
+/// log of each lane. Subnormal numbers are scaled first.
+template <typename T>
+EIGEN_STRONG_INLINE PacketOf<T> packet_log(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  constexpr int kShift = 60;
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  const Packet zero = pset1<Packet>(0);
+  const Packet small = pcmp_lt(x, pset1<Packet>(std::numeric_limits<T>::min()));
+  const Packet scaled = pselect(small, pmul(x, pset1<Packet>(std::ldexp(T(1), kShift))), x);
+  const SplitNumber<T> parts = split_number<T>(scaled);
+  const Packet exponent = psub(parts.exponent, pand(small, pset1<Packet>(T(kShift))));
+  const Packet f = psub(parts.fraction, pset1<Packet>(1));
+  const Packet beyond = pmadd(pset1<Packet>(T(-0.5)), pmul(f, f), log_beyond_square(f));
+  const Packet log = pmadd(exponent, pset1<Packet>(T(0.693147180559945309417)), padd(f, beyond));
+  const Packet ordinary = pselect(pcmp_lt(x, pset1<Packet>(kInfinity)), log, x);
+  const Packet undefined = pset1<Packet>(std::numeric_limits<T>::quiet_NaN());
+  const Packet ends = pselect(pcmp_eq(x, zero), pset1<Packet>(-kInfinity),
+                              pselect(pcmp_lt(x, zero), undefined, ordinary));
+  return ends;
+}
+
+/// log(1 + x), where 1 + x has lost the last digits of x: what is lost is made up for by the
+/// quotient of x and what is left of it.
+template <typename T>
+PacketOf<T> packet_log1p(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  const Packet one = pset1<Packet>(1), sum = padd(x, one), log = packet_log<T>(sum);
+  const Packet made_up = pmul(x, pdiv(log, psub(sum, one)));
+  const Packet unchanged = por(pcmp_eq(sum, one), pcmp_eq(sum, log));  // nearly 0, infinite
+  return pselect(unchanged, x, made_up);
+}
+
+/// 1 / (1 + exp(-x)).
+template <typename T>
+PacketOf<T> packet_sigmoid(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  const PacketOf<T> one = pset1<PacketOf<T>>(1);
+  return pdiv(one, padd(one, packet_exp<T>(pnegate(x))));
+}
+
+/// `size` with the sign of x.
+template <typename T>
+EIGEN_STRONG_INLINE PacketOf<T> with_sign_of(const PacketOf<T>& x, const PacketOf<T>& size) {
+  using namespace Eigen::internal;
+  return por(size, pand(x, pset1<PacketOf<T>>(T(-0.0))));
+}
+
+/// c[0] z^(n - 1) + ... + c[n - 1].
+template <typename T, std::size_t count>
+EIGEN_STRONG_INLINE PacketOf<T> polynomial(const PacketOf<T>& z, const T (&c)[count]) {
+  using namespace Eigen::internal;
+  PacketOf<T> value = pset1<PacketOf<T>>(c[0]);
+#pragma GCC unroll 16
+  for (std::size_t i = 1; i < count; ++i) value = pmadd(value, z, pset1<PacketOf<T>>(c[i]));
+  return value;
+}
+
+/// Eigen has packets of float only, and makes numbers of NaN.
+inline PacketOf<float> packet_tanh(const PacketOf<float>& x) {
+  using namespace Eigen::internal;
+  return pselect(pcmp_eq(x, x), ptanh(x), x);
+}
+/// A quotient of polynomials near 0 (Cephes), else 1 - 2 / (exp(2 |x|) + 1).
+inline PacketOf<double> packet_tanh(const PacketOf<double>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<double>;
+  static constexpr double kAbove[] = {-9.64399179425052238628e-1, -9.92877231001918586564e1,
+                                      -1.61468768441708447952e3};
+  static constexpr double kBelow[] = {1, 1.12811678491632931402e2, 2.23548839060100448583e3,
+                                      4.84406305325125486048e3};
+  constexpr double kOne = 20;  // from here on tanh is 1
+  const Packet one = pset1<Packet>(1), size = pabs(x), z = pmul(x, x);
+  const Packet quotient = pdiv(polynomial<double>(z, kAbove), polynomial<double>(z, kBelow));
+  const Packet near = pmadd(pmul(size, z), quotient, size);
+  const Packet within = pselect(pcmp_lt(size, pset1<Packet>(kOne)), size, pset1<Packet>(kOne));
+  const Packet power = normal_exp(padd(within, within));
+  const Packet far = psub(one, pdiv(pset1<Packet>(2), padd(power, one)));
+  const Packet value = pselect(pcmp_lt(size, pset1<Packet>(0.625)), near, far);
+  return pselect(pcmp_eq(x, x), with_sign_of<double>(x, value), x);
+}
+
+/// erf of each lane; exactly +-1 where float cannot tell it from that, NaN stays.
+inline PacketOf<float> packet_erf(const PacketOf<float>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<float>;
+  const Packet one = pset1<Packet>(1.0f);
+  const Packet inner = generic_fast_erf_float(x);
+  const Packet sign = pselect(pcmp_lt(x, pset1<Packet>(0.0f)), pnegate(one), one);
+  const Packet ends = pselect(pcmp_lt(pabs(x), pset1<Packet>(4.0f)), inner, sign);
+  return pselect(pcmp_eq(x, x), ends, x);
+}
+/// Below 1 a quotient of polynomials, from there on 1 - exp(-x^2) times another (Cephes).
+inline PacketOf<double> packet_erf(const PacketOf<double>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<double>;
+  static constexpr double kNearAbove[] = {9.60497373987051638749e0, 9.00260197203842689217e1,
+                                          2.23200534594684319226e3, 7.00332514112805075473e3,
+                                          5.55923013010394962768e4};
+  static constexpr double kNearBelow[] = {1,
+                                          3.35617141647503099647e1,
+                                          5.21357949780152679795e2,
+                                          4.59432382970980127987e3,
+                                          2.26290000613890934246e4,
+                                          4.92673942608635921086e4};
+  static constexpr double kFarAbove[] = {
+      2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687e0,
+      4.86371970985681366614e1,   1.96520832956077098242e2,  5.26445194995477358631e2,
+      9.34528527171957607540e2,   1.02755188689515710272e3,  5.57535335369399327526e2};
+  static constexpr double kFarBelow[] = {1,
+                                         1.32281951154744992508e1,
+                                         8.67072140885989742329e1,
+                                         3.54937778887819891062e2,
+                                         9.75708501743205489753e2,
+                                         1.82390916687909736289e3,
+                                         2.24633760818710981792e3,
+                                         1.65666309194161350182e3,
+                                         5.57535340817727675546e2};
+  constexpr double kOne = 6;  // from here on erf is 1
+  const Packet size = pabs(x), z = pmul(x, x);
+  const Packet quotient =
+      pdiv(polynomial<double>(z, kNearAbove), polynomial<double>(z, kNearBelow));
+  const Packet within = pselect(pcmp_lt(size, pset1<Packet>(kOne)), size, pset1<Packet>(kOne));
+  const Packet rest =
+      pdiv(polynomial<double>(within, kFarAbove), polynomial<double>(within, kFarBelow));
+  const Packet power = normal_exp(pnegate(pmul(within, within)));
+  const Packet far = psub(pset1<Packet>(1), pmul(power, rest));
+  const Packet value = pselect(pcmp_lt(size, pset1<Packet>(1)), pmul(size, quotient), far);
+  return pselect(pcmp_eq(x, x), with_sign_of<double>(x, value), x);
+}
+
+/// The normal distribution function.
+template <typename T>
+EIGEN_STRONG_INLINE PacketOf<T> packet_normal_cdf(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  const Packet erf = packet_erf(pmul(x, pset1<Packet>(T(element::kSqrtHalf))));
+  return pmul(pset1<Packet>(T(0.5)), padd(pset1<Packet>(1), erf));
+}
+
+/// What is added to and multiplied inside tanh by GeluTanh.
+template <typename T>
+EIGEN_STRONG_INLINE PacketOf<T> packet_gelu_inner(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  const Packet cube = pmul(pmul(x, x), pmul(x, pset1<Packet>(T(element::kTanhCubic))));
+  return pmul(pset1<Packet>(T(element::kSqrtTwoOverPi)), padd(x, cube));
+}
+
+/// The functions of an angle that share its reduction to an eighth of a turn around 0.
+enum class Turn { kSin, kCos, kTan };
+
+/// Up to this size an angle is reduced in packets: the quarters in it are counted exactly.
+template <typename T>
+inline constexpr T kFarthestTurn = 0x1p20;
+#ifdef EIGEN_HAS_SINGLE_INSTRUCTION_MADD
+template <>
+inline constexpr float kFarthestTurn<float> = 0x1p16f;
+#else
+template <>
+inline constexpr float kFarthestTurn<float> = 0x1p14f;
+#endif
+
+/// x less `quarters` quarters of a turn, which is taken in parts: products with the first ones, or
+/// where they are fused what is added, are exact.
+EIGEN_STRONG_INLINE PacketOf<float> less_quarters(PacketOf<float> x,
+                                                  const PacketOf<float>& quarters) {
+  using namespace Eigen::internal;
+#ifdef EIGEN_HAS_SINGLE_INSTRUCTION_MADD
+  constexpr float kParts[] = {1.57079601287841796875f, 3.1391647326017846353352069854736328125e-07f,
+                              5.390302529957764765544681040410068817436695098876953125e-15f};
+#else
+  constexpr float kParts[] = {1.5703125f, 0.000483989715576171875f,
+                              -1.62865035235881805419921875e-07f,
+                              -5.5644315544167710640977020375430583953857421875e-11f};
+#endif
+  for (const float part : kParts) x = pmadd(quarters, pset1<PacketOf<float>>(-part), x);
+  return x;
+}
+EIGEN_STRONG_INLINE PacketOf<double> less_quarters(PacketOf<double> x,
+                                                   const PacketOf<double>& quarters) {
+  using namespace Eigen::internal;
+  constexpr double kParts[] = {1.57079632673412561417e+00, 6.07710050630396597660e-11,
+                               2.02226624879595063154e-21};
+  for (const double part : kParts) x = pmadd(quarters, pset1<PacketOf<double>>(-part), x);
+  return x;
+}
+
+/// sin and cos of an angle within an eighth of a turn, of which `z` is the square (Eigen; fdlibm).
+EIGEN_STRONG_INLINE PacketOf<float> sine_near(const PacketOf<float>& x, const PacketOf<float>& z) {
+  static constexpr float kSine[] = {-0.0001959234114083702898469196984621021329076029360294342f,
+                                    0.00833268736556168516937947998712843400426209f,
+                                    -0.16666662039822982555037356178218033164739609f};
+  return Eigen::internal::pmadd(Eigen::internal::pmul(polynomial<float>(z, kSine), z), x, x);
+}
+EIGEN_STRONG_INLINE PacketOf<float> cosine_near(const PacketOf<float>& z) {
+  static constexpr float kCosine[] = {2.4372266125283204019069671630859375e-05f,
+                                      -0.00138865201734006404876708984375f,
+                                      0.041666619479656219482421875f, -0.5f, 1.0f};
+  return polynomial<float>(z, kCosine);
+}
+EIGEN_STRONG_INLINE PacketOf<double> sine_near(const PacketOf<double>& x,
+                                               const PacketOf<double>& z) {
+  static constexpr double kSine[] = {1.58969099521155010221e-10, -2.50507602534068634195e-08,
+                                     2.75573137070700676789e-06, -1.98412698298579493134e-04,
+                                     8.33333333332248946124e-03, -1.66666666666666324348e-01};
+  return Eigen::internal::pmadd(Eigen::internal::pmul(polynomial<double>(z, kSine), z), x, x);
+}
+EIGEN_STRONG_INLINE PacketOf<double> cosine_near(const PacketOf<double>& z) {
+  static constexpr double kCosine[] = {-1.13596475577881948265e-11,
+                                       2.08757232129817482790e-09,
+                                       -2.75573143513906633035e-07,
+                                       2.48015872894767294178e-05,
+                                       -1.38888888888741095749e-03,
+                                       4.16666666666666019037e-02,
+                                       -0.5,
+                                       1.0};
+  return polynomial<double>(z, kCosine);
+}
+
+/// `y`, with the value of the standard library in the lanes where x is larger than kFarthestTurn.
+template <Turn turn, typename T>
+[[gnu::noinline]] void turn_far_lanes(const PacketOf<T>& x, PacketOf<T>& y) {
+  constexpr std::size_t kWidth = Eigen::internal::packet_traits<T>::size;
+  T angles[kWidth], values[kWidth];
+  Eigen::internal::pstoreu(angles, x);
+  Eigen::internal::pstoreu(values, y);
+  for (std::size_t i = 0; i < kWidth; ++i) {
+    if (!(std::abs(angles[i]) > kFarthestTurn<T>)) continue;
+    values[i] = turn == Turn::kSin   ? std::sin(angles[i])
+                : turn == Turn::kCos ? std::cos(angles[i])
+                                     : std::tan(angles[i]);
+  }
+  y = Eigen::internal::ploadu<PacketOf<T>>(values);
+}
+
+/// sin, cos or tan of each lane.
+template <Turn turn, typename T>
+EIGEN_STRONG_INLINE PacketOf<T> packet_sine(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  using Bits = BitsOf<T>;
+  constexpr int kLast = sizeof(T) * 8 - 1;
+  // The last bits of what is shifted so are those of a whole number.
+  const Packet shift =
+      pset1<Packet>(T(1.5) * T(WordOf<T>(1) << (std::numeric_limits<T>::digits - 1)));
+  const Packet size = pabs(x);
+  const Packet shifted = pmadd(size, pset1<Packet>(T(0.63661977236758134308)), shift);
+  const Packet rest = less_quarters(size, psub(shifted, shift));
+  const Bits quarter = std::bit_cast<Bits>(shifted) + (turn == Turn::kCos ? 1 : 0);
+  const Packet is_odd = std::bit_cast<Packet>(Bits{} - (quarter & 1));
+  const Packet z = pmul(rest, rest), sine = sine_near(rest, z), cosine = cosine_near(z);
+  const Packet first = pselect(is_odd, cosine, sine);
+  Packet value;
+  if constexpr (turn == Turn::kTan) {
+    const Packet flip = pand(is_odd, pset1<Packet>(T(-0.0)));
+    value = pxor(pdiv(first, pselect(is_odd, sine, cosine)), flip);
+  } else {
+    value = pxor(first, std::bit_cast<Packet>((quarter >> 1) << kLast));
+  }
+  if (turn != Turn::kCos) value = pxor(value, pand(x, pset1<Packet>(T(-0.0))));
+  const Packet far = pcmp_lt(pset1<Packet>(kFarthestTurn<T>), size);
+  if (predux_any(std::bit_cast<PacketOf<float>>(far))) turn_far_lanes<turn, T>(x, value);
+  return value;
+}
+
+/// x^y rounded far beyond what a float holds, of floats as doubles: 2^(y log2 |x|).
+inline PacketOf<double> packet_power_for_float(const PacketOf<double>& x,
+                                               const PacketOf<double>& y) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<double>;
+  const auto number = [](double value) { return pset1<Packet>(value); };
+  static constexpr double kLog[] = {0.28288502340820644189, 0.31990680380695479121,
+                                    0.41220922406110607507, 0.57707794266030444632,
+                                    0.96179669411226483491, 2.8853900817778506232};
+  static constexpr double kPower[] = {
+      1.3255224878668816975e-6, 1.5310079402249297437e-5, 1.5403455852453839442e-4,
+      1.3333450568000645685e-3, 9.6181291594025581885e-3, 5.5504109412059329931e-2,
+      2.402265069581298821e-1,  6.9314718054593345493e-1, 1.0};
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kBeyond = 200;  // 2^200 is infinite in a float, 2^-200 is 0
+  const Packet zero = number(0), one = number(1), size = pabs(x);
+
+  const SplitNumber<double> parts = split_number<double>(size);
+  const Packet s = pdiv(psub(parts.fraction, one), padd(parts.fraction, one));
+  Packet log = pmadd(polynomial<double>(pmul(s, s), kLog), s, parts.exponent);
+  log = pselect(pcmp_eq(size, zero), number(-1e300), log);
+  log = pselect(pcmp_eq(size, number(kInfinity)), number(1e300), log);
+  Packet power = pselect(pcmp_eq(size, one), zero, pmul(y, log));
+  power = pselect(pcmp_lt(power, number(kBeyond)), power, number(kBeyond));
+  power = pselect(pcmp_lt(number(-kBeyond), power), power, number(-kBeyond));
+  const Packet shift = number(0x1.8p52), whole = psub(padd(power, shift), shift);
+  const Packet value =
+      scaled_by_power<double>(polynomial<double>(psub(power, whole), kPower), whole);
+
+  // Of negative numbers: whole powers only, odd ones negative. Infinite powers are whole and even.
+  const Packet half = pmul(y, number(0.5)), is_whole = pcmp_eq(pfloor(y), y);
+  const Packet is_odd = pandnot(is_whole, pcmp_eq(pfloor(half), half));
+  const Packet is_real = por(is_whole, por(pcmp_le(zero, x), pcmp_eq(x, number(-kInfinity))));
+  const Packet signed_value = pxor(value, pand(is_odd, pand(x, number(-0.0))));
+  Packet result = pselect(is_real, signed_value, number(std::numeric_limits<double>::quiet_NaN()));
+  result = pselect(pcmp_eq(x, x), pselect(pcmp_eq(y, y), result, y), x);
+  return pselect(por(pcmp_eq(y, zero), pcmp_eq(x, one)), one, result);
+}
+
+}  // namespace shardlab
