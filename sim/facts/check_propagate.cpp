@@ -142,7 +142,7 @@ class CaseChecker : public PropagateChecker {
         propagator_.propagate(schema);
         return report.differs("outputs.cut_missing_dim", true, false);
       }
-      const OutputSharding got = propagator_.propagate(schema);
+      const OutputSharding got = *propagator_.propagate(schema);
       if (keeps_what_is_written(fact, got)) {
         return report.differs("outputs.written_to_a_copy", true, false);
       }

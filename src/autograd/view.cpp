@@ -217,9 +217,9 @@ DTensor view_to_write(const OpRow& row, const Arguments& args) {
   if (!mesh.participates()) return {};
   OpSchema schema{&row, args, x.spec()->layout()};
   schema.args[0] = x.spec();
-  const OutputSharding& decision = current_rank().propagator->propagate(schema);
-  if (x.local().defined() && decision.inputs[0] == x.spec()) return {};
-  const DTensorSpec* spec = decision.outputs[0];
+  const InUse<OutputSharding> decision = current_rank().propagator->propagate(schema);
+  if (x.local().defined() && decision->inputs[0] == x.spec()) return {};
+  const DTensorSpec* spec = decision->outputs[0];
   const DTensor target(Tensor(Ref<Storage>(), local_meta(*spec, *mesh.coordinate())), spec);
   note_views(row, args, {target});
   View& view = *view_of(target);

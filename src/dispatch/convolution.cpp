@@ -209,7 +209,7 @@ Chosen choose(const DTensorSpec* input, const DTensorSpec* weight, const Argumen
   chosen.schema.layout = input->layout();
   chosen.schema.args = {cuts.empty() ? input : input->with(whole), weight, bias};
   chosen.schema.args.insert(chosen.schema.args.end(), numbers.begin(), numbers.end());
-  chosen.sharding = propagator.propagate(chosen.schema);
+  chosen.sharding = *propagator.propagate(chosen.schema);
   chosen.schema.args[0] = input;
   if (cuts.empty()) return chosen;
   const auto keep_cuts = [&](const DTensorSpec*& spec) {

@@ -203,7 +203,7 @@ DTensor without_spec(const Tensor& local) {
 
 // The decision. An exception of a rule that is not an Error of ours is wrapped, with the original
 // as its cause (D-21 as X-45).
-const OutputSharding& decide(const Unwrapped& call) {
+InUse<OutputSharding> decide(const Unwrapped& call) {
   try {
     return current_rank().propagator->propagate(call.schema);
   } catch (const Error&) {
@@ -307,7 +307,7 @@ bool takes_as_it_lies(const OpRow& row, const Arguments& args, std::size_t k) {
   const OpRow* one = element_row(row);
   if (one == nullptr) return false;
   const Unwrapped call = unwrap(*one, element_arguments(row, args, k));
-  return !call.distributed || !decide(call).needs_redistribute;
+  return !call.distributed || !decide(call)->needs_redistribute;
 }
 
 // what is written to keeps its placements, and so does the tensor beside it where the first
@@ -354,7 +354,7 @@ Arguments with_whole_operands(const OpRow& row, const Arguments& args) {
 Results run_row(const OpRow& row, const Arguments& args) {
   const Unwrapped call = unwrap(row, args);
   try {
-    return call.distributed ? run_distributed(call, args, decide(call)) : run_plain(call, args);
+    return call.distributed ? run_distributed(call, args, *decide(call)) : run_plain(call, args);
   } catch (Error& error) {
     if (call.distributed) add_context(error, call);
     throw;

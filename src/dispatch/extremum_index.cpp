@@ -194,7 +194,7 @@ Results handle_extremum_index(Calls&, const OpRow& row, const Arguments& args) {
     return {run_alone(row, args, x.local())};
   }
   try {
-    OutputSharding decision = current_rank().propagator->propagate(call.schema);
+    OutputSharding decision = *current_rank().propagator->propagate(call.schema);
     const Search search(row, args, call.slots[0].spec->ndim());
     const DTensorSpec* output = decision.outputs[0];
     decision.inputs[0] = with_kept_cuts(call.slots[0].spec, decision.inputs[0], search);

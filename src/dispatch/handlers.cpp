@@ -75,8 +75,8 @@ Results handle_equal(Calls&, const OpRow& row, const Arguments& args) {
   const DeviceMesh& mesh = device_mesh(call.schema.layout);
   bool mine = true;
   if (mesh.participates()) {
-    const OutputSharding& decision = rank.propagator->propagate(call.schema);
-    const LocalTensors locals = prepare_inputs(call, decision, mesh);
+    const InUse<OutputSharding> decision = rank.propagator->propagate(call.schema);
+    const LocalTensors locals = prepare_inputs(call, *decision, mesh);
     // Without data every rank comes to the collective all the same; its result can't be read.
     mine = rank.device->shape_only() || equal_locally(locals[0], locals[1]);
   }

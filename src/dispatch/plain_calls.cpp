@@ -42,11 +42,11 @@ bool draws_by_rule(const OpRow& row, const Arguments& args) {
 // and its steps then run on them as on any DTensor.
 Arguments where_rule_wants(Calls& calls, const OpRow& row, Arguments args) {
   const Unwrapped call = unwrap(row, args);
-  const OutputSharding& decision = current_rank().propagator->propagate(call.schema);
+  const InUse<OutputSharding> decision = current_rank().propagator->propagate(call.schema);
   std::size_t next = 0;
   for (const TensorSlot& slot : call.slots) {
     if (!slot.handle.defined() || slot.argument >= row.op.positional_count()) continue;
-    const DTensorSpec* want = decision.inputs[next++];
+    const DTensorSpec* want = decision->inputs[next++];
     Argument& argument = args[slot.argument];
     if (argument.is_tensor()) argument = calls.redistribute(slot.handle, want->placements());
   }

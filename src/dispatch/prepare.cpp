@@ -112,11 +112,11 @@ void check_implicit(const DTensor& x, const DTensorSpec* want) {
   const RankContext& rank = current_rank();
   const bool forbidden = rank.implicit == ImplicitRedistribution::kForbid;
   if (!forbidden || rank.pass != Pass::kForward) return;
-  const Plan& plan = rank.propagator->plans().find(x.spec(), want);
-  if (!sends(plan)) return;
+  const InUse<Plan> plan = rank.propagator->plans().find(x.spec(), want);
+  if (!sends(*plan)) return;
   throw Error(ErrorKind::kRuntime,
               "an op that others make up needs an implicit redistribution, which is forbidden")
-      .with("placements", plan.text())
+      .with("placements", plan->text())
       .with("fix", fmt::format("redistribute {} to {} before this op, or set implicit = \"allow\"",
                                type_string(*x.spec()), type_string(*want)));
 }
@@ -153,8 +153,8 @@ LocalTensors prepare_inputs(const Unwrapped& call, const OutputSharding& decisio
                               declared.name))
           .with("fix", "redistribute it first, or use the op that returns a new tensor");
     }
-    const Plan& plan = current_rank().propagator->plans().find(slot.spec, want);
-    check_implicit(call, slot, plan);
+    const InUse<Plan> plan = current_rank().propagator->plans().find(slot.spec, want);
+    check_implicit(call, slot, *plan);
     locals.push_back(redistribute_local(slot.handle.local(), slot.spec, want, {.argument = index},
                                         slot.handle.impl()->extras.get()));
   }

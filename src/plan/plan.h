@@ -14,6 +14,7 @@
 #include "mesh/flattened.h"
 #include "mesh/local_shape.h"
 #include "mesh/spec.h"
+#include "plan/in_use.h"
 #include "plan/planner_kind.h"
 #include "plan/topology.h"
 
@@ -153,8 +154,8 @@ class PlanCache {
   ~PlanCache();
   /// The plan that make_plan chooses, its steps merged over `flattened`; for strided shards, where
   /// the reference's plan would mix up elements, one that goes through whole tensor dims.
-  /// Fails with Runtime naming both specs when there is no plan. Valid until freed.
-  const Plan& find(const DTensorSpec* source, const DTensorSpec* target,
+  /// Fails with Runtime naming both specs when there is no plan.
+  InUse<Plan> find(const DTensorSpec* source, const DTensorSpec* target,
                    std::optional<PlannerKind> planner = std::nullopt,
                    const FlattenedDims& flattened = {});
   const PlanOptions& options() const { return options_; }

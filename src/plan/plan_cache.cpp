@@ -68,13 +68,14 @@ PlanCache::PlanCache(PlanOptions options, std::size_t capacity)
 
 PlanCache::~PlanCache() = default;
 
-const Plan& PlanCache::find(const DTensorSpec* source, const DTensorSpec* target,
+InUse<Plan> PlanCache::find(const DTensorSpec* source, const DTensorSpec* target,
                             std::optional<PlannerKind> planner, const FlattenedDims& flattened) {
   const Key key{source, target, planner, flattened};
   const std::uint64_t hash = hash_of(key);
   const auto matches = [&key](const Entry& entry) { return entry.key == key; };
-  if (const Entry* known = impl_->entries.find(hash, matches)) return known->plan;
-  return impl_->entries.insert(hash, matches, {key, planned(key, options_)}).plan;
+  InUse<Entry> known = impl_->entries.find(hash, matches);
+  if (!known) known = impl_->entries.insert(hash, matches, {key, planned(key, options_)});
+  return std::move(known).part(&Entry::plan);
 }
 
 CacheStats PlanCache::stats() const { return impl_->entries.stats(); }

@@ -235,16 +235,19 @@ Propagator::Propagator(const OpRegistry& registry, PlanOptions options, std::siz
 
 Propagator::~Propagator() = default;
 
-const OutputSharding& Propagator::propagate(const OpSchema& schema) {
+InUse<OutputSharding> Propagator::propagate(const OpSchema& schema) {
   const std::uint64_t hash = schema.key_hash();
   const auto matches = Impl::is_of(hash, schema);
-  if (const Impl::Decision* known = impl_->cache.find(hash, matches)) return known->sharding;
+  if (InUse<Impl::Decision> known = impl_->cache.find(hash, matches)) {
+    return std::move(known).part(&Impl::Decision::sharding);
+  }
   // Outside of any lock: ranks that miss the same call decide it twice at worst, with the same
   // result.
   static std::atomic<std::uint64_t> numbers = 0;
   OutputSharding sharding = decided(schema);
   sharding.number = ++numbers;
-  return impl_->cache.insert(hash, matches, {hash, schema, std::move(sharding)}).sharding;
+  return impl_->cache.insert(hash, matches, {hash, schema, std::move(sharding)})
+      .part(&Impl::Decision::sharding);
 }
 
 OutputSharding Propagator::decided(const OpSchema& schema) const {
@@ -258,10 +261,10 @@ OutputSharding Propagator::decided(const OpSchema& schema) const {
     if (!advice_ || hopeless || error.kind() == ErrorKind::kInternal) throw;
     const std::uint64_t hash = schema.key_hash();
     const auto matches = Impl::is_of(hash, schema);
-    const Impl::Refusal* known = impl_->refusals.find(hash, matches);
-    if (known == nullptr) {
+    InUse<Impl::Refusal> known = impl_->refusals.find(hash, matches);
+    if (!known) {
       std::string nearest = nearest_placements(schema, plans_.options(), decide_it);
-      known = &impl_->refusals.insert(hash, matches, {hash, schema, std::move(nearest)});
+      known = impl_->refusals.insert(hash, matches, {hash, schema, std::move(nearest)});
     }
     if (!known->nearest.empty()) error.with("nearest", known->nearest);
     throw;

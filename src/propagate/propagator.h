@@ -48,8 +48,8 @@ class Propagator {
   /// The decision for a call; takes no lock on a hit. Fails with Unsupported when the row has no
   /// rule (K-33), Runtime when no candidate is left or an in-place op would have to move its
   /// target, Value for what shape inference refuses; where other placements of the inputs would do,
-  /// they are the error's part "nearest". The reference is valid until freed.
-  const OutputSharding& propagate(const OpSchema& schema);
+  /// they are the error's part "nearest".
+  InUse<OutputSharding> propagate(const OpSchema& schema);
   /// The same, uncached, with everything that led to it.
   DecisionRecord explain(const OpSchema& schema) const;
 

@@ -18,7 +18,7 @@ void check_one_mesh(const DTensorSpec* source, const DTensorSpec* target) {
       .with("fix", "build both tensors from one mesh");
 }
 
-const Plan& find_plan(const DTensorSpec* source, const DTensorSpec* target, const DeviceMesh& mesh,
+InUse<Plan> find_plan(const DTensorSpec* source, const DTensorSpec* target, const DeviceMesh& mesh,
                       const RedistributeOptions& options) {
   RankContext& context = current_rank();
   check_invariant(context.plans != nullptr, "this rank has no plan cache");
@@ -54,8 +54,8 @@ Tensor redistribute_local(const Tensor& local, const DTensorSpec* source, const 
   check_one_mesh(source, target);
   const DeviceMesh& mesh = device_mesh(source->layout());
   if (!mesh.participates()) return local;
-  const Plan& plan = find_plan(source, target, mesh, options);
-  Tensor result = plan.steps.empty() ? local : execute(plan, mesh, local, options, extras);
+  const InUse<Plan> plan = find_plan(source, target, mesh, options);
+  Tensor result = plan->steps.empty() ? local : execute(*plan, mesh, local, options, extras);
   if (observer_to_tell() != nullptr) {
     const DTensor from(local, source);
     if (extras != nullptr) from.impl()->extras = std::make_shared<TensorExtras>(*extras);
@@ -71,9 +71,9 @@ DTensor redistribute_tensor(const DTensor& x, const DTensorSpec* target,
   check_one_mesh(source, target);
   const DeviceMesh& mesh = device_mesh(source->layout());
   if (!mesh.participates()) return DTensor(x.local(), target);
-  const Plan& plan = find_plan(source, target, mesh, options);
-  if (!plan.steps.empty()) {
-    DTensor result(execute(plan, mesh, x.local(), options, x.impl()->extras.get()), target);
+  const InUse<Plan> plan = find_plan(source, target, mesh, options);
+  if (!plan->steps.empty()) {
+    DTensor result(execute(*plan, mesh, x.local(), options, x.impl()->extras.get()), target);
     tell_placed(PlacedRecord::Kind::kRedistribute, x, result, options.argument);
     return result;
   }

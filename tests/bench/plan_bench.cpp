@@ -104,7 +104,7 @@ BENCHMARK(bytes_plan_4d)->Iterations(2000)->Unit(benchmark::kMicrosecond);
 void plan_hit(benchmark::State& state) {
   const Pair pair(2);
   PlanCache cache{PlanOptions{}};
-  for (auto _ : state) benchmark::DoNotOptimize(&cache.find(pair.source, pair.target));
+  for (auto _ : state) benchmark::DoNotOptimize(&*cache.find(pair.source, pair.target));
 }
 BENCHMARK(plan_hit);
 

@@ -94,7 +94,7 @@ class Calls {
     forget();
   }
   void forget() { propagator_ = std::make_unique<Propagator>(registry_, PlanOptions{}); }
-  const OutputSharding& run(std::size_t index) { return propagator_->propagate(calls_[index]); }
+  InUse<OutputSharding> run(std::size_t index) { return propagator_->propagate(calls_[index]); }
 
  private:
   Arena arena_;
@@ -176,7 +176,7 @@ class Model {
     calls_.resize(kCalls);
   }
   void run(Propagator& propagator) const {
-    for (const OpSchema& call : calls_) benchmark::DoNotOptimize(propagator.propagate(call));
+    for (const OpSchema& call : calls_) benchmark::DoNotOptimize(&*propagator.propagate(call));
   }
   std::unique_ptr<Propagator> fresh() const {
     return std::make_unique<Propagator>(registry_, PlanOptions{});
@@ -191,7 +191,7 @@ class Model {
   const Spec* call(const char* op, Arguments args) {
     const OpRow& row = registry_.at(op);
     calls_.push_back({&row, bind_arguments(row, std::move(args)), layout_});
-    return propagator_->propagate(calls_.back()).outputs.at(0);
+    return propagator_->propagate(calls_.back())->outputs.at(0);
   }
   const Spec* view(const Spec* x, const Dims& shape) {
     ArgumentList sizes;

@@ -242,8 +242,8 @@ class CaseRun {
     options.device = [](std::int64_t) -> Device& { return cpu(); };
     PlanCache plans(PlanOptions{}, 8);
     options.plans = &plans;
-    plan_ = &plans.find(source_, target_, one_.planner);
-    moves_ = !plan_->steps.empty();
+    plan_ = *plans.find(source_, target_, one_.planner);
+    moves_ = !plan_.steps.empty();
     results_.resize(static_cast<std::size_t>(layout_->size()));
     accounts_.resize(static_cast<std::size_t>(world_size_));
     const WorldResult result = run_world(options, [&](RankContext& context) {
@@ -266,15 +266,15 @@ class CaseRun {
   /// last works for all). Masking counts as a step.
   std::int64_t allowed_bytes(const Coordinate& coordinate) const {
     std::int64_t fullest = 0, chunk = 0;
-    for (std::size_t step = 0; step < plan_->steps.size(); ++step) {
-      const PlanState before = state_before(*plan_, step);
-      const PlanState after{plan_->steps[step].after, plan_->steps[step].order_after};
+    for (std::size_t step = 0; step < plan_.steps.size(); ++step) {
+      const PlanState before = state_before(plan_, step);
+      const PlanState after{plan_.steps[step].after, plan_.steps[step].order_after};
       const std::int64_t new_piece = product(state_shape(*source_, after, coordinate));
       const std::int64_t old_piece = product(state_shape(*source_, before, coordinate));
       const bool owned = step > 0 || Pieces(source_).masked();
       // a partial becomes whole before it becomes a strided shard.
-      const bool reduced_first = plan_->steps[step].from.is_partial();
-      const std::int64_t whole = strided_whole(plan_->steps[step], before);
+      const bool reduced_first = plan_.steps[step].from.is_partial();
+      const std::int64_t whole = strided_whole(plan_.steps[step], before);
       fullest = std::max(fullest,
                          std::max(new_piece, reduced_first ? whole : 0) + (owned ? old_piece : 0));
       const Coordinate first(one_.mesh.size(), 0);
@@ -307,7 +307,7 @@ class CaseRun {
       fail(ErrorKind::kRuntime, "rank {} used {} bytes beside the source, {} are allowed",
            context.rank, used, allowed_bytes(coordinate));
     }
-    if (plan_->steps.empty()) {
+    if (plan_.steps.empty()) {
       check_invariant(result.storage() == local.storage(), "R-47 an empty plan copies nothing");
     }
     const Dims shape = local_shape(*target_, coordinate);
@@ -387,7 +387,7 @@ class CaseRun {
   std::vector<std::size_t> holders_;     ///< by entry of the mask
   std::vector<Values> results_;          ///< by mesh index
   std::vector<MemoryAccount> accounts_;  ///< by rank; they outlive every tensor
-  const Plan* plan_ = nullptr;           ///< while the world runs
+  Plan plan_;
   bool moves_ = false;                   ///< the plan has steps
 };
 

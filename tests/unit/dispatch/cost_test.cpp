@@ -45,7 +45,7 @@ TEST_CASE("D-66 K-25 explaining a call goes past the cache, both ways") {
     CHECK(record.sharding.outputs[0] == x.spec());
     CHECK(rank.propagator->stats().entries == 0);
     CHECK(rank.propagator->stats().misses == 0);
-    CHECK(&rank.propagator->propagate(schema) == &rank.propagator->propagate(schema));
+    CHECK(&*rank.propagator->propagate(schema) == &*rank.propagator->propagate(schema));
   });
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("D-24 O-45 a decision that moves inputs says what each of them becomes
     const DTensor b = mesh.place("S(1)", {4, 4}, counted(16));
     const OpRow& row = ops().find("aten::add.Tensor");
     const Unwrapped call = unwrap(row, bind_arguments(row, {a, b}));
-    const OutputSharding& decision = rank.propagator->propagate(call.schema);
+    const OutputSharding decision = *rank.propagator->propagate(call.schema);
     CHECK(decision.needs_redistribute);
     REQUIRE(decision.inputs.size() == 2);
     CHECK(decision.inputs[0] == decision.inputs[1]);

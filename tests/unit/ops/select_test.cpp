@@ -22,9 +22,9 @@ struct Fixture {
     for (const char* text : texts) placements.push_back(*parse_placement(text));
     return arena.spec(layout, placements, contiguous_meta(shape, DType::kF32));
   }
-  const OutputSharding& decide(const char* name, Arguments args) {
+  OutputSharding decide(const char* name, Arguments args) {
     const OpRow& row = registry.at(name);
-    return propagator->propagate({&row, bind_arguments(row, std::move(args)), layout});
+    return *propagator->propagate({&row, bind_arguments(row, std::move(args)), layout});
   }
   /// Views of a contiguous tensor of `shape` that starts at element 5 of its memory.
   ViewResults view(const char* name, Dims shape, Arguments plain) {

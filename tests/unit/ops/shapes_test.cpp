@@ -35,9 +35,9 @@ class Described {
   }
 
  private:
-  const OutputSharding& decide(const char* name, Arguments args) {
+  OutputSharding decide(const char* name, Arguments args) {
     const OpRow& row = all_ops().at(name);
-    return propagator_.propagate({&row, bind_arguments(row, std::move(args)), layout_});
+    return *propagator_.propagate({&row, bind_arguments(row, std::move(args)), layout_});
   }
 
   Arena arena_;

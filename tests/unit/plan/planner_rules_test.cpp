@@ -47,10 +47,10 @@ TEST_CASE(
     "R-4 R-43 R-7 X-44 a plan is remembered for the layout; what a rank sees is derived from it") {
   SpecMaker spec({2}, {3});
   PlanCache plans{PlanOptions{}, 8};
-  const Plan& plan = plans.find(spec("S(0)"), spec("R"));
-  CHECK(&plan == &plans.find(spec("S(0)"), spec("R")));
+  const InUse<Plan> plan = plans.find(spec("S(0)"), spec("R"));
+  CHECK(&*plan == &*plans.find(spec("S(0)"), spec("R")));
   SpecMaker nested({2, 2}, {5});
-  const Plan& cut_twice = plans.find(nested("S(0) S(0)"), nested("R R"));
+  const Plan cut_twice = *plans.find(nested("S(0) S(0)"), nested("R R"));
   CHECK(logical_shape(cut_twice, 0, {0, 0}) == Dims{3});
   CHECK(logical_shape(cut_twice, 0, {1, 0}) == Dims{2});
 }
@@ -58,10 +58,10 @@ TEST_CASE(
 TEST_CASE("R-5 a plan of one layout is never given for another of equal shape") {
   SpecMaker a({2}, {4}), b({2}, {4});
   PlanCache plans{PlanOptions{}, 8};
-  const Plan& of_a = plans.find(a("S(0)"), a("R"));
-  const Plan& of_b = plans.find(b("S(0)"), b("R"));
-  CHECK(&of_a != &of_b);
-  CHECK(of_b.source->layout() == &b.layout());
+  const InUse<Plan> of_a = plans.find(a("S(0)"), a("R"));
+  const InUse<Plan> of_b = plans.find(b("S(0)"), b("R"));
+  CHECK(&*of_a != &*of_b);
+  CHECK(of_b->source->layout() == &b.layout());
 }
 
 TEST_CASE("R-6 X-29 emptying the cache empties plans of every planner") {

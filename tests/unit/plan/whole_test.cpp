@@ -30,7 +30,7 @@ TEST_CASE("X-6 a plan through whole dims leaves the others alone") {
 TEST_CASE("X-6 the plan cache never hands out a plan that mixes up elements") {
   SpecMaker spec({2, 2}, {8, 8});
   PlanCache cache{PlanOptions{}};
-  const Plan& plan = cache.find(spec("S(1) SS(0,3)"), spec("S(0) SS(0,3)"));
+  const Plan plan = *cache.find(spec("S(1) SS(0,3)"), spec("S(0) SS(0,3)"));
   CHECK(plan.text() == "S(1)SS(0,3)->RSS(0,3)->RR->S(0)R->S(0)[0]SS(0,3)[1]");
 }
 

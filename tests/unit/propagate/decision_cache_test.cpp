@@ -16,7 +16,7 @@ class Decisions {
     propagator_ = std::make_unique<Propagator>(registry_, PlanOptions{}, 8);
   }
 
-  const OutputSharding& decide() {
+  InUse<OutputSharding> decide() {
     const OpRow& row = registry_.at("aten::uniform_");
     const MeshLayout* layout = arena_.layout({.shape = {4}, .names = {}, .ranks = {}});
     const auto size = static_cast<std::int64_t>(marks_.size());
@@ -39,12 +39,12 @@ class Decisions {
 
 TEST_CASE("K-25 an evicted decision lives on while a call may still use it") {
   Decisions decisions;
-  const OutputSharding& first = decisions.decide();
+  const InUse<OutputSharding> first = decisions.decide();
   for (int i = 0; i < 8; ++i) decisions.decide();
   CHECK(decisions.stats().evictions == 1);
   CHECK(decisions.stats().entries == 8);
   REQUIRE(decisions.lives(0));
-  CHECK(first.outputs.at(0)->shape() == Dims{0, 3});
+  CHECK(first->outputs.at(0)->shape() == Dims{0, 3});
   for (int i = 0; i < 7; ++i) decisions.decide();
   CHECK(decisions.lives(0));
 }

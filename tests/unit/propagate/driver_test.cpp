@@ -42,8 +42,8 @@ TEST_CASE("K-31 each child chooses for itself; a lone tensor follows the first")
   TwoRanks f;
   Propagator propagator(f.registry, PlanOptions{});
   const DTensorSpec *a = f.spec("S(0)"), *b = f.spec("S(1)"), *lone = f.spec("R", {});
-  const OutputSharding& sharding =
-      propagator.propagate(f.call("aten::_foreach_mul.Tensor", {ArgumentList{a, b}, lone}));
+  const OutputSharding sharding =
+      *propagator.propagate(f.call("aten::_foreach_mul.Tensor", {ArgumentList{a, b}, lone}));
   CHECK(sharding.outputs == std::vector<const DTensorSpec*>{a, b});
   CHECK(sharding.inputs == std::vector<const DTensorSpec*>{a, b, lone});
   CHECK(sharding.costs.size() == 2);
@@ -55,8 +55,8 @@ TEST_CASE(
   TwoRanks f;
   Propagator propagator(f.registry, PlanOptions{});
   const DTensorSpec* row = f.spec("S(0)", {1, 4});
-  const OutputSharding& sharding =
-      propagator.propagate(f.call("aten::add.Tensor", {f.spec("S(0)"), row}));
+  const OutputSharding sharding =
+      *propagator.propagate(f.call("aten::add.Tensor", {f.spec("S(0)"), row}));
   CHECK(sharding.needs_redistribute);
   CHECK(sharding.inputs[1]->shape() == Dims{1, 4});
   CHECK(sharding.inputs[1]->placement(0).is_replicate());

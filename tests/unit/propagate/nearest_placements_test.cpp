@@ -46,7 +46,7 @@ class RefusedCalls {
     for (const Placement& other : others) {
       schema.args[0] = given->with({other});
       try {
-        const OutputSharding& sharding = propagator_.propagate(schema);
+        const OutputSharding sharding = *propagator_.propagate(schema);
         least = std::min(least, sharding.costs.at(0) + redistribute_cost(*given, {other}, {}));
       } catch (const Error&) {
         continue;

@@ -25,8 +25,8 @@ struct Fixture {
     const OpRow& row = registry.at(name);
     return {&row, bind_arguments(row, std::move(args)), layout};
   }
-  const OutputSharding& decide(const char* name, Arguments args) {
-    return propagator->propagate(schema(name, std::move(args)));
+  OutputSharding decide(const char* name, Arguments args) {
+    return *propagator->propagate(schema(name, std::move(args)));
   }
 };
 
@@ -78,8 +78,8 @@ TEST_CASE("candidates depend on which kinds of shard occur") {
 TEST_CASE("K-25 a decision is made once per key") {
   Fixture f({2, 2});
   const DTensorSpec* x = f.spec({8, 8}, {shard(0), kReplica});
-  const OutputSharding& first = f.decide("add.Tensor", {x, x});
-  CHECK(&f.decide("add.Tensor", {x, x}) == &first);
+  const std::uint64_t first = f.decide("add.Tensor", {x, x}).number;
+  CHECK(f.decide("add.Tensor", {x, x}).number == first);
   CHECK(f.propagator->stats().hits == 1);
   CHECK(f.propagator->stats().entries == 1);
   f.propagator->clear();
@@ -127,7 +127,7 @@ TEST_CASE("the decision for a mean over uneven pieces keeps out= and moves the i
   const DTensorSpec* out = f.spec({}, {Placement::partial(ReduceOp::kAvg)});
   const OpSchema schema{&row, bind_arguments(row, {f.spec({6, 10}, {shard(0)})}, {{"out", out}}),
                         f.layout};
-  CHECK(to_string(f.propagator->propagate(schema).inputs[0]->placements()) == "P(avg)");
+  CHECK(to_string(f.propagator->propagate(schema)->inputs[0]->placements()) == "P(avg)");
 }
 
 TEST_CASE("X-13 the decision for filling: zero suits a sum, any number a maximum") {
@@ -170,7 +170,7 @@ TEST_CASE("X-3 hardshrink.out writes a pending extremum, which no shrinking turn
   for (const ReduceOp kind : {ReduceOp::kMax, ReduceOp::kMin}) {
     const Argument self = f.spec({8}, {Placement::partial(kind)});
     OpSchema call = f.schema("hardshrink.out", {self, 0.5, self});
-    CHECK(f.propagator->propagate(call).costs[0] == 0);
+    CHECK(f.propagator->propagate(call)->costs[0] == 0);
   }
 }
 

@@ -177,7 +177,7 @@ void check_all_moves(const Dims& mesh_shape, const Dims& shape, ReduceOp op) {
       held[i][static_cast<std::size_t>(rank.rank)] = read_doubles(moved);
       std::vector<CollectiveKind> called;
       for (const CollectiveRecord& record : seen.collectives) called.push_back(record.kind);
-      if (called != planned_collectives(rank.plans->find(from, to, planner))) {
+      if (called != planned_collectives(*rank.plans->find(from, to, planner))) {
         wrong_calls[i] = fmt::format("rank {} entered {}", rank.rank, called.size());
       }
     }
@@ -224,7 +224,7 @@ TEST_CASE("R-8 what plans say that ranks send is what the collectives are told t
   mesh.run([&](RankContext& rank) {
     const Coordinate at = mesh.layout()->coordinate_at_index(rank.rank);
     for (const auto& [from, to, planner] : moves) {
-      const Plan& plan = rank.plans->find(from, to, planner);
+      const Plan plan = *rank.plans->find(from, to, planner);
       const std::vector<StepFigures> figures = measure_steps(plan, {});
       const Tensor piece = test::tensor(local_shape(*from, at),
                                         piece_of_whole(*from, at, ReduceOp::kSum), DType::kF64);

@@ -38,7 +38,7 @@ class OnMesh {
   Arena arena_;
   const MeshLayout* layout_;
   std::int64_t world_;
-  PlanCache plans_{PlanOptions{}, 1 << 14};  // more than any test here makes while a rank waits
+  PlanCache plans_{PlanOptions{}, 64};  // fewer than tests here make while a rank waits
 };
 
 }  // namespace shardlab::test

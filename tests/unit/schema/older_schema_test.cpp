@@ -179,7 +179,7 @@ TEST_CASE(
   OpMesh mesh(registry(), {2});
   const DTensorSpec *rows = mesh.spec("S(0)", {3, 2}), *replica = mesh.spec("R", {3, 2});
   const OpSchema call{&registry().at("older::add"), {rows, replica, 1}, mesh.layout()};
-  const OutputSharding& decision = mesh.propagator().propagate(call);
+  const OutputSharding decision = *mesh.propagator().propagate(call);
   CHECK(decision.needs_redistribute);
   CHECK(decision.inputs == std::vector<const DTensorSpec*>{rows, rows});
   CHECK(decision.adapted.empty());

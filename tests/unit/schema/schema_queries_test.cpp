@@ -316,10 +316,10 @@ TEST_CASE(
   Propagator propagator(f.registry, PlanOptions{});
   const OpRow& row = f.registry.at("aten::mul.Tensor");
   const OpSchema stays = f.call(row, {f.rows, f.rows}), moves = f.call(row, {f.rows, f.columns});
-  const OutputSharding& kept = propagator.propagate(stays);
+  const OutputSharding kept = *propagator.propagate(stays);
   CHECK_FALSE(kept.needs_redistribute);
   CHECK(same(redistributed_schema(stays, kept), stays));
-  const OutputSharding& changed = propagator.propagate(moves);
+  const OutputSharding changed = *propagator.propagate(moves);
   CHECK(changed.needs_redistribute);
   CHECK(redistributed_schema(moves, changed).tensor_specs() == changed.inputs);
   const OutputSharding fresh;
