@@ -353,23 +353,36 @@ Arguments with_whole_operands(const OpRow& row, const Arguments& args) {
 
 Results run_row(const OpRow& row, const Arguments& args) {
   const Unwrapped call = unwrap(row, args);
-  try {
-    return call.distributed ? run_distributed(call, args, *decide(call)) : run_plain(call, args);
-  } catch (Error& error) {
-    if (call.distributed) add_context(error, call);
-    throw;
+  return call.distributed ? run_distributed(call, args, *decide(call)) : run_plain(call, args);
+}
+
+// Null: the call is decided and run.
+const Handler* handler_of(const OpRow& row, const Arguments& args) {
+  const auto* handled = std::get_if<Handler>(&row.compute);
+  return handled != nullptr && row.on_pieces && compute_mesh(row, args) ? nullptr : handled;
+}
+
+// Here alone, since an exception costs time wherever it is caught. A call that was decided is told
+// as the decision saw it, with plain tensors as replicas.
+void tell_call(Error& error, const OpRow& row, const Arguments& args) {
+  const bool distributed = compute_mesh(row, args) != nullptr;
+  if (distributed && handler_of(row, args) == nullptr && !has_context(error)) {
+    try {
+      add_context(error, unwrap(row, args));
+    } catch (const Error&) {  // which is what went wrong
+    }
   }
+  add_context(error, row, args);
 }
 
 // A function of its own, whose results are made where the caller wants them: within a try block
 // compilers would move them.
 Results observed_results(const OpRow& row, const Arguments& args) {
   ObservedCall observed(row, args, row.has(kRandom) ? &random_state(row, args) : nullptr);
-  const auto* handled = std::get_if<Handler>(&row.compute);
   std::optional<ObservedOp> told;
   if (row.opaque()) tell_given(row, args, told);
-  const bool by_handler = handled != nullptr && !(row.on_pieces && compute_mesh(row, args));
-  Results results = by_handler ? handled->handler(plain_calls(), row, args) : run_row(row, args);
+  const Handler* handled = handler_of(row, args);
+  Results results = handled ? handled->handler(plain_calls(), row, args) : run_row(row, args);
   observed.ended(results);
   return results;
 }
@@ -381,7 +394,7 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
   try {
     return observed_results(row, args);
   } catch (Error& error) {
-    add_context(error, row, args);
+    tell_call(error, row, args);
     throw;
   }
 }

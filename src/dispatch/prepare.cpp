@@ -44,6 +44,11 @@ std::string placements_text(const Unwrapped& call) {
 
 }  // namespace
 
+bool has_context(const Error& error) {
+  const auto has = [&](std::string_view part) { return error.find(part) != nullptr; };
+  return has("op") && has("mesh") && has("placements") && has("at");
+}
+
 void add_context(Error& error, const Unwrapped& call) {
   error.with("op", call.schema.text())
       .with("mesh", call.schema.layout->text())
@@ -52,6 +57,7 @@ void add_context(Error& error, const Unwrapped& call) {
 }
 
 void add_context(Error& error, const OpRow& row, const Arguments& args) {
+  if (has_context(error)) return;
   error.with("op", OpSchema{&row, args, nullptr}.text()).with("at", place_text(current_rank()));
   const MeshLayout* layout = nullptr;
   PlacementsText text;

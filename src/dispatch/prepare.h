@@ -13,6 +13,8 @@ namespace shardlab {
 
 /// "rank 4, step 12, scenarios/ops/mm_two_meshes.toml:14:5".
 std::string place_text(const RankContext& rank);
+/// Whether an error has all that a call could add: it left another call within.
+bool has_context(const Error& error);
 /// Adds op, mesh, placements and place to an error that left a distributed call.
 void add_context(Error& error, const Unwrapped& call);
 /// The same for a call that others make up, and for one of plain tensors.

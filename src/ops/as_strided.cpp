@@ -1,6 +1,7 @@
-// as_strided says where each element lies in memory, which only a whole tensor can follow. For one
-// in pieces, whole dims are matched by size and stride: what is left then is a permutation. Its
-// gradient goes by way of the storage: elements are added up at the places they were taken from.
+// as_strided says where each element lies in memory, which only a whole tensor can follow: one on a
+// mesh of a single rank. For any other, whole dims are matched by size and stride: what is left is
+// a permutation. Its gradient goes by way of the storage: elements are added up at the places they
+// were taken from.
 #include "ops/as_strided.h"
 
 #include <algorithm>
@@ -76,6 +77,9 @@ OutputMetas meta_as_strided(const MetaArgs& args) {
 
 MeshRuleResult rule_as_strided(const RuleContext& context) {
   const DTensorSpec& self = *context.tensors[0];
+  if (self.layout()->size() == 1 && !self.has_partial()) {
+    return {.outputs = {Placements(self.layout()->ndim())}, .inputs = {self.placements()}};
+  }
   const auto order = exchanged_dims(self.meta(), context.outputs[0].meta, context.schema.args[3]);
   if (!order) {
     throw Error(ErrorKind::kRuntime,
@@ -132,9 +136,11 @@ grad::Gradients grad_as_strided(const GradContext& context) {
   const std::int64_t held =
       std::max({own + reach_of(self), from + reach_of(wanted), first}) - first + 1;
   const auto flat = [&](const DTensor& x) { return calls.one("aten::reshape", {x, Dims{-1}}); };
-  const DTensor places = calls.one("aten::as_strided", {calls.one("aten::arange", {held}),
-                                                        wanted.shape, wanted.stride, from - first});
   const DTensor zeros = calls.one("aten::new_zeros", {context.grads[0], Dims{held}});
+  const DTensor ones = calls.one("aten::ones_like", {zeros, DType::kI64});
+  const DTensor counted = calls.one("aten::sub.Scalar", {calls.one("aten::cumsum", {ones, 0}), 1});
+  const DTensor places =
+      calls.one("aten::as_strided", {counted, wanted.shape, wanted.stride, from - first});
   const DTensor sums =
       calls.one("aten::index_add", {zeros, 0, flat(places), flat(context.grads[0])});
   return {calls.one("aten::as_strided", {sums, self.shape, self.stride, own - first})};

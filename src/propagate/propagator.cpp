@@ -15,7 +15,7 @@
 namespace shardlab {
 namespace {
 
-constexpr std::size_t kRefusals = 256;  // of which the way out is kept
+constexpr std::size_t kRefusals = 4096;  // that are kept
 
 /// Metas of every tensor argument as declared, lists flattened; null for None and numbers.
 MetaList argument_metas(const OpSchema& schema) {
@@ -217,7 +217,7 @@ struct Propagator::Impl {
   struct Refusal {
     std::uint64_t hash = 0;
     OpSchema schema;
-    std::string nearest;
+    Error error;
   };
   /// Whether an entry of either kind is that of the call.
   static auto is_of(std::uint64_t hash, const OpSchema& schema) {
@@ -241,6 +241,9 @@ InUse<OutputSharding> Propagator::propagate(const OpSchema& schema) {
   if (InUse<Impl::Decision> known = impl_->cache.find(hash, matches)) {
     return std::move(known).part(&Impl::Decision::sharding);
   }
+  if (const InUse<Impl::Refusal> known = impl_->refusals.find(hash, matches)) {
+    throw Error(known->error);
+  }
   // Outside of any lock: ranks that miss the same call decide it twice at worst, with the same
   // result.
   static std::atomic<std::uint64_t> numbers = 0;
@@ -257,16 +260,17 @@ OutputSharding Propagator::decided(const OpSchema& schema) const {
   try {
     return decide_it(schema);
   } catch (Error& error) {
-    const bool hopeless = std::holds_alternative<NoRule>(schema.row->rule);
-    if (!advice_ || hopeless || error.kind() == ErrorKind::kInternal) throw;
+    if (error.kind() == ErrorKind::kInternal) throw;
     const std::uint64_t hash = schema.key_hash();
     const auto matches = Impl::is_of(hash, schema);
-    InUse<Impl::Refusal> known = impl_->refusals.find(hash, matches);
-    if (!known) {
-      std::string nearest = nearest_placements(schema, plans_.options(), decide_it);
-      known = impl_->refusals.insert(hash, matches, {hash, schema, std::move(nearest)});
+    if (const InUse<Impl::Refusal> known = impl_->refusals.find(hash, matches)) {
+      throw Error(known->error);
     }
-    if (!known->nearest.empty()) error.with("nearest", known->nearest);
+    if (advice_ && !std::holds_alternative<NoRule>(schema.row->rule)) {
+      std::string nearest = nearest_placements(schema, plans_.options(), decide_it);
+      if (!nearest.empty()) error.with("nearest", std::move(nearest));
+    }
+    impl_->refusals.insert(hash, matches, {hash, schema, error});
     throw;
   }
 }

@@ -291,5 +291,25 @@ TEST_CASE("V-17 as_strided with an offset, of slices and of every second column"
   });
 }
 
+// Numbers of PyTorch 2.15 without a mesh.
+TEST_CASE("V-17 as_strided on a mesh of one rank, which holds the whole however it is cut") {
+  for (const char* placement : {"R", "S(0)", "S(1)"}) {
+    CAPTURE(placement);
+    test::OpMesh mesh({1});
+    mesh.run([&](RankContext&) {
+      const DTensor x = mesh.place(placement, {4, 6}, test::counted(24));
+      require_grad(x);
+      const DTensor y = call("aten::as_strided", {x, Dims{2, 3}, Dims{1, 2}, 1});
+      CHECK(y.spec()->placement(0).is_replicate());
+      CHECK(test::whole(y) == std::vector<double>{1, 3, 5, 2, 4, 6});
+      const DTensor weights = mesh.place("R", {2, 3}, {1, 2, 3, 4, 5, 6});
+      backward(test::sum(test::times(y, weights)));
+      std::vector<double> wanted{0, 1, 4, 2, 5, 3, 6};
+      wanted.resize(24);
+      CHECK(test::whole(grad_of(x)) == wanted);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace shardlab
