@@ -5,6 +5,7 @@
 
 #include "backends/cuda/elements.h"
 #include "kernels/philox.h"
+#include "kernels/running.h"
 
 namespace shardlab::cuda {
 
@@ -217,31 +218,78 @@ Failure run_fold(Platform& platform, const FoldCall& call) {
   }
 }
 
+/// A row whose running value each element is combined into.
 template <typename T>
 struct ScanBody {
   ScanCall call;
   SHARDLAB_HD void operator()(std::int64_t row) const {
-    using Sum = std::conditional_t<std::is_same_v<T, float>, double, T>;
+    using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
     const RowLoad<T> load{call.rows};
-    Sum sum(0);
+    Wide last(call.scan == Scan::kProduct ? 1 : 0);
     for (std::int64_t j = 0; j < call.rows.size; ++j) {
-      sum = sum_of(sum, Sum(load(row * call.rows.size + j)));
-      static_cast<T*>(call.out)[row * call.rows.size + j] = static_cast<T>(sum);
+      const std::int64_t at = row * call.rows.size + j;
+      const Wide next(load(at));
+      const bool alone = j == 0 && call.scan == Scan::kLogOfSum;
+      last = alone ? next : combined(last, next);
+      static_cast<T*>(call.out)[at] = static_cast<T>(last);
     }
   }
+
+ private:
+  template <typename Wide>
+  SHARDLAB_HD Wide combined(Wide last, Wide next) const {
+    if (call.scan == Scan::kProduct) return product_of(last, next);
+    if constexpr (std::is_floating_point_v<Wide>) {
+      if (call.scan == Scan::kLogOfSum) return log_of_sum(last, next);
+    }
+    return sum_of(last, next);
+  }
 };
+
+/// A row of the extrema so far.
+template <typename T>
+struct ExtremaBody {
+  ScanCall call;
+  SHARDLAB_HD void operator()(std::int64_t row) const {
+    const RowLoad<T> load{call.rows};
+    T best(0);
+    std::int64_t stood = 0;
+    for (std::int64_t j = 0; j < call.rows.size; ++j) {
+      const std::int64_t at = row * call.rows.size + j;
+      const T next = load(at);
+      if (j == 0 || wins(next, best)) {
+        best = next;
+        stood = j;
+      }
+      static_cast<T*>(call.out)[at] = best;
+      call.indices[at] = stood;
+    }
+  }
+
+ private:
+  SHARDLAB_HD bool wins(T next, T best) const {
+    return call.scan == Scan::kLargest ? takes_over<Extreme::kLargest>(next, best)
+                                       : takes_over<Extreme::kSmallest>(next, best);
+  }
+};
+
+template <typename T, typename Platform>
+Failure scan_as(Platform& platform, const ScanCall& call) {
+  return call.indices != nullptr ? platform.for_each(call.rows.rows, ExtremaBody<T>{call})
+                                 : platform.for_each(call.rows.rows, ScanBody<T>{call});
+}
 
 template <typename Platform>
 Failure run_scan(Platform& platform, const ScanCall& call) {
   switch (call.compute) {
     case DType::kI64:
-      return platform.for_each(call.rows.rows, ScanBody<std::int64_t>{call});
+      return scan_as<std::int64_t>(platform, call);
     case DType::kF32:
-      return platform.for_each(call.rows.rows, ScanBody<float>{call});
+      return scan_as<float>(platform, call);
     case DType::kF64:
-      return platform.for_each(call.rows.rows, ScanBody<double>{call});
+      return scan_as<double>(platform, call);
     default:
-      return "no running sum in this dtype";
+      return "nothing runs along rows of this dtype";
   }
 }
 

@@ -128,7 +128,7 @@ class TableDevice final : public CudaDevice, public Ops {
     throw_if(table_.fold(gpu_->context, call), "reduction");
   }
   void scan(const ScanCall& call) override {
-    throw_if(table_.scan(gpu_->context, call), "running sum");
+    throw_if(table_.scan(gpu_->context, call), "running value");
   }
   void scatter(const ScatterCall& call) override {
     throw_if(table_.scatter(gpu_->context, call), "scatter");

@@ -217,18 +217,26 @@ void log_softmax_backward(Ops& ops, const KernelCall& call) {
   into(ops, Element::kSub, along.compute, along.out, along.rows.tensor, scaled);
 }
 
-void cumsum(Ops& ops, const KernelCall& call) {
+// (self, dim) -> what runs along the dim, and for extrema where they stood.
+template <Scan kind>
+void scan(Ops& ops, const KernelCall& call) {
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
   const DimMask mask = single_dim(int_arg(call, 1), self);
   const RowView rows(self, mask);
-  const DType compute = compute_dtype_here(out.dtype());
-  const Tensor sums = empty(ops.device(), rows.tensor.shape(), compute);
+  const Tensor values = empty(ops.device(), rows.tensor.shape(), compute_dtype_here(out.dtype()));
   ScanCall scan{};
-  scan.compute = compute;
-  scan.out = writable(sums);
+  scan.scan = kind;
+  scan.compute = values.dtype();
+  scan.out = writable(values);
   scan.rows = rows_of(rows);
+  Tensor stood;
+  if (call.outputs.size() > 1) {
+    stood = empty(ops.device(), rows.tensor.shape(), DType::kI64);
+    scan.indices = static_cast<std::int64_t*>(writable(stood));
+  }
   if (scan.rows.shape.count > 0) ops.scan(scan);
-  convert(ops, RowView(out, mask).tensor, sums);
+  convert(ops, RowView(out, mask).tensor, values);
+  if (stood.defined()) convert(ops, RowView(call.outputs[1], mask).tensor, stood);
 }
 
 // native_layer_norm(input, normalized_shape, weight, bias, eps) -> output, mean, rstd
@@ -329,7 +337,11 @@ void add_row_kernels(CudaKernelTable& table) {
   table.set(KernelId::kLogSoftmax, log_softmax);
   table.set(KernelId::kSoftmaxBackward, softmax_backward);
   table.set(KernelId::kLogSoftmaxBackward, log_softmax_backward);
-  table.set(KernelId::kCumsum, cumsum);
+  table.set(KernelId::kCumsum, scan<Scan::kSum>);
+  table.set(KernelId::kCumprod, scan<Scan::kProduct>);
+  table.set(KernelId::kLogcumsumexp, scan<Scan::kLogOfSum>);
+  table.set(KernelId::kCummax, scan<Scan::kLargest>);
+  table.set(KernelId::kCummin, scan<Scan::kSmallest>);
   table.set(KernelId::kNativeLayerNorm, layer_norm);
   table.set(KernelId::kNativeLayerNormBackward, layer_norm_backward);
 }

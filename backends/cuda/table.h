@@ -88,11 +88,17 @@ struct FoldCall {
   const std::int64_t* stood = nullptr;  ///< where each element stood; null: where it stands now
 };
 
-/// out [rows, size] = running sums of the rows, in `compute`; f32 adds up in f64.
+/// What runs along a row.
+enum class Scan : std::uint8_t { kSum, kProduct, kLogOfSum, kLargest, kSmallest };
+
+/// out [rows, size] = what runs along the rows, in `compute`; f32 adds up and multiplies in f64.
+/// Extrema also tell where they stood last.
 struct ScanCall {
+  Scan scan;
   DType compute;
   Rows rows;
   void* out;
+  std::int64_t* indices = nullptr;  ///< [rows, size], of extrema
 };
 
 /// Which global indices along one dim are here, in order.

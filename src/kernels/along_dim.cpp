@@ -9,6 +9,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/row_reduce.h"
 #include "kernels/rows.h"
+#include "kernels/running.h"
 #include "kernels/sort_order.h"
 #include "kernels/vector_math.h"
 
@@ -121,13 +122,14 @@ struct RunningRow {
   }
 };
 
-// log(exp(a) + exp(b)) around the one with the larger real part, so that nothing overflows.
-template <typename T>
-T log_of_sum(T a, T b) {
+using shardlab::log_of_sum;
+// Around the one with the larger real part.
+std::complex<double> log_of_sum(std::complex<double> a, std::complex<double> b) {
   if (is_nan(a) || is_nan(b)) return a + b;
-  const T most = std::real(a) > std::real(b) ? a : b, least = std::real(a) > std::real(b) ? b : a;
-  if (std::isinf(std::real(most)) && std::real(most) == std::real(least)) return most;
-  return most + std::log(T(1) + std::exp(least - most));
+  const bool first = a.real() > b.real();
+  const std::complex<double> most = first ? a : b, least = first ? b : a;
+  if (std::isinf(most.real()) && most.real() == least.real()) return most;
+  return most + std::log(1.0 + std::exp(least - most));
 }
 
 struct LogcumsumexpRow {
@@ -181,8 +183,8 @@ void scan_kernel(const KernelCall& call) {
                            [&](auto type) { map_rows<Row, decltype(type)>(call, 1); });
 }
 
-// The largest or smallest so far and the latest place where it stood; NaN wins over every number.
-template <typename Op>
+// The largest or smallest so far and the latest place where it stood.
+template <Extreme extreme>
 void running_extremum_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
@@ -196,9 +198,7 @@ void running_extremum_kernel(const KernelCall& call) {
       indices.write(i, [&](std::int64_t* index) {
         std::int64_t best = 0;
         for (std::int64_t j = 0; j < rows.size(); ++j) {
-          const bool wins =
-              is_nan(row[j]) || (!is_nan(row[best]) && Op::combine(row[j], row[best]) == row[j]);
-          if (wins) best = j;
+          if (takes_over<extreme>(row[j], row[best])) best = j;
           index[j] = best;
         }
         values.write(i, [&](T* value) {
@@ -290,8 +290,8 @@ void add_along_dim_kernels(KernelTable& table) {
   table.set(KernelId::kCumsum, scan_kernel<RunningRow<SumOp>, kAllKinds>);
   table.set(KernelId::kCumprod, scan_kernel<RunningRow<ProdOp>, kAllKinds>);
   table.set(KernelId::kLogcumsumexp, scan_kernel<LogcumsumexpRow, kFloatKinds>);
-  table.set(KernelId::kCummax, running_extremum_kernel<MaxOp>);
-  table.set(KernelId::kCummin, running_extremum_kernel<MinOp>);
+  table.set(KernelId::kCummax, running_extremum_kernel<Extreme::kLargest>);
+  table.set(KernelId::kCummin, running_extremum_kernel<Extreme::kSmallest>);
   table.set(KernelId::kSort, sort_kernel<1>);
   table.set(KernelId::kSortStable, sort_kernel<2>);
   table.set(KernelId::kTopk, topk_kernel);

@@ -272,23 +272,20 @@ TEST_CASE("cuda: an index out of range is refused with its op") {
 }
 
 TEST_CASE("cuda: an op without a kernel says so, or runs on the host and is listed") {
-  const auto maxima_on = [](CudaDevice& device) {
-    const Tensor x = tensor_of(device, {3}, DType::kF32, {3, 1, 2});
-    const Tensor values = empty(device, Dims{3}, DType::kF32);
-    const Tensor indices = empty(device, Dims{3}, DType::kI64);
-    const std::vector<LocalArg> args{x, Scalar(0)};
-    const std::vector<Tensor> outputs{values, indices};
-    device.run({KernelId::kCummax, args, outputs, nullptr, {}});
-    CHECK(read_doubles(values) == Values{3, 3, 3});
-    CHECK(read_doubles(indices) == Values{0, 0, 0});
+  const auto exponential_on = [](CudaDevice& device) {
+    const Tensor x = tensor_of(device, {2, 2}, DType::kF32, {0, 3, 0, 0});
+    const Tensor values = empty(device, Dims{2, 2}, DType::kF32);
+    const std::vector<LocalArg> args{x};
+    device.run({KernelId::kMatrixExp, args, {&values, 1}, nullptr, {}});
+    CHECK(read_doubles(values) == Values{1, 3, 0, 1});
   };
   const auto strict = device_with(HostFallback::kRefuse);
-  const std::string text = refusal([&] { maxima_on(*strict); }, ErrorKind::kUnsupported);
+  const std::string text = refusal([&] { exponential_on(*strict); }, ErrorKind::kUnsupported);
   CHECK(text.find("device cuda has no kernel for kernel") != std::string::npos);
   CHECK(text.find("--allow-host-fallback") != std::string::npos);
   CHECK(strict->ran_on_host().empty());
   const auto lenient = device_with(HostFallback::kAllow);
-  maxima_on(*lenient);
+  exponential_on(*lenient);
   CHECK(lenient->ran_on_host().size() == 1);
   // A dtype without kernels falls back, too.
   const Tensor x = tensor_of(*lenient, {1}, DType::kC64, {1, 2});
