@@ -2,10 +2,16 @@
 // that what is right by chance on even pieces is not right on uneven ones.
 #include "sim/proof/missing_rows.h"
 
+#include <algorithm>
+#include <map>
 #include <optional>
 
 #include "base/rank_context.h"
+#include "dispatch/local_call.h"
+#include "dispatch/plain_calls.h"
 #include "mesh/local_shape.h"
+#include "ops/meta.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 
@@ -15,17 +21,45 @@ constexpr const char* kTo = " -> ";  // between the inputs of a row and its resu
 
 using Pieces = std::vector<DTensor>;  // by rank
 
-// The results of the op on each rank's pieces; none where it takes them not.
+Fill fill_of(DType dtype) {
+  if (dtype == DType::kBool) return Fill::kBool;
+  return is_integral(dtype) ? Fill::kIndex : Fill::kReal;
+}
+
+// Whether a piece of this shape on rank 0 can be one of the value, however that is placed.
+bool fits(const Dims& piece, const MeshLayout* layout, const TensorMeta& value) {
+  const Placements choices = choices_of({value.shape, fill_of(value.dtype)});
+  return std::ranges::any_of(choices, [&](const Placement& placement) {
+    const DTensorSpec* spec = layout->arena().spec(layout, {placement}, value);
+    return piece == local_shape(*spec, {0});
+  });
+}
+
+bool fits(const std::vector<DTensor>& results, const MeshLayout* layout,
+          const ExpectedCall& expected) {
+  if (results.size() < expected.results) return false;
+  for (std::size_t i = 0; i < expected.results; ++i) {
+    const ExpectedValue& value = expected.values[i];
+    if (!results[i].defined() || !value.defined) return false;
+    if (!fits(results[i].shape(), layout, value.meta)) return false;
+  }
+  return true;
+}
+
+// The results of the op on each rank's pieces; none where it takes them not, or where those of the
+// first rank show that they are no pieces of the results.
 std::optional<std::vector<std::vector<DTensor>>> on_pieces(const OpSample& sample,
                                                            const std::vector<Pieces>& inputs,
-                                                           std::size_t ranks) {
+                                                           const MeshLayout* layout,
+                                                           const ExpectedCall& expected) {
   std::vector<std::vector<DTensor>> results;
   try {
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(layout->size()); ++rank) {
       std::vector<DTensor> own;
       for (const Pieces& pieces : inputs) own.push_back(pieces[rank]);
       current_rank().random = {kProofRandomSeed, 0};  // as where the call is placed
       results.push_back(call_sample(sample, own, {}, 0, nullptr).values);
+      if (rank == 0 && !fits(results[0], layout, expected)) return std::nullopt;
     }
   } catch (const Error&) {
     return std::nullopt;
@@ -33,9 +67,23 @@ std::optional<std::vector<std::vector<DTensor>>> on_pieces(const OpSample& sampl
   return results;
 }
 
-Fill fill_of(DType dtype) {
-  if (dtype == DType::kBool) return Fill::kBool;
-  return is_integral(dtype) ? Fill::kIndex : Fill::kReal;
+// Whether shape inference refuses pieces of these shapes. What has none is called to see.
+bool refuses_shapes(const OpSample& sample, const std::vector<DTensor>& pieces) {
+  const OpRow& row = plain_calls().find(sample.op);
+  if (!row.meta) return false;
+  const Arguments args = bind_arguments(row, filled_in(sample.args, pieces));
+  MetaList metas;
+  for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
+    metas.push_back(argument.is_tensor() && argument.tensor().defined()
+                        ? &argument.tensor().local().meta()
+                        : nullptr);
+  });
+  try {
+    infer_metas(row, args, std::move(metas));
+  } catch (const Error&) {
+    return true;
+  }
+  return false;
 }
 
 // The placement under which these pieces are the whole, if there is one.
@@ -66,6 +114,7 @@ void MissingRows::look(const MeshLayout* layout, const std::vector<Placing>& pla
                        const PieceOf& piece_of, const ExpectedCall& expected) {
   const auto ranks = static_cast<std::size_t>(layout->size());
   std::set<std::string> rows;
+  std::map<std::vector<std::vector<std::int64_t>>, bool> refused;  // by shapes on the first rank
   for (const Placing& placing : placings) {
     const std::string inputs_text = placing_text(placing);
     if (looked_ && !may_be_row(inputs_text)) continue;
@@ -77,7 +126,18 @@ void MissingRows::look(const MeshLayout* layout, const std::vector<Placing>& pla
       }
       inputs.push_back(std::move(pieces));
     }
-    const auto results = on_pieces(sample_, inputs, ranks);
+    std::vector<std::vector<std::int64_t>> shapes;
+    std::vector<DTensor> first;
+    for (const Pieces& pieces : inputs) {
+      first.push_back(pieces[0]);
+      const Dims& shape = pieces[0].shape();
+      shapes.emplace_back(shape.begin(), shape.end());
+    }
+    if (sample_.calls) continue;  // which is no op that could have a row
+    const auto [known, added] = refused.try_emplace(std::move(shapes), false);
+    if (added) known->second = refuses_shapes(sample_, first);
+    if (known->second) continue;
+    const auto results = on_pieces(sample_, inputs, layout, expected);
     if (!results) continue;
     Placements outputs;
     for (std::size_t value = 0; value < expected.results; ++value) {
