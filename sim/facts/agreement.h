@@ -45,11 +45,15 @@ std::optional<Disagreement> disagreement(const Tensor& got, const RecordedOutput
 std::optional<Disagreement> disagreement(const Argument& got, const RecordedOutput& expected,
                                          bool values, const Tolerances& tolerances, double& needed);
 
+/// True where the op is one of which the reference rounds places to half precision before it looks
+/// there, and `got` is what the same call in f64 gives, `exact`. `op`: as for differs_by_limits().
+bool differs_by_places(const std::string& op, const Tensor& got, const Tensor& exact);
 /// Whether the recorded value is rounded more than ours: wherever they part, ours is nearer to
-/// `exact`, the same calls in f64, from which the recorded one is not far (30 times its tolerance),
-/// or which it misses by overflow (NaN in half precision).
-/// Of an f64 value there is no better witness: false.
-bool is_nearer(const Tensor& got, const RecordedOutput& expected, const Tensor& exact);
+/// `exact`, the same calls in f64, from which the recorded one is not far (`factor` times its
+/// tolerance, or the tolerance of the largest element), or which it misses by overflow (NaN in half
+/// precision). Of an f64 value there is no better witness: false.
+bool is_nearer(const Tensor& got, const RecordedOutput& expected, const Tensor& exact,
+               double factor = 30);
 /// Says in how many lines that was so.
 void note_nearer(std::int64_t lines, CheckSummary& summary);
 /// Says in how many lines more than the tolerance was needed.

@@ -123,12 +123,17 @@ class SequenceChecker final : public FactChecker {
     }
     const bool follows =
         std::ranges::any_of(call.takes, [&](std::size_t value) -> bool { return run.open[value]; });
+    // A view of vectors that may be others holds others, too.
+    const bool looks_on = call.row->view() != nullptr &&
+                          std::ranges::any_of(call.takes, [&](std::size_t value) -> bool {
+                            return run.judged[value];
+                          });
     for (std::size_t i = 0; i < results.size(); ++i) {
       double needed = 1;
       const auto found = disagreement(results[i], call.out[i], false, {}, needed);
       if (found) report.differs(fmt::format("{}.out.{}", field, i), found->expected, found->got);
       run.values.push_back(results[i]);
-      run.judged.push_back(leaves_basis(*call.row, results, i));
+      run.judged.push_back(looks_on || leaves_basis(*call.row, results, i));
       run.open.push_back(follows || is_open(*call.row, i));
     }
     return true;

@@ -61,6 +61,18 @@ std::string judge_svd(const OpRow&, const Arguments& args, const Results& result
   return wrong.empty() ? judged_rows(call("aten::transpose.int", {u, -2, -1})) : wrong;
 }
 
+// P L U, of the matrix or of its transpose, in whichever way it lies in memory.
+std::string judge_lu(const OpRow&, const Arguments& args, const Results& results) {
+  const Argument &lu = results[results.size() - 2], &pivots = results.back();
+  if (lu.tensor().numel() == 0) return "";
+  const Results parts = plain_calls()("aten::lu_unpack", {lu, pivots});
+  const DTensor product =
+      call("aten::matmul", {call("aten::matmul", {parts[0], parts[1]}), parts[2]});
+  const std::string wrong = judged_factors(product, args[0].tensor());
+  if (wrong.empty()) return "";
+  return judged_factors(product, call("aten::transpose.int", {args[0], -2, -1}));
+}
+
 // A V = V diag(L)
 std::string judge_eigen(const OpRow&, const Arguments& args, const Results& results) {
   const DTensor &values = results[0].tensor(), &vectors = results[1].tensor();
@@ -116,7 +128,8 @@ struct OpenChoice {
   std::string (*judge)(const OpRow& row, const Arguments& args, const Results& results);
 };
 constexpr OpenChoice kOpen[] = {
-    {"aten::_linalg_eigh", 0b10, judge_eigh},    {"aten::_linalg_svd", 0b101, judge_svd},
+    {"aten::_linalg_det", 0b110, judge_lu},      {"aten::_linalg_eigh", 0b10, judge_eigh},
+    {"aten::_linalg_slogdet", 0b1100, judge_lu}, {"aten::_linalg_svd", 0b101, judge_svd},
     {"aten::kthvalue", 0b10, judge_places},      {"aten::linalg_eig", 0b11, judge_eigen},
     {"aten::median.dim", 0b10, judge_places},    {"aten::mode", 0b10, judge_places},
     {"aten::nanmedian.dim", 0b10, judge_places}, {"aten::topk", 0b10, judge_places},

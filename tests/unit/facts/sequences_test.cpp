@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "dispatch/all_ops.h"
 #include "sim/facts/open_choice.h"
@@ -38,6 +39,29 @@ constexpr const char* kSingular =
     R"({"shape": [2, 2], "dtype": "f32"}, {"shape": [2], "dtype": "f32"}, )"
     R"({"shape": [2, 2], "dtype": "f32"}]}], "outputs": [{"from": {"ref": 0, "i": 0}, )"
     R"("t": {"shape": [2, 2], "dtype": "f32", "data": [SIGN1, 0, 0, SIGN2]}}]})";
+
+// A row of 3 has one singular vector; the plane that is left has any two, here turned ones.
+constexpr const char* kPlane =
+    R"({"id": "0:svd#1", "opinfo": "svd", "variant": "", "sample": 0, "random": false, )"
+    R"("inputs": [{"t": {"shape": [1, 3], "dtype": "f32", "data": [3, 0, 0]}}], "calls": [)"
+    R"({"op": "aten._linalg_svd.default", "args": [{"in": 0}, true], "kwargs": {}, "out": [)"
+    R"({"shape": [1, 1], "dtype": "f32"}, {"shape": [1], "dtype": "f32"}, )"
+    R"({"shape": [3, 3], "dtype": "f32"}]}, {"op": "aten.transpose.int", "args": )"
+    R"([{"ref": 0, "i": 2}, 0, 1], "kwargs": {}, "out": [{"shape": [3, 3], "dtype": "f32"}]}], )"
+    R"("outputs": [{"from": {"ref": 1}, "t": {"shape": [3, 3], "dtype": "f32", )"
+    R"("data": [1, 0, 0, 0, 0.6, -0.8, 0, 0.8, 0.6]}}]})";
+
+// -2.40625 in 100 boxes from -10 to 10 is 37.97 of them from their beginning, rounded to bf16 38.
+std::string counted_line(int first, int second) {
+  std::string boxes;
+  for (int i = 0; i < 100; ++i) {
+    boxes += fmt::format("{}{}", i == 0 ? "" : ", ", i == 37 ? first : i == 38 ? second : 0);
+  }
+  return R"({"id": "x", "op": "aten.histc.default", "src": "hand", "args": [{"t": {"shape": [1], )"
+         R"("dtype": "bf16", "data": [-2.40625]}}, 100, -10, 10], "kwargs": {}, "outputs": )"
+         R"([{"shape": [100], "dtype": "bf16", "data": [)" +
+         boxes + "]}]}";
+}
 
 std::string value_line(const std::string& expected) {
   return R"({"id": "aten.exp.default#0", "op": "aten.exp.default", "src": "hand", "args": )"
@@ -135,6 +159,16 @@ TEST_CASE("V-22 signs of vectors are open, their elements are not") {
   check_field(line("1", "0.5"), "outputs.0[3]");
 }
 
+TEST_CASE("V-22 views of vectors that only span a plane are open, too") {
+  CHECK(check_line(kPlane).passed == 1);
+}
+
+TEST_CASE("V-22 places that the reference rounds to half precision are not held against ours") {
+  CHECK(check_line(counted_line(1, 0)).passed == 1);
+  CHECK(check_line(counted_line(0, 1)).passed == 1);
+  check_field(changed(changed(counted_line(0, 1), "bf16", "f32"), "bf16", "f32"), "outputs.0[37]");
+}
+
 TEST_CASE("V-22 factors that do not give the matrix are wrong, and places of other values") {
   PlainWorld world;
   world.run([&] {
@@ -156,6 +190,14 @@ TEST_CASE("V-22 factors that do not give the matrix are wrong, and places of oth
     CHECK(wrong_choice(svd, args, {axes, values, axes}).empty());
     CHECK(wrong_choice(svd, args, {turned, values, turned}).empty());
     CHECK(!wrong_choice(svd, args, {turned, values, axes}).empty());
+    const OpRow& det = all_ops().at("aten::_linalg_det");
+    const Argument skew = made({2, 2}, DType::kF32, {2, 4, 1, 5});
+    const Argument pivots = made({2}, DType::kI32, {1, 2}), number = made({}, DType::kF32, {6});
+    const Argument of_rows = made({2, 2}, DType::kF32, {2, 4, 0.5, 3});
+    const Argument of_columns = made({2, 2}, DType::kF32, {2, 1, 2, 3});
+    CHECK(wrong_choice(det, {skew}, {number, of_rows, pivots}).empty());
+    CHECK(wrong_choice(det, {skew}, {number, of_columns, pivots}).empty());
+    CHECK(!wrong_choice(det, {skew}, {number, axes, pivots}).empty());
     const OpRow& topk = all_ops().at("aten::topk");
     const Arguments list{made({3}, DType::kF32, {5, 7, 7}), 1, -1, true, true};
     const Argument seven = made({1}, DType::kF32, {7});
