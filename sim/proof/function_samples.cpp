@@ -125,6 +125,7 @@ void add_windows_of_functions(std::vector<OpSample>& samples) {
        {"pad", {plane}, {"$0", Dims{1, 0, 2, 1}, "replicate"}},
        {"pad", {plane}, {"$0", Dims{1, 2, -1, 1}, "circular"}},
        {"_pad_circular", {real({2, 3, 5})}, {"$0", Dims{2, 1}}},
+       {"conv_tbc", {real({5, 3, 2}), real({3, 2, 4}), real({4})}, {"$0", "$1", "$2", 1}},
        {"conv_transpose1d",
         {real({3, 2, 5}), real({2, 2, 3}), real({2})},
         {"$0", "$1", "$2", Dims{2}, Dims{1}, Dims{1}}},

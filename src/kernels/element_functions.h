@@ -152,6 +152,7 @@ enum Kinds : unsigned {
   X(GeluTanh,           1, kRealKind,    part)       \
   X(Nextafter,          2, kRealKind,    part)       \
   X(NextafterBF16,      2, kRealKind,    part)       \
+  X(NextafterF16,       2, kRealKind,    part)       \
   X(FrexpExponent,      1, kRealKind,    part)       \
   X(FrexpMantissa,      1, kRealKind,    part)       \
   X(Add,                2, kAllKinds,    part)       \

@@ -154,12 +154,14 @@ void frexp(ElementRunner& runner, const KernelCall& call) {
   runner.run(Element::kFrexpExponent, dtype, call.outputs[1], given);
 }
 
-// bf16 is computed in f32, whose neighbours are nearer.
+// Half types are computed in f32, whose neighbours are nearer.
 void nextafter(ElementRunner& runner, const KernelCall& call) {
   const std::span<const LocalArg> given = call.args.first(2);
   const DType dtype = promote_operands(given);
-  const bool half = dtype == DType::kBF16;
-  runner.run(half ? Element::kNextafterBF16 : Element::kNextafter, dtype, call.outputs[0], given);
+  const Element function = dtype == DType::kBF16  ? Element::kNextafterBF16
+                           : dtype == DType::kF16 ? Element::kNextafterF16
+                                                  : Element::kNextafter;
+  runner.run(function, dtype, call.outputs[0], given);
 }
 
 // The argument behind the operands says how gelu is computed.

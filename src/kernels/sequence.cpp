@@ -46,9 +46,15 @@ void arange_kernel(const KernelCall& call) {
   });
 }
 
+// An end of linspace or logspace: integers go from an integer to an integer.
+double end_arg(const KernelCall& call, std::size_t index) {
+  const Scalar& end = scalar_arg(call, index);
+  return is_integral(call.outputs[0].dtype()) ? static_cast<double>(end.to_int()) : end.to_double();
+}
+
 // linspace(start, end, steps): symmetric, so that both ends are exact.
 void linspace_kernel(const KernelCall& call) {
-  const double start = scalar_arg(call, 0).to_double(), end = scalar_arg(call, 1).to_double();
+  const double start = end_arg(call, 0), end = end_arg(call, 1);
   const std::int64_t steps = int_arg(call, 2);
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   from_positions<double>(call, [&](std::int64_t i) {
@@ -59,7 +65,7 @@ void linspace_kernel(const KernelCall& call) {
 
 // logspace(start, end, steps, base): powers of the numbers of linspace.
 void logspace_kernel(const KernelCall& call) {
-  const double start = scalar_arg(call, 0).to_double(), end = scalar_arg(call, 1).to_double();
+  const double start = end_arg(call, 0), end = end_arg(call, 1);
   const std::int64_t steps = int_arg(call, 2);
   const double base = scalar_arg(call, 3).to_double();
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;

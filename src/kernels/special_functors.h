@@ -94,21 +94,33 @@ struct Nextafter {
     return std::nextafter(from, to);
   }
 };
-// Of numbers of bf16, which are floats whose lower half is 0.
+// Of floats that have fewer digits than T, the least of which is 2^least; beyond `most` is
+// infinity.
+template <typename T>
+SHARDLAB_HD T next_of_fewer_digits(T from, T to, int digits, int least, T most) {
+  if (is_nan(from) || is_nan(to)) return from + to;
+  if (from == to) return to;
+  if (from == 0) return std::copysign(std::ldexp(T(1), least), to);
+  if (std::isinf(from)) return std::copysign(most, from);
+  // One unit of the digits; below a power of two, and below the normal numbers, another.
+  int exponent = 0;
+  const bool shrinks = (to < from) == (from > 0);
+  const T mantissa = std::frexp(from, &exponent);
+  if (shrinks && std::abs(mantissa) == T(0.5)) --exponent;
+  const int place = exponent - digits;
+  const T unit = std::ldexp(T(1), place < least ? least : place);
+  return to > from ? from + unit : from - unit;
+}
 struct NextafterBF16 {
   template <typename T>
   SHARDLAB_HD static T apply(T from, T to) {
-    if (is_nan(from) || is_nan(to)) return from + to;
-    if (from == to) return to;
-    if (from == 0) return std::copysign(T(0x1p-133), to);
-    if (std::isinf(from)) return std::copysign(T(0x1.fep127), from);
-    // One unit of the eight digits; below a power of two, and below the normal numbers, another.
-    int exponent = 0;
-    const bool shrinks = (to < from) == (from > 0);
-    const T mantissa = std::frexp(from, &exponent);
-    if (shrinks && std::abs(mantissa) == T(0.5)) --exponent;
-    const T unit = std::ldexp(T(1), exponent - 8 < -133 ? -133 : exponent - 8);
-    return to > from ? from + unit : from - unit;
+    return next_of_fewer_digits(from, to, 8, -133, T(0x1.fep127));
+  }
+};
+struct NextafterF16 {
+  template <typename T>
+  SHARDLAB_HD static T apply(T from, T to) {
+    return next_of_fewer_digits(from, to, 11, -24, T(65504));
   }
 };
 // x = mantissa * 2^exponent, the mantissa's size in [0.5, 1).

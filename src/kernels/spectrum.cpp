@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/fix.h"
 #include "kernels/kernel_table.h"
 #include "kernels/reflections.h"
 
@@ -104,6 +105,10 @@ void eig_kernel(const KernelCall& call) {
     for (std::int64_t i = 0; i < a.count(); ++i) {
       if (a[i].size() == 0) continue;
       const Matrix<T> matrix = a[i];
+      if (!matrix.allFinite()) {
+        fail(ErrorKind::kRuntime, Fix{"replace them first: torch.nan_to_num(x)"},
+             "linalg_eig: a matrix has infinities or NaN");
+      }
       const double scale = scale_of(matrix);
       const Triangular triangular = triangular_of(Matrix<T>(matrix / scale));
       values.append((triangular.values * scale).eval());

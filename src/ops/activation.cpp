@@ -212,8 +212,17 @@ Expression log_of_sum(const Expression& a, const Expression& b, std::string_view
   const Expression same = a.eq(b.value()) && a.of("aten::isinf");
   return same.choose(a, larger(a, b) + rest);
 }
+/// Of complex numbers the angle goes on counting from that of the larger one, as in a running sum.
+Expression last_sum(const Pieces& p) {
+  const Expression a = p[0], b = p[1];
+  Calls& calls = a.calls();
+  const Results both = calls("aten::broadcast_tensors", {ArgumentList{a.value(), b.value()}});
+  const DTensor pair = calls.one("aten::stack", {both[0], 0});
+  const DTensor sums = calls.one("aten::logcumsumexp", {pair, 0});
+  return {calls, calls.one("aten::select.int", {sums, 0, 1})};
+}
 Expression logaddexp(const Pieces& p) {
-  if (is_complex(p.dtype())) return log_of(exp_of(p[0]).plus(exp_of(p[1])));
+  if (is_complex(p.dtype())) return last_sum(p);
   return log_of_sum(p[0], p[1], "aten::exp", 1);
 }
 Expression logaddexp2(const Pieces& p) {
@@ -508,9 +517,10 @@ constexpr Row kActivationRows[] = {
     {"isposinf", meta_bool, kNone, per_element<isposinf>, {nullptr, "isposinf.out"}, {}, kShape,
      kNotDifferentiable},
     {"ldexp.Tensor", meta_promoted_float, kNone, per_element<ldexp>, {"ldexp_", "ldexp.out"},
-     {grad_of_both<by_mantissa, by_twos>, "other:self result:other"}, kProduct2},
+     {holomorphic<grad_of_both<by_mantissa, by_twos>>, "other:self result:other"}, kProduct2},
     {"logaddexp", meta_floats, kMonotone, per_element<logaddexp>, {nullptr, "logaddexp.out"},
-     {grad_of_both<share<kExp, 0>, share<kExp, 1>>, "self other"}, "monotone in each operand"},
+     {holomorphic<grad_of_both<share<kExp, 0>, share<kExp, 1>>>, "self other"},
+     "monotone in each operand"},
     {"logaddexp2", meta_floats, kMonotone, per_element<logaddexp2>, {nullptr, "logaddexp2.out"},
      {grad_of_both<share<kExp2, 0>, share<kExp2, 1>>, "self other"}, "monotone in each operand"},
     {"logit", meta_promoted_float, kNone, per_element<logit>, {"logit_", "logit.out"},

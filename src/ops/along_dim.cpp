@@ -149,23 +149,26 @@ Gradients grad_cumprod(const GradContext& context) {
   return {cast_like(calls, first.choose(at, zero.choose(none, quotient)).value(), x)};
 }
 
-// Each later sum takes the share exp(x - y) of its gradient from x; by signs, as logarithms.
+// Each later sum takes the share exp(x - y) of its gradient from x; as logarithms, which real
+// gradients have by signs.
 Gradients grad_logcumsumexp(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& x = input(context, 0);
   if (x.ndim() == 0) return {context.grads[0]};
   const Dims dims{context.inputs[1].to_int()};
-  const Scalar least(lowest_number(x.dtype()).to_double() / 4);
+  const Scalar least(lowest_number(real_dtype(x.dtype())).to_double() / 4);
   const Expression gradient = flowing(context), y = out(context), value = in(context, 0);
   // What is not on the side has the least logarithm that there is a slope at.
+  const bool complex = is_complex(gradient.value().dtype());
   const auto part = [&](const Expression& size) {
-    const Expression none = size.le(0);
+    const Expression none = complex ? size.eq(0) : size.le(0);
     const Expression logs = (size.filled(none, 1).of("aten::log") - y).filled(none, least);
     const DTensor turned = calls.one("aten::flip", {logs.value(), dims});
     const DTensor sums = calls.one("aten::logcumsumexp", {turned, dims[0]});
     return (Expression(calls, calls.one("aten::flip", {sums, dims})) + value).of("aten::exp");
   };
-  return {part(gradient).minus(part(-gradient)).value()};
+  const Expression sum = part(gradient);
+  return {complex ? sum.value() : sum.minus(part(-gradient)).value()};
 }
 
 Gradients grad_log_softmax(const GradContext& context) {
@@ -258,7 +261,7 @@ constexpr Row kAlongDimRows[] = {
     {"cumsum", meta_cumsum, cumsum_rule, KernelId::kCumsum, {"cumsum_", "cumsum.out"},
      {grad_cumsum, ""}, "linear; sums run over the whole dim"},
     {"logcumsumexp", meta_logcumsumexp, others_rule, KernelId::kLogcumsumexp,
-     {nullptr, "logcumsumexp.out"}, {grad_logcumsumexp, "self result"}, kScan},
+     {nullptr, "logcumsumexp.out"}, {holomorphic<grad_logcumsumexp>, "self result"}, kScan},
     {"sort", meta_sort, others_rule, KernelId::kSort, {nullptr, "sort.values"},
      {grad_chosen<1>, "result1"}, kOrder},
     {"sort.stable", meta_sort, others_rule, KernelId::kSortStable,

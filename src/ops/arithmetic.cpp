@@ -23,7 +23,26 @@ OutputMetas meta_scaled(const MetaArgs& args) {
     fail(ErrorKind::kValue, Fix{"give an integer alpha, or cast the tensor first: x.float()"},
          "{}: alpha is a float, the result is {}", args.op().name(), to_string(dtype));
   }
+  const bool truth = argument_or_none(args, "alpha").scalar().category() == Category::kBool;
+  if (truth && dtype != DType::kBool) {
+    fail(ErrorKind::kValue, Fix{"write alpha=1, or leave it out"},
+         "{}: alpha is a bool, the result is {}", args.op().name(), to_string(dtype));
+  }
   return outputs;
+}
+
+/// Of bool there is no difference.
+OutputMetas meta_difference(const MetaArgs& args) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    const TensorMeta* tensor = args[i].is_scalar() ? nullptr : args.tensor(i);
+    const bool truth = tensor != nullptr ? tensor->dtype == DType::kBool
+                                         : args[i].scalar().category() == Category::kBool;
+    if (!truth) continue;
+    fail(ErrorKind::kUnsupported,
+         Fix{"logical_xor(a, b) says where masks differ, logical_not(x) inverts one"},
+         "{}: an operand is bool; truth values are not subtracted", args.op().name());
+  }
+  return meta_scaled(args);
 }
 
 /// A bound beyond the range of integers is no bound, unless no integer keeps to it.
@@ -333,12 +352,16 @@ Gradients grad_unscale_mode(const GradContext& context) {
 }
 
 Gradients grad_lerp_scalar(const GradContext& context) {
-  const double weight = context.inputs[2].to_double();
-  const double shares[] = {1 - weight, weight};
+  const Scalar& weight = context.inputs[2].scalar();
+  const std::complex<double> share(weight.to_double(), weight.imaginary());
+  const Scalar shares[] = {
+      weight.category() == Category::kComplex ? Scalar(1.0 - share) : Scalar(1 - share.real()),
+      weight};
   Gradients gradients(2);
   for (const std::size_t i : {0, 1}) {
     if (!context.needs(i)) continue;
-    gradients[i] = sum_to(context.calls, (flowing(context) * shares[i]).value(), input(context, i));
+    const Expression gradient = flowing(context).with("aten::mul.Scalar", shares[i]);
+    gradients[i] = sum_to(context.calls, gradient.value(), input(context, i));
   }
   return gradients;
 }
@@ -522,7 +545,7 @@ constexpr Row kArithmeticRows[] = {
      {grad_fmod, "self:other other:other"},
      "periodic"},
     {"lerp.Scalar", meta_lerp, kNone, KernelId::kLerp, {"lerp_.Scalar", "lerp.Scalar_out"},
-     {grad_lerp_scalar, "weight"}, "the weight may depend on the element"},
+     {holomorphic<grad_lerp_scalar>, "weight"}, "the weight may depend on the element"},
     {"lerp.Tensor", meta_lerp, kNone, KernelId::kLerp, {"lerp_.Tensor", "lerp.Tensor_out"},
      {holomorphic<grad_lerp_tensor>, "self:weight end:weight weight"},
      "the weight may depend on the element"},
@@ -557,13 +580,13 @@ constexpr Row kArithmeticRows[] = {
     {"remainder.Tensor", meta_promoted, kNone, KernelId::kRemainder,
      {"remainder_.Tensor", "remainder.Tensor_out"},
      {grad_remainder, "self:other other:other"}, "periodic"},
-    {"rsub.Scalar", meta_scaled, kNone, KernelId::kRsub, {nullptr, "rsub.Scalar_out"},
+    {"rsub.Scalar", meta_difference, kNone, KernelId::kRsub, {nullptr, "rsub.Scalar_out"},
      {grad_rsub_scalar, ""}, "the number would be added once per rank"},
-    {"rsub.Tensor", meta_scaled, kAdditive, KernelId::kRsub, {nullptr, "rsub.Tensor_out"},
+    {"rsub.Tensor", meta_difference, kAdditive, KernelId::kRsub, {nullptr, "rsub.Tensor_out"},
      {grad_rsub, ""}, "as sub.Tensor, the other way round"},
-    {"sub.Scalar", meta_scaled, kNone, KernelId::kSub, {"sub_.Scalar", "sub.Scalar_out"},
+    {"sub.Scalar", meta_difference, kNone, KernelId::kSub, {"sub_.Scalar", "sub.Scalar_out"},
      {grad_pass, ""}, "the number would be subtracted once per rank"},
-    {"sub.Tensor", meta_scaled, kAdditive, KernelId::kSub, {"sub_.Tensor", "sub.out"},
+    {"sub.Tensor", meta_difference, kAdditive, KernelId::kSub, {"sub_.Tensor", "sub.out"},
      {grad_sub, ""},
      "P(sum) + R would count R once per rank; infinities may cancel to NaN, so no P(max)"},
     {"where.self", meta_where, kNone, KernelId::kWhere, {nullptr, "where.self_out"},

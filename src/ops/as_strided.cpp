@@ -116,6 +116,16 @@ ViewResults view_as_strided(const Tensor& base, const MetaArgs& args) {
   return {{std::move(meta), offset}};
 }
 
+DTensor copied_memory(Calls& calls, const DTensor& x) {
+  const TensorMeta& meta = x.meta();
+  if (x.distributed() || may_overlap(meta)) return calls.one("aten::clone", {x});
+  const std::int64_t held = static_cast<std::int64_t>(x.local().storage()->buffer()->size_bytes()) /
+                            item_bytes(x.dtype());
+  const DTensor memory = calls.one("aten::as_strided", {x, Dims{held}, Dims{1}, 0});
+  return calls.one("aten::as_strided", {calls.one("aten::clone", {memory}), meta.shape, meta.stride,
+                                        x.local().offset()});
+}
+
 grad::Gradients grad_as_strided(const GradContext& context) {
   Calls& calls = context.calls;
   const TensorMeta& self = grad::input(context, 0).meta();

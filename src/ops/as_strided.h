@@ -16,4 +16,8 @@ ViewResults view_as_strided(const Tensor& base, const MetaArgs& args);
 /// those that self does not have are dropped. Offsets count from the beginning of the storage.
 grad::Gradients grad_as_strided(const GradContext& context);
 
+/// A copy of x with its strides, in a memory of its own that holds what that of x does; one in row
+/// major order where x is in pieces, or elements of it lie on one another.
+DTensor copied_memory(Calls& calls, const DTensor& x);
+
 }  // namespace shardlab

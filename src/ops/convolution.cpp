@@ -270,6 +270,22 @@ Results conv_nd(Calls& calls, const Arguments& args) {
   return convolved(calls, args, {args[3], args[4], args[5], Dims{0}, args[6]});
 }
 
+/// conv_tbc(self, weight, bias, pad): sequences [time, batch, channels], the weight [width,
+/// channels in, channels out]
+Results conv_of_times(Calls& calls, const Arguments& args) {
+  for (const std::size_t i : {0, 1}) {
+    if (args[i].tensor().ndim() == 3) continue;
+    fail(ErrorKind::kValue, Fix{"give sequences [time, batch, channels] and a weight of 3 dims"},
+         "conv_tbc: an operand has {} dims; it must have 3", args[i].tensor().ndim());
+  }
+  const DTensor batch = calls.one("permute", {args[0], Dims{1, 2, 0}});
+  const DTensor weight = calls.one("permute", {args[1], Dims{2, 1, 0}});
+  const DTensor result = calls.one(
+      "convolution",
+      {batch, weight, args[2], Dims{1}, Dims{args[3].to_int()}, Dims{1}, false, Dims{0}, 1});
+  return calls("permute", {result, Dims{2, 0, 1}});
+}
+
 /// conv_transpose1d, 2d, 3d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 Results conv_transpose(Calls& calls, const Arguments& args) {
   return convolved(calls, args, {args[3], args[4], args[7], args[5], args[6], true});
@@ -373,6 +389,7 @@ constexpr Row kConvolutionRows[] = {
     {"conv2d.padding", nullptr, {}, conv_padded, {}, {}, "convolution"},
     {"conv3d", nullptr, {}, conv_nd, {}, {}, "convolution"},
     {"conv3d.padding", nullptr, {}, conv_padded, {}, {}, "convolution"},
+    {"conv_tbc", nullptr, {}, conv_of_times, {}, {}, "convolution"},
     {"conv_transpose1d", nullptr, {}, conv_transpose, {}, {}, "convolution"},
     {"conv_transpose2d.input", nullptr, {}, conv_transpose, {}, {}, "convolution"},
     {"conv_transpose3d.input", nullptr, {}, conv_transpose, {}, {}, "convolution"},

@@ -26,6 +26,12 @@ namespace {
 
 constexpr std::size_t kNoPlace = static_cast<std::size_t>(-1);
 
+/// What an op writes first is called self, whatever the op that it is derived from calls it.
+bool written_first(const OpDescriptor& op, const OpDescriptor& base, std::size_t i,
+                   std::size_t next) {
+  return i == 0 && next == 0 && op.is_inplace() && !base.is_inplace();
+}
+
 /// Where each argument of `base` stands in `op`, or kNoPlace; empty when the two do not fit.
 std::optional<std::vector<std::size_t>> places_in(const OpDescriptor& op,
                                                   const OpDescriptor& base) {
@@ -35,7 +41,8 @@ std::optional<std::vector<std::size_t>> places_in(const OpDescriptor& op,
     const SchemaArgument& read = op.arguments[i];
     if (read.is_out) continue;
     while (next < base.arguments.size() &&
-           (base.arguments[next].name != read.name || base.arguments[next].type != read.type)) {
+           ((base.arguments[next].name != read.name && !written_first(op, base, i, next)) ||
+            base.arguments[next].type != read.type)) {
       ++next;
     }
     if (next == base.arguments.size()) return std::nullopt;

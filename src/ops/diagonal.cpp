@@ -137,6 +137,54 @@ Results trace(Calls& calls, const Arguments& args) {
   return calls("sum", {calls.one("diagonal", {args[0]})});
 }
 
+/// Where the indices of each dim and of the next are the same, or, with `wrap`, differ by a
+/// multiple of the row length and one: the diagonal goes on below a matrix that is higher than
+/// wide.
+Expression on_diagonal(Calls& calls, const DTensor& like, const Dims& shape, bool wrap) {
+  const auto ndim = static_cast<std::int64_t>(shape.size());
+  const auto index = [&](std::int64_t dim) {
+    Dims line(shape.size(), 1);
+    line[index_of(dim)] = shape[index_of(dim)];
+    const DTensor counts = counted(calls, like, shape[index_of(dim)]);
+    return Expression(calls, calls.one("view", {counts, line}));
+  };
+  const Expression first = index(0);
+  const auto meets = [&](std::int64_t dim) {
+    const Expression apart = first - index(dim);
+    return wrap ? apart.with("remainder.Scalar", shape[1] + 1).eq(0) : apart.eq(0);
+  };
+  Expression met = meets(1);
+  for (std::int64_t dim = 2; dim < ndim; ++dim) met = met && meets(dim);
+  return met;
+}
+
+/// trace_backward(grad, sizes)
+Results trace_backward(Calls& calls, const Arguments& args) {
+  const DTensor& gradient = args[0].tensor();
+  const Dims sizes = ints_of(args[1]);
+  if (sizes.size() != 2) {
+    fail(ErrorKind::kValue, Fix{"give the rows and columns"},
+         "trace_backward: the matrix has {} dims; it must have 2", sizes.size());
+  }
+  const DTensor zeros = calls.one("new_zeros", {gradient, sizes});
+  const Expression met = on_diagonal(calls, gradient, sizes, false);
+  const Expression kept(calls, gradient), none(calls, zeros);
+  return {met.choose(kept, none).value()};
+}
+
+/// fill_diagonal_(self, fill_value, wrap)
+Results fill_diagonal(Calls& calls, const Arguments& args) {
+  const Dims& shape = args[0].tensor().shape();
+  const bool cube = std::ranges::all_of(shape, [&](auto size) { return size == shape[0]; });
+  if (shape.size() < 2 || (shape.size() > 2 && !cube)) {
+    fail(ErrorKind::kValue, Fix{"give a matrix, or a tensor of more dims that are of one length"},
+         "fill_diagonal_: a tensor of shape [{}] has no diagonal", text_of_list(shape, ", "));
+  }
+  const bool wrap = args[2].to_bool() && shape.size() == 2;
+  const Expression met = on_diagonal(calls, args[0].tensor(), shape, wrap);
+  return calls("masked_fill_.Scalar", {args[0], met.value(), args[1]});
+}
+
 // diag(self, diagonal): a matrix of a vector, or the diagonal of a matrix
 
 OutputMetas meta_diag(const MetaArgs& args) {
@@ -201,7 +249,9 @@ constexpr Row kDiagonalRows[] = {
      {nullptr, "diagonal_backward.out"}, {grad_diagonal_backward, ""}, kWhy, 0, {1}},
     {"diagonal_copy", meta_diagonal_copy, rule_whole_matrix, diagonal_copy,
      {nullptr, "diagonal_copy.out"}, {grad_diagonal, ""}, kWhy, 0, {1}},
+    {"fill_diagonal_", nullptr, {}, fill_diagonal, {}, {}, "masked_fill_ of counted positions"},
     {"trace", nullptr, {}, trace, {}, {}, "a sum over the diagonal"},
+    {"trace_backward", nullptr, {}, trace_backward, {}, {}, "the gradient at counted positions"},
 };
 // clang-format on
 

@@ -229,6 +229,15 @@ Results weight_norm(Calls& calls, const Arguments& args) {
   return {(Expression(calls, v) * scale).value(), norm.value()};
 }
 
+/// _weight_norm(v, g, dim): the same without the norms; -1 is the norm of all elements
+Results weight_norm_alone(Calls& calls, const Arguments& args) {
+  if (args[2].to_int() != -1) return {weight_norm(calls, args)[0]};
+  const DTensor& v = args[0].tensor();
+  const Expression norm(calls, norm_of(calls, v, 2, other_dims(v, -1), true));
+  const Expression scale = Expression(calls, args[1].tensor()) / norm;
+  return {(Expression(calls, v) * scale).value()};
+}
+
 // Products added to a tensor
 
 DTensor scaled(Calls& calls, const DTensor& x, const Argument& factor) {
@@ -356,6 +365,20 @@ Results addmm_activation(Calls& calls, const Arguments& args) {
   return {args[5].to_bool() ? calls.one("gelu", {product}) : calls.one("relu", {product})};
 }
 
+/// Half types are computed in f32, so that what is added up is rounded once.
+template <PartsFn parts>
+Results rounded_once(Calls& calls, const Arguments& args) {
+  const DType dtype = args[0].tensor().dtype();
+  const auto is_of_it = [&](const Argument& argument) {
+    return !argument.is_tensor() || argument.tensor().dtype() == dtype;
+  };
+  const DType wide = f32_for_half(dtype);
+  if (wide == dtype || !std::ranges::all_of(args, is_of_it)) return parts(calls, args);
+  Arguments in_f32 = args;
+  for_each_tensor(in_f32, [&](DTensor& x) { x = cast_to(calls, x, wide); });
+  return {cast_to(calls, parts(calls, in_f32)[0].tensor(), dtype)};
+}
+
 constexpr const char* kAdded = "a product and a sum";
 
 // Sorted by name.
@@ -368,14 +391,17 @@ constexpr Row kDistanceRows[] = {
     {"_int_mm", nullptr, {}, int_mm, {}, {}, "mm of i32", kNotDifferentiable},
     {"_pdist_backward", nullptr, {}, pdist_backward, {}, {nullptr, "grad_output self pdist"},
      "powers of differences"},
-    {"_trilinear", nullptr, {}, trilinear, {},
+    {"_trilinear", nullptr, {}, rounded_once<trilinear>, {},
      {grad_trilinear, "i1:i2|i3 i2:i1|i3 i3:i1|i2"}, "mul and sum"},
+    {"_weight_norm", nullptr, {}, weight_norm_alone, {}, {}, "linalg_vector_norm"},
     {"_weight_norm_interface", nullptr, {}, weight_norm, {}, {}, "linalg_vector_norm"},
-    {"addbmm", nullptr, {}, addbmm, {},
+    {"addbmm", nullptr, {}, rounded_once<addbmm>, {},
      {grad::holomorphic<grad_addbmm>, "batch1:batch2 batch2:batch1"}, kAdded},
     {"addmm.dtype", nullptr, {}, added_in_dtype<kAddmm>, {}, {}, "addmm"},
-    {"addmv", nullptr, {}, addmv, {}, {grad::holomorphic<grad_addmv>, "mat:vec vec:mat"}, kAdded},
-    {"addr", nullptr, {}, addr, {}, {grad::holomorphic<grad_addr>, "vec1:vec2 vec2:vec1"}, kAdded},
+    {"addmv", nullptr, {}, rounded_once<addmv>, {},
+     {grad::holomorphic<grad_addmv>, "mat:vec vec:mat"}, kAdded},
+    {"addr", nullptr, {}, rounded_once<addr>, {},
+     {grad::holomorphic<grad_addr>, "vec1:vec2 vec2:vec1"}, kAdded},
     {"baddbmm.dtype", nullptr, {}, added_in_dtype<kBaddbmm>, {}, {}, "baddbmm"},
     {"cdist", nullptr, {}, cdist, {}, {nullptr, "x1 x2 result"},
      "linalg_vector_norm of differences"},

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/gradient_math.h"
 #include "ops/holomorphic.h"
@@ -13,6 +14,15 @@ namespace shardlab {
 namespace {
 
 using namespace grad;
+
+/// Of bool there is no negative.
+OutputMetas meta_negated(const MetaArgs& args) {
+  if (args.tensor(0)->dtype == DType::kBool) {
+    fail(ErrorKind::kUnsupported, Fix{"logical_not(x) inverts a mask"},
+         "{}: the operand is bool; truth values have no negative", args.op().name());
+  }
+  return meta_tensors(args);
+}
 
 /// c64 -> f32: the magnitude.
 OutputMetas meta_real(const MetaArgs& args) {
@@ -339,7 +349,7 @@ constexpr Row kElementaryRows[] = {
      {holomorphic<grad_log1p>, "self"}, "undefined at x <= -1"},
     {"log2", meta_promoted_float, kNone, KernelId::kLog2, {"log2_", "log2.out"},
      {holomorphic<grad_log2>, "self"}, "undefined at x <= 0"},
-    {"neg", meta_tensors, kNegation, KernelId::kNeg, {"neg_", "neg.out"}, {grad_neg, ""},
+    {"neg", meta_negated, kNegation, KernelId::kNeg, {"neg_", "neg.out"}, {grad_neg, ""},
      "linear; max and min swap"},
     {"positive", meta_tensors, kEveryPartial, KernelId::kPositive, {}, {grad_pass, ""},
      "changes no value"},

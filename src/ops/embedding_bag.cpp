@@ -119,6 +119,17 @@ Results embedding_bag(Calls& calls, const Arguments& args) {
   return {result, bag, bags.sizes(), rows};
 }
 
+/// embedding_bag(weight, indices, offsets, .., include_last_offset), and with padding_idx
+Results embedding_bags(Calls& calls, const Arguments& args) {
+  constexpr std::size_t kPadding = 8;
+  Arguments given = args;
+  const bool padded = args.size() > kPadding && !args[kPadding].is_none();
+  given.resize(kPadding);
+  given.emplace_back(padded ? padding_row("embedding_bag", args[kPadding], args[0])
+                            : std::int64_t{-1});
+  return calls("_embedding_bag", given);
+}
+
 // The gradients of bags: what each index adds to its bag, and gets back from it.
 
 /// As the forward pass kept it, or where it did not by where bags begin.
@@ -213,6 +224,8 @@ constexpr Row kBagRows[] = {
     {"_embedding_bag_per_sample_weights_backward", nullptr, {}, sample_weights_backward, {}, {},
      "index_select and sum"},
     {"embedding_renorm_", nullptr, {}, embedding_renorm, {}, {}, "mul_", kNotDifferentiable},
+    {"embedding_bag", nullptr, {}, embedding_bags, {}, {}, kBags},
+    {"embedding_bag.padding_idx", nullptr, {}, embedding_bags, {}, {}, kBags},
 };
 // clang-format on
 

@@ -17,6 +17,12 @@ using namespace grad;
 
 using Rows = std::vector<RuleRow>;
 
+void require_class_numbers(DType dtype) {
+  if (dtype == DType::kI64 || dtype == DType::kU8) return;
+  fail(ErrorKind::kValue, Fix{"cast the target: y.long()"},
+       "nll_loss takes classes as i64 or u8, not as {}", to_string(dtype));
+}
+
 /// self [samples, classes] or [classes], target [samples] or []
 void require_classes(const TensorMeta& self, const TensorMeta& target, const TensorMeta* weight) {
   const std::size_t ndim = self.shape.size();
@@ -24,6 +30,7 @@ void require_classes(const TensorMeta& self, const TensorMeta& target, const Ten
     fail(ErrorKind::kValue, Fix{"make them [samples, classes]: x.flatten(0, -2)"},
          "nll_loss takes log-probabilities of 1 or 2 dims, not {}", ndim);
   }
+  require_class_numbers(target.dtype);
   const std::int64_t samples = ndim == 1 ? 1 : self.shape[0];
   const bool fits = target.shape.size() <= 1 && product(target.shape) == samples;
   if (!fits) {

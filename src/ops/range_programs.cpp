@@ -2,6 +2,7 @@
 // beside the tensors that they are asked of, so that they live on the same mesh.
 
 #include <cmath>
+#include <numbers>
 
 #include "base/fix.h"
 #include "base/text_of_list.h"
@@ -36,15 +37,19 @@ Expression end_of(Calls& calls, const DTensor& like, const Argument& argument) {
   return Expression(calls, argument.tensor()).to(DType::kF64);
 }
 
-/// Both ends are exact.
-Expression between(Calls& calls, const Arguments& args) {
+/// Both ends are exact; integers go from an integer to an integer.
+Expression between(Calls& calls, const Arguments& args, DType dtype) {
   const DTensor& like = tensor_among(args);
   const std::int64_t steps = args[2].to_int();
   if (steps < 0) {
     fail(ErrorKind::kValue, Fix{"give the number of values"},
          "linspace: the number of steps is {}; it must not be negative", steps);
   }
-  const Expression start = end_of(calls, like, args[0]), end = end_of(calls, like, args[1]);
+  const auto whole = [&](const Expression& end) {
+    return is_integral(dtype) ? end.of("trunc") : end;
+  };
+  const Expression start = whole(end_of(calls, like, args[0]));
+  const Expression end = whole(end_of(calls, like, args[1]));
   const Expression place(calls, counted(calls, like, steps, DType::kF64));
   const Expression step = (end - start) / static_cast<double>(std::max<std::int64_t>(steps - 1, 1));
   const auto half = static_cast<double>((steps + 1) / 2);
@@ -56,13 +61,63 @@ Expression between(Calls& calls, const Arguments& args) {
 DType wanted_dtype(const Argument& dtype) { return dtype_or(dtype, DType::kF32); }
 
 Results linspace(Calls& calls, const Arguments& args) {
-  return {between(calls, args).to(wanted_dtype(args[3])).value()};
+  const DType dtype = wanted_dtype(args[3]);
+  return {between(calls, args, dtype).to(dtype).value()};
 }
 
 Results logspace(Calls& calls, const Arguments& args) {
-  const Expression exponents = between(calls, args);
+  const DType dtype = wanted_dtype(args[4]);
+  const Expression exponents = between(calls, args, dtype);
   const DTensor powers = calls.one("pow.Scalar", {args[3], exponents.value()});
-  return {Expression(calls, powers).to(wanted_dtype(args[4])).value()};
+  return {Expression(calls, powers).to(dtype).value()};
+}
+
+// Windows: hamming_window(window_length, periodic, alpha, beta, *, dtype) and its like, by how far
+// along a period each number stands, from 0 to 1. One that is not periodic ends where it began.
+
+using Shape = Expression (*)(const Expression& way, const Arguments& args);
+
+template <std::size_t numbers, Shape shape>
+Results window(Calls& calls, const Arguments& args) {
+  const std::int64_t length = args[0].to_int();
+  const DType dtype = require_float("a window", wanted_dtype(args[1 + numbers]));
+  if (length < 0) {
+    fail(ErrorKind::kValue, Fix{"give how many numbers there are"},
+         "a window of {} numbers; it must not be a negative count", length);
+  }
+  if (length == 1) return {calls.one("ones", {Dims{1}, dtype})};
+  const bool periodic = numbers == 0 || args[1].to_bool();
+  const Expression place(calls, calls.one("arange", {length, DType::kF64}));
+  const Expression way = place / static_cast<double>(periodic ? length : length - 1);
+  return {shape(way, args).to(dtype).value()};
+}
+
+Expression wave(const Expression& way, double times) {
+  return (way * (2 * std::numbers::pi * times)).of("cos");
+}
+
+template <std::size_t numbers>
+Expression hamming(const Expression& way, const Arguments& args) {
+  const double alpha = numbers > 1 ? args[2].to_double() : 0.54;
+  const double beta = numbers > 2 ? args[3].to_double() : 0.46;
+  return wave(way, 1) * -beta + alpha;
+}
+Expression blackman(const Expression& way, const Arguments&) {
+  const Expression slow = wave(way, 1) * -0.5, fast = wave(way, 2) * 0.08;
+  return slow + fast + 0.42;
+}
+Expression triangle(const Expression& way, const Arguments&) {
+  return -(way * 2.0 - 1.0).of("abs") + 1.0;
+}
+template <std::size_t numbers>
+Expression kaiser(const Expression& way, const Arguments& args) {
+  const double beta = numbers > 1 ? args[2].to_double() : 12.0;
+  const Expression aside = way * 2.0 - 1.0;
+  const Expression height = (-(aside * aside) + 1.0).with("clamp_min", 0).of("sqrt") * beta;
+  const DTensor middle = way.calls().one("full", {Dims{}, beta, DType::kF64});
+  const Expression most(way.calls(), middle);
+  const Expression curve = height.of("i0");
+  return curve / most.of("i0");
 }
 
 // normal(mean, std, *, generator): each element about its own mean
@@ -157,6 +212,17 @@ constexpr const char* kNoise = "normal_functional";
 // clang-format off
 constexpr Row kRangePrograms[] = {
     {"affine_grid_generator", nullptr, {}, affine_grid, {}, {}, "bmm"},
+    {"bartlett_window", nullptr, {}, window<0, triangle>, {}, {}, kBetween},
+    {"bartlett_window.periodic", nullptr, {}, window<1, triangle>, {}, {}, kBetween},
+    {"blackman_window", nullptr, {}, window<0, blackman>, {}, {}, kBetween},
+    {"blackman_window.periodic", nullptr, {}, window<1, blackman>, {}, {}, kBetween},
+    {"hamming_window", nullptr, {}, window<0, hamming<0>>, {}, {}, kBetween},
+    {"hamming_window.periodic", nullptr, {}, window<1, hamming<1>>, {}, {}, kBetween},
+    {"hamming_window.periodic_alpha", nullptr, {}, window<2, hamming<2>>, {}, {}, kBetween},
+    {"hamming_window.periodic_alpha_beta", nullptr, {}, window<3, hamming<3>>, {}, {}, kBetween},
+    {"kaiser_window", nullptr, {}, window<0, kaiser<0>>, {}, {}, kBetween},
+    {"kaiser_window.beta", nullptr, {}, window<2, kaiser<2>>, {}, {}, kBetween},
+    {"kaiser_window.periodic", nullptr, {}, window<1, kaiser<1>>, {}, {}, kBetween},
     {"linspace.Scalar_Tensor", nullptr, {}, linspace, {}, {}, kBetween},
     {"linspace.Tensor_Scalar", nullptr, {}, linspace, {}, {}, kBetween},
     {"linspace.Tensor_Tensor", nullptr, {}, linspace, {}, {}, kBetween},

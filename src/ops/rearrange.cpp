@@ -6,6 +6,7 @@
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "ops/arguments.h"
+#include "ops/as_strided.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
 #include "ops/meta.h"
@@ -362,7 +363,7 @@ Results as_strided_scatter(Calls& calls, const Arguments& args) {
   // Whole, since what is written in place cannot move.
   const DTensor& self = args[0].tensor();
   const Placements nowhere_cut(self.distributed() ? self.spec()->layout()->ndim() : 0);
-  const DTensor whole = calls.one("clone", {calls.redistribute(self, nowhere_cut)});
+  const DTensor whole = copied_memory(calls, calls.redistribute(self, nowhere_cut));
   const DTensor part = calls.one("as_strided", {whole, args[2], args[3], args[4]});
   if (part.shape() != args[1].tensor().shape()) {
     fail(ErrorKind::kValue, Fix{"give a src of the shape `size`"},

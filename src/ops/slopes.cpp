@@ -245,6 +245,13 @@ Results rrelu_functional(Calls& calls, const Arguments& args) {
   return {slopes.result, slopes.noise};
 }
 
+/// rrelu(self, lower, upper, training, generator): without the noise
+Results rrelu_alone(Calls& calls, const Arguments& args) {
+  const DTensor noise = calls.one("empty_like", {args[0]});
+  return {calls("rrelu_with_noise_functional",
+                {args[0], noise, args[1], args[2], args[3], args[4]})[0]};
+}
+
 /// rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result)
 Results rrelu_backward(Calls& calls, const Arguments& args) {
   const double lower = args[3].to_double(), upper = args[4].to_double();
@@ -310,6 +317,7 @@ constexpr Row kSlopeRows[] = {
      {grad_log_sigmoid, "self result1 !result1"}, "log1p and exp"},
     {"mish_backward", nullptr, {}, by_formula<mish_backward>, {}, {}, kSlope},
     {"prelu", nullptr, {}, prelu, {}, {}, "_prelu_kernel"},
+    {"rrelu", nullptr, {}, rrelu_alone, {}, {}, kDrawn, kRandom},
     {"rrelu_with_noise", nullptr, {}, rrelu, {}, {}, kDrawn, kRandom},
     {"rrelu_with_noise_backward", nullptr, {}, rrelu_backward, {}, {}, kSlope},
     {"rrelu_with_noise_functional", meta_rrelu, kNone, rrelu_functional, {}, {}, kDrawn,

@@ -35,8 +35,8 @@ OutputMetas meta_integers(const MetaArgs& args) {
 OutputMetas meta_neighbour(const MetaArgs& args) {
   OutputMetas outputs = meta_tensors(args);
   const DType dtype = outputs[0].meta.dtype;
-  if (is_integral(dtype) || is_complex(dtype) || dtype == DType::kF16) {
-    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes f32, f64 and bf16, not {}",
+  if (is_integral(dtype) || is_complex(dtype)) {
+    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes floats, not {}",
          args.op().name(), to_string(dtype));
   }
   return outputs;

@@ -38,9 +38,31 @@ Arguments embedding(const Arguments& torch) {
   return {torch[1], torch[0], padding, torch[5], torch[6]};
 }
 
+/// A norm of one value is 0, whatever the value is; torch's functions refuse it, ATen's ops do not.
+void require_several(const char* name, const DTensor& input, std::int64_t values) {
+  if (values != 1 || input.numel() == 0) return;
+  throw Error(ErrorKind::kValue,
+              fmt::format("{}: an input of shape [{}] has one value for each mean", name,
+                          text_of_list(input.shape(), ", ")))
+      .with("fix", "give more samples or places, or running statistics and training=False");
+}
+
+std::int64_t places_of(const DTensor& input) {
+  std::int64_t places = 1;
+  for (std::size_t d = 2; d < input.ndim(); ++d) places *= input.shape()[d];
+  return places;
+}
+
 /// F.batch_norm and F.instance_norm: (input, running_mean, running_var, weight, bias, use of the
 /// input's own statistics, momentum, eps), where ATen's weight and bias come first.
+template <bool over_samples>
 Arguments batch_norm(const Arguments& torch) {
+  if (torch[0].is_tensor() && torch[5].to_bool() && torch[0].tensor().ndim() > 1) {
+    const DTensor& input = torch[0].tensor();
+    const std::int64_t samples = over_samples ? input.shape()[0] : 1;
+    require_several(over_samples ? "batch_norm" : "instance_norm", input,
+                    samples * places_of(input));
+  }
   return {torch[0], torch[3], torch[4], torch[1], torch[2], torch[5], torch[6], torch[7], false};
 }
 
@@ -128,7 +150,7 @@ const TorchSpellingRow kSpellings[] = {
      "alpha_dropout", "input, p, training"},
     {"batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, "
      "Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05)",
-     "batch_norm", "", batch_norm},
+     "batch_norm", "", batch_norm<true>},
     {"bfloat16(Tensor self)", "to.dtype", "self, bf16"},
     {"binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? "
      "size_average=None, bool? reduce=None, str reduction=\"mean\")",
@@ -190,7 +212,7 @@ const TorchSpellingRow kSpellings[] = {
     {"instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? "
      "weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float "
      "eps=1e-05)",
-     "instance_norm", "", batch_norm},
+     "instance_norm", "", batch_norm<false>},
     {"int(Tensor self)", "to.dtype", "self, i32"},
     {"l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
      "reduction=\"mean\", Tensor? weight=None)",

@@ -327,6 +327,20 @@ const test::RefusedRow kWrongViews[] = {
     {"y = torch.tril_indices(-1, 2)", "",
      "the size of a tensor dim is -1; it must be 0 or more | write the size itself; only reshape "
      "and view infer a size from -1"},
+    {"y = torch.hamming_window(-1)", "",
+     "a window of -1 numbers; it must not be a negative count | give how many numbers there are"},
+    {"y = F.batch_norm(x, None, None, training=True)", "x f64[1, 5]",
+     "batch_norm: an input of shape [1, 5] has one value for each mean | give more samples or "
+     "places, or running statistics and training=False"},
+    {"y = F.instance_norm(x)", "x f64[2, 3, 1]",
+     "instance_norm: an input of shape [2, 3, 1] has one value for each mean | give more samples "
+     "or places, or running statistics and training=False"},
+    {"y = (x > 0) - (x > 1)", "x f64[5]",
+     "aten::sub.Tensor: an operand is bool; truth values are not subtracted | logical_xor(a, b) "
+     "says where masks differ, logical_not(x) inverts one"},
+    {"y = -(x > 0)", "x f64[5]",
+     "aten::neg: the operand is bool; truth values have no negative | logical_not(x) inverts a "
+     "mask"},
     {"y = torch.hann_window(-1)", "",
      "the size of a tensor dim is -1; it must be 0 or more | write the size itself; only reshape "
      "and view infer a size from -1"},
