@@ -125,7 +125,6 @@ void add_windows_of_functions(std::vector<OpSample>& samples) {
        {"pad", {plane}, {"$0", Dims{1, 0, 2, 1}, "replicate"}},
        {"pad", {plane}, {"$0", Dims{1, 2, -1, 1}, "circular"}},
        {"_pad_circular", {real({2, 3, 5})}, {"$0", Dims{2, 1}}},
-       {"conv_tbc", {real({5, 3, 2}), real({3, 2, 4}), real({4})}, {"$0", "$1", "$2", 1}},
        {"conv_transpose1d",
         {real({3, 2, 5}), real({2, 2, 3}), real({2})},
         {"$0", "$1", "$2", Dims{2}, Dims{1}, Dims{1}}},
@@ -235,8 +234,17 @@ void add_placed_functions(std::vector<OpSample>& samples) {
        {"_ctc_loss_backward",
         {unit({3}), unit({5, 3, 4}), index({3, 2}, 4), unit({3}), unit({3, 5, 5})},
         {"$0", "$1", "$2", steps, labels, "$3", "$4", 0}},
-       {"functional::embedding", {index({4, 3}, 5), table}, {"$0", "$1", none, 0.5}},
-       {"functional::embedding_bag", {index({4, 3}, 5), table}, {"$0", "$1", none, 0.5}}});
+       // They shorten rows of the table through another handle.
+       {"functional::embedding",
+        {index({4, 3}, 5), table},
+        {"$0", "$1", none, 0.5},
+        nullptr,
+        false},
+       {"functional::embedding_bag",
+        {index({4, 3}, 5), table},
+        {"$0", "$1", none, 0.5},
+        nullptr,
+        false}});
 }
 
 void add_losses_of_functions(std::vector<OpSample>& samples) {
@@ -325,6 +333,23 @@ void add_solutions(std::vector<OpSample>& samples) {
                   {"linalg_tensorsolve", {real({4, 2, 2}), real({4})}, {"$0", "$1"}}});
 }
 
+/// Programs over the others, of which a draw in front of them would be another.
+void add_late_programs(std::vector<OpSample>& samples) {
+  samples.insert(
+      samples.end(),
+      {{"_weight_norm", {real({7, 5}), real({1, 5})}, {"$0", "$1", 1}},
+       {"_weight_norm", {real({7, 5}), real({})}, {"$0", "$1", -1}},
+       {"trace_backward", {real({})}, {"$0", Dims{7, 5}}},
+       {"fill_diagonal_", {real({7, 3})}, {"$0", 0.5, true}},
+       {"fill_diagonal_", {real({5, 5, 5})}, {"$0", 0.5}},
+       {"embedding_bag", {real({7, 3}), index({5}, 7), index({1}, 1)}, {"$0", "$1", "$2"}},
+       {"embedding_bag.padding_idx",
+        {real({7, 3}), index({5}, 7), index({1}, 1)},
+        {"$0", "$1", "$2", false, 1, false, Argument(), false, -2}},
+       {"rrelu", {real({7, 5})}, {"$0", 0.125, 0.25, true}},
+       {"conv_tbc", {real({5, 3, 2}), real({3, 2, 4}), real({4})}, {"$0", "$1", "$2", 1}}});
+}
+
 }  // namespace
 
 void add_function_samples(std::vector<OpSample>& samples) {
@@ -338,6 +363,7 @@ void add_function_samples(std::vector<OpSample>& samples) {
   add_figures(samples);
   add_cells(samples);
   add_solutions(samples);
+  add_late_programs(samples);
 }
 
 }  // namespace shardlab

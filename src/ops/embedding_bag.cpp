@@ -223,9 +223,9 @@ constexpr Row kBagRows[] = {
     {"_embedding_bag_forward_only", nullptr, {}, embedding_bag<true>, {}, {}, kBags},
     {"_embedding_bag_per_sample_weights_backward", nullptr, {}, sample_weights_backward, {}, {},
      "index_select and sum"},
-    {"embedding_renorm_", nullptr, {}, embedding_renorm, {}, {}, "mul_", kNotDifferentiable},
     {"embedding_bag", nullptr, {}, embedding_bags, {}, {}, kBags},
     {"embedding_bag.padding_idx", nullptr, {}, embedding_bags, {}, {}, kBags},
+    {"embedding_renorm_", nullptr, {}, embedding_renorm, {}, {}, "mul_", kNotDifferentiable},
 };
 // clang-format on
 

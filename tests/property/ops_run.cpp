@@ -141,7 +141,7 @@ const MeshLayout* layout_of(const OpsCase& one) {
 }
 
 std::string judge(const std::vector<DTensor>& pieces, const DTensor& single,
-                  const DTensor& reference) {
+                  const DTensor& reference, bool marked) {
   if (!pieces[0].defined() || !single.defined()) {
     return pieces[0].defined() == single.defined() ? "" : "is defined in one run only";
   }
@@ -150,9 +150,9 @@ std::string judge(const std::vector<DTensor>& pieces, const DTensor& single,
   const DTensorSpec& spec = *pieces[0].spec();
   const GlobalValue value = assemble(spec, pieces, faults);
   if (!faults.empty()) return fmt::format("{}: {}", type_string(spec), faults[0].what);
-  const bool exact = !spec.has_partial() && std::ranges::all_of(pieces, [](const DTensor& piece) {
-    return is_exact(piece);
-  });
+  const bool exact =
+      marked && !spec.has_partial() &&
+      std::ranges::all_of(pieces, [](const DTensor& piece) { return is_exact(piece); });
   const std::string what =
       strict_difference(value, whole_value(single.local()), whole_value(reference.local()), exact);
   return what.empty() ? what : fmt::format("{}: {}", type_string(spec), what);
@@ -199,7 +199,7 @@ CaseResult run_ops_case(OpsSetting& setting, const OpsCase& one) {
     for (std::size_t i = 0; i < single.size(); ++i) {
       std::vector<DTensor> pieces;
       for (const auto& results : ranks) pieces.push_back(results.at(i));
-      const std::string what = judge(pieces, single[i], reference.at(i));
+      const std::string what = judge(pieces, single[i], reference.at(i), one.sample->marked);
       if (!what.empty()) return {OpsVerdict::kWrong, fmt::format("value {} {}", i, what)};
     }
   } catch (const Error& error) {
@@ -235,7 +235,7 @@ std::string factory_fault(OpsSetting& setting, std::string_view op, const Argume
   }).rethrow();
   const std::uint64_t drawn = row.has(kRandom) ? static_cast<std::uint64_t>(single.numel()) : 0;
   if (std::ranges::count(offsets, drawn) != layout->size()) return "random states went apart";
-  return judge(pieces, single, single);
+  return judge(pieces, single, single, true);
 }
 
 }  // namespace shardlab::test
