@@ -82,38 +82,40 @@ class BlockRunner {
 
   void run() {
     if (one_row_) {
+      std::array<const std::byte*, kMaxOperands> from{};
       constexpr std::array<std::int64_t, kMaxOperands + 1> kOffsets{};
       std::array<std::int64_t, kMaxOperands + 1> strides{1};
-      for (std::size_t i = 0; i < operands_; ++i) strides[i + 1] = operand_[i].stride[0];
-      return run_row(kOffsets, strides, out_.numel());
+      for (std::size_t i = 0; i < operands_; ++i) {
+        from[i] = operand_[i].data;
+        strides[i + 1] = operand_[i].stride[0];
+      }
+      return run_row({target_, from.data(), kOffsets.data(), strides.data(), out_.numel()});
     }
     StridedLoop loop(out_.shape());
-    loop.add(out_.stride(), item_bytes(out_.dtype()));
+    loop.add_target(out_.stride(), item_bytes(out_.dtype()), target_);
     for (std::size_t i = 0; i < operands_; ++i) {
-      loop.add(operand_[i].stride, item_bytes(operand_[i].dtype));
+      loop.add_source(operand_[i].stride, item_bytes(operand_[i].dtype), operand_[i].data);
     }
-    loop.run([this](std::span<const std::int64_t> offsets, std::span<const std::int64_t> strides,
-                    std::int64_t count) { run_row(offsets, strides, count); });
+    loop.run_rows([this](const StridedLoop::Row& row) { run_row(row); });
   }
 
  private:
-  void run_row(std::span<const std::int64_t> offsets, std::span<const std::int64_t> strides,
-               std::int64_t count) {
-    if (block_ == 0) plan(strides);
-    const std::int64_t block = block_ < 0 ? count : block_;
-    for (std::int64_t start = 0; start < count; start += block) {
-      const std::int64_t size = std::min(block, count - start);
+  void run_row(const StridedLoop::Row& row) {
+    if (block_ == 0) plan({row.stride, operands_ + 1});
+    const std::int64_t block = block_ < 0 ? row.count : block_;
+    for (std::int64_t start = 0; start < row.count; start += block) {
+      const std::int64_t size = std::min(block, row.count - start);
       std::array<const std::byte*, kMaxOperands> in{};
       for (std::size_t i = 0; i < operands_; ++i) {
-        const Operand& operand = operand_[i];
-        const std::int64_t bytes = item_bytes(operand.dtype);
-        const std::byte* from = operand.data + offsets[i + 1] + start * strides[i + 1] * bytes;
-        in[i] = direct_in_[i] ? from : load(i, {from, strides[i + 1], operand.dtype}, size);
+        const DType dtype = operand_[i].dtype;
+        const std::int64_t stride = row.stride[i + 1];
+        const std::byte* from = row.from(i) + start * stride * item_bytes(dtype);
+        in[i] = direct_in_[i] ? from : load(i, {from, stride, dtype}, size);
       }
-      std::byte* to = target_ + offsets[0] + start * strides[0] * item_bytes(out_.dtype());
+      std::byte* to = row.to + start * row.stride[0] * item_bytes(out_.dtype());
       loop_.run(in.data(), direct_out_ ? to : buffer_[kMaxOperands].bytes, size);
       if (!direct_out_) {
-        convert_run({to, strides[0], out_.dtype()}, {buffer_[kMaxOperands].bytes, 1, loop_.out},
+        convert_run({to, row.stride[0], out_.dtype()}, {buffer_[kMaxOperands].bytes, 1, loop_.out},
                     size);
       }
     }

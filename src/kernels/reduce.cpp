@@ -102,32 +102,122 @@ void truth_kernel(const KernelCall& call) {
   });
 }
 
+[[noreturn]] void refuse_empty_dim() {
+  fail(ErrorKind::kValue, Fix{"leave empty tensors out, or reduce another dim"},
+       "an empty dim has no largest or smallest element");
+}
+
+// Where the first of kReduceLanes elements is that hold one equal to `value`, of whole groups; the
+// rest where none does.
+template <typename T>
+std::int64_t group_with(const T* row, std::int64_t count, T value) {
+  std::int64_t first = 0;
+  for (; first + kReduceLanes <= count; first += kReduceLanes) {
+    MaskOf<T> found{};
+    for (std::int64_t i = first; i < first + kReduceLanes; i += kWidthOf<T>) {
+      VectorOf<T> part;
+      load_vector<T>(part, row + i);
+      found |= part == value;
+    }
+    std::uint64_t words[4];
+    std::memcpy(words, &found, sizeof(words));
+    if ((words[0] | words[1] | words[2] | words[3]) != 0) break;
+  }
+  return first;
+}
+
 // The lowest index among equals; NaN wins.
 template <typename Op, typename T>
 std::int64_t index_of_extremum(const T* row, std::int64_t count) {
-  if (count == 0) {
-    fail(ErrorKind::kValue, Fix{"leave empty tensors out, or reduce another dim"},
-         "an empty dim has no largest or smallest element");
-  }
+  if (count == 0) refuse_empty_dim();
   const T extremum = reduce_row<Op>(row, count);
   if (is_nan(extremum)) return std::find_if(row, row + count, is_nan<T>) - row;
-  // Blocks without it are passed over, several elements in a step.
-  std::int64_t first = 0;
-  for (; first + kReduceLanes <= count; first += kReduceLanes) {
-    bool found = false;
-    for (std::int64_t i = first; i < first + kReduceLanes; ++i) found |= row[i] == extremum;
-    if (found) break;
+  return std::find(row + group_with(row, count, extremum), row + count, extremum) - row;
+}
+
+// The extremum of each row and its index.
+template <typename T>
+struct Extrema {
+  std::unique_ptr<T[]> values;
+  std::unique_ptr<std::int64_t[]> indices;
+};
+
+// What is best so far in columns beside each other, and in which row it stood.
+template <typename T>
+struct BestSoFar {
+  using Place = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  VectorOf<T> values;
+  VectorOf<Place> places;
+
+  // Only a better one takes the place of one above it; the first NaN keeps it.
+  template <typename Op>
+  void meet(const T* from, std::int64_t row) {
+    VectorOf<T> here;
+    load_vector<T>(here, from);
+    const auto better = std::is_same_v<Op, MaxOp> ? here > values : here < values;
+    const auto wins = better | ((here != here) & (values == values));
+    values = wins ? here : values;
+    places = wins ? VectorOf<Place>{} + static_cast<Place>(row) : places;
   }
-  return std::find(row + first, row + count, extremum) - row;
+};
+
+// Rows that go down beside each other, a stripe of them at a time.
+template <typename Op, typename T>
+void extrema_down(const T* data, std::int64_t step, std::int64_t size, std::int64_t columns,
+                  T* values, std::int64_t* indices) {
+  constexpr std::int64_t kMost = 2048, kWidth = kWidthOf<T>;
+  const auto best = scratch<BestSoFar<T>>(std::min(kMost, columns) / kWidth + 1);
+  for (std::int64_t start = 0; start < columns; start += kMost) {
+    const std::int64_t wide = std::min(kMost, columns - start), whole = wide / kWidth;
+    T rest[kWidth] = {};
+    for (std::int64_t i = 0; i < size; ++i) {
+      const T* line = data + i * step + start;
+      if (whole * kWidth < wide) std::copy_n(line + whole * kWidth, wide % kWidth, rest);
+      if (i == 0) {
+        for (std::int64_t k = 0; k <= whole && k * kWidth < wide; ++k) {
+          best[k].places = VectorOf<typename BestSoFar<T>::Place>{};
+          load_vector<T>(best[k].values, k < whole ? line + k * kWidth : rest);
+        }
+      }
+      for (std::int64_t k = 0; k < whole; ++k) best[k].template meet<Op>(line + k * kWidth, i);
+      if (whole * kWidth < wide) best[whole].template meet<Op>(rest, i);
+    }
+    for (std::int64_t c = 0; c < wide; ++c) {
+      values[start + c] = best[c / kWidth].values[c % kWidth];
+      indices[start + c] = best[c / kWidth].places[c % kWidth];
+    }
+  }
+}
+
+template <typename Op, typename T>
+Extrema<T> extrema_of(const Tensor& self, const DimMask& dim) {
+  RowLayout layout(self, dim);
+  Extrema<T> found{scratch<T>(layout.rows()), scratch<std::int64_t>(layout.rows())};
+  constexpr std::int64_t kFewest = 8, kLongest = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t columns = layout.columns();
+  if (self.dtype() == dtype_of<T>() && columns >= kFewest && layout.size() < kLongest) {
+    const auto* data = reinterpret_cast<const T*>(readable_bytes(self));
+    for (std::int64_t row = 0; row < layout.rows(); row += columns) {
+      extrema_down<Op>(data + layout.offset_of(row), layout.column_stride(), layout.size(), columns,
+                       found.values.get() + row, found.indices.get() + row);
+    }
+    return found;
+  }
+  Rows<T> rows(self, std::move(layout));
+  for (std::int64_t i = 0; i < rows.count(); ++i) {
+    const T* row = rows.row(i);
+    found.indices[i] = index_of_extremum<Op>(row, rows.size());
+    found.values[i] = row[found.indices[i]];
+  }
+  return found;
 }
 
 template <typename Op>
 void index_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
-    using T = decltype(type);
-    reduce_rows<T, std::int64_t>(call.outputs[0], self, reduced_dims(call, 1, self),
-                                 index_of_extremum<Op, T>);
+    const auto found = extrema_of<Op, decltype(type)>(self, reduced_dims(call, 1, self));
+    store_row_major(call.outputs[0], found.indices.get(), DType::kI64);
   });
 }
 
@@ -136,16 +226,9 @@ void extremum_with_index_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
     using T = decltype(type);
-    Rows<T> rows(self, single_dim(int_arg(call, 1), self));
-    const auto values = scratch<T>(rows.count());
-    const auto indices = scratch<std::int64_t>(rows.count());
-    for (std::int64_t i = 0; i < rows.count(); ++i) {
-      const T* row = rows.row(i);
-      indices[i] = index_of_extremum<Op>(row, rows.size());
-      values[i] = row[indices[i]];
-    }
-    store_row_major(call.outputs[0], values.get(), dtype_of<T>());
-    store_row_major(call.outputs[1], indices.get(), DType::kI64);
+    const auto found = extrema_of<Op, T>(self, single_dim(int_arg(call, 1), self));
+    store_row_major(call.outputs[0], found.values.get(), dtype_of<T>());
+    store_row_major(call.outputs[1], found.indices.get(), DType::kI64);
   });
 }
 

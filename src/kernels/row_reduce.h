@@ -13,20 +13,9 @@
 #include "kernels/elementwise.h"
 #include "kernels/functors.h"
 #include "kernels/rows.h"
+#include "kernels/vectors.h"
 
 namespace shardlab {
-
-/// Numbers of one type in 32 bytes: compilers make of it what registers a processor has.
-template <typename T>
-struct Vector {
-  typedef T type __attribute__((vector_size(32)));
-};
-template <typename T>
-using VectorOf = typename Vector<T>::type;
-
-/// What comparing two such vectors gives.
-template <typename T>
-using MaskOf = decltype(VectorOf<T>{} != VectorOf<T>{});
 
 /// What wraps as integers do.
 template <typename T>
@@ -125,21 +114,29 @@ template <typename Op, typename T>
 class Lanes {
  public:
   Lanes() {
-    for (VectorOf<T>& part : parts_) part = VectorOf<T>{} + Op::template identity<T>();
+    for (std::size_t i = 0; i < kParts; ++i) {
+      parts_[i] = VectorOf<T>{} + Op::template identity<T>();
+      nan_[i] = MaskOf<T>{};
+    }
   }
-  /// Lane i takes values[i].
-  void take(const T* values) {
+  /// Lanes from i on take the vector that load(i, vector) fills in.
+  template <typename Load>
+  void take(const Load& load) {
     for (std::size_t i = 0; i < kParts; ++i) {
       VectorOf<T> part;
-      std::memcpy(&part, values + i * kWidth, sizeof(part));
+      load(static_cast<std::int64_t>(i * kWidth), part);
       Op::template combine_vectors<T>(parts_[i], part);
     }
   }
+  void take(const T* values) {
+    take([values](std::int64_t i, VectorOf<T>& to) { load_vector<T>(to, values + i); });
+  }
   /// The same of numbers; what they were is known at the end.
-  void take_numbers(const T* values) requires NanDecides<Op, T> {
+  template <typename Load>
+  void take_numbers(const Load& load) requires NanDecides<Op, T> {
     for (std::size_t i = 0; i < kParts; ++i) {
       VectorOf<T> part;
-      std::memcpy(&part, values + i * kWidth, sizeof(part));
+      load(static_cast<std::int64_t>(i * kWidth), part);
       Op::template combine_numbers<T>(parts_[i], part);
       nan_[i] |= part != part;
     }
@@ -160,8 +157,9 @@ class Lanes {
         Op::template combine_vectors<T>(parts_[i], parts_[i + half]);
       }
     }
+    const VectorOf<T> part = parts_[0];  // a copy: parts stay in registers
     T lanes[kWidth];
-    std::memcpy(lanes, parts_, sizeof(lanes));
+    std::memcpy(lanes, &part, sizeof(lanes));
     for (std::size_t half = kWidth / 2; half > 0; half /= 2) {
       for (std::size_t i = 0; i < half; ++i) lanes[i] = Op::combine(lanes[i], lanes[i + half]);
     }
@@ -169,10 +167,10 @@ class Lanes {
   }
 
  private:
-  static constexpr std::size_t kWidth = sizeof(VectorOf<T>) / sizeof(T);
+  static constexpr std::size_t kWidth = kWidthOf<T>;
   static constexpr std::size_t kParts = kReduceLanes / kWidth;
   VectorOf<T> parts_[kParts];
-  MaskOf<T> nan_[kParts] = {};
+  MaskOf<T> nan_[kParts];
 };
 
 template <typename Op, typename T>
@@ -215,26 +213,29 @@ T reduce_few(const Get& get, std::int64_t count) {
   return lanes[0];
 }
 
-/// Op over at most one leaf: block(i, values) gives kReduceLanes elements from `first` + i on, in
-/// `values` or where they are; get(i) one. Lanes that a rest does not reach take the identity.
-template <typename Op, typename T, typename Block, typename Get>
-T reduce_blocks(const Block& block, const Get& get, std::int64_t count) {
-  if (std::is_arithmetic_v<T> && count < kReduceLanes) return reduce_few<Op, T>(get, count);
+/// Op over at most one leaf: load(i) gives a vector of the elements from i on, get(i) one. Lanes
+/// that a rest does not reach take the identity.
+template <typename Op, typename T, typename Load, typename Get>
+T reduce_vectors(const Load& load, const Get& get, std::int64_t count) {
+  if (count < kReduceLanes) return reduce_few<Op, T>(get, count);
   Lanes<Op, T> lanes;
-  T values[kReduceLanes];
+  const auto from = [&load](std::int64_t i) {
+    return [&load, i](std::int64_t lane, VectorOf<T>& to) { load(i + lane, to); };
+  };
   std::int64_t i = 0;
   if constexpr (NanDecides<Op, T>) {
-    for (; i + kReduceLanes <= count; i += kReduceLanes) lanes.take_numbers(block(i, values));
+    for (; i + kReduceLanes <= count; i += kReduceLanes) lanes.take_numbers(from(i));
     if (lanes.spoilt()) {
       lanes = {};
       i = 0;
     }
   }
-  for (; i + kReduceLanes <= count; i += kReduceLanes) lanes.take(block(i, values));
+  for (; i + kReduceLanes <= count; i += kReduceLanes) lanes.take(from(i));
   if (i < count) {
+    T values[kReduceLanes];
     for (T& value : values) value = Op::template identity<T>();
     for (std::int64_t lane = 0; i + lane < count; ++lane) values[lane] = get(i + lane);
-    lanes.take(values);
+    lanes.take(static_cast<const T*>(values));
   }
   return lanes.folded();
 }
@@ -242,20 +243,37 @@ T reduce_blocks(const Block& block, const Get& get, std::int64_t count) {
 /// Op over get(i) for i in [first, first + count), at most one leaf.
 template <typename Op, typename T, typename Get>
 T reduce_leaf(const Get& get, std::int64_t first, std::int64_t count) {
-  const auto block = [&](std::int64_t i, T* values) -> const T* {
-#pragma GCC unroll 1
-    for (std::int64_t lane = 0; lane < kReduceLanes; ++lane) values[lane] = get(first + i + lane);
-    return values;
-  };
-  return reduce_blocks<Op, T>(
-      block, [&](std::int64_t i) { return get(first + i); }, count);
+  if constexpr (std::is_arithmetic_v<T>) {
+    const auto load = [&](std::int64_t i, VectorOf<T>& to) {
+      T values[kWidthOf<T>];
+      for (std::int64_t k = 0; k < kWidthOf<T>; ++k) values[k] = get(first + i + k);
+      load_vector<T>(to, static_cast<const T*>(values));
+    };
+    return reduce_vectors<Op, T>(
+        load, [&](std::int64_t i) { return get(first + i); }, count);
+  } else {
+    Lanes<Op, T> lanes;
+    T values[kReduceLanes];
+    for (std::int64_t i = 0; i < count; i += kReduceLanes) {
+      for (std::int64_t lane = 0; lane < kReduceLanes; ++lane) {
+        values[lane] = i + lane < count ? get(first + i + lane) : Op::template identity<T>();
+      }
+      lanes.take(values);
+    }
+    return lanes.folded();
+  }
 }
 
 /// Of contiguous elements.
 template <typename Op, typename T>
 T reduce_leaf(const T* leaf, std::int64_t count) {
-  return reduce_blocks<Op, T>([leaf](std::int64_t i, T*) { return leaf + i; },
-                              [leaf](std::int64_t i) { return leaf[i]; }, count);
+  const auto get = [leaf](std::int64_t i) { return leaf[i]; };
+  if constexpr (std::is_arithmetic_v<T>) {
+    return reduce_vectors<Op, T>(
+        [leaf](std::int64_t i, VectorOf<T>& to) { load_vector<T>(to, leaf + i); }, get, count);
+  } else {
+    return reduce_leaf<Op, T>(get, 0, count);
+  }
 }
 
 /// Op over [first, first + count), of which leaf(first, count) gives the result of one leaf: halves
@@ -286,8 +304,9 @@ T reduce_row(const T* row, std::int64_t count) {
       0, count);
 }
 
-template <typename Op, typename T>
-void combine_into(T* to, const T* other, std::int64_t columns) {
+/// A line may be a pointer, or whatever gives a T for [c].
+template <typename Op, typename T, typename Line>
+void combine_into(T* to, const Line& other, std::int64_t columns) {
 #pragma GCC ivdep
   for (std::int64_t c = 0; c < columns; ++c) to[c] = Op::combine(to[c], other[c]);
 }
@@ -295,9 +314,9 @@ void combine_into(T* to, const T* other, std::int64_t columns) {
 /// How many rows go into one of lanes at a time: it is read and written once for all of them.
 inline constexpr std::int64_t kRowsTogether = 4;
 
-template <typename Op, typename T>
-void combine_into(T* to, const T* const (&others)[kRowsTogether], std::int64_t columns) {
-  const T *first = others[0], *second = others[1], *third = others[2], *fourth = others[3];
+template <typename Op, typename T, typename Line>
+void combine_into(T* to, const Line (&others)[kRowsTogether], std::int64_t columns) {
+  const Line first = others[0], second = others[1], third = others[2], fourth = others[3];
 #pragma GCC ivdep
   for (std::int64_t c = 0; c < columns; ++c) {
     const T half = Op::combine(Op::combine(to[c], first[c]), second[c]);
@@ -352,16 +371,14 @@ class ColumnReduction {
     std::int64_t done = 0;
     for (; done + kTogether <= count; done += kTogether) {
       for (std::int64_t i = first + done; i < first + done + kReduceLanes; ++i) {
-        const T* rows[kRowsTogether];
-        for (std::int64_t slot = 0; slot < kRowsTogether; ++slot) {
-          rows[slot] = row(i + slot * kReduceLanes, slot);
-        }
+        const decltype(row(i, 0)) rows[kRowsTogether] = {row(i, 0), row(i + kReduceLanes, 1),
+                                                         row(i + 2 * kReduceLanes, 2),
+                                                         row(i + 3 * kReduceLanes, 3)};
         combine_into<Op>(lane(i - first - done), rows, columns_);
       }
     }
     for (; done < count; ++done) {
-      combine_into<Op>(lane(done % kReduceLanes), static_cast<const T*>(row(first + done, 0)),
-                       columns_);
+      combine_into<Op>(lane(done % kReduceLanes), row(first + done, 0), columns_);
     }
     for (std::int64_t half = kReduceLanes / 2; half > 0; half /= 2) {
       for (std::int64_t i = 0; i < half && i + half < used; ++i) {
@@ -383,6 +400,35 @@ struct Unchanged {
   T operator()(T value, std::int64_t) const {
     return value;
   }
+  template <typename Vector>
+  void vector(Vector&, std::int64_t) const {}
+};
+
+/// Whether a map of elements has a form for vectors, too, which it changes: vector(values, row).
+template <typename Map, typename T, typename Result>
+concept MapsVectors = std::is_same_v<T, Result> && requires(const Map& map, VectorOf<T> values) {
+  map.vector(values, std::int64_t{});
+};
+
+/// Elements of a row as they are combined: map(element as T, row), one by one and as vectors.
+template <typename Source, typename T, typename Result, typename Map>
+struct MappedLine {
+  const Source* data;
+  const Map& map;
+  std::int64_t row;
+
+  Result operator()(std::int64_t i) const { return map(widened<T>(data[i]), row); }
+  template <typename Vector>
+  void operator()(std::int64_t i, Vector& to) const {
+    if constexpr (MapsVectors<Map, T, Result>) {
+      load_vector<T>(to, data + i);
+      map.vector(to, row);
+    } else {
+      Result values[kWidthOf<Result>];
+      for (std::int64_t k = 0; k < kWidthOf<Result>; ++k) values[k] = (*this)(i + k);
+      load_vector<Result>(to, static_cast<const Result*>(values));
+    }
+  }
 };
 
 /// The rows of a layout in T, reduced to one Result each. Rows that lie side by side go down
@@ -395,26 +441,51 @@ class RowReduction {
       : source_(source), layout_(layout), map_(std::move(map)) {}
 
   void run(Result* results) const {
+    const DType dtype = source_.dtype();
+    if constexpr (kWidens<T, BFloat16>) {
+      if (dtype == DType::kBF16) return run_from<BFloat16>(results);
+    }
+    if constexpr (kWidens<T, float>) {
+      if (dtype == DType::kF32) return run_from<float>(results);
+    }
+    run_from<T>(results);
+  }
+
+ private:
+  // What stands beside each other in columns that go down together: column c is row `first` + c.
+  template <typename Source>
+  struct Across {
+    const Source* data;
+    const Map* map;
+    std::int64_t first;
+
+    Result operator[](std::int64_t c) const { return (*map)(widened<T>(data[c]), first + c); }
+  };
+
+  template <typename Source>
+  void run_from(Result* results) const {
     constexpr std::int64_t kFewest = 8;
-    if (layout_.in_one_piece()) return by_leaf(results);
-    if (layout_.columns() >= kFewest) return down_columns(results);
-    if (layout_.piece() >= kFewest) return by_leaf(results);
+    if (layout_.in_one_piece()) return by_leaf<Source>(results);
+    if (layout_.columns() >= kFewest) return down_columns<Source>(results);
+    if (layout_.piece() >= kFewest) return by_leaf<Source>(results);
     Rows<T> rows(source_, layout_);
     for (std::int64_t i = 0; i < rows.count(); ++i) {
       results[i] = of_row(rows.row(i), rows.size(), i);
     }
   }
 
- private:
-  static constexpr bool kPlain = std::is_same_v<Map, Unchanged> && std::is_same_v<Result, T>;
-
-  Result of_leaf(const T* leaf, std::int64_t count, std::int64_t row) const {
-    if constexpr (kPlain) return reduce_leaf<Op>(leaf, count);
-    const auto mapped = [&, leaf](std::int64_t i) -> Result { return map_(leaf[i], row); };
-    return reduce_leaf<Op, Result>(mapped, 0, count);
+  template <typename Source>
+  Result of_leaf(const Source* leaf, std::int64_t count, std::int64_t row) const {
+    const MappedLine<Source, T, Result, Map> line{leaf, map_, row};
+    if constexpr (std::is_arithmetic_v<Result>) {
+      return reduce_vectors<Op, Result>(line, line, count);
+    } else {
+      return reduce_leaf<Op, Result>(line, 0, count);
+    }
   }
 
-  Result of_row(const T* elements, std::int64_t size, std::int64_t row) const {
+  template <typename Source>
+  Result of_row(const Source* elements, std::int64_t size, std::int64_t row) const {
     if (size <= kReduceLeaf) return of_leaf(elements, size, row);
     return reduce_leaves<Op, Result>(
         [&](std::int64_t first, std::int64_t count) {
@@ -423,9 +494,10 @@ class RowReduction {
         0, size);
   }
 
+  template <typename Source>
   void by_leaf(Result* results) const {
-    if (layout_.in_one_piece() && source_.dtype() == dtype_of<T>()) {
-      const auto* data = reinterpret_cast<const T*>(readable_bytes(source_));
+    if (layout_.in_one_piece() && source_.dtype() == stored_dtype<Source>()) {
+      const auto* data = reinterpret_cast<const Source*>(readable_bytes(source_));
       for (std::int64_t row = 0; row < layout_.rows(); ++row) {
         results[row] = of_row(data + layout_.offset_of(row), layout_.size(), row);
       }
@@ -442,43 +514,43 @@ class RowReduction {
     }
   }
 
-  // As many columns as leave their lanes room in a core's cache.
+  // As many columns as leave their lanes room in a core's cache: rows are read in long pieces.
+  template <typename Source>
   void down_columns(Result* results) const {
-    constexpr auto kMost = static_cast<std::int64_t>(4096 / sizeof(Result));
+    constexpr std::int64_t kMost = sizeof(Result) <= 8 ? 1024 : 256;
     const std::int64_t all = layout_.columns(), wide = std::min(all, kMost);
     const auto work =
         scratch<Result>(ColumnReduction<Op, Result>::rows_of_work(layout_.size()) * wide);
     for (std::int64_t row = 0; row < layout_.rows(); row += all) {
       for (std::int64_t c = 0; c < all; c += wide) {
-        stripe(row + c, layout_.offset_of(row) + c, std::min(wide, all - c), work.get(), results);
+        stripe<Source>(row + c, layout_.offset_of(row) + c, std::min(wide, all - c), work.get(),
+                       results);
       }
     }
   }
 
   // Rows [row, row + columns), side by side from element `offset` on.
+  template <typename Source>
   void stripe(std::int64_t row, std::int64_t offset, std::int64_t columns, Result* work,
               Result* results) const {
-    constexpr std::size_t kMost = 4096 / sizeof(Result);
-    T elements[kRowsTogether][kMost];
-    Result mapped[kRowsTogether][kPlain ? 1 : kMost];
     const DType dtype = source_.dtype();
     const std::int64_t bytes = item_bytes(dtype);
     const std::byte* data = readable_bytes(source_) + offset * bytes;
     const std::int64_t step = layout_.column_stride() * bytes;
-    const auto next = [&](std::int64_t i, std::int64_t slot) -> const Result* {
-      const auto* line = reinterpret_cast<const T*>(data + i * step);
-      if (dtype != dtype_of<T>()) {
-        convert_run({elements[slot], 1, dtype_of<T>()}, {line, 1, dtype}, columns);
-        line = elements[slot];
-      }
-      if constexpr (kPlain) {
-        return line;
-      } else {
-        for (std::int64_t c = 0; c < columns; ++c) mapped[slot][c] = map_(line[c], row + c);
-        return mapped[slot];
-      }
+    const ColumnReduction<Op, Result> reduction(work, columns);
+    if (dtype == stored_dtype<Source>()) {
+      const auto next = [&](std::int64_t i, std::int64_t) {
+        return Across<Source>{reinterpret_cast<const Source*>(data + i * step), &map_, row};
+      };
+      return reduction.run(next, layout_.size(), results + row);
+    }
+    const auto elements = scratch<T>(kRowsTogether * columns);
+    const auto next = [&](std::int64_t i, std::int64_t slot) {
+      T* const to = elements.get() + slot * columns;
+      convert_run({to, 1, dtype_of<T>()}, {data + i * step, 1, dtype}, columns);
+      return Across<T>{to, &map_, row};
     };
-    ColumnReduction<Op, Result>(work, columns).run(next, layout_.size(), results + row);
+    reduction.run(next, layout_.size(), results + row);
   }
 
   const Tensor& source_;

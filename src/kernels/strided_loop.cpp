@@ -4,6 +4,8 @@
 // kernel.
 #include "kernels/strided_loop.h"
 
+#include <algorithm>
+
 #include "tensor/strided_copy.h"
 
 namespace shardlab {
@@ -24,6 +26,75 @@ Dims broadcast_strides(const Tensor& tensor, std::span<const std::int64_t> shape
 void StridedLoop::add(std::span<const std::int64_t> stride, std::int64_t element_bytes) {
   strides_[arrays_].assign(stride.begin(), stride.end());
   bytes_[arrays_++] = element_bytes;
+}
+
+void StridedLoop::add_target(std::span<const std::int64_t> stride, std::int64_t element_bytes,
+                             std::byte* data) {
+  target_ = data;
+  add(stride, element_bytes);
+}
+
+void StridedLoop::add_source(std::span<const std::int64_t> stride, std::int64_t element_bytes,
+                             const std::byte* data) {
+  sources_[arrays_ - 1] = data;
+  add(stride, element_bytes);
+}
+
+// A source lies across the rows where its elements are neighbours along another dim: that dim comes
+// next to the rows. Small planes are not worth the tiles.
+bool StridedLoop::turn_sources() {
+  constexpr std::int64_t kFewest = 16, kLeast = 4096;
+  const std::size_t inner = dims_.size() - 1;
+  if (dims_[inner].size < kFewest) return false;
+  const auto across = [&](std::size_t array, const LoopDim& dim) {
+    const std::int64_t along = dims_[inner].stride[array];
+    return along != 0 && along != 1 && dim.stride[array] == 1;
+  };
+  const auto pays = [&](const LoopDim& dim) {
+    return dim.size >= kFewest && dim.size * dims_[inner].size >= kLeast;
+  };
+  std::size_t down = inner;
+  for (std::size_t d = 0; d < inner; ++d) {
+    for (std::size_t i = 1; i < arrays_; ++i) {
+      if (across(i, dims_[d]) && pays(dims_[d])) down = d;
+    }
+  }
+  if (down == inner) return false;
+  std::rotate(dims_.begin() + static_cast<std::ptrdiff_t>(down),
+              dims_.begin() + static_cast<std::ptrdiff_t>(down) + 1, dims_.end() - 1);
+  std::int64_t widest = 1;
+  for (std::size_t i = 1; i < arrays_; ++i) widest = std::max(widest, bytes_[i]);
+  tile_columns_ = kTileBytes / kTileRows / widest;
+  turned_ = std::make_unique_for_overwrite<std::byte[]>((arrays_ - 1) * kTileBytes);
+  for (std::size_t i = 1; i < arrays_; ++i) {
+    turned_to_[i] = across(i, dims_[inner - 1]) ? turned_.get() + (i - 1) * kTileBytes : nullptr;
+  }
+  return true;
+}
+
+StridedLoop::Tile StridedLoop::tile_at(const std::array<std::int64_t, kMaxArrays>& offsets,
+                                       std::int64_t row, std::int64_t rows, std::int64_t column,
+                                       std::int64_t columns) const {
+  const LoopDim &down = dims_[dims_.size() - 2], &along = dims_.back();
+  const auto place = [&](std::size_t array) {
+    return offsets[array] +
+           (row * down.stride[array] + column * along.stride[array]) * bytes_[array];
+  };
+  Tile tile{target_ + place(0), {}, along.stride, {}};
+  tile.step[0] = down.stride[0] * bytes_[0];
+  for (std::size_t i = 1; i < arrays_; ++i) {
+    const std::byte* from = sources_[i - 1] + place(i);
+    tile.from[i - 1] = from;
+    tile.step[i] = down.stride[i] * bytes_[i];
+    if (turned_to_[i] == nullptr) continue;
+    const std::int64_t shape[] = {rows, columns}, to_stride[] = {columns, 1};
+    const std::int64_t from_stride[] = {down.stride[i], along.stride[i]};
+    strided_copy({turned_to_[i], to_stride}, {from, from_stride}, shape, bytes_[i]);
+    tile.from[i - 1] = turned_to_[i];
+    tile.stride[i] = 1;
+    tile.step[i] = columns * bytes_[i];
+  }
+  return tile;
 }
 
 bool StridedLoop::joins(const LoopDim& outer, const LoopDim& inner) const {

@@ -1,9 +1,11 @@
 // strided_loop.h - walking several strided arrays of one shape together, inner rows at a time.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/inline_vector.h"
@@ -32,11 +34,27 @@ Dims broadcast_strides(const Tensor& tensor, std::span<const std::int64_t> shape
 class StridedLoop {
  public:
   static constexpr std::size_t kMaxArrays = 5;
+  /// Part of an inner row: the target's first element, those of the sources in their order, and how
+  /// far each steps along the row, in elements, the target first.
+  struct Row {
+    std::byte* to;
+    const std::byte* const* base;
+    const std::int64_t* offset;
+    const std::int64_t* stride;
+    std::int64_t count;
+
+    const std::byte* from(std::size_t source) const { return base[source] + offset[source + 1]; }
+  };
 
   explicit StridedLoop(std::span<const std::int64_t> shape) : shape_(shape) {}
 
   /// Strides in elements, one per dim of the shape.
   void add(std::span<const std::int64_t> stride, std::int64_t element_bytes);
+  /// The same for run_rows(): the one target first, then the sources.
+  void add_target(std::span<const std::int64_t> stride, std::int64_t element_bytes,
+                  std::byte* data);
+  void add_source(std::span<const std::int64_t> stride, std::int64_t element_bytes,
+                  const std::byte* data);
 
   /// visit(offsets, strides, count) per inner row: byte offset of each array's first element, its
   /// stride along the row in elements, elements in the row. Not called for empty shapes.
@@ -53,12 +71,64 @@ class StridedLoop {
     }
   }
 
+  /// visit(Row) for all inner rows or, where a source lies across them, for parts of them: that
+  /// source is turned first, a tile at a time. No source overlaps the target but in place.
+  template <typename Visit>
+  void run_rows(Visit&& visit) {
+    if (!prepare()) return;
+    const bool tiled = dims_.size() > 1 && turn_sources();
+    const std::size_t outer = dims_.size() - (tiled ? 2 : 1);
+    std::array<std::int64_t, kMaxArrays> offsets{};
+    Dims index(outer, 0);
+    Row row{target_, sources_.data(), offsets.data(), dims_.back().stride.data(),
+            dims_.back().size};
+    do {
+      if (tiled) {
+        run_tiles(offsets, visit);
+      } else {
+        row.to = target_ + offsets[0];
+        visit(static_cast<const Row&>(row));
+      }
+    } while (advance(index, offsets));
+  }
+
  private:
   struct LoopDim {
     std::int64_t size;
     std::array<std::int64_t, kMaxArrays> stride;
   };
 
+  /// Rows that follow each other by `step` bytes in each array.
+  struct Tile {
+    std::byte* to;
+    std::array<const std::byte*, kMaxArrays> from;
+    std::array<std::int64_t, kMaxArrays> stride;
+    std::array<std::int64_t, kMaxArrays> step;
+  };
+  static constexpr std::int64_t kTileRows = 64;
+  static constexpr std::int64_t kTileBytes = 64 * 1024;  // of one source; a core's cache holds it
+
+  template <typename Visit>
+  void run_tiles(const std::array<std::int64_t, kMaxArrays>& offsets, Visit& visit) const {
+    const LoopDim &down = dims_[dims_.size() - 2], &along = dims_.back();
+    for (std::int64_t row = 0; row < down.size; row += kTileRows) {
+      const std::int64_t rows = std::min(kTileRows, down.size - row);
+      for (std::int64_t column = 0; column < along.size; column += tile_columns_) {
+        const std::int64_t columns = std::min(tile_columns_, along.size - column);
+        Tile tile = tile_at(offsets, row, rows, column, columns);
+        const std::array<std::int64_t, kMaxArrays> nothing{};
+        for (std::int64_t r = 0; r < rows; ++r) {
+          visit(Row{tile.to, tile.from.data(), nothing.data(), tile.stride.data(), columns});
+          tile.to += tile.step[0];
+          for (std::size_t i = 1; i < arrays_; ++i) tile.from[i - 1] += tile.step[i];
+        }
+      }
+    }
+  }
+
+  Tile tile_at(const std::array<std::int64_t, kMaxArrays>& offsets, std::int64_t row,
+               std::int64_t rows, std::int64_t column, std::int64_t columns) const;
+  bool turn_sources();
   bool prepare();
   bool joins(const LoopDim& outer, const LoopDim& inner) const;
   bool advance(Dims& index, std::array<std::int64_t, kMaxArrays>& offsets) const;
@@ -66,6 +136,12 @@ class StridedLoop {
   std::span<const std::int64_t> shape_;
   std::array<Dims, kMaxArrays> strides_;
   std::array<std::int64_t, kMaxArrays> bytes_{};
+  std::byte* target_ = nullptr;
+  std::array<const std::byte*, kMaxArrays> sources_;
+  // Sources that run_rows() turns, each into its part of turned_; null: it stays.
+  std::array<std::byte*, kMaxArrays> turned_to_;
+  std::unique_ptr<std::byte[]> turned_;
+  std::int64_t tile_columns_ = 0;
   std::size_t arrays_ = 0;
   InlineVector<LoopDim, 5> dims_;
 };

@@ -19,6 +19,28 @@ double squared_magnitude(T value) {
     return value * value;
 }
 
+struct SquaredMagnitude {
+  template <typename T>
+  double operator()(T value, std::int64_t) const {
+    return squared_magnitude(value);
+  }
+  void vector(VectorOf<double>& values, std::int64_t) const { values *= values; }
+};
+
+// How far the elements of a row are from its mean, squared.
+template <typename T>
+struct SquaredDeviation {
+  const T* mean;
+
+  double operator()(T value, std::int64_t row) const {
+    return squared_magnitude(value - mean[row]);
+  }
+  void vector(VectorOf<double>& values, std::int64_t row) const requires std::is_same_v<T, double> {
+    values -= mean[row];
+    values *= values;
+  }
+};
+
 enum class Spread { kVariance, kDeviation };
 
 template <Spread spread>
@@ -31,10 +53,7 @@ void variance_kernel(const KernelCall& call) {
     const std::int64_t count = layout.size();
     const auto means = reduce_with<SumOp, T>(self, layout);
     for (std::int64_t i = 0; i < layout.rows(); ++i) means[i] /= T(static_cast<double>(count));
-    const T* mean = means.get();
-    const auto deviation = [mean](T value, std::int64_t row) {
-      return squared_magnitude(value - mean[row]);
-    };
+    const SquaredDeviation<T> deviation{means.get()};
     const auto spreads = reduce_mapped<SumOp, double, T>(self, layout, deviation);
     const double parts = std::max(static_cast<double>(count) - correction, 0.0);
     for (std::int64_t i = 0; i < layout.rows(); ++i) {
@@ -65,7 +84,7 @@ std::unique_ptr<double[]> norms(const Tensor& self, const RowLayout& layout, dou
   }
   if (order == 1) return of(SumOp{}, magnitude);
   if (order == 2) {
-    auto sums = of(SumOp{}, [](T value, std::int64_t) { return squared_magnitude(value); });
+    auto sums = of(SumOp{}, SquaredMagnitude{});
     for (std::int64_t i = 0; i < layout.rows(); ++i) sums[i] = std::sqrt(sums[i]);
     return sums;
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/inline_vector.h"
@@ -57,16 +58,86 @@ void copy_row(T* to, const T* from, const CopyDim& row) {
   }
 }
 
-// The source is contiguous along `outer`, the target along `inner`. Tiles go through a local block,
-// so that both are touched in whole cache lines: columns of a power of two share one cache set.
+// Vectors of elements that a matrix is turned by, where there are enough in one.
+#ifdef __AVX__
+constexpr std::size_t kVectorBytes = 32;
+#else
+constexpr std::size_t kVectorBytes = 16;
+#endif
 template <typename T>
-void copy_transposed(T* to, const T* from, const CopyDim& outer, const CopyDim& inner) {
-  constexpr std::int64_t kTile = 32;
-  T block[kTile][kTile];
-  for (std::int64_t row = 0; row < outer.size; row += kTile) {
-    const std::int64_t rows = std::min(kTile, outer.size - row);
-    for (std::int64_t column = 0; column < inner.size; column += kTile) {
-      const std::int64_t columns = std::min(kTile, inner.size - column);
+constexpr bool kByVectors = sizeof(T) <= 8 && sizeof(T) >= 2;
+template <typename T>
+constexpr int kLanes = sizeof(T) == 2 ? 8 : static_cast<int>(kVectorBytes / sizeof(T));
+
+// Of each 2 `half` lanes the upper half of `a` changes places with the lower half of `b`.
+template <int half, typename Lanes, int... lane>
+inline void exchange_halves(Lanes& a, Lanes& b, std::integer_sequence<int, lane...>) {
+  constexpr int kCount = sizeof...(lane);
+  const Lanes first =
+      __builtin_shufflevector(a, b, (lane / half % 2 == 0 ? lane : kCount + lane - half)...);
+  b = __builtin_shufflevector(a, b, (lane / half % 2 == 0 ? lane + half : kCount + lane)...);
+  a = first;
+}
+
+template <int half, typename Lanes, int count>
+inline void turn_lanes(Lanes (&rows)[count]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < count; ++i) {
+    if (i / half % 2 != 0) continue;
+    exchange_halves<half>(rows[i], rows[i + half], std::make_integer_sequence<int, count>{});
+  }
+  if constexpr (half > 1) turn_lanes<half / 2>(rows);
+}
+
+// to[r][c] = from[c][r] for kLanes rows and columns; steps between rows.
+template <typename T>
+inline void turn_square(T* to, std::int64_t to_step, const T* from, std::int64_t from_step) {
+  constexpr int kCount = kLanes<T>;
+  typedef T Lanes __attribute__((vector_size(kCount * sizeof(T))));
+  Lanes rows[kCount];
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) std::memcpy(&rows[i], from + i * from_step, sizeof(Lanes));
+  turn_lanes<kCount / 2>(rows);
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) std::memcpy(to + i * to_step, &rows[i], sizeof(Lanes));
+}
+
+constexpr std::int64_t kTile = 64;  // f32: whole cache lines on both sides, four of them
+
+// The same of kTile rows and columns. Elements of two bytes go through a local block: a square of
+// them is a part of a cache line.
+template <typename T>
+void turn_tile(T* to, std::int64_t to_step, const T* from, std::int64_t from_step) {
+  constexpr std::int64_t kSide = kLanes<T>;
+  if constexpr (sizeof(T) == 2) {
+    T block[kTile][kTile];
+    for (std::int64_t c = 0; c < kTile; c += kSide) {
+      for (std::int64_t r = 0; r < kTile; r += kSide) {
+        turn_square(&block[r][c], kTile, from + r + c * from_step, from_step);
+      }
+    }
+    for (std::int64_t r = 0; r < kTile; ++r) {
+      std::memcpy(to + r * to_step, block[r], sizeof(block[r]));
+    }
+  } else {
+    for (std::int64_t r = 0; r < kTile; r += kSide) {
+      for (std::int64_t c = 0; c < kTile; c += kSide) {
+        turn_square(to + r * to_step + c, to_step, from + r + c * from_step, from_step);
+      }
+    }
+  }
+}
+
+// Any number of rows and columns through a local block, so that both sides are touched in whole
+// cache lines.
+template <typename T>
+void turn_part(T* to, const T* from, const CopyDim& outer, const CopyDim& inner) {
+  constexpr std::int64_t kSide = 32;
+  T block[kSide][kSide];
+  for (std::int64_t row = 0; row < outer.size; row += kSide) {
+    const std::int64_t rows = std::min(kSide, outer.size - row);
+    for (std::int64_t column = 0; column < inner.size; column += kSide) {
+      const std::int64_t columns = std::min(kSide, inner.size - column);
       for (std::int64_t c = 0; c < columns; ++c) {
         const T* read = from + row + (column + c) * inner.from;
         for (std::int64_t r = 0; r < rows; ++r) block[r][c] = read[r];
@@ -75,6 +146,32 @@ void copy_transposed(T* to, const T* from, const CopyDim& outer, const CopyDim& 
         T* line = to + (row + r) * outer.to + column * inner.to;
         for (std::int64_t c = 0; c < columns; ++c) line[c * inner.to] = block[r][c];
       }
+    }
+  }
+}
+
+// The source is contiguous along `outer`, the target mostly along `inner`: a tile at a time, while
+// the next one is fetched.
+template <typename T>
+void copy_transposed(T* to, const T* from, const CopyDim& outer, const CopyDim& inner) {
+  for (std::int64_t row = 0; row < outer.size; row += kTile) {
+    const std::int64_t rows = std::min(kTile, outer.size - row);
+    for (std::int64_t column = 0; column < inner.size; column += kTile) {
+      const std::int64_t columns = std::min(kTile, inner.size - column);
+      T* target = to + row * outer.to + column * inner.to;
+      const T* source = from + row + column * inner.from;
+      if constexpr (kByVectors<T>) {
+        if (rows == kTile && columns == kTile && inner.to == 1) {
+          const std::int64_t ahead = std::min(columns, inner.size - column - columns);
+          for (std::int64_t c = 0; c < ahead; ++c) {
+            const T* next = source + (columns + c) * inner.from;
+            for (std::size_t i = 0; i < kTile; i += 64 / sizeof(T)) __builtin_prefetch(next + i);
+          }
+          turn_tile(target, outer.to, source, inner.from);
+          continue;
+        }
+      }
+      turn_part(target, source, {rows, outer.to, 1}, {columns, inner.to, inner.from});
     }
   }
 }

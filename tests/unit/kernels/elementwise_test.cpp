@@ -73,6 +73,50 @@ TEST_CASE("operands broadcast, and outputs have any strides") {
   CHECK(values_of<float>(out) == std::vector<float>{11, 12, 13, 21, 22, 23});
 }
 
+TEST_CASE("V-28 operands that lie across the output's rows give what their elements say") {
+  struct Shape {
+    Dims out;
+    std::vector<std::size_t> order;  // dim d of the operand is dim order[d] of what lies in memory
+  };
+  const Shape shapes[] = {{{70, 130}, {1, 0}},       {{64, 64}, {1, 0}},        {{300, 17}, {1, 0}},
+                          {{2, 70, 130}, {0, 2, 1}}, {{70, 3, 130}, {2, 1, 0}}, {{5, 9}, {1, 0}}};
+  Kernels kernels;
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI64, DType::kU8}) {
+    for (const Shape& shape : shapes) {
+      const std::size_t dims = shape.out.size();
+      Dims lying(dims, 0), stride(dims, 0);
+      for (std::size_t d = 0; d < dims; ++d) lying[shape.order[d]] = shape.out[d];
+      const Dims steps = contiguous_strides(lying);
+      for (std::size_t d = 0; d < dims; ++d) stride[d] = steps[shape.order[d]];
+      const std::int64_t count = product(shape.out);
+      std::vector<std::int64_t> counted;
+      for (std::int64_t i = 0; i < count; ++i) counted.push_back(i * 7 % 101);
+      const Tensor numbers =
+          kernels.run(KernelId::kConvert, {kernels.i64(lying, counted)}, lying, dtype);
+      const Tensor across = numbers.as_view({shape.out, stride, dtype}, 0);
+      const Tensor row =
+          kernels.i64({shape.out.back()}, {counted.begin(), counted.begin() + shape.out.back()});
+      const Tensor sum =
+          kernels.run(KernelId::kAdd, {across, row, Scalar(1)}, shape.out, DType::kI64);
+      const Tensor wide = kernels.run(KernelId::kConvert, {across}, shape.out, DType::kI64);
+      const auto sums = values_of<std::int64_t>(sum), copied = values_of<std::int64_t>(wide);
+      const Dims places = contiguous_strides(shape.out);
+      bool right = true;
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::int64_t at = 0;
+        for (std::size_t d = 0; d < dims; ++d) at += i / places[d] % shape.out[d] * stride[d];
+        const auto here = static_cast<std::size_t>(i);
+        const std::int64_t value = counted[static_cast<std::size_t>(at)];
+        const std::int64_t beside = counted[static_cast<std::size_t>(i % shape.out.back())];
+        right = right && copied[here] == value && sums[here] == value + beside;
+      }
+      CAPTURE(to_string(dtype));
+      CAPTURE(dims);
+      CHECK(right);
+    }
+  }
+}
+
 TEST_CASE("rows longer than a block, converted and constant operands") {
   Kernels kernels;
   std::vector<std::int32_t> counting(5000);

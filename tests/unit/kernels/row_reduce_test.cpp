@@ -136,6 +136,52 @@ TEST_CASE("V-14 the index of an extremum is the lowest of equals, the last eleme
   CHECK(of(KernelId::kArgmin) == std::vector<std::int64_t>{0, 1, 3});
 }
 
+TEST_CASE("V-14 the index of an extremum down columns and along rows is the one a loop finds") {
+  Kernels kernels;
+  const auto better = [](float a, float b, bool largest) {
+    return (std::isnan(a) && !std::isnan(b)) || (largest ? a > b : a < b);
+  };
+  for (const Dims& shape : {Dims{70, 9}, Dims{40, 8}, Dims{3, 700}, Dims{600, 33}, Dims{1, 20}}) {
+    std::vector<float> x;
+    for (std::int64_t i = 0; i < product(shape); ++i) {
+      x.push_back(i % 211 == 37 ? std::nanf("") : static_cast<float>(i * 7919 % 23 - 11));
+    }
+    const auto at = [&](std::int64_t row, std::int64_t column) {
+      return x[static_cast<std::size_t>(row * shape[1] + column)];
+    };
+    const Tensor matrix = kernels.f32(shape, x);
+    for (const DType dtype : {DType::kF32, DType::kF64}) {
+      const Tensor in = kernels.run(KernelId::kConvert, {matrix}, shape, dtype);
+      for (const bool largest : {true, false}) {
+        for (const std::int64_t dim : {0, 1}) {
+          const std::int64_t kept = shape[static_cast<std::size_t>(1 - dim)];
+          const Tensor values = empty(kernels.device(), Dims{kept}, dtype);
+          const Tensor indices = empty(kernels.device(), Dims{kept}, DType::kI64);
+          kernels.run(largest ? KernelId::kMaxDim : KernelId::kMinDim, {in, Scalar(dim)},
+                      std::vector<Tensor>{values, indices});
+          const auto found = values_of<std::int64_t>(indices);
+          const auto numbers =
+              values_of<float>(kernels.run(KernelId::kConvert, {values}, Dims{kept}));
+          const Tensor again = kernels.run(largest ? KernelId::kArgmax : KernelId::kArgmin,
+                                           {in, Scalar(dim)}, Dims{kept}, DType::kI64);
+          CHECK(values_of<std::int64_t>(again) == found);
+          for (std::int64_t k = 0; k < kept; ++k) {
+            const auto element = [&](std::int64_t i) { return dim == 0 ? at(i, k) : at(k, i); };
+            std::int64_t best = 0;
+            for (std::int64_t i = 1; i < shape[static_cast<std::size_t>(dim)]; ++i) {
+              if (better(element(i), element(best), largest)) best = i;
+            }
+            CAPTURE(k);
+            CHECK(found[static_cast<std::size_t>(k)] == best);
+            const float number = numbers[static_cast<std::size_t>(k)];
+            CHECK((number == element(best) || (std::isnan(number) && std::isnan(element(best)))));
+          }
+        }
+      }
+    }
+  }
+}
+
 // numpy: var([1, 2, 4, 9]) with ddof 0, 1, 2, and its norms.
 TEST_CASE("V-14 variances by their correction, norms by their order") {
   Kernels kernels;
