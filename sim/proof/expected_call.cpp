@@ -26,6 +26,12 @@ ExpectedCall expected_call(const SampleValues& single, const SampleValues& refer
   return call;
 }
 
+std::string difference_in_f64(const GlobalValue& value, const ExpectedValue& expected) {
+  const Comparison result =
+      compare_in_f64(value, expected.reference, f64_noise(expected.single, expected.reference));
+  return result.agreement == Agreement::kWrong ? result.what : "";
+}
+
 std::string difference(const GlobalValue& value, const ExpectedValue& expected, bool exact) {
   const Comparison result = compare(value, expected.single, expected.reference,
                                     {.exact = exact, .relative_tolerance = kRoom});

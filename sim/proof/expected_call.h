@@ -29,5 +29,7 @@ ExpectedCall expected_call(const SampleValues& single, const SampleValues& refer
 
 /// What is wrong with a value; "" where nothing is. `exact`: bit for bit.
 std::string difference(const GlobalValue& value, const ExpectedValue& expected, bool exact);
+/// The same of a value that the ranks computed in f64, where rounding is no excuse.
+std::string difference_in_f64(const GlobalValue& value, const ExpectedValue& expected);
 
 }  // namespace shardlab

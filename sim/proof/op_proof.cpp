@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "api/distribute.h"
@@ -39,23 +40,32 @@ std::string reason_of(std::string text) {
   return text;
 }
 
-std::string judged(const std::vector<DTensor>& pieces, const ExpectedValue& expected, bool marked) {
+// What is wrong with a value, or with a call; nothing: "".
+struct Fault {
+  std::string what;
+  bool rounding = false;  // it may be no more than that, amplified
+};
+
+Fault judged(const std::vector<DTensor>& pieces, const ExpectedValue& expected, bool marked,
+             Precision precision) {
   if (!pieces[0].defined() || !expected.defined) {
-    return pieces[0].defined() == expected.defined ? "" : "is there in one of the runs only";
+    return {pieces[0].defined() == expected.defined ? "" : "is there in one of the runs only"};
   }
-  if (!pieces[0].distributed()) return "is a plain tensor";
+  if (!pieces[0].distributed()) return {"is a plain tensor"};
   const DTensorSpec& spec = *pieces[0].spec();
   for (const DTensor& piece : pieces) {
-    if (piece.spec() != &spec) return "has other placements on another rank";
+    if (piece.spec() != &spec) return {"has other placements on another rank"};
   }
   std::vector<AssemblyFault> faults;
   const GlobalValue value = assemble(spec, pieces, faults);
-  if (!faults.empty()) return fmt::format("{}: {}", type_string(spec), faults[0].what);
+  if (!faults.empty()) return {fmt::format("{}: {}", type_string(spec), faults[0].what)};
   const bool exact =
       marked && !spec.has_partial() &&
       std::ranges::all_of(pieces, [](const DTensor& piece) { return is_exact(piece); });
-  const std::string what = difference(value, expected, exact);
-  return what.empty() ? "" : fmt::format("{}: {}", type_string(spec), what);
+  const std::string what = precision == Precision::kReference ? difference_in_f64(value, expected)
+                                                              : difference(value, expected, exact);
+  if (what.empty()) return {};
+  return {fmt::format("{}: {}", type_string(spec), what), !exact && !value.is_integral()};
 }
 
 }  // namespace
@@ -96,7 +106,7 @@ class OpProver::Impl {
         std::vector<Placing> costly;
         for (std::size_t i = 0; i < placings.size(); ++i) {
           const Tried tried{number, mesh, placings[i], i, is_even(*sample, mesh, placings[i])};
-          if (count(proof, expected, tried, run.outcomes)) continue;
+          if (count(proof, *sample, tried, run)) continue;
           costly.push_back(placings[i]);
         }
         if (!line || !first || !options_.missing || expected.error) continue;
@@ -112,11 +122,12 @@ class OpProver::Impl {
 
   std::string check(const OpSample& sample, const Dims& mesh, const Placing& placing) {
     const Expected expected = on_one_device(sample);
-    for (std::size_t root = 0; root < expected.roots(); ++root) {
-      const MeshRun run = on_mesh(sample, mesh, std::vector<Placing>(root + 1, placing), expected);
-      const std::string what = fault(expected, run.outcomes, root);
+    const std::size_t turns = turns_of(expected, mesh.size());
+    const MeshRun run = on_mesh(sample, mesh, std::vector<Placing>(turns, placing), expected);
+    for (std::size_t turn = 0; turn < turns; ++turn) {
+      const std::string what = fault_of(sample, mesh, placing, run, turn);
       if (!what.empty()) return what;
-      const Error* error = run.outcomes[0][root].error.get();
+      const Error* error = run.outcomes[0][turn].error.get();
       if (error != nullptr && !expected.error) throw *error;
     }
     return "";
@@ -167,6 +178,8 @@ class OpProver::Impl {
   struct MeshRun {
     const MeshLayout* layout;
     const Expected& expected;
+    Precision precision;
+    std::size_t first;  // the number of the first placing, which says what gradient flows in
     Outcomes outcomes;
     std::vector<Pieces> pieces;  // by rank
     // A rank's pieces of gradients that flow in, each made once for each way to place it.
@@ -198,6 +211,10 @@ class OpProver::Impl {
     return has_gradient(row) && !is_out(sample, row, slot);
   }
 
+  static DType floats_of(Precision precision) {
+    return precision == Precision::kReference ? DType::kF64 : DType::kF32;
+  }
+
   // What the calls of the sample give on the rank, and the gradients behind them.
   static SampleValues called(const OpSample& sample, const SampleRun& run,
                              const std::vector<DTensor>& leaves, std::size_t root,
@@ -211,8 +228,7 @@ class OpProver::Impl {
 
   SampleValues alone(const OpSample& sample, const std::vector<bool>& is_leaf, std::size_t root,
                      Precision precision) {
-    const bool reference = precision == Precision::kReference;
-    const DType floats = reference ? DType::kF64 : DType::kF32;
+    const DType floats = floats_of(precision);
     std::vector<DTensor> inputs, leaves;
     for (std::size_t slot = 0; slot < sample.inputs.size(); ++slot) {
       inputs.emplace_back(sample_input(sample, slot, options_.seed, floats));
@@ -293,21 +309,40 @@ class OpProver::Impl {
     for (const auto& [placed, tensor] : known) {
       if (placed == placements) return tensor;
     }
-    const DTensor tensor = placed(sample_input(sample, slot, options_.seed, DType::kF32),
-                                  sample.inputs[slot].fill, run.layout, placements, slot);
+    const DTensor tensor =
+        placed(sample_input(sample, slot, options_.seed, floats_of(run.precision)),
+               sample.inputs[slot].fill, run.layout, placements, slot);
     if (run.expected.leaves[slot]) require_grad(tensor);
     return known.emplace_back(placements, tensor).second;
+  }
+
+  // The ways to place a gradient.
+  static Placements gradient_choices(const Dims& shape, DType dtype) {
+    Placements choices;
+    for (const Placement& choice : choices_of({shape, Fill::kReal})) {
+      const bool extreme = choice.is_partial(ReduceOp::kMax) || choice.is_partial(ReduceOp::kMin);
+      if (!extreme || !is_complex(dtype)) choices.push_back(choice);
+    }
+    return choices;
+  }
+
+  // Calls of one placing until each result had each gradient that may flow into it.
+  static std::size_t turns_of(const Expected& expected, std::size_t mesh_dims) {
+    if (expected.by_root.empty() || expected.by_root[0].roots == 0) return 1;
+    const ExpectedCall& call = expected.by_root[0];
+    std::size_t turns = std::lcm(expected.roots(), mesh_dims);
+    for (std::size_t result = 0; result < call.results; ++result) {
+      const TensorMeta& meta = call.values[result].meta;
+      turns = std::lcm(turns, gradient_choices(meta.shape, meta.dtype).size());
+    }
+    return turns;
   }
 
   // The gradient is placed in another way from call to call. Each way is made once.
   DTensor gradient(MeshRun& run, std::size_t rank, const DTensor& result,
                    std::size_t number) const {
     const MeshLayout* layout = run.layout;
-    Placements choices;
-    for (const Placement& choice : choices_of({result.shape(), Fill::kReal})) {
-      const bool extreme = choice.is_partial(ReduceOp::kMax) || choice.is_partial(ReduceOp::kMin);
-      if (!extreme || !is_complex(result.dtype())) choices.push_back(choice);
-    }
+    const Placements choices = gradient_choices(result.shape(), result.dtype());
     Placements placements(layout->ndim(), Placement::replicate());
     placements[number % layout->ndim()] = choices[number % choices.size()];
     const DTensorSpec* spec =
@@ -325,7 +360,7 @@ class OpProver::Impl {
   void call_on_rank(MeshRun& mesh, std::size_t rank, const OpSample& sample, const Placing& placing,
                     std::size_t number, Sent& sent) const {
     Outcome& outcome = mesh.outcomes[rank][number];
-    const std::size_t root = number % mesh.expected.roots();
+    const std::size_t turn = mesh.first + number;
     std::vector<DTensor> inputs, leaves;
     for (std::size_t slot = 0; slot < placing.size(); ++slot) {
       inputs.push_back(piece(mesh, rank, sample, slot, placing[slot]));
@@ -334,10 +369,11 @@ class OpProver::Impl {
     current_rank().random = {kProofRandomSeed, 0};
     sent.count = 0;
     bool forward_sent = false;
-    const SampleRun run{inputs, mesh.layout, Precision::kDeclared, &outcome.moved};
+    const SampleRun run{inputs, mesh.layout, mesh.precision, &outcome.moved};
+    const std::size_t root = turn % mesh.expected.roots();
     SampleValues values = called(sample, run, leaves, root, [&](const DTensor& result) {
       forward_sent = sent.count > 0;
-      return gradient(mesh, rank, result, number);
+      return gradient(mesh, rank, result, turn);
     });
     outcome.values = std::move(values.values);
     const bool backward = outcome.values.size() > values.results;
@@ -373,8 +409,9 @@ class OpProver::Impl {
   }
 
   MeshRun on_mesh(const OpSample& sample, const Dims& mesh, const std::vector<Placing>& placings,
-                  const Expected& expected) {
-    MeshRun run{process_arena().layout({mesh, {}, {}}), expected, {}, {}, {}};
+                  const Expected& expected, Precision precision = Precision::kDeclared,
+                  std::size_t first = 0) {
+    MeshRun run{process_arena().layout({mesh, {}, {}}), expected, precision, first, {}, {}, {}};
     const auto ranks = static_cast<std::size_t>(run.layout->size());
     run.outcomes.resize(ranks);
     for (std::vector<Outcome>& own : run.outcomes) own.resize(placings.size());
@@ -414,8 +451,20 @@ class OpProver::Impl {
     return true;
   }
 
-  // What is wrong with one placing, or "". Where all ranks refuse it, nothing is.
-  static std::string fault(const Expected& expected, const Outcomes& outcomes, std::size_t number) {
+  // What is wrong with one placing, or "". What may be rounding is, where it is right in f64.
+  std::string fault_of(const OpSample& sample, const Dims& mesh, const Placing& placing,
+                       const MeshRun& run, std::size_t number) {
+    const Fault found = fault(run, number);
+    if (found.what.empty() || !found.rounding) return found.what;
+    const MeshRun again =
+        on_mesh(sample, mesh, {placing}, run.expected, Precision::kReference, run.first + number);
+    return fault(again, 0).what.empty() ? "" : found.what;
+  }
+
+  // The same, as the run has it. Where all ranks refuse a placing, nothing is wrong.
+  static Fault fault(const MeshRun& run, std::size_t number) {
+    const Expected& expected = run.expected;
+    const Outcomes& outcomes = run.outcomes;
     const Outcome& first = outcomes[0][number];
     // Data that one device refuses is refused by those ranks that hold it.
     const auto refuses = [&](const std::vector<Outcome>& own) {
@@ -423,37 +472,40 @@ class OpProver::Impl {
     };
     if (expected.error) {
       const bool some = std::ranges::any_of(outcomes, refuses);
-      return some ? "" : "one device refuses it: " + expected.error->summary();
+      return {some ? "" : "one device refuses it: " + expected.error->summary()};
     }
     for (const std::vector<Outcome>& own : outcomes) {
       const Error* error = own[number].error.get();
       if ((error != nullptr) == (first.error != nullptr)) continue;
-      return "ranks part: " + (error != nullptr ? *error : *first.error).summary();
+      return {"ranks part: " + (error != nullptr ? *error : *first.error).summary()};
     }
-    if (first.error) return "";
-    const std::size_t root = number % expected.roots();
-    const ExpectedCall& call = expected.by_root[root];
-    if (first.values.size() != call.values.size()) return "has another number of results";
+    if (first.error) return {};
+    const ExpectedCall& call = expected.by_root[(run.first + number) % expected.roots()];
+    if (first.values.size() != call.values.size()) return {"has another number of results"};
+    Fault rounding;
     for (std::size_t value = 0; value < call.values.size(); ++value) {
       std::vector<DTensor> pieces;
       for (const std::vector<Outcome>& own : outcomes)
         pieces.push_back(own[number].values.at(value));
-      const std::string what = judged(pieces, call.values[value], expected.marked);
-      if (what.empty()) continue;
+      Fault found = judged(pieces, call.values[value], expected.marked, run.precision);
+      if (found.what.empty()) continue;
       const bool result = value < call.results;
-      return fmt::format("{} {} {}", result ? "result" : "gradient",
-                         result ? value : value - call.results, what);
+      found.what = fmt::format("{} {} {}", result ? "result" : "gradient",
+                               result ? value : value - call.results, found.what);
+      if (!found.rounding) return found;
+      if (rounding.what.empty()) rounding = std::move(found);
     }
-    return "";
+    return rounding;
   }
 
   // True where nothing was sent, and the result is right.
-  static bool count(OpProof& proof, const Expected& expected, const Tried& tried,
-                    const Outcomes& outcomes) {
+  bool count(OpProof& proof, const OpSample& called, const Tried& tried, const MeshRun& run) {
     const auto& [sample, mesh, placing, number, even] = tried;
+    const Expected& expected = run.expected;
+    const Outcomes& outcomes = run.outcomes;
     ++proof.tried;
     ProofTally& tally = even ? proof.even : proof.uneven;
-    const std::string what = fault(expected, outcomes, number);
+    const std::string what = fault_of(called, mesh, placing, run, number);
     if (!what.empty()) {
       ++proof.wrong;
       ++tally.wrong;

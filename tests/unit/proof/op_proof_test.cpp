@@ -9,6 +9,7 @@
 #include "api/collectives.h"
 #include "api/groups.h"
 #include "dispatch/all_ops.h"
+#include "dispatch/plain_calls.h"
 #include "ops/expression.h"
 #include "ops/factor_rule.h"
 #include "sim/proof/proof_text.h"
@@ -55,6 +56,42 @@ TEST_CASE(
       std::ranges::count(op_samples(), std::string_view("mm"), &OpSample::op);
   CHECK(proven.of("mm", {.meshes = {{3}}}).tried == samples * 7 * 7);
   CHECK(proven.of("mm", {.meshes = {{3}}, .of_one = {20, 20}}).tried == samples * 20);
+}
+
+// A sum, off by `declared` on ranks, and by `reference` where they compute in f64.
+OpSample sum_off_by(double declared, double reference) {
+  OpSample sample{"a sum that is off", {{{7, 2}}}, {}};
+  sample.calls = [=](const SampleRun& run) {
+    const double by = run.layout == nullptr                    ? 0
+                      : run.precision == Precision::kReference ? reference
+                                                               : declared;
+    const DTensor sum = plain_calls().one("aten::sum", {run.inputs[0]});
+    return std::vector<DTensor>{plain_calls().one("aten::add.Scalar", {sum, by})};
+  };
+  return sample;
+}
+
+TEST_CASE(
+    "a value beyond the envelope that is right in f64 is amplified rounding, and no mistake") {
+  const Proven proven;
+  const auto wrong = [&](const OpSample& sample) {
+    const OpProof proof =
+        OpProver(proven.registry, {.meshes = {{3}}, .missing = false}).prove({&sample});
+    CHECK(proof.tried == 7);
+    CHECK(proof.right + proof.wrong == proof.tried);
+    return proof.wrong;
+  };
+  CHECK(wrong(sum_off_by(0, 0)) == 0);
+  CHECK(wrong(sum_off_by(0.25, 0)) == 0);
+  CHECK(wrong(sum_off_by(0.25, 0.25)) == 7);
+  CHECK(wrong(sum_off_by(0.25, 1e-6)) == 7);
+  OpSample moved{"a value that was only moved, and is off", {{{7, 2}}}, {}};
+  moved.calls = [](const SampleRun& run) {
+    const bool off = run.layout != nullptr && run.precision == Precision::kDeclared;
+    const DTensor turned = plain_calls().one("aten::t", {run.inputs[0]});
+    return std::vector<DTensor>{plain_calls().one("aten::add.Scalar", {turned, off ? 0.25 : 0})};
+  };
+  CHECK(wrong(moved) == 3);  // pending reductions are rounded
 }
 
 TEST_CASE("a rule that cuts the dim it computes along is wrong, and a command shows it") {
@@ -144,6 +181,11 @@ TEST_CASE("a rule whose gradient alone is wrong is found by its backward, and no
   const OpProof proof = proven.of("tanh", {.meshes = {{2}}});
   REQUIRE(proof.wrong > 0);
   CHECK(proof.least->what.starts_with("gradient 0 "));
+  // Asked about alone, the call gets every gradient, too: here a pending sum is the wrong one.
+  const auto sample = std::ranges::find(op_samples(), std::string_view("tanh"), &OpSample::op);
+  OpProver prover(proven.registry);
+  CHECK(prover.check(*sample, {2}, {{Placement::replicate()}}).starts_with("gradient 0 "));
+  CHECK(OpProver(all_ops()).check(*sample, {2}, {{Placement::replicate()}}).empty());
 }
 
 TEST_CASE(
