@@ -456,8 +456,9 @@ class OpProver::Impl {
                        const MeshRun& run, std::size_t number) {
     const Fault found = fault(run, number);
     if (found.what.empty() || !found.rounding) return found.what;
+    const std::size_t same_gradient = run.first + number;
     const MeshRun again =
-        on_mesh(sample, mesh, {placing}, run.expected, Precision::kReference, run.first + number);
+        on_mesh(sample, mesh, {placing}, run.expected, Precision::kReference, same_gradient);
     return fault(again, 0).what.empty() ? "" : found.what;
   }
 

@@ -208,10 +208,15 @@ EIGEN_STRONG_INLINE PacketOf<T> polynomial(const PacketOf<T>& z, const T (&c)[co
   return value;
 }
 
-/// Eigen has packets of float only, and makes numbers of NaN.
+/// Eigen has packets of float only, makes numbers of NaN, and on processors whose multiplications
+/// it does not know to be fused gives large numbers a little less than 1.
 inline PacketOf<float> packet_tanh(const PacketOf<float>& x) {
   using namespace Eigen::internal;
-  return pselect(pcmp_eq(x, x), ptanh(x), x);
+  using Packet = PacketOf<float>;
+  constexpr float kOne = 9.5f;  // from here on tanh is 1
+  const Packet far = with_sign_of<float>(x, pset1<Packet>(1.0f));
+  const Packet value = pselect(pcmp_lt(pabs(x), pset1<Packet>(kOne)), ptanh(x), far);
+  return pselect(pcmp_eq(x, x), value, x);
 }
 /// A quotient of polynomials near 0 (Cephes), else 1 - 2 / (exp(2 |x|) + 1).
 inline PacketOf<double> packet_tanh(const PacketOf<double>& x) {
