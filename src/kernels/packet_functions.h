@@ -15,6 +15,7 @@
 
 namespace shardlab {
 
+// All is inlined whatever a unit has already: as calls, these functions take twice as long.
 template <typename T>
 using PacketOf = typename Eigen::internal::packet_traits<T>::type;
 
@@ -31,7 +32,7 @@ using BitsOf = typename PacketBits<T>::type;
 /// y 2^m for whole m where that is a normal number: m is added to the exponent of y. Of the sum
 /// that is shifted there the last bits are those of m.
 template <typename T>
-EIGEN_STRONG_INLINE PacketOf<T> scaled_by_power(const PacketOf<T>& y, const PacketOf<T>& m) {
+EIGEN_ALWAYS_INLINE PacketOf<T> scaled_by_power(const PacketOf<T>& y, const PacketOf<T>& m) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   using Bits = BitsOf<T>;
@@ -43,7 +44,7 @@ EIGEN_STRONG_INLINE PacketOf<T> scaled_by_power(const PacketOf<T>& y, const Pack
 
 /// exp of each lane where it is a normal number, as Eigen computes it: x = m log 2 + r, exp(r) by a
 /// polynomial, or a quotient of two. The last step takes Eigen four multiplications.
-EIGEN_STRONG_INLINE PacketOf<float> normal_exp(const PacketOf<float>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<float> normal_exp(const PacketOf<float>& x) {
   using namespace Eigen::internal;
   const auto number = [](float value) { return pset1<PacketOf<float>>(value); };
   const auto m = pfloor(pmadd(x, number(1.44269504088896341f), number(0.5f)));
@@ -55,7 +56,7 @@ EIGEN_STRONG_INLINE PacketOf<float> normal_exp(const PacketOf<float>& x) {
   low = pmadd(low, r, number(5.0000001201E-1f));
   return scaled_by_power<float>(pmadd(pmadd(high, r3, low), r2, padd(r, number(1.0f))), m);
 }
-EIGEN_STRONG_INLINE PacketOf<double> normal_exp(const PacketOf<double>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<double> normal_exp(const PacketOf<double>& x) {
   using namespace Eigen::internal;
   const auto number = [](double value) { return pset1<PacketOf<double>>(value); };
   const auto m = pfloor(pmadd(number(1.4426950408889634073599), x, number(0.5)));
@@ -83,7 +84,7 @@ inline constexpr float kHighestExp<float> = 0x1.62e42ep+6f;
 
 /// exp of each lane that is at most kHighestExp. Results below the smallest normal number are 0.
 template <typename T>
-EIGEN_STRONG_INLINE PacketOf<T> packet_exp_below(const PacketOf<T>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_exp_below(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   const PacketOf<T> number = pselect(pcmp_eq(x, x), normal_exp(x), x);
   return pselect(pcmp_lt(x, pset1<PacketOf<T>>(kLowestExp<T>)), pset1<PacketOf<T>>(0), number);
@@ -91,7 +92,7 @@ EIGEN_STRONG_INLINE PacketOf<T> packet_exp_below(const PacketOf<T>& x) {
 
 /// exp of each lane. Results above the largest number are infinite.
 template <typename T>
-PacketOf<T> packet_exp(const PacketOf<T>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_exp(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   const PacketOf<T> infinite = pset1<PacketOf<T>>(std::numeric_limits<T>::infinity());
   return pselect(pcmp_lt(pset1<PacketOf<T>>(kHighestExp<T>), x), infinite, packet_exp_below<T>(x));
@@ -104,7 +105,7 @@ struct SplitNumber {
   PacketOf<T> fraction;
 };
 template <typename T>
-EIGEN_STRONG_INLINE SplitNumber<T> split_number(const PacketOf<T>& x) {
+EIGEN_ALWAYS_INLINE SplitNumber<T> split_number(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   using Bits = BitsOf<T>;
@@ -121,7 +122,7 @@ EIGEN_STRONG_INLINE SplitNumber<T> split_number(const PacketOf<T>& x) {
 }
 
 /// log(1 + f) - f + f^2 / 2 for 1 + f in [sqrt(1/2), sqrt(2)), as Eigen computes it (Cephes).
-EIGEN_STRONG_INLINE PacketOf<float> log_beyond_square(const PacketOf<float>& f) {
+EIGEN_ALWAYS_INLINE PacketOf<float> log_beyond_square(const PacketOf<float>& f) {
   using namespace Eigen::internal;
   const auto number = [](float value) { return pset1<PacketOf<float>>(value); };
   const auto cube = pmul(pmul(f, f), f);
@@ -133,7 +134,7 @@ EIGEN_STRONG_INLINE PacketOf<float> log_beyond_square(const PacketOf<float>& f) 
   low = pmadd(low, f, number(3.3333331174E-1f));
   return pmul(pmadd(pmadd(high, cube, middle), cube, low), cube);
 }
-EIGEN_STRONG_INLINE PacketOf<double> log_beyond_square(const PacketOf<double>& f) {
+EIGEN_ALWAYS_INLINE PacketOf<double> log_beyond_square(const PacketOf<double>& f) {
   using namespace Eigen::internal;
   const auto number = [](double value) { return pset1<PacketOf<double>>(value); };
   const auto cube = pmul(pmul(f, f), f);
@@ -151,7 +152,7 @@ EIGEN_STRONG_INLINE PacketOf<double> log_beyond_square(const PacketOf<double>& f
 
 /// log of each lane. Subnormal numbers are scaled first.
 template <typename T>
-EIGEN_STRONG_INLINE PacketOf<T> packet_log(const PacketOf<T>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_log(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   constexpr int kShift = 60;
@@ -174,7 +175,7 @@ EIGEN_STRONG_INLINE PacketOf<T> packet_log(const PacketOf<T>& x) {
 /// log(1 + x), where 1 + x has lost the last digits of x: what is lost is made up for by the
 /// quotient of x and what is left of it.
 template <typename T>
-PacketOf<T> packet_log1p(const PacketOf<T>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_log1p(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   const Packet one = pset1<Packet>(1), sum = padd(x, one), log = packet_log<T>(sum);
@@ -185,7 +186,7 @@ PacketOf<T> packet_log1p(const PacketOf<T>& x) {
 
 /// 1 / (1 + exp(-x)).
 template <typename T>
-PacketOf<T> packet_sigmoid(const PacketOf<T>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_sigmoid(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   const PacketOf<T> one = pset1<PacketOf<T>>(1);
   return pdiv(one, padd(one, packet_exp<T>(pnegate(x))));
@@ -193,14 +194,14 @@ PacketOf<T> packet_sigmoid(const PacketOf<T>& x) {
 
 /// `size` with the sign of x.
 template <typename T>
-EIGEN_STRONG_INLINE PacketOf<T> with_sign_of(const PacketOf<T>& x, const PacketOf<T>& size) {
+EIGEN_ALWAYS_INLINE PacketOf<T> with_sign_of(const PacketOf<T>& x, const PacketOf<T>& size) {
   using namespace Eigen::internal;
   return por(size, pand(x, pset1<PacketOf<T>>(T(-0.0))));
 }
 
 /// c[0] z^(n - 1) + ... + c[n - 1].
 template <typename T, std::size_t count>
-EIGEN_STRONG_INLINE PacketOf<T> polynomial(const PacketOf<T>& z, const T (&c)[count]) {
+EIGEN_ALWAYS_INLINE PacketOf<T> polynomial(const PacketOf<T>& z, const T (&c)[count]) {
   using namespace Eigen::internal;
   PacketOf<T> value = pset1<PacketOf<T>>(c[0]);
 #pragma GCC unroll 16
@@ -210,7 +211,7 @@ EIGEN_STRONG_INLINE PacketOf<T> polynomial(const PacketOf<T>& z, const T (&c)[co
 
 /// Eigen has packets of float only, makes numbers of NaN, and on processors whose multiplications
 /// it does not know to be fused gives large numbers a little less than 1.
-inline PacketOf<float> packet_tanh(const PacketOf<float>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<float> packet_tanh(const PacketOf<float>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<float>;
   constexpr float kOne = 9.5f;  // from here on tanh is 1
@@ -219,7 +220,7 @@ inline PacketOf<float> packet_tanh(const PacketOf<float>& x) {
   return pselect(pcmp_eq(x, x), value, x);
 }
 /// A quotient of polynomials near 0 (Cephes), else 1 - 2 / (exp(2 |x|) + 1).
-inline PacketOf<double> packet_tanh(const PacketOf<double>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<double> packet_tanh(const PacketOf<double>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<double>;
   static constexpr double kAbove[] = {-9.64399179425052238628e-1, -9.92877231001918586564e1,
@@ -238,7 +239,7 @@ inline PacketOf<double> packet_tanh(const PacketOf<double>& x) {
 }
 
 /// erf of each lane; exactly +-1 where float cannot tell it from that, NaN stays.
-inline PacketOf<float> packet_erf(const PacketOf<float>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<float> packet_erf(const PacketOf<float>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<float>;
   const Packet one = pset1<Packet>(1.0f);
@@ -248,7 +249,7 @@ inline PacketOf<float> packet_erf(const PacketOf<float>& x) {
   return pselect(pcmp_eq(x, x), ends, x);
 }
 /// Below 1 a quotient of polynomials, from there on 1 - exp(-x^2) times another (Cephes).
-inline PacketOf<double> packet_erf(const PacketOf<double>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<double> packet_erf(const PacketOf<double>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<double>;
   static constexpr double kNearAbove[] = {9.60497373987051638749e0, 9.00260197203842689217e1,
@@ -288,7 +289,7 @@ inline PacketOf<double> packet_erf(const PacketOf<double>& x) {
 
 /// The normal distribution function.
 template <typename T>
-EIGEN_STRONG_INLINE PacketOf<T> packet_normal_cdf(const PacketOf<T>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_normal_cdf(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   const Packet erf = packet_erf(pmul(x, pset1<Packet>(T(element::kSqrtHalf))));
@@ -297,7 +298,7 @@ EIGEN_STRONG_INLINE PacketOf<T> packet_normal_cdf(const PacketOf<T>& x) {
 
 /// What is added to and multiplied inside tanh by GeluTanh.
 template <typename T>
-EIGEN_STRONG_INLINE PacketOf<T> packet_gelu_inner(const PacketOf<T>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_gelu_inner(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   const Packet cube = pmul(pmul(x, x), pmul(x, pset1<Packet>(T(element::kTanhCubic))));
@@ -320,7 +321,7 @@ inline constexpr float kFarthestTurn<float> = 0x1p14f;
 
 /// x less `quarters` quarters of a turn, which is taken in parts: products with the first ones, or
 /// where they are fused what is added, are exact.
-EIGEN_STRONG_INLINE PacketOf<float> less_quarters(PacketOf<float> x,
+EIGEN_ALWAYS_INLINE PacketOf<float> less_quarters(PacketOf<float> x,
                                                   const PacketOf<float>& quarters) {
   using namespace Eigen::internal;
 #ifdef EIGEN_HAS_SINGLE_INSTRUCTION_MADD
@@ -334,7 +335,7 @@ EIGEN_STRONG_INLINE PacketOf<float> less_quarters(PacketOf<float> x,
   for (const float part : kParts) x = pmadd(quarters, pset1<PacketOf<float>>(-part), x);
   return x;
 }
-EIGEN_STRONG_INLINE PacketOf<double> less_quarters(PacketOf<double> x,
+EIGEN_ALWAYS_INLINE PacketOf<double> less_quarters(PacketOf<double> x,
                                                    const PacketOf<double>& quarters) {
   using namespace Eigen::internal;
   constexpr double kParts[] = {1.57079632673412561417e+00, 6.07710050630396597660e-11,
@@ -344,26 +345,26 @@ EIGEN_STRONG_INLINE PacketOf<double> less_quarters(PacketOf<double> x,
 }
 
 /// sin and cos of an angle within an eighth of a turn, of which `z` is the square (Eigen; fdlibm).
-EIGEN_STRONG_INLINE PacketOf<float> sine_near(const PacketOf<float>& x, const PacketOf<float>& z) {
+EIGEN_ALWAYS_INLINE PacketOf<float> sine_near(const PacketOf<float>& x, const PacketOf<float>& z) {
   static constexpr float kSine[] = {-0.0001959234114083702898469196984621021329076029360294342f,
                                     0.00833268736556168516937947998712843400426209f,
                                     -0.16666662039822982555037356178218033164739609f};
   return Eigen::internal::pmadd(Eigen::internal::pmul(polynomial<float>(z, kSine), z), x, x);
 }
-EIGEN_STRONG_INLINE PacketOf<float> cosine_near(const PacketOf<float>& z) {
+EIGEN_ALWAYS_INLINE PacketOf<float> cosine_near(const PacketOf<float>& z) {
   static constexpr float kCosine[] = {2.4372266125283204019069671630859375e-05f,
                                       -0.00138865201734006404876708984375f,
                                       0.041666619479656219482421875f, -0.5f, 1.0f};
   return polynomial<float>(z, kCosine);
 }
-EIGEN_STRONG_INLINE PacketOf<double> sine_near(const PacketOf<double>& x,
+EIGEN_ALWAYS_INLINE PacketOf<double> sine_near(const PacketOf<double>& x,
                                                const PacketOf<double>& z) {
   static constexpr double kSine[] = {1.58969099521155010221e-10, -2.50507602534068634195e-08,
                                      2.75573137070700676789e-06, -1.98412698298579493134e-04,
                                      8.33333333332248946124e-03, -1.66666666666666324348e-01};
   return Eigen::internal::pmadd(Eigen::internal::pmul(polynomial<double>(z, kSine), z), x, x);
 }
-EIGEN_STRONG_INLINE PacketOf<double> cosine_near(const PacketOf<double>& z) {
+EIGEN_ALWAYS_INLINE PacketOf<double> cosine_near(const PacketOf<double>& z) {
   static constexpr double kCosine[] = {-1.13596475577881948265e-11,
                                        2.08757232129817482790e-09,
                                        -2.75573143513906633035e-07,
@@ -393,7 +394,7 @@ template <Turn turn, typename T>
 
 /// sin, cos or tan of each lane.
 template <Turn turn, typename T>
-EIGEN_STRONG_INLINE PacketOf<T> packet_sine(const PacketOf<T>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_sine(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   using Bits = BitsOf<T>;
@@ -422,8 +423,8 @@ EIGEN_STRONG_INLINE PacketOf<T> packet_sine(const PacketOf<T>& x) {
 }
 
 /// x^y rounded far beyond what a float holds, of floats as doubles: 2^(y log2 |x|).
-inline PacketOf<double> packet_power_for_float(const PacketOf<double>& x,
-                                               const PacketOf<double>& y) {
+EIGEN_ALWAYS_INLINE PacketOf<double> packet_power_for_float(const PacketOf<double>& x,
+                                                            const PacketOf<double>& y) {
   using namespace Eigen::internal;
   using Packet = PacketOf<double>;
   const auto number = [](double value) { return pset1<Packet>(value); };

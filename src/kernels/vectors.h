@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 #include "kernels/element_types.h"
 
@@ -50,9 +53,20 @@ void load_vector(VectorOf<T>& to, const Source* from) {
   if constexpr (std::is_same_v<T, Source>) {
     std::memcpy(&to, from, sizeof(to));
   } else if constexpr (std::is_same_v<Source, BFloat16>) {
-    std::uint32_t words[kWidth];
-    for (std::size_t i = 0; i < kWidth; ++i) words[i] = std::uint32_t{from[i].bits} << 16;
-    std::memcpy(&to, words, sizeof(to));
+#ifdef __AVX2__
+    static_assert(kWidth == 8);
+    // Of a loop compilers make what suits the function around it, which may be ten times as slow.
+    __m128i halves;
+    std::memcpy(&halves, from, sizeof(halves));
+    const __m256i words = _mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16);
+    std::memcpy(&to, &words, sizeof(to));
+#else
+    using Words = typename Numbers<std::uint32_t, kWidth>::type;
+    typename Numbers<std::uint16_t, kWidth>::type halves;
+    std::memcpy(&halves, from, sizeof(halves));
+    const Words words = __builtin_convertvector(halves, Words) << 16;
+    std::memcpy(&to, &words, sizeof(to));
+#endif
   } else {
     typename Numbers<Source, kWidth>::type narrow;
     std::memcpy(&narrow, from, sizeof(narrow));
