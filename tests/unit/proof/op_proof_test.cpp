@@ -174,7 +174,7 @@ TEST_CASE("V-23 what an op writes and does not give back is compared, too") {
   CHECK(proven.of("_native_batch_norm_legit", options).wrong == 0);
 }
 
-TEST_CASE("a rule whose gradient alone is wrong is found by its backward, and not without") {
+TEST_CASE("V-23 a rule whose gradient alone is wrong is found by its backward, and not without") {
   Proven proven;
   proven.registry.set_rule("aten::tanh_backward", proven.registry.at("aten::add.Tensor").rule);
   CHECK(proven.of("tanh", {.meshes = {{2}}, .backward = false}).wrong == 0);
