@@ -72,7 +72,7 @@ OpSample sum_off_by(double declared, double reference) {
 }
 
 TEST_CASE(
-    "a value beyond the envelope that is right in f64 is amplified rounding, and no mistake") {
+    "V-23 a value beyond the envelope that is right in f64 is amplified rounding, no mistake") {
   const Proven proven;
   const auto wrong = [&](const OpSample& sample) {
     const OpProof proof =
