@@ -71,15 +71,15 @@ void arange(Ops& ops, const KernelCall& call) {
   draw.b = step.to_double();
   draw.low = integer_part(start);
   draw.range = static_cast<std::uint64_t>(integer_part(step));
-  draw.integers = is_integral(call.outputs[0].dtype()) && start.is_integral() && step.is_integral();
+  draw.integers = is_integral(call.outputs[0].dtype());  // which count in whole steps
   finish(ops, draw);
 }
 
 // linspace(start, end, steps)
 void linspace(Ops& ops, const KernelCall& call) {
   DrawCall draw = drawn(call, call.outputs[0], Kind::kLinspace);
-  draw.a = scalar_arg(call, 0).to_double();
-  draw.b = scalar_arg(call, 1).to_double();
+  draw.a = end_arg(call, 0);
+  draw.b = end_arg(call, 1);
   draw.range = static_cast<std::uint64_t>(int_arg(call, 2));
   finish(ops, draw);
 }

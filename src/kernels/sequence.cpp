@@ -46,12 +46,6 @@ void arange_kernel(const KernelCall& call) {
   });
 }
 
-// An end of linspace or logspace: integers go from an integer to an integer.
-double end_arg(const KernelCall& call, std::size_t index) {
-  const Scalar& end = scalar_arg(call, index);
-  return is_integral(call.outputs[0].dtype()) ? static_cast<double>(end.to_int()) : end.to_double();
-}
-
 // linspace(start, end, steps): symmetric, so that both ends are exact.
 void linspace_kernel(const KernelCall& call) {
   const double start = end_arg(call, 0), end = end_arg(call, 1);
