@@ -365,10 +365,10 @@ const Handler* handler_of(const OpRow& row, const Arguments& args) {
 // Here alone, since an exception costs time wherever it is caught. A call that was decided is told
 // as the decision saw it, with plain tensors as replicas.
 void tell_call(Error& error, const OpRow& row, const Arguments& args) {
-  const bool distributed = compute_mesh(row, args) != nullptr;
-  if (distributed && handler_of(row, args) == nullptr && !has_context(error)) {
+  if (has_context(error)) return;
+  if (compute_mesh(row, args) != nullptr && handler_of(row, args) == nullptr) {
     try {
-      add_context(error, unwrap(row, args));
+      return add_context(error, unwrap(row, args));
     } catch (const Error&) {  // which is what went wrong
     }
   }

@@ -57,7 +57,6 @@ void add_context(Error& error, const Unwrapped& call) {
 }
 
 void add_context(Error& error, const OpRow& row, const Arguments& args) {
-  if (has_context(error)) return;
   error.with("op", OpSchema{&row, args, nullptr}.text()).with("at", place_text(current_rank()));
   const MeshLayout* layout = nullptr;
   PlacementsText text;
