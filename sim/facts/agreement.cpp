@@ -12,6 +12,7 @@
 #include "kernels/convert.h"
 #include "sim/facts/known_differences.h"
 #include "sim/record/text_lines.h"
+#include "sim/verify/step_bounds.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -80,8 +81,6 @@ std::string complex_text(const std::complex<double>& value, DType dtype) {
 std::string meta_text(const TensorMeta& meta) {
   return fmt::format("{}[{}]", to_string(meta.dtype), text_of_list(meta.shape, ", "));
 }
-
-double largest_half(DType dtype) { return dtype == DType::kF16 ? 65504 : 0x1.fep127; }
 
 // Ops of which the reference rounds places, and the weights of what lies around them, to half
 // precision before it looks there.
@@ -178,7 +177,7 @@ bool is_nearer(const Tensor& got, const RecordedOutput& expected, const Tensor& 
     if (close(ours[i], recorded, tolerance, 10)) continue;
     // Powers of half precision overflow on the way to a result that does not, or becomes infinite.
     const bool rounded = near(ours[i], wide[i]) ||
-                         (std::isinf(ours[i]) && std::fabs(wide[i]) >= largest_half(got.dtype()));
+                         (std::isinf(ours[i]) && std::fabs(wide[i]) >= largest_of(got.dtype()));
     if (is_half(got.dtype()) && std::isnan(recorded) && rounded) continue;
     const bool nearer = std::fabs(ours[i] - wide[i]) <= std::fabs(recorded - wide[i]);
     if (!nearer || !near(wide[i], recorded)) return false;

@@ -9,6 +9,7 @@
 
 #include "base/fix.h"
 #include "ops/arguments.h"
+#include "ops/expression.h"
 #include "ops/rules.h"
 #include "ops/view_meta.h"
 
@@ -147,10 +148,8 @@ grad::Gradients grad_as_strided(const GradContext& context) {
       std::max({own + reach_of(self), from + reach_of(wanted), first}) - first + 1;
   const auto flat = [&](const DTensor& x) { return calls.one("aten::reshape", {x, Dims{-1}}); };
   const DTensor zeros = calls.one("aten::new_zeros", {context.grads[0], Dims{held}});
-  const DTensor ones = calls.one("aten::ones_like", {zeros, DType::kI64});
-  const DTensor counted = calls.one("aten::sub.Scalar", {calls.one("aten::cumsum", {ones, 0}), 1});
-  const DTensor places =
-      calls.one("aten::as_strided", {counted, wanted.shape, wanted.stride, from - first});
+  const DTensor places = calls.one(
+      "aten::as_strided", {counted(calls, zeros, held), wanted.shape, wanted.stride, from - first});
   const DTensor sums =
       calls.one("aten::index_add", {zeros, 0, flat(places), flat(context.grads[0])});
   return {calls.one("aten::as_strided", {sums, self.shape, self.stride, own - first})};

@@ -220,22 +220,23 @@ Results renorm(Calls& calls, const Arguments& args) {
   return {Expression(calls, x).times(norm.gt(most).choose(factor, kept).to(x.dtype())).value()};
 }
 
-/// _weight_norm_interface(v, g, dim): g * v / |v|, and the norms
-Results weight_norm(Calls& calls, const Arguments& args) {
+/// g * v / |v| for norms over all dims but `dim` (-1: over all), and the norms
+Results normed_weight(Calls& calls, const Arguments& args, std::int64_t dim) {
   const DTensor& v = args[0].tensor();
-  const std::int64_t dim = wrap_dim(args[2].to_int(), v.ndim());
   const Expression norm(calls, norm_of(calls, v, 2, other_dims(v, dim), true));
   const Expression scale = Expression(calls, args[1].tensor()) / norm;
   return {(Expression(calls, v) * scale).value(), norm.value()};
 }
 
+/// _weight_norm_interface(v, g, dim)
+Results weight_norm(Calls& calls, const Arguments& args) {
+  return normed_weight(calls, args, wrap_dim(args[2].to_int(), args[0].tensor().ndim()));
+}
+
 /// _weight_norm(v, g, dim): the same without the norms; -1 is the norm of all elements
 Results weight_norm_alone(Calls& calls, const Arguments& args) {
   if (args[2].to_int() != -1) return {weight_norm(calls, args)[0]};
-  const DTensor& v = args[0].tensor();
-  const Expression norm(calls, norm_of(calls, v, 2, other_dims(v, -1), true));
-  const Expression scale = Expression(calls, args[1].tensor()) / norm;
-  return {(Expression(calls, v) * scale).value()};
+  return {normed_weight(calls, args, -1)[0]};
 }
 
 // Products added to a tensor

@@ -7,6 +7,7 @@
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "ops/arguments.h"
+#include "ops/expression.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
 #include "ops/meta.h"
@@ -199,9 +200,7 @@ Results grouped_mm(Calls& calls, const OpRow&, const Arguments& args) {
   const bool rows = a.ndim() == 2 && b.ndim() == 3, columns = a.ndim() == 3;
   const std::int64_t groups = args[2].tensor().numel();
   const std::int64_t length = rows ? a.shape()[0] : b.shape()[columns ? 1 : 0];
-  const DTensor places = calls.one(
-      "aten::sub.Scalar",
-      {calls.one("aten::cumsum", {calls.one("aten::new_ones", {args[2], Dims{length}}), 0}), 1});
+  const DTensor places = counted(calls, args[2].tensor(), length);
   const auto part = [&](const DTensor& x, std::int64_t g) {
     return x.ndim() == 3 ? calls.one("aten::select.int", {x, 0, g}) : x;
   };
