@@ -5,6 +5,7 @@
 
 #include "backends/cuda/elements.h"
 #include "kernels/philox.h"
+#include "kernels/position_laws.h"
 #include "kernels/running.h"
 
 namespace shardlab::cuda {
@@ -447,12 +448,24 @@ struct DrawBody {
       }
       case DrawCall::Kind::kArange:
         return arange(at.at[0], global);
-      case DrawCall::Kind::kLinspace:
-        return linspace(at.at[0], global);
       case DrawCall::Kind::kEye: {
         const auto columns = static_cast<std::int64_t>(call.range);
         return put<std::int64_t>(at.at[0], global / columns == global % columns ? 1 : 0);
       }
+      case DrawCall::Kind::kEvenSteps:
+        return put(at.at[0], even_steps()(global));
+      case DrawCall::Kind::kPowerSteps:
+        return put(at.at[0], PowerSteps{even_steps(), call.base}(global));
+      case DrawCall::Kind::kRaisedCosine:
+        return put(at.at[0], RaisedCosine{call.low, wrapped(call.range)}(global));
+      case DrawCall::Kind::kExponential:
+        return put(at.at[0], ExponentialLaw{call.a}(words));
+      case DrawCall::Kind::kGeometric:
+        return put(at.at[0], GeometricLaw{call.a}(words));
+      case DrawCall::Kind::kCauchy:
+        return put(at.at[0], CauchyLaw{call.a, call.b}(words));
+      case DrawCall::Kind::kLogNormal:
+        return put(at.at[0], LogNormalLaw{call.a, call.b}(words));
     }
   }
 
@@ -471,12 +484,7 @@ struct DrawBody {
     }
     put(at, call.a + static_cast<double>(i) * call.b);
   }
-  SHARDLAB_HD void linspace(std::int64_t at, std::int64_t i) const {
-    const auto steps = static_cast<std::int64_t>(call.range);
-    const double step = steps > 1 ? (call.b - call.a) / static_cast<double>(steps - 1) : 0;
-    put(at, i < (steps + 1) / 2 ? call.a + static_cast<double>(i) * step
-                                : call.b - static_cast<double>(steps - 1 - i) * step);
-  }
+  SHARDLAB_HD EvenSteps even_steps() const { return {call.a, call.b, wrapped(call.range)}; }
 };
 
 // out = a b, one element after the other; for integers, and for the host.

@@ -45,6 +45,7 @@ const CudaKernelTable& kernel_table() {
     add_matrix_kernels(filled);
     add_index_kernels(filled);
     add_position_kernels(filled);
+    add_resample_kernels(filled);
     add_sort_kernels(filled);
     return filled;
   }();
@@ -148,6 +149,12 @@ class TableDevice final : public CudaDevice, public Ops {
   }
   void add_patches(const PatchCall& call) override {
     throw_if(table_.add_patches(gpu_->context, call), "sums of patches");
+  }
+  void sample(const SampleCall& call) override {
+    throw_if(table_.sample(gpu_->context, call), "weighted sums");
+  }
+  void largest(const LargestCall& call) override {
+    throw_if(table_.largest(gpu_->context, call), "the largest of windows");
   }
   void product(const ProductCall& call) override {
     throw_if(table_.product(gpu_->context, call), "matrix product");

@@ -15,6 +15,7 @@
 #include "backends/cuda/bodies.h"
 #include "backends/cuda/convolution_bodies.h"
 #include "backends/cuda/pointwise.h"
+#include "backends/cuda/resample_bodies.h"
 #include "backends/cuda/sort_bodies.h"
 
 namespace shardlab::cuda {
@@ -214,6 +215,14 @@ Failure gather_patches(Context* context, const PatchCall& call) {
 Failure add_patches(Context* context, const PatchCall& call) {
   HostPlatform platform(context);
   return run_add_patches(platform, call);
+}
+Failure sample(Context* context, const SampleCall& call) {
+  HostPlatform platform(context);
+  return run_sample(platform, call);
+}
+Failure largest(Context* context, const LargestCall& call) {
+  HostPlatform platform(context);
+  return run_largest(platform, call);
 }
 Failure product(Context* context, const ProductCall& call) {
   HostPlatform platform(context);

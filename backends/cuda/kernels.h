@@ -31,6 +31,8 @@ class Ops {
   virtual void search(const SearchCall& call) = 0;
   virtual void gather_patches(const PatchCall& call) = 0;
   virtual void add_patches(const PatchCall& call) = 0;
+  virtual void sample(const SampleCall& call) = 0;
+  virtual void largest(const LargestCall& call) = 0;
   virtual void product(const ProductCall& call) = 0;
   /// Fails with Value when an index of the last lookup or scatter was out of range. Waits.
   virtual void check_indices(std::string_view what) = 0;
@@ -139,6 +141,7 @@ void add_row_kernels(CudaKernelTable& table);
 void add_matrix_kernels(CudaKernelTable& table);
 void add_index_kernels(CudaKernelTable& table);
 void add_position_kernels(CudaKernelTable& table);
+void add_resample_kernels(CudaKernelTable& table);
 void add_sort_kernels(CudaKernelTable& table);
 
 }  // namespace shardlab::cuda

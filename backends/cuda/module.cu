@@ -5,6 +5,7 @@
 #include "backends/cuda/bodies.h"
 #include "backends/cuda/convolution_bodies.h"
 #include "backends/cuda/platform.cuh"
+#include "backends/cuda/resample_bodies.h"
 #include "backends/cuda/sort_bodies.h"
 
 namespace shardlab::cuda {
@@ -232,6 +233,18 @@ Failure add_patches(Context* context, const PatchCall& call) {
   if (const Failure failed = here(context)) return failed;
   GpuPlatform platform(*context);
   return run_add_patches(platform, call);
+}
+
+Failure sample(Context* context, const SampleCall& call) {
+  if (const Failure failed = here(context)) return failed;
+  GpuPlatform platform(*context);
+  return run_sample(platform, call);
+}
+
+Failure largest(Context* context, const LargestCall& call) {
+  if (const Failure failed = here(context)) return failed;
+  GpuPlatform platform(*context);
+  return run_largest(platform, call);
 }
 
 cudaDataType_t cuda_type(DType dtype) {

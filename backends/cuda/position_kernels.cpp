@@ -1,6 +1,7 @@
 // Values that follow from an element's place in the global tensor: sequences and random numbers.
 #include "backends/cuda/kernels.h"
 #include "base/fix.h"
+#include "kernels/position_laws.h"
 
 namespace shardlab::cuda {
 
@@ -75,12 +76,31 @@ void arange(Ops& ops, const KernelCall& call) {
   finish(ops, draw);
 }
 
-// linspace(start, end, steps)
+void even_numbers(DrawCall& draw, const EvenSteps& steps) {
+  draw.a = steps.first;
+  draw.b = steps.last;
+  draw.range = static_cast<std::uint64_t>(steps.steps);
+}
+
 void linspace(Ops& ops, const KernelCall& call) {
-  DrawCall draw = drawn(call, call.outputs[0], Kind::kLinspace);
-  draw.a = end_arg(call, 0);
-  draw.b = end_arg(call, 1);
-  draw.range = static_cast<std::uint64_t>(int_arg(call, 2));
+  DrawCall draw = drawn(call, call.outputs[0], Kind::kEvenSteps);
+  even_numbers(draw, even_steps(call));
+  finish(ops, draw);
+}
+
+void logspace(Ops& ops, const KernelCall& call) {
+  DrawCall draw = drawn(call, call.outputs[0], Kind::kPowerSteps);
+  const PowerSteps steps = power_steps(call);
+  even_numbers(draw, steps.exponents);
+  draw.base = steps.base;
+  finish(ops, draw);
+}
+
+void hann_window(Ops& ops, const KernelCall& call) {
+  DrawCall draw = drawn(call, call.outputs[0], Kind::kRaisedCosine);
+  const RaisedCosine window = raised_cosine(call);
+  draw.low = window.length;
+  draw.range = static_cast<std::uint64_t>(window.period);
   finish(ops, draw);
 }
 
@@ -176,6 +196,31 @@ void randint_low(Ops& ops, const KernelCall& call) {
   integers_between(ops, call, int_arg(call, first), int_arg(call, first + 1));
 }
 
+void exponential(Ops& ops, const KernelCall& call) {
+  DrawCall draw = drawn(call, call.outputs[0], Kind::kExponential);
+  draw.a = exponential_law(call).rate;
+  finish(ops, draw);
+}
+void geometric(Ops& ops, const KernelCall& call) {
+  DrawCall draw = drawn(call, call.outputs[0], Kind::kGeometric);
+  draw.a = geometric_law(call).scale;
+  finish(ops, draw);
+}
+void cauchy(Ops& ops, const KernelCall& call) {
+  DrawCall draw = drawn(call, call.outputs[0], Kind::kCauchy);
+  const CauchyLaw law = cauchy_law(call);
+  draw.a = law.median;
+  draw.b = law.sigma;
+  finish(ops, draw);
+}
+void log_normal(Ops& ops, const KernelCall& call) {
+  DrawCall draw = drawn(call, call.outputs[0], Kind::kLogNormal);
+  const LogNormalLaw law = log_normal_law(call);
+  draw.a = law.mean;
+  draw.b = law.deviation;
+  finish(ops, draw);
+}
+
 void bernoulli(Ops& ops, const KernelCall& call) {
   const Tensor& probability = tensor_arg(call, 0);
   DrawCall draw = drawn(call, call.outputs[0], Kind::kBernoulli);
@@ -210,6 +255,8 @@ void native_dropout(Ops& ops, const KernelCall& call) {
 void add_position_kernels(CudaKernelTable& table) {
   table.set(KernelId::kArange, arange);
   table.set(KernelId::kLinspace, linspace);
+  table.set(KernelId::kLogspace, logspace);
+  table.set(KernelId::kHannWindow, hann_window);
   table.set(KernelId::kEye, eye);
   table.set(KernelId::kTril, triangle<Triangle::kLower>);
   table.set(KernelId::kTriu, triangle<Triangle::kUpper>);
@@ -219,6 +266,10 @@ void add_position_kernels(CudaKernelTable& table) {
   table.set(KernelId::kRandintLow, randint_low);
   table.set(KernelId::kUniform, uniform);
   table.set(KernelId::kNormal, normal);
+  table.set(KernelId::kExponential, exponential);
+  table.set(KernelId::kGeometric, geometric);
+  table.set(KernelId::kCauchy, cauchy);
+  table.set(KernelId::kLogNormal, log_normal);
   table.set(KernelId::kBernoulli, bernoulli);
   table.set(KernelId::kBernoulliP, bernoulli_p);
   table.set(KernelId::kNativeDropout, native_dropout);

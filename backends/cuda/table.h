@@ -139,14 +139,20 @@ struct ScatterCall {
 /// out[i] from the element's place in the global tensor (and random numbers of that place).
 struct DrawCall {
   enum class Kind : std::uint8_t {
-    kUniform,    ///< a + (b - a) * u
-    kNormal,     ///< a + b * n
-    kInteger,    ///< low + word % range
-    kBernoulli,  ///< u < input[i]
-    kDropout,    ///< second[i] = u < a; out[i] = input[i] / a where it is
-    kArange,     ///< a + i * b, integers low + i * range
-    kLinspace,   ///< from a to b in `range` steps
-    kEye,        ///< 1 on the diagonal of `range` columns
+    kUniform,       ///< a + (b - a) * u
+    kNormal,        ///< a + b * n
+    kInteger,       ///< low + word % range
+    kBernoulli,     ///< u < input[i]
+    kDropout,       ///< second[i] = u < a; out[i] = input[i] / a where it is
+    kArange,        ///< a + i * b, integers low + i * range
+    kEye,           ///< 1 on the diagonal of `range` columns
+    kEvenSteps,     ///< from a to b in `range` steps
+    kPowerSteps,    ///< powers of `base`, whose exponents are these
+    kRaisedCosine,  ///< of `low` places, which begins again after `range`
+    kExponential,   ///< of rate a
+    kGeometric,     ///< of scale a
+    kCauchy,        ///< of median a and sigma b
+    kLogNormal,     ///< of mean a and deviation b
   } kind;
   Shape shape;
   Place out;
@@ -158,6 +164,7 @@ struct DrawCall {
   std::uint64_t offset = 0;
   double a = 0;
   double b = 1;
+  double base = 1;
   std::int64_t low = 0;
   std::uint64_t range = 1;
   bool integers = false;  ///< arange
@@ -202,6 +209,35 @@ struct PatchCall {
   Place pictures;  ///< strides of the five dims
   void* patches;   ///< row-major
   DType patch_dtype;
+};
+
+/// to [outer, results, inner] = weighted sums over from [outer, places, inner], both of f64 and
+/// row-major: of result r the terms first[r] to first[r + 1], each over its share, in order; then
+/// over divisor[r].
+struct SampleCall {
+  std::int64_t outer, places, results, inner;
+  const void* from;
+  void* to;
+  const std::int64_t* first;
+  const std::int64_t* place;
+  const double* weight;
+  const double* share;
+  const double* divisor;
+  bool in_bytes;  ///< results are rounded to 0 .. 255
+};
+
+/// The largest of each window in planes of up to three dims, in `compute`, and where it lies in its
+/// plane; NaN wins, else the first. `steps`: first, beyond and step of each dim's windows, by
+/// result, where `by_plane` of each plane.
+struct LargestCall {
+  DType compute;  ///< i64, f32 or f64
+  std::int64_t planes;
+  std::int64_t in[3], out[3];
+  bool by_plane;
+  const void* from;  ///< [planes, in], of dtype `compute`
+  const std::int64_t* steps[3];
+  void* values;  ///< [planes, out], of dtype `compute`
+  std::int64_t* indices;
 };
 
 /// out [batch, rows, columns], contiguous of dtype `out_dtype`, = a b.
@@ -260,6 +296,8 @@ struct Table {
   Failure (*gather_patches)(Context* context, const PatchCall& call);
   /// Each element of the pictures as the sum of those of the patches that are it.
   Failure (*add_patches)(Context* context, const PatchCall& call);
+  Failure (*sample)(Context* context, const SampleCall& call);
+  Failure (*largest)(Context* context, const LargestCall& call);
   Failure (*product)(Context* context, const ProductCall& call);
   Failure (*combine)(Context* context, const CombineCall& call);
   Failure (*order)(Context* context, const backends::Ordering& call);

@@ -21,6 +21,8 @@
 .search = search,
 .gather_patches = gather_patches,
 .add_patches = add_patches,
+.sample = sample,
+.largest = largest,
 .product = product,
 .combine = combine,
 .order = order,

@@ -48,11 +48,6 @@ std::int64_t int_arg(const KernelCall& call, std::size_t index) {
   return scalar_arg(call, index).to_int();
 }
 
-double end_arg(const KernelCall& call, std::size_t index) {
-  const Scalar& end = scalar_arg(call, index);
-  return is_integral(call.outputs[0].dtype()) ? static_cast<double>(end.to_int()) : end.to_double();
-}
-
 const Dims* optional_dims_arg(const KernelCall& call, std::size_t index) {
   return find_arg<Dims>(call, index);
 }

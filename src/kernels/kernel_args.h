@@ -21,8 +21,6 @@ const Scalar& scalar_arg(const KernelCall& call, std::size_t index);
 /// Null for None and for arguments that the schema does not have.
 const Scalar* optional_scalar_arg(const KernelCall& call, std::size_t index);
 std::int64_t int_arg(const KernelCall& call, std::size_t index);
-/// An end of linspace or logspace: integers go from an integer to an integer.
-double end_arg(const KernelCall& call, std::size_t index);
 /// Null for None, other kinds and absent arguments.
 const Dims* optional_dims_arg(const KernelCall& call, std::size_t index);
 const std::string* optional_text_arg(const KernelCall& call, std::size_t index);

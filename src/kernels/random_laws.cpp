@@ -1,13 +1,12 @@
 // Random numbers by other laws than uniform and normal, made of the same numbers by element
-// (random.cpp): where a law has an inverse distribution function it is that of the f64 uniform
-// number, of which 1 - u is never 0.
+// (random.cpp).
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "base/fix.h"
 #include "kernels/draw_elements.h"
 #include "kernels/kernel_table.h"
+#include "kernels/position_laws.h"
 
 namespace shardlab {
 namespace {
@@ -16,51 +15,45 @@ double number_arg(const KernelCall& call, std::size_t index) {
   return scalar_arg(call, index).to_double();
 }
 
-/// `law` of each element's uniform number.
-template <typename Law>
-void draw_by(const KernelCall& call, Law law) {
-  draw_elements<double>(call, call.outputs[0], [&](const PhiloxWords& words, std::int64_t) {
-    return law(uniform_double(words));
-  });
-}
-
 [[noreturn]] void refuse(std::string_view op, std::string_view name, double value,
                          std::string_view wanted) {
   fail(ErrorKind::kValue, Fix{"choose a number that the law has"}, "{}: {} is {}; it must be {}",
        op, name, value, wanted);
 }
 
-// exponential(self, lambda)
-void exponential_kernel(const KernelCall& call) {
+}  // namespace
+
+ExponentialLaw exponential_law(const KernelCall& call) {
   const double rate = number_arg(call, 1);
   if (!(rate > 0)) refuse("exponential", "lambd", rate, "above 0");
-  draw_by(call, [&](double u) { return -std::log1p(-u) / rate; });
+  return {rate};
 }
 
-// geometric(self, p): how many trials until one succeeds
-void geometric_kernel(const KernelCall& call) {
+GeometricLaw geometric_law(const KernelCall& call) {
   const double chance = number_arg(call, 1);
   if (!(chance > 0 && chance < 1)) refuse("geometric", "p", chance, "between 0 and 1");
-  const double scale = std::log1p(-chance);
-  draw_by(call, [&](double u) { return std::max(std::ceil(std::log1p(-u) / scale), 1.0); });
+  return {std::log1p(-chance)};
 }
 
-// cauchy(self, median, sigma)
-void cauchy_kernel(const KernelCall& call) {
+CauchyLaw cauchy_law(const KernelCall& call) {
   const double median = number_arg(call, 1), sigma = number_arg(call, 2);
   if (!(sigma > 0)) refuse("cauchy", "sigma", sigma, "above 0");
-  draw_by(call, [&](double u) { return median + sigma * std::tan(std::numbers::pi * (u - 0.5)); });
+  return {median, sigma};
 }
 
-// log_normal(self, mean, std): the exponential of a normal number
-void log_normal_kernel(const KernelCall& call) {
+LogNormalLaw log_normal_law(const KernelCall& call) {
   const double mean = number_arg(call, 1), deviation = number_arg(call, 2);
   if (!(deviation > 0)) refuse("log_normal", "std", deviation, "above 0");
-  draw_elements<double>(call, call.outputs[0], [&](const PhiloxWords& words, std::int64_t) {
-    const auto [radius, turn] = normal_source_double(words);
-    const double normal = std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * turn);
-    return std::exp(mean + deviation * normal);
-  });
+  return {mean, deviation};
+}
+
+namespace {
+
+template <auto law_of>
+void draw_by(const KernelCall& call) {
+  const auto law = law_of(call);
+  draw_elements<double>(call, call.outputs[0],
+                        [&](const PhiloxWords& words, std::int64_t) { return law(words); });
 }
 
 /// Draws of one row of weights.
@@ -139,10 +132,10 @@ void multinomial_kernel(const KernelCall& call) {
 }  // namespace
 
 void add_random_law_kernels(KernelTable& table) {
-  table.set(KernelId::kExponential, exponential_kernel);
-  table.set(KernelId::kGeometric, geometric_kernel);
-  table.set(KernelId::kLogNormal, log_normal_kernel);
-  table.set(KernelId::kCauchy, cauchy_kernel);
+  table.set(KernelId::kExponential, draw_by<exponential_law>);
+  table.set(KernelId::kGeometric, draw_by<geometric_law>);
+  table.set(KernelId::kLogNormal, draw_by<log_normal_law>);
+  table.set(KernelId::kCauchy, draw_by<cauchy_law>);
   table.set(KernelId::kMultinomial, multinomial_kernel);
 }
 

@@ -1,13 +1,12 @@
 // Values that follow from positions: arange, linspace, eye, triangles. With a view the position in
 // the global tensor counts.
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "kernels/functors.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
+#include "kernels/position_laws.h"
 #include "kernels/positions.h"
 #include "kernels/scratch.h"
 
@@ -46,39 +45,33 @@ void arange_kernel(const KernelCall& call) {
   });
 }
 
-// linspace(start, end, steps): symmetric, so that both ends are exact.
-void linspace_kernel(const KernelCall& call) {
-  const double start = end_arg(call, 0), end = end_arg(call, 1);
-  const std::int64_t steps = int_arg(call, 2);
-  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
-  from_positions<double>(call, [&](std::int64_t i) {
-    return i < (steps + 1) / 2 ? start + static_cast<double>(i) * step
-                               : end - static_cast<double>(steps - 1 - i) * step;
-  });
+double end_arg(const KernelCall& call, std::size_t index) {
+  const Scalar& end = scalar_arg(call, index);
+  return is_integral(call.outputs[0].dtype()) ? static_cast<double>(end.to_int()) : end.to_double();
 }
 
-// logspace(start, end, steps, base): powers of the numbers of linspace.
-void logspace_kernel(const KernelCall& call) {
-  const double start = end_arg(call, 0), end = end_arg(call, 1);
-  const std::int64_t steps = int_arg(call, 2);
-  const double base = scalar_arg(call, 3).to_double();
-  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
-  from_positions<double>(call, [&](std::int64_t i) {
-    return std::pow(base, i < (steps + 1) / 2 ? start + static_cast<double>(i) * step
-                                              : end - static_cast<double>(steps - 1 - i) * step);
-  });
+}  // namespace
+
+EvenSteps even_steps(const KernelCall& call) {
+  return {end_arg(call, 0), end_arg(call, 1), int_arg(call, 2)};
 }
 
-// hann_window(length, periodic): a raised cosine, which ends before it repeats, or where it began.
-void hann_window_kernel(const KernelCall& call) {
+PowerSteps power_steps(const KernelCall& call) {
+  return {even_steps(call), scalar_arg(call, 3).to_double()};
+}
+
+RaisedCosine raised_cosine(const KernelCall& call) {
   const std::int64_t length = int_arg(call, 0);
   const Scalar* periodic = optional_scalar_arg(call, 1);
-  const std::int64_t period = periodic == nullptr || periodic->to_bool() ? length : length - 1;
-  from_positions<double>(call, [&](std::int64_t i) {
-    if (length == 1) return 1.0;
-    const double turn = static_cast<double>(i) / static_cast<double>(period);
-    return 0.5 - 0.5 * std::cos(2 * std::numbers::pi * turn);
-  });
+  return {length, periodic == nullptr || periodic->to_bool() ? length : length - 1};
+}
+
+namespace {
+
+template <auto sequence_of>
+void sequence_kernel(const KernelCall& call) {
+  const auto at = sequence_of(call);
+  from_positions<double>(call, [&](std::int64_t i) { return at(i); });
 }
 
 enum class Triangle { kLower, kUpper };
@@ -136,9 +129,9 @@ void triangle_kernel(const KernelCall& call) {
 
 void add_sequence_kernels(KernelTable& table) {
   table.set(KernelId::kArange, arange_kernel);
-  table.set(KernelId::kLinspace, linspace_kernel);
-  table.set(KernelId::kLogspace, logspace_kernel);
-  table.set(KernelId::kHannWindow, hann_window_kernel);
+  table.set(KernelId::kLinspace, sequence_kernel<even_steps>);
+  table.set(KernelId::kLogspace, sequence_kernel<power_steps>);
+  table.set(KernelId::kHannWindow, sequence_kernel<raised_cosine>);
   table.set(KernelId::kTrilIndices, triangle_indices_kernel<Triangle::kLower>);
   table.set(KernelId::kTriuIndices, triangle_indices_kernel<Triangle::kUpper>);
   table.set(KernelId::kEye, eye_kernel);

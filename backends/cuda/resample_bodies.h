@@ -1,0 +1,74 @@
+// resample_bodies.h - weighted sums of places, and the largest of windows. One thread for each
+// element that is written.
+#pragma once
+
+#include "backends/cuda/elements.h"
+
+namespace shardlab::cuda {
+
+struct SampleBody {
+  SampleCall call;
+  SHARDLAB_HD void operator()(std::int64_t i) const {
+    const std::int64_t k = i % call.inner, r = i / call.inner % call.results;
+    const std::int64_t outer = i / call.inner / call.results;
+    const double* from = static_cast<const double*>(call.from) + outer * call.places * call.inner;
+    double sum = 0;
+    for (std::int64_t term = call.first[r]; term < call.first[r + 1]; ++term) {
+      const double value = from[call.place[term] * call.inner + k];
+      sum += call.weight[term] * value / call.share[term];
+    }
+    sum /= call.divisor[r];
+    if (call.in_bytes) {
+      const double rounded = std::floor(sum + 0.5);
+      sum = rounded < 0 ? 0 : rounded > 255 ? 255 : rounded;
+    }
+    static_cast<double*>(call.to)[i] = sum;
+  }
+};
+
+template <typename T>
+struct LargestBody {
+  LargestCall call;
+
+  struct Window {
+    std::int64_t first, last, step;
+  };
+  SHARDLAB_HD Window window(int dim, std::int64_t result, std::int64_t plane) const {
+    const std::int64_t index = call.by_plane ? plane * call.out[dim] + result : result;
+    const std::int64_t* steps = call.steps[dim] + 3 * index;
+    return {steps[0], steps[1], steps[2]};
+  }
+
+  SHARDLAB_HD void operator()(std::int64_t n) const {
+    const std::int64_t results = call.out[0] * call.out[1] * call.out[2];
+    const std::int64_t r = n % results, plane = n / results;
+    const T* x = static_cast<const T*>(call.from) + plane * call.in[0] * call.in[1] * call.in[2];
+    const Window a = window(0, r / (call.out[1] * call.out[2]), plane);
+    const Window b = window(1, r / call.out[2] % call.out[1], plane);
+    const Window c = window(2, r % call.out[2], plane);
+    std::int64_t best = (a.first * call.in[1] + b.first) * call.in[2] + c.first;
+    for (std::int64_t i = a.first; i < a.last; i += a.step) {
+      for (std::int64_t j = b.first; j < b.last; j += b.step) {
+        for (std::int64_t k = c.first; k < c.last; k += c.step) {
+          const std::int64_t place = (i * call.in[1] + j) * call.in[2] + k;
+          if (x[place] > x[best] || is_nan(x[place])) best = place;
+        }
+      }
+    }
+    static_cast<T*>(call.values)[n] = x[best];
+    call.indices[n] = best;
+  }
+};
+
+template <typename Platform>
+Failure run_sample(Platform& platform, const SampleCall& call) {
+  return platform.for_each(call.outer * call.results * call.inner, SampleBody{call});
+}
+
+template <typename Platform>
+Failure run_largest(Platform& platform, const LargestCall& call) {
+  const std::int64_t count = call.planes * call.out[0] * call.out[1] * call.out[2];
+  return run_elements<LargestBody>(platform, call, count, "nothing is pooled in this dtype");
+}
+
+}  // namespace shardlab::cuda

@@ -1,0 +1,66 @@
+// resampling.h - which places each result of upsampling or pooling comes from: what the CPU and
+// GPUs compute with. Pure functions of a call's numbers and shapes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/kernel_id.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+
+struct Tap {
+  std::int64_t place;
+  double weight;
+};
+
+/// Where one result comes from: the weighted sum of some places, over `divisor`.
+struct Window {
+  std::vector<Tap> taps;
+  double divisor = 1;
+};
+
+/// One dim, of `source` places, becomes as many results as there are windows; a gradient goes from
+/// them back to the places, with the same weights.
+struct SampledDim {
+  std::size_t dim;
+  std::int64_t source;
+  std::vector<Window> windows;
+};
+
+struct Resampling {
+  enum class Direction { kForward, kBackward } direction;
+  bool in_bytes = false;  ///< behind each dim the values are rounded to bytes, as in the reference
+  std::vector<SampledDim> dims;  ///< in this order
+};
+
+/// The kernels of upsampling and mean pooling, which are linear and go dim by dim.
+std::span<const KernelId> resampling_kernels();
+/// Of a call of one of them whose output has elements.
+Resampling resampling_of(const KernelCall& call);
+
+/// The places of one result along one dim, from `first` on in steps.
+struct Steps {
+  std::int64_t first;
+  std::int64_t last;  ///< beyond
+  std::int64_t step;
+};
+
+/// The windows of pooling that takes the largest, along the last dims.
+struct PoolWindows {
+  bool by_plane = false;           ///< each plane has its own
+  std::vector<Steps> dims[3];      ///< [result] or [plane, result]; one of one place where unused
+  std::int64_t in[3] = {1, 1, 1};  ///< sizes of the places and of the results, at the end
+  std::int64_t out[3] = {1, 1, 1};
+};
+
+/// The kernels that take the largest.
+std::span<const KernelId> largest_kernels();
+/// The argument of such a kernel that holds numbers that shift windows by plane; none: -1.
+int shifting_argument(KernelId id);
+/// Of a call of one of them whose output has elements; `shifts` are that argument's elements.
+PoolWindows pool_windows_of(const KernelCall& call, std::span<const double> shifts);
+
+}  // namespace shardlab
