@@ -349,6 +349,23 @@ template <typename T, typename Platform>
 struct ScatterBody {
   ScatterCall call;
   typename Platform::Counter bad;
+
+  SHARDLAB_HD T made_of(T old, T value) const {
+    switch (call.mode) {
+      case ScatterCall::Mode::kAdd:
+        return sum_of(old, value);
+      case ScatterCall::Mode::kMultiply:
+        return product_of(old, value);
+      // Of equals the one that is there stays.
+      case ScatterCall::Mode::kLargest:
+        return element::Maximum::apply(value, old);
+      case ScatterCall::Mode::kLeast:
+        return element::Minimum::apply(value, old);
+      default:
+        return value;
+    }
+  }
+
   SHARDLAB_HD void operator()(std::int64_t i) const {
     const Place* const places[3] = {&call.out, &call.index, &call.value};
     const auto offsets = offsets_of(call.lines, places, i);
@@ -364,7 +381,9 @@ struct ScatterBody {
                                                  : load<T>(call.value.data, call.value.dtype,
                                                            offsets.at[2] + k * call.value_step);
       T& element = out[at * call.out_step];
-      element = call.mode == ScatterCall::Mode::kAdd ? sum_of(element, value) : value;
+      const bool first =
+          call.counts != nullptr && call.counts[offsets.at[0] + at * call.out_step]++ == 0;
+      element = first ? value : made_of(element, value);
     }
   }
 };

@@ -163,6 +163,7 @@ struct Scatter {
   std::size_t dim;
   Tensor index;
   LocalArg value;  // a tensor of the index's shape or larger, or a number
+  Tensor counts = {};  // undefined: not counted
 };
 
 void scatter_into(Ops& ops, const Scatter& scatter, std::string_view what) {
@@ -173,6 +174,9 @@ void scatter_into(Ops& ops, const Scatter& scatter, std::string_view what) {
   call.compute = scatter.out.dtype();
   call.length = index.size(scatter.dim);
   call.extent = scatter.out.size(scatter.dim);
+  if (scatter.counts.defined()) {
+    call.counts = static_cast<std::int64_t*>(writable(scatter.counts));
+  }
   const auto without_dim = [&](Dims dims) {
     dims.erase(scatter.dim);
     return dims;
@@ -210,6 +214,35 @@ void scatter(Ops& ops, const KernelCall& call) {
   LocalArg value = call.args[3];
   if (const auto* tensor = std::get_if<Tensor>(&value)) value = at_least_one_dim(*tensor);
   scatter_into(ops, {mode, result, dim, at_least_one_dim(tensor_arg(call, 2)), value}, "scatter");
+  convert(ops, out, result);
+}
+
+ScatterCall::Mode mode_named(const std::string& reduction) {
+  if (reduction == "prod") return ScatterCall::Mode::kMultiply;
+  if (reduction == "amax") return ScatterCall::Mode::kLargest;
+  return reduction == "amin" ? ScatterCall::Mode::kLeast : ScatterCall::Mode::kAdd;
+}
+
+// scatter_reduce(self, dim, index, src, reduce, include_self)
+void scatter_reduce(Ops& ops, const KernelCall& call) {
+  const Tensor out = at_least_one_dim(call.outputs[0]);
+  const DType compute = compute_dtype_here(out.dtype());
+  Tensor result = empty(ops.device(), out.shape(), compute);
+  convert(ops, result, at_least_one_dim(tensor_arg(call, 0)));
+  const Tensor counts = empty(ops.device(), out.shape(), DType::kI64);
+  fill(ops, counts, Scalar(scalar_arg(call, 5).to_bool() ? 1 : 0));
+  const std::size_t dim = wrapped_dim(int_arg(call, 1), out.shape().size());
+  const std::string& reduction = *optional_text_arg(call, 4);
+  scatter_into(ops,
+               {mode_named(reduction), result, dim, at_least_one_dim(tensor_arg(call, 2)),
+                at_least_one_dim(tensor_arg(call, 3)), counts},
+               "scatter");
+  if (reduction == "mean") {
+    const Tensor shares =
+        computed(ops, Element::kMaximum, DType::kI64, out.shape(), {counts, Scalar(1)});
+    const Element divided = compute == DType::kI64 ? Element::kDivFloor : Element::kDiv;
+    result = computed(ops, divided, compute, out.shape(), {result, shares});
+  }
   convert(ops, out, result);
 }
 
@@ -353,6 +386,7 @@ void add_index_kernels(CudaKernelTable& table) {
   table.set(KernelId::kGatherMasked, gather_masked);
   table.set(KernelId::kScatter, scatter<ScatterCall::Mode::kAssign>);
   table.set(KernelId::kScatterAdd, scatter<ScatterCall::Mode::kAdd>);
+  table.set(KernelId::kScatterReduce, scatter_reduce);
   table.set(KernelId::kNllLossForward, nll_loss);
   table.set(KernelId::kNllLossBackward, nll_loss_backward);
 }

@@ -121,9 +121,11 @@ struct LookupCall {
   std::uint8_t* mask = nullptr;  ///< row-major
 };
 
-/// For every coordinate but `dim`, in order along it: out[.. index ..] = or += value, in `compute`.
+/// For every coordinate but `dim`, in order along it: out[.. index ..] = value, or what the mode
+/// makes of both, in `compute`. With `counts`, contiguous as `out` is: how many values an element
+/// is made of, by one more for each that comes; the first replaces an element of none.
 struct ScatterCall {
-  enum class Mode : std::uint8_t { kAssign, kAdd } mode;
+  enum class Mode : std::uint8_t { kAssign, kAdd, kMultiply, kLargest, kLeast } mode;
   DType compute;
   Shape lines;  ///< the index's shape without `dim`
   std::int64_t length;
@@ -134,6 +136,7 @@ struct ScatterCall {
   Place value;
   std::int64_t value_step;
   std::int64_t extent;
+  std::int64_t* counts = nullptr;
 };
 
 /// out[i] from the element's place in the global tensor (and random numbers of that place).

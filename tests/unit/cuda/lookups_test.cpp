@@ -278,4 +278,48 @@ TEST_CASE("cuda: a piece of more runs than a lookup takes is refused, and gradie
         "device cuda has no embedding gradient by frequency");
 }
 
+TEST_CASE("V-14 cuda: scatter_reduce by hand, and as on the CPU in every dtype and memory") {
+  // Element 0 gets 5 and 7, element 2 gets NaN and 1, element 1 nothing.
+  const auto by_hand = [](const char* reduce, bool with_self, const Values& expected) {
+    check_kernel(KernelId::kScatterReduce,
+                 [&](Device& device) -> std::vector<LocalArg> {
+                   return {Given{{3}, DType::kF32, {2, 3, 4}}.on(device),
+                           Scalar(0),
+                           Given{{4}, DType::kI64, {0, 2, 0, 2}}.on(device),
+                           Given{{4}, DType::kF32, {5, kNan, 7, 1}}.on(device),
+                           std::string(reduce),
+                           Scalar(with_self)};
+                 },
+                 {{{3}, DType::kF32, {0}}}, {expected});
+  };
+  by_hand("sum", true, {14, 3, kNan});
+  by_hand("sum", false, {12, 3, kNan});
+  by_hand("prod", true, {70, 3, kNan});
+  by_hand("mean", false, {6, 3, kNan});
+  by_hand("amax", false, {7, 3, kNan});
+  by_hand("amin", true, {2, 3, kNan});
+  for (const DType dtype : kDtypes) {
+    if (dtype == DType::kBool) continue;
+    for (const Lies lies : kAllWays) {
+      for (const char* reduce : {"sum", "prod", "mean", "amax", "amin"}) {
+        for (const bool with_self : {true, false}) {
+          CAPTURE(to_string(dtype));
+          CAPTURE(reduce);
+          const auto made = [&](Device& device) -> std::vector<LocalArg> {
+            const bool is_unsigned = dtype == DType::kU8;
+            const Values values = is_unsigned ? Values{3, 0, 7, 1} : Values{-3, 0.0, 7, -0.0, 5};
+            return {Given{{3, 4}, dtype, {2, 0, 5, 1, 9}, lies}.on(device),
+                    Scalar(-1),
+                    Given{{2, 5}, DType::kI64, {3, 0, 3, 1, 0, 2, 2, 2, 2, 0}, lies}.on(device),
+                    Given{{2, 6}, dtype, values, lies}.on(device),
+                    std::string(reduce),
+                    Scalar(with_self)};
+          };
+          CHECK(difference(KernelId::kScatterReduce, made, {{{3, 4}, dtype, {9}, lies}}) == "");
+        }
+      }
+    }
+  }
+}
+
 }  // namespace shardlab::cuda
