@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <ranges>
 
 #include "autograd/view.h"
 #include "dispatch/local_call.h"
@@ -248,7 +247,9 @@ std::vector<DTensor> RowNode::with_zeros(Calls& calls, std::span<const DTensor> 
   if (!std::ranges::all_of(grads, &DTensor::defined)) return found;
   found.resize(edges().size());
   const auto missing = [&](std::size_t i) { return !found[i].defined() && edges()[i].wanted(); };
-  if (std::ranges::none_of(std::views::iota(std::size_t{0}, found.size()), missing)) return found;
+  bool complete = true;
+  for (std::size_t i = 0; i < found.size(); ++i) complete = complete && !missing(i);
+  if (complete) return found;
   std::size_t slot = 0;
   for_each_tensor_slot(row_->op, inputs_, [&](std::size_t, const Argument& argument) {
     const std::size_t index = slot++;

@@ -40,6 +40,9 @@ BANNED = {
     ),
     re.compile(r"\brandom_device\b"): "unseeded randomness; take a seed",
     re.compile(r"(?<![\w.>])(?:std::)?system\s*\("): "starts a shell",
+    re.compile(r"\bstd::(?:ranges::)?views::"): (
+        "does not compile with clang 13 to 15 on libstdc++; write a loop"
+    ),
 }
 
 # Of a JSON number with a fraction, or one too large, nlohmann makes some integer, or none that is

@@ -189,7 +189,8 @@ class Tidy(unittest.TestCase):
             self.assertEqual(self.in_error_cpp(innocent), [], innocent)
 
     def test_banned_calls(self):
-        for call in ("int x = rand();", "std::random_device d;", "system(text);", "std::srand(1);"):
+        for call in ("int x = rand();", "std::random_device d;", "system(text);", "std::srand(1);",
+                     "for (auto i : std::views::iota(0, 3)) use(i);"):
             self.assertEqual(len(self.in_error_cpp(call)), 1, call)
         innocents = ("int x = op.rand();", "file_system(x);", "operand();", "ops::rand(x);")
         for innocent in (*innocents, "rand({2});"):
