@@ -1,101 +1,18 @@
 // The double itself: it computes what NCCL computes, and reports what NCCL forbids.
 #include <doctest/doctest.h>
-#include <sys/mman.h>
 
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <new>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "tests/nccl/processes.h"
+#include "tests/nccl/double_ranks.h"
 
 using namespace shardlab;
 using namespace shardlab::nccl;
-
-namespace {
-
-using Texts = std::vector<std::string>;
-
-// Shared with the processes that are forked next.
-struct Shared {
-  UniqueId id;
-  std::atomic<int> turn;
-};
-Shared& shared() {
-  void* memory =
-      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  return *new (memory) Shared{};
-}
-
-// One process's communicator and stream, made as the library's users make them.
-struct Rank {
-  Shared& common;
-  const Api& api = double_api();
-  int rank;
-  int ranks;
-  Comm comm = nullptr;
-  Stream stream = nullptr;
-  Result result = Result::kSuccess;
-
-  Rank(Shared& shared, int ranks, int rank, int device) : common(shared), rank(rank), ranks(ranks) {
-    api.SetDevice(device);
-    api.StreamCreateWithFlags(&stream, kStreamNonBlocking);
-    Config config;
-    config.blocking = 0;
-    result = api.CommInitRankConfig(&comm, ranks, common.id, rank, &config);
-    if (result == Result::kInProgress) result = poll();
-  }
-  ~Rank() {
-    api.StreamSynchronize(stream);
-    if (comm != nullptr && api.CommDestroy(comm) != Result::kSuccess) api.CommAbort(comm);
-    api.StreamDestroy(stream);
-  }
-
-  Result poll() const { return poll(comm); }
-  Result poll(Comm polled) const {
-    Result state = Result::kInProgress;
-    while (state == Result::kInProgress) api.CommGetAsyncError(polled, &state);
-    return state;
-  }
-  // Until the stream has run dry, or the communicator has failed.
-  Result finish() const {
-    api.StreamSynchronize(stream);
-    return poll();
-  }
-  std::string error() const { return api.GetLastError(comm); }
-};
-
-Texts on_ranks_of_double(int ranks, const std::function<std::string(Rank&)>& body) {
-  Shared& common = shared();
-  REQUIRE(double_api().GetUniqueId(&common.id) == Result::kSuccess);
-  return on_processes(ranks, [&](int rank) {
-    Rank me(common, ranks, rank, rank);
-    if (me.result != Result::kSuccess) return "start: " + me.error();
-    return body(me);
-  });
-}
-
-std::string unless(bool right, const char* what) { return right ? "" : what; }
-
-/// Where no call waits for ever: a busy machine is no hang.
-class LongDeadline {
- public:
-  LongDeadline() { setenv(kName, "60000", 1); }
-  ~LongDeadline() { usual_.empty() ? unsetenv(kName) : setenv(kName, usual_.c_str(), 1); }
-  LongDeadline(const LongDeadline&) = delete;
-  LongDeadline& operator=(const LongDeadline&) = delete;
-
- private:
-  static constexpr const char* kName = "SHARDLAB_NCCL_DOUBLE_DEADLINE_MS";
-  std::string usual_ = std::getenv(kName) == nullptr ? "" : std::getenv(kName);
-};
-
-}  // namespace
+using namespace shardlab::on_double;
 
 TEST_CASE("the double: sums, maxima and products of all ranks, in rank order") {
   const auto texts = on_ranks_of_double(3, [](Rank& me) {

@@ -1,5 +1,6 @@
 #include "tests/nccl/processes.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,8 @@
 namespace shardlab {
 
 namespace {
+
+constexpr const char* kDeadline = "SHARDLAB_NCCL_DOUBLE_DEADLINE_MS";
 
 std::string text_of(const std::function<std::string(int)>& body, int rank) {
   try {
@@ -69,5 +72,19 @@ std::vector<std::string> on_processes(int ranks, const std::function<std::string
 }
 
 const nccl::Api& double_api() { return nccl::open_library(std::getenv("SHARDLAB_NCCL_LIBRARY")); }
+
+int threads_of_double() {
+  void* library = dlopen(std::getenv("SHARDLAB_NCCL_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+  return reinterpret_cast<int (*)()>(dlsym(library, "shardlab_nccl_double_threads"))();
+}
+
+LongDeadline::LongDeadline() {
+  if (const char* usual = std::getenv(kDeadline)) usual_ = usual;
+  setenv(kDeadline, "60000", 1);
+}
+
+LongDeadline::~LongDeadline() {
+  usual_.empty() ? unsetenv(kDeadline) : setenv(kDeadline, usual_.c_str(), 1);
+}
 
 }  // namespace shardlab

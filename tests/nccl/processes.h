@@ -16,5 +16,19 @@ std::vector<std::string> on_processes(int ranks, const std::function<std::string
 
 /// The double's functions.
 const nccl::Api& double_api();
+/// How many threads NCCL would have made in this process so far.
+int threads_of_double();
+
+/// Where the double must not end a process: a busy machine is no hang, and a wait may be left.
+class LongDeadline {
+ public:
+  LongDeadline();
+  ~LongDeadline();
+  LongDeadline(const LongDeadline&) = delete;
+  LongDeadline& operator=(const LongDeadline&) = delete;
+
+ private:
+  std::string usual_;
+};
 
 }  // namespace shardlab

@@ -1,4 +1,7 @@
-// Collectives, sends and receives of the double, and their groups.
+// Collectives, sends and receives of the double, and their groups. Where communicators block, the
+// end of a group waits for the ranks that it reaches for the first time, as NCCL waits where it
+// makes connections: for each kind of call and number of elements, which is as often as it could
+// be.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -9,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "tests/nccl/double/deadline.h"
 #include "tests/nccl/double/handles.h"
 #include "tests/nccl/double/values.h"
 
@@ -40,10 +44,10 @@ struct Group {
 // Since then ncclCommDestroy and ncclCommAbort belong to the group that they are called in.
 constexpr int kEndsAreGrouped = 22403;
 
-// One group per thread.
+// One group per thread; also of one that runs while the process ends.
 Group& group() {
-  static std::mutex mutex;
-  static std::map<std::thread::id, Group> groups;
+  static std::mutex& mutex = *new std::mutex;
+  static auto& groups = *new std::map<std::thread::id, Group>;
   const std::lock_guard lock(mutex);
   return groups[std::this_thread::get_id()];
 }
@@ -166,8 +170,73 @@ Result check(const Call& call) {
   return Result::kSuccess;
 }
 
+// Another rank that a call reaches for the first time: it has come as often as this one.
+struct Awaited {
+  Comm comm;
+  int rank;
+  const std::atomic<std::uint32_t>* came;
+  std::uint32_t times;
+};
+
+// Comes to the ranks that a call reaches for the first time.
+void come(const Call& call, std::vector<Awaited>& awaited) {
+  CommHandle& comm = *call.comm;
+  const Operation& operation = call.operation;
+  const int me = comm.place->rank, peer = operation.peer;
+  if (!comm.blocking) return;
+  const CommHandle::Reach reach{static_cast<int>(operation.kind), operation.count,
+                                static_cast<int>(operation.type), static_cast<int>(operation.op),
+                                peer};
+  if (!comm.connected.insert(reach).second) return;
+  RegionHead& head = comm.place->region.head();
+  if (operation.kind == Kind::kSend) {
+    awaited.push_back({call.comm, peer, &head.came_to_receive[me][peer],
+                       head.came_to_send[me][peer].fetch_add(1) + 1});
+  } else if (operation.kind == Kind::kRecv) {
+    awaited.push_back({call.comm, peer, &head.came_to_send[peer][me],
+                       head.came_to_receive[peer][me].fetch_add(1) + 1});
+  } else {
+    const std::uint32_t times = head.came[me].fetch_add(1) + 1;
+    for (int other = 0; other < comm.place->region.ranks(); ++other) {
+      if (other != me) awaited.push_back({call.comm, other, &head.came[other], times});
+    }
+  }
+  comm.place->region.wake_all();
+}
+
+// Waits inside of the call until all of them have come, or one of them never will.
+Result connect(const std::vector<Call>& calls) {
+  std::vector<Awaited> awaited;
+  for (const Call& call : calls) come(call, awaited);
+  const Deadline deadline;
+  while (!awaited.empty()) {
+    const Awaited& next = awaited.back();
+    const Place& place = *next.comm->place;
+    const std::uint32_t bell = place.region.bell(place.rank);
+    if (next.came->load() >= next.times) {
+      awaited.pop_back();
+      continue;
+    }
+    for (const Awaited& other : awaited) {
+      const bool left = other.comm->place->region.has_left(other.rank);
+      if (!left || other.came->load() >= other.times) continue;
+      return refuse(*other.comm, Result::kRemoteError, fmt::format("rank {} has left", other.rank));
+    }
+    if (place.region.failed()) {
+      return refuse(*next.comm, Result::kRemoteError, place.region.failure());
+    }
+    if (deadline.passed()) {
+      hang(fmt::format("rank {}: a call that blocks waits for rank {} to come", place.rank,
+                       next.rank));
+    }
+    place.region.await_bell(place.rank, bell);
+  }
+  return Result::kSuccess;
+}
+
 Result launch(std::vector<Call> calls) {
-  Result result = Result::kSuccess;
+  Result result = connect(calls);
+  if (result != Result::kSuccess) return result;
   for (const Call& call : calls) {
     if (call.stream != calls.front().stream) {
       return refuse(*call.comm, Result::kInvalidUsage, "the double takes one stream in a group");
@@ -185,6 +254,7 @@ Result launch(std::vector<Call> calls) {
     call.comm->state = State::kMustBePolled;
     result = Result::kInProgress;
   }
+  if (result == Result::kInProgress) threads_made() += 1;
   calls_in_flight() += static_cast<int>(flight->calls.size());
   flight->calls.front().stream->state.push([flight] { flight->run(); });
   return result;
@@ -201,6 +271,7 @@ bool end_with_group(Comm comm) {
 
 Result submit(Comm comm, Stream stream, const Operation& operation) {
   if (comm == nullptr) return Result::kInvalidArgument;
+  const Inside here(comm, "a collective, a send or a receive");
   Call call{comm, stream, operation};
   Group& open = group();
   {
@@ -238,6 +309,9 @@ Result ncclGroupEnd() {
   if (--open.depth > 0) return Result::kSuccess;
   std::vector<Call> calls = std::exchange(open.calls, {});
   const Result error = std::exchange(open.error, Result::kSuccess);
+  std::vector<Inside> here;
+  for (const Call& call : calls) here.emplace_back(call.comm, "ncclGroupEnd");
+  for (const Comm comm : open.ends) here.emplace_back(comm, "ncclGroupEnd with its end");
   finish_ends(std::exchange(open.ends, {}));
   if (error != Result::kSuccess) return error;
   std::erase_if(calls, [](const Call& call) {

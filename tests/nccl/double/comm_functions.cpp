@@ -1,6 +1,6 @@
 // Communicators of the double: start, split, error polling, end. What NCCL's guide says of an end
 // is enforced: destroying and aborting wait for the other ranks of the node, and for all work of
-// the device.
+// the device; and no thread may be inside of another call of the communicator meanwhile.
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,15 +34,16 @@ struct IdContent {
   RegionName region;
 };
 
-// Keeps all handles, and says at the end which were left alive.
+// Keeps all handles, and says at the end which were left alive. A thread that was left behind may
+// use them until the process is gone.
 class Handles {
  public:
   Comm add(std::unique_ptr<CommHandle> handle) {
     const std::lock_guard lock(mutex_);
-    return all_.emplace_back(std::move(handle)).get();
+    return all_.emplace_back(handle.release());
   }
   ~Handles() {
-    const auto alive = std::ranges::count_if(all_, [](const auto& handle) {
+    const auto alive = std::ranges::count_if(all_, [](const CommHandle* handle) {
       return handle->state != State::kDestroyed && handle->state != State::kAborted;
     });
     if (alive > 0) fmt::print(stderr, "nccl double: {} communicators were never ended\n", alive);
@@ -50,7 +51,7 @@ class Handles {
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<CommHandle>> all_;
+  std::vector<CommHandle*>& all_ = *new std::vector<CommHandle*>;
 };
 
 Handles& handles() {
@@ -77,6 +78,17 @@ void check_devices(const Region& region) {
   }
 }
 
+// A rank that ends or dies closes its connections, which a call that waits for it hears.
+Result who_has_left(CommHandle& comm) {
+  const Region& region = comm.place->region;
+  for (int rank = 0; rank < region.ranks() && comm.blocking; ++rank) {
+    if (region.has_left(rank)) {
+      return refuse(comm, Result::kRemoteError, fmt::format("rank {} has left", rank));
+    }
+  }
+  return Result::kSuccess;
+}
+
 Result poll_start(CommHandle& comm) {
   const Region& region = comm.place->region;
   const std::uint64_t come = region.head().attached.load(std::memory_order_acquire);
@@ -87,6 +99,8 @@ Result poll_start(CommHandle& comm) {
     comm.state = State::kReady;
     return Result::kSuccess;
   }
+  const Result left = who_has_left(comm);
+  if (left != Result::kSuccess) return left;
   if (!comm.deadline.passed()) return Result::kInProgress;
   hang(fmt::format("rank {}: ranks {} of {} have not come", comm.place->rank,
                    missing(come, region.ranks()), region.ranks()));
@@ -141,6 +155,8 @@ Result poll_split(CommHandle& comm) {
   const Region& region = comm.place->region;
   const std::vector<Member> members = members_of_split(comm);
   if (members.empty()) {
+    const Result left = who_has_left(comm);
+    if (left != Result::kSuccess) return left;
     if (!comm.deadline.passed()) return Result::kInProgress;
     hang(fmt::format("rank {}: a rank has not come to ncclCommSplit", comm.place->rank));
   }
@@ -214,6 +230,7 @@ Result begin_end(Comm comm, State state) {
 
 Result end(Comm comm, State state) {
   if (comm == nullptr) return Result::kInvalidArgument;
+  const Inside here(comm, state == State::kAborted ? "ncclCommAbort" : "ncclCommDestroy");
   const Result result = begin_end(comm, state);
   if (result == Result::kSuccess && !end_with_group(comm)) finish_ends({comm});
   return result;
@@ -224,6 +241,31 @@ const char* call_of(const CommHandle& comm) {
 }
 
 }  // namespace
+
+Inside::Inside(Comm comm, const char* call) : comm_(comm) {
+  if (comm == nullptr) return;
+  const std::thread::id me = std::this_thread::get_id();
+  std::thread::id nobody;
+  if (comm->inside.compare_exchange_strong(nobody, me)) {
+    comm->inside_call = call;
+    return;
+  }
+  comm_ = nullptr;
+  if (nobody == me) return;
+  forbid(fmt::format("rank {}: {} while another thread is in {} of the same communicator",
+                     comm->place->rank, call, comm->inside_call.load()));
+}
+
+Inside::~Inside() {
+  if (comm_ != nullptr) comm_->inside = std::thread::id();
+}
+
+Inside::Inside(Inside&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+
+std::atomic<int>& threads_made() {
+  static std::atomic<int> count{0};
+  return count;
+}
 
 int version() {
   const char* text = std::getenv("SHARDLAB_NCCL_DOUBLE_VERSION");
@@ -328,23 +370,32 @@ Result ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Conf
     return result;
   }
   (*comm)->place->region.wake_all();
-  return blocking ? settle(*comm) : Result::kInProgress;
+  const Inside here(*comm, "ncclCommInitRankConfig");
+  if (blocking) return settle(*comm);
+  threads_made() += 1;
+  return Result::kInProgress;
 }
 
 Result ncclCommSplit(Comm comm, int color, int key, Comm* made, Config*) {
   if (comm == nullptr || made == nullptr) return Result::kInvalidArgument;
+  const Inside here(comm, "ncclCommSplit");
   {
     const std::lock_guard lock(comm->mutex);
     const Result result = begin_split(*comm, color, key, made);
     if (result != Result::kSuccess) return result;
-    if (!comm->blocking) return Result::kInProgress;
+    if (!comm->blocking) {
+      threads_made() += 1;
+      return Result::kInProgress;
+    }
   }
   const Result result = settle(comm);
+  const Inside of_the_new_one(*made, "ncclCommSplit");
   return result == Result::kSuccess && *made != nullptr ? settle(*made) : result;
 }
 
 Result ncclCommGetAsyncError(Comm comm, Result* error) {
   if (comm == nullptr) return Result::kInvalidArgument;
+  const Inside here(comm, "ncclCommGetAsyncError");
   const std::lock_guard lock(comm->mutex);
   *error = poll(*comm);
   return Result::kSuccess;
@@ -352,12 +403,15 @@ Result ncclCommGetAsyncError(Comm comm, Result* error) {
 
 Result ncclCommFinalize(Comm comm) {
   if (comm == nullptr) return Result::kInvalidArgument;
+  const Inside here(comm, "ncclCommFinalize");
   const std::lock_guard lock(comm->mutex);
   if (comm->state != State::kReady) {
     return refuse(*comm, Result::kInvalidUsage, "ncclCommFinalize of one that is not ready");
   }
   comm->state = State::kFinalized;
-  return comm->blocking ? Result::kSuccess : Result::kInProgress;
+  if (comm->blocking) return Result::kSuccess;
+  threads_made() += 1;
+  return Result::kInProgress;
 }
 
 Result ncclCommDestroy(Comm comm) { return end(comm, State::kDestroyed); }
@@ -365,8 +419,12 @@ Result ncclCommDestroy(Comm comm) { return end(comm, State::kDestroyed); }
 Result ncclCommAbort(Comm comm) { return end(comm, State::kAborted); }
 
 const char* ncclGetLastError(Comm comm) {
+  const Inside here(comm, "ncclGetLastError");
   return comm == nullptr ? "no communicator" : comm->error.c_str();
 }
+
+// Of the double only.
+int shardlab_nccl_double_threads() { return threads_made(); }
 
 const char* ncclGetErrorString(Result result) {
   constexpr const char* kTexts[] = {"no error",       "unhandled cuda error", "system error",

@@ -23,11 +23,13 @@ void Deadline::restart() {
 
 bool Deadline::passed() const { return std::chrono::steady_clock::now() > end_; }
 
-void hang(std::string_view text) {
-  constexpr int kCodeOfHang = 9;
-  fmt::print(stderr, "nccl double: {}; NCCL would wait for ever\n", text);
+void forbid(std::string_view text) {
+  constexpr int kCodeOfEnd = 9;
+  fmt::print(stderr, "nccl double: {}\n", text);
   std::fflush(stderr);
-  _exit(kCodeOfHang);
+  _exit(kCodeOfEnd);
 }
+
+void hang(std::string_view text) { forbid(fmt::format("{}; NCCL would wait for ever", text)); }
 
 }  // namespace shardlab::nccl_double

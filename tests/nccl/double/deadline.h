@@ -23,5 +23,8 @@ class Deadline {
 
 /// Ends the process: prints "nccl double: TEXT; NCCL would wait for ever".
 [[noreturn]] void hang(std::string_view text);
+/// Ends the process: prints "nccl double: TEXT". For what NCCL would answer by whatever comes of
+/// it.
+[[noreturn]] void forbid(std::string_view text);
 
 }  // namespace shardlab::nccl_double

@@ -4,7 +4,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "backends/nccl/api.h"
@@ -41,6 +44,14 @@ struct CommHandle {
   std::uint64_t splits = 0;
   int color = 0;
   Comm* made = nullptr;
+
+  /// Which thread is inside of a call of it, and of which.
+  std::atomic<std::thread::id> inside{};
+  std::atomic<const char*> inside_call{""};
+  /// What a blocking communicator has made connections for: kind, count, type, op and peer. Of
+  /// whoever is inside.
+  using Reach = std::tuple<int, std::size_t, int, int, int>;
+  std::set<Reach> connected;
 };
 
 }  // namespace shardlab::nccl
@@ -55,6 +66,25 @@ bool work_pending();
 
 /// ncclGetVersion: that of the newest headers, or SHARDLAB_NCCL_DOUBLE_VERSION.
 int version();
+
+/// The running thread is inside of a call of a communicator, until this goes. Ends the process
+/// where another thread is: NCCL's calls on one communicator must not overlap, and an abort frees
+/// what the other thread uses.
+class Inside {
+ public:
+  Inside(nccl::Comm comm, const char* call);
+  ~Inside();
+  Inside(Inside&& other) noexcept;
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  nccl::Comm comm_;  ///< null: it was inside before, or there is none
+};
+
+/// How many threads NCCL would have made: one for each group, start, split and finalize of
+/// communicators that do not block.
+std::atomic<int>& threads_made();
 
 /// Looks whether the communicator's start or split has come to its end. With its mutex held.
 nccl::Result poll(nccl::CommHandle& comm);

@@ -94,6 +94,12 @@ void Region::await_bell(int rank, std::uint32_t seen) const {
   futex(head_->bell[rank], FUTEX_WAIT, seen, &timeout);
 }
 
+bool Region::has_left(int rank) const {
+  const std::uint64_t bit = 1ull << rank;
+  if ((head_->attached.load() & bit) == 0) return false;
+  return (head_->ended.load() & bit) != 0 || gone(head_->process[rank].load());
+}
+
 std::vector<int> Region::left_on_node(int rank) const {
   std::vector<int> left;
   const std::uint64_t attached = head_->attached.load(), ended = head_->ended.load();

@@ -48,6 +48,11 @@ struct RegionHead {
   std::atomic<std::int32_t> device[kMaxRanks];  // + 1
   std::atomic<std::uint32_t> bell[kMaxRanks];
   SplitEntry split[2][kMaxRanks];
+  // How often a rank has come to make connections: for a call of all ranks; as the sender (first
+  // index) and as the receiver of a pair.
+  std::atomic<std::uint32_t> came[kMaxRanks];
+  std::atomic<std::uint32_t> came_to_send[kMaxRanks][kMaxRanks];
+  std::atomic<std::uint32_t> came_to_receive[kMaxRanks][kMaxRanks];
 };
 
 /// One process's view. All functions may be called by any thread; a ring has one writer and one
@@ -75,6 +80,8 @@ class Region {
   /// Returns when the bell has rung since `seen`, or a little later.
   void await_bell(int rank, std::uint32_t seen) const;
 
+  /// Whether a rank has attached, and has ended or died since: then it closes its connections.
+  bool has_left(int rank) const;
   /// Ranks of the node of `rank` that have attached, have not ended, and whose processes live.
   std::vector<int> left_on_node(int rank) const;
 

@@ -15,9 +15,10 @@ struct Streams {
   std::mutex mutex;
   std::set<const StreamState*> all;
 };
+// Threads that were left behind may look while the process ends.
 Streams& streams() {
-  static Streams made;
-  return made;
+  static Streams& never_destroyed = *new Streams;
+  return never_destroyed;
 }
 
 }  // namespace
@@ -68,7 +69,8 @@ StreamState::~StreamState() {
 
 void StreamState::push(std::function<void()> work) {
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return work_.size() + (busy_ ? 1 : 0) < kMostPending; });
     work_.push_back(std::move(work));
   }
   changed_.notify_all();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -28,6 +29,9 @@ class EventState {
   std::uint64_t reached_ = 0;
 };
 
+/// What a device takes of a stream until the next launch waits.
+inline constexpr std::size_t kMostPending = 1024;
+
 class StreamState {
  public:
   StreamState();
@@ -36,6 +40,7 @@ class StreamState {
   StreamState(const StreamState&) = delete;
   StreamState& operator=(const StreamState&) = delete;
 
+  /// Waits while as much is pending as a device takes.
   void push(std::function<void()> work);
   void drain();
   bool idle() const;
