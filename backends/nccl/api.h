@@ -61,7 +61,7 @@ struct Config {
   std::size_t size = sizeof(Config);
   unsigned int magic = 0xcafebeef;
   unsigned int version = 21800;
-  int blocking = INT_MIN;  ///< 0: calls return kInProgress and are polled
+  int blocking = INT_MIN;  ///< 1: calls return when they are done; 0: at once, with kInProgress
   int cga_cluster_size = INT_MIN;
   int min_ctas = INT_MIN;
   int max_ctas = INT_MIN;

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backends/nccl/errand.h"
 #include "backends/nccl/exchange.h"
 #include "backends/shared/call.h"
 #include "base/fix.h"
@@ -26,18 +27,25 @@ class PendingExchange final : public Work {
  public:
   PendingExchange(const std::shared_ptr<Session>& session, Comm comm, Exchange exchange,
                   std::string what)
-      : session_(session), comm_(comm), exchange_(std::move(exchange)), what_(std::move(what)) {}
+      : session_(session),
+        comm_(comm),
+        exchange_(std::make_shared<Exchange>(std::move(exchange))),
+        what_(std::move(what)) {}
   ~PendingExchange() override {
     if (posted_ == nullptr) return;
     const std::shared_ptr<Session> session = session_.lock();
-    if (!session) return;  // it ended with the last of what was posted
-    session->let_go(posted_, std::make_shared<Exchange>(std::move(exchange_)));
+    if (!session) {
+      // It ended with the last of what was posted, unless that was left behind.
+      if (something_is_left()) keep_for_ever(std::move(exchange_));
+      return;
+    }
+    session->let_go(posted_, std::move(exchange_));
   }
 
   void post() {
-    if (!exchange_.calls) return;
+    if (exchange_->calls.empty()) return;
     const std::shared_ptr<Session> session = alive();
-    session->post(comm_, exchange_.calls, what_);
+    session->post(comm_, exchange_->calls, exchange_, what_);
     posted_ = session->mark();
   }
   /// Another call posts this one; it is posted when `posted` returns.
@@ -50,8 +58,8 @@ class PendingExchange final : public Work {
       session->await(posted_, what_);
       session->release(std::exchange(posted_, nullptr));
     }
-    Tensor result = exchange_.finish();
-    exchange_ = {};
+    Tensor result = exchange_->finish();
+    *exchange_ = {};
     return result;
   }
 
@@ -81,7 +89,7 @@ class PendingExchange final : public Work {
 
   const std::weak_ptr<Session> session_;
   const Comm comm_;
-  Exchange exchange_;
+  std::shared_ptr<Exchange> exchange_;
   const std::string what_;
   std::function<void()> before_;
   Event posted_ = nullptr;

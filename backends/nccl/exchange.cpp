@@ -11,7 +11,6 @@
 #include <deque>
 #include <utility>
 
-#include "backends/nccl/library.h"
 #include "backends/nccl/native.h"
 #include "backends/nccl/route.h"
 #include "backends/shared/reduce.h"
@@ -102,12 +101,12 @@ class Planner {
     if (into.numel() > 0) receives_.push_back({peer, hold(into)});
   }
   /// What has been put together, and `calls` with it.
-  Exchange done(std::function<Tensor()> finish, std::function<void()> calls = nullptr);
-  void check_call(Result result, const char* call) const {
-    check(session_.api(), result, call, session_.rank(), place_.comm);
-  }
+  Exchange done(std::function<Tensor()> finish, std::vector<GroupCall> calls = {});
 
-  std::function<void()> gather_call(const Tensor& from, const Tensor& to) const;
+  static std::vector<GroupCall> gather_call(const Tensor& from, const Tensor& to);
+  static std::vector<GroupCall> reduce_call(GroupCall::Kind kind, const Tensor& from,
+                                            const Tensor& to, const Tensor& counted,
+                                            const Native& native);
   Tensor packed(const Tensor& x, std::int64_t dim, Lengths lengths, std::int64_t room);
   Exchange reduce_by_hand(const Tensor& pieces, const Dims& shape, ReduceOp op);
   Exchange reduce_pieces(const Tensor& packed, Lengths counts, const Dims& shape, ReduceOp op);
@@ -127,42 +126,46 @@ class Planner {
   std::vector<Message> receives_;
 };
 
-Exchange Planner::done(std::function<Tensor()> finish, std::function<void()> calls) {
+Exchange Planner::done(std::function<Tensor()> finish, std::vector<GroupCall> calls) {
   Exchange exchange;
   exchange.finish = std::move(finish);
   exchange.held = std::move(held_);
-  if (!sends_.empty() || !receives_.empty()) {
-    calls = [&session = session_, comm = place_.comm, sends = std::move(sends_),
-             receives = std::move(receives_)] {
-      const Api& api = session.api();
-      const auto bytes = [](const Tensor& x) { return static_cast<std::size_t>(x.size_bytes()); };
-      for (const Message& message : sends) {
-        check(api,
-              api.Send(address(message.memory), bytes(message.memory), DataType::kUint8,
-                       static_cast<int>(message.peer), comm, session.stream()),
-              "ncclSend", session.rank(), comm);
-      }
-      for (const Message& message : receives) {
-        check(api,
-              api.Recv(address(message.memory), bytes(message.memory), DataType::kUint8,
-                       static_cast<int>(message.peer), comm, session.stream()),
-              "ncclRecv", session.rank(), comm);
-      }
-    };
-  }
   exchange.calls = std::move(calls);
+  const auto message = [](GroupCall::Kind kind, const Message& part) {
+    return GroupCall{.kind = kind,
+                     .from = kind == GroupCall::Kind::kSend ? address(part.memory) : nullptr,
+                     .to = kind == GroupCall::Kind::kRecv ? address(part.memory) : nullptr,
+                     .count = static_cast<std::size_t>(part.memory.size_bytes()),
+                     .peer = static_cast<int>(part.peer)};
+  };
+  for (const Message& sent : sends_) {
+    exchange.calls.push_back(message(GroupCall::Kind::kSend, sent));
+  }
+  for (const Message& received : receives_) {
+    exchange.calls.push_back(message(GroupCall::Kind::kRecv, received));
+  }
   return exchange;
 }
 
-std::function<void()> Planner::gather_call(const Tensor& from, const Tensor& to) const {
-  if (from.numel() == 0) return nullptr;
-  return [this_session = &session_, comm = place_.comm, from, to] {
-    const Api& api = this_session->api();
-    check(api,
-          api.AllGather(address(from), address(to), static_cast<std::size_t>(from.size_bytes()),
-                        DataType::kUint8, comm, this_session->stream()),
-          "ncclAllGather", this_session->rank(), comm);
-  };
+std::vector<GroupCall> Planner::gather_call(const Tensor& from, const Tensor& to) {
+  if (from.numel() == 0) return {};
+  return {{.kind = GroupCall::Kind::kAllGather,
+           .from = address(from),
+           .to = address(to),
+           .count = static_cast<std::size_t>(from.size_bytes())}};
+}
+
+// A reduction that NCCL does, of as many elements as `counted` has.
+std::vector<GroupCall> Planner::reduce_call(GroupCall::Kind kind, const Tensor& from,
+                                            const Tensor& to, const Tensor& counted,
+                                            const Native& native) {
+  if (counted.numel() == 0) return {};
+  return {{.kind = kind,
+           .from = address(from),
+           .to = address(to),
+           .count = static_cast<std::size_t>(counted.numel() * native.per_element),
+           .type = native.type,
+           .op = native.op}};
 }
 
 // The ranks' terms lie one after the other in `all`.
@@ -216,23 +219,12 @@ Exchange Planner::all_reduce(const Tensor& x, ReduceOp op) {
     const Tensor from = stands_in ? integers_of(x, op, *native->stand_in) : x;
     // Integers of its own are reduced where they are.
     const Tensor arrived = stands_in ? from : hold(empty(device_, x.shape(), x.dtype()));
-    std::function<void()> calls;
-    if (x.numel() > 0) {
-      calls = [&session = session_, comm = place_.comm, from, arrived, native] {
-        const Api& api = session.api();
-        check(api,
-              api.AllReduce(address(from), address(arrived),
-                            static_cast<std::size_t>(from.numel() * native->per_element),
-                            native->type, native->op, comm, session.stream()),
-              "ncclAllReduce", session.rank(), comm);
-      };
-    }
     return done(
         [&session = session_, arrived, stands_in, op,
          meta = contiguous_meta(x.shape(), x.dtype())] {
           return stands_in ? floats_of(session, arrived, meta, op) : arrived;
         },
-        std::move(calls));
+        reduce_call(GroupCall::Kind::kAllReduce, from, arrived, from, *native));
   }
   const Tensor all = memory(x.numel() * static_cast<std::int64_t>(size()), x.dtype());
   return done([&session = session_, ranks = size(), all, shape = x.shape(),
@@ -259,7 +251,7 @@ Exchange Planner::all_gather(const Tensor& given, std::int64_t dim, Lengths leng
   const auto ranks = static_cast<std::int64_t>(size());
   const std::int64_t room = row * (route == Route::kPadded ? ranks * longest : lengths.total());
   const Tensor arrived = direct ? piece_in(result, Dims{room}, 0) : memory(room, dtype);
-  std::function<void()> calls;
+  std::vector<GroupCall> calls;
   if (route == Route::kGrouped) {
     for (std::size_t i = 0; i < size(); ++i) {
       const Tensor piece = piece_in(arrived, Dims{lengths[i] * row}, places[i]);
@@ -350,22 +342,11 @@ Exchange Planner::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths leng
   Tensor from = packed(x, dim, lengths, route == Route::kPadded ? longest : 0);
   if (stands_in) from = integers_of(from, op, *native->stand_in);
   const Tensor arrived = memory(longest * row, from.dtype());
-  std::function<void()> calls;
-  if (arrived.numel() > 0) {
-    calls = [&session = session_, comm = place_.comm, from, arrived, native] {
-      const Api& api = session.api();
-      check(api,
-            api.ReduceScatter(address(from), address(arrived),
-                              static_cast<std::size_t>(arrived.numel() * native->per_element),
-                              native->type, native->op, comm, session.stream()),
-            "ncclReduceScatter", session.rank(), comm);
-    };
-  }
   return done(
       [&session = session_, arrived, stands_in, op, meta = contiguous_meta(shape, x.dtype())] {
         return stands_in ? floats_of(session, arrived, meta, op) : piece_in(arrived, meta.shape, 0);
       },
-      std::move(calls));
+      reduce_call(GroupCall::Kind::kReduceScatter, from, arrived, arrived, *native));
 }
 
 Exchange Planner::all_to_all(const Tensor& x, const Call& call, const Dims& shape) {
@@ -397,15 +378,13 @@ Exchange Planner::broadcast(const Call& call) {
   const Tensor x = source ? contiguous(*call.x).snapshot()
                           : empty(device_, call.expected->shape, call.expected->dtype);
   hold(x);
-  std::function<void()> calls;
+  std::vector<GroupCall> calls;
   if (x.numel() > 0) {
-    calls = [&session = session_, comm = place_.comm, x, root = call.root] {
-      const Api& api = session.api();
-      check(api,
-            api.Broadcast(address(x), address(x), static_cast<std::size_t>(x.size_bytes()),
-                          DataType::kUint8, root, comm, session.stream()),
-            "ncclBroadcast", session.rank(), comm);
-    };
+    calls.push_back({.kind = GroupCall::Kind::kBroadcast,
+                     .from = address(x),
+                     .to = address(x),
+                     .count = static_cast<std::size_t>(x.size_bytes()),
+                     .peer = static_cast<int>(call.root)});
   }
   return done([x] { return x; }, std::move(calls));
 }

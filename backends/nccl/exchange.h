@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "backends/nccl/communicator.h"
+#include "backends/nccl/group.h"
 #include "backends/shared/call.h"
 
 namespace shardlab::nccl {
 
 /// Packed and ready to be posted. `held` lives until the exchange is over.
 struct Exchange {
-  std::function<void()> calls;     ///< NCCL's, within a group; none: nothing moves
+  std::vector<GroupCall> calls;    ///< NCCL's, as one group; none: nothing moves
   std::function<Tensor()> finish;  ///< when they are over: unpacks, reduces; the result
   std::vector<Tensor> held;
 };

@@ -122,7 +122,7 @@ const Api& open_library(const std::string& path) {
 }
 
 void check(const Api& api, Result result, const char* call, std::int64_t rank, Comm comm) {
-  if (result == Result::kSuccess || result == Result::kInProgress) return;
+  if (result == Result::kSuccess) return;
   const char* last = comm == nullptr ? nullptr : api.GetLastError(comm);
   const std::string detail = last == nullptr || *last == 0 ? "" : fmt::format(" ({})", last);
   fail(ErrorKind::kRuntime, "{} on rank {}: {}{}", call, rank, api.GetErrorString(result), detail);

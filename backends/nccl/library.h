@@ -16,7 +16,7 @@ namespace shardlab::nccl {
 const Api& open_library(const std::string& path);
 
 /// Throws Runtime with the call's text, the rank and what the library says about `comm` (which may
-/// be null), unless the call succeeded or is in progress.
+/// be null), unless the call succeeded.
 void check(const Api& api, Result result, const char* call, std::int64_t rank, Comm comm);
 /// Throws Runtime unless the call succeeded.
 void check(const Api& api, CudaError error, const char* call, std::int64_t rank);

@@ -1,11 +1,28 @@
-// All communicators are non-blocking, and every wait polls four things: the state of every
-// communicator, the device, the failure of another rank and a stated patience. A failure is told
-// first, because NCCL's abort waits for the other ranks of the node, and aborts every communicator
-// at once, because each alone would wait for the others' work on the stream; afterwards nothing
-// writes to memory of the program. After a failure nothing is ever destroyed, only aborted.
-// NCCL makes a thread for each group of non-blocking calls, and its abort waits for that thread.
-// The abort of a blocking communicator waits for no call: it frees what another thread may be in
-// the middle of, where a group reaches a peer for the first time, and nothing else ends that wait.
+// All communicators are blocking, since NCCL makes a thread for each group of non-blocking ones,
+// which costs more than a small collective does. A blocking call must not wait, though: NCCL may be
+// aborted only where no thread is inside of it, and an abort is all that frees a rank whose others
+// have failed.
+//
+// A call waits for other ranks where it reaches them for the first time, since connections are made
+// as they are needed; so do start, split and end. All of these are visits: a thread of their own
+// makes them, and the rank waits for that thread as it waits for everything, asking for the state
+// of the other communicators, the failure of another rank and a stated patience. A group of calls
+// is a visit where its communicator has not completed one of the same signature before, and so has
+// every connection that it takes; all others are made by the rank itself. They wait for the device
+// neither: before one is made, few of those that were posted may be on their way, and a group of
+// more calls than that is a visit, too.
+//
+// A failure is told first, because NCCL's abort waits for the other ranks of the node. Then the
+// rank waits for its visit, if one is under way: it comes back as soon as another rank has closed
+// its connections, by an abort or with its process. Then all communicators are aborted at once,
+// because each alone would wait for the others' work on the stream; afterwards nothing writes to
+// memory of the program, and nothing is ever destroyed, only aborted.
+//
+// Where the visit does not come back soon, all communicators but its own are aborted without it,
+// which frees ranks that wait for each other crosswise. What is not back then is left behind, a
+// visit with its communicator or an abort, and with it all memory that calls in flight may write
+// to. Only the end of the process closes what was left, so that it runs no second session, and the
+// others of its node wait for that no longer than for a visit.
 #include "backends/nccl/session.h"
 
 #include <algorithm>
@@ -21,50 +38,43 @@ using backends::Patience;
 
 // How long the culprit's own report may take to get here after NCCL has noticed something.
 constexpr std::chrono::milliseconds kReportTakes{1'500};
+// How long a visit may take to come back after the others have heard of a failure, with a patience
+// that is not far shorter; and how long the others may take to abort, who wait for theirs.
+constexpr std::chrono::milliseconds kVisitTakes{1'500};
+constexpr int kAbortTakesVisits = 3;
+
+// A program whose calls never repeat is remembered so far, then from the beginning.
+constexpr std::size_t kMostSignatures = 4096;
+// So many calls have one event that says when they are over.
+constexpr std::uint64_t kCallsAMilestone = kMostInFlight / 4;
 
 constexpr const char* kJoin = "ncclCommInitRankConfig";
+constexpr const char* kSplit = "ncclCommSplit";
 constexpr const char* kOneRankADevice =
     "start at most one rank for each device, or say which with SHARDLAB_DEVICE_ORDINAL";
-
-// Since then aborts belong to the group that they are made in, and go on at once.
-constexpr int kAbortsAreGrouped = 22403;
-
-// NCCL's group of this thread. One that is left open would only queue all calls that come later,
-// aborts among them.
-class Group {
- public:
-  explicit Group(const Api& api) : api_(api), open_(api.GroupStart() == Result::kSuccess) {}
-  ~Group() {
-    if (open_) api_.GroupEnd();
-  }
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
-
-  Result end() {
-    if (!std::exchange(open_, false)) return Result::kInternalError;
-    return api_.GroupEnd();
-  }
-
- private:
-  const Api& api_;
-  bool open_;
-};
 
 }  // namespace
 
 Session::Session(const Api& api, LocalSide& side, const Peers& peers, std::int64_t rank, int device,
                  std::chrono::milliseconds patience)
-    : api_(api), side_(side), peers_(peers), rank_(rank), device_(device), patience_(patience) {
+    : side_(side), peers_(peers), patience_(patience) {
+  if (something_is_left()) {
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("rank {} is still inside of NCCL, since an earlier run failed", rank))
+        .with("fix", "end the process, which frees the other ranks, and start the job again");
+  }
   int devices = 0;
-  check(api_, api_.GetDeviceCount(&devices), "cudaGetDeviceCount", rank_);
+  check(api, api.GetDeviceCount(&devices), "cudaGetDeviceCount", rank);
   if (device >= devices) {
     throw Error(ErrorKind::kRuntime,
-                fmt::format("rank {} wants device {} of {} on its host", rank_, device, devices))
+                fmt::format("rank {} wants device {} of {} on its host", rank, device, devices))
         .with("fix", kOneRankADevice);
   }
-  check(api_, api_.GetVersion(&version_), "ncclGetVersion", rank_, nullptr);
-  check(api_, api_.SetDevice(device), "cudaSetDevice", rank_);
-  check(api_, api_.StreamCreateWithFlags(&stream_, kStreamNonBlocking), "cudaStreamCreate", rank_);
+  Lane lane{.api = api, .device = device, .version = 0, .stream = nullptr, .rank = rank};
+  check(api, api.GetVersion(&lane.version), "ncclGetVersion", rank, nullptr);
+  check(api, api.SetDevice(device), "cudaSetDevice", rank);
+  check(api, api.StreamCreateWithFlags(&lane.stream, kStreamNonBlocking), "cudaStreamCreate", rank);
+  lane_ = std::make_shared<const Lane>(lane);
 }
 
 Session::~Session() {
@@ -76,10 +86,13 @@ Session::~Session() {
     hearing = std::move(hearing_);
   }
   if (hearing.joinable()) hearing.join();
-  api_.StreamSynchronize(stream_);
-  for (const Kept& kept : kept_) api_.EventDestroy(kept.event);
-  for (const Event event : free_) api_.EventDestroy(event);
-  api_.StreamDestroy(stream_);
+  if (left_) return;  // the stream and its events stay
+  const Api& api = lane_->api;
+  api.StreamSynchronize(lane_->stream);
+  for (const Kept& kept : kept_) api.EventDestroy(kept.event);
+  for (const Milestone& milestone : milestones_) api.EventDestroy(milestone.event);
+  for (const Event event : free_) api.EventDestroy(event);
+  api.StreamDestroy(lane_->stream);
 }
 
 void Session::check_peers() {
@@ -98,7 +111,8 @@ void Session::give_up(const Error& reason) {
 // If another rank is the cause, that is soon known, and says more.
 void Session::hear_others() {
   Patience patience;
-  const std::chrono::milliseconds most = std::min(kReportTakes, patience_ / 4);
+  const std::chrono::milliseconds most =
+      std::min(kReportTakes, std::max(patience_ / 4, 2 * backends::kLastMessages));
   while (!peers_.failure() && patience.waited() < most) patience.pause();
   check_peers();
 }
@@ -107,22 +121,32 @@ void Session::fail_call(Comm comm, Result result, const std::string& what) {
   std::string detail;
   {
     const std::lock_guard lock(mutex_);
-    const char* last = aborted_ || comm == nullptr ? nullptr : api_.GetLastError(comm);
+    const char* last = aborted_ || comm == nullptr ? nullptr : lane_->api.GetLastError(comm);
     if (last != nullptr && *last != 0) detail = fmt::format(" ({})", last);
   }
   hear_others();
   Error reason(ErrorKind::kRuntime,
-               fmt::format("{}: {}{}", what, api_.GetErrorString(result), detail));
+               fmt::format("{}: {}{}", what, lane_->api.GetErrorString(result), detail));
   // Two ranks on one device are the usual reason, which NCCL says on its own output only.
   if (what == kJoin) reason.with("fix", kOneRankADevice);
   give_up(reason);
 }
 
+void Session::check_outcome(Comm comm, const Outcome& outcome, const std::string& what) {
+  if (outcome.error) {
+    hear_others();
+    give_up(*outcome.error);
+  }
+  if (outcome.result != Result::kSuccess) fail_call(comm, outcome.result, what);
+}
+
 Result Session::state_of(Comm comm) {
   const std::lock_guard lock(mutex_);
   if (aborted_) return Result::kRemoteError;
+  // The visit knows.
+  if (visit_ && visit_->comm == comm) return Result::kSuccess;
   Result state = Result::kSuccess;
-  const Result asked = api_.CommGetAsyncError(comm, &state);
+  const Result asked = lane_->api.CommGetAsyncError(comm, &state);
   return asked == Result::kSuccess ? state : asked;
 }
 
@@ -137,7 +161,7 @@ void Session::check_states(const std::string& what) {
   if (aborted) fail_call(nullptr, Result::kRemoteError, what);
   for (const Comm comm : comms) {
     const Result state = state_of(comm);
-    if (state != Result::kSuccess && state != Result::kInProgress) fail_call(comm, state, what);
+    if (state != Result::kSuccess) fail_call(comm, state, what);
   }
 }
 
@@ -146,8 +170,8 @@ void Session::check_wait(std::chrono::milliseconds waited, const std::string& wh
   check_states(what);
   if (waited < patience_) return;
   const std::chrono::duration<double> seconds = patience_;
-  give_up(Error(ErrorKind::kRuntime,
-                fmt::format("rank {} has waited {:.3g} s for {}", rank_, seconds.count(), what))
+  give_up(Error(ErrorKind::kRuntime, fmt::format("rank {} has waited {:.3g} s for {}", lane_->rank,
+                                                 seconds.count(), what))
               .with("fix", backends::kWaitedTooLong));
 }
 
@@ -162,78 +186,146 @@ void Session::poll_until(const std::function<bool()>& over, const std::string& w
   }
 }
 
-void Session::poll(Comm comm, const std::string& call) {
-  poll_until([&] { return state_of(comm) == Result::kSuccess; }, call);
+Outcome Session::visit(Comm comm, std::function<Outcome()> call, std::function<void()> back,
+                       const std::string& what, Limit limit) {
+  const auto outcome = std::make_shared<Outcome>();
+  const auto body = [lane = lane_, call = std::move(call), outcome] {
+    lane->api.SetDevice(lane->device);
+    *outcome = call();
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) return {Result::kRemoteError, std::nullopt};
+    visit_.reset(new Visit{comm, std::move(back), Errand(body)});
+  }
+  Patience patience;
+  while (!visit_->errand.over()) {
+    limit == Limit::kNone ? check_peers() : check_wait(patience.waited(), what);
+    patience.pause();
+  }
+  come_back();
+  // A failure may have been heard while the visit kept all from being aborted.
+  const std::lock_guard lock(mutex_);
+  return aborted_ ? Outcome{Result::kRemoteError, std::nullopt} : *outcome;
+}
+
+void Session::come_back() {
+  visit_->errand.join();
+  const std::lock_guard lock(mutex_);
+  if (visit_->back) visit_->back();
+  visit_.reset();
+}
+
+void Session::leave_behind() {
+  left_ = true;
+  visit_->errand.leave();
+  const std::lock_guard lock(mutex_);
+  std::erase(alive_, visit_->comm);
+  visit_.reset();
+}
+
+std::function<void()> Session::joins(std::shared_ptr<Comm> made) {
+  return [this, made = std::move(made)] {
+    if (*made != nullptr) alive_.push_back(*made);
+  };
 }
 
 Comm Session::join(const UniqueId& id, std::int64_t size, std::int64_t rank) {
   check_peers();
-  Config config;
-  config.blocking = 0;
-  Comm comm = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!aborted_) {
-      check(api_,
-            api_.CommInitRankConfig(&comm, static_cast<int>(size), id, static_cast<int>(rank),
-                                    &config),
-            kJoin, rank_, nullptr);
-      alive_.push_back(comm);
-    }
-  }
-  poll(comm, kJoin);
-  return comm;
+  const auto made = std::make_shared<Comm>(nullptr);
+  const auto call = [lane = lane_, made, id, size, rank] {
+    Config config;
+    config.blocking = 1;
+    return Outcome{lane->api.CommInitRankConfig(made.get(), static_cast<int>(size), id,
+                                                static_cast<int>(rank), &config),
+                   std::nullopt};
+  };
+  const Outcome outcome = visit(nullptr, call, joins(made), kJoin);
+  check_outcome(*made, outcome, kJoin);
+  return *made;
 }
 
 Comm Session::split(Comm parent, int color, int key) {
   drain("collectives before a split");
-  Comm made = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!aborted_) {
-      check(api_, api_.CommSplit(parent, color, key, &made, nullptr), "ncclCommSplit", rank_,
-            parent);
-    }
-  }
-  poll(parent, "ncclCommSplit");
-  if (color == kNoColor) return nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    alive_.push_back(made);
-  }
-  poll(made, "ncclCommSplit");
-  return made;
+  const auto made = std::make_shared<Comm>(nullptr);
+  const auto call = [lane = lane_, made, parent, color, key] {
+    return Outcome{lane->api.CommSplit(parent, color, key, made.get(), nullptr), std::nullopt};
+  };
+  const Outcome outcome = visit(parent, call, joins(made), kSplit);
+  check_outcome(parent, outcome, kSplit);
+  return *made;
 }
 
-void Session::post(Comm comm, const std::function<void()>& calls, const std::string& what) {
-  check_peers();
+void Session::post(Comm comm, std::span<const GroupCall> calls, std::shared_ptr<void> memory,
+                   const std::string& what) {
+  await_room(what);
+  check_wait(std::chrono::milliseconds(0), what);
   drop_reached();
-  side_.order_before(api_, stream_);
-  try {
-    const std::lock_guard lock(mutex_);
-    if (!aborted_) {
-      Group group(api_);
-      calls();
-      check(api_, group.end(), "ncclGroupEnd", rank_, comm);
-    }
-  } catch (const Error& reason) {
-    hear_others();
-    give_up(reason);
+  side_.order_before(lane_->api, lane_->stream);
+  std::set<Signature>& completed = completed_[comm];
+  Signature signature = signature_of(calls);
+  if (calls.size() <= kMostInFlight && completed.contains(signature)) {
+    check_outcome(comm, call_directly(comm, calls), what);
+  } else {
+    const auto call = [lane = lane_, comm, own = std::vector(calls.begin(), calls.end()),
+                       memory = std::move(memory)] { return make_group(*lane, comm, own); };
+    check_outcome(comm, visit(comm, call, nullptr, what), what);
+    if (completed.size() >= kMostSignatures) completed.clear();
+    completed.insert(std::move(signature));
   }
-  poll(comm, what);
+  count_posted(calls.size());
+}
+
+Outcome Session::call_directly(Comm comm, std::span<const GroupCall> calls) {
+  const std::lock_guard lock(mutex_);
+  if (aborted_) return {Result::kRemoteError, std::nullopt};
+  return make_group(*lane_, comm, calls);
+}
+
+// What is on its way may keep a launch from returning.
+void Session::await_room(const std::string& what) {
+  if (posted_ - over_ <= kMostInFlight) return;
+  const auto room = [&] {
+    while (!milestones_.empty() && reached(milestones_.front().event)) {
+      over_ = milestones_.front().posted;
+      release(milestones_.front().event);
+      milestones_.pop_front();
+    }
+    return posted_ - over_ <= kMostInFlight;
+  };
+  poll_until(room, what);
+}
+
+void Session::count_posted(std::size_t calls) {
+  posted_ += calls;
+  const std::uint64_t before = milestones_.empty() ? over_ : milestones_.back().posted;
+  if (posted_ - before < kCallsAMilestone) return;
+  const Event event = take_event();
+  record(event);
+  milestones_.push_back({posted_, event});
+}
+
+Event Session::take_event() {
+  if (!free_.empty()) {
+    const Event event = free_.back();
+    free_.pop_back();
+    return event;
+  }
+  Event event = nullptr;
+  check(lane_->api, lane_->api.EventCreateWithFlags(&event, kEventDisableTiming), "cudaEventCreate",
+        lane_->rank);
+  return event;
+}
+
+void Session::record(Event event) {
+  const CudaError recorded = lane_->api.EventRecord(event, lane_->stream);
+  if (recorded != CudaError::kSuccess) release(event);
+  check(lane_->api, recorded, "cudaEventRecord", lane_->rank);
 }
 
 Event Session::mark() {
-  Event event = nullptr;
-  if (free_.empty()) {
-    check(api_, api_.EventCreateWithFlags(&event, kEventDisableTiming), "cudaEventCreate", rank_);
-  } else {
-    event = free_.back();
-    free_.pop_back();
-  }
-  const CudaError recorded = api_.EventRecord(event, stream_);
-  if (recorded != CudaError::kSuccess) release(event);
-  check(api_, recorded, "cudaEventRecord", rank_);
+  const Event event = take_event();
+  record(event);
   last_ = event;
   return event;
 }
@@ -241,28 +333,29 @@ Event Session::mark() {
 void Session::release(Event event) { free_.push_back(event); }
 
 bool Session::reached(Event event) const {
-  const CudaError state = api_.EventQuery(event);
+  const CudaError state = lane_->api.EventQuery(event);
   if (state == CudaError::kNotReady) {
     // The runtime keeps it as the last error, which the next launch of a kernel would be taken for.
-    api_.CudaGetLastError();
+    lane_->api.CudaGetLastError();
     return false;
   }
-  check(api_, state, "cudaEventQuery", rank_);
+  check(lane_->api, state, "cudaEventQuery", lane_->rank);
   return true;
 }
 
 void Session::await(Event event, const std::string& what) {
   if (side_.waits() == LocalSide::Waits::kStream) {
     check_peers();
-    return side_.order_after(api_, event);
+    return side_.order_after(lane_->api, event);
   }
   poll_until([&] { return reached(event); }, what);
 }
 
 void Session::let_go(Event event, std::shared_ptr<void> memory) noexcept {
+  if (left_) return keep_for_ever(std::move(memory));
   if (side_.waits() == LocalSide::Waits::kHost) return kept_.push_back({event, std::move(memory)});
   try {
-    side_.order_after(api_, event);
+    side_.order_after(lane_->api, event);
   } catch (const Error& reason) {
     peers_.tell(reason);
     abort();
@@ -288,13 +381,20 @@ void Session::drain(const std::string& what) {
   poll_until([&] { return reached(all.event); }, what);
 }
 
-void Session::finalize(Comm comm) {
+// Waits for the other ranks of the node as long as they take. It comes back where these abort.
+void Session::end_one(Comm comm) {
   drain("the last collectives");
-  {
-    const std::lock_guard lock(mutex_);
-    if (!aborted_) check(api_, api_.CommFinalize(comm), "ncclCommFinalize", rank_, comm);
-  }
-  poll(comm, "ncclCommFinalize");
+  const auto finalized = std::make_shared<Result>(Result::kInternalError);
+  const auto call = [lane = lane_, comm, finalized] {
+    *finalized = lane->api.CommFinalize(comm);
+    if (*finalized == Result::kSuccess) lane->api.CommDestroy(comm);
+    return Outcome{*finalized, std::nullopt};
+  };
+  const auto back = [this, comm, finalized] {
+    if (*finalized == Result::kSuccess) std::erase(alive_, comm);
+  };
+  const Outcome outcome = visit(comm, call, back, "the end of a communicator", Limit::kNone);
+  check(lane_->api, outcome.result, "ncclCommFinalize", lane_->rank, comm);
 }
 
 void Session::end() noexcept {
@@ -305,52 +405,35 @@ void Session::end() noexcept {
   }
   std::ranges::reverse(comms);
   try {
-    for (const Comm comm : comms) {
-      finalize(comm);
-      {
-        const std::lock_guard lock(mutex_);
-        if (aborted_) break;
-        std::erase(alive_, comm);
-      }
-      // Waits for the other ranks of the node: under no lock, so that a failure is heard meanwhile,
-      // which lets it return, since the others abort then.
-      api_.CommDestroy(comm);
-    }
+    for (const Comm comm : comms) end_one(comm);
   } catch (const Error& reason) {
     if (!peers_.failure()) peers_.tell(reason);
   }
   bool left = false;
   {
     const std::lock_guard lock(mutex_);
-    left = !alive_.empty() || aborting_.joinable();
+    left = !alive_.empty() || !aborts_.empty();
   }
   if (left) abort();
 }
 
-// Each tells its calls to stop at once, and then waits for all work of the device.
-void Session::abort_all(const std::vector<Comm>& comms) const {
-  api_.SetDevice(device_);
-  if (version_ >= kAbortsAreGrouped) {
-    Group group(api_);
-    for (const Comm comm : comms) api_.CommAbort(comm);
-    return;
+// On a thread of its own: whoever brings the news must not wait for the others. That of a visit is
+// left out.
+void Session::abort_alive() {
+  std::vector<Comm> comms;
+  for (const Comm comm : std::exchange(alive_, {})) {
+    (visit_ && visit_->comm == comm ? alive_ : comms).push_back(comm);
   }
-  std::vector<std::thread> aborts;
-  for (const Comm comm : comms) aborts.emplace_back([this, comm] { api_.CommAbort(comm); });
-  for (std::thread& abort : aborts) abort.join();
+  if (comms.empty()) return;
+  aborts_.push_back(std::make_unique<Errand>(
+      [lane = lane_, comms = std::move(comms)] { abort_together(*lane, comms); }));
 }
 
-// On a thread of its own: whoever brings the news must not wait for the others. One that was split
-// off meanwhile follows the first ones.
+// While a visit is under way the rank waits for it, hears of the failure there, and aborts.
 void Session::cut() noexcept {
   const std::lock_guard lock(mutex_);
   aborted_ = true;
-  if (alive_.empty()) return;
-  aborting_ = std::thread(
-      [this, before = std::move(aborting_), comms = std::exchange(alive_, {})]() mutable {
-        if (before.joinable()) before.join();
-        abort_all(comms);
-      });
+  if (!visit_) abort_alive();
 }
 
 void Session::cut_on_failure() {
@@ -368,17 +451,37 @@ void Session::cut_on_failure() {
   });
 }
 
+void Session::abort_rest() {
+  const std::lock_guard lock(mutex_);
+  aborted_ = true;
+  abort_alive();
+}
+
 void Session::abort() noexcept {
-  cut();
-  std::thread aborting;
+  const std::chrono::milliseconds visit_takes = std::min(kVisitTakes, 4 * patience_);
+  const std::chrono::milliseconds abort_takes = kAbortTakesVisits * visit_takes;
+  if (visit_ && visit_->errand.wait(visit_takes)) come_back();
+  abort_rest();
+  if (visit_) visit_->errand.wait(abort_takes) ? come_back() : leave_behind();
+  abort_rest();
+  std::vector<std::unique_ptr<Errand>> aborts;
   {
     const std::lock_guard lock(mutex_);
-    aborting = std::move(aborting_);
+    aborts = std::move(aborts_);
   }
-  if (aborting.joinable()) aborting.join();
-  // Nothing writes to anybody's memory after this.
-  api_.StreamSynchronize(stream_);
-  for (const Kept& kept : std::exchange(kept_, {})) release(kept.event);
+  const Patience patience;
+  for (const std::unique_ptr<Errand>& abort : aborts) {
+    if (abort->wait(abort_takes - patience.waited())) continue;
+    left_ = true;
+    abort->leave();
+  }
+  if (!left_) {
+    // Nothing writes to anybody's memory after this.
+    lane_->api.StreamSynchronize(lane_->stream);
+    for (const Kept& kept : std::exchange(kept_, {})) release(kept.event);
+    return;
+  }
+  for (Kept& kept : std::exchange(kept_, {})) keep_for_ever(std::move(kept.memory));
 }
 
 }  // namespace shardlab::nccl

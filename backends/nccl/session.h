@@ -3,15 +3,22 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "backends/nccl/api.h"
+#include "backends/nccl/errand.h"
+#include "backends/nccl/group.h"
 #include "backends/nccl/local_side.h"
 #include "backends/shared/patience.h"
 #include "base/error.h"
@@ -29,6 +36,11 @@ class Peers {
   virtual void tell(const Error& reason) const = 0;
 };
 
+/// Of the calls that a rank has posted, how many may at most not be known to be over when the next
+/// one is made on its own thread. CUDA keeps about 1,024 launches until whoever launches waits for
+/// the device; a call takes up to five of them, for its kernel, for events and for waits.
+inline constexpr std::uint64_t kMostInFlight = 128;
+
 /// All communicators share one stream, so that their calls run in the order of the program, which
 /// is the same on all ranks: two groups never wait for each other crosswise. They end together, by
 /// end() or abort(), since NCCL waits there for the other ranks of the node. Used by one thread;
@@ -36,6 +48,7 @@ class Peers {
 class Session {
  public:
   /// `patience`: how long a wait may last until the rank fails.
+  ///   fails  Runtime where a session of this process has left something behind (abort())
   Session(const Api& api, LocalSide& side, const Peers& peers, std::int64_t rank, int device,
           std::chrono::milliseconds patience = backends::longest_wait());
   /// end()s.
@@ -43,10 +56,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  const Api& api() const { return api_; }
   LocalSide& side() { return side_; }
-  Stream stream() const { return stream_; }
-  std::int64_t rank() const { return rank_; }
 
   /// Throws the peers' failure, if there is one; then nothing of what was posted goes on.
   void check_peers();
@@ -57,9 +67,11 @@ class Session {
   /// Collective over `parent`; null for kNoColor. Waits for all collectives before.
   Comm split(Comm parent, int color, int key);
 
-  /// Makes NCCL's calls of `calls` as one group on the stream, after all that the device has been
-  /// asked for so far. Returns when NCCL has taken them.
-  void post(Comm comm, const std::function<void()>& calls, const std::string& what);
+  /// Makes NCCL's calls as one group on the stream, after all that the device has been asked for so
+  /// far. Returns when NCCL has taken them. `memory` holds all that they point into.
+  ///   fails  as await()
+  void post(Comm comm, std::span<const GroupCall> calls, std::shared_ptr<void> memory,
+            const std::string& what);
   /// Reached when all that has been posted is over. Given back by release() or let_go().
   Event mark();
   void release(Event event);
@@ -84,51 +96,88 @@ class Session {
   /// Ends all communicators, the newest first, on all ranks in that order: destroys them where
   /// nothing has failed, aborts them otherwise. Waits for the other ranks of the node.
   void end() noexcept;
-  /// Aborts all communicators at once: calls in flight stop. Does not wait; by any thread.
+  /// Aborts all communicators at once: calls in flight stop. Where a thread is inside of NCCL, the
+  /// rank waits for it, and aborts itself. Does not wait, but for a call that the rank is in the
+  /// middle of; by any thread.
   void cut() noexcept;
   /// The same as soon as the peers' failure() says so. Does not wait; by any thread, once.
   void cut_on_failure();
   /// The same, and waits until nothing of what was posted touches memory any more, and until the
-  /// other ranks of the node have come.
+  /// other ranks of the node have come. What does not come back in a few seconds is left behind: a
+  /// thread inside of NCCL with its communicator, or the aborts; and the memory of all that was
+  /// posted. The ranks of the node may wait for it until this process ends.
   void abort() noexcept;
 
  private:
+  enum class Limit { kPatience, kNone };
+
   /// Waits until `over` holds, or something fails.
   void poll_until(const std::function<bool()>& over, const std::string& what);
-  /// Waits until NCCL has done what `comm` was asked for.
-  void poll(Comm comm, const std::string& call);
+  /// Has a thread make a call that may wait for other ranks, and waits for it. `comm` is used by
+  /// it; `back` is called when it has come back, under the mutex.
+  Outcome visit(Comm comm, std::function<Outcome()> call, std::function<void()> back,
+                const std::string& what, Limit limit = Limit::kPatience);
+  /// The visit is over: whatever it has made or ended is known.
+  void come_back();
+  /// The visit did not come back.
+  void leave_behind();
+  /// Makes a group that waits for nobody.
+  Outcome call_directly(Comm comm, std::span<const GroupCall> calls);
+  /// Puts a new communicator, where there is one, among those that are alive. For visit().
+  std::function<void()> joins(std::shared_ptr<Comm> made);
+  /// Has a thread abort all that are alive, but for that of the visit. With the mutex held.
+  void abort_alive();
+  /// The same, and nothing is called any more.
+  void abort_rest();
+  void await_room(const std::string& what);
+  void count_posted(std::size_t calls);
+  Event take_event();
+  void record(Event event);
   /// Tells the others, aborts, throws.
   [[noreturn]] void give_up(const Error& reason);
   /// The same with NCCL's reason; throws that of another rank if it is the cause.
   [[noreturn]] void fail_call(Comm comm, Result result, const std::string& what);
+  /// One of the two, unless the calls have succeeded.
+  void check_outcome(Comm comm, const Outcome& outcome, const std::string& what);
   void hear_others();
-  void finalize(Comm comm);
+  void end_one(Comm comm);
   Result state_of(Comm comm);
   void check_states(const std::string& what);
-  void abort_all(const std::vector<Comm>& comms) const;
   void drop_reached();
 
   struct Kept {
     Event event;
     std::shared_ptr<void> memory;
   };
+  struct Visit {
+    Comm comm;
+    std::function<void()> back;
+    Errand errand;
+  };
+  struct Milestone {
+    std::uint64_t posted;  ///< calls, of which the last is before the event
+    Event event;
+  };
 
-  const Api& api_;
   LocalSide& side_;
   const Peers& peers_;
-  const std::int64_t rank_;
-  const int device_;
   const std::chrono::milliseconds patience_;
-  int version_ = 0;
-  Stream stream_ = nullptr;
+  std::shared_ptr<const Lane> lane_;
   std::vector<Event> free_;
   Event last_ = nullptr;  ///< recorded; events are recorded again for later marks only
   std::vector<Kept> kept_;
-  std::mutex mutex_;  ///< guards the following, and NCCL's calls, but for those that wait for ranks
+  std::map<Comm, std::set<Signature>> completed_;
+  std::uint64_t posted_ = 0;  ///< calls
+  std::uint64_t over_ = 0;    ///< of these are known to be over
+  std::deque<Milestone> milestones_;
+  bool left_ = false;  ///< something has been left behind
+  /// Guards the following, and NCCL's calls, but for those of visits.
+  std::mutex mutex_;
   std::vector<Comm> alive_;
+  std::unique_ptr<Visit> visit_;  ///< under way; set and taken by the rank's thread only
   bool aborted_ = false;
   bool ended_ = false;
-  std::thread aborting_;
+  std::vector<std::unique_ptr<Errand>> aborts_;  ///< under way
   std::thread hearing_;
 };
 

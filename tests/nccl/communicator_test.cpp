@@ -2,180 +2,26 @@
 // NCCL lacks, groups, failures. What every backend promises is in tests/conformance.
 #include <doctest/doctest.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "backends/nccl/communicator.h"
-#include "backends/nccl/library.h"
 #include "backends/nccl/local_side.h"
 #include "backends/shared/reduce.h"
 #include "tensor/cpu_device.h"
-#include "tests/nccl/processes.h"
+#include "tests/nccl/nccl_ranks.h"
 #include "tests/support/local_tensor.h"
 #include "tests/support/on_ranks.h"
 
 using namespace shardlab;
 using namespace shardlab::nccl;
-
-namespace {
-
-using Texts = std::vector<std::string>;
-using Values = std::vector<double>;
-using Lengths64 = std::vector<std::int64_t>;
-
-// Seen by all processes of a test.
-struct Shared {
-  UniqueId id;
-  mutable std::atomic<int> failed_rank;  // + 1
-  std::atomic<int> turn;
-};
-Shared& shared() {
-  void* memory =
-      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  return *new (memory) Shared{};
-}
-
-class SharedPeers final : public Peers {
- public:
-  explicit SharedPeers(const Shared& common) : common_(common) {}
-  std::optional<Error> failure() const override {
-    if (common_.failed_rank == 0) return std::nullopt;
-    return Error(ErrorKind::kRuntime, fmt::format("rank {} failed", common_.failed_rank - 1));
-  }
-  void tell(const Error&) const override {
-    int none = 0;
-    common_.failed_rank.compare_exchange_strong(none, static_cast<int>(current_rank().rank) + 1);
-  }
-
- private:
-  const Shared& common_;
-};
-
-// NCCL's collectives that have been called in this process.
-struct Counts {
-  int all_reduce = 0;
-  int all_gather = 0;
-  int reduce_scatter = 0;
-  int send = 0;
-  int refused = 0;        // of the following all_reduces
-  int float_extrema = 0;  // of NCCL's own, which leave NaN out
-};
-Counts& counts() {
-  static Counts made;
-  return made;
-}
-
-void count_extremum(DataType type, RedOp op) {
-  const bool floats = type >= DataType::kFloat16;
-  if (floats && (op == RedOp::kMax || op == RedOp::kMin)) counts().float_extrema += 1;
-}
-
-// The double's functions, counted.
-Api counting_api() {
-  Api api = double_api();
-  api.AllReduce = [](const void* from, void* to, std::size_t count, DataType type, RedOp op,
-                     Comm comm, Stream stream) {
-    counts().all_reduce += 1;
-    count_extremum(type, op);
-    if (std::exchange(counts().refused, 0) > 0) return Result::kInvalidUsage;
-    return double_api().AllReduce(from, to, count, type, op, comm, stream);
-  };
-  api.AllGather = [](const void* from, void* to, std::size_t count, DataType type, Comm comm,
-                     Stream stream) {
-    counts().all_gather += 1;
-    return double_api().AllGather(from, to, count, type, comm, stream);
-  };
-  api.ReduceScatter = [](const void* from, void* to, std::size_t count, DataType type, RedOp op,
-                         Comm comm, Stream stream) {
-    counts().reduce_scatter += 1;
-    count_extremum(type, op);
-    return double_api().ReduceScatter(from, to, count, type, op, comm, stream);
-  };
-  api.Send = [](const void* from, std::size_t count, DataType type, int peer, Comm comm,
-                Stream stream) {
-    counts().send += 1;
-    return double_api().Send(from, count, type, peer, comm, stream);
-  };
-  return api;
-}
-
-// One rank's process: its session, its group of all, and a list of what went wrong.
-struct Rank {
-  Shared& common;
-  std::int64_t rank;
-  std::int64_t size;
-  Communicator& world;
-  Session& session;
-  std::string wrong;
-
-  void check(bool right, std::string_view what) {
-    if (!right) wrong += fmt::format("{}; ", what);
-  }
-};
-
-Texts on_nccl_ranks(int ranks, Lengths64 hosts, const std::function<void(Rank&)>& body) {
-  Shared& common = shared();
-  REQUIRE(double_api().GetUniqueId(&common.id) == Result::kSuccess);
-  return on_processes(ranks, [&](int rank) {
-    RankContext context;
-    context.rank = rank;
-    context.world_size = ranks;
-    context.device = &plain_device();
-    set_current_rank(&context);
-    const Api api = counting_api();
-    const SharedPeers peers(common);
-    const auto side = make_local_side(plain_device());
-    const auto session =
-        std::make_shared<Session>(api, *side, peers, rank, rank, std::chrono::milliseconds(500));
-    GroupPlace place;
-    place.comm = session->join(common.id, ranks, rank);
-    for (int i = 0; i < ranks; ++i) place.ranks.push_back(i);
-    place.hosts = hosts;
-    place.rank = rank;
-    place.name = "world";
-    const auto world =
-        make_communicator(session, place, [&](const Error&) { common.failed_rank = rank + 1; });
-    Rank me{common, rank, ranks, *world, *session, ""};
-    try {
-      body(me);
-    } catch (const Error& error) {
-      me.wrong += error.summary();
-    }
-    return me.wrong;
-  });
-}
-
-Texts on_nccl_ranks(int ranks, const std::function<void(Rank&)>& body) {
-  return on_nccl_ranks(ranks, Lengths64(static_cast<std::size_t>(ranks), 0), body);
-}
-
-UniqueId double_id() {
-  UniqueId id;
-  REQUIRE(double_api().GetUniqueId(&id) == Result::kSuccess);
-  return id;
-}
-
-// What all ranks say, one line each; nothing when none says anything.
-std::string joined(const Texts& texts) {
-  std::string all;
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    if (!texts[rank].empty()) all += fmt::format("rank {}: {}\n", rank, texts[rank]);
-  }
-  return all;
-}
-
-}  // namespace
 
 TEST_CASE("nccl: even pieces by the collective, uneven ones by the route that moves less") {
   const auto gathered = [](Rank& me) {
@@ -410,9 +256,9 @@ TEST_CASE("nccl: calls that do not fit are NCCL's failure, told with both calls"
 
 TEST_CASE("B-16 nccl: a call that nobody answers ends with the session's patience") {
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
+    reduce_ones(me.world);
     if (me.rank == 1) return;
-    const Tensor x = local_tensor({4}, DType::kF32, Values(4, 1));
-    me.world.all_reduce(x, ReduceOp::kSum, Issue::kWait);
+    reduce_ones(me.world);
   });
   CHECK(texts[0] == "rank 0 has waited 0.5 s for all_reduce(f32[4], sum) on group world");
   CHECK(texts[1].empty());
@@ -426,6 +272,7 @@ TEST_CASE(
     const auto texts = on_nccl_ranks(2, [](Rank& me) {
       const auto pair = me.world.split(0, me.rank, "pair");
       const Tensor x = local_tensor({4}, DType::kF32, Values(4, 1));
+      reduce_ones(*pair);
       if (me.rank == 0) {
         const Tensor sum = pair->all_reduce(x, ReduceOp::kSum, Issue::kAsync);
         me.common.turn = 1;

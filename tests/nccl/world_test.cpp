@@ -16,6 +16,7 @@
 #include "mesh/spec.h"
 #include "sim/world/backends.h"
 #include "tensor/host.h"
+#include "tests/nccl/processes.h"
 #include "tests/support/on_ranks.h"
 
 using namespace shardlab;
@@ -79,6 +80,8 @@ TEST_CASE("B-16 the others hear of a rank that throws while its communicators ar
 TEST_CASE("B-16 an exception passes groups and pending results without waiting for anybody") {
   const auto failures = failures_of([](RankContext& rank) {
     const auto group = rank.world->communicator().split(0, rank.rank, "own");
+    // The first call of a group waits for all of its ranks.
+    group->all_reduce(ones(2), ReduceOp::kSum, Issue::kWait);
     if (is_last(rank)) {
       const Tensor pending = group->all_reduce(ones(2), ReduceOp::kSum, Issue::kAsync);
       throw std::runtime_error("no memory left");
@@ -103,6 +106,7 @@ TEST_CASE("B-16 what a failure cut short is never read") {
 
 TEST_CASE("B-16 a call that nobody answers ends with the rank's patience") {
   const auto failures = failures_of([](RankContext& rank) {
+    rank.world->all_reduce(ones(4), ReduceOp::kSum);
     if (is_last(rank)) return;
     read_doubles(rank.world->all_reduce(ones(4), ReduceOp::kSum));
   });
@@ -110,6 +114,29 @@ TEST_CASE("B-16 a call that nobody answers ends with the rank's patience") {
   CAPTURE(all);
   CHECK(all.find(" has waited 0.5 s for ") != std::string::npos);
   CHECK(all.find("SHARDLAB_PATIENCE=SECONDS waits longer") != std::string::npos);
+}
+
+TEST_CASE("B-18 a first call hears at once that another rank has ended") {
+  const auto failures = failures_of([](RankContext& rank) {
+    if (!is_last(rank)) rank.world->all_reduce(ones(4), ReduceOp::kSum);
+  });
+  const std::string all = texts_of(failures);
+  CAPTURE(all);
+  CHECK(all.find("remote error (rank ") != std::string::npos);
+}
+
+TEST_CASE("B-18 ranks whose first calls wait for each other crosswise end with the report") {
+  const LongDeadline until_the_rest_is_aborted;
+  const auto failures = failures_of([](RankContext& rank) {
+    const auto group = rank.world->communicator().split(0, rank.rank, "own");
+    if (is_last(rank)) {
+      group->all_reduce(ones(2), ReduceOp::kSum, Issue::kWait);
+    } else {
+      rank.world->barrier();
+    }
+  });
+  REQUIRE(failures.size() == static_cast<std::size_t>(over_nccl().ranks));
+  CHECK(texts_of(failures).find(" has waited 0.5 s for ") != std::string::npos);
 }
 
 TEST_CASE("B-16 an error that NCCL reports later ends the wait for the device") {

@@ -3,11 +3,16 @@
 #include "backends/nccl/session.h"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tensor/cpu_device.h"
@@ -27,7 +32,18 @@ struct Library {
   int version = 22809;
   std::atomic<bool> over{true};  // what was posted
   Result state = Result::kSuccess;
+  Result answer = Result::kSuccess;      // to an all_reduce
+  bool blocking = false;                 // as the last communicator was asked to be
+  std::vector<std::thread::id> callers;  // of groups
 
+  std::function<void()> inside = [] {};  // of the end of a group with calls
+  std::atomic<bool> calls{false};        // made in the open group
+  std::atomic<int> aborted{0};
+
+  void call(std::thread::id caller) {
+    const std::lock_guard lock(mutex);
+    callers.push_back(caller);
+  }
   void hear(std::string what) {
     const std::lock_guard lock(mutex);
     heard.push_back(std::move(what));
@@ -46,13 +62,37 @@ Result made(Comm* comm) {
   return Result::kSuccess;
 }
 
+void note_groups(Api& api) {
+  api.GroupStart = [] {
+    library().hear("group");
+    return Result::kSuccess;
+  };
+  api.GroupEnd = [] {
+    if (library().calls.exchange(false)) library().inside();
+    library().hear("end of group");
+    library().call(std::this_thread::get_id());
+    return Result::kSuccess;
+  };
+  api.AllReduce = [](const void*, void*, std::size_t, DataType, RedOp, Comm, Stream) {
+    library().calls = true;
+    return library().answer;
+  };
+  api.Send = [](const void*, std::size_t, DataType, int, Comm, Stream) { return Result::kSuccess; };
+  api.Broadcast = [](const void*, void*, std::size_t, DataType, int, Comm, Stream) {
+    return Result::kSuccess;
+  };
+}
+
 Api noting_api() {
   Api api{};
   api.GetVersion = [](int* version) {
     *version = library().version;
     return Result::kSuccess;
   };
-  api.CommInitRankConfig = [](Comm* comm, int, UniqueId, int, Config*) { return made(comm); };
+  api.CommInitRankConfig = [](Comm* comm, int, UniqueId, int, Config* config) {
+    library().blocking = config->blocking == 1;
+    return made(comm);
+  };
   api.CommSplit = [](Comm, int, int, Comm* comm, Config*) { return made(comm); };
   api.CommGetAsyncError = [](Comm, Result* state) {
     *state = library().state;
@@ -65,19 +105,13 @@ Api noting_api() {
   };
   api.CommAbort = [](Comm comm) {
     library().hear(named("abort", comm));
+    library().aborted += 1;
     library().over = true;
     return Result::kSuccess;
   };
   api.GetErrorString = [](Result) { return "an error"; };
   api.GetLastError = [](Comm) { return ""; };
-  api.GroupStart = [] {
-    library().hear("group");
-    return Result::kSuccess;
-  };
-  api.GroupEnd = [] {
-    library().hear("end of group");
-    return Result::kSuccess;
-  };
+  note_groups(api);
   api.GetDeviceCount = [](int* count) {
     *count = 1;
     return CudaError::kSuccess;
@@ -99,9 +133,12 @@ Api noting_api() {
 
 class NotingPeers final : public Peers {
  public:
-  std::optional<Error> failure() const override { return failed; }
+  std::optional<Error> failure() const override {
+    if (!failed) return std::nullopt;
+    return Error(ErrorKind::kRuntime, "rank 1 failed");
+  }
   void tell(const Error& reason) const override { library().hear("told: " + reason.summary()); }
-  std::optional<Error> failed;
+  std::atomic<bool> failed{false};
 };
 
 // A session with a world and two groups of it.
@@ -119,12 +156,29 @@ struct Stage {
     library().version = version;
     library().over = true;
     library().state = Result::kSuccess;
+    library().answer = Result::kSuccess;
+    library().inside = [] {};
+    library().calls = false;
+    library().aborted = 0;
     session = std::make_unique<Session>(api, *side, peers, 0, 0, std::chrono::milliseconds(20));
     world = session->join({}, 2, 0);
     session->split(world, 0, 0);
     session->split(world, 0, 0);
   }
+
+  void post(Comm comm, const GroupCall& call) const { post(comm, std::vector{call}); }
+  void post(Comm comm, const std::vector<GroupCall>& calls) const {
+    session->post(comm, calls, nullptr, "the sum");
+  }
+  /// Whether the rank makes these calls itself, and not by a thread of their own.
+  bool makes_itself(Comm comm, const std::vector<GroupCall>& calls) const {
+    library().callers.clear();
+    post(comm, calls);
+    return library().callers == std::vector{std::this_thread::get_id()};
+  }
 };
+
+constexpr GroupCall kSum{.count = 4, .type = DataType::kFloat32};
 
 std::string failure_of(const std::function<void()>& body) {
   try {
@@ -155,7 +209,7 @@ TEST_CASE("B-16 without a failure communicators are destroyed, the newest first"
 
 TEST_CASE("B-16 after a failure all are aborted in one group, and none is destroyed") {
   Stage stage;
-  stage.peers.failed = Error(ErrorKind::kRuntime, "rank 1 failed");
+  stage.peers.failed = true;
   stage.session->end();
   CHECK(library().heard == kAbortedAtOnce);
 }
@@ -184,9 +238,10 @@ TEST_CASE("B-16 a wait lasts no longer than the patience, and says for what it w
 
 TEST_CASE("B-16 a call that NCCL refuses closes its group, is told and aborts") {
   Stage stage;
-  const auto refuse = [] { fail(ErrorKind::kRuntime, "refused"); };
-  CHECK(failure_of([&] { stage.session->post(stage.world, refuse, "the sum"); }) == "refused");
-  Heard expected{"group", "end of group", "told: refused"};
+  library().answer = Result::kInvalidUsage;
+  const std::string refused = "ncclAllReduce on rank 0: an error";
+  CHECK(failure_of([&] { stage.post(stage.world, kSum); }) == refused);
+  Heard expected{"group", "end of group", "told: " + refused};
   expected.insert(expected.end(), kAbortedAtOnce.begin(), kAbortedAtOnce.end());
   CHECK(library().heard == expected);
 }
@@ -198,4 +253,119 @@ TEST_CASE("B-16 after a cut no communicator is made") {
   CHECK(library().heard == kAbortedAtOnce);
   CHECK(failure_of([&] { stage.session->join({}, 2, 0); }) == "ncclCommInitRankConfig: an error");
   CHECK(library().communicators == 3);
+}
+
+TEST_CASE("B-18 a rank makes a group itself whose signature its communicator has completed") {
+  const Stage stage;
+  const Comm pair = reinterpret_cast<Comm>(2);
+  using Kind = GroupCall::Kind;
+  const GroupCall more{.count = 5, .type = DataType::kFloat32};
+  const GroupCall integers{.count = 4, .type = DataType::kInt32};
+  const GroupCall largest{.count = 4, .type = DataType::kFloat32, .op = RedOp::kMax};
+  const GroupCall from_0{.kind = Kind::kBroadcast, .count = 4, .peer = 0};
+  const GroupCall from_1{.kind = Kind::kBroadcast, .count = 4, .peer = 1};
+  const GroupCall to_0{.kind = Kind::kSend, .count = 4, .peer = 0};
+  const std::vector<std::vector<GroupCall>> groups{
+      {kSum},   {more}, {integers},     {largest},      {from_0},
+      {from_1}, {to_0}, {kSum, from_0}, {from_0, kSum}, {kSum, kSum}};
+  for (const Comm comm : {stage.world, pair}) {
+    for (const auto& calls : groups) CHECK_FALSE(stage.makes_itself(comm, calls));
+    for (const auto& calls : groups) CHECK(stage.makes_itself(comm, calls));
+  }
+  GroupCall elsewhere = kSum;
+  elsewhere.from = &elsewhere;
+  CHECK(stage.makes_itself(pair, {elsewhere}));
+}
+
+TEST_CASE("B-18 a group of more calls than may be in flight is never made by the rank itself") {
+  const Stage stage;
+  const std::vector<GroupCall> few(kMostInFlight, kSum), many(kMostInFlight + 1, kSum);
+  for (const auto* calls : {&few, &many}) stage.makes_itself(stage.world, *calls);
+  CHECK(stage.makes_itself(stage.world, few));
+  CHECK_FALSE(stage.makes_itself(stage.world, many));
+}
+
+TEST_CASE("B-18 a rank that is far ahead of its device waits for it, and fails of its patience") {
+  const Stage stage;
+  stage.post(stage.world, kSum);
+  library().over = false;
+  const auto post_many = [&](std::uint64_t calls) {
+    for (std::uint64_t i = 0; i < calls; ++i) stage.post(stage.world, kSum);
+  };
+  CHECK(failure_of([&] { post_many(kMostInFlight); }) == "nothing failed");
+  library().over = true;
+  CHECK(failure_of([&] { post_many(1); }) == "nothing failed");
+  library().over = false;
+  CHECK(failure_of([&] { post_many(2 * kMostInFlight); }) ==
+        "rank 0 has waited 0.02 s for the sum");
+}
+
+TEST_CASE("B-18 communicators block, so that NCCL makes no thread for a group of calls") {
+  const Stage stage;
+  CHECK(library().blocking);
+}
+
+TEST_CASE("B-18 nothing is aborted while a first call is inside of NCCL, and all after it") {
+  Stage stage;
+  library().heard.clear();
+  library().inside = [&] {
+    stage.session->cut();
+    stage.peers.failed = true;
+    for (int i = 0; i < 1'000 && library().aborted == 0; ++i) std::this_thread::yield();
+  };
+  CHECK(failure_of([&] { stage.post(stage.world, kSum); }) == "rank 1 failed");
+  Heard expected{"group", "end of group"};
+  expected.insert(expected.end(), kAbortedAtOnce.begin(), kAbortedAtOnce.end());
+  CHECK(library().heard == expected);
+}
+
+TEST_CASE("B-18 a failure that is heard while a first call is inside ends the call after it") {
+  Stage stage;
+  library().inside = [&] { stage.session->cut(); };
+  CHECK(failure_of([&] { stage.post(stage.world, kSum); }) == "the sum: an error");
+  CHECK(library().aborted == 3);
+}
+
+TEST_CASE("B-18 a first call that does not come back is freed by aborting the rest") {
+  Stage stage;
+  library().heard.clear();
+  library().inside = [rank = std::this_thread::get_id()] {
+    while (std::this_thread::get_id() != rank && library().aborted < 2) std::this_thread::yield();
+  };
+  const Comm pair = reinterpret_cast<Comm>(2);
+  const std::string reason = "rank 0 has waited 0.02 s for the sum";
+  CHECK(failure_of([&] { stage.post(pair, kSum); }) == reason);
+  std::ranges::sort(library().heard);
+  CHECK(library().heard == Heard{"abort 1", "abort 2", "abort 3", "end of group", "end of group",
+                                 "end of group", "group", "group", "group", "told: " + reason});
+}
+
+namespace {
+
+/// Runs `body` in a process of its own: it spoils nothing here. What it has returned.
+bool holds_in_a_child(const std::function<bool()>& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body() ? 0 : 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status == 0;
+}
+
+}  // namespace
+
+TEST_CASE("B-18 what never comes back is left behind, and its process runs no other session") {
+  CHECK(holds_in_a_child([] {
+    Stage stage;
+    library().heard.clear();
+    library().inside = [rank = std::this_thread::get_id()] {
+      while (std::this_thread::get_id() != rank) std::this_thread::yield();
+    };
+    const std::string reason = failure_of([&] { stage.post(stage.world, kSum); });
+    stage.session.reset();
+    const Heard expected{"group", "told: " + reason, "group", "abort 2", "abort 3", "end of group"};
+    return reason == "rank 0 has waited 0.02 s for the sum" && library().heard == expected &&
+           failure_of([&] { const Session another(stage.api, *stage.side, stage.peers, 0, 0); }) ==
+               "rank 0 is still inside of NCCL, since an earlier run failed";
+  }));
+  CHECK(holds_in_a_child([] { return failure_of([] { const Stage first; }) == "nothing failed"; }));
 }

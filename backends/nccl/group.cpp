@@ -1,0 +1,100 @@
+// The addresses of a group's calls are left out of its signature, since NCCL looks at them for
+// memory that was registered only, and nothing here is.
+#include "backends/nccl/group.h"
+
+#include <thread>
+#include <utility>
+
+#include "backends/nccl/library.h"
+
+namespace shardlab::nccl {
+
+namespace {
+
+// Since then aborts belong to the group that they are made in, and go on at once.
+constexpr int kAbortsAreGrouped = 22403;
+
+constexpr const char* kNamesOfCalls[] = {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter",
+                                         "ncclBroadcast", "ncclSend",      "ncclRecv"};
+
+// NCCL's group of this thread. One that is left open would only queue all calls that come later,
+// aborts among them.
+class Group {
+ public:
+  explicit Group(const Api& api) : api_(api), open_(api.GroupStart() == Result::kSuccess) {}
+  ~Group() {
+    if (open_) api_.GroupEnd();
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  Result end() {
+    if (!std::exchange(open_, false)) return Result::kInternalError;
+    return api_.GroupEnd();
+  }
+
+ private:
+  const Api& api_;
+  bool open_;
+};
+
+Result made(const Lane& lane, Comm comm, const GroupCall& call) {
+  using Kind = GroupCall::Kind;
+  const Api& api = lane.api;
+  switch (call.kind) {
+    case Kind::kAllReduce:
+      return api.AllReduce(call.from, call.to, call.count, call.type, call.op, comm, lane.stream);
+    case Kind::kAllGather:
+      return api.AllGather(call.from, call.to, call.count, call.type, comm, lane.stream);
+    case Kind::kReduceScatter:
+      return api.ReduceScatter(call.from, call.to, call.count, call.type, call.op, comm,
+                               lane.stream);
+    case Kind::kBroadcast:
+      return api.Broadcast(call.from, call.to, call.count, call.type, call.peer, comm, lane.stream);
+    case Kind::kSend:
+      return api.Send(call.from, call.count, call.type, call.peer, comm, lane.stream);
+    case Kind::kRecv:
+      return api.Recv(call.to, call.count, call.type, call.peer, comm, lane.stream);
+  }
+  return Result::kInvalidUsage;
+}
+
+}  // namespace
+
+Signature signature_of(std::span<const GroupCall> calls) {
+  Signature signature;
+  for (const GroupCall& call : calls) {
+    signature.insert(signature.end(),
+                     {static_cast<std::int64_t>(call.kind), static_cast<std::int64_t>(call.count),
+                      static_cast<std::int64_t>(call.type), static_cast<std::int64_t>(call.op),
+                      std::int64_t{call.peer}});
+  }
+  return signature;
+}
+
+Outcome make_group(const Lane& lane, Comm comm, std::span<const GroupCall> calls) noexcept {
+  try {
+    Group group(lane.api);
+    for (const GroupCall& call : calls) {
+      check(lane.api, made(lane, comm, call), kNamesOfCalls[static_cast<int>(call.kind)], lane.rank,
+            comm);
+    }
+    return {group.end(), std::nullopt};
+  } catch (const Error& error) {
+    return {Result::kInvalidUsage, error};
+  }
+}
+
+void abort_together(const Lane& lane, std::span<const Comm> comms) noexcept {
+  lane.api.SetDevice(lane.device);
+  if (lane.version >= kAbortsAreGrouped) {
+    Group group(lane.api);
+    for (const Comm comm : comms) lane.api.CommAbort(comm);
+    return;
+  }
+  std::vector<std::thread> aborts;
+  for (const Comm comm : comms) aborts.emplace_back([&lane, comm] { lane.api.CommAbort(comm); });
+  for (std::thread& abort : aborts) abort.join();
+}
+
+}  // namespace shardlab::nccl
