@@ -7,10 +7,10 @@
 // as they are needed; so do start, split and end. All of these are visits: a thread of their own
 // makes them, and the rank waits for that thread as it waits for everything, asking for the state
 // of the other communicators, the failure of another rank and a stated patience. A group of calls
-// is a visit where its communicator has not completed one of the same signature before, and so has
-// every connection that it takes; all others are made by the rank itself. They wait for the device
-// neither: before one is made, few of those that were posted may be on their way, and a group of
-// more calls than that is a visit, too.
+// is a visit unless its communicator has completed one of the same signature before, whose
+// connections it takes; then the rank makes it itself. That does not wait for the device either:
+// of the calls before it only few may be on their way, and a group of more calls than that is
+// always a visit.
 //
 // A failure is told first, because NCCL's abort waits for the other ranks of the node. Then the
 // rank waits for its visit, if one is under way: it comes back as soon as another rank has closed
@@ -21,8 +21,8 @@
 // Where the visit does not come back soon, all communicators but its own are aborted without it,
 // which frees ranks that wait for each other crosswise. What is not back then is left behind, a
 // visit with its communicator or an abort, and with it all memory that calls in flight may write
-// to. Only the end of the process closes what was left, so that it runs no second session, and the
-// others of its node wait for that no longer than for a visit.
+// to. Only the end of the process closes what was left, so it runs no second session, and the other
+// ranks of its node leave their aborts behind after a few seconds.
 #include "backends/nccl/session.h"
 
 #include <algorithm>

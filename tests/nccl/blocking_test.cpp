@@ -17,6 +17,7 @@ using namespace shardlab::nccl;
 using namespace shardlab::on_double;
 
 TEST_CASE("the double: a blocking call waits where it reaches the others for the first time") {
+  const LongDeadline nobody_waits_for_ever;
   const auto texts = on_ranks_of_double(
       3,
       [](Rank& me) {
@@ -46,6 +47,7 @@ TEST_CASE("the double: a blocking call waits where it reaches the others for the
 }
 
 TEST_CASE("the double: a blocking send waits for its receiver, and for nobody else") {
+  const LongDeadline nobody_waits_for_ever;
   const auto texts = on_ranks_of_double(
       3,
       [](Rank& me) {
@@ -191,6 +193,7 @@ TEST_CASE("the double: NCCL makes a thread for each group that does not block, a
 }
 
 TEST_CASE("the double: a launch waits for the device where 1,024 are pending") {
+  const LongDeadline nobody_waits_for_ever;
   const auto texts = on_ranks_of_double(
       2,
       [](Rank& me) {

@@ -20,6 +20,7 @@ using namespace shardlab;
 using namespace shardlab::nccl;
 
 TEST_CASE("B-18 nccl: equal small calls make one thread altogether, for the first of them") {
+  const LongDeadline nobody_waits_for_ever;
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
     for (int i = 0; i < 100; ++i) reduce_ones(me.world);
     me.check(counts().all_reduce == 100 && counts().elsewhere == 1, "threads of the session");
@@ -29,6 +30,7 @@ TEST_CASE("B-18 nccl: equal small calls make one thread altogether, for the firs
 }
 
 TEST_CASE("B-18 nccl: a rank that fails before its first call frees those that wait in theirs") {
+  const LongDeadline nobody_waits_for_ever;
   for (const char* version : {"22809", "22304"}) {
     setenv("SHARDLAB_NCCL_DOUBLE_VERSION", version, 1);
     const auto texts = on_nccl_ranks(3, [](Rank& me) {
@@ -144,6 +146,7 @@ TEST_CASE("B-18 nccl: a process that dies in its first call frees the one that w
 }
 
 TEST_CASE("B-18 nccl: a failure ends calls in flight that the rank has made itself") {
+  const LongDeadline nobody_waits_for_ever;
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
     reduce_ones(me.world);
     me.session.cut_on_failure();
