@@ -1,16 +1,12 @@
-// Ops along one dim that keep it: softmax and its gradients, running sums, products and extrema,
-// sorting.
+// Ops along one dim that keep it: softmax and its gradients, running sums, products and extrema.
 #include <algorithm>
 #include <complex>
-#include <numeric>
-#include <vector>
 
 #include "kernels/elementwise.h"
 #include "kernels/kernel_table.h"
 #include "kernels/row_reduce.h"
 #include "kernels/rows.h"
 #include "kernels/running.h"
-#include "kernels/sort_order.h"
 #include "kernels/vector_math.h"
 
 namespace shardlab {
@@ -228,58 +224,6 @@ void softmax_backward_kernel(const KernelCall& call) {
   });
 }
 
-// Sorts the first `wanted` indices of a row; equal elements keep their order.
-template <typename T>
-void sort_indices(const T* row, std::vector<std::int64_t>& indices, std::int64_t wanted,
-                  SortOrder order) {
-  std::iota(indices.begin(), indices.end(), 0);
-  const auto before = [row, order](std::int64_t a, std::int64_t b) {
-    return goes_before(order, row[a], row[b]) || (!goes_before(order, row[b], row[a]) && a < b);
-  };
-  std::partial_sort(indices.begin(), indices.begin() + wanted, indices.end(), before);
-}
-
-void sort_rows(const KernelCall& call, const DimMask& dim, std::int64_t wanted, SortOrder order) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_compute_type<kIntegerKind | kRealKind>(self.dtype(), [&](auto type) {
-    using T = decltype(type);
-    OutputRows<T> values(call.outputs[0], dim);
-    OutputRows<std::int64_t> positions(call.outputs[1], dim);
-    Rows<T> rows(self, dim);
-    std::vector<std::int64_t> indices(static_cast<std::size_t>(rows.size()));
-    std::vector<T> sorted(static_cast<std::size_t>(wanted));
-    for (std::int64_t i = 0; i < rows.count(); ++i) {
-      const T* row = rows.row(i);
-      sort_indices(row, indices, wanted, order);
-      for (std::size_t j = 0; j < sorted.size(); ++j) sorted[j] = row[indices[j]];
-      values.write(i, [&](T* to) { std::copy(sorted.begin(), sorted.end(), to); });
-      positions.write(i, [&](std::int64_t* to) { std::copy_n(indices.begin(), wanted, to); });
-    }
-    values.store();
-    positions.store();
-  });
-}
-
-SortOrder order_of(const Scalar& descending) {
-  return descending.to_bool() ? SortOrder::kDescending : SortOrder::kAscending;
-}
-
-// (self, dim, descending) from argument `first` on.
-template <std::size_t first>
-void sort_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  const DimMask dim = single_dim(int_arg(call, first), self);
-  sort_rows(call, dim, RowLayout(self, dim).size(), order_of(scalar_arg(call, first + 1)));
-}
-
-// topk(self, k, dim, largest, sorted); always sorted.
-void topk_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  const DimMask dim = single_dim(int_arg(call, 2), self);
-  const std::int64_t wanted = self.dim() == 0 ? 1 : int_arg(call, 1);
-  sort_rows(call, dim, wanted, order_of(scalar_arg(call, 3)));
-}
-
 }  // namespace
 
 void add_along_dim_kernels(KernelTable& table) {
@@ -292,9 +236,6 @@ void add_along_dim_kernels(KernelTable& table) {
   table.set(KernelId::kLogcumsumexp, scan_kernel<LogcumsumexpRow, kFloatKinds>);
   table.set(KernelId::kCummax, running_extremum_kernel<Extreme::kLargest>);
   table.set(KernelId::kCummin, running_extremum_kernel<Extreme::kSmallest>);
-  table.set(KernelId::kSort, sort_kernel<1>);
-  table.set(KernelId::kSortStable, sort_kernel<2>);
-  table.set(KernelId::kTopk, topk_kernel);
 }
 
 }  // namespace shardlab

@@ -1,14 +1,13 @@
 // What order and counting say of a dim: medians, k-th values, the most frequent value; histograms,
 // and places among sorted boundaries. NaN is the largest.
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "kernels/elementwise.h"
 #include "kernels/functors.h"
 #include "kernels/kernel_table.h"
 #include "kernels/rows.h"
-#include "kernels/sort_order.h"
+#include "kernels/sort_keys.h"
 
 namespace shardlab {
 
@@ -19,16 +18,19 @@ bool is_less(T a, T b) {
   return goes_before(SortOrder::kAscending, a, b);
 }
 
+template <SortOrder order, typename T>
+std::vector<SortEntry<std::uint64_t>> entries_of(const T* row, std::int64_t count) {
+  std::vector<SortEntry<std::uint64_t>> entries(static_cast<std::size_t>(count));
+  make_entries<order>(row, count, entries.data());
+  return entries;
+}
+
 // The place of the k-th smallest, from 0 on; the first one among equals.
 template <typename T>
 std::int64_t place_of_kth(const T* row, std::int64_t count, std::int64_t k) {
-  std::vector<std::int64_t> places(static_cast<std::size_t>(count));
-  std::iota(places.begin(), places.end(), 0);
-  const auto before = [row](std::int64_t a, std::int64_t b) {
-    return is_less(row[a], row[b]) || (!is_less(row[b], row[a]) && a < b);
-  };
-  std::nth_element(places.begin(), places.begin() + k, places.end(), before);
-  return places[static_cast<std::size_t>(k)];
+  auto entries = entries_of<SortOrder::kAscending>(row, count);
+  std::nth_element(entries.begin(), entries.begin() + k, entries.end());
+  return static_cast<std::int64_t>(entries[static_cast<std::size_t>(k)].place);
 }
 
 // The lower one of two in the middle; NaN where one is.
@@ -53,20 +55,19 @@ struct NanMedian {
 struct Mode {
   template <typename T>
   static std::int64_t place(const T* row, std::int64_t count) {
-    std::vector<std::int64_t> places(static_cast<std::size_t>(count));
-    std::iota(places.begin(), places.end(), 0);
-    std::stable_sort(places.begin(), places.end(), [row](std::int64_t a, std::int64_t b) {
-      return goes_before(SortOrder::kNanFirst, row[a], row[b]);
-    });
-    std::int64_t best = places[0], most = 0, run = 0;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      run = i > 0 && row[places[i]] == row[places[i - 1]] ? run + 1 : 1;
-      const bool ends = i + 1 == places.size() || row[places[i + 1]] != row[places[i]];
+    auto entries = entries_of<SortOrder::kNanFirst>(row, count);
+    std::sort(entries.begin(), entries.end());
+    const auto value = [&](std::size_t i) { return row[entries[i].place]; };
+    std::uint64_t best = entries[0].place;
+    std::int64_t most = 0, run = 0;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      run = i > 0 && value(i) == value(i - 1) ? run + 1 : 1;
+      const bool ends = i + 1 == entries.size() || value(i + 1) != value(i);
       if (!ends || run <= most) continue;
       most = run;
-      best = places[i];
+      best = entries[i].place;
     }
-    return best;
+    return static_cast<std::int64_t>(best);
   }
 };
 
