@@ -23,10 +23,10 @@ void embedding_kernel(const KernelCall& call) {
   const Tensor& weight = tensor_arg(call, 0);
   const RowMajor<std::int64_t> indices(tensor_arg(call, 1));
   const Tensor rows = as_rows(call.outputs[0]);
-  const SliceCopy slices(rows, weight, 0);
   for (std::int64_t i = 0; i < rows.size(0); ++i) {
-    slices.copy(i, index_in_range(indices.data()[i], weight.size(0)));
+    index_in_range(indices.data()[i], weight.size(0));
   }
+  copy_slices(rows, weight, 0, indices.data());
 }
 
 // The same where `view` tells which rows of the table are here: the others give zeros and a set
@@ -38,12 +38,12 @@ void embedding_masked_kernel(const KernelCall& call) {
   const RowMajorOutput<bool> mask(call.outputs[1]);
   fill_tensor(call.outputs[0], Scalar(0));
   const Tensor rows = as_rows(call.outputs[0]);
-  const SliceCopy slices(rows, weight, 0);
+  const auto places = scratch<std::int64_t>(rows.size(0));
   for (std::int64_t i = 0; i < rows.size(0); ++i) {
-    const std::int64_t row = local_index(*call.view, 0, indices.data()[i]);
-    mask.data()[i] = row < 0;
-    if (row >= 0) slices.copy(i, row);
+    places[i] = local_index(*call.view, 0, indices.data()[i]);
+    mask.data()[i] = places[i] < 0;
   }
+  copy_slices(rows, weight, 0, places.get());
   mask.store();
 }
 

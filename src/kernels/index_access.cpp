@@ -2,16 +2,16 @@
 // runs, and says -1 for what another rank holds.
 #include "kernels/index_access.h"
 
+#include <cstring>
+
 #include "base/fix.h"
+#include "tensor/strided_copy.h"
 
 namespace shardlab {
 
-std::int64_t index_in_range(std::int64_t index, std::int64_t size) {
-  if (index < 0 || index >= size) {
-    fail(ErrorKind::kValue, Fix{"give a larger tensor, or other indices"},
-         "index {} is out of range; it must be in [0, {})", index, size);
-  }
-  return index;
+void refuse_index(std::int64_t index, std::int64_t size) {
+  fail(ErrorKind::kValue, Fix{"give a larger tensor, or other indices"},
+       "index {} is out of range; it must be in [0, {})", index, size);
 }
 
 std::int64_t local_index(const LocalView& view, std::size_t dim, std::int64_t global) {
@@ -36,24 +36,52 @@ void check_same_dtype(const Tensor& out, const Tensor& source) {
        to_string(source.dtype()));
 }
 
-SliceCopy::SliceCopy(const Tensor& out, const Tensor& source, std::size_t dim)
-    : target_(writable_bytes(out)),
-      source_(readable_bytes(source)),
-      shape_(source.shape()),
-      target_stride_(out.stride()),
-      source_stride_(source.stride()),
-      bytes_(item_bytes(out.dtype())),
-      target_step_(out.stride()[dim] * bytes_),
-      source_step_(source.stride()[dim] * bytes_) {
-  check_same_dtype(out, source);
-  shape_.erase(dim);
-  target_stride_.erase(dim);
-  source_stride_.erase(dim);
-}
+namespace {
 
-void SliceCopy::copy(std::int64_t to, std::int64_t from) const {
-  strided_copy({target_ + to * target_step_, target_stride_},
-               {source_ + from * source_step_, source_stride_}, shape_, bytes_);
+// Contiguous arrays, seen as `before` times so many slices of `run` bytes each.
+struct SliceRuns {
+  std::byte* to;
+  const std::byte* from;
+  std::int64_t before, count, source_count;
+
+  template <typename Size>
+  void copy(const std::int64_t* places, Size run) const {
+    const auto step = static_cast<std::int64_t>(run);
+    for (std::int64_t b = 0; b < before; ++b) {
+      std::byte* const target = to + b * count * step;
+      const std::byte* const source = from + b * source_count * step;
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (places[i] >= 0) std::memcpy(target + i * step, source + places[i] * step, run);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void copy_slices(const Tensor& out, const Tensor& source, std::size_t dim,
+                 const std::int64_t* places) {
+  check_same_dtype(out, source);
+  const std::int64_t bytes = item_bytes(out.dtype()), count = out.size(dim);
+  std::byte* const to = writable_bytes(out);
+  const std::byte* const from = readable_bytes(source);
+  if (out.contiguous() && source.contiguous()) {
+    std::int64_t before = 1, run = bytes;
+    for (std::size_t d = 0; d < dim; ++d) before *= out.size(d);
+    for (std::size_t d = dim + 1; d < out.shape().size(); ++d) run *= out.size(d);
+    const SliceRuns runs{to, from, before, count, source.size(dim)};
+    return with_constant_size(run, [&](auto size) { runs.copy(places, size); });
+  }
+  Dims shape = out.shape(), to_stride = out.stride(), from_stride = source.stride();
+  const std::int64_t to_step = to_stride[dim] * bytes, from_step = from_stride[dim] * bytes;
+  shape.erase(dim);
+  to_stride.erase(dim);
+  from_stride.erase(dim);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (places[i] < 0) continue;
+    strided_copy({to + i * to_step, to_stride}, {from + places[i] * from_step, from_stride}, shape,
+                 bytes);
+  }
 }
 
 }  // namespace shardlab

@@ -35,10 +35,12 @@ struct IndexWalk {
     loop.add(addressed_stride, addressed_bytes);
     loop.run([&](std::span<const std::int64_t> offsets, std::span<const std::int64_t> strides,
                  std::int64_t count) {
+      const std::int64_t* const first = indices.data() + offsets[0];
+      const std::int64_t step = strides[0], beside = offsets[1], addressed = offsets[2];
+      const std::int64_t beside_step = strides[1] * beside_bytes;
+      const std::int64_t addressed_step = strides[2] * addressed_bytes;
       for (std::int64_t i = 0; i < count; ++i) {
-        visit(indices.data()[offsets[0] + i * strides[0]],
-              offsets[1] + i * strides[1] * beside_bytes,
-              offsets[2] + i * strides[2] * addressed_bytes);
+        visit(first[i * step], beside + i * beside_step, addressed + i * addressed_step);
       }
     });
   }
@@ -46,11 +48,10 @@ struct IndexWalk {
 
 // out[i] = self[i with dim at locate(index[i])]; zero where locate gives -1, told to `missed`.
 template <typename Locate, typename Missed>
-void gather_elements(const KernelCall& call, Locate locate, Missed missed) {
+void gather_elements(const KernelCall& call, std::size_t dim, Locate locate, Missed missed) {
   const Tensor out = at_least_one_dim(call.outputs[0]);
   const Tensor self = at_least_one_dim(tensor_arg(call, 0));
   const Tensor index = at_least_one_dim(tensor_arg(call, 2));
-  const std::size_t dim = wrapped_dim(int_arg(call, 1), self.shape().size());
   check_same_dtype(out, self);
   const std::int64_t bytes = item_bytes(out.dtype());
   const std::int64_t step = self.stride()[dim] * bytes;
@@ -58,24 +59,29 @@ void gather_elements(const KernelCall& call, Locate locate, Missed missed) {
   const std::byte* source = readable_bytes(self);
   const IndexWalk walk{index, out.stride(), bytes, addressed_strides(self.stride(), dim), bytes};
   std::int64_t element = 0;
-  walk.run([&](std::int64_t chosen, std::int64_t to, std::int64_t from) {
-    const std::int64_t at = locate(chosen, dim, self);
-    if (at >= 0) {
-      std::memcpy(target + to, source + from + at * step, static_cast<std::size_t>(bytes));
-    } else {
-      std::memset(target + to, 0, static_cast<std::size_t>(bytes));
-    }
-    missed(element++, at < 0);
+  with_constant_size(bytes, [&](auto size) {
+    walk.run([=, &element](std::int64_t chosen, std::int64_t to, std::int64_t from) {
+      const std::int64_t at = locate(chosen);
+      if (at >= 0) {
+        std::memcpy(target + to, source + from + at * step, size);
+      } else {
+        std::memset(target + to, 0, size);
+      }
+      missed(element++, at < 0);
+    });
   });
+}
+
+std::size_t gathered_dim(const KernelCall& call) {
+  return wrapped_dim(int_arg(call, 1), at_least_one_dim(tensor_arg(call, 0)).shape().size());
 }
 
 // gather(self, dim, index, sparse_grad)
 void gather_kernel(const KernelCall& call) {
+  const std::size_t dim = gathered_dim(call);
+  const std::int64_t count = at_least_one_dim(tensor_arg(call, 0)).size(dim);
   gather_elements(
-      call,
-      [](std::int64_t index, std::size_t dim, const Tensor& self) {
-        return index_in_range(index, self.size(dim));
-      },
+      call, dim, [count](std::int64_t index) { return index_in_range(index, count); },
       [](std::int64_t, bool) {});
 }
 
@@ -83,12 +89,11 @@ void gather_kernel(const KernelCall& call) {
 void gather_masked_kernel(const KernelCall& call) {
   check_invariant(call.view != nullptr, "a masked lookup knows the position of self");
   const RowMajorOutput<bool> mask(call.outputs[1]);
+  const std::size_t dim = gathered_dim(call);
+  const LocalView* view = call.view;
   gather_elements(
-      call,
-      [&](std::int64_t index, std::size_t dim, const Tensor&) {
-        return local_index(*call.view, dim, index);
-      },
-      [&](std::int64_t element, bool is_missed) { mask.data()[element] = is_missed; });
+      call, dim, [=](std::int64_t index) { return local_index(*view, dim, index); },
+      [data = mask.data()](std::int64_t element, bool is_missed) { data[element] = is_missed; });
   mask.store();
 }
 
@@ -113,9 +118,10 @@ void scatter_elements(const KernelCall& call, Combine combine) {
   }
   const T* from = values ? values->data() : &number;
   const Dims stride = contiguous_strides(out.shape());
+  const std::int64_t count = out.size(dim), step = stride[dim];
   const IndexWalk walk{index, value_stride, 1, addressed_strides(stride, dim), 1};
-  walk.run([&](std::int64_t chosen, std::int64_t value, std::int64_t to) {
-    T& element = result[to + index_in_range(chosen, out.size(dim)) * stride[dim]];
+  walk.run([=, target = result.get()](std::int64_t chosen, std::int64_t value, std::int64_t to) {
+    T& element = target[to + index_in_range(chosen, count) * step];
     element = combine(element, from[value]);
   });
   store_row_major(out, result.get(), dtype_of<T>());

@@ -161,10 +161,10 @@ void index_select_kernel(const KernelCall& call) {
   if (self.dim() == 0) return convert_tensor(out, self);
   const std::size_t dim = wrapped_dim(int_arg(call, 1), self.shape().size());
   const RowMajor<std::int64_t> index(tensor_arg(call, 2));
-  const SliceCopy slices(out, self, dim);
   for (std::int64_t i = 0; i < out.size(dim); ++i) {
-    slices.copy(i, index_in_range(index.data()[i], self.size(dim)));
+    index_in_range(index.data()[i], self.size(dim));
   }
+  copy_slices(out, self, dim, index.data());
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Kernels that move whole slices: what stands where afterwards, written out.
 #include <doctest/doctest.h>
 
+#include <complex>
+
 #include "base/error.h"
 #include "tests/unit/kernels/fixtures.h"
 
@@ -19,7 +21,60 @@ Tensor counting(Kernels& kernels, std::int64_t rows, std::int64_t columns) {
   return kernels.f32({rows, columns}, values);
 }
 
+// Elements 0, 1, 2, ... of [3, 4, 5], lying in that order or with the last dim outermost.
+template <typename T>
+Tensor counted_block(Kernels& kernels, DType dtype, bool is_turned) {
+  std::vector<T> values;
+  for (int i = 0; i < 60; ++i) {
+    const int row_major = is_turned ? i % 12 * 5 + i / 12 : i;
+    values.push_back(T(static_cast<float>(row_major)));
+  }
+  const Tensor x = kernels.tensor<T>({is_turned ? 5 : 3, is_turned ? 3 : 4, is_turned ? 4 : 5},
+                                     dtype, values);
+  return is_turned ? x.as_view({{3, 4, 5}, {4, 1, 12}, dtype}, 0) : x;
+}
+
+// Places 2, 0, 2 of each dim by index_select, and by gather with an index that says the same.
+template <typename T>
+void check_selected(Kernels& kernels, DType dtype, bool is_turned) {
+  CAPTURE(to_string(dtype));
+  CAPTURE(is_turned);
+  const Tensor x = counted_block<T>(kernels, dtype, is_turned);
+  const std::int64_t places[] = {2, 0, 2};
+  const Tensor index = kernels.i64({3}, {2, 0, 2});
+  for (std::size_t dim = 0; dim < 3; ++dim) {
+    CAPTURE(dim);
+    Dims shape{3, 4, 5};
+    shape[dim] = 3;
+    std::vector<T> expected;
+    std::vector<std::int64_t> along;
+    for (std::int64_t i = 0; i < shape[0] * shape[1] * shape[2]; ++i) {
+      std::int64_t at[] = {i / (shape[1] * shape[2]), i / shape[2] % shape[1], i % shape[2]};
+      at[dim] = places[at[dim]];
+      along.push_back(at[dim]);
+      expected.push_back(T(static_cast<float>((at[0] * 4 + at[1]) * 5 + at[2])));
+    }
+    const Scalar chosen(static_cast<std::int64_t>(dim));
+    CHECK(values_of<T>(kernels.run(KernelId::kIndexSelect, {x, chosen, index}, shape, dtype)) ==
+          expected);
+    CHECK(values_of<T>(kernels.run(KernelId::kGather,
+                                   {x, chosen, kernels.i64(shape, along), Scalar(false)}, shape,
+                                   dtype)) == expected);
+  }
+}
+
 }  // namespace
+
+TEST_CASE("index_select and gather along every dim, of elements of every size, however they lie") {
+  Kernels kernels;
+  for (const bool is_turned : {false, true}) {
+    check_selected<std::uint8_t>(kernels, DType::kU8, is_turned);
+    check_selected<std::int16_t>(kernels, DType::kI16, is_turned);
+    check_selected<float>(kernels, DType::kF32, is_turned);
+    check_selected<double>(kernels, DType::kF64, is_turned);
+    check_selected<std::complex<double>>(kernels, DType::kC128, is_turned);
+  }
+}
 
 TEST_CASE("cat joins uneven pieces along any dim, empty ones included") {
   Kernels kernels;
