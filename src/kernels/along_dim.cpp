@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <complex>
 
+#include "kernels/column_lines.h"
 #include "kernels/elementwise.h"
 #include "kernels/kernel_table.h"
 #include "kernels/row_reduce.h"
@@ -49,6 +50,26 @@ struct OwedRow {
   }
 };
 
+// The same of a line, of which each element has a largest of its own.
+template <typename T>
+void exp_of_line(const T* x, const T* largest, T* to, std::int64_t count) {
+  using Packet = PacketOf<T>;
+  constexpr std::int64_t kStep = 64 / sizeof(T);
+  for (std::int64_t i = 0; i < count; i += kStep) {
+    expect(x + count + i, to + count + i);
+    map_packet_pairs(x + i, largest + i, to + i, std::min(kStep, count - i),
+                     [](const Packet& a, const Packet& b) {
+                       return packet_exp_below<T>(Eigen::internal::psub(a, b));
+                     });
+  }
+}
+
+template <typename T>
+std::unique_ptr<T[]> largest_of_lines(const InputLines<T>& x) {
+  return reduce_lines<MaxOp, T>(x.lines(), x.columns(),
+                                [&](std::int64_t i, std::int64_t slot) { return x.line(i, slot); });
+}
+
 // Rows are divided beside the exponentials of the next one, where the unit that divides is idle.
 struct SoftmaxRow {
   template <typename T>
@@ -74,6 +95,23 @@ struct SoftmaxRow {
     exp_shifted(x + together, to + together, count - together, largest);
     return {to, reduce_row<SumOp>(static_cast<const T*>(to), count), count};
   }
+
+  template <typename T>
+  static void down(const InputLines<T>& x, const OutputLines<T>& to) {
+    const std::int64_t columns = x.columns();
+    const auto largest = largest_of_lines(x);
+    for (std::int64_t i = 0; i < x.lines(); ++i) {
+      exp_of_line<T>(x.line(i), largest.get(), to.line(i), columns);
+    }
+    const auto line_of = [&](std::int64_t i, std::int64_t) -> const T* { return to.line(i); };
+    const auto totals = reduce_lines<SumOp, T>(x.lines(), columns, line_of);
+    for (std::int64_t i = 0; i < x.lines(); ++i) {
+      T* const line = to.line(i);
+      const T* const total = totals.get();
+#pragma GCC ivdep
+      for (std::int64_t c = 0; c < columns; ++c) line[c] /= total[c];
+    }
+  }
 };
 
 struct LogSoftmaxRow {
@@ -84,6 +122,27 @@ struct LogSoftmaxRow {
     const T log_total = std::log(reduce_row<SumOp>(static_cast<const T*>(to), count));
     for (std::int64_t i = 0; i < count; ++i) to[i] = x[i] - largest - log_total;
   }
+
+  template <typename T>
+  static void down(const InputLines<T>& x, const OutputLines<T>& to) {
+    const std::int64_t columns = x.columns();
+    const auto largest = largest_of_lines(x);
+    const auto powers = scratch<T>(kRowsTogether * columns);
+    const auto power = [&](std::int64_t i, std::int64_t slot) -> const T* {
+      T* const line = powers.get() + slot * columns;
+      exp_of_line<T>(x.line(i, slot), largest.get(), line, columns);
+      return line;
+    };
+    const auto totals = reduce_lines<SumOp, T>(x.lines(), columns, power);
+    for (std::int64_t c = 0; c < columns; ++c) totals[c] = std::log(totals[c]);
+    for (std::int64_t i = 0; i < x.lines(); ++i) {
+      const T* const from = x.line(i);
+      T* const line = to.line(i);
+      const T *const most = largest.get(), *const total = totals.get();
+#pragma GCC ivdep
+      for (std::int64_t c = 0; c < columns; ++c) line[c] = from[c] - most[c] - total[c];
+    }
+  }
 };
 
 struct SoftmaxGradRow {
@@ -93,6 +152,29 @@ struct SoftmaxGradRow {
     const T dot = reduce_range<SumOp, T>(product, 0, count);
     for (std::int64_t i = 0; i < count; ++i) to[i] = (grad[i] - dot) * y[i];
   }
+
+  template <typename T>
+  static void down(const InputLines<T>& grad, const InputLines<T>& y, const OutputLines<T>& to) {
+    const auto product = [&](std::int64_t i, std::int64_t slot) {
+      return ProductLine<T>{grad.line(i, slot), y.line(i, slot)};
+    };
+    const std::int64_t columns = grad.columns();
+    const auto dots = reduce_lines<SumOp, T>(grad.lines(), columns, product);
+    for (std::int64_t i = 0; i < grad.lines(); ++i) {
+      const T *const slope = grad.line(i), *const share = y.line(i);
+      const T* const dot = dots.get();
+      T* const line = to.line(i);
+#pragma GCC ivdep
+      for (std::int64_t c = 0; c < columns; ++c) line[c] = (slope[c] - dot[c]) * share[c];
+    }
+  }
+
+ private:
+  template <typename T>
+  struct ProductLine {
+    const T *a, *b;
+    T operator[](std::int64_t c) const { return a[c] * b[c]; }
+  };
 };
 
 struct LogSoftmaxGradRow {
@@ -102,18 +184,73 @@ struct LogSoftmaxGradRow {
     Vectorized<element::Exp>::map(y, to, count);
     for (std::int64_t i = 0; i < count; ++i) to[i] = grad[i] - to[i] * total;
   }
+
+  template <typename T>
+  static void down(const InputLines<T>& grad, const InputLines<T>& y, const OutputLines<T>& to) {
+    const std::int64_t columns = grad.columns();
+    const auto line_of = [&](std::int64_t i, std::int64_t slot) { return grad.line(i, slot); };
+    const auto totals = reduce_lines<SumOp, T>(grad.lines(), columns, line_of);
+    for (std::int64_t i = 0; i < grad.lines(); ++i) {
+      const T* const slope = grad.line(i);
+      T* const line = to.line(i);
+      const T* const total = totals.get();
+      Vectorized<element::Exp>::map(y.line(i), line, columns);
+#pragma GCC ivdep
+      for (std::int64_t c = 0; c < columns; ++c) line[c] = slope[c] - line[c] * total[c];
+    }
+  }
 };
 
-// Sums and products so far; f32 adds up and multiplies in f64, as the reference does.
+// Sums and products so far; f32 adds up and multiplies in f64, as the reference does. Each waits
+// for the one before it, so that rows go beside each other.
 template <class Op>
 struct RunningRow {
   template <typename T>
+  using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
+  static constexpr std::int64_t kTogether = 4;
+
+  template <typename T>
   static void apply(const T* x, T* to, std::int64_t count) {
-    using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
-    Wide last = Op::template identity<Wide>();
+    Wide<T> last = Op::template identity<Wide<T>>();
     for (std::int64_t i = 0; i < count; ++i) {
-      last = Op::combine(last, Wide(x[i]));
+      last = Op::combine(last, Wide<T>(x[i]));
       to[i] = static_cast<T>(last);
+    }
+  }
+
+  template <typename T>
+  static void beside(const T* const (&x)[kTogether], T* const (&to)[kTogether],
+                     std::int64_t count) {
+    Wide<T> last[kTogether];
+    std::fill_n(last, kTogether, Op::template identity<Wide<T>>());
+    constexpr std::int64_t kStep = 64 / sizeof(T);  // elements that come at once
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t row = 0; i % kStep == 0 && row < kTogether; ++row) {
+        expect(x[row] + kTogether * count + i, to[row] + kTogether * count + i);
+      }
+#pragma GCC unroll 8
+      for (std::int64_t row = 0; row < kTogether; ++row) {
+        last[row] = Op::combine(last[row], Wide<T>(x[row][i]));
+      }
+#pragma GCC unroll 8
+      for (std::int64_t row = 0; row < kTogether; ++row) to[row][i] = static_cast<T>(last[row]);
+    }
+  }
+
+  template <typename T>
+  static void down(const InputLines<T>& x, const OutputLines<T>& to) {
+    const std::int64_t columns = x.columns();
+    const auto sums = scratch<Wide<T>>(columns);
+    Wide<T>* const last = sums.get();
+    std::fill_n(last, columns, Op::template identity<Wide<T>>());
+    for (std::int64_t i = 0; i < x.lines(); ++i) {
+      const T* const from = x.line(i);
+      T* const line = to.line(i);
+#pragma GCC ivdep
+      for (std::int64_t c = 0; c < columns; ++c) {
+        last[c] = Op::combine(last[c], Wide<T>(from[c]));
+        line[c] = static_cast<T>(last[c]);
+      }
     }
   }
 };
@@ -151,16 +288,55 @@ void softmax_in_place(OutputRows<T>& out, Rows<T>& rows) {
   owed.divide_from(0);
 }
 
+// Rows that are read and written where they stay, several beside each other; how many were.
+template <typename Row, typename T>
+std::int64_t rows_beside(OutputRows<T>& out, Rows<T>& rows) {
+  std::int64_t i = 0;
+  for (; i + Row::kTogether <= rows.count(); i += Row::kTogether) {
+    const T* from[Row::kTogether];
+    T* to[Row::kTogether];
+    for (std::int64_t k = 0; k < Row::kTogether; ++k) {
+      from[k] = rows.row(i + k);
+      out.write(i + k, [&](T* row) { to[k] = row; });
+    }
+    Row::beside(from, to, rows.size());
+  }
+  return i;
+}
+
+// Rows that go down beside each other, of one input or two.
+template <typename Row, typename T, typename... Input>
+bool map_columns(const Tensor& out, const DimMask& dim, const Input&... inputs) {
+  const RowLayout layout(out, dim);
+  const auto run = [&](const auto&... layouts) {
+    if (!(go_down_together(layout, layouts) && ...)) return false;
+    for_neighbours(layout, out.dtype() != dtype_of<T>(), [&](const Neighbours& rows) {
+      const OutputLines<T> to(out, layout, rows);
+      Row::down(InputLines<T>(inputs, layouts, rows)..., to);
+      to.store();
+    });
+    return true;
+  };
+  return run(RowLayout(inputs, dim)...);
+}
+
 template <typename Row, typename T>
 void map_rows(const KernelCall& call, std::size_t dim_argument) {
   const Tensor& self = tensor_arg(call, 0);
   const DimMask dim = single_dim(int_arg(call, dim_argument), self);
+  if constexpr (requires { &Row::template down<T>; }) {
+    if (map_columns<Row, T>(call.outputs[0], dim, self)) return;
+  }
   OutputRows<T> out(call.outputs[0], dim);
   Rows<T> rows(self, dim);
   if constexpr (std::is_same_v<Row, SoftmaxRow>) {
     if (out.stays()) return softmax_in_place(out, rows);
   }
-  for (std::int64_t i = 0; i < rows.count(); ++i) {
+  std::int64_t done = 0;
+  if constexpr (requires { Row::kTogether; }) {
+    if (out.stays() && rows.stay()) done = rows_beside<Row>(out, rows);
+  }
+  for (std::int64_t i = done; i < rows.count(); ++i) {
     const T* row = rows.row(i);
     out.write(i, [&](T* to) { Row::apply(row, to, rows.size()); });
   }
@@ -214,6 +390,7 @@ void softmax_backward_kernel(const KernelCall& call) {
   with_compute_type<kRealKind>(grad.dtype(), [&](auto type) {
     using T = decltype(type);
     const DimMask dim = single_dim(int_arg(call, 2), grad);
+    if (map_columns<Row, T>(call.outputs[0], dim, grad, output)) return;
     OutputRows<T> out(call.outputs[0], dim);
     Rows<T> grads(grad, dim), outputs(output, dim);
     for (std::int64_t i = 0; i < grads.count(); ++i) {

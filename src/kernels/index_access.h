@@ -47,8 +47,8 @@ void with_constant_size(std::int64_t bytes, Run&& run) {
   }
 }
 
-/// Slice i of `out` along `dim` becomes slice places[i] of `source`, or stays as it is where that is
-/// negative. Other dims and dtypes are equal, and places are within the source.
+/// Slice i of `out` along `dim` becomes slice places[i] of `source`, or stays as it is where that
+/// is negative. Other dims and dtypes are equal, and places are within the source.
 void copy_slices(const Tensor& out, const Tensor& source, std::size_t dim,
                  const std::int64_t* places);
 

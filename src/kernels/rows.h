@@ -164,7 +164,9 @@ class Rows {
   std::int64_t count() const { return layout_.rows(); }
   std::int64_t size() const { return layout_.size(); }
 
-  /// Valid until the next call.
+  /// Whether all that row() gives is the tensor's own memory.
+  bool stay() const { return layout_.in_one_piece() && !buffer_; }
+  /// Valid until the next call; where they stay, as long as the tensor is.
   const T* row(std::int64_t index) {
     if (copied_) return buffer_.get() + index * size();
     if (block_) {

@@ -96,6 +96,78 @@ TEST_CASE("columns beside each other, taken in blocks, give what each gives alon
   }
 }
 
+TEST_CASE("what goes down columns has the bits of what goes along the same rows") {
+  struct Case {
+    KernelId kernel;
+    bool two;  // inputs
+  };
+  const Case cases[] = {{KernelId::kSoftmax, false},        {KernelId::kLogSoftmax, false},
+                        {KernelId::kSoftmaxBackward, true}, {KernelId::kLogSoftmaxBackward, true},
+                        {KernelId::kCumsum, false},         {KernelId::kCumprod, false}};
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16}) {
+    for (const std::int64_t height : {1, 5, 33, 130, 700}) {
+      for (const std::int64_t width : {8, 31, 70}) {
+        CAPTURE(to_string(dtype));
+        CAPTURE(height);
+        CAPTURE(width);
+        Kernels kernels;
+        const Dims down{2, height, width}, along{2, width, height};
+        // The same numbers in either layout, some of them infinite or NaN.
+        const auto lying = [&](const Dims& shape, std::int64_t seed) {
+          std::vector<float> values;
+          for (std::int64_t i = 0; i < 2 * height * width; ++i) {
+            const std::int64_t inner = i % (height * width), group = i - inner;
+            const std::int64_t at =
+                shape == down ? i : group + inner % height * width + inner / height;
+            const std::int64_t drawn = (at + seed) * 7919 % 1009;
+            const bool odd = at % width % 7 == 3;  // columns with ends in them
+            values.push_back(odd && drawn < 20 ? (drawn < 7    ? kNan
+                                                  : drawn < 14 ? kInfinity
+                                                               : -kInfinity)
+                                               : static_cast<float>(drawn) / 256 - 2);
+          }
+          const Tensor exact = kernels.f32(shape, values);
+          return kernels.run(KernelId::kConvert, {exact}, shape, dtype);
+        };
+        for (const Case& one : cases) {
+          const auto result = [&](const Dims& shape, std::int64_t dim) {
+            std::vector<LocalArg> args{lying(shape, 0)};
+            if (one.two) args.emplace_back(lying(shape, 5));
+            args.insert(args.end(), {Scalar(dim), Scalar(false)});
+            const Tensor out = kernels.run(one.kernel, args, shape, dtype);
+            const Tensor turned_out =
+                dim == 1 ? out : out.as_view({down, {height * width, 1, height}, dtype}, 0);
+            return values_of<double>(
+                kernels.run(KernelId::kConvert, {turned_out}, down, DType::kF64));
+          };
+          const std::vector<double> columns = result(down, 1), rows = result(along, 2);
+          const bool same = std::ranges::equal(columns, rows, [](double a, double b) {
+            return a == b || (std::isnan(a) && std::isnan(b));
+          });
+          CHECK(same);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("running sums of several rows at once are those of each row") {
+  Kernels kernels;
+  std::vector<float> values, expected;
+  for (int row = 0; row < 7; ++row) {
+    double sum = 0;
+    for (int i = 0; i < 37; ++i) {
+      values.push_back(static_cast<float>((row * 37 + i) * 7919 % 1009) / 3);
+      sum += double(values.back());
+      expected.push_back(static_cast<float>(sum));
+    }
+  }
+  const Tensor x = kernels.f32({7, 37}, values);
+  CHECK(values_of<float>(kernels.run(KernelId::kCumsum, {x, Scalar(1)}, Dims{7, 37})) == expected);
+  kernels.run(KernelId::kCumsum, {x, Scalar(1)}, std::vector<Tensor>{x});
+  CHECK(values_of<float>(x) == expected);
+}
+
 TEST_CASE("softmax along the first dim of a transposed tensor is that of its columns") {
   Kernels kernels;
   const Tensor lying = kernels.f32({2, 3}, {0, 1, 2, -3, 0.5f, 4});

@@ -29,8 +29,8 @@ Tensor counted_block(Kernels& kernels, DType dtype, bool is_turned) {
     const int row_major = is_turned ? i % 12 * 5 + i / 12 : i;
     values.push_back(T(static_cast<float>(row_major)));
   }
-  const Tensor x = kernels.tensor<T>({is_turned ? 5 : 3, is_turned ? 3 : 4, is_turned ? 4 : 5},
-                                     dtype, values);
+  const Tensor x =
+      kernels.tensor<T>({is_turned ? 5 : 3, is_turned ? 3 : 4, is_turned ? 4 : 5}, dtype, values);
   return is_turned ? x.as_view({{3, 4, 5}, {4, 1, 12}, dtype}, 0) : x;
 }
 

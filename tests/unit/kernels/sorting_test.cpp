@@ -31,7 +31,9 @@ std::vector<T> mixed_numbers(std::size_t count) {
     const auto whole = static_cast<T>(static_cast<int>(drawn % 100) - 50);
     // Of the last digits of a key, too.
     const T fine = static_cast<T>(whole * 1000003 + static_cast<T>(state >> 3) / 7);
-    numbers.push_back(drawn % 3 == 0 ? ends[drawn / 3 % ends.size()] : drawn % 3 == 1 ? whole : fine);
+    numbers.push_back(drawn % 3 == 0   ? ends[drawn / 3 % ends.size()]
+                      : drawn % 3 == 1 ? whole
+                                       : fine);
   }
   return numbers;
 }
@@ -73,8 +75,8 @@ void check_sorted(Kernels& kernels, DType dtype, std::size_t size, bool descendi
     const auto kept = static_cast<std::int64_t>(wanted);
     const std::vector<Tensor> outputs{empty(kernels.device(), Dims{kept}, dtype),
                                       empty(kernels.device(), Dims{kept}, DType::kI64)};
-    kernels.run(KernelId::kTopk,
-                {x, Scalar(kept), Scalar(0), Scalar(descending), Scalar(true)}, outputs);
+    kernels.run(KernelId::kTopk, {x, Scalar(kept), Scalar(0), Scalar(descending), Scalar(true)},
+                outputs);
     const std::vector<std::int64_t> first(places.begin(), places.begin() + kept);
     CHECK(values_of<std::int64_t>(outputs[1]) == first);
     std::vector<T> values;

@@ -1,0 +1,112 @@
+// column_lines.h - rows that lie side by side, computed together line by line: line i holds element
+// i of each of them, so that memory is read and written in the order in which it lies.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "kernels/row_reduce.h"
+#include "kernels/rows.h"
+
+namespace shardlab {
+
+/// Neighbouring rows of one group: `count` of them from row `first` on.
+struct Neighbours {
+  std::int64_t first;
+  std::int64_t count;
+};
+
+/// Elements of such rows as T, for reading.
+template <typename T>
+class InputLines {
+ public:
+  InputLines(const Tensor& source, const RowLayout& layout, const Neighbours& rows)
+      : dtype_(source.dtype()),
+        count_(rows.count),
+        size_(layout.size()),
+        step_(layout.column_stride() * item_bytes(dtype_)),
+        data_(readable_bytes(source) + layout.offset_of(rows.first) * item_bytes(dtype_)) {
+    if (dtype_ != dtype_of<T>()) buffer_ = scratch<T>(kRowsTogether * count_);
+  }
+
+  /// How many elements a line has, and how many lines there are.
+  std::int64_t columns() const { return count_; }
+  std::int64_t lines() const { return size_; }
+
+  /// Line i, valid until the next call with this slot, one of kRowsTogether.
+  const T* line(std::int64_t i, std::int64_t slot = 0) const {
+    const std::byte* from = data_ + i * step_;
+    if (!buffer_) return reinterpret_cast<const T*>(from);
+    T* const to = buffer_.get() + slot * count_;
+    convert_run({to, 1, dtype_of<T>()}, {from, 1, dtype_}, count_);
+    return to;
+  }
+
+ private:
+  DType dtype_;
+  std::int64_t count_, size_, step_;
+  const std::byte* data_;
+  std::unique_ptr<T[]> buffer_;
+};
+
+/// The same for writing: all lines stay where they are until store(), which must be called once
+/// they are there.
+template <typename T>
+class OutputLines {
+ public:
+  OutputLines(const Tensor& out, const RowLayout& layout, const Neighbours& rows)
+      : dtype_(out.dtype()),
+        count_(rows.count),
+        size_(layout.size()),
+        step_(layout.column_stride() * item_bytes(dtype_)),
+        data_(writable_bytes(out) + layout.offset_of(rows.first) * item_bytes(dtype_)) {
+    if (dtype_ != dtype_of<T>()) buffer_ = scratch<T>(count_ * size_);
+  }
+
+  T* line(std::int64_t i) const {
+    return buffer_ ? buffer_.get() + i * count_ : reinterpret_cast<T*>(data_ + i * step_);
+  }
+  void store() const {
+    for (std::int64_t i = 0; buffer_ && i < size_; ++i) {
+      convert_run({data_ + i * step_, 1, dtype_}, {line(i), 1, dtype_of<T>()}, count_);
+    }
+  }
+
+ private:
+  DType dtype_;
+  std::int64_t count_, size_, step_;
+  std::byte* data_;
+  std::unique_ptr<T[]> buffer_;
+};
+
+/// Whether the rows of both lie side by side, in the same groups.
+inline bool go_down_together(const RowLayout& out, const RowLayout& source) {
+  constexpr std::int64_t kFewest = 8;
+  return source.columns() >= kFewest && out.columns() == source.columns();
+}
+
+/// Calls run(Neighbours) for all rows, as many at a time as keep lines long and, where lines are
+/// kept in a buffer, that buffer in a cache.
+template <typename Run>
+void for_neighbours(const RowLayout& layout, bool buffered, const Run& run) {
+  constexpr std::int64_t kMost = 1024, kLeast = 32, kKept = std::int64_t{1} << 17;
+  const std::int64_t all = layout.columns();
+  const std::int64_t kept = buffered ? std::max(kLeast, kKept / layout.size()) : kMost;
+  const std::int64_t wide = std::min({all, kMost, kept});
+  for (std::int64_t row = 0; row < layout.rows(); row += all) {
+    for (std::int64_t c = 0; c < all; c += wide) {
+      run(Neighbours{row + c, std::min(wide, all - c)});
+    }
+  }
+}
+
+/// to[c] = Op over line(i, slot)[c] for all of `lines` lines, in the order of a row's reduction.
+template <typename Op, typename T, typename Line>
+std::unique_ptr<T[]> reduce_lines(std::int64_t lines, std::int64_t columns, const Line& line) {
+  auto to = scratch<T>(columns);
+  const auto work = scratch<T>(ColumnReduction<Op, T>::rows_of_work(lines) * columns);
+  ColumnReduction<Op, T>(work.get(), columns).run(line, lines, to.get());
+  return to;
+}
+
+}  // namespace shardlab
