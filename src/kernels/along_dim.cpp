@@ -14,14 +14,6 @@ namespace shardlab {
 
 namespace {
 
-// A hint, not an access: processors fetch ahead by themselves within a page only, and a row is
-// often just one.
-template <typename T>
-void expect(const T* next, T* next_to) {
-  __builtin_prefetch(next, 0);
-  __builtin_prefetch(next_to, 1);
-}
-
 // to = exp(x - largest), which never overflows; `to` may be x.
 template <typename T>
 void exp_shifted(const T* x, T* to, std::int64_t count, T largest) {

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <memory>
 
-#include "kernels/row_reduce.h"
 #include "kernels/rows.h"
 
 namespace shardlab {
+
+/// How many lines are looked at together.
+inline constexpr std::int64_t kRowsTogether = 4;
 
 /// Neighbouring rows of one group: `count` of them from row `first` on.
 struct Neighbours {
@@ -98,15 +100,6 @@ void for_neighbours(const RowLayout& layout, bool buffered, const Run& run) {
       run(Neighbours{row + c, std::min(wide, all - c)});
     }
   }
-}
-
-/// to[c] = Op over line(i, slot)[c] for all of `lines` lines, in the order of a row's reduction.
-template <typename Op, typename T, typename Line>
-std::unique_ptr<T[]> reduce_lines(std::int64_t lines, std::int64_t columns, const Line& line) {
-  auto to = scratch<T>(columns);
-  const auto work = scratch<T>(ColumnReduction<Op, T>::rows_of_work(lines) * columns);
-  ColumnReduction<Op, T>(work.get(), columns).run(line, lines, to.get());
-  return to;
 }
 
 }  // namespace shardlab

@@ -12,6 +12,7 @@
 #include "kernels/element_types.h"
 #include "kernels/functors.h"
 #include "kernels/strided_loop.h"
+#include "kernels/vectors.h"
 #include "tensor/strided_copy.h"
 
 namespace shardlab {
@@ -96,7 +97,16 @@ void convert_typed(const MutableElementRun& to, const ElementRun& from, std::int
   auto* target = static_cast<To*>(to.data);
   const auto* source = static_cast<const From*>(from.data);
   if (to.stride == 1 && from.stride == 1) {
-    for (std::int64_t i = 0; i < count; ++i) target[i] = narrow_to<To>(widen(source[i]));
+    std::int64_t i = 0;
+    if constexpr (kConvertsHalves && (std::is_same_v<To, Half> || std::is_same_v<From, Half>)) {
+      // Compilers do not make vectors of the processor's own conversion.
+      for (; i + kWidthOf<float> <= count; i += kWidthOf<float>) {
+        VectorOf<float> numbers;
+        load_vector<float>(numbers, source + i);
+        store_vector<float>(target + i, numbers);
+      }
+    }
+    for (; i < count; ++i) target[i] = narrow_to<To>(widen(source[i]));
   } else {
     for (std::int64_t i = 0; i < count; ++i) {
       target[i * to.stride] = narrow_to<To>(widen(source[i * from.stride]));

@@ -1,4 +1,7 @@
 // Layer normalisation and its gradients. f16 and bf16 are computed in f32.
+#include <cmath>
+#include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -6,6 +9,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/row_reduce.h"
 #include "kernels/rows.h"
+#include "kernels/vectors.h"
 
 namespace shardlab {
 
@@ -19,91 +23,291 @@ std::vector<T> affine(const Tensor* tensor, std::int64_t size, T fallback) {
   return values;
 }
 
+// How far the elements of a row are from its mean, squared.
+template <typename T>
+struct SquaredDistance {
+  T mean;
+
+  T operator()(T value, std::int64_t) const { return (value - mean) * (value - mean); }
+  void vector(VectorOf<T>& values, std::int64_t) const {
+    values -= mean;
+    values *= values;
+  }
+};
+
+template <typename T>
+struct Moments {
+  T mean;
+  T rstd;
+};
+
+template <typename T, typename Stored>
+Moments<T> moments_of(const Stored* x, std::int64_t size, T epsilon) {
+  const Unchanged unchanged;
+  const T sum = reduce_line<SumOp, T>(MappedLine<Stored, T, T, Unchanged>{x, unchanged, 0}, size);
+  const SquaredDistance<T> distance{sum / T(size)};
+  const T squares =
+      reduce_line<SumOp, T>(MappedLine<Stored, T, T, SquaredDistance<T>>{x, distance, 0}, size);
+  return {distance.mean, T(1) / std::sqrt(squares / T(size) + epsilon)};
+}
+
+// to = (x - mean) rstd weight + bias; `to` may be x.
+template <typename T, typename Stored>
+void normalize(const Stored* x, Stored* to, std::int64_t size, const Moments<T>& moments,
+               const T* weight, const T* bias) {
+  const T mean = moments.mean, rstd = moments.rstd;
+  std::int64_t j = 0;
+  for (; j + kWidthOf<T> <= size; j += kWidthOf<T>) {
+    expect(x + size + j, to + size + j);
+    VectorOf<T> values, factor, shift;
+    load_vector<T>(values, x + j);
+    load_vector<T>(factor, weight + j);
+    load_vector<T>(shift, bias + j);
+    values = (values - mean) * rstd * factor + shift;
+    store_vector<T>(to + j, values);
+  }
+  for (; j < size; ++j) {
+    to[j] = narrowed<Stored>((widened<T>(x[j]) - mean) * rstd * weight[j] + bias[j]);
+  }
+}
+
+// Calls run(Stored()) with the type in which rows lie that are computed as T where they lie. Of all
+// tensors that are defined; false where one has rows of another dtype or in several pieces.
+template <typename T, typename Run>
+bool with_stored_rows(std::initializer_list<const Tensor*> tensors, const DimMask& dims,
+                      const Run& run) {
+  const DType dtype = (*tensors.begin())->dtype();
+  for (const Tensor* tensor : tensors) {
+    if (!tensor->defined()) continue;
+    if (tensor->dtype() != dtype || !RowLayout(*tensor, dims).in_one_piece()) return false;
+  }
+  if (dtype == dtype_of<T>()) {
+    run(T());
+    return true;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (dtype == DType::kBF16) run(BFloat16());
+    if (dtype == DType::kF16) run(Half());
+    return dtype == DType::kBF16 || dtype == DType::kF16;
+  }
+  return false;
+}
+
 // native_layer_norm(input, normalized_shape, weight, bias, eps) -> output, mean, rstd
 template <typename T>
 void layer_norm(const KernelCall& call) {
-  const Tensor& input = tensor_arg(call, 0);
+  const Tensor &input = tensor_arg(call, 0), &out = call.outputs[0];
   const DimMask dims = normalized_dims(input, call, 1);
-  OutputRows<T> output(call.outputs[0], dims);
-  Rows<T> rows(input, dims);
-  const std::int64_t count = rows.count(), size = rows.size();
+  const RowLayout layout(input, dims);
+  const std::int64_t count = layout.rows(), size = layout.size();
   const auto weights = affine<T>(optional_tensor_arg(call, 2), size, T(1));
   const auto biases = affine<T>(optional_tensor_arg(call, 3), size, T(0));
-  const T *weight = weights.data(), *bias = biases.data();
   const T epsilon = static_cast<T>(scalar_arg(call, 4).to_double());
   const auto means = scratch<T>(count), rstds = scratch<T>(count);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const T* row = rows.row(i);
-    const T mean = reduce_row<SumOp>(row, size) / T(size);
-    const auto deviation = [=](std::int64_t j) { return (row[j] - mean) * (row[j] - mean); };
-    const T variance = reduce_range<SumOp, T>(deviation, 0, size) / T(size);
-    const T rstd = T(1) / std::sqrt(variance + epsilon);
-    output.write(i, [=](T* to) {
-      for (std::int64_t j = 0; j < size; ++j) to[j] = (row[j] - mean) * rstd * weight[j] + bias[j];
-    });
-    means[i] = mean;
-    rstds[i] = rstd;
+  const auto one = [&]<typename Stored>(std::int64_t i, const Stored* from, Stored* to) {
+    const Moments<T> moments = moments_of<T>(from, size, epsilon);
+    normalize(from, to, size, moments, weights.data(), biases.data());
+    means[i] = moments.mean;
+    rstds[i] = moments.rstd;
+  };
+  const bool stays = with_stored_rows<T>({&input, &out}, dims, [&](auto element) {
+    using Stored = decltype(element);
+    const RowLayout to_layout(out, dims);
+    auto* const to = reinterpret_cast<Stored*>(writable_bytes(out));
+    const auto* const from = reinterpret_cast<const Stored*>(readable_bytes(input));
+    for (std::int64_t i = 0; i < count; ++i) {
+      one(i, from + layout.offset_of(i), to + to_layout.offset_of(i));
+    }
+  });
+  if (!stays) {
+    OutputRows<T> output(out, dims);
+    Rows<T> rows(input, dims);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const T* const row = rows.row(i);
+      output.write(i, [&](T* to) { one(i, row, to); });
+    }
+    output.store();
   }
-  output.store();
   store_row_major(call.outputs[1], means.get(), dtype_of<T>());
   store_row_major(call.outputs[2], rstds.get(), dtype_of<T>());
 }
 
 // One row: the gradient of the input, and what the row adds to those of weight and bias.
-template <typename T>
+template <typename T, typename Stored>
 struct LayerNormRow {
-  const T* grad;
-  const T* input;
-  T mean;
-  T rstd;
-  std::int64_t size;
+  const Stored* grad;
+  const Stored* input;
+  Moments<T> moments;
 
-  T normalized(std::int64_t j) const { return (input[j] - mean) * rstd; }
-
-  // Lambdas hold a copy of the row: what is written is then none of its members.
-  void input_gradient(const T* weight, T* to) const {
-    const auto scaled = [row = *this, weight](std::int64_t j) { return row.grad[j] * weight[j]; };
-    const auto along = [=, row = *this](std::int64_t j) { return scaled(j) * row.normalized(j); };
-    const T mean_scaled = reduce_range<SumOp, T>(scaled, 0, size) / T(size);
-    const T mean_along = reduce_range<SumOp, T>(along, 0, size) / T(size);
-    const LayerNormRow row = *this;
-    for (std::int64_t j = 0; j < row.size; ++j) {
-      to[j] = row.rstd * (scaled(j) - mean_scaled - row.normalized(j) * mean_along);
-    }
+  // Elements from j on: gradients, and inputs as they were normalized.
+  void load(std::int64_t j, VectorOf<T>& slope, VectorOf<T>& normal) const {
+    load_vector<T>(slope, grad + j);
+    load_vector<T>(normal, input + j);
+    normal = (normal - moments.mean) * moments.rstd;
   }
+  T slope(std::int64_t j) const { return widened<T>(grad[j]); }
+  T normal(std::int64_t j) const { return (widened<T>(input[j]) - moments.mean) * moments.rstd; }
+};
 
-  void add_affine(double* weight, double* bias) const {
-    const LayerNormRow row = *this;
-    for (std::int64_t j = 0; j < row.size; ++j) {
-      weight[j] += static_cast<double>(row.grad[j] * row.normalized(j));
-    }
-    for (std::int64_t j = 0; j < row.size; ++j) bias[j] += static_cast<double>(row.grad[j]);
+// Gradients times weight.
+template <typename T, typename Stored>
+struct ScaledLine {
+  LayerNormRow<T, Stored> row;
+  const T* weight;
+
+  T operator()(std::int64_t j) const { return row.slope(j) * weight[j]; }
+  void operator()(std::int64_t j, VectorOf<T>& to) const {
+    VectorOf<T> factor;
+    load_vector<T>(to, row.grad + j);
+    load_vector<T>(factor, weight + j);
+    to *= factor;
   }
 };
+
+// The same times the normalized inputs.
+template <typename T, typename Stored>
+struct AlongLine {
+  ScaledLine<T, Stored> scaled;
+
+  T operator()(std::int64_t j) const { return scaled(j) * scaled.row.normal(j); }
+  void operator()(std::int64_t j, VectorOf<T>& to) const {
+    VectorOf<T> slope, normal;
+    scaled.row.load(j, slope, normal);
+    scaled(j, to);
+    to *= normal;
+  }
+};
+
+template <typename T, typename Stored>
+void input_gradient(const LayerNormRow<T, Stored>& row, std::int64_t size, const T* weight,
+                    Stored* to) {
+  const ScaledLine<T, Stored> scaled{row, weight};
+  const AlongLine<T, Stored> along{scaled};
+  const T mean_scaled = reduce_line<SumOp, T>(scaled, size) / T(size);
+  const T mean_along = reduce_line<SumOp, T>(along, size) / T(size);
+  const T rstd = row.moments.rstd;
+  std::int64_t j = 0;
+  for (; j + kWidthOf<T> <= size; j += kWidthOf<T>) {
+    expect(row.grad + size + j, to + size + j);
+    VectorOf<T> slope, normal, value;
+    row.load(j, slope, normal);
+    scaled(j, value);
+    value = rstd * (value - mean_scaled - normal * mean_along);
+    store_vector<T>(to + j, value);
+  }
+  for (; j < size; ++j) {
+    to[j] = narrowed<Stored>(rstd * (scaled(j) - mean_scaled - row.normal(j) * mean_along));
+  }
+}
+
+// The sums of several rows, one after the other, are read and written once.
+template <std::size_t count, typename T, typename Stored>
+void add_affine(const LayerNormRow<T, Stored> (&rows)[count], std::int64_t size, double* weight,
+                double* bias) {
+  using Wide = typename Numbers<double, 32 / sizeof(T)>::type;
+  std::int64_t j = 0;
+  for (; j + kWidthOf<T> <= size; j += kWidthOf<T>) {
+    Wide weights, biases;
+    std::memcpy(&weights, weight + j, sizeof(Wide));
+    std::memcpy(&biases, bias + j, sizeof(Wide));
+    for (const auto& row : rows) {
+      VectorOf<T> slope, normal;
+      row.load(j, slope, normal);
+      const VectorOf<T> product = slope * normal;
+      weights += __builtin_convertvector(product, Wide);
+      biases += __builtin_convertvector(slope, Wide);
+    }
+    std::memcpy(weight + j, &weights, sizeof(Wide));
+    std::memcpy(bias + j, &biases, sizeof(Wide));
+  }
+  for (; j < size; ++j) {
+    for (const auto& row : rows) {
+      weight[j] += static_cast<double>(row.slope(j) * row.normal(j));
+      bias[j] += static_cast<double>(row.slope(j));
+    }
+  }
+}
 
 // native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias,
 // output_mask): an output that is not asked for is undefined.
 template <typename T>
-void layer_norm_backward(const KernelCall& call) {
-  const Tensor &grad = tensor_arg(call, 0), &input = tensor_arg(call, 1);
-  const DimMask dims = normalized_dims(input, call, 2);
-  const auto& outputs = call.outputs;
-  std::optional<OutputRows<T>> grad_input;
-  if (outputs[0].defined()) grad_input.emplace(outputs[0], dims);
-  Rows<T> grads(grad, dims), inputs(input, dims);
-  const std::int64_t count = inputs.count(), size = inputs.size();
-  const RowMajor<T> means(tensor_arg(call, 3)), rstds(tensor_arg(call, 4));
-  const auto weight = affine<T>(optional_tensor_arg(call, 5), size, T(1));
-  std::vector<double> grad_weight(static_cast<std::size_t>(size)), grad_bias = grad_weight;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const LayerNormRow<T> row{grads.row(i), inputs.row(i), means.data()[i], rstds.data()[i], size};
-    if (grad_input) grad_input->write(i, [&](T* to) { row.input_gradient(weight.data(), to); });
-    row.add_affine(grad_weight.data(), grad_bias.data());
+struct LayerNormBackward {
+  explicit LayerNormBackward(const KernelCall& backward)
+      : call(backward),
+        grad(tensor_arg(call, 0)),
+        input(tensor_arg(call, 1)),
+        out(call.outputs[0]),
+        dims(normalized_dims(input, call, 2)),
+        layout(input, dims),
+        size(layout.size()),
+        means(tensor_arg(call, 3)),
+        rstds(tensor_arg(call, 4)),
+        weight(affine<T>(optional_tensor_arg(call, 5), size, T(1))),
+        grad_weight(static_cast<std::size_t>(size)),
+        grad_bias(static_cast<std::size_t>(size)) {}
+
+  void run() {
+    const auto stored = [&](auto element) { run_stored<decltype(element)>(); };
+    if (!with_stored_rows<T>({&grad, &input, &out}, dims, stored)) run_converted();
+    const auto& outputs = call.outputs;
+    if (outputs[1].defined()) store_row_major(outputs[1], grad_weight.data(), DType::kF64);
+    if (outputs[2].defined()) store_row_major(outputs[2], grad_bias.data(), DType::kF64);
   }
-  if (grad_input) grad_input->store();
-  if (outputs[1].defined()) store_row_major(outputs[1], grad_weight.data(), DType::kF64);
-  if (outputs[2].defined()) store_row_major(outputs[2], grad_bias.data(), DType::kF64);
-}
+
+ private:
+  Moments<T> moments(std::int64_t i) const { return {means.data()[i], rstds.data()[i]}; }
+
+  // As they lie, several rows at a time.
+  template <typename Stored>
+  void run_stored() {
+    constexpr std::int64_t kTogether = 4;
+    const bool wanted = out.defined();
+    std::optional<RowLayout> to_layout;
+    if (wanted) to_layout.emplace(out, dims);
+    auto* const to = wanted ? reinterpret_cast<Stored*>(writable_bytes(out)) : nullptr;
+    const auto* const grads = reinterpret_cast<const Stored*>(readable_bytes(grad));
+    const auto* const inputs = reinterpret_cast<const Stored*>(readable_bytes(input));
+    const RowLayout grad_layout(grad, dims);
+    using Row = LayerNormRow<T, Stored>;
+    const auto row = [&](std::int64_t i) {
+      return Row{grads + grad_layout.offset_of(i), inputs + layout.offset_of(i), moments(i)};
+    };
+    const auto add = [&]<std::size_t count>(std::int64_t first, const Row(&rows)[count]) {
+      add_affine(rows, size, grad_weight.data(), grad_bias.data());
+      for (std::size_t k = 0; wanted && k < count; ++k) {
+        const std::int64_t i = first + static_cast<std::int64_t>(k);
+        input_gradient(rows[k], size, weight.data(), to + to_layout->offset_of(i));
+      }
+    };
+    std::int64_t i = 0;
+    for (; i + kTogether <= layout.rows(); i += kTogether) {
+      add(i, {row(i), row(i + 1), row(i + 2), row(i + 3)});
+    }
+    for (; i < layout.rows(); ++i) add(i, {row(i)});
+  }
+
+  void run_converted() {
+    std::optional<OutputRows<T>> grad_input;
+    if (out.defined()) grad_input.emplace(out, dims);
+    Rows<T> grads(grad, dims), inputs(input, dims);
+    for (std::int64_t i = 0; i < layout.rows(); ++i) {
+      const LayerNormRow<T, T> rows[] = {{grads.row(i), inputs.row(i), moments(i)}};
+      add_affine(rows, size, grad_weight.data(), grad_bias.data());
+      if (!grad_input) continue;
+      grad_input->write(i, [&](T* to) { input_gradient(rows[0], size, weight.data(), to); });
+    }
+    if (grad_input) grad_input->store();
+  }
+
+  const KernelCall& call;
+  const Tensor &grad, &input, &out;
+  DimMask dims;
+  RowLayout layout;
+  std::int64_t size;
+  RowMajor<T> means, rstds;
+  std::vector<T> weight;
+  std::vector<double> grad_weight, grad_bias;
+};
 
 }  // namespace
 
@@ -114,7 +318,7 @@ void add_normalization_kernels(KernelTable& table) {
   });
   table.set(KernelId::kNativeLayerNormBackward, [](const KernelCall& call) {
     with_compute_type<kRealKind>(tensor_arg(call, 1).dtype(),
-                                 [&](auto type) { layer_norm_backward<decltype(type)>(call); });
+                                 [&](auto type) { LayerNormBackward<decltype(type)>(call).run(); });
   });
 }
 

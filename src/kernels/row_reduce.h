@@ -10,6 +10,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/column_lines.h"
 #include "kernels/elementwise.h"
 #include "kernels/functors.h"
 #include "kernels/rows.h"
@@ -311,9 +312,7 @@ void combine_into(T* to, const Line& other, std::int64_t columns) {
   for (std::int64_t c = 0; c < columns; ++c) to[c] = Op::combine(to[c], other[c]);
 }
 
-/// How many rows go into one of lanes at a time: it is read and written once for all of them.
-inline constexpr std::int64_t kRowsTogether = 4;
-
+/// Several rows that go into one of lanes: it is read and written once for all of them.
 template <typename Op, typename T, typename Line>
 void combine_into(T* to, const Line (&others)[kRowsTogether], std::int64_t columns) {
   const Line first = others[0], second = others[1], third = others[2], fourth = others[3];
@@ -394,6 +393,15 @@ class ColumnReduction {
   std::int64_t columns_;
 };
 
+/// to[c] = Op over line(i, slot)[c] for all of `lines` lines, in the order of a row's reduction.
+template <typename Op, typename T, typename Line>
+std::unique_ptr<T[]> reduce_lines(std::int64_t lines, std::int64_t columns, const Line& line) {
+  auto to = scratch<T>(columns);
+  const auto work = scratch<T>(ColumnReduction<Op, T>::rows_of_work(lines) * columns);
+  ColumnReduction<Op, T>(work.get(), columns).run(line, lines, to.get());
+  return to;
+}
+
 /// Leaves a row as it is.
 struct Unchanged {
   template <typename T>
@@ -430,6 +438,24 @@ struct MappedLine {
     }
   }
 };
+
+/// Op over line(i) for i in [0, count), elements or what is computed from those of several rows;
+/// line(i, vector) fills in those from i on.
+template <typename Op, typename Result, typename Line>
+Result reduce_line(const Line& line, std::int64_t count) {
+  if constexpr (std::is_arithmetic_v<Result>) {
+    if (count <= kReduceLeaf) return reduce_vectors<Op, Result>(line, line, count);
+    return reduce_leaves<Op, Result>(
+        [&](std::int64_t first, std::int64_t size) {
+          return reduce_vectors<Op, Result>(
+              [&](std::int64_t i, VectorOf<Result>& to) { line(first + i, to); },
+              [&](std::int64_t i) { return line(first + i); }, size);
+        },
+        0, count);
+  } else {
+    return reduce_range<Op, Result>(line, 0, count);
+  }
+}
 
 /// The rows of a layout in T, reduced to one Result each. Rows that lie side by side go down
 /// together, those with pieces of some length are read leaf by leaf, and others are copied first.
@@ -475,23 +501,8 @@ class RowReduction {
   }
 
   template <typename Source>
-  Result of_leaf(const Source* leaf, std::int64_t count, std::int64_t row) const {
-    const MappedLine<Source, T, Result, Map> line{leaf, map_, row};
-    if constexpr (std::is_arithmetic_v<Result>) {
-      return reduce_vectors<Op, Result>(line, line, count);
-    } else {
-      return reduce_leaf<Op, Result>(line, 0, count);
-    }
-  }
-
-  template <typename Source>
   Result of_row(const Source* elements, std::int64_t size, std::int64_t row) const {
-    if (size <= kReduceLeaf) return of_leaf(elements, size, row);
-    return reduce_leaves<Op, Result>(
-        [&](std::int64_t first, std::int64_t count) {
-          return of_leaf(elements + first, count, row);
-        },
-        0, size);
+    return reduce_line<Op, Result>(MappedLine<Source, T, Result, Map>{elements, map_, row}, size);
   }
 
   template <typename Source>
@@ -508,7 +519,7 @@ class RowReduction {
     for (std::int64_t row = 0; row < layout_.rows(); ++row) {
       const std::int64_t offset = layout_.offset_of(row);
       const auto leaf = [&](std::int64_t first, std::int64_t count) {
-        return of_leaf(parts.part(offset, first, count, buffer), count, row);
+        return of_row(parts.part(offset, first, count, buffer), count, row);
       };
       results[row] = reduce_leaves<Op, Result>(leaf, 0, layout_.size());
     }
@@ -533,22 +544,17 @@ class RowReduction {
   template <typename Source>
   void stripe(std::int64_t row, std::int64_t offset, std::int64_t columns, Result* work,
               Result* results) const {
-    const DType dtype = source_.dtype();
-    const std::int64_t bytes = item_bytes(dtype);
-    const std::byte* data = readable_bytes(source_) + offset * bytes;
-    const std::int64_t step = layout_.column_stride() * bytes;
     const ColumnReduction<Op, Result> reduction(work, columns);
-    if (dtype == stored_dtype<Source>()) {
+    if (source_.dtype() == stored_dtype<Source>()) {
+      const auto* data = reinterpret_cast<const Source*>(readable_bytes(source_)) + offset;
       const auto next = [&](std::int64_t i, std::int64_t) {
-        return Across<Source>{reinterpret_cast<const Source*>(data + i * step), &map_, row};
+        return Across<Source>{data + i * layout_.column_stride(), &map_, row};
       };
       return reduction.run(next, layout_.size(), results + row);
     }
-    const auto elements = scratch<T>(kRowsTogether * columns);
+    const InputLines<T> lines(source_, layout_, {row, columns});
     const auto next = [&](std::int64_t i, std::int64_t slot) {
-      T* const to = elements.get() + slot * columns;
-      convert_run({to, 1, dtype_of<T>()}, {data + i * step, 1, dtype}, columns);
-      return Across<T>{to, &map_, row};
+      return Across<T>{lines.line(i, slot), &map_, row};
     };
     reduction.run(next, layout_.size(), results + row);
   }

@@ -61,6 +61,14 @@ class RowLayout {
   bool in_one_piece_ = true;
 };
 
+/// Says that these will be read and written soon. A hint, not an access: processors fetch ahead by
+/// themselves within a page only, and a row is often just one.
+template <typename From, typename To>
+void expect(const From* next, To* next_to) {
+  __builtin_prefetch(next, 0);
+  __builtin_prefetch(next_to, 1);
+}
+
 /// The rows as T, a few elements at a time and in any order: what lies there as T is not copied.
 /// For layouts whose pieces are worth it.
 template <typename T>

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -48,6 +49,44 @@ TEST_CASE("f32 to f16 rounds, overflows to infinity and keeps subnormals") {
   CHECK(to_f16({1, 1 + 0x1p-11, 1 + 3 * 0x1p-11}) == Bits{0x3C00, 0x3C00, 0x3C02});
   CHECK(to_f16({65504, 65519, 65520, -1e9}) == Bits{0x7BFF, 0x7BFF, 0x7C00, 0xFC00});
   CHECK(to_f16({0x1p-24, 0x1p-25, 0x1.8p-25}) == Bits{0x0001, 0x0000, 0x0001});
+}
+
+TEST_CASE("every f16 is a float, and between two neighbours the even one takes the middle") {
+  std::vector<std::uint16_t> halves;
+  for (unsigned bits = 0; bits < 0x10000; ++bits) halves.push_back(std::uint16_t(bits));
+  halves.resize(halves.size() + 3);  // a rest of less than a vector
+  const auto wide = converted<float>(halves, DType::kF16, DType::kF32);
+  for (std::size_t i = 0; i < halves.size(); ++i) {
+    const int exponent = halves[i] >> 10 & 31, digits = halves[i] & 1023;
+    const double sign = halves[i] >> 15 != 0 ? -1 : 1;
+    if (exponent == 31) {
+      REQUIRE((digits != 0 ? std::isnan(wide[i]) : double(wide[i]) == sign * double(kInfinity)));
+      continue;
+    }
+    const double size =
+        exponent == 0 ? std::ldexp(digits, -24) : std::ldexp(1024 + digits, exponent - 25);
+    REQUIRE(std::bit_cast<std::uint64_t>(double(wide[i])) ==
+            std::bit_cast<std::uint64_t>(sign * size));
+  }
+  // What is between, just below it and just above it; all NaN of a sign are one.
+  std::vector<float> between;
+  Bits expected;
+  for (std::uint16_t low = 0; low < 0x7BFF; ++low) {
+    const float middle = (wide[low] + wide[low + 1]) / 2;
+    for (const float x : {middle, std::nextafter(middle, 0.0f), std::nextafter(middle, 1e9f)}) {
+      between.insert(between.end(), {x, -x});
+      const auto near = x < middle   ? low
+                        : x > middle ? std::uint16_t(low + 1)
+                                     : std::uint16_t(low + (low & 1));
+      expected.insert(expected.end(), {near, std::uint16_t(near | 0x8000)});
+    }
+  }
+  for (const std::uint32_t bits : {0x7F800001u, 0xFF800001u, 0x7FC00000u, 0xFFFFFFFFu}) {
+    between.push_back(std::bit_cast<float>(bits));
+    expected.push_back(bits >> 31 != 0 ? 0xFE00 : 0x7E00);
+  }
+  const bool agree = converted<std::uint16_t>(between, DType::kF32, DType::kF16) == expected;
+  CHECK(agree);
 }
 
 TEST_CASE("f8e4m3fn has neither infinity nor room: 448 is the most, and stands for all beyond") {

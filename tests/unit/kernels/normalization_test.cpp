@@ -184,6 +184,91 @@ TEST_CASE("bf16 is normalised in f32: the statistics keep their digits") {
   CHECK(values_of<std::uint16_t>(output) == std::vector<std::uint16_t>{bits(-1), bits(1)});
 }
 
+// Rows of a dtype, each in one piece, with some elements between them that belong to none.
+Tensor spaced_rows(Kernels& kernels, const Floats& values, std::int64_t rows, DType dtype) {
+  const auto size = static_cast<std::int64_t>(values.size()) / rows, step = size + 5;
+  const Tensor memory = empty(kernels.device(), Dims{rows * step}, dtype);
+  kernels.run(KernelId::kZeros, {}, std::vector<Tensor>{memory});
+  const Tensor spaced = memory.as_view({{rows, size}, {step, 1}, dtype}, 0);
+  kernels.run(KernelId::kConvert, {kernels.f32({rows, size}, values)}, std::vector<Tensor>{spaced});
+  return spaced;
+}
+
+std::vector<double> numbers_of(Kernels& kernels, const Tensor& x) {
+  return values_of<double>(kernels.run(KernelId::kConvert, {x}, x.shape(), DType::kF64));
+}
+
+TEST_CASE("rows of every dtype and length are normalised as the definition says, and backward") {
+  Kernels kernels;
+  constexpr std::int64_t kRows = 6;  // four together and two by themselves
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16}) {
+    for (const std::int64_t size : {1, 7, 8, 33, 520, 1030}) {
+      CAPTURE(to_string(dtype));
+      CAPTURE(size);
+      const bool half = item_bytes(dtype) == 2;
+      const double digits = half ? 1e-2 : 2e-5;
+      const DType wide = half ? DType::kF32 : dtype;
+      const auto draw = [](std::int64_t count, std::int64_t seed) {
+        Floats drawn;
+        for (std::int64_t i = 0; i < count; ++i) {
+          drawn.push_back(static_cast<float>((i + seed) * 7919 % 1009 - 500) / 256);
+        }
+        return drawn;
+      };
+      const Tensor x = spaced_rows(kernels, draw(kRows * size, 0), kRows, dtype);
+      const Tensor grad = spaced_rows(kernels, draw(kRows * size, 17), kRows, dtype);
+      const Tensor out = spaced_rows(kernels, draw(kRows * size, 3), kRows, dtype);
+      const auto vector = [&](std::int64_t seed) {
+        return kernels.run(KernelId::kConvert, {kernels.f32({size}, draw(size, seed))}, Dims{size},
+                           dtype);
+      };
+      const Tensor weight = vector(29), bias = vector(31);
+      const Tensor mean = empty(kernels.device(), Dims{kRows, 1}, wide);
+      const Tensor rstd = empty(kernels.device(), Dims{kRows, 1}, wide);
+      kernels.run(KernelId::kNativeLayerNorm, {x, Dims{size}, weight, bias, Scalar(0.5)},
+                  std::vector<Tensor>{out, mean, rstd});
+      const Tensor dx = spaced_rows(kernels, draw(kRows * size, 3), kRows, dtype);
+      const Tensor dw = empty(kernels.device(), Dims{size}, wide);
+      const Tensor db = empty(kernels.device(), Dims{size}, wide);
+      kernels.run(KernelId::kNativeLayerNormBackward,
+                  {grad, x, Dims{size}, mean, rstd, weight, bias}, std::vector<Tensor>{dx, dw, db});
+
+      const auto xs = numbers_of(kernels, x), gs = numbers_of(kernels, grad),
+                 ws = numbers_of(kernels, weight), bs = numbers_of(kernels, bias),
+                 ys = numbers_of(kernels, out), dxs = numbers_of(kernels, dx),
+                 dws = numbers_of(kernels, dw), dbs = numbers_of(kernels, db);
+      const auto columns = static_cast<std::size_t>(size);
+      std::vector<double> by_weight(columns, 0), by_bias(columns, 0);
+      for (std::size_t row = 0; row < kRows; ++row) {
+        const double *x_row = &xs[row * columns], *g = &gs[row * columns];
+        double average = 0, variance = 0, scaled = 0, along = 0;
+        for (std::size_t j = 0; j < columns; ++j) average += x_row[j] / double(size);
+        for (std::size_t j = 0; j < columns; ++j) {
+          variance += (x_row[j] - average) * (x_row[j] - average) / double(size);
+        }
+        const double root = 1 / std::sqrt(variance + 0.5);
+        for (std::size_t j = 0; j < columns; ++j) {
+          const double normal = (x_row[j] - average) * root;
+          scaled += g[j] * ws[j] / double(size);
+          along += g[j] * ws[j] * normal / double(size);
+          by_weight[j] += g[j] * normal;
+          by_bias[j] += g[j];
+        }
+        for (std::size_t j = 0; j < columns; ++j) {
+          const double normal = (x_row[j] - average) * root;
+          const double slope = root * (g[j] * ws[j] - scaled - normal * along);
+          REQUIRE(std::abs(ys[row * columns + j] - (normal * ws[j] + bs[j])) < 4 * digits);
+          REQUIRE(std::abs(dxs[row * columns + j] - slope) < 4 * digits);
+        }
+      }
+      for (std::size_t j = 0; j < columns; ++j) {
+        REQUIRE(std::abs(dws[j] - by_weight[j]) < 4 * digits);
+        REQUIRE(std::abs(dbs[j] - by_bias[j]) < 4 * digits);
+      }
+    }
+  }
+}
+
 TEST_CASE("negative log likelihood: none, mean and sum") {
   Kernels kernels;
   const Tensor scores = kernels.f32({3, 2}, {-1, -2, -3, -4, -5, -6});
