@@ -91,7 +91,7 @@ void check_sorted(Kernels& kernels, DType dtype, std::size_t size, bool descendi
 
 }  // namespace
 
-TEST_CASE("rows of every length are sorted as the standard library sorts them, ends included") {
+TEST_CASE("V-24 rows of every length are sorted as the standard library sorts them, ends included") {
   Kernels kernels;
   for (const std::size_t size : {0, 1, 2, 31, 255, 256, 257, 3000}) {
     for (const bool descending : {false, true}) {
@@ -103,7 +103,7 @@ TEST_CASE("rows of every length are sorted as the standard library sorts them, e
   }
 }
 
-TEST_CASE("sorting in place gives what sorting elsewhere gives") {
+TEST_CASE("V-24 sorting in place gives what sorting elsewhere gives") {
   Kernels kernels;
   const std::vector<float> row = mixed_numbers<float>(300);
   const Tensor x = kernels.f32({300}, row);
@@ -116,7 +116,7 @@ TEST_CASE("sorting in place gives what sorting elsewhere gives") {
   CHECK(same_bits(values_of<float>(x), values));
 }
 
-TEST_CASE("the k-th value is that of the sorted row, at the first of equal places") {
+TEST_CASE("V-24 the k-th value is that of the sorted row, at the first of equal places") {
   Kernels kernels;
   const std::vector<double> row = mixed_numbers<double>(301);
   const Tensor x = kernels.tensor<double>({301}, DType::kF64, row);
@@ -130,7 +130,7 @@ TEST_CASE("the k-th value is that of the sorted row, at the first of equal place
   }
 }
 
-TEST_CASE("the mode is the least of the most frequent numbers, at its last place") {
+TEST_CASE("V-24 the mode is the least of the most frequent numbers, at its last place") {
   Kernels kernels;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = kernels.f32({9}, {nan, 3, -1, 3, 0, -1, nan, -0.0f, nan});
