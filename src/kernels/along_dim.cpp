@@ -24,7 +24,7 @@ void exp_shifted(const T* x, T* to, std::int64_t count, T largest) {
   };
   std::int64_t i = 0;
   for (; i + kWidth <= count; i += kWidth) {
-    expect(x + count + i, to + count + i);
+    expect_line(x + count, to + count, i);
     pstoreu(to + i, shifted_exp(ploadu<PacketOf<T>>(x + i)));
   }
   map_packets(x + i, to + i, count - i, shifted_exp);
@@ -48,7 +48,7 @@ void exp_of_line(const T* x, const T* largest, T* to, std::int64_t count) {
   using Packet = PacketOf<T>;
   constexpr std::int64_t kStep = 64 / sizeof(T);
   for (std::int64_t i = 0; i < count; i += kStep) {
-    expect(x + count + i, to + count + i);
+    expect_line(x + count, to + count, i);
     map_packet_pairs(x + i, largest + i, to + i, std::min(kStep, count - i),
                      [](const Packet& a, const Packet& b) {
                        return packet_exp_below<T>(Eigen::internal::psub(a, b));
@@ -76,7 +76,7 @@ struct SoftmaxRow {
     const T largest = reduce_row<MaxOp>(x, count);
     const std::int64_t together = std::min(count, before.count) / kWidth * kWidth;
     for (std::int64_t i = 0; i < together; i += kWidth) {
-      expect(x + count + i, to + count + i);
+      expect_line(x + count, to + count, i);
       const auto shifted = psub(ploadu<PacketOf<T>>(x + i), pset1<PacketOf<T>>(largest));
       const auto divided =
           pdiv(ploadu<PacketOf<T>>(before.to + i), pset1<PacketOf<T>>(before.total));
@@ -215,10 +215,10 @@ struct RunningRow {
                      std::int64_t count) {
     Wide<T> last[kTogether];
     std::fill_n(last, kTogether, Op::template identity<Wide<T>>());
-    constexpr std::int64_t kStep = 64 / sizeof(T);  // elements that come at once
     for (std::int64_t i = 0; i < count; ++i) {
-      for (std::int64_t row = 0; i % kStep == 0 && row < kTogether; ++row) {
-        expect(x[row] + kTogether * count + i, to[row] + kTogether * count + i);
+#pragma GCC unroll 8
+      for (std::int64_t row = 0; row < kTogether; ++row) {
+        expect_line(x[row] + kTogether * count, to[row] + kTogether * count, i);
       }
 #pragma GCC unroll 8
       for (std::int64_t row = 0; row < kTogether; ++row) {

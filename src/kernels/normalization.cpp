@@ -58,7 +58,6 @@ void normalize(const Stored* x, Stored* to, std::int64_t size, const Moments<T>&
   const T mean = moments.mean, rstd = moments.rstd;
   std::int64_t j = 0;
   for (; j + kWidthOf<T> <= size; j += kWidthOf<T>) {
-    expect(x + size + j, to + size + j);
     VectorOf<T> values, factor, shift;
     load_vector<T>(values, x + j);
     load_vector<T>(factor, weight + j);
@@ -188,7 +187,7 @@ void input_gradient(const LayerNormRow<T, Stored>& row, std::int64_t size, const
   const T rstd = row.moments.rstd;
   std::int64_t j = 0;
   for (; j + kWidthOf<T> <= size; j += kWidthOf<T>) {
-    expect(row.grad + size + j, to + size + j);
+    expect_line(row.grad + size, to + size, j);
     VectorOf<T> slope, normal, value;
     row.load(j, slope, normal);
     scaled(j, value);
@@ -204,18 +203,22 @@ void input_gradient(const LayerNormRow<T, Stored>& row, std::int64_t size, const
 template <std::size_t count, typename T, typename Stored>
 void add_affine(const LayerNormRow<T, Stored> (&rows)[count], std::int64_t size, double* weight,
                 double* bias) {
-  using Wide = typename Numbers<double, 32 / sizeof(T)>::type;
+  constexpr std::size_t kParts = sizeof(double) / sizeof(T);
+  using Wide = VectorOf<double>[kParts];
   std::int64_t j = 0;
   for (; j + kWidthOf<T> <= size; j += kWidthOf<T>) {
-    Wide weights, biases;
+    for (const auto& row : rows) expect_line(row.grad + count * size, row.input + count * size, j);
+    Wide weights, biases, part;
     std::memcpy(&weights, weight + j, sizeof(Wide));
     std::memcpy(&biases, bias + j, sizeof(Wide));
     for (const auto& row : rows) {
       VectorOf<T> slope, normal;
       row.load(j, slope, normal);
-      const VectorOf<T> product = slope * normal;
-      weights += __builtin_convertvector(product, Wide);
-      biases += __builtin_convertvector(slope, Wide);
+      normal *= slope;
+      widen_vector<T>(normal, part);
+      for (std::size_t i = 0; i < kParts; ++i) weights[i] += part[i];
+      widen_vector<T>(slope, part);
+      for (std::size_t i = 0; i < kParts; ++i) biases[i] += part[i];
     }
     std::memcpy(weight + j, &weights, sizeof(Wide));
     std::memcpy(bias + j, &biases, sizeof(Wide));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -115,10 +116,8 @@ template <typename Op, typename T>
 class Lanes {
  public:
   Lanes() {
-    for (std::size_t i = 0; i < kParts; ++i) {
-      parts_[i] = VectorOf<T>{} + Op::template identity<T>();
-      nan_[i] = MaskOf<T>{};
-    }
+    for (VectorOf<T>& part : parts_) part = VectorOf<T>{} + Op::template identity<T>();
+    for (MaskOf<T>& mask : nan_) mask = MaskOf<T>{};
   }
   /// Lanes from i on take the vector that load(i, vector) fills in.
   template <typename Load>
@@ -171,7 +170,7 @@ class Lanes {
   static constexpr std::size_t kWidth = kWidthOf<T>;
   static constexpr std::size_t kParts = kReduceLanes / kWidth;
   VectorOf<T> parts_[kParts];
-  MaskOf<T> nan_[kParts];
+  std::array<MaskOf<T>, NanDecides<Op, T> ? kParts : 0> nan_;
 };
 
 template <typename Op, typename T>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <type_traits>
 
 #include "base/inline_vector.h"
 #include "kernels/kernel_args.h"
@@ -61,12 +62,15 @@ class RowLayout {
   bool in_one_piece_ = true;
 };
 
-/// Says that these will be read and written soon. A hint, not an access: processors fetch ahead by
-/// themselves within a page only, and a row is often just one.
+/// Says that two rows will be read, and written or read, from element i on, where a cache line
+/// begins there. A hint, not an access: processors fetch ahead by themselves within a page only,
+/// and a row is often just one.
 template <typename From, typename To>
-void expect(const From* next, To* next_to) {
-  __builtin_prefetch(next, 0);
-  __builtin_prefetch(next_to, 1);
+void expect_line(const From* next, To* next_to, std::int64_t i) {
+  constexpr std::int64_t kLine = 64 / sizeof(To);
+  if (i % kLine != 0) return;
+  __builtin_prefetch(next + i, 0);
+  __builtin_prefetch(next_to + i, std::is_const_v<To> ? 0 : 1);
 }
 
 /// The rows as T, a few elements at a time and in any order: what lies there as T is not copied.

@@ -100,9 +100,29 @@ void load_vector(VectorOf<T>& to, const Source* from) {
     std::memcpy(&to, values, sizeof(to));
 #endif
   } else {
+#ifdef __AVX2__
+    static_assert(std::is_same_v<T, double> && std::is_same_v<Source, float>);
+    const __m256d wide = _mm256_cvtps_pd(_mm_loadu_ps(from));
+    std::memcpy(&to, &wide, sizeof(to));
+#else
     typename Numbers<Source, kWidth>::type narrow;
     std::memcpy(&narrow, from, sizeof(narrow));
     to = __builtin_convertvector(narrow, VectorOf<T>);
+#endif
+  }
+}
+
+/// The same numbers as doubles, a part of them in each vector.
+template <typename T>
+void widen_vector(const VectorOf<T>& from, VectorOf<double> (&to)[sizeof(double) / sizeof(T)]) {
+  if constexpr (std::is_same_v<T, double>) {
+    to[0] = from;
+  } else {
+    T numbers[kWidthOf<T>];
+    std::memcpy(numbers, &from, sizeof(numbers));
+    for (std::size_t i = 0; i < sizeof(double) / sizeof(T); ++i) {
+      load_vector<double>(to[i], static_cast<const T*>(numbers) + i * kWidthOf<double>);
+    }
   }
 }
 

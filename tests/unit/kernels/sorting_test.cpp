@@ -91,7 +91,8 @@ void check_sorted(Kernels& kernels, DType dtype, std::size_t size, bool descendi
 
 }  // namespace
 
-TEST_CASE("V-24 rows of every length are sorted as the standard library sorts them, ends included") {
+TEST_CASE(
+    "V-24 rows of every length are sorted as the standard library sorts them, ends included") {
   Kernels kernels;
   for (const std::size_t size : {0, 1, 2, 31, 255, 256, 257, 3000}) {
     for (const bool descending : {false, true}) {
