@@ -111,17 +111,21 @@ concept NanDecides = std::is_floating_point_v<T> && requires(VectorOf<T> vector)
   Op::template combine_numbers<T>(vector, vector);
 };
 
-/// The lanes of a leaf, in vectors where T is a number that processors have vectors of.
+/// The lanes of a leaf, in vectors where T is a number that processors have vectors of: in registers,
+/// as long as loops over them are unrolled before anything else.
 template <typename Op, typename T>
 class Lanes {
  public:
   Lanes() {
-    for (VectorOf<T>& part : parts_) part = VectorOf<T>{} + Op::template identity<T>();
-    for (MaskOf<T>& mask : nan_) mask = MaskOf<T>{};
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < kParts; ++i) parts_[i] = VectorOf<T>{} + Op::template identity<T>();
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < nan_.size(); ++i) nan_[i] = MaskOf<T>{};
   }
   /// Lanes from i on take the vector that load(i, vector) fills in.
   template <typename Load>
   void take(const Load& load) {
+#pragma GCC unroll 8
     for (std::size_t i = 0; i < kParts; ++i) {
       VectorOf<T> part;
       load(static_cast<std::int64_t>(i * kWidth), part);
@@ -134,6 +138,7 @@ class Lanes {
   /// The same of numbers; what they were is known at the end.
   template <typename Load>
   void take_numbers(const Load& load) requires NanDecides<Op, T> {
+#pragma GCC unroll 8
     for (std::size_t i = 0; i < kParts; ++i) {
       VectorOf<T> part;
       load(static_cast<std::int64_t>(i * kWidth), part);
@@ -152,7 +157,9 @@ class Lanes {
   }
   /// Lane i with the one half of them above it, until one is left.
   T folded() {
+#pragma GCC unroll 8
     for (std::size_t half = kParts / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
       for (std::size_t i = 0; i < half; ++i) {
         Op::template combine_vectors<T>(parts_[i], parts_[i + half]);
       }
@@ -443,6 +450,7 @@ struct MappedLine {
 template <typename Op, typename Result, typename Line>
 Result reduce_line(const Line& line, std::int64_t count) {
   if constexpr (std::is_arithmetic_v<Result>) {
+    if (count < kReduceLanes) return reduce_few<Op, Result>(line, count);
     if (count <= kReduceLeaf) return reduce_vectors<Op, Result>(line, line, count);
     return reduce_leaves<Op, Result>(
         [&](std::int64_t first, std::int64_t size) {
@@ -545,9 +553,10 @@ class RowReduction {
               Result* results) const {
     const ColumnReduction<Op, Result> reduction(work, columns);
     if (source_.dtype() == stored_dtype<Source>()) {
-      const auto* data = reinterpret_cast<const Source*>(readable_bytes(source_)) + offset;
+      const std::int64_t bytes = sizeof(Source), step = layout_.column_stride() * bytes;
+      const std::byte* data = readable_bytes(source_) + offset * bytes;
       const auto next = [&](std::int64_t i, std::int64_t) {
-        return Across<Source>{data + i * layout_.column_stride(), &map_, row};
+        return Across<Source>{reinterpret_cast<const Source*>(data + i * step), &map_, row};
       };
       return reduction.run(next, layout_.size(), results + row);
     }
