@@ -1,6 +1,5 @@
 // Layer normalisation and its gradients. f16 and bf16 are computed in f32.
 #include <cmath>
-#include <cstring>
 #include <initializer_list>
 #include <optional>
 #include <vector>
@@ -41,33 +40,12 @@ struct Moments {
   T rstd;
 };
 
-template <typename T, typename Stored>
-Moments<T> moments_of(const Stored* x, std::int64_t size, T epsilon) {
-  const Unchanged unchanged;
-  const T sum = reduce_line<SumOp, T>(MappedLine<Stored, T, T, Unchanged>{x, unchanged, 0}, size);
-  const SquaredDistance<T> distance{sum / T(size)};
+template <typename T>
+Moments<T> moments_of(const T* x, std::int64_t size, T epsilon) {
+  const SquaredDistance<T> distance{reduce_row<SumOp>(x, size) / T(size)};
   const T squares =
-      reduce_line<SumOp, T>(MappedLine<Stored, T, T, SquaredDistance<T>>{x, distance, 0}, size);
+      reduce_line<SumOp, T>(MappedLine<T, T, T, SquaredDistance<T>>{x, distance, 0}, size);
   return {distance.mean, T(1) / std::sqrt(squares / T(size) + epsilon)};
-}
-
-// to = (x - mean) rstd weight + bias; `to` may be x.
-template <typename T, typename Stored>
-void normalize(const Stored* x, Stored* to, std::int64_t size, const Moments<T>& moments,
-               const T* weight, const T* bias) {
-  const T mean = moments.mean, rstd = moments.rstd;
-  std::int64_t j = 0;
-  for (; j + kWidthOf<T> <= size; j += kWidthOf<T>) {
-    VectorOf<T> values, factor, shift;
-    load_vector<T>(values, x + j);
-    load_vector<T>(factor, weight + j);
-    load_vector<T>(shift, bias + j);
-    values = (values - mean) * rstd * factor + shift;
-    store_vector<T>(to + j, values);
-  }
-  for (; j < size; ++j) {
-    to[j] = narrowed<Stored>((widened<T>(x[j]) - mean) * rstd * weight[j] + bias[j]);
-  }
 }
 
 // Calls run(Stored()) with the type in which rows lie that are computed as T where they lie. Of all
@@ -97,36 +75,26 @@ template <typename T>
 void layer_norm(const KernelCall& call) {
   const Tensor &input = tensor_arg(call, 0), &out = call.outputs[0];
   const DimMask dims = normalized_dims(input, call, 1);
-  const RowLayout layout(input, dims);
-  const std::int64_t count = layout.rows(), size = layout.size();
+  OutputRows<T> output(out, dims);
+  Rows<T> rows(input, dims);
+  const std::int64_t count = rows.count(), size = rows.size();
   const auto weights = affine<T>(optional_tensor_arg(call, 2), size, T(1));
   const auto biases = affine<T>(optional_tensor_arg(call, 3), size, T(0));
+  const T *weight = weights.data(), *bias = biases.data();
   const T epsilon = static_cast<T>(scalar_arg(call, 4).to_double());
   const auto means = scratch<T>(count), rstds = scratch<T>(count);
-  const auto one = [&]<typename Stored>(std::int64_t i, const Stored* from, Stored* to) {
-    const Moments<T> moments = moments_of<T>(from, size, epsilon);
-    normalize(from, to, size, moments, weights.data(), biases.data());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T* const row = rows.row(i);
+    const Moments<T> moments = moments_of(row, size, epsilon);
     means[i] = moments.mean;
     rstds[i] = moments.rstd;
-  };
-  const bool stays = with_stored_rows<T>({&input, &out}, dims, [&](auto element) {
-    using Stored = decltype(element);
-    const RowLayout to_layout(out, dims);
-    auto* const to = reinterpret_cast<Stored*>(writable_bytes(out));
-    const auto* const from = reinterpret_cast<const Stored*>(readable_bytes(input));
-    for (std::int64_t i = 0; i < count; ++i) {
-      one(i, from + layout.offset_of(i), to + to_layout.offset_of(i));
-    }
-  });
-  if (!stays) {
-    OutputRows<T> output(out, dims);
-    Rows<T> rows(input, dims);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const T* const row = rows.row(i);
-      output.write(i, [&](T* to) { one(i, row, to); });
-    }
-    output.store();
+    output.write(i, [=](T* to) {
+      for (std::int64_t j = 0; j < size; ++j) {
+        to[j] = (row[j] - moments.mean) * moments.rstd * weight[j] + bias[j];
+      }
+    });
   }
+  output.store();
   store_row_major(call.outputs[1], means.get(), dtype_of<T>());
   store_row_major(call.outputs[2], rstds.get(), dtype_of<T>());
 }
@@ -187,7 +155,6 @@ void input_gradient(const LayerNormRow<T, Stored>& row, std::int64_t size, const
   const T rstd = row.moments.rstd;
   std::int64_t j = 0;
   for (; j + kWidthOf<T> <= size; j += kWidthOf<T>) {
-    expect_line(row.grad + size, to + size, j);
     VectorOf<T> slope, normal, value;
     row.load(j, slope, normal);
     scaled(j, value);
@@ -209,8 +176,10 @@ void add_affine(const LayerNormRow<T, Stored> (&rows)[count], std::int64_t size,
   for (; j + kWidthOf<T> <= size; j += kWidthOf<T>) {
     for (const auto& row : rows) expect_line(row.grad + count * size, row.input + count * size, j);
     Wide weights, biases, part;
-    std::memcpy(&weights, weight + j, sizeof(Wide));
-    std::memcpy(&biases, bias + j, sizeof(Wide));
+    for (std::size_t i = 0; i < kParts; ++i) {
+      load_vector<double>(weights[i], weight + j + static_cast<std::int64_t>(i) * kWidthOf<double>);
+      load_vector<double>(biases[i], bias + j + static_cast<std::int64_t>(i) * kWidthOf<double>);
+    }
     for (const auto& row : rows) {
       VectorOf<T> slope, normal;
       row.load(j, slope, normal);
@@ -220,8 +189,11 @@ void add_affine(const LayerNormRow<T, Stored> (&rows)[count], std::int64_t size,
       widen_vector<T>(slope, part);
       for (std::size_t i = 0; i < kParts; ++i) biases[i] += part[i];
     }
-    std::memcpy(weight + j, &weights, sizeof(Wide));
-    std::memcpy(bias + j, &biases, sizeof(Wide));
+    for (std::size_t i = 0; i < kParts; ++i) {
+      store_vector<double>(weight + j + static_cast<std::int64_t>(i) * kWidthOf<double>,
+                           weights[i]);
+      store_vector<double>(bias + j + static_cast<std::int64_t>(i) * kWidthOf<double>, biases[i]);
+    }
   }
   for (; j < size; ++j) {
     for (const auto& row : rows) {

@@ -111,8 +111,8 @@ concept NanDecides = std::is_floating_point_v<T> && requires(VectorOf<T> vector)
   Op::template combine_numbers<T>(vector, vector);
 };
 
-/// The lanes of a leaf, in vectors where T is a number that processors have vectors of: in registers,
-/// as long as loops over them are unrolled before anything else.
+/// The lanes of a leaf, in vectors where T is a number that processors have vectors of: in
+/// registers, as long as loops over them are unrolled before anything else.
 template <typename Op, typename T>
 class Lanes {
  public:
