@@ -76,31 +76,36 @@ void arange(Ops& ops, const KernelCall& call) {
   finish(ops, draw);
 }
 
-void even_numbers(DrawCall& draw, const EvenSteps& steps) {
+// The numbers of sequences and laws, which the device makes again of a call.
+void put_numbers(DrawCall& draw, const EvenSteps& steps) {
   draw.a = steps.first;
   draw.b = steps.last;
   draw.range = static_cast<std::uint64_t>(steps.steps);
 }
-
-void linspace(Ops& ops, const KernelCall& call) {
-  DrawCall draw = drawn(call, call.outputs[0], Kind::kEvenSteps);
-  even_numbers(draw, even_steps(call));
-  finish(ops, draw);
-}
-
-void logspace(Ops& ops, const KernelCall& call) {
-  DrawCall draw = drawn(call, call.outputs[0], Kind::kPowerSteps);
-  const PowerSteps steps = power_steps(call);
-  even_numbers(draw, steps.exponents);
+void put_numbers(DrawCall& draw, const PowerSteps& steps) {
+  put_numbers(draw, steps.exponents);
   draw.base = steps.base;
-  finish(ops, draw);
 }
-
-void hann_window(Ops& ops, const KernelCall& call) {
-  DrawCall draw = drawn(call, call.outputs[0], Kind::kRaisedCosine);
-  const RaisedCosine window = raised_cosine(call);
+void put_numbers(DrawCall& draw, const RaisedCosine& window) {
   draw.low = window.length;
   draw.range = static_cast<std::uint64_t>(window.period);
+}
+void put_numbers(DrawCall& draw, const ExponentialLaw& law) { draw.a = law.rate; }
+void put_numbers(DrawCall& draw, const GeometricLaw& law) { draw.a = law.scale; }
+void put_numbers(DrawCall& draw, const CauchyLaw& law) {
+  draw.a = law.median;
+  draw.b = law.sigma;
+}
+void put_numbers(DrawCall& draw, const LogNormalLaw& law) {
+  draw.a = law.mean;
+  draw.b = law.deviation;
+}
+
+// Values of the sequence or law that the call asks for.
+template <Kind kind, auto asked_for>
+void values_of(Ops& ops, const KernelCall& call) {
+  DrawCall draw = drawn(call, call.outputs[0], kind);
+  put_numbers(draw, asked_for(call));
   finish(ops, draw);
 }
 
@@ -196,31 +201,6 @@ void randint_low(Ops& ops, const KernelCall& call) {
   integers_between(ops, call, int_arg(call, first), int_arg(call, first + 1));
 }
 
-void exponential(Ops& ops, const KernelCall& call) {
-  DrawCall draw = drawn(call, call.outputs[0], Kind::kExponential);
-  draw.a = exponential_law(call).rate;
-  finish(ops, draw);
-}
-void geometric(Ops& ops, const KernelCall& call) {
-  DrawCall draw = drawn(call, call.outputs[0], Kind::kGeometric);
-  draw.a = geometric_law(call).scale;
-  finish(ops, draw);
-}
-void cauchy(Ops& ops, const KernelCall& call) {
-  DrawCall draw = drawn(call, call.outputs[0], Kind::kCauchy);
-  const CauchyLaw law = cauchy_law(call);
-  draw.a = law.median;
-  draw.b = law.sigma;
-  finish(ops, draw);
-}
-void log_normal(Ops& ops, const KernelCall& call) {
-  DrawCall draw = drawn(call, call.outputs[0], Kind::kLogNormal);
-  const LogNormalLaw law = log_normal_law(call);
-  draw.a = law.mean;
-  draw.b = law.deviation;
-  finish(ops, draw);
-}
-
 void bernoulli(Ops& ops, const KernelCall& call) {
   const Tensor& probability = tensor_arg(call, 0);
   DrawCall draw = drawn(call, call.outputs[0], Kind::kBernoulli);
@@ -254,9 +234,9 @@ void native_dropout(Ops& ops, const KernelCall& call) {
 
 void add_position_kernels(CudaKernelTable& table) {
   table.set(KernelId::kArange, arange);
-  table.set(KernelId::kLinspace, linspace);
-  table.set(KernelId::kLogspace, logspace);
-  table.set(KernelId::kHannWindow, hann_window);
+  table.set(KernelId::kLinspace, values_of<Kind::kEvenSteps, even_steps>);
+  table.set(KernelId::kLogspace, values_of<Kind::kPowerSteps, power_steps>);
+  table.set(KernelId::kHannWindow, values_of<Kind::kRaisedCosine, raised_cosine>);
   table.set(KernelId::kEye, eye);
   table.set(KernelId::kTril, triangle<Triangle::kLower>);
   table.set(KernelId::kTriu, triangle<Triangle::kUpper>);
@@ -266,10 +246,10 @@ void add_position_kernels(CudaKernelTable& table) {
   table.set(KernelId::kRandintLow, randint_low);
   table.set(KernelId::kUniform, uniform);
   table.set(KernelId::kNormal, normal);
-  table.set(KernelId::kExponential, exponential);
-  table.set(KernelId::kGeometric, geometric);
-  table.set(KernelId::kCauchy, cauchy);
-  table.set(KernelId::kLogNormal, log_normal);
+  table.set(KernelId::kExponential, values_of<Kind::kExponential, exponential_law>);
+  table.set(KernelId::kGeometric, values_of<Kind::kGeometric, geometric_law>);
+  table.set(KernelId::kCauchy, values_of<Kind::kCauchy, cauchy_law>);
+  table.set(KernelId::kLogNormal, values_of<Kind::kLogNormal, log_normal_law>);
   table.set(KernelId::kBernoulli, bernoulli);
   table.set(KernelId::kBernoulliP, bernoulli_p);
   table.set(KernelId::kNativeDropout, native_dropout);
