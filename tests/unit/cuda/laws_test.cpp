@@ -43,7 +43,7 @@ Values drawn(Device& device, const Law& law, DType dtype, Lies lies, const Local
 
 }  // namespace
 
-TEST_CASE("V-14 cuda: sequences and random laws by place, as on the CPU") {
+TEST_CASE("X-40 cuda: sequences and random laws by place, as on the CPU") {
   const auto gpu = make_cuda_device(host_table(), 0, HostFallback::kRefuse);
   const auto cpu = make_cpu_device(cpu_kernel_table());
   const LocalView views[] = {
@@ -66,7 +66,7 @@ TEST_CASE("V-14 cuda: sequences and random laws by place, as on the CPU") {
   }
 }
 
-TEST_CASE("V-14 cuda: a law refuses numbers that it does not have") {
+TEST_CASE("X-40 cuda: a law refuses numbers that it does not have") {
   const auto gpu = make_cuda_device(host_table(), 0, HostFallback::kRefuse);
   const LocalView whole{.global_shape = {3, 2}, .dims = {DimMap{{{0, 3}}}, DimMap{{{0, 2}}}}};
   const Law wrong[] = {{KernelId::kExponential, {Scalar(0.0)}, true},

@@ -24,12 +24,12 @@ void check_integers(KernelId id, const std::vector<LocalArg>& args, const Values
 
 }  // namespace
 
-TEST_CASE("V-24 cuda: integers of linspace go from an integer to an integer") {
+TEST_CASE("V-29 cuda: integers of linspace go from an integer to an integer") {
   check_integers(KernelId::kLinspace, {Scalar(0.5), Scalar(4.7), Scalar(5)}, {0, 1, 2, 3, 4});
   check_integers(KernelId::kLinspace, {Scalar(-3.9), Scalar(4.9), Scalar(5)}, {-3, -1, 0, 2, 4});
 }
 
-TEST_CASE("V-24 cuda: integers of arange count in whole steps") {
+TEST_CASE("V-29 cuda: integers of arange count in whole steps") {
   check_integers(KernelId::kArange, {Scalar(0.5), Scalar(5.0), Scalar(1.5)}, {0, 1, 2});
   check_integers(KernelId::kArange, {Scalar(-2.5), Scalar(5.0), Scalar(2.5)}, {-2, 0, 2});
 }
