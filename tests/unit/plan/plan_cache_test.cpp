@@ -55,6 +55,33 @@ TEST_CASE("R-41 a plan that a full cache forgot is valid until as many more were
   CHECK_FALSE(lives("S(0)R->RR"));
 }
 
+TEST_CASE("R-41 a plan in use is valid whatever a cache forgets, and is freed after its use") {
+  PlanCache cache{PlanOptions{}, 8};
+  SpecMaker spec({2, 2}, {8, 8, 8, 8});
+  const auto find_others = [&] {
+    for (int pair = 0; pair < 16; ++pair) {
+      cache.find(spec(fmt::format("S({}) R", pair / 4)), spec(fmt::format("R S({})", pair % 4)));
+      cache.find(spec(fmt::format("R S({})", pair / 4)), spec(fmt::format("S({}) R", pair % 4)));
+    }
+  };
+  const auto lives = [&](const Plan* wanted) {
+    bool found = false;
+    cache.visit([&](const Plan& plan) { found = found || &plan == wanted; });
+    return found;
+  };
+  const Plan* address = nullptr;
+  {
+    const InUse<Plan> held = cache.find(spec("S(0) R"), spec("R R"));
+    address = &*held;
+    find_others();
+    CHECK(cache.stats().evictions > 16);
+    CHECK(lives(address));
+    CHECK(held->text() == "S(0)R->RR");
+  }
+  find_others();
+  CHECK_FALSE(lives(address));
+}
+
 TEST_CASE("R-41 thousands of meshes and shapes leave no more plans than twice what a cache holds") {
   constexpr std::size_t kCapacity = 64;
   PlanCache cache{PlanOptions{}, kCapacity};
