@@ -139,7 +139,7 @@ class NcclCommunicator final : public Communicator {
   void enter_and_wait(Call& call);
   Tensor gather_rows(const Tensor& rows, Lengths lengths);
   void gather_bytes(BytesPart& part, Device& device);
-  void meet(Device& device);
+  void wait_for_all(Device& device);
 
   const std::shared_ptr<Session> session_;
   const GroupPlace place_;
@@ -174,7 +174,7 @@ Tensor NcclCommunicator::perform(Call& call) {
 
 void NcclCommunicator::enter_and_wait(Call& call) {
   take_turn(call);
-  if (call.kind == CollectiveKind::kBarrier) return meet(*call.device);
+  if (call.kind == CollectiveKind::kBarrier) return wait_for_all(*call.device);
   if (call.kind == CollectiveKind::kAllGatherBytes) {
     return gather_bytes(*std::get<BytesPart*>(call.part), *call.device);
   }
@@ -214,7 +214,7 @@ void NcclCommunicator::gather_bytes(BytesPart& part, Device& device) {
 }
 
 // Nobody goes on before all have come: the host waits for what it has gathered.
-void NcclCommunicator::meet(Device& device) {
+void NcclCommunicator::wait_for_all(Device& device) {
   std::string nothing("here");
   BytesPart part{nothing, {}};
   gather_bytes(part, device);

@@ -62,15 +62,16 @@ Plain columns_times(Plain a, const Plain& by) {
   return a;
 }
 
+constexpr double kNormEps = 1e-3;
+
 // A norm over rows of five, a weight (and a bias), and a sum with given factors.
 Model norm_model(bool centred) {
-  constexpr double kEps = 1e-3;
   Model model;
   const Plain x = numbers({4, 5}, 1), weight = numbers({5}, 2), bias = numbers({5}, 3),
               factors = numbers({4, 5}, 4);
   model.leaves = {{"x", x}, {"weight", weight}, {"factors", factors}};
   if (centred) model.leaves["bias"] = bias;
-  const Normed normed = normed_rows(x, kEps, centred);
+  const Normed normed = normed_rows(x, kNormEps, centred);
   Plain y = columns_times(normed.rows, weight);
   if (centred) y = with_bias(y, bias);
   model.worked.loss = total(zip(y, factors, std::multiplies<>()));
@@ -80,8 +81,8 @@ Model norm_model(bool centred) {
   if (centred) model.worked.gradients["bias"] = column_sums(factors);
   model.program = [centred](const Placed& at, Places& places) {
     const DTensor x = places.moved(at.at("x"));
-    const DTensor y = centred ? layer_norm(x, {5}, {at.at("weight"), at.at("bias"), kEps})
-                              : rms_norm(x, {5}, {.weight = at.at("weight"), .eps = kEps});
+    const DTensor y = centred ? layer_norm(x, {5}, {at.at("weight"), at.at("bias"), kNormEps})
+                              : rms_norm(x, {5}, {.weight = at.at("weight"), .eps = kNormEps});
     return sum(places.moved(y) * at.at("factors"));
   };
   return model;

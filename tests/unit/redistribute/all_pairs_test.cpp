@@ -183,21 +183,21 @@ void check_all_moves(const Dims& mesh_shape, const Dims& shape, ReduceOp op) {
     }
   });
   for (std::size_t i = 0; i < moves.size(); ++i) {
-    const auto& [from, to, planner] = moves[i];
-    CAPTURE(to_string(from->placements()));
-    CAPTURE(to_string(to->placements()));
-    CAPTURE(to_string(*planner));
+    const Move& move = moves[i];
+    CAPTURE(to_string(move.from->placements()));
+    CAPTURE(to_string(move.to->placements()));
+    CAPTURE(to_string(*move.planner));
     CHECK(wrong_calls[i] == "");
     for (std::size_t index = 0; index < ranks; ++index) {
       const Coordinate at = mesh.layout()->coordinate_at_index(static_cast<std::int64_t>(index));
       Numbers expected;
-      const LocalView view = local_view(*to, at);
+      const LocalView view = local_view(*move.to, at);
       for (std::int64_t row = 0; row < shape[0]; ++row) {
         for (std::int64_t column = 0; column < shape[1]; ++column) {
           if (view.holds({row, column})) expected.push_back(whole_at(row, column));
         }
       }
-      CHECK(near(reduced_at(*to, at, op, held[i]), expected));
+      CHECK(near(reduced_at(*move.to, at, op, held[i]), expected));
     }
   }
 }
