@@ -57,7 +57,8 @@ std::vector<std::int64_t> sorted_places(const std::vector<T>& row, bool descendi
 
 template <typename T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+  if (a.size() != b.size()) return false;
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
 // One row, and the first `wanted` of it: values with their own bits, and places.
