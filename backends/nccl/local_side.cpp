@@ -28,13 +28,13 @@ class StreamSide final : public LocalSide {
   // Devices outlive runs.
   ~StreamSide() override {
     device_.watch(nullptr);
-    if (so_far_ != nullptr) api_->EventDestroy(so_far_);
+    if (so_far_ != nullptr) api_.EventDestroy(so_far_);
   }
 
   Waits waits() const override { return Waits::kStream; }
   void order_before(const Api& api, Stream collectives) override {
     if (so_far_ == nullptr) {
-      api_ = &api;
+      api_ = api;
       check(api, api.EventCreateWithFlags(&so_far_, kEventDisableTiming), "cudaEventCreate", 0);
     }
     check(api, api.EventRecord(so_far_, stream()), "cudaEventRecord", 0);
@@ -51,7 +51,7 @@ class StreamSide final : public LocalSide {
   Stream stream() const { return static_cast<Stream>(device_.stream()); }
 
   backends::StreamDevice& device_;
-  const Api* api_ = nullptr;
+  Api api_;  // a copy: a side outlives the session that calls it
   Event so_far_ = nullptr;
 };
 

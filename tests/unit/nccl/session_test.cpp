@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/cuda.h"
+#include "backends/cuda/host_table.h"
 #include "tensor/cpu_device.h"
 
 using namespace shardlab;
@@ -372,4 +374,25 @@ TEST_CASE("B-18 what never comes back is left behind, and its process runs no ot
                "rank 0 is still inside of NCCL, since an earlier run failed";
   }));
   CHECK(holds_in_a_child([] { return failure_of([] { const Stage first; }) == "nothing failed"; }));
+}
+
+TEST_CASE("B-18 what orders a device's stream ends after those who called it have forgotten NCCL") {
+  const auto device = cuda::make_cuda_device(cuda::host_table(), 0, cuda::HostFallback::kRefuse);
+  std::unique_ptr<LocalSide> side = make_local_side(*device);
+  static int destroyed = 0;
+  destroyed = 0;
+  Api api = noting_api();
+  api.EventCreateWithFlags = [](Event* event, unsigned int) {
+    *event = reinterpret_cast<Event>(1);
+    return CudaError::kSuccess;
+  };
+  api.StreamWaitEvent = [](Stream, Event, unsigned int) { return CudaError::kSuccess; };
+  api.EventDestroy = [](Event) {
+    ++destroyed;
+    return CudaError::kSuccess;
+  };
+  side->order_before(api, nullptr);
+  api = Api{};
+  side.reset();
+  CHECK(destroyed == 1);
 }
