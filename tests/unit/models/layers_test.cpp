@@ -131,9 +131,10 @@ void set_head(Plain& x, std::int64_t batch, std::int64_t head, const Plain& own)
   }
 }
 
+constexpr double kAttentionScale = 0.6;
+
 // softmax(q k^T scale) v, head by head, against given factors.
 Model attention_model(bool causal) {
-  constexpr double kScale = 0.6;
   constexpr std::int64_t kBatches = 2, kHeads = 3;
   Model model;
   const Dims shape{kBatches, kHeads, kLength, kWidth};
@@ -141,7 +142,9 @@ Model attention_model(bool causal) {
               factors = numbers(shape, 24);
   model.leaves = {{"q", q}, {"k", k}, {"v", v}, {"factors", factors}};
   Plain of_q = zeros_of(shape), of_k = of_q, of_v = of_q, out = of_q;
-  const auto times = [&](const Plain& a) { return map(a, [](double x) { return x * kScale; }); };
+  const auto times = [&](const Plain& a) {
+    return map(a, [](double x) { return x * kAttentionScale; });
+  };
   for (std::int64_t batch = 0; batch < kBatches; ++batch) {
     for (std::int64_t head = 0; head < kHeads; ++head) {
       const Plain query = head_of(q, batch, head), key = head_of(k, batch, head),
@@ -159,7 +162,7 @@ Model attention_model(bool causal) {
   model.worked.gradients = {{"q", of_q}, {"k", of_k}, {"v", of_v}, {"factors", out}};
   model.program = [causal](const Placed& at, Places& places) {
     const DTensor y = scaled_dot_product_attention(places.moved(at.at("q")), at.at("k"), at.at("v"),
-                                                   {.causal = causal, .scale = kScale});
+                                                   {.causal = causal, .scale = kAttentionScale});
     return sum(places.moved(y) * at.at("factors"));
   };
   return model;
