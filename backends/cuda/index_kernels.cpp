@@ -1,5 +1,6 @@
 // Lookups and scatters at indices that come from data, and the loss that is made of them.
 #include "backends/cuda/kernels.h"
+#include "kernels/scatter_reduction.h"
 
 namespace shardlab::cuda {
 
@@ -217,10 +218,17 @@ void scatter(Ops& ops, const KernelCall& call) {
   convert(ops, out, result);
 }
 
-ScatterCall::Mode mode_named(const std::string& reduction) {
-  if (reduction == "prod") return ScatterCall::Mode::kMultiply;
-  if (reduction == "amax") return ScatterCall::Mode::kLargest;
-  return reduction == "amin" ? ScatterCall::Mode::kLeast : ScatterCall::Mode::kAdd;
+ScatterCall::Mode mode_of(ScatterReduction reduction) {
+  switch (reduction) {
+    case ScatterReduction::kProduct:
+      return ScatterCall::Mode::kMultiply;
+    case ScatterReduction::kLargest:
+      return ScatterCall::Mode::kLargest;
+    case ScatterReduction::kLeast:
+      return ScatterCall::Mode::kLeast;
+    default:  // of a mean the sum
+      return ScatterCall::Mode::kAdd;
+  }
 }
 
 // scatter_reduce(self, dim, index, src, reduce, include_self)
@@ -232,12 +240,12 @@ void scatter_reduce(Ops& ops, const KernelCall& call) {
   const Tensor counts = empty(ops.device(), out.shape(), DType::kI64);
   fill(ops, counts, Scalar(scalar_arg(call, 5).to_bool() ? 1 : 0));
   const std::size_t dim = wrapped_dim(int_arg(call, 1), out.shape().size());
-  const std::string& reduction = *optional_text_arg(call, 4);
+  const ScatterReduction reduction = scatter_reduction_named(*optional_text_arg(call, 4)).value();
   scatter_into(ops,
-               {mode_named(reduction), result, dim, at_least_one_dim(tensor_arg(call, 2)),
+               {mode_of(reduction), result, dim, at_least_one_dim(tensor_arg(call, 2)),
                 at_least_one_dim(tensor_arg(call, 3)), counts},
                "scatter");
-  if (reduction == "mean") {
+  if (reduction == ScatterReduction::kMean) {
     const Tensor shares =
         computed(ops, Element::kMaximum, DType::kI64, out.shape(), {counts, Scalar(1)});
     const Element divided = compute == DType::kI64 ? Element::kDivFloor : Element::kDiv;

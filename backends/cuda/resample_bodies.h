@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/cuda/elements.h"
+#include "kernels/largest_of_window.h"
 
 namespace shardlab::cuda {
 
@@ -46,15 +47,7 @@ struct LargestBody {
     const Window a = window(0, r / (call.out[1] * call.out[2]), plane);
     const Window b = window(1, r / call.out[2] % call.out[1], plane);
     const Window c = window(2, r % call.out[2], plane);
-    std::int64_t best = (a.first * call.in[1] + b.first) * call.in[2] + c.first;
-    for (std::int64_t i = a.first; i < a.last; i += a.step) {
-      for (std::int64_t j = b.first; j < b.last; j += b.step) {
-        for (std::int64_t k = c.first; k < c.last; k += c.step) {
-          const std::int64_t place = (i * call.in[1] + j) * call.in[2] + k;
-          if (x[place] > x[best] || is_nan(x[place])) best = place;
-        }
-      }
-    }
+    const std::int64_t best = place_of_largest(x, call.in, a, b, c);
     static_cast<T*>(call.values)[n] = x[best];
     call.indices[n] = best;
   }

@@ -3,6 +3,7 @@
 #include "kernels/resampling.h"
 
 #include <algorithm>
+#include <span>
 
 #include "backends/cuda/kernels.h"
 #include "base/fix.h"
@@ -13,15 +14,10 @@ namespace {
 
 using Direction = Resampling::Direction;
 
-Tensor copied_in(Ops& ops, const std::vector<double>& values) {
+template <typename T>
+Tensor copied_in(Ops& ops, const std::vector<T>& values) {
   const Tensor made =
-      empty(ops.device(), Dims{static_cast<std::int64_t>(values.size())}, DType::kF64);
-  ops.device().write(made, values.data());
-  return made;
-}
-Tensor copied_in(Ops& ops, const std::vector<std::int64_t>& values) {
-  const Tensor made =
-      empty(ops.device(), Dims{static_cast<std::int64_t>(values.size())}, DType::kI64);
+      empty(ops.device(), Dims{static_cast<std::int64_t>(values.size())}, dtype_of<T>());
   ops.device().write(made, values.data());
   return made;
 }
@@ -80,12 +76,6 @@ Terms backward_terms(const SampledDim& sampled) {
   return terms;
 }
 
-std::int64_t product_of_dims(const Dims& shape, std::size_t first, std::size_t last) {
-  std::int64_t result = 1;
-  for (std::size_t dim = first; dim < last; ++dim) result *= shape[dim];
-  return result;
-}
-
 // Row-major values of f64 with the dim resampled.
 Tensor sampled_along(Ops& ops, const Tensor& values, const SampledDim& sampled,
                      const Resampling& resampling) {
@@ -93,8 +83,9 @@ Tensor sampled_along(Ops& ops, const Tensor& values, const SampledDim& sampled,
   const Terms terms = forward ? forward_terms(sampled) : backward_terms(sampled);
   Dims shape = values.shape();
   SampleCall call{};
-  call.outer = product_of_dims(shape, 0, sampled.dim);
-  call.inner = product_of_dims(shape, sampled.dim + 1, shape.size());
+  const std::span<const std::int64_t> sizes = shape;
+  call.outer = product(sizes.first(sampled.dim));
+  call.inner = product(sizes.subspan(sampled.dim + 1));
   call.places = shape[sampled.dim];
   call.results = shape[sampled.dim] = static_cast<std::int64_t>(terms.divisor.size());
   call.in_bytes = resampling.in_bytes;

@@ -23,9 +23,7 @@ void embedding_kernel(const KernelCall& call) {
   const Tensor& weight = tensor_arg(call, 0);
   const RowMajor<std::int64_t> indices(tensor_arg(call, 1));
   const Tensor rows = as_rows(call.outputs[0]);
-  for (std::int64_t i = 0; i < rows.size(0); ++i) {
-    index_in_range(indices.data()[i], weight.size(0));
-  }
+  check_indices(indices.data(), rows.size(0), weight.size(0));
   copy_slices(rows, weight, 0, indices.data());
 }
 

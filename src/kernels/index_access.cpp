@@ -14,6 +14,10 @@ void refuse_index(std::int64_t index, std::int64_t size) {
        "index {} is out of range; it must be in [0, {})", index, size);
 }
 
+void check_indices(const std::int64_t* indices, std::int64_t count, std::int64_t size) {
+  for (std::int64_t i = 0; i < count; ++i) index_in_range(indices[i], size);
+}
+
 std::int64_t local_index(const LocalView& view, std::size_t dim, std::int64_t global) {
   index_in_range(global, view.global_shape[dim]);
   std::int64_t before = 0;

@@ -17,6 +17,9 @@ inline std::int64_t index_in_range(std::int64_t index, std::int64_t size) {
   return index;
 }
 
+/// The same check of all of them.
+void check_indices(const std::int64_t* indices, std::int64_t count, std::int64_t size);
+
 /// The local index along one dim that holds global index `global`, or -1 where another rank has it.
 /// Fails with Value outside of the global size.
 std::int64_t local_index(const LocalView& view, std::size_t dim, std::int64_t global);

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "kernels/elementwise.h"
 #include "kernels/functors.h"
 #include "kernels/kernel_table.h"
+#include "kernels/largest_of_window.h"
 #include "kernels/scratch.h"
 
 namespace shardlab {
@@ -31,8 +33,8 @@ class Grid {
     const bool forward = direction == Direction::kForward;
     const std::int64_t from = forward ? sampled.source : results;
     const std::int64_t to = forward ? results : sampled.source;
-    const std::int64_t outer = product(shape_, 0, dim);
-    const std::int64_t inner = product(shape_, dim + 1, shape_.size());
+    const std::span<const std::int64_t> sizes = shape_;
+    const std::int64_t outer = product(sizes.first(dim)), inner = product(sizes.subspan(dim + 1));
     std::vector<double> made(static_cast<std::size_t>(outer * to * inner), 0);
     for (std::int64_t o = 0; o < outer; ++o) {
       for (std::int64_t r = 0; r < results; ++r) {
@@ -61,12 +63,6 @@ class Grid {
   void store(const Tensor& out) const { store_row_major(out, values_.data(), DType::kF64); }
 
  private:
-  static std::int64_t product(const Dims& shape, std::size_t first, std::size_t last) {
-    std::int64_t result = 1;
-    for (std::size_t d = first; d < last; ++d) result *= shape[d];
-    return result;
-  }
-
   Dims shape_;
   std::vector<double> values_;
 };
@@ -101,15 +97,7 @@ void largest_in_windows(const KernelCall& call, const PoolWindows& windows) {
     const T* x = from.data() + plane * places;
     const Steps a = steps_of(0, r / (to[1] * to[2]), plane),
                 b = steps_of(1, r / to[2] % to[1], plane), c = steps_of(2, r % to[2], plane);
-    std::int64_t best = (a.first * in[1] + b.first) * in[2] + c.first;
-    for (std::int64_t i = a.first; i < a.last; i += a.step) {
-      for (std::int64_t j = b.first; j < b.last; j += b.step) {
-        for (std::int64_t k = c.first; k < c.last; k += c.step) {
-          const std::int64_t place = (i * in[1] + j) * in[2] + k;
-          if (x[place] > x[best] || is_nan(x[place])) best = place;
-        }
-      }
-    }
+    const std::int64_t best = place_of_largest(x, in, a, b, c);
     values.data()[n] = x[best];
     indices.data()[n] = best;
   }

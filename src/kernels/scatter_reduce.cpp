@@ -1,28 +1,17 @@
 // scatter_reduce: values that an index sends to one place are reduced there, with what lies there
 // or without it.
 #include <cmath>
-#include <string>
 
-#include "base/fix.h"
 #include "kernels/elementwise.h"
 #include "kernels/functors.h"
 #include "kernels/index_access.h"
 #include "kernels/kernel_table.h"
+#include "kernels/scatter_reduction.h"
 
 namespace shardlab {
 namespace {
 
-enum class Reduction : std::uint8_t { kSum, kProduct, kMean, kLargest, kLeast };
-
-Reduction reduction_named(const std::string& name) {
-  if (name == "sum") return Reduction::kSum;
-  if (name == "prod") return Reduction::kProduct;
-  if (name == "mean") return Reduction::kMean;
-  if (name == "amax") return Reduction::kLargest;
-  if (name == "amin") return Reduction::kLeast;
-  fail(ErrorKind::kValue, Fix{"write \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\""},
-       "scatter_reduce: reduce is \"{}\"", name);
-}
+using Reduction = ScatterReduction;
 
 /// The one that counts; NaN counts before every number.
 template <typename T>
@@ -83,7 +72,7 @@ void reduce_into(const KernelCall& call) {
                index = at_least_one_dim(tensor_arg(call, 2));
   const Tensor src = at_least_one_dim(tensor_arg(call, 3));
   const std::size_t dim = wrapped_dim(int_arg(call, 1), out.shape().size());
-  const Reduction reduction = reduction_named(*optional_text_arg(call, 4));
+  const Reduction reduction = scatter_reduction_named(*optional_text_arg(call, 4)).value();
   const bool with_self = scalar_arg(call, 5).to_bool();
   const auto result = scratch<T>(out.numel());
   load_row_major(result.get(), dtype_of<T>(), tensor_arg(call, 0));

@@ -161,9 +161,7 @@ void index_select_kernel(const KernelCall& call) {
   if (self.dim() == 0) return convert_tensor(out, self);
   const std::size_t dim = wrapped_dim(int_arg(call, 1), self.shape().size());
   const RowMajor<std::int64_t> index(tensor_arg(call, 2));
-  for (std::int64_t i = 0; i < out.size(dim); ++i) {
-    index_in_range(index.data()[i], self.size(dim));
-  }
+  check_indices(index.data(), out.size(dim), self.size(dim));
   copy_slices(out, self, dim, index.data());
 }
 

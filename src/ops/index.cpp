@@ -7,6 +7,7 @@
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
+#include "kernels/scatter_reduction.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/indexing.h"
@@ -221,15 +222,12 @@ Results index_fill_locally(Calls& calls, const OpRow&, const Arguments& args) {
   return calls("scatter.src", {args[0], dim, beside(calls, index, dim, values), values});
 }
 
-constexpr const char* kScatterReductions[] = {"sum", "prod", "mean", "amax", "amin"};
-
 void require_reduction(const MetaArgs& args) {
-  const bool known =
-      args[4].is_string() &&
-      std::ranges::find(kScatterReductions, args[4].string()) != std::end(kScatterReductions);
+  const auto reduction =
+      args[4].is_string() ? scatter_reduction_named(args[4].string()) : std::nullopt;
   const bool by_index = args.op().base.starts_with("aten::index_reduce");
-  const bool adds = by_index && known && args[4].string() == "sum";
-  if (known && !adds) return;
+  const bool adds = by_index && reduction == ScatterReduction::kSum;
+  if (reduction && !adds) return;
   fail(ErrorKind::kValue,
        Fix{by_index ? "write \"prod\", \"mean\", \"amax\" or \"amin\"; index_add adds"
                     : "write \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\""},

@@ -1,0 +1,23 @@
+// scatter_reduction.h - how values that an index sends to one place are joined, by the names that
+// calls write: what shapes are inferred with, and what the CPU and GPUs compute with.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace shardlab {
+
+enum class ScatterReduction : std::uint8_t { kSum, kProduct, kMean, kLargest, kLeast };
+
+/// The one of this name; none has another one.
+inline std::optional<ScatterReduction> scatter_reduction_named(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kNames{"sum", "prod", "mean", "amax", "amin"};
+  const auto found = std::ranges::find(kNames, name);
+  if (found == kNames.end()) return std::nullopt;
+  return static_cast<ScatterReduction>(found - kNames.begin());
+}
+
+}  // namespace shardlab
