@@ -86,11 +86,18 @@ bool refuses_shapes(const OpSample& sample, const std::vector<DTensor>& pieces) 
   return false;
 }
 
-// The placement under which these pieces are the whole, if there is one.
-std::optional<Placement> placement_of(const Pieces& pieces, const MeshLayout* layout,
-                                      const ExpectedValue& expected) {
+Placements choices_for(const ExpectedValue& value) {
+  if (!value.defined) return {};
+  return choices_of({value.meta.shape, fill_of(value.meta.dtype)});
+}
+
+// The first of a value's placements under which these pieces are the whole, by its number; how many
+// there are where there is none.
+std::size_t placement_of(const Pieces& pieces, const MeshLayout* layout,
+                         const ExpectedValue& expected, const Placements& choices) {
   const TensorMeta& meta = expected.meta;
-  for (const Placement& placement : choices_of({meta.shape, fill_of(meta.dtype)})) {
+  for (std::size_t number = 0; number < choices.size(); ++number) {
+    const Placement& placement = choices[number];
     const DTensorSpec* spec = layout->arena().spec(layout, {placement}, meta);
     Pieces placed;
     for (std::size_t rank = 0; rank < pieces.size(); ++rank) {
@@ -103,9 +110,9 @@ std::optional<Placement> placement_of(const Pieces& pieces, const MeshLayout* la
     std::vector<AssemblyFault> faults;
     const GlobalValue value = assemble(*spec, placed, faults);
     if (!faults.empty()) continue;
-    if (difference(value, expected, false).empty()) return placement;
+    if (difference(value, expected, false).empty()) return number;
   }
-  return std::nullopt;
+  return choices.size();
 }
 
 }  // namespace
@@ -114,6 +121,11 @@ void MissingRows::look(const MeshLayout* layout, const std::vector<Placing>& pla
                        const PieceOf& piece_of, const ExpectedCall& expected) {
   if (sample_.calls) return;  // which is no op that could have a row
   const auto ranks = static_cast<std::size_t>(layout->size());
+  std::vector<Placements> choices;
+  for (std::size_t value = 0; value < expected.results; ++value) {
+    choices.push_back(choices_for(expected.values[value]));
+  }
+  const std::int64_t all = choices.empty() ? 0 : static_cast<std::int64_t>(choices[0].size());
   std::set<std::string> rows;
   std::map<std::vector<std::vector<std::int64_t>>, bool> refused;  // by shapes on the first rank
   for (const Placing& placing : placings) {
@@ -136,6 +148,7 @@ void MissingRows::look(const MeshLayout* layout, const std::vector<Placing>& pla
     }
     const auto [known, added] = refused.try_emplace(std::move(shapes), false);
     if (added) known->second = refuses_shapes(sample_, first);
+    judged_ += all;
     if (known->second) continue;
     const auto results = on_pieces(sample_, inputs, layout, expected);
     if (!results) continue;
@@ -146,9 +159,12 @@ void MissingRows::look(const MeshLayout* layout, const std::vector<Placing>& pla
         if (value < own.size() && own[value].defined()) pieces.push_back(own[value]);
       }
       if (pieces.size() < ranks || !expected.values[value].defined) break;
-      const auto placement = placement_of(pieces, layout, expected.values[value]);
-      if (!placement) break;
-      outputs.push_back(*placement);
+      const std::size_t which =
+          placement_of(pieces, layout, expected.values[value], choices[value]);
+      if (which == choices[value].size()) break;
+      // Those behind it were not looked at.
+      if (value == 0) judged_ -= all - 1 - static_cast<std::int64_t>(which);
+      outputs.push_back(choices[value][which]);
     }
     if (outputs.size() < expected.results) continue;
     rows.insert(inputs_text + kTo + placements_text(outputs));

@@ -2,6 +2,7 @@
 // would give a placement of the right result: rows that a rule could offer.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <string>
@@ -27,12 +28,16 @@ class MissingRows {
             const ExpectedCall& expected);
   /// "S(0), R -> S(0)", those that every mesh has shown; in order.
   std::vector<std::string> found() const;
+  /// How many rows, which are placements of the inputs and of one result, were held against the op
+  /// on the pieces alone, whether it gives them or not.
+  std::int64_t judged() const { return judged_; }
 
  private:
   bool may_be_row(const std::string& inputs) const;
 
   const OpSample& sample_;
   std::set<std::string> rows_;
+  std::int64_t judged_ = 0;
   bool looked_ = false;
 };
 

@@ -106,8 +106,7 @@ class OpProver::Impl {
         std::vector<Placing> costly;
         for (std::size_t i = 0; i < placings.size(); ++i) {
           const Tried tried{number, mesh, placings[i], i, is_even(*sample, mesh, placings[i])};
-          if (count(proof, *sample, tried, run)) continue;
-          costly.push_back(placings[i]);
+          if (!count(proof, *sample, tried, run)) costly.push_back(placings[i]);
         }
         if (!line || !first || !options_.missing || expected.error) continue;
         const PieceOf held = [&](std::size_t rank, std::size_t slot, const Placements& placements) {
@@ -115,6 +114,7 @@ class OpProver::Impl {
         };
         run_alone([&] { missing.look(run.layout, costly, held, expected.by_root[0]); });
       }
+      proof.rows_judged += missing.judged();
       if (first && options_.missing) proof.missing = missing.found();
     }
     return proof;
@@ -541,6 +541,7 @@ class OpProver::Impl {
     }
     if (outcomes[0][number].sent) return false;
     ++proof.silent;
+    if (mesh.size() == 1) ++proof.rows_judged;
     return true;
   }
 

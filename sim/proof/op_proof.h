@@ -67,6 +67,9 @@ struct OpProof {
   /// "S(0), R -> S(0)": sent something or was refused on every mesh of one dim, and would be right
   /// with the op on the pieces alone.
   std::vector<std::string> missing;
+  /// Rows on meshes of one dim, placements of the inputs and of one result, that were found to be
+  /// right or not to be: offered and silent ones, and those that were looked for.
+  std::int64_t rows_judged = 0;
 };
 
 /// Proves the rules of one registry. Not thread-safe; several may run side by side.

@@ -31,6 +31,7 @@ ProofSums sums_of(const std::vector<OpProof>& proofs) {
     sums.silent += proof.silent;
     sums.wrong += proof.wrong;
     sums.refused += proof.refused;
+    sums.rows_judged += proof.rows_judged;
     if (!proof.unproven.empty()) ++sums.unproven;
   }
   return sums;
@@ -61,6 +62,12 @@ std::string proof_text(const std::vector<OpProof>& proofs, bool details) {
       "wrong{}\n",
       proofs.size(), sums.tried, sums.right, sums.silent, sums.refused, sums.wrong,
       sums.unproven == 0 ? "" : fmt::format("; {} ops are not proven", sums.unproven));
+  if (sums.rows_judged > 0) {
+    out += fmt::format(
+        "{} rows judged: placements of the inputs and of one result, on meshes of one "
+        "dim\n",
+        sums.rows_judged);
+  }
   return out;
 }
 
@@ -75,6 +82,7 @@ std::string proof_json(const std::vector<OpProof>& proofs) {
                           {"wrong", proof.wrong},
                           {"reasons", proof.reasons},
                           {"missing", proof.missing},
+                          {"rows_judged", proof.rows_judged},
                           {"unproven", proof.unproven},
                           {"without_gradient", proof.without_gradient}};
     if (proof.least) {

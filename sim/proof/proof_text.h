@@ -11,6 +11,7 @@ namespace shardlab {
 /// The number of calls and how they went, of all ops together.
 struct ProofSums {
   std::int64_t tried = 0, right = 0, silent = 0, wrong = 0, refused = 0;
+  std::int64_t rows_judged = 0;
   std::int64_t unproven = 0;  ///< ops with a sample that one device refuses
 };
 ProofSums sums_of(const std::vector<OpProof>& proofs);

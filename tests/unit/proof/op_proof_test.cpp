@@ -58,6 +58,18 @@ TEST_CASE(
   CHECK(proven.of("mm", {.meshes = {{3}}, .of_one = {20, 20}}).tried == samples * 20);
 }
 
+// exp of a matrix keeps a whole, its two cuts, a largest and a least value. Sums and means it does
+// not, under none of the result's seven placements.
+TEST_CASE("rows are judged: those that are kept, and all results of those that are not") {
+  const Proven proven;
+  const OpSample exp{"exp", {{{7, 5}}}, {"$0"}};
+  for (const std::vector<Dims>& meshes : {std::vector<Dims>{{3}}, {{3}, {2, 2}}}) {
+    const OpProof proof =
+        OpProver(proven.registry, {.meshes = meshes, .backward = false}).prove({&exp});
+    CHECK(proof.rows_judged == 5 + 2 * 7);
+  }
+}
+
 // A sum, off by `declared` on ranks, and by `reference` where they compute in f64.
 OpSample sum_off_by(double declared, double reference) {
   OpSample sample{"a sum that is off", {{{7, 2}}}, {}};
