@@ -1,13 +1,14 @@
-// All placings of a sample on one mesh are one run of a world: each rank makes its pieces of each
-// input once, and calls the op for one placing after the other. What a rank refuses is refused by
-// all, before anything is sent; where ranks part, the world ends with a verdict, and the placings
-// behind that one are run in a world of their own.
+// Some placings of a sample on one mesh are one run of a world: each rank makes its pieces of each
+// input once for all runs, and calls the op for one placing after the other. What a rank refuses is
+// refused by all, before anything is sent; where ranks part, the world ends with a verdict, and the
+// placings behind that one are run once more.
 #include "sim/proof/op_proof.h"
 
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "api/distribute.h"
@@ -102,11 +103,17 @@ class OpProver::Impl {
         std::erase_if(placings, [&](const Placing& placing) {
           return !has_exact_terms(*sample, mesh, placing);
         });
-        MeshRun run = on_mesh(*sample, mesh, placings, expected);
+        MeshRun run = run_on(mesh, *sample, expected);
         std::vector<Placing> costly;
-        for (std::size_t i = 0; i < placings.size(); ++i) {
-          const Tried tried{number, mesh, placings[i], i, is_even(*sample, mesh, placings[i])};
-          if (!count(proof, *sample, tried, run)) costly.push_back(placings[i]);
+        for (std::size_t begin = 0; begin < placings.size(); begin += kBatch) {
+          const auto batch = std::span<const Placing>(placings).subspan(
+              begin, std::min(kBatch, placings.size() - begin));
+          run.first = begin;
+          perform(*sample, batch, run);
+          for (std::size_t i = 0; i < batch.size(); ++i) {
+            const Tried tried{number, mesh, batch[i], i, is_even(*sample, mesh, batch[i])};
+            if (!count(proof, *sample, tried, run)) costly.push_back(batch[i]);
+          }
         }
         if (!line || !first || !options_.missing || expected.error) continue;
         const PieceOf held = [&](std::size_t rank, std::size_t slot, const Placements& placements) {
@@ -123,7 +130,8 @@ class OpProver::Impl {
   std::string check(const OpSample& sample, const Dims& mesh, const Placing& placing) {
     const Expected expected = on_one_device(sample);
     const std::size_t turns = turns_of(expected, mesh.size());
-    const MeshRun run = on_mesh(sample, mesh, std::vector<Placing>(turns, placing), expected);
+    MeshRun run = run_on(mesh, sample, expected);
+    perform(sample, std::vector<Placing>(turns, placing), run);
     for (std::size_t turn = 0; turn < turns; ++turn) {
       const std::string what = fault_of(sample, mesh, placing, run, turn);
       if (!what.empty()) return what;
@@ -147,7 +155,7 @@ class OpProver::Impl {
     std::size_t sample;  // of those that are proven
     const Dims& mesh;
     const Placing& placing;
-    std::size_t number;  // of the placings on this mesh
+    std::size_t number;  // of the placings that were performed together
     bool even;
   };
 
@@ -381,8 +389,8 @@ class OpProver::Impl {
   }
 
   // Placings from `begin` on; the first that was not reached by every rank, or their number.
-  std::size_t run_from(std::size_t begin, const OpSample& sample,
-                       const std::vector<Placing>& placings, MeshRun& run) {
+  std::size_t perform_from(std::size_t begin, const OpSample& sample,
+                           std::span<const Placing> placings, MeshRun& run) {
     std::vector<std::size_t> reached(run.outcomes.size(), begin);
     World& world = world_of(run.layout);
     const WorldResult result = world.run([&](RankContext& rank) {
@@ -408,18 +416,24 @@ class OpProver::Impl {
     return stopped + 1;
   }
 
-  MeshRun on_mesh(const OpSample& sample, const Dims& mesh, const std::vector<Placing>& placings,
-                  const Expected& expected, Precision precision = Precision::kDeclared,
-                  std::size_t first = 0) {
-    MeshRun run{process_arena().layout({mesh, {}, {}}), expected, precision, first, {}, {}, {}};
+  MeshRun run_on(const Dims& mesh, const OpSample& sample, const Expected& expected,
+                 Precision precision = Precision::kDeclared) const {
+    MeshRun run{process_arena().layout({mesh, {}, {}}), expected, precision, 0, {}, {}, {}};
     const auto ranks = static_cast<std::size_t>(run.layout->size());
     run.outcomes.resize(ranks);
-    for (std::vector<Outcome>& own : run.outcomes) own.resize(placings.size());
     run.pieces.assign(ranks, Pieces(sample.inputs.size()));
     run.gradients.resize(ranks);
-    std::size_t next = 0;
-    while (next < placings.size()) next = run_from(next, sample, placings, run);
     return run;
+  }
+
+  // The outcomes of these placings, and no other ones any more.
+  void perform(const OpSample& sample, std::span<const Placing> placings, MeshRun& run) {
+    for (std::vector<Outcome>& own : run.outcomes) {
+      own.clear();
+      own.resize(placings.size());
+    }
+    std::size_t next = 0;
+    while (next < placings.size()) next = perform_from(next, sample, placings, run);
   }
 
   World& world_of(const MeshLayout* layout) {
@@ -458,9 +472,9 @@ class OpProver::Impl {
     const Fault found = fault(run, number);
     if (found.what.empty() || !found.rounding) return found.what;
     const auto is_right_alone = [&](Precision precision) {
-      const std::size_t same_gradient = run.first + number;
-      const MeshRun again =
-          on_mesh(sample, mesh, {placing}, run.expected, precision, same_gradient);
+      MeshRun again = run_on(mesh, sample, run.expected, precision);
+      again.first = run.first + number;  // the same gradient
+      perform(sample, {&placing, 1}, again);
       return again.outcomes[0][0].error == nullptr && fault(again, 0).what.empty();
     };
     const bool amplified =
@@ -546,6 +560,8 @@ class OpProver::Impl {
   }
 
   static constexpr std::uint64_t kGradientSlot = 96;
+  // Placings that are performed, then judged: few, so that what they gave is still in the caches.
+  static constexpr std::size_t kBatch = 16;
 
   const OpRegistry& registry_;
   ProofOptions options_;
