@@ -57,7 +57,7 @@ void exp_of_line(const T* x, const T* largest, T* to, std::int64_t count) {
 }
 
 template <typename T>
-std::unique_ptr<T[]> largest_of_lines(const InputLines<T>& x) {
+Scratch<T> largest_of_lines(const InputLines<T>& x) {
   return reduce_lines<MaxOp, T>(x.lines(), x.columns(),
                                 [&](std::int64_t i, std::int64_t slot) { return x.line(i, slot); });
 }

@@ -48,7 +48,7 @@ class InputLines {
   DType dtype_;
   std::int64_t count_, size_, step_;
   const std::byte* data_;
-  std::unique_ptr<T[]> buffer_;
+  Scratch<T> buffer_;
 };
 
 /// The same for writing: all lines stay where they are until store(), which must be called once
@@ -78,7 +78,7 @@ class OutputLines {
   DType dtype_;
   std::int64_t count_, size_, step_;
   std::byte* data_;
-  std::unique_ptr<T[]> buffer_;
+  Scratch<T> buffer_;
 };
 
 /// Whether the rows of both lie side by side, in the same groups.

@@ -49,7 +49,7 @@ class Targets {
   RowMajor<std::int64_t> classes_;
   std::int64_t count_;
   std::int64_t ignored_ = 0;
-  std::unique_ptr<T[]> weight_of_row_;
+  Scratch<T> weight_of_row_;
 };
 
 std::int64_t class_count(const Tensor& self) { return self.shape().back(); }

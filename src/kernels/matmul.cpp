@@ -50,7 +50,7 @@ class MatrixInput {
   const MatrixView<const T>& view() const { return view_; }
 
  private:
-  std::unique_ptr<T[]> copy_;
+  Scratch<T> copy_;
   MatrixView<const T> view_;
 };
 

@@ -77,7 +77,7 @@ class Batch {
 
  private:
   std::int64_t rows_, columns_, count_;
-  std::unique_ptr<T[]> elements_;
+  Scratch<T> elements_;
 };
 
 /// Pivots, a list for each matrix; the front may be stretched to `batch`.
@@ -93,7 +93,7 @@ class Pivots {
 
  private:
   std::int64_t size_;
-  std::unique_ptr<std::int64_t[]> rows_;
+  Scratch<std::int64_t> rows_;
 };
 
 /// Results of one size each, written one after the other.
@@ -112,7 +112,7 @@ class Written {
 
  private:
   const Tensor& out_;
-  std::unique_ptr<T[]> elements_;
+  Scratch<T> elements_;
   std::int64_t next_ = 0;
 };
 

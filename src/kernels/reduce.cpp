@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "base/fix.h"
 #include "kernels/kernel_table.h"
@@ -138,8 +139,8 @@ std::int64_t index_of_extremum(const T* row, std::int64_t count) {
 // The extremum of each row and its index.
 template <typename T>
 struct Extrema {
-  std::unique_ptr<T[]> values;
-  std::unique_ptr<std::int64_t[]> indices;
+  Scratch<T> values;
+  Scratch<std::int64_t> indices;
 };
 
 // What is best so far in columns beside each other, and in which row it stood.
@@ -166,7 +167,8 @@ template <typename Op, typename T>
 void extrema_down(const T* data, std::int64_t step, std::int64_t size, std::int64_t columns,
                   T* values, std::int64_t* indices) {
   constexpr std::int64_t kMost = 2048, kWidth = kWidthOf<T>;
-  const auto best = scratch<BestSoFar<T>>(std::min(kMost, columns) / kWidth + 1);
+  const auto best = std::make_unique_for_overwrite<BestSoFar<T>[]>(
+      static_cast<std::size_t>(std::min(kMost, columns) / kWidth + 1));
   for (std::int64_t start = 0; start < columns; start += kMost) {
     const std::int64_t wide = std::min(kMost, columns - start), whole = wide / kWidth;
     T rest[kWidth] = {};

@@ -401,7 +401,7 @@ class ColumnReduction {
 
 /// to[c] = Op over line(i, slot)[c] for all of `lines` lines, in the order of a row's reduction.
 template <typename Op, typename T, typename Line>
-std::unique_ptr<T[]> reduce_lines(std::int64_t lines, std::int64_t columns, const Line& line) {
+Scratch<T> reduce_lines(std::int64_t lines, std::int64_t columns, const Line& line) {
   auto to = scratch<T>(columns);
   const auto work = scratch<T>(ColumnReduction<Op, T>::rows_of_work(lines) * columns);
   ColumnReduction<Op, T>(work.get(), columns).run(line, lines, to.get());
@@ -574,7 +574,7 @@ class RowReduction {
 
 /// results[i] = Op over row i.
 template <typename Op, typename T>
-std::unique_ptr<T[]> reduce_with(const Tensor& self, const RowLayout& layout) {
+Scratch<T> reduce_with(const Tensor& self, const RowLayout& layout) {
   auto results = scratch<T>(layout.rows());
   RowReduction<Op, T, T, Unchanged>(self, layout, {}).run(results.get());
   return results;
@@ -582,7 +582,7 @@ std::unique_ptr<T[]> reduce_with(const Tensor& self, const RowLayout& layout) {
 
 /// results[i] = Op over map(element of row i as T, i).
 template <typename Op, typename Result, typename T, typename Map>
-std::unique_ptr<Result[]> reduce_mapped(const Tensor& self, const RowLayout& layout, Map map) {
+Scratch<Result> reduce_mapped(const Tensor& self, const RowLayout& layout, Map map) {
   auto results = scratch<Result>(layout.rows());
   RowReduction<Op, Result, T, Map>(self, layout, std::move(map)).run(results.get());
   return results;

@@ -148,7 +148,7 @@ class ColumnBlock {
  private:
   static constexpr std::int64_t kWidth = 32;  // f32: two cache lines of each page that is opened
 
-  std::unique_ptr<T[]> buffer_;
+  Scratch<T> buffer_;
   std::int64_t first_ = 0, count_ = 0;
 };
 
@@ -198,7 +198,7 @@ class Rows {
   RowLayout layout_;
   const Tensor& source_;
   const std::byte* data_;
-  std::unique_ptr<T[]> buffer_;
+  Scratch<T> buffer_;
   std::optional<ColumnBlock<T>> block_;
   bool copied_ = false;
 };
@@ -248,7 +248,7 @@ class OutputRows {
   RowLayout layout_;
   DType dtype_;
   std::byte* data_ = nullptr;
-  std::unique_ptr<T[]> buffer_;
+  Scratch<T> buffer_;
   std::optional<ColumnBlock<T>> block_;
   std::optional<RowMajorOutput<T>> result_;
 };

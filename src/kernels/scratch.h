@@ -1,4 +1,4 @@
-// scratch.h - working memory of one kernel call.
+// scratch.h - the inputs and outputs of one kernel call in working memory.
 #pragma once
 
 #include <complex>
@@ -8,15 +8,10 @@
 
 #include "kernels/convert.h"
 #include "kernels/element_types.h"
+#include "kernels/scratch_memory.h"
 #include "kernels/strided_loop.h"
 
 namespace shardlab {
-
-/// Uninitialised elements of a compute type.
-template <typename T>
-std::unique_ptr<T[]> scratch(std::int64_t count) {
-  return std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(count));
-}
 
 /// Calls run(T{}) with double or, for complex tensors, std::complex<double>.
 template <typename Run>
@@ -43,7 +38,7 @@ class RowMajor {
 
  private:
   const T* data_ = nullptr;
-  std::unique_ptr<T[]> copy_;
+  Scratch<T> copy_;
 };
 
 /// Memory in which a kernel computes its output in row-major order as T: the output itself where it
@@ -68,7 +63,7 @@ class RowMajorOutput {
  private:
   const Tensor& tensor_;
   T* data_ = nullptr;
-  std::unique_ptr<T[]> copy_;
+  Scratch<T> copy_;
 };
 
 }  // namespace shardlab

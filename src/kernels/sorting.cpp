@@ -94,7 +94,7 @@ class RowSorter {
 
   std::int64_t size_, wanted_;
   bool few_;
-  std::unique_ptr<Entry[]> entries_, other_;
+  Scratch<Entry> entries_, other_;
   std::array<std::array<std::int64_t, 256>, kDigits> counts_;
 };
 

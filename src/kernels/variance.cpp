@@ -67,7 +67,7 @@ void variance_kernel(const KernelCall& call) {
 
 // Norms of the rows; orders that are no root of a sum of powers come first.
 template <typename T>
-std::unique_ptr<double[]> norms(const Tensor& self, const RowLayout& layout, double order) {
+Scratch<double> norms(const Tensor& self, const RowLayout& layout, double order) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto of = [&]<typename Op>(Op, auto map) {
     return reduce_mapped<Op, double, T>(self, layout, map);
