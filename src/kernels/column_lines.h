@@ -102,4 +102,21 @@ void for_neighbours(const RowLayout& layout, bool buffered, const Run& run) {
   }
 }
 
+/// Row::down(lines of each input, lines of the output) for rows that go down beside each other;
+/// false, and nothing is done, where they don't.
+template <typename Row, typename T, typename... Input>
+bool map_columns(const Tensor& out, const DimMask& dim, const Input&... inputs) {
+  const RowLayout layout(out, dim);
+  const auto run = [&](const auto&... layouts) {
+    if (!(go_down_together(layout, layouts) && ...)) return false;
+    for_neighbours(layout, out.dtype() != dtype_of<T>(), [&](const Neighbours& rows) {
+      const OutputLines<T> to(out, layout, rows);
+      Row::down(InputLines<T>(inputs, layouts, rows)..., to);
+      to.store();
+    });
+    return true;
+  };
+  return run(RowLayout(inputs, dim)...);
+}
+
 }  // namespace shardlab

@@ -98,12 +98,21 @@ void convert_typed(const MutableElementRun& to, const ElementRun& from, std::int
   const auto* source = static_cast<const From*>(from.data);
   if (to.stride == 1 && from.stride == 1) {
     std::int64_t i = 0;
+    // Compilers do not make vectors of the processor's own conversion, and long ones of bf16's.
+    constexpr std::int64_t kWidth = kWidthOf<float>;
     if constexpr (kConvertsHalves && (std::is_same_v<To, Half> || std::is_same_v<From, Half>)) {
-      // Compilers do not make vectors of the processor's own conversion.
-      for (; i + kWidthOf<float> <= count; i += kWidthOf<float>) {
+      for (; i + kWidth <= count; i += kWidth) {
         VectorOf<float> numbers;
         load_vector<float>(numbers, source + i);
         store_vector<float>(target + i, numbers);
+      }
+    }
+    if constexpr (kConvertsBFloats && std::is_same_v<To, BFloat16>) {
+      for (; i + 2 * kWidth <= count; i += 2 * kWidth) {
+        VectorOf<float> first, second;
+        load_vector<float>(first, source + i);
+        load_vector<float>(second, source + i + kWidth);
+        store_vectors<float>(target + i, first, second);
       }
     }
     for (; i < count; ++i) target[i] = narrow_to<To>(widen(source[i]));

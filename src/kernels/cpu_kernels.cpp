@@ -33,6 +33,7 @@ KernelTable make_table() {
   add_scatter_reduce_kernels(table);
   add_sequence_kernels(table);
   add_singular_value_kernels(table);
+  add_softmax_kernels(table);
   add_sorting_kernels(table);
   add_spectrum_kernels(table);
   add_symmetric_spectrum_kernels(table);

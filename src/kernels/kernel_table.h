@@ -44,6 +44,7 @@ void add_selection_kernels(KernelTable& table);
 void add_scatter_reduce_kernels(KernelTable& table);
 void add_sequence_kernels(KernelTable& table);
 void add_singular_value_kernels(KernelTable& table);
+void add_softmax_kernels(KernelTable& table);
 void add_sorting_kernels(KernelTable& table);
 void add_spectrum_kernels(KernelTable& table);
 void add_symmetric_spectrum_kernels(KernelTable& table);

@@ -1,6 +1,5 @@
 // Layer normalisation and its gradients. f16 and bf16 are computed in f32.
 #include <cmath>
-#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -46,28 +45,6 @@ Moments<T> moments_of(const T* x, std::int64_t size, T epsilon) {
   const T squares =
       reduce_line<SumOp, T>(MappedLine<T, T, T, SquaredDistance<T>>{x, distance, 0}, size);
   return {distance.mean, T(1) / std::sqrt(squares / T(size) + epsilon)};
-}
-
-// Calls run(Stored()) with the type in which rows lie that are computed as T where they lie. Of all
-// tensors that are defined; false where one has rows of another dtype or in several pieces.
-template <typename T, typename Run>
-bool with_stored_rows(std::initializer_list<const Tensor*> tensors, const DimMask& dims,
-                      const Run& run) {
-  const DType dtype = (*tensors.begin())->dtype();
-  for (const Tensor* tensor : tensors) {
-    if (!tensor->defined()) continue;
-    if (tensor->dtype() != dtype || !RowLayout(*tensor, dims).in_one_piece()) return false;
-  }
-  if (dtype == dtype_of<T>()) {
-    run(T());
-    return true;
-  }
-  if constexpr (std::is_same_v<T, float>) {
-    if (dtype == DType::kBF16) run(BFloat16());
-    if (dtype == DType::kF16) run(Half());
-    return dtype == DType::kBF16 || dtype == DType::kF16;
-  }
-  return false;
 }
 
 // native_layer_norm(input, normalized_shape, weight, bias, eps) -> output, mean, rstd

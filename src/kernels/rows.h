@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -71,6 +72,36 @@ void expect_line(const From* next, To* next_to, std::int64_t i) {
   if (i % kLine != 0) return;
   __builtin_prefetch(next + i, 0);
   __builtin_prefetch(next_to + i, std::is_const_v<To> ? 0 : 1);
+}
+
+/// The same of `count` elements of each, which begin there.
+template <std::int64_t count, typename From, typename To>
+void expect_lines(const From* next, To* next_to) {
+  for (std::int64_t i = 0; i < count; i += 64 / static_cast<std::int64_t>(sizeof(To))) {
+    expect_line(next + i, next_to + i, 0);
+  }
+}
+
+/// Calls run(Stored()) with the type in which rows lie that are computed as T where they lie. Of all
+/// tensors that are defined; false where one has rows of another dtype or in several pieces.
+template <typename T, typename Run>
+bool with_stored_rows(std::initializer_list<const Tensor*> tensors, const DimMask& dims,
+                      const Run& run) {
+  const DType dtype = (*tensors.begin())->dtype();
+  for (const Tensor* tensor : tensors) {
+    if (!tensor->defined()) continue;
+    if (tensor->dtype() != dtype || !RowLayout(*tensor, dims).in_one_piece()) return false;
+  }
+  if (dtype == dtype_of<T>()) {
+    run(T());
+    return true;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (dtype == DType::kBF16) run(BFloat16());
+    if (dtype == DType::kF16) run(Half());
+    return dtype == DType::kBF16 || dtype == DType::kF16;
+  }
+  return false;
 }
 
 /// The rows as T, a few elements at a time and in any order: what lies there as T is not copied.

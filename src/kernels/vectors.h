@@ -35,11 +35,16 @@ template <typename T, typename Source>
 inline constexpr bool kWidens = (std::is_same_v<T, float> && std::is_same_v<Source, BFloat16>) ||
                                 (std::is_same_v<T, double> && std::is_same_v<Source, float>);
 
-/// Whether the processor has an instruction for vectors of f16.
+/// Whether vectors of f32 are made of vectors of f16, or of bf16, in a few instructions.
 #ifdef __F16C__
 inline constexpr bool kConvertsHalves = true;
 #else
 inline constexpr bool kConvertsHalves = false;
+#endif
+#ifdef __AVX2__
+inline constexpr bool kConvertsBFloats = true;
+#else
+inline constexpr bool kConvertsBFloats = false;
 #endif
 
 /// One element as T.
@@ -77,9 +82,13 @@ void load_vector(VectorOf<T>& to, const Source* from) {
 #ifdef __AVX2__
     static_assert(kWidth == 8);
     // Of a loop compilers make what suits the function around it, which may be ten times as slow.
+    // Each half of a register has all eight elements and takes four of them, zeros below each.
     __m128i halves;
     std::memcpy(&halves, from, sizeof(halves));
-    const __m256i words = _mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16);
+    const __m256i places = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7,
+                                            -1, -1, 8, 9, -1, -1, 10, 11, -1, -1, 12, 13, -1, -1,
+                                            14, 15);
+    const __m256i words = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(halves), places);
     std::memcpy(&to, &words, sizeof(to));
 #else
     using Words = typename Numbers<std::uint32_t, kWidth>::type;
@@ -126,6 +135,18 @@ void widen_vector(const VectorOf<T>& from, VectorOf<double> (&to)[sizeof(double)
   }
 }
 
+#ifdef __AVX2__
+/// Each number rounded to a bf16, in a word of its own.
+inline void to_bfloat16_words(__m256i& to, const VectorOf<float>& from) {
+  using Words = typename Numbers<std::uint32_t, kWidthOf<float>>::type;
+  Words bits;
+  std::memcpy(&bits, &from, sizeof(bits));
+  const Words rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+  const Words words = from == from ? rounded : Words{} + 0x7FC0;
+  std::memcpy(&to, &words, sizeof(to));
+}
+#endif
+
 /// The elements from `to` on take the numbers, each rounded to nearest even; of f16 and bf16 one
 /// NaN stands for all of a sign.
 template <typename T, typename Target>
@@ -151,15 +172,10 @@ void store_vector(Target* to, const VectorOf<T>& from) {
 #endif
 #ifdef __AVX2__
   if constexpr (std::is_same_v<Target, BFloat16>) {
-    using Words = typename Numbers<std::uint32_t, kWidth>::type;
-    Words bits;
-    std::memcpy(&bits, &from, sizeof(bits));
-    const Words rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-    const Words words = from == from ? rounded : Words{} + 0x7FC0;
-    __m256i packed;
-    std::memcpy(&packed, &words, sizeof(packed));
+    __m256i words;
+    to_bfloat16_words(words, from);
     const __m128i halves =
-        _mm_packus_epi32(_mm256_castsi256_si128(packed), _mm256_extracti128_si256(packed, 1));
+        _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
     std::memcpy(to, &halves, sizeof(halves));
     return;
   }
@@ -167,6 +183,49 @@ void store_vector(Target* to, const VectorOf<T>& from) {
   T values[kWidth];
   std::memcpy(values, &from, sizeof(values));
   for (std::size_t i = 0; i < kWidth; ++i) to[i] = narrowed<Target>(values[i]);
+}
+
+/// The same for the numbers of two vectors, one after the other.
+template <typename T, typename Target>
+void store_vectors(Target* to, const VectorOf<T>& first, const VectorOf<T>& second) {
+#ifdef __AVX2__
+  if constexpr (std::is_same_v<Target, BFloat16>) {
+    __m256i low, high;
+    to_bfloat16_words(low, first);
+    to_bfloat16_words(high, second);
+    const __m256i halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xD8);
+    std::memcpy(to, &halves, sizeof(halves));
+    return;
+  }
+#endif
+  store_vector<T>(to, first);
+  store_vector<T>(to + kWidthOf<T>, second);
+}
+
+/// The first `count` elements from `from` on, at most a whole vector; zeros behind them.
+template <typename T, typename Source>
+void load_some(VectorOf<T>& to, const Source* from, std::int64_t count) {
+  if (count == kWidthOf<T>) return load_vector<T>(to, from);
+  T numbers[kWidthOf<T>] = {};
+  for (std::int64_t i = 0; i < count; ++i) numbers[i] = widened<T>(from[i]);
+  std::memcpy(&to, numbers, sizeof(to));
+}
+
+/// As many elements from `to` on take the first numbers.
+template <typename T, typename Target>
+void store_some(Target* to, const VectorOf<T>& from, std::int64_t count) {
+  if (count == kWidthOf<T>) return store_vector<T>(to, from);
+  T numbers[kWidthOf<T>];
+  std::memcpy(numbers, &from, sizeof(numbers));
+  for (std::int64_t i = 0; i < count; ++i) to[i] = narrowed<Target>(numbers[i]);
+}
+
+/// step(i, count) for vectors from i on that together are [0, count): all are whole but the last.
+template <typename T, typename Step>
+void for_vectors(std::int64_t count, const Step& step) {
+  std::int64_t i = 0;
+  for (; i + kWidthOf<T> <= count; i += kWidthOf<T>) step(i, kWidthOf<T>);
+  if (i < count) step(i, count - i);
 }
 
 /// The dtype whose elements are these.
