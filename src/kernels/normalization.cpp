@@ -39,42 +39,88 @@ struct Moments {
   T rstd;
 };
 
-template <typename T>
-Moments<T> moments_of(const T* x, std::int64_t size, T epsilon) {
-  const SquaredDistance<T> distance{reduce_row<SumOp>(x, size) / T(size)};
-  const T squares =
-      reduce_line<SumOp, T>(MappedLine<T, T, T, SquaredDistance<T>>{x, distance, 0}, size);
+// The sum of map(element) over a row.
+template <typename T, typename Stored, typename Map>
+T mapped_sum(const Stored* x, std::int64_t size, const Map& map) {
+  return reduce_line<SumOp, T>(MappedLine<Stored, T, T, Map>{x, map, 0}, size);
+}
+
+template <typename T, typename Stored>
+Moments<T> moments_of(const Stored* x, std::int64_t size, T epsilon) {
+  const SquaredDistance<T> distance{mapped_sum<T>(x, size, Unchanged()) / T(size)};
+  const T squares = mapped_sum<T>(x, size, distance);
   return {distance.mean, T(1) / std::sqrt(squares / T(size) + epsilon)};
 }
 
 // native_layer_norm(input, normalized_shape, weight, bias, eps) -> output, mean, rstd
 template <typename T>
-void layer_norm(const KernelCall& call) {
-  const Tensor &input = tensor_arg(call, 0), &out = call.outputs[0];
-  const DimMask dims = normalized_dims(input, call, 1);
-  OutputRows<T> output(out, dims);
-  Rows<T> rows(input, dims);
-  const std::int64_t count = rows.count(), size = rows.size();
-  const auto weights = affine<T>(optional_tensor_arg(call, 2), size, T(1));
-  const auto biases = affine<T>(optional_tensor_arg(call, 3), size, T(0));
-  const T *weight = weights.data(), *bias = biases.data();
-  const T epsilon = static_cast<T>(scalar_arg(call, 4).to_double());
-  const auto means = scratch<T>(count), rstds = scratch<T>(count);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const T* const row = rows.row(i);
-    const Moments<T> moments = moments_of(row, size, epsilon);
+struct LayerNorm {
+  explicit LayerNorm(const KernelCall& forward)
+      : call(forward),
+        input(tensor_arg(call, 0)),
+        out(call.outputs[0]),
+        dims(normalized_dims(input, call, 1)),
+        layout(input, dims),
+        size(layout.size()),
+        weight(affine<T>(optional_tensor_arg(call, 2), size, T(1))),
+        bias(affine<T>(optional_tensor_arg(call, 3), size, T(0))),
+        epsilon(static_cast<T>(scalar_arg(call, 4).to_double())),
+        means(scratch<T>(layout.rows())),
+        rstds(scratch<T>(layout.rows())) {}
+
+  void run() {
+    const auto stored = [&](auto element) { run_stored<decltype(element)>(); };
+    if (!with_stored_rows<T>({&input, &out}, dims, stored)) run_converted();
+    store_row_major(call.outputs[1], means.get(), dtype_of<T>());
+    store_row_major(call.outputs[2], rstds.get(), dtype_of<T>());
+  }
+
+ private:
+  template <typename Stored>
+  void run_row(std::int64_t i, const Stored* x, Stored* to) {
+    const Moments<T> moments = moments_of<T>(x, size, epsilon);
     means[i] = moments.mean;
     rstds[i] = moments.rstd;
-    output.write(i, [=](T* to) {
-      for (std::int64_t j = 0; j < size; ++j) {
-        to[j] = (row[j] - moments.mean) * moments.rstd * weight[j] + bias[j];
-      }
+    const T *const factors = weight.data(), *const offsets = bias.data();
+    for_vectors<T>(size, [=](std::int64_t j, std::int64_t some) {
+      VectorOf<T> value, factor, offset;
+      load_some<T>(value, x + j, some);
+      load_some<T>(factor, factors + j, some);
+      load_some<T>(offset, offsets + j, some);
+      value = (value - moments.mean) * moments.rstd * factor + offset;
+      store_some<T>(to + j, value, some);
     });
   }
-  output.store();
-  store_row_major(call.outputs[1], means.get(), dtype_of<T>());
-  store_row_major(call.outputs[2], rstds.get(), dtype_of<T>());
-}
+
+  template <typename Stored>
+  void run_stored() {
+    const RowLayout to_layout(out, dims);
+    auto* const to = reinterpret_cast<Stored*>(writable_bytes(out));
+    const auto* const x = reinterpret_cast<const Stored*>(readable_bytes(input));
+    for (std::int64_t i = 0; i < layout.rows(); ++i) {
+      run_row(i, x + layout.offset_of(i), to + to_layout.offset_of(i));
+    }
+  }
+
+  void run_converted() {
+    OutputRows<T> output(out, dims);
+    Rows<T> rows(input, dims);
+    for (std::int64_t i = 0; i < layout.rows(); ++i) {
+      const T* const row = rows.row(i);
+      output.write(i, [&](T* to) { run_row(i, row, to); });
+    }
+    output.store();
+  }
+
+  const KernelCall& call;
+  const Tensor &input, &out;
+  DimMask dims;
+  RowLayout layout;
+  std::int64_t size;
+  std::vector<T> weight, bias;
+  T epsilon;
+  std::unique_ptr<T[]> means, rstds;
+};
 
 // One row: the gradient of the input, and what the row adds to those of weight and bias.
 template <typename T, typename Stored>
@@ -84,63 +130,79 @@ struct LayerNormRow {
   Moments<T> moments;
 
   // Elements from j on: gradients, and inputs as they were normalized.
-  void load(std::int64_t j, VectorOf<T>& slope, VectorOf<T>& normal) const {
-    load_vector<T>(slope, grad + j);
-    load_vector<T>(normal, input + j);
+  void load(std::int64_t j, std::int64_t some, VectorOf<T>& slope, VectorOf<T>& normal) const {
+    load_some<T>(slope, grad + j, some);
+    load_some<T>(normal, input + j, some);
     normal = (normal - moments.mean) * moments.rstd;
   }
   T slope(std::int64_t j) const { return widened<T>(grad[j]); }
   T normal(std::int64_t j) const { return (widened<T>(input[j]) - moments.mean) * moments.rstd; }
 };
 
-// Gradients times weight.
-template <typename T, typename Stored>
-struct ScaledLine {
-  LayerNormRow<T, Stored> row;
-  const T* weight;
+// Of a row's gradients times weight the sum, and that of their products with normalized inputs.
+template <typename T>
+struct GradSums {
+  T scaled;
+  T along;
+};
 
-  T operator()(std::int64_t j) const { return row.slope(j) * weight[j]; }
-  void operator()(std::int64_t j, VectorOf<T>& to) const {
+struct GradSumsOp {
+  template <typename T>
+  static GradSums<T> combine(const GradSums<T>& a, const GradSums<T>& b) {
+    return {a.scaled + b.scaled, a.along + b.along};
+  }
+};
+
+// Of one leaf, in the order of all sums.
+template <typename T, typename Stored>
+GradSums<T> leaf_sums(const LayerNormRow<T, Stored>& row, const T* weight, std::int64_t first,
+                      std::int64_t count) {
+  Lanes<SumOp, T> scaled, along;
+  const auto lanes = [&](std::int64_t i, std::int64_t lane, std::int64_t some, VectorOf<T>& to,
+                         VectorOf<T>& product) {
     VectorOf<T> factor;
-    load_vector<T>(to, row.grad + j);
-    load_vector<T>(factor, weight + j);
+    row.load(i + lane, some, to, product);
+    load_some<T>(factor, weight + i + lane, some);
     to *= factor;
+    product *= to;
+  };
+  std::int64_t i = first;
+  for (; i + kReduceLanes <= first + count; i += kReduceLanes) {
+    VectorOf<T> products[kReduceLanes / kWidthOf<T>];
+    scaled.take([&](std::int64_t lane, VectorOf<T>& to) {
+      lanes(i, lane, kWidthOf<T>, to, products[lane / kWidthOf<T>]);
+    });
+    along.take([&](std::int64_t lane, VectorOf<T>& to) { to = products[lane / kWidthOf<T>]; });
   }
-};
-
-// The same times the normalized inputs.
-template <typename T, typename Stored>
-struct AlongLine {
-  ScaledLine<T, Stored> scaled;
-
-  T operator()(std::int64_t j) const { return scaled(j) * scaled.row.normal(j); }
-  void operator()(std::int64_t j, VectorOf<T>& to) const {
-    VectorOf<T> slope, normal;
-    scaled.row.load(j, slope, normal);
-    scaled(j, to);
-    to *= normal;
+  if (const std::int64_t rest = first + count - i; rest > 0) {
+    T slopes[kReduceLanes] = {}, products[kReduceLanes] = {};
+    for_vectors<T>(rest, [&](std::int64_t lane, std::int64_t some) {
+      VectorOf<T> slope, product;
+      lanes(i, lane, some, slope, product);
+      store_some<T>(slopes + lane, slope, some);
+      store_some<T>(products + lane, product, some);
+    });
+    scaled.take(static_cast<const T*>(slopes));
+    along.take(static_cast<const T*>(products));
   }
-};
+  return {scaled.folded(), along.folded()};
+}
 
 template <typename T, typename Stored>
 void input_gradient(const LayerNormRow<T, Stored>& row, std::int64_t size, const T* weight,
                     Stored* to) {
-  const ScaledLine<T, Stored> scaled{row, weight};
-  const AlongLine<T, Stored> along{scaled};
-  const T mean_scaled = reduce_line<SumOp, T>(scaled, size) / T(size);
-  const T mean_along = reduce_line<SumOp, T>(along, size) / T(size);
-  const T rstd = row.moments.rstd;
-  std::int64_t j = 0;
-  for (; j + kWidthOf<T> <= size; j += kWidthOf<T>) {
-    VectorOf<T> slope, normal, value;
-    row.load(j, slope, normal);
-    scaled(j, value);
-    value = rstd * (value - mean_scaled - normal * mean_along);
-    store_vector<T>(to + j, value);
-  }
-  for (; j < size; ++j) {
-    to[j] = narrowed<Stored>(rstd * (scaled(j) - mean_scaled - row.normal(j) * mean_along));
-  }
+  const auto leaf = [&](std::int64_t first, std::int64_t count) {
+    return leaf_sums(row, weight, first, count);
+  };
+  const auto sums = reduce_leaves<GradSumsOp, GradSums<T>>(leaf, 0, size);
+  const T mean_scaled = sums.scaled / T(size), mean_along = sums.along / T(size);
+  for_vectors<T>(size, [=](std::int64_t j, std::int64_t some) {
+    VectorOf<T> value, normal, factor;
+    row.load(j, some, value, normal);
+    load_some<T>(factor, weight + j, some);
+    value = row.moments.rstd * (value * factor - mean_scaled - normal * mean_along);
+    store_some<T>(to + j, value, some);
+  });
 }
 
 // The sums of several rows, one after the other, are read and written once.
@@ -159,7 +221,7 @@ void add_affine(const LayerNormRow<T, Stored> (&rows)[count], std::int64_t size,
     }
     for (const auto& row : rows) {
       VectorOf<T> slope, normal;
-      row.load(j, slope, normal);
+      row.load(j, kWidthOf<T>, slope, normal);
       normal *= slope;
       widen_vector<T>(normal, part);
       for (std::size_t i = 0; i < kParts; ++i) weights[i] += part[i];
@@ -266,7 +328,7 @@ struct LayerNormBackward {
 void add_normalization_kernels(KernelTable& table) {
   table.set(KernelId::kNativeLayerNorm, [](const KernelCall& call) {
     with_compute_type<kRealKind>(tensor_arg(call, 0).dtype(),
-                                 [&](auto type) { layer_norm<decltype(type)>(call); });
+                                 [&](auto type) { LayerNorm<decltype(type)>(call).run(); });
   });
   table.set(KernelId::kNativeLayerNormBackward, [](const KernelCall& call) {
     with_compute_type<kRealKind>(tensor_arg(call, 1).dtype(),

@@ -29,8 +29,8 @@ struct PacketBits {
 template <typename T>
 using BitsOf = typename PacketBits<T>::type;
 
-/// What is added to a small number to round it to a whole one: the last bits of the sum are those of
-/// that number.
+/// What is added to a small number to round it to a whole one: the last bits of the sum are those
+/// of that number.
 template <typename T>
 inline constexpr T kWholeShift = T(1.5) * T(WordOf<T>(1) << (std::numeric_limits<T>::digits - 1));
 

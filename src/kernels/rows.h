@@ -82,8 +82,8 @@ void expect_lines(const From* next, To* next_to) {
   }
 }
 
-/// Calls run(Stored()) with the type in which rows lie that are computed as T where they lie. Of all
-/// tensors that are defined; false where one has rows of another dtype or in several pieces.
+/// Calls run(Stored()) with the type in which rows lie that are computed as T where they lie. Of
+/// all tensors that are defined; false where one has rows of another dtype or in several pieces.
 template <typename T, typename Run>
 bool with_stored_rows(std::initializer_list<const Tensor*> tensors, const DimMask& dims,
                       const Run& run) {

@@ -330,7 +330,8 @@ struct SoftmaxGrad {
     return ProductLine<T, T>{grad, y};
   }
   template <typename T>
-  EIGEN_ALWAYS_INLINE static void finish(VectorOf<T>& grad, VectorOf<T>& y, const VectorOf<T>& sum) {
+  EIGEN_ALWAYS_INLINE static void finish(VectorOf<T>& grad, VectorOf<T>& y,
+                                         const VectorOf<T>& sum) {
     grad = (grad - sum) * y;
   }
 };
@@ -346,7 +347,8 @@ struct LogSoftmaxGrad {
     return grad;
   }
   template <typename T>
-  EIGEN_ALWAYS_INLINE static void finish(VectorOf<T>& grad, VectorOf<T>& y, const VectorOf<T>& sum) {
+  EIGEN_ALWAYS_INLINE static void finish(VectorOf<T>& grad, VectorOf<T>& y,
+                                         const VectorOf<T>& sum) {
     map_packets_of<T, packet_exp<T>>(y);
     grad -= y * sum;
   }

@@ -85,9 +85,9 @@ void load_vector(VectorOf<T>& to, const Source* from) {
     // Each half of a register has all eight elements and takes four of them, zeros below each.
     __m128i halves;
     std::memcpy(&halves, from, sizeof(halves));
-    const __m256i places = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7,
-                                            -1, -1, 8, 9, -1, -1, 10, 11, -1, -1, 12, 13, -1, -1,
-                                            14, 15);
+    const __m256i places =
+        _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, -1, -1, 8, 9, -1,
+                         -1, 10, 11, -1, -1, 12, 13, -1, -1, 14, 15);
     const __m256i words = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(halves), places);
     std::memcpy(&to, &words, sizeof(to));
 #else

@@ -89,6 +89,26 @@ TEST_CASE("every f16 is a float, and between two neighbours the even one takes t
   CHECK(agree);
 }
 
+TEST_CASE("every bf16 is a float, and between two neighbours the even one takes the middle") {
+  std::vector<std::uint16_t> all;
+  for (unsigned bits = 0; bits < 0x10000; ++bits) all.push_back(std::uint16_t(bits));
+  all.resize(all.size() + 19);  // a rest of less than two vectors
+  const auto wide = converted<float>(all, DType::kBF16, DType::kF32);
+  std::vector<std::uint32_t> near;
+  Bits expected;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::uint32_t bits = std::uint32_t{all[i]} << 16;
+    CHECK(std::bit_cast<std::uint32_t>(wide[i]) == bits);
+    const bool infinite = (all[i] & 0x7FFF) == 0x7F80, nan = (all[i] & 0x7FFF) > 0x7F80;
+    for (const std::uint32_t beyond : {0x0u, 0x1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
+      const bool up = beyond > 0x8000 || (beyond == 0x8000 && all[i] % 2 == 1);
+      near.push_back(bits | beyond);
+      expected.push_back(nan || (infinite && beyond > 0) ? 0x7FC0 : std::uint16_t(all[i] + up));
+    }
+  }
+  CHECK(converted<std::uint16_t>(near, DType::kF32, DType::kBF16) == expected);
+}
+
 TEST_CASE("f8e4m3fn has neither infinity nor room: 448 is the most, and stands for all beyond") {
   // torch.tensor([...]).to(torch.float8_e4m3fn).view(torch.uint8)
   const auto bits =
