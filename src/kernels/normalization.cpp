@@ -119,7 +119,7 @@ struct LayerNorm {
   std::int64_t size;
   std::vector<T> weight, bias;
   T epsilon;
-  std::unique_ptr<T[]> means, rstds;
+  Scratch<T> means, rstds;
 };
 
 // One row: the gradient of the input, and what the row adds to those of weight and bias.
