@@ -46,6 +46,12 @@ class Expression {
   Expression with(std::string_view op, const Argument& other) const {
     return {*calls_, calls_->one(op, {value_, other})};
   }
+  /// Changed where it lies by an op that writes into its first argument, "aten::mul_.Tensor": for a
+  /// value that was computed here and that nothing else holds.
+  Expression changed(std::string_view op, const Expression& other) const {
+    calls_->one(op, {value_, other.value_});
+    return *this;
+  }
   /// `value` where `mask` holds, itself elsewhere.
   Expression filled(const Expression& mask, Scalar value) const {
     return {*calls_, calls_->one("aten::masked_fill.Scalar", {value_, mask.value_, value})};

@@ -258,8 +258,8 @@ Results rms_norm_locally(Calls& calls, const OpRow&, const Arguments& args) {
                                            : std::numeric_limits<float>::epsilon();
   const double eps = args[3].is_none() ? step : args[3].to_double();
   const Expression rstd = (row_mean(x * x, args[1]) + eps).of("rsqrt");
-  Expression result = x * rstd;
-  if (args[2].is_tensor()) result = result * widened(calls, args[2]);
+  const Expression result = x * rstd;
+  if (args[2].is_tensor()) result.changed("aten::mul_.Tensor", widened(calls, args[2]));
   return {result.to(args[0].tensor().dtype()).value(), rstd.value()};
 }
 
