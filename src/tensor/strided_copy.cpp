@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <cstring>
 #include <utility>
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
 
 #include "base/error.h"
 #include "base/inline_vector.h"
@@ -102,28 +105,53 @@ inline void turn_square(T* to, std::int64_t to_step, const T* from, std::int64_t
   for (int i = 0; i < kCount; ++i) std::memcpy(to + i * to_step, &rows[i], sizeof(Lanes));
 }
 
-constexpr std::int64_t kTile = 64;  // f32: whole cache lines on both sides, four of them
-
-// The same of kTile rows and columns. Elements of two bytes go through a local block: a square of
-// them is a part of a cache line.
+// What is turned at a time: rows of the target by columns, which are rows of the source. A part of
+// two cache lines of the source is read at once, and written as four of the target.
 template <typename T>
-void turn_tile(T* to, std::int64_t to_step, const T* from, std::int64_t from_step) {
-  constexpr std::int64_t kSide = kLanes<T>;
-  if constexpr (sizeof(T) == 2) {
-    T block[kTile][kTile];
-    for (std::int64_t c = 0; c < kTile; c += kSide) {
-      for (std::int64_t r = 0; r < kTile; r += kSide) {
-        turn_square(&block[r][c], kTile, from + r + c * from_step, from_step);
+constexpr std::int64_t kTileRows = 128 / sizeof(T);
+template <typename T>
+constexpr std::int64_t kTileColumns = 256 / sizeof(T);
+
+// Writes `bytes` that begin a cache line, past the caches where processors can: `to` is not read
+// first, and what was read before stays.
+void write_past_caches(void* to, const void* from, std::size_t bytes) {
+#ifdef __AVX__
+  for (std::size_t i = 0; i < bytes; i += sizeof(__m256i)) {
+    __m256i words;
+    std::memcpy(&words, static_cast<const std::byte*>(from) + i, sizeof(words));
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(static_cast<std::byte*>(to) + i), words);
+  }
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+// Writes that went past the caches come before all that follow.
+void end_writes_past_caches() {
+#ifdef __AVX__
+  _mm_sfence();
+#endif
+}
+
+// A tile of kTileRows rows and kTileColumns columns through a local block: rows that are a power of
+// two apart share few places in a cache, so that each line is touched once.
+template <typename T>
+void turn_tile(T* to, std::int64_t to_step, const T* from, std::int64_t from_step, bool past) {
+  constexpr std::int64_t kSide = kLanes<T>, kLine = 64 / sizeof(T);
+  constexpr std::int64_t kRows = kTileRows<T>, kColumns = kTileColumns<T>;
+  alignas(64) T block[kRows][kColumns];
+  for (std::int64_t c = 0; c < kColumns; c += kSide) {
+    for (std::int64_t line = 0; line < kRows; line += kLine) {
+      for (std::int64_t r = line; r < line + kLine; r += kSide) {
+        turn_square(&block[r][c], kColumns, from + r + c * from_step, from_step);
       }
     }
-    for (std::int64_t r = 0; r < kTile; ++r) {
+  }
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    if (past) {
+      write_past_caches(to + r * to_step, block[r], sizeof(block[r]));
+    } else {
       std::memcpy(to + r * to_step, block[r], sizeof(block[r]));
-    }
-  } else {
-    for (std::int64_t r = 0; r < kTile; r += kSide) {
-      for (std::int64_t c = 0; c < kTile; c += kSide) {
-        turn_square(to + r * to_step + c, to_step, from + r + c * from_step, from_step);
-      }
     }
   }
 }
@@ -150,30 +178,63 @@ void turn_part(T* to, const T* from, const CopyDim& outer, const CopyDim& inner)
   }
 }
 
-// The source is contiguous along `outer`, the target mostly along `inner`: a tile at a time, while
-// the next one is fetched.
+// Columns of the target before the first that begins a cache line in all of its rows; -1: none
+// does.
 template <typename T>
-void copy_transposed(T* to, const T* from, const CopyDim& outer, const CopyDim& inner) {
-  for (std::int64_t row = 0; row < outer.size; row += kTile) {
-    const std::int64_t rows = std::min(kTile, outer.size - row);
-    for (std::int64_t column = 0; column < inner.size; column += kTile) {
-      const std::int64_t columns = std::min(kTile, inner.size - column);
-      T* target = to + row * outer.to + column * inner.to;
+std::int64_t columns_before_line(const T* to, const CopyDim& outer) {
+  constexpr std::uintptr_t kLine = 64;
+  const std::uintptr_t within = reinterpret_cast<std::uintptr_t>(to) % kLine;
+  if (outer.to * static_cast<std::int64_t>(sizeof(T)) % kLine != 0 || within % sizeof(T) != 0) {
+    return -1;
+  }
+  return static_cast<std::int64_t>((kLine - within) % kLine / sizeof(T));
+}
+
+// Whole tiles of rows and columns; what is left of either is for turn_part.
+template <typename T>
+void turn_tiles(T* to, const T* from, const CopyDim& outer, const CopyDim& inner, bool large,
+                bool past) {
+  constexpr std::int64_t kRows = kTileRows<T>, kColumns = kTileColumns<T>;
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  for (std::int64_t row = 0; row < outer.size; row += kRows) {
+    for (std::int64_t column = 0; column < inner.size; column += kColumns) {
       const T* source = from + row + column * inner.from;
-      if constexpr (kByVectors<T>) {
-        if (rows == kTile && columns == kTile && inner.to == 1) {
-          const std::int64_t ahead = std::min(columns, inner.size - column - columns);
-          for (std::int64_t c = 0; c < ahead; ++c) {
-            const T* next = source + (columns + c) * inner.from;
-            for (std::size_t i = 0; i < kTile; i += 64 / sizeof(T)) __builtin_prefetch(next + i);
-          }
-          turn_tile(target, outer.to, source, inner.from);
-          continue;
-        }
+      // Of large matrices the next tile is fetched meanwhile, not as near as this one.
+      for (std::int64_t c = 0; large && column + kColumns < inner.size && c < kColumns; ++c) {
+        const T* next = source + (kColumns + c) * inner.from;
+        for (std::int64_t i = 0; i < kRows; i += kLine) __builtin_prefetch(next + i, 0, 2);
       }
-      turn_part(target, source, {rows, outer.to, 1}, {columns, inner.to, inner.from});
+      turn_tile(to + row * outer.to + column, outer.to, source, inner.from, past);
     }
   }
+}
+
+// The source is contiguous along `outer`, the target mostly along `inner`. Targets beyond what a
+// core's caches hold are written past them.
+template <typename T>
+void copy_transposed(T* to, const T* from, const CopyDim& outer, const CopyDim& inner) {
+  std::int64_t rows = 0, first = 0, columns = 0;
+  if constexpr (kByVectors<T>) {
+    constexpr std::int64_t kLargeBytes = std::int64_t{8} << 20;
+    const bool large =
+        outer.size * inner.size >= kLargeBytes / static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t lead = large ? columns_before_line(to, outer) : -1;
+    first = std::clamp<std::int64_t>(lead, 0, inner.size);
+    rows = outer.size - outer.size % kTileRows<T>;
+    columns = inner.size - first - (inner.size - first) % kTileColumns<T>;
+    if (inner.to != 1 || rows == 0 || columns == 0) rows = first = columns = 0;
+    turn_tiles(to + first, from + first * inner.from, {rows, outer.to, 1},
+               {columns, inner.to, inner.from}, large, lead >= 0);
+    if (lead >= 0) end_writes_past_caches();
+  }
+  const auto part = [&](std::int64_t row, std::int64_t height, std::int64_t column,
+                        std::int64_t width) {
+    turn_part(to + row * outer.to + column * inner.to, from + row + column * inner.from,
+              {height, outer.to, 1}, {width, inner.to, inner.from});
+  };
+  part(0, rows, 0, first);
+  part(0, rows, first + columns, inner.size - first - columns);
+  part(rows, outer.size - rows, 0, inner.size);
 }
 
 template <typename T>

@@ -115,6 +115,38 @@ TEST_CASE("strided_copy moves elements of 1, 2, 4, 8 and 16 bytes, transposed on
   }
 }
 
+TEST_CASE("strided_copy turns whole tiles and what is left beside and below them") {
+  for (const std::int64_t bytes : {1, 2, 4, 8, 16}) {
+    CAPTURE(bytes);
+    for (const Dims& shape : {Dims{64, 128}, Dims{67, 131}, Dims{129, 63}, Dims{40, 260}}) {
+      check_copy(shape, laid_out(shape, {0, 1}, 1), laid_out(shape, {1, 0}, 1), bytes);
+      check_copy(shape, laid_out(shape, {0, 1}, 2), laid_out(shape, {1, 0}, 1), bytes);
+    }
+  }
+}
+
+TEST_CASE("strided_copy turns matrices of more than 8 MiB, wherever a cache line begins in a row") {
+  // Rows of whole cache lines, and others.
+  for (const std::int64_t columns : {2080, 2081}) {
+    const Dims shape{1111, columns};
+    const Layout from = laid_out(shape, {1, 0}, 1), to = laid_out(shape, {0, 1}, 1);
+    const ByteArray source = numbered(from.span, 4, 3);
+    for (const std::size_t shift : {0, 4, 60}) {
+      CAPTURE(columns);
+      CAPTURE(shift);
+      ByteArray shifted = numbered(to.span + 16, 4, 101), expected = shifted;
+      strided_copy({shifted.data() + shift, to.stride}, {source.data(), from.stride}, shape, 4);
+      for (std::int64_t row = 0; row < shape[0]; ++row) {
+        for (std::int64_t column = 0; column < columns; ++column) {
+          std::memcpy(expected.data() + shift + 4 * (row * columns + column),
+                      source.data() + 4 * (column * shape[0] + row), 4);
+        }
+      }
+      CHECK(shifted == expected);
+    }
+  }
+}
+
 TEST_CASE("strided_copy reads a source of stride 0 again for every index of the dim") {
   const Dims shape{3, 4, 5};
   const Dims expanded[] = {{0, 5, 1}, {5, 0, 1}, {4, 1, 0}, {0, 0, 1}, {0, 0, 0}};
