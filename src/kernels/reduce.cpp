@@ -120,9 +120,7 @@ std::int64_t group_with(const T* row, std::int64_t count, T value) {
       load_vector<T>(part, row + i);
       found |= part == value;
     }
-    std::uint64_t words[4];
-    std::memcpy(words, &found, sizeof(words));
-    if ((words[0] | words[1] | words[2] | words[3]) != 0) break;
+    if (any_of<T>(found)) break;
   }
   return first;
 }
@@ -155,12 +153,70 @@ struct BestSoFar {
   void meet(const T* from, std::int64_t row) {
     VectorOf<T> here;
     load_vector<T>(here, from);
+    take<Op>(here, (here != here) & (values == values), row);
+  }
+  // The same of numbers; `nan` says where there is none.
+  template <typename Op>
+  void meet_numbers(const T* from, std::int64_t row, MaskOf<T>& nan) {
+    VectorOf<T> here;
+    load_vector<T>(here, from);
+    nan |= here != here;
+    take<Op>(here, MaskOf<T>{}, row);
+  }
+
+ private:
+  template <typename Op>
+  void take(const VectorOf<T>& here, const MaskOf<T>& anyway, std::int64_t row) {
     const auto better = std::is_same_v<Op, MaxOp> ? here > values : here < values;
-    const auto wins = better | ((here != here) & (values == values));
+    const auto wins = better | anyway;
     values = wins ? here : values;
     places = wins ? VectorOf<Place>{} + static_cast<Place>(row) : places;
   }
 };
+
+// The best of `size` rows that go down beside each other, `step` elements apart. The first NaN,
+// too, is met again where there is one.
+template <typename Op, typename T>
+void meet_rows(BestSoFar<T>* best, const T* data, std::int64_t step, std::int64_t size,
+               std::int64_t columns) {
+  constexpr std::int64_t kWidth = kWidthOf<T>;
+  const std::int64_t whole = columns / kWidth;
+  T rest[kWidth] = {};
+  const auto start = [&] {
+    for (std::int64_t k = 0; k < whole; ++k) {
+      best[k].places = VectorOf<typename BestSoFar<T>::Place>{};
+      load_vector<T>(best[k].values, data + k * kWidth);
+    }
+    best[whole].places = VectorOf<typename BestSoFar<T>::Place>{};
+    std::copy_n(data + whole * kWidth, columns % kWidth, rest);
+    load_vector<T>(best[whole].values, static_cast<const T*>(rest));
+  };
+  start();
+  std::int64_t i = 0;
+  if constexpr (std::is_floating_point_v<T>) {
+    MaskOf<T> nan{};
+    for (; i < size; ++i) {
+      MaskOf<T> here{};
+      for (std::int64_t k = 0; k < whole; ++k) {
+        best[k].template meet_numbers<Op>(data + i * step + k * kWidth, i, here);
+      }
+      nan |= here;
+    }
+    if (any_of<T>(nan)) {
+      start();
+      i = 0;
+    }
+  }
+  for (; i < size; ++i) {
+    for (std::int64_t k = 0; k < whole; ++k) {
+      best[k].template meet<Op>(data + i * step + k * kWidth, i);
+    }
+  }
+  for (i = 0; whole * kWidth < columns && i < size; ++i) {
+    std::copy_n(data + i * step + whole * kWidth, columns % kWidth, rest);
+    best[whole].template meet<Op>(rest, i);
+  }
+}
 
 // Rows that go down beside each other, a stripe of them at a time.
 template <typename Op, typename T>
@@ -170,20 +226,8 @@ void extrema_down(const T* data, std::int64_t step, std::int64_t size, std::int6
   const auto best = std::make_unique_for_overwrite<BestSoFar<T>[]>(
       static_cast<std::size_t>(std::min(kMost, columns) / kWidth + 1));
   for (std::int64_t start = 0; start < columns; start += kMost) {
-    const std::int64_t wide = std::min(kMost, columns - start), whole = wide / kWidth;
-    T rest[kWidth] = {};
-    for (std::int64_t i = 0; i < size; ++i) {
-      const T* line = data + i * step + start;
-      if (whole * kWidth < wide) std::copy_n(line + whole * kWidth, wide % kWidth, rest);
-      if (i == 0) {
-        for (std::int64_t k = 0; k <= whole && k * kWidth < wide; ++k) {
-          best[k].places = VectorOf<typename BestSoFar<T>::Place>{};
-          load_vector<T>(best[k].values, k < whole ? line + k * kWidth : rest);
-        }
-      }
-      for (std::int64_t k = 0; k < whole; ++k) best[k].template meet<Op>(line + k * kWidth, i);
-      if (whole * kWidth < wide) best[whole].template meet<Op>(rest, i);
-    }
+    const std::int64_t wide = std::min(kMost, columns - start);
+    meet_rows<Op>(best.get(), data + start, step, size, wide);
     for (std::int64_t c = 0; c < wide; ++c) {
       values[start + c] = best[c / kWidth].values[c % kWidth];
       indices[start + c] = best[c / kWidth].places[c % kWidth];

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "kernels/column_lines.h"
+#include "kernels/combine_lines.h"
 #include "kernels/elementwise.h"
 #include "kernels/functors.h"
 #include "kernels/rows.h"
@@ -105,12 +106,6 @@ struct MinOp {
 inline constexpr std::int64_t kReduceLanes = 32;
 inline constexpr std::int64_t kReduceLeaf = 512;
 
-/// Whether NaN decides what Op gives, so that it is faster to look for it first.
-template <typename Op, typename T>
-concept NanDecides = std::is_floating_point_v<T> && requires(VectorOf<T> vector) {
-  Op::template combine_numbers<T>(vector, vector);
-};
-
 /// The lanes of a leaf, in vectors where T is a number that processors have vectors of: in
 /// registers, as long as loops over them are unrolled before anything else.
 template <typename Op, typename T>
@@ -139,24 +134,24 @@ class Lanes {
   template <typename Load>
   void take_numbers(const Load& load) requires NanDecides<Op, T> {
 #pragma GCC unroll 8
-    for (std::size_t i = 0; i < kParts; ++i) {
-      VectorOf<T> part;
+    for (std::size_t i = 0; i < kParts; i += 2) {
+      VectorOf<T> part, next;
       load(static_cast<std::int64_t>(i * kWidth), part);
+      load(static_cast<std::int64_t>((i + 1) * kWidth), next);
       Op::template combine_numbers<T>(parts_[i], part);
-      nan_[i] |= part != part;
+      Op::template combine_numbers<T>(parts_[i + 1], next);
+      note_nan<T>(nan_[i / 2], part, next);
     }
   }
   /// Whether take_numbers() was given a NaN.
   bool spoilt() const requires NanDecides<Op, T> {
     MaskOf<T> any = nan_[0];
-    for (std::size_t i = 1; i < kParts; ++i) any |= nan_[i];
-    for (std::size_t i = 0; i < kWidth; ++i) {
-      if (any[i] != 0) return true;
-    }
-    return false;
+    for (std::size_t i = 1; i < nan_.size(); ++i) any |= nan_[i];
+    return any_of<T>(any);
   }
-  /// Lane i with the one half of them above it, until one is left.
-  T folded() {
+  /// Lane i with the one half of them above it, until one is left. As a call it would take lanes
+  /// from registers to memory.
+  [[gnu::always_inline]] T folded() {
 #pragma GCC unroll 8
     for (std::size_t half = kParts / 2; half > 0; half /= 2) {
 #pragma GCC unroll 8
@@ -177,7 +172,7 @@ class Lanes {
   static constexpr std::size_t kWidth = kWidthOf<T>;
   static constexpr std::size_t kParts = kReduceLanes / kWidth;
   VectorOf<T> parts_[kParts];
-  std::array<MaskOf<T>, NanDecides<Op, T> ? kParts : 0> nan_;
+  std::array<MaskOf<T>, NanDecides<Op, T> ? kParts / 2 : 0> nan_;
 };
 
 template <typename Op, typename T>
@@ -311,26 +306,8 @@ T reduce_row(const T* row, std::int64_t count) {
       0, count);
 }
 
-/// A line may be a pointer, or whatever gives a T for [c].
-template <typename Op, typename T, typename Line>
-void combine_into(T* to, const Line& other, std::int64_t columns) {
-#pragma GCC ivdep
-  for (std::int64_t c = 0; c < columns; ++c) to[c] = Op::combine(to[c], other[c]);
-}
-
-/// Several rows that go into one of lanes: it is read and written once for all of them.
-template <typename Op, typename T, typename Line>
-void combine_into(T* to, const Line (&others)[kRowsTogether], std::int64_t columns) {
-  const Line first = others[0], second = others[1], third = others[2], fourth = others[3];
-#pragma GCC ivdep
-  for (std::int64_t c = 0; c < columns; ++c) {
-    const T half = Op::combine(Op::combine(to[c], first[c]), second[c]);
-    to[c] = Op::combine(Op::combine(half, third[c]), fourth[c]);
-  }
-}
-
-/// The same reduction, in the same order, of columns that lie side by side: their lanes, and what
-/// waits for the upper half of a range, are rows of `work`, which holds rows_of_work(count) of
+/// The reduction of a row, in the same order, of columns that lie side by side: their lanes, and
+/// what waits for the upper half of a range, are rows of `work`, which holds rows_of_work(count) of
 /// them.
 template <typename Op, typename T>
 class ColumnReduction {
@@ -368,8 +345,38 @@ class ColumnReduction {
 
   template <typename Row>
   void reduce_leaf(const Row& row, std::int64_t first, std::int64_t count, T* to) const {
+    using Line = decltype(row(first, 0));
+    using Lines = const Line(&)[kRowsTogether];
     const std::int64_t used = lanes_of(count);
-    for (std::int64_t i = 0; i < used; ++i) {
+    std::int64_t done = -1;
+    if constexpr (NanDecides<Op, T> && FillsVectors<Line, T>) {
+      done = take_together(row, first, count, [&](T* lane, Lines rows) {
+        return !combine_numbers_into<Op>(lane, rows, columns_);
+      });
+    }
+    if (done < 0) {
+      done = take_together(row, first, count, [&](T* lane, Lines rows) {
+        combine_into<Op>(lane, rows, columns_);
+        return true;
+      });
+    }
+    for (std::int64_t i = first + done; i < first + count; ++i) {
+      combine_into<Op>(lane((i - first) % kReduceLanes), row(i, 0), columns_);
+    }
+    for (std::int64_t half = kReduceLanes / 2; half > 0; half /= 2) {
+      for (std::int64_t i = 0; i < half && i + half < used; ++i) {
+        combine_into<Op>(lane(i), static_cast<const T*>(lane(i + half)), columns_);
+      }
+    }
+    std::copy_n(lane(0), columns_, to);
+  }
+
+  // Lanes take as many rows as there are whole rounds of kRowsTogether; how many were, or -1 where
+  // combine(lane, rows) says no.
+  template <typename Row, typename Combine>
+  std::int64_t take_together(const Row& row, std::int64_t first, std::int64_t count,
+                             const Combine& combine) const {
+    for (std::int64_t i = 0; i < lanes_of(count); ++i) {
       std::fill_n(lane(i), columns_, Op::template identity<T>());
     }
     constexpr std::int64_t kTogether = kRowsTogether * kReduceLanes;
@@ -379,18 +386,10 @@ class ColumnReduction {
         const decltype(row(i, 0)) rows[kRowsTogether] = {row(i, 0), row(i + kReduceLanes, 1),
                                                          row(i + 2 * kReduceLanes, 2),
                                                          row(i + 3 * kReduceLanes, 3)};
-        combine_into<Op>(lane(i - first - done), rows, columns_);
+        if (!combine(lane(i - first - done), rows)) return -1;
       }
     }
-    for (; done < count; ++done) {
-      combine_into<Op>(lane(done % kReduceLanes), row(first + done, 0), columns_);
-    }
-    for (std::int64_t half = kReduceLanes / 2; half > 0; half /= 2) {
-      for (std::int64_t i = 0; i < half && i + half < used; ++i) {
-        combine_into<Op>(lane(i), static_cast<const T*>(lane(i + half)), columns_);
-      }
-    }
-    std::copy_n(lane(0), columns_, to);
+    return done;
   }
 
   T* lane(std::int64_t index) const { return work_ + index * columns_; }
@@ -407,43 +406,6 @@ Scratch<T> reduce_lines(std::int64_t lines, std::int64_t columns, const Line& li
   ColumnReduction<Op, T>(work.get(), columns).run(line, lines, to.get());
   return to;
 }
-
-/// Leaves a row as it is.
-struct Unchanged {
-  template <typename T>
-  T operator()(T value, std::int64_t) const {
-    return value;
-  }
-  template <typename Vector>
-  void vector(Vector&, std::int64_t) const {}
-};
-
-/// Whether a map of elements has a form for vectors, too, which it changes: vector(values, row).
-template <typename Map, typename T, typename Result>
-concept MapsVectors = std::is_same_v<T, Result> && requires(const Map& map, VectorOf<T> values) {
-  map.vector(values, std::int64_t{});
-};
-
-/// Elements of a row as they are combined: map(element as T, row), one by one and as vectors.
-template <typename Source, typename T, typename Result, typename Map>
-struct MappedLine {
-  const Source* data;
-  const Map& map;
-  std::int64_t row;
-
-  Result operator()(std::int64_t i) const { return map(widened<T>(data[i]), row); }
-  template <typename Vector>
-  void operator()(std::int64_t i, Vector& to) const {
-    if constexpr (MapsVectors<Map, T, Result>) {
-      load_vector<T>(to, data + i);
-      map.vector(to, row);
-    } else {
-      Result values[kWidthOf<Result>];
-      for (std::int64_t k = 0; k < kWidthOf<Result>; ++k) values[k] = (*this)(i + k);
-      load_vector<Result>(to, static_cast<const Result*>(values));
-    }
-  }
-};
 
 /// Op over line(i) for i in [0, count), elements or what is computed from those of several rows;
 /// line(i, vector) fills in those from i on.
@@ -464,6 +426,12 @@ Result reduce_line(const Line& line, std::int64_t count) {
   }
 }
 
+/// Rows [first, first + count) of a layout.
+struct RowRange {
+  std::int64_t first;
+  std::int64_t count;
+};
+
 /// The rows of a layout in T, reduced to one Result each. Rows that lie side by side go down
 /// together, those with pieces of some length are read leaf by leaf, and others are copied first.
 template <typename Op, typename Result, typename T, typename Map>
@@ -473,15 +441,18 @@ class RowReduction {
   RowReduction(const Tensor& source, const RowLayout& layout, Map map)
       : source_(source), layout_(layout), map_(std::move(map)) {}
 
-  void run(Result* results) const {
+  /// results[i] for all rows i.
+  void run(Result* results) const { run(results, {0, layout_.rows()}); }
+  /// The same for some of them.
+  void run(Result* results, const RowRange& range) const {
     const DType dtype = source_.dtype();
     if constexpr (kWidens<T, BFloat16>) {
-      if (dtype == DType::kBF16) return run_from<BFloat16>(results);
+      if (dtype == DType::kBF16) return run_from<BFloat16>(results, range);
     }
     if constexpr (kWidens<T, float>) {
-      if (dtype == DType::kF32) return run_from<float>(results);
+      if (dtype == DType::kF32) return run_from<float>(results, range);
     }
-    run_from<T>(results);
+    run_from<T>(results, range);
   }
 
  private:
@@ -493,16 +464,19 @@ class RowReduction {
     std::int64_t first;
 
     Result operator[](std::int64_t c) const { return (*map)(widened<T>(data[c]), first + c); }
+    template <typename Vector>
+    void vector(std::int64_t c, Vector& to) const requires std::is_same_v<Map, Unchanged> {
+      load_vector<T>(to, data + c);
+    }
   };
 
   template <typename Source>
-  void run_from(Result* results) const {
-    constexpr std::int64_t kFewest = 8;
-    if (layout_.in_one_piece()) return by_leaf<Source>(results);
-    if (layout_.columns() >= kFewest) return down_columns<Source>(results);
-    if (layout_.piece() >= kFewest) return by_leaf<Source>(results);
+  void run_from(Result* results, const RowRange& range) const {
+    if (layout_.in_one_piece()) return by_leaf<Source>(results, range);
+    if (layout_.columns() >= kFewest) return down_columns<Source>(results, range);
+    if (layout_.piece() >= kFewest) return by_leaf<Source>(results, range);
     Rows<T> rows(source_, layout_);
-    for (std::int64_t i = 0; i < rows.count(); ++i) {
+    for (std::int64_t i = range.first; i < range.first + range.count; ++i) {
       results[i] = of_row(rows.row(i), rows.size(), i);
     }
   }
@@ -513,17 +487,18 @@ class RowReduction {
   }
 
   template <typename Source>
-  void by_leaf(Result* results) const {
+  void by_leaf(Result* results, const RowRange& range) const {
+    const std::int64_t end = range.first + range.count;
     if (layout_.in_one_piece() && source_.dtype() == stored_dtype<Source>()) {
       const auto* data = reinterpret_cast<const Source*>(readable_bytes(source_));
-      for (std::int64_t row = 0; row < layout_.rows(); ++row) {
+      for (std::int64_t row = range.first; row < end; ++row) {
         results[row] = of_row(data + layout_.offset_of(row), layout_.size(), row);
       }
       return;
     }
     const RowParts<T> parts(source_, layout_);
     T buffer[kReduceLeaf];
-    for (std::int64_t row = 0; row < layout_.rows(); ++row) {
+    for (std::int64_t row = range.first; row < end; ++row) {
       const std::int64_t offset = layout_.offset_of(row);
       const auto leaf = [&](std::int64_t first, std::int64_t count) {
         return of_row(parts.part(offset, first, count, buffer), count, row);
@@ -534,16 +509,16 @@ class RowReduction {
 
   // As many columns as leave their lanes room in a core's cache: rows are read in long pieces.
   template <typename Source>
-  void down_columns(Result* results) const {
+  void down_columns(Result* results, const RowRange& range) const {
     constexpr std::int64_t kMost = sizeof(Result) <= 8 ? 1024 : 256;
-    const std::int64_t all = layout_.columns(), wide = std::min(all, kMost);
+    const std::int64_t all = layout_.columns(), end = range.first + range.count;
+    const std::int64_t wide = std::min({all, kMost, range.count});
     const auto work =
         scratch<Result>(ColumnReduction<Op, Result>::rows_of_work(layout_.size()) * wide);
-    for (std::int64_t row = 0; row < layout_.rows(); row += all) {
-      for (std::int64_t c = 0; c < all; c += wide) {
-        stripe<Source>(row + c, layout_.offset_of(row) + c, std::min(wide, all - c), work.get(),
-                       results);
-      }
+    for (std::int64_t row = range.first; row < end;) {
+      const std::int64_t columns = std::min({wide, all - row % all, end - row});
+      stripe<Source>(row, layout_.offset_of(row), columns, work.get(), results);
+      row += columns;
     }
   }
 
@@ -566,6 +541,8 @@ class RowReduction {
     };
     reduction.run(next, layout_.size(), results + row);
   }
+
+  static constexpr std::int64_t kFewest = 8;
 
   const Tensor& source_;
   const RowLayout& layout_;

@@ -50,11 +50,24 @@ void variance_kernel(const KernelCall& call) {
   const RowLayout layout(self, reduced_dims(call, 1, self));
   with_wide_type(self, [&](auto type) {
     using T = decltype(type);
-    const std::int64_t count = layout.size();
-    const auto means = reduce_with<SumOp, T>(self, layout);
-    for (std::int64_t i = 0; i < layout.rows(); ++i) means[i] /= T(static_cast<double>(count));
-    const SquaredDeviation<T> deviation{means.get()};
-    const auto spreads = reduce_mapped<SumOp, double, T>(self, layout, deviation);
+    const std::int64_t count = layout.size(), rows = layout.rows();
+    const auto means = scratch<T>(rows);
+    const auto spreads = scratch<double>(rows);
+    const RowReduction<SumOp, T, T, Unchanged> sum(self, layout, {});
+    const RowReduction<SumOp, double, T, SquaredDeviation<T>> deviations(self, layout,
+                                                                         {means.get()});
+    // Rows that lie in one piece are in a core's cache still when they are read again.
+    constexpr std::int64_t kTogether = 1024;
+    const std::int64_t block =
+        layout.in_one_piece() && count > 0 ? std::max<std::int64_t>(kTogether / count, 1) : rows;
+    for (std::int64_t row = 0; row < rows; row += block) {
+      const RowRange range{row, std::min(block, rows - row)};
+      sum.run(means.get(), range);
+      for (std::int64_t i = row; i < row + range.count; ++i) {
+        means[i] /= T(static_cast<double>(count));
+      }
+      deviations.run(spreads.get(), range);
+    }
     const double parts = std::max(static_cast<double>(count) - correction, 0.0);
     for (std::int64_t i = 0; i < layout.rows(); ++i) {
       spreads[i] /= parts;

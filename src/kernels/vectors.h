@@ -30,6 +30,33 @@ inline constexpr std::int64_t kWidthOf = sizeof(VectorOf<T>) / sizeof(T);
 template <typename T>
 using MaskOf = decltype(VectorOf<T>{} != VectorOf<T>{});
 
+/// Whether a comparison of any two numbers held.
+template <typename T>
+[[gnu::always_inline]] inline bool any_of(const MaskOf<T>& mask) {
+#ifdef __AVX2__
+  return _mm256_testz_si256((__m256i)mask, (__m256i)mask) == 0;
+#else
+  std::uint64_t words[4];
+  std::memcpy(words, &mask, sizeof(words));
+  return (words[0] | words[1] | words[2] | words[3]) != 0;
+#endif
+}
+
+/// `nan` holds, too, where one of two numbers is NaN.
+template <typename T>
+void note_nan(MaskOf<T>& nan, const VectorOf<T>& a, const VectorOf<T>& b) {
+#ifdef __AVX2__
+  if constexpr (std::is_same_v<T, float>) {
+    nan |= (MaskOf<T>)_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q);
+  } else {
+    static_assert(std::is_same_v<T, double>);
+    nan |= (MaskOf<T>)_mm256_cmp_pd((__m256d)a, (__m256d)b, _CMP_UNORD_Q);
+  }
+#else
+  nan |= (a != a) | (b != b);
+#endif
+}
+
 /// Whether rows of these elements are read into the loops over T themselves, several in a step.
 template <typename T, typename Source>
 inline constexpr bool kWidens = (std::is_same_v<T, float> && std::is_same_v<Source, BFloat16>) ||

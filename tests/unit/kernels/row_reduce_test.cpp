@@ -100,13 +100,24 @@ TEST_CASE("V-14 extrema of integers") {
 
 TEST_CASE("V-14 a NaN anywhere is the largest and the smallest") {
   Kernels kernels;
-  for (const std::int64_t at : {0, 31, 32, 69}) {
-    const Tensor x = rows_of(kernels, 70, [at](std::int64_t i, std::int64_t c) {
-      return i == at && c == 4 ? NAN : static_cast<float>(i);
-    });
-    for (const KernelId kernel : {KernelId::kAmax, KernelId::kAmin}) {
-      const auto result = values_of<float>(kernels.run(kernel, {x, Dims{1}}, Dims{kColumns}));
-      for (std::size_t c = 0; c < result.size(); ++c) CHECK(std::isnan(result[c]) == (c == 4));
+  for (const std::int64_t length : {70, 300}) {
+    for (const std::int64_t at : {0, 31, 32, 69}) {
+      for (const std::int64_t column : {4, 8}) {
+        const Tensor x = rows_of(kernels, length, [&](std::int64_t i, std::int64_t c) {
+          return i == at && c == column ? NAN : static_cast<float>(i);
+        });
+        const Tensor down = clone_contiguous(turned(x));
+        for (const KernelId kernel : {KernelId::kAmax, KernelId::kAmin}) {
+          const auto result = values_of<float>(kernels.run(kernel, {x, Dims{1}}, Dims{kColumns}));
+          const auto below = values_of<float>(kernels.run(kernel, {down, Dims{0}}, Dims{kColumns}));
+          const float extremum = kernel == KernelId::kAmax ? static_cast<float>(length - 1) : 0.0f;
+          for (std::size_t c = 0; c < result.size(); ++c) {
+            const bool is_nan = c == static_cast<std::size_t>(column);
+            CHECK((is_nan ? std::isnan(result[c]) : result[c] == extremum));
+            CHECK((is_nan ? std::isnan(below[c]) : below[c] == extremum));
+          }
+        }
+      }
     }
   }
 }
@@ -141,7 +152,8 @@ TEST_CASE("V-14 the index of an extremum down columns and along rows is the one 
   const auto better = [](float a, float b, bool largest) {
     return (std::isnan(a) && !std::isnan(b)) || (largest ? a > b : a < b);
   };
-  for (const Dims& shape : {Dims{70, 9}, Dims{40, 8}, Dims{3, 700}, Dims{600, 33}, Dims{1, 20}}) {
+  for (const Dims& shape :
+       {Dims{70, 9}, Dims{40, 8}, Dims{3, 700}, Dims{600, 33}, Dims{1, 20}, Dims{4, 9}}) {
     std::vector<float> x;
     for (std::int64_t i = 0; i < product(shape); ++i) {
       x.push_back(i % 211 == 37 ? std::nanf("") : static_cast<float>(i * 7919 % 23 - 11));

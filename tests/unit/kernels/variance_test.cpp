@@ -62,6 +62,29 @@ TEST_CASE("a large offset does not cancel the variance") {
         doctest::Approx(2.0 / 3));
 }
 
+TEST_CASE("the variance of a row is the same alone, beside others and down a column, bit for bit") {
+  Kernels kernels;
+  constexpr std::int64_t kRows = 37;
+  for (const std::int64_t size : {5, 100, 1100}) {
+    std::vector<float> numbers;
+    for (std::int64_t i = 0; i < kRows * size; ++i) {
+      numbers.push_back(static_cast<float>(i * 7919 % 1013) * 0.37f - static_cast<float>(i % 3));
+    }
+    const Tensor x = kernels.f32({kRows, size}, numbers);
+    const Tensor down = clone_contiguous(turned(x));
+    const auto of = [&](const Tensor& self, std::int64_t dim, std::int64_t kept) {
+      return values_of<double>(
+          kernels.run(KernelId::kVar, {self, Dims{dim}, Scalar(1)}, Dims{kept}, DType::kF64));
+    };
+    const auto all = of(x, 1, kRows), below = of(down, 0, kRows);
+    CHECK(all == below);
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      const Tensor one = x.as_view({{1, size}, {size, 1}, DType::kF32}, row * size);
+      CHECK(of(one, 1, 1)[0] == all[static_cast<std::size_t>(row)]);
+    }
+  }
+}
+
 TEST_CASE("variance of nothing and of one element with correction 1 is NaN") {
   Kernels kernels;
   const Tensor none = kernels.f32({2, 0}, {}), one = kernels.f32({1}, {4});
