@@ -5,6 +5,7 @@
 #include "kernels/convert.h"
 
 #include <algorithm>
+#include <bit>
 #include <complex>
 #include <cstring>
 
@@ -92,6 +93,45 @@ To narrow_to(From value) {
   }
 }
 
+// Truncates the first elements of a run, as many as fit vectors; how many were. Processors with
+// AVX2 have no instruction for it: what is shifted so that its last bits are those of a whole
+// number is that number, as long as it is not too large.
+#ifdef __AVX2__
+template <typename From>
+std::int64_t truncate_vectors(std::int64_t* to, const From* from, std::int64_t count) {
+  constexpr std::int64_t kParts = 4, kWidth = kWidthOf<double>, kStep = kParts * kWidth;
+  constexpr double kMost = 0x1p51, kShift = 0x1.8p52;
+  std::int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) {
+    VectorOf<double> values[kParts];
+    MaskOf<double> near = MaskOf<double>{} - 1;
+#pragma GCC unroll 4
+    for (std::int64_t part = 0; part < kParts; ++part) {
+      load_vector<double>(values[part], from + i + part * kWidth);
+      near &= (values[part] < kMost) & (values[part] > -kMost);
+    }
+    if (any_of<double>(~near)) {
+      for (std::int64_t k = i; k < i + kStep; ++k) to[k] = truncated<std::int64_t>(from[k]);
+      continue;
+    }
+#pragma GCC unroll 4
+    for (std::int64_t part = 0; part < kParts; ++part) {
+      const auto whole =
+          (VectorOf<double>)_mm256_round_pd((__m256d)values[part], _MM_FROUND_TO_ZERO);
+      const auto shifted = (VectorOf<std::int64_t>)(whole + kShift);
+      store_vector<std::int64_t>(to + i + part * kWidth,
+                                 shifted - std::bit_cast<std::int64_t>(kShift));
+    }
+  }
+  return i;
+}
+#else
+template <typename From>
+std::int64_t truncate_vectors(std::int64_t*, const From*, std::int64_t) {
+  return 0;
+}
+#endif
+
 template <typename To, typename From>
 void convert_typed(const MutableElementRun& to, const ElementRun& from, std::int64_t count) {
   auto* target = static_cast<To*>(to.data);
@@ -114,6 +154,9 @@ void convert_typed(const MutableElementRun& to, const ElementRun& from, std::int
         load_vector<float>(second, source + i + kWidth);
         store_vectors<float>(target + i, first, second);
       }
+    }
+    if constexpr (std::is_same_v<To, std::int64_t> && std::is_floating_point_v<From>) {
+      i = truncate_vectors(target, source, count);
     }
     for (; i < count; ++i) target[i] = narrow_to<To>(widen(source[i]));
   } else {

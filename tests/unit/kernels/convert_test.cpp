@@ -148,6 +148,42 @@ TEST_CASE("floats that no integer holds give what processors give") {
         std::vector<std::int32_t>{kLeast32, kLeast32, kLeast32, kLeast32});
 }
 
+TEST_CASE("runs of floats become 64-bit integers: near and far ones, wherever they stand") {
+  std::vector<double> from;
+  std::vector<std::int64_t> expected;
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  for (std::int64_t i = 0; i < 200; ++i) {
+    const std::int64_t whole = i * 1234567891 % 4001 - 2000;
+    from.push_back(static_cast<double>(whole) + (whole < 0 ? -0.75 : 0.75));
+    expected.push_back(whole);
+  }
+  const auto replace = [&](std::size_t at, double value, std::int64_t whole) {
+    from[at] = value;
+    expected[at] = whole;
+  };
+  replace(3, -0.75, 0);
+  replace(21, 0x1p51 - 0.5, (std::int64_t{1} << 51) - 1);
+  replace(40, -0x1p51 + 0.5, 1 - (std::int64_t{1} << 51));
+  replace(63, 0x1p51, std::int64_t{1} << 51);
+  replace(80, 0x1.8p61, std::int64_t{3} << 60);
+  replace(100, -0x1p63, kLeast);
+  replace(117, 1e30, kLeast);
+  replace(134, std::nan(""), kLeast);
+  replace(151, -0.0, 0);
+  replace(199, 0x1p62, std::int64_t{1} << 62);
+  CHECK(converted<std::int64_t>(from, DType::kF64, DType::kI64) == expected);
+
+  std::vector<float> narrow;
+  std::vector<std::int64_t> wholes;
+  for (const double value : from) {
+    const float number = static_cast<float>(value);
+    narrow.push_back(number);
+    const bool fits = number >= -0x1p63f && number < 0x1p63f;
+    wholes.push_back(fits ? static_cast<std::int64_t>(std::trunc(number)) : kLeast);
+  }
+  CHECK(converted<std::int64_t>(narrow, DType::kF32, DType::kI64) == wholes);
+}
+
 TEST_CASE("integers narrow by their low bits and widen by their sign") {
   const std::vector<std::int64_t> from = {300, -1, 128, std::int64_t{1} << 40};
   CHECK(converted<std::int8_t>(from, DType::kI64, DType::kI8) ==
