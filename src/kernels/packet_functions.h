@@ -108,12 +108,22 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_exp_below(const PacketOf<T>& x) {
   return pselect(pcmp_eq(x, x), packet_exp_of_number<T>(x), x);
 }
 
+/// Lanes that are no ordinary ones of packet_exp().
+template <typename T>
+[[gnu::noinline]] void exp_of_any_lanes(const PacketOf<T>& x, PacketOf<T>& y) {
+  using namespace Eigen::internal;
+  const PacketOf<T> infinite = pset1<PacketOf<T>>(std::numeric_limits<T>::infinity());
+  y = pselect(pcmp_lt(pset1<PacketOf<T>>(kHighestExp<T>), x), infinite, packet_exp_below<T>(x));
+}
+
 /// exp of each lane. Results above the largest number are infinite.
 template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> packet_exp(const PacketOf<T>& x) {
   using namespace Eigen::internal;
-  const PacketOf<T> infinite = pset1<PacketOf<T>>(std::numeric_limits<T>::infinity());
-  return pselect(pcmp_lt(pset1<PacketOf<T>>(kHighestExp<T>), x), infinite, packet_exp_below<T>(x));
+  const PacketOf<T> far = pcmp_lt_or_nan(pset1<PacketOf<T>>(-kLowestExp<T>), pabs(x));
+  PacketOf<T> y = normal_exp(x);
+  if (predux_any(std::bit_cast<PacketOf<float>>(far))) exp_of_any_lanes<T>(x, y);
+  return y;
 }
 
 /// A positive normal number as fraction 2^exponent, the fraction in [sqrt(1/2), sqrt(2)).
