@@ -99,14 +99,23 @@ std::pair<DTensor, DTensor> largest(const Bags& bags) {
   return {result, calls.one("masked_fill.Scalar", {found, empty, 0})};
 }
 
+/// Whether the reference adds up rows that lie in one piece, of the dtypes for which it does.
+bool sums_at_once(const Bags& bags, const Argument& scales) {
+  const auto step = [](const DTensor& x, std::size_t dim) {
+    return x.distributed() ? x.spec()->meta().stride[dim] : x.local().stride()[dim];
+  };
+  const DType dtype = bags.weight.dtype();
+  return bags.mode == BagMode::kSum && bags.padding < 0 &&
+         (dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16) &&
+         step(bags.weight, 1) == 1 && (!scales.is_tensor() || step(scales.tensor(), 0) == 1);
+}
+
 /// The second result is left out where a sum needs no bag of each index; a forward pass alone
 /// leaves room for the last offset beside the sizes.
 template <bool forward_only>
 Results embedding_bag(Calls& calls, const Arguments& args) {
   const Bags bags(calls, args);
-  const DType dtype = bags.weight.dtype();
-  const bool fast = bags.mode == BagMode::kSum && bags.padding < 0 &&
-                    (dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16);
+  const bool fast = sums_at_once(bags, args[6]);
   const DTensor bag =
       fast ? calls.one("new_zeros", {bags.indices, Dims{0}}) : calls.one("clone", {bags.bag});
   const std::int64_t room = forward_only && fast ? bags.offsets.numel() : bags.count;

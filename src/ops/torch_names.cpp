@@ -66,6 +66,17 @@ Arguments batch_norm(const Arguments& torch) {
   return {torch[0], torch[3], torch[4], torch[1], torch[2], torch[5], torch[6], torch[7], false};
 }
 
+/// F.group_norm(input, num_groups, weight, bias, eps)
+Arguments group_norm(const Arguments& torch) {
+  const std::int64_t groups = torch[1].to_int();
+  if (torch[0].is_tensor() && torch[0].tensor().ndim() > 1 && groups > 0) {
+    const DTensor& input = torch[0].tensor();
+    const std::int64_t shares = input.shape()[0] * input.shape()[1] / groups;
+    require_several("group_norm", input, shares * places_of(input));
+  }
+  return {torch[0], torch[1], torch[2], torch[3], torch[4]};
+}
+
 /// F.affine_grid(theta, size, align_corners)
 Arguments affine_grid(const Arguments& torch) {
   return {torch[0], torch[1], torch[2].is_none() ? Argument(false) : torch[2]};
@@ -199,6 +210,8 @@ const TorchSpellingRow kSpellings[] = {
     {"grid_sample(Tensor input, Tensor grid, str mode=\"bilinear\", str padding_mode=\"zeros\", "
      "bool? align_corners=None)",
      "grid_sampler", "", grid_sample},
+    {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
+     "eps=1e-05)", "group_norm", "", group_norm},
     {"half(Tensor self)", "to.dtype", "self, f16"},
     {"hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, bool? "
      "size_average=None, bool? reduce=None, str reduction=\"mean\")",

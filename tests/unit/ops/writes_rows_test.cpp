@@ -332,6 +332,9 @@ const test::RefusedRow kWrongViews[] = {
     {"y = F.batch_norm(x, None, None, training=True)", "x f64[1, 5]",
      "batch_norm: an input of shape [1, 5] has one value for each mean | give more samples or "
      "places, or running statistics and training=False"},
+    {"y = F.group_norm(x, 4)", "x f64[1, 4, 1]",
+     "group_norm: an input of shape [1, 4, 1] has one value for each mean | give more samples or "
+     "places, or running statistics and training=False"},
     {"y = F.instance_norm(x)", "x f64[2, 3, 1]",
      "instance_norm: an input of shape [2, 3, 1] has one value for each mean | give more samples "
      "or places, or running statistics and training=False"},
