@@ -71,6 +71,87 @@ void add_list_forms(std::vector<OpSample>& samples) {
   }
 }
 
+/// Steps of other optimizers, in place and on copies, of two tensors.
+void add_fused_steps(std::vector<OpSample>& samples) {
+  const std::vector<SampleInput> inputs{real({7, 5}), real({3}), real({7, 5}), real({3}),
+                                        unit({7, 5}), unit({3}), unit({}),     unit({})};
+  const Argument rate("$6");
+  for (const char* op :
+       {"_fused_sgd_", "_fused_sgd", "_fused_sgd_.tensor_lr", "_fused_sgd.tensor_lr"}) {
+    const bool of_tensor = std::string_view(op).ends_with("lr");
+    samples.push_back({op,
+                       inputs,
+                       {List{"$0", "$1"}, List{"$2", "$3"}, List{"$4", "$5"}, 0.01, 0.9,
+                        of_tensor ? rate : Argument(0.1), 0.2, true, false, false, "$7"}});
+  }
+  for (const char* op : {"_fused_adagrad_", "_fused_adagrad", "_fused_adagrad_.tensor_lr",
+                         "_fused_adagrad.tensor_lr"}) {
+    const bool of_tensor = std::string_view(op).ends_with("lr");
+    samples.push_back({op,
+                       inputs,
+                       {List{"$0", "$1"}, List{"$2", "$3"}, List{"$4", "$5"}, List{"$6", "$6"},
+                        of_tensor ? rate : Argument(0.1), 0.05, 0.02, 1e-3, true, "$7"}});
+  }
+}
+
+/// What derived rows of ops on lists have.
+void add_list_outs(std::vector<OpSample>& samples) {
+  const std::vector<SampleInput> inputs{real({7, 5}), real({3}), real({7, 5}), real({3})};
+  samples.push_back({"_foreach_zero", inputs, {List{"$0", "$1"}}});
+  samples.push_back({"_foreach_zero.out", inputs, {List{"$0", "$1"}, List{"$2", "$3"}}});
+  samples.push_back({"_foreach_add.Scalar_out", inputs, {List{"$0", "$1"}, 2.0, List{"$2", "$3"}}});
+  samples.push_back({"_foreach_sqrt.out",
+                     {unit({7, 5}), unit({3}), real({7, 5}), real({3})},
+                     {List{"$0", "$1"}, List{"$2", "$3"}}});
+}
+
+/// In the dtype of the factors, whatever it is.
+void add_products_in_dtype(std::vector<OpSample>& samples) {
+  const auto takes = [&](const char* op, Dims first, Dims second) {
+    OpSample sample{op, {real(std::move(first)), real(std::move(second))}, {"$0", "$1"}};
+    sample.calls = [op](const SampleRun& run) {
+      const DTensor& factor = run.inputs.at(0);
+      return std::vector{program_calls().one(op, {factor, run.inputs.at(1), factor.dtype()})};
+    };
+    samples.push_back(std::move(sample));
+  };
+  takes("mm.dtype", {7, 5}, {5, 2});
+  takes("bmm.dtype", {3, 7, 5}, {3, 5, 2});
+}
+
+/// Segments of up to two elements, of which some are empty.
+void add_segments(std::vector<OpSample>& samples) {
+  const Argument none;
+  for (const char* reduce : {"sum", "mean", "max", "min", "prod"}) {
+    samples.push_back({"segment_reduce",
+                       {real({7, 5}), index({3}, 3)},
+                       {"$0", reduce, "$1", none, none, 0, true}});
+    samples.push_back({"segment_reduce",
+                       {real({3, 7, 5}), index({3, 2}, 4)},
+                       {"$0", reduce, "$1", none, none, 1, true, 0.5}});
+    samples.push_back({"_segment_reduce_backward",
+                       {real({3, 2, 5}), real({3, 2, 5}), real({3, 7, 5}), index({3, 2}, 4)},
+                       {"$0", "$1", "$2", reduce, "$3", none, 1, 0.5}});
+  }
+}
+
+/// Counts, of up to 40 trials, and times.
+void add_counts(std::vector<OpSample>& samples) {
+  for (const char* op : {"poisson", "_standard_gamma"}) {
+    samples.push_back({op, {unit({7, 5})}, {"$0"}});
+  }
+  samples.push_back({"_standard_gamma_grad", {unit({5}), unit({7, 5})}, {"$0", "$1"}});
+  OpSample sample{"binomial", {unit({7, 5}), unit({5})}, {"$0", "$1"}};
+  sample.calls = [](const SampleRun& run) {
+    const GradModeScope below_autograd(false);
+    Calls& calls = program_calls();
+    const DTensor trials =
+        calls.one("aten::ceil", {calls.one("aten::mul.Scalar", {run.inputs.at(0), 40})});
+    return std::vector{calls.one("aten::binomial", {trials, run.inputs.at(1)})};
+  };
+  samples.push_back(std::move(sample));
+}
+
 /// A number, as a tensor that every rank has.
 DTensor on_mesh(const SampleRun& run, const Argument& number) {
   const DTensor whole = program_calls().one("aten::full", {Dims{}, number.to_int(), DType::kI64});
@@ -193,6 +274,11 @@ std::span<const OpSample> all_samples() {
     std::vector<OpSample> all(op_samples().begin(), op_samples().end());
     add_out_forms(all);
     add_list_forms(all);
+    add_fused_steps(all);
+    add_list_outs(all);
+    add_products_in_dtype(all);
+    add_counts(all);
+    add_segments(all);
     add_queries(all);
     add_complex(all);
     add_packed(all);

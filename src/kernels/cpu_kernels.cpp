@@ -28,7 +28,9 @@ KernelTable make_table() {
   add_random_kernels(table);
   add_random_law_kernels(table);
   add_reduce_kernels(table);
+  add_rejection_law_kernels(table);
   add_resample_kernels(table);
+  add_segment_kernels(table);
   add_selection_kernels(table);
   add_scatter_reduce_kernels(table);
   add_sequence_kernels(table);

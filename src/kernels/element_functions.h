@@ -131,6 +131,7 @@ enum Kinds : unsigned {
   X(ShiftedChebyshevU,  2, kRealKind,    floating) \
   X(ShiftedChebyshevV,  2, kRealKind,    floating) \
   X(ShiftedChebyshevW,  2, kRealKind,    floating) \
+  X(StandardGammaGrad,  2, kRealKind,    floating) \
   X(Xlog1py,            2, kRealKind,    floating) \
   X(Zeta,               2, kRealKind,    floating) \
   X(Gcd,                2, kIntegerKind, promoted) \

@@ -100,9 +100,11 @@ enum class KernelId : std::uint16_t {
   kNanMedian,  ///< of all that are numbers
   kMedianDim,  ///< median(self, dim, keepdim); outputs: values, indices
   kNanMedianDim,
-  kMode,       ///< mode(self, dim, keepdim); outputs: values, indices
-  kHistc,      ///< histc(self, bins, min, max)
-  kBucketize,  ///< bucketize(self, boundaries, .., right)
+  kMode,                   ///< mode(self, dim, keepdim); outputs: values, indices
+  kHistc,                  ///< histc(self, bins, min, max)
+  kSegmentReduce,          ///< (data, reduce, lengths, indices, offsets, axis, unsafe, initial)
+  kSegmentReduceBackward,  ///< (grad, output, data, reduce, lengths, offsets, axis, initial)
+  kBucketize,              ///< bucketize(self, boundaries, .., right)
 
   // Normalisation and losses.
   kNativeLayerNorm,
@@ -207,6 +209,9 @@ enum class KernelId : std::uint16_t {
   kGeometric,      ///< (self, p)
   kLogNormal,      ///< (self, mean, std)
   kCauchy,         ///< (self, median, sigma)
+  kPoisson,        ///< (rates)
+  kBinomial,       ///< (counts, chances)
+  kStandardGamma,  ///< (shapes)
   kMultinomial,    ///< (weights, draws, replacement)
   kBernoulli,      ///< bernoulli(self): probabilities are self
   kBernoulliP,     ///< bernoulli.p(self, p)

@@ -62,6 +62,12 @@ struct Igammac {
     return static_cast<T>(special::incomplete_gamma(a, x, true));
   }
 };
+struct StandardGammaGrad {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a, T x) {
+    return static_cast<T>(special::gamma_draw_slope(a, x));
+  }
+};
 struct Polygamma {
   template <typename T>
   SHARDLAB_HD static T apply(T order, T x) {

@@ -6,8 +6,10 @@
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
+#include "ops/expression.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
+#include "ops/pointwise.h"
 #include "ops/register.h"
 #include "ops/rows.h"
 #include "ops/rules.h"
@@ -297,6 +299,12 @@ Gradients grad_native_dropout(const GradContext& context) {
   return {(flowing(context) * mask * (kept == 0 ? 0.0 : 1 / kept)).value()};
 }
 
+Gradients grad_standard_gamma(const GradContext& context) {
+  const Expression slope(context.calls, context.calls.one("aten::_standard_gamma_grad",
+                                                          {context.inputs[0], context.outputs[0]}));
+  return {(flowing(context) * slope).value()};
+}
+
 Gradients grad_tril(const GradContext& context) {
   return {context.calls.one("aten::tril", {context.grads[0], context.inputs[1]})};
 }
@@ -312,6 +320,9 @@ constexpr Decisive kLike{1, "dtype"}, kLikeRange{3, "dtype"}, kFirst{1};
 // Sorted by name.
 // clang-format off
 constexpr Row kCreateRows[] = {
+    {"_standard_gamma", meta_alike_floats, rule_draw, KernelId::kStandardGamma,
+     {nullptr, "_standard_gamma.out"}, {grad_standard_gamma, "self result"},
+     "drawn by global index", kDrawsUneven},
     {"arange", meta_arange<1>, {}, KernelId::kArange, {}, {}, "from global positions",
      kNeedsPosition | kNotDifferentiable},
     {"arange.start", meta_arange<2>, {}, KernelId::kArange, {}, {}, "from global positions",
@@ -323,6 +334,8 @@ constexpr Row kCreateRows[] = {
     {"bernoulli.float_out", meta_drawn, rule_draw, KernelId::kBernoulliP, {}, {},
      "drawn by global index", kDrawsUneven | kNotDifferentiable},
     {"bernoulli_.float", meta_drawn, rule_draw, KernelId::kBernoulliP, {}, {grad_zeros, ""},
+     "drawn by global index", kDrawsUneven},
+    {"binomial", meta_alike_floats, kNone, KernelId::kBinomial, {nullptr, "binomial.out"}, {},
      "drawn by global index", kDrawsUneven},
     {"cauchy_", meta_drawn_floats, rule_draw, KernelId::kCauchy, {}, {grad_zeros, ""},
      "drawn by global index", kDrawsUneven},
@@ -382,6 +395,8 @@ constexpr Row kCreateRows[] = {
     {"normal_functional", meta_like, rule_draw, KernelId::kNormal, {}, {}, "drawn by global index",
      kDrawsUneven | kNotDifferentiable},
     {"ones", meta_sized, {}, KernelId::kOnes, {}, {}, "the same everywhere", kNotDifferentiable},
+    {"poisson", meta_alike_floats, rule_draw, KernelId::kPoisson, {nullptr, "poisson.out"},
+     {grad_zeros, ""}, "drawn by global index", kDrawsUneven},
     {"rand", meta_sized, {}, KernelId::kRand, {}, {}, "drawn by global index",
      kDraws | kNotDifferentiable},
     {"rand.generator", meta_sized, {}, KernelId::kRand, {}, {}, "drawn by global index",

@@ -61,6 +61,13 @@ std::size_t read_count(const OpDescriptor& op) {
       op.arguments, [](const SchemaArgument& argument) { return !argument.is_out; }));
 }
 
+/// How many arguments it writes that are not out=: state, or what it changes in place.
+std::ptrdiff_t written_beside_out(const OpDescriptor& op) {
+  return std::ranges::count_if(op.arguments, [](const SchemaArgument& argument) {
+    return argument.alias.write && !argument.is_out;
+  });
+}
+
 bool writes_lists(const OpDescriptor& op) {
   return std::ranges::any_of(op.arguments, [](const SchemaArgument& argument) {
     return argument.alias.write && argument.type.is_list;
@@ -114,16 +121,18 @@ bool has_form(Form form, const OpDescriptor& op, const OpDescriptor& base) {
     case Form::kInPlace:
       return writes_first(op) && !base.is_inplace() && !base.is_view();
     case Form::kOut:
-      return !writes_first(base);
+      return !writes_first(base) && written_beside_out(op) == written_beside_out(base);
   }
   return false;
 }
 
-/// Ops on lists are derived from what they do to each element (foreach.cpp).
+/// Ops on lists are derived from what they do to each element (foreach.cpp), but for those that
+/// only put the lists elsewhere.
 const OpRow* origin_of(const OpRegistry& registry, Form form, const OpDescriptor& op) {
   const OpRow* found = nullptr;
   for (const OpRow* row : registry.overloads(origin_name(form, op.base))) {
-    if (row->has(kIndependentLists) || !has_form(form, op, row->op)) continue;
+    if ((row->has(kIndependentLists) && form != Form::kOut) || !has_form(form, op, row->op))
+      continue;
     if (!places_in(op, row->op)) continue;
     if (row->op.arguments.size() == read_count(op)) return row;
     if (found == nullptr) found = row;
@@ -171,7 +180,8 @@ void add_derived(OpRegistry& registry, Form form, OpDescriptor op, const OpRow& 
     row.flags = base.flags & (kRandom | kDataDependent | kNotDifferentiable | kExact);
     row.why = registry.keep("what " + base.name() + " gives, elsewhere");
     row.base = &base;
-    if (variant && same_arguments) {  // what one call of the op would do
+    if (variant && same_arguments &&
+        !base.has(kIndependentLists)) {  // what one call of the op would do
       row.meta = base.meta;
       row.rule = base.rule;
       row.filter = base.filter;

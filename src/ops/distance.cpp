@@ -311,6 +311,26 @@ Results added_in_dtype(Calls& calls, const Arguments& args) {
 constexpr const char* kAddmm = "addmm";
 constexpr const char* kBaddbmm = "baddbmm";
 
+/// mm.dtype, bmm.dtype(self, mat2, out_dtype): halves may be added up in f32
+template <const char* const& op>
+Results product_in_dtype(Calls& calls, const Arguments& args) {
+  const DType given = args[0].tensor().dtype(), wanted = args[2].dtype();
+  if (args[1].tensor().dtype() != given) {
+    fail(ErrorKind::kValue, Fix{"cast one of them"}, "{} takes factors of one dtype, not {} and {}",
+         op, to_string(given), to_string(args[1].tensor().dtype()));
+  }
+  if (wanted != given && wanted != f32_for_half(given)) {
+    fail(ErrorKind::kValue, Fix{"leave out_dtype out and cast the result, or the factors"},
+         "{}: out_dtype is {}; it must be the dtype of the factors, {}, or f32 for f16 and bf16",
+         op, to_string(wanted), to_string(given));
+  }
+  DTensor wide[2];
+  for (const std::size_t i : {0, 1}) wide[i] = cast_to(calls, args[i].tensor(), wanted);
+  return calls(op, {wide[0], wide[1]});
+}
+constexpr const char* kMm = "mm";
+constexpr const char* kBmm = "bmm";
+
 /// _int_mm(self, mat2): bytes, summed in i32
 Results int_mm(Calls& calls, const Arguments& args) {
   DTensor wide[2];
@@ -404,10 +424,12 @@ constexpr Row kDistanceRows[] = {
     {"addr", nullptr, {}, rounded_once<addr>, {},
      {grad::holomorphic<grad_addr>, "vec1:vec2 vec2:vec1"}, kAdded},
     {"baddbmm.dtype", nullptr, {}, added_in_dtype<kBaddbmm>, {}, {}, "baddbmm"},
+    {"bmm.dtype", nullptr, {}, product_in_dtype<kBmm>, {}, {}, "bmm"},
     {"cdist", nullptr, {}, cdist, {}, {nullptr, "x1 x2 result"},
      "linalg_vector_norm of differences"},
     {"dist", nullptr, {}, dist, {}, {}, "linalg_vector_norm"},
     {"ger", nullptr, {}, outer, {}, {}, "a product of a column and a row"},
+    {"mm.dtype", nullptr, {}, product_in_dtype<kMm>, {}, {}, "mm"},
     {"outer", nullptr, {}, outer, {}, {}, "a product of a column and a row"},
     {"pairwise_distance", nullptr, {}, pairwise_distance, {}, {}, "linalg_vector_norm"},
     {"pdist", nullptr, {}, pdist, {}, {}, "linalg_vector_norm of differences"},

@@ -127,82 +127,6 @@ void add_derived(OpRegistry& registry) {
   }
 }
 
-/// Whether weights decay by themselves (AdamW) or through the gradient (Adam).
-enum class Decay : std::uint8_t { kOfWeights, kOfGradient };
-
-// One tensor of a fused Adam step.
-class AdamStep {
- public:
-  AdamStep(Calls& calls, const Arguments& args, std::size_t k)
-      : calls_(calls), args_(args), k_(k) {}
-
-  void run(Decay decay) {
-    DTensor weight = element(0), gradient = element(1);
-    if (args_[13].is_tensor()) gradient = calls_.one("div.Tensor", {gradient, args_[13]});
-    if (args_[12].to_bool()) gradient = calls_.one("neg", {gradient});
-    const double kept = number(9);
-    if (decay == Decay::kOfWeights) weight = decayed(weight, kept);
-    if (decay == Decay::kOfGradient && kept != 0) {
-      gradient = calls_.one("add.Tensor", {gradient, weight, kept});
-    }
-    const DTensor mean = calls_.one("lerp.Scalar", {element(2), gradient, 1 - number(7)});
-    const DTensor square =
-        calls_.one("addcmul", {scaled(element(3), number(8)), gradient, gradient, 1 - number(8)});
-    DTensor spread = square;
-    if (args_[11].to_bool()) {
-      spread = calls_.one("maximum", {element(4), square});
-      store(element(4), spread);
-    }
-    const DTensor root = calls_.one(
-        "div.Tensor", {calls_.one("sqrt", {spread}), calls_.one("sqrt", {unbiased(number(8))})});
-    const DTensor step =
-        calls_.one("div.Tensor", {mean, calls_.one("add.Scalar", {root, number(10)})});
-    const DTensor moved = calls_.one("div.Tensor", {at_rate(step), unbiased(number(7))});
-    store(element(0), calls_.one("sub.Tensor", {weight, moved}));
-    store(element(2), mean);
-    store(element(3), square);
-  }
-
- private:
-  DTensor element(std::size_t list) const { return args_[list].list()[k_].tensor(); }
-  double number(std::size_t argument) const { return args_[argument].to_double(); }
-  DTensor scaled(const DTensor& x, double factor) { return calls_.one("mul.Scalar", {x, factor}); }
-  /// Times the rate, a number or a tensor.
-  DTensor at_rate(const DTensor& x) {
-    return args_[6].is_tensor() ? calls_.one("mul.Tensor", {x, args_[6]}) : scaled(x, number(6));
-  }
-  DTensor decayed(const DTensor& x, double kept) {
-    if (!args_[6].is_tensor()) return scaled(x, 1 - number(6) * kept);
-    return calls_.one("sub.Tensor", {x, at_rate(scaled(x, kept))});
-  }
-  /// 1 - beta ** step, in f64: it is small, and a step is counted in f32.
-  DTensor unbiased(double beta) {
-    const DTensor count = cast_to(calls_, element(5), DType::kF64);
-    return calls_.one("rsub.Scalar", {calls_.one("pow.Scalar", {beta, count}), 1});
-  }
-  /// Unless some gradient was not finite: then nothing changes.
-  void store(const DTensor& target, DTensor value) {
-    if (args_[14].is_tensor()) {
-      const DTensor found = calls_.one("ne.Scalar", {args_[14], 0});
-      value = calls_.one("where.self", {found, target, value});
-    }
-    calls_("copy_", {target, value});
-  }
-
-  Calls& calls_;
-  const Arguments& args_;
-  std::size_t k_;
-};
-
-template <Decay kDecay>
-Results run_fused_adam(Calls& calls, const OpRow& row, const Arguments& args) {
-  constexpr std::size_t kMaxSquares = 4, kAmsgrad = 11;
-  const std::size_t count =
-      element_count(row, args, args[kAmsgrad].to_bool() ? args.size() : kMaxSquares);
-  for (std::size_t k = 0; k < count; ++k) AdamStep(calls, args, k).run(kDecay);
-  return {};
-}
-
 /// _foreach_addcdiv_.Tensor, _foreach_addcmul_.Tensor(self, tensor1, tensor2, scalars): each
 /// element takes its number from a tensor.
 template <const char* const& op>
@@ -226,46 +150,14 @@ Results numbers_from_tensor(Calls& calls, const Arguments& args) {
 constexpr const char* kAddcdiv = "addcdiv_";
 constexpr const char* kAddcmul = "addcmul_";
 
-/// The gradient as the step took it, where it was scaled: unless some were not finite.
-DTensor unscaled(Calls& calls, const DTensor& gradient, const Argument& scale,
-                 const Argument& found) {
-  const DTensor plain = calls.one("div.Tensor", {gradient, scale});
-  if (!found.is_tensor()) return plain;
-  return calls.one("where.self", {calls.one("ne.Scalar", {found, 0}), gradient, plain});
+/// _foreach_zero(self)
+Results zeros_of_list(Calls& calls, const Arguments& args) {
+  ArgumentList zeros;
+  for (const Argument& x : args[0].list()) zeros.emplace_back(calls.one("zeros_like", {x}));
+  return {Argument(std::move(zeros))};
 }
-
-/// The step on copies of what it would write, which are its results.
-template <const char* const& in_place>
-Results fused_adam_copies(Calls& calls, const Arguments& args) {
-  constexpr std::size_t kGradients = 1, kWritten = 5, kScale = 13, kFound = 14;
-  Arguments copies = args;
-  for (std::size_t i = 0; i < kWritten; ++i) {
-    ArgumentList list;
-    for (const Argument& x : args[i].list()) list.emplace_back(calls.one("clone", {x}));
-    copies[i] = std::move(list);
-  }
-  calls(in_place, copies);
-  if (args[kScale].is_tensor()) {
-    ArgumentList gradients;
-    for (const Argument& gradient : copies[kGradients].list()) {
-      gradients.emplace_back(unscaled(calls, gradient.tensor(), args[kScale], args[kFound]));
-    }
-    copies[kGradients] = std::move(gradients);
-  }
-  return Results(copies.begin(), copies.begin() + kWritten);
-}
-constexpr const char* kAdam = "_fused_adam_";
-constexpr const char* kAdamOfTensor = "_fused_adam_.tensor_lr";
-constexpr const char* kAdamW = "_fused_adamw_";
-constexpr const char* kAdamWOfTensor = "_fused_adamw_.tensor_lr";
 
 OutputMetas no_results(const MetaArgs&) { return {}; }
-
-constexpr std::uint32_t kSteps =
-    kAllowUneven | kIndependentLists | kNotDifferentiable | kReadsGradients;
-
-constexpr const char* kCopies = "the same in place, on copies";
-constexpr const char* kStepwise = "each step is pointwise; the step count is a replica";
 
 // The check of the scaler has its handler from dispatch/all_ops.cpp.
 // Sorted by name.
@@ -278,20 +170,8 @@ constexpr Row kForeachRows[] = {
      "each element by itself", kDataDependent},
     {"_foreach_addcmul_.Tensor", nullptr, {}, numbers_from_tensor<kAddcmul>, {}, {},
      "each element by itself", kDataDependent},
-    {"_fused_adam", nullptr, {}, fused_adam_copies<kAdam>, {}, {}, kCopies, kNotDifferentiable},
-    {"_fused_adam.tensor_lr", nullptr, {}, fused_adam_copies<kAdamOfTensor>, {}, {}, kCopies,
+    {"_foreach_zero", nullptr, {}, zeros_of_list, {}, {}, "each element by itself",
      kNotDifferentiable},
-    {"_fused_adam_", no_results, kNone, run_fused_adam<Decay::kOfGradient>, {}, {}, kStepwise,
-     kSteps},
-    {"_fused_adam_.tensor_lr", no_results, kNone, run_fused_adam<Decay::kOfGradient>, {}, {},
-     kStepwise, kSteps},
-    {"_fused_adamw", nullptr, {}, fused_adam_copies<kAdamW>, {}, {}, kCopies, kNotDifferentiable},
-    {"_fused_adamw.tensor_lr", nullptr, {}, fused_adam_copies<kAdamWOfTensor>, {}, {}, kCopies,
-     kNotDifferentiable},
-    {"_fused_adamw_", no_results, kNone, run_fused_adam<Decay::kOfWeights>, {}, {}, kStepwise,
-     kSteps},
-    {"_fused_adamw_.tensor_lr", no_results, kNone, run_fused_adam<Decay::kOfWeights>, {}, {},
-     kStepwise, kSteps},
 };
 // clang-format on
 

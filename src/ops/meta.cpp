@@ -287,6 +287,23 @@ OutputMetas meta_first(const MetaArgs& args) {
   return {elementwise_meta(args, operands, operands.tensors[0]->dtype)};
 }
 
+OutputMetas meta_alike_floats(const MetaArgs& args) {
+  const Operands operands = tensor_operands(args);
+  const DType dtype = operands.tensors[0]->dtype;
+  for (const TensorMeta* tensor : operands.tensors) {
+    if (!is_floating(tensor->dtype)) {
+      fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes floats, not {}",
+           args.op().name(), to_string(tensor->dtype));
+    }
+    if (tensor->dtype != dtype) {
+      fail(ErrorKind::kValue, Fix{"cast one of them: y.to(x.dtype)"},
+           "{} takes floats of one dtype, not {} and {}", args.op().name(), to_string(dtype),
+           to_string(tensor->dtype));
+    }
+  }
+  return meta_first(args);
+}
+
 OutputMetas meta_like(const MetaArgs& args) {
   TensorMeta meta = *args.tensor(0);
   meta.stride = preserved_strides(meta);

@@ -49,6 +49,8 @@ OutputMetas meta_promoted_float(const MetaArgs& args);  ///< the same; integers 
 OutputMetas meta_tensors(const MetaArgs& args);         ///< tensors only
 OutputMetas meta_bool(const MetaArgs& args);            ///< always bool
 OutputMetas meta_first(const MetaArgs& args);           ///< dtype of the first tensor
+/// Broadcast; all tensors are floats of one dtype, which the result has. Fails with Value.
+OutputMetas meta_alike_floats(const MetaArgs& args);
 /// Shape, dtype and (where dense) strides of the first tensor.
 OutputMetas meta_like(const MetaArgs& args);
 /// Shape and dtype of the first tensor; its elements lie in row-major order.

@@ -273,6 +273,8 @@ Expression slope_ndtr(const GradContext& c) {
 // Sorted by name.
 // clang-format off
 constexpr Row kSpecialRows[] = {
+    {"_standard_gamma_grad", meta_alike_floats, kNone, KernelId::kStandardGammaGrad,
+     {nullptr, "_standard_gamma_grad.out"}, {}, kDomain},
     {"acosh", meta_promoted_float, kNone, KernelId::kAcosh, {"acosh_", "acosh.out"},
      {holomorphic<grad_of<slope_acosh>>, "self"}, kDomain},
     {"digamma", meta_promoted_float, kNone, KernelId::kDigamma, {"digamma_", "digamma.out"},

@@ -353,7 +353,8 @@ constexpr std::string_view kUnchecked[] = {
     "aten::_linalg_det",   // as above; recorded gradients check it and its kin
     "aten::_linalg_eigh",  // the signs of vectors are free; recorded gradients check it
     "aten::_linalg_slogdet", "aten::_linalg_solve_ex",
-    "aten::_linalg_svd",  // as eigh
+    "aten::_linalg_svd",     // as eigh
+    "aten::segment_reduce",  // its lengths stay where they lie; gradients of torch check it
     // As above; recorded gradients check them.
     "aten::_log_softmax_backward_data", "aten::_softmax_backward_data", "aten::cholesky_inverse",
     "aten::linalg_lu_solve", "aten::lu_unpack", "aten::nll_loss_backward",

@@ -2,6 +2,9 @@
 // place that must not move.
 #include <doctest/doctest.h>
 
+#include <functional>
+#include <optional>
+
 #include "tests/unit/dispatch/op_mesh.h"
 #include "tests/unit/dispatch/seen.h"
 
@@ -138,6 +141,123 @@ TEST_CASE("a step of Adam on copies gives what the step in place writes, and wri
       check_close(given[0][0].tensor(), weights);
       check_close(given[1][0].tensor(), gradients);
     }
+  });
+}
+
+// What torch 2.15 gives for one step, the third, with rate 0.1 from the same weights, gradients and
+// means, or sums of squares.
+struct PlainCase {
+  bool changed;                 ///< nesterov and maximize, or maximize
+  std::optional<double> found;  ///< with a gradient scale of 2
+  Values weights, state;
+};
+
+const Values kWeights{1, -2, 3, 0.5, 2}, kFlowing{0.5, 1, -1.5, 2, -0.25};
+
+/// The call in place, on a list of one tensor; then the one on copies.
+void check_plain_step(OpMesh& mesh, const char* op, const PlainCase& row, const Values& state,
+                      const std::function<Arguments(Arguments)>& call, const char* of_gradient) {
+  CAPTURE(op);
+  CAPTURE(row.changed);
+  const std::string in_place = std::string(op) + "_";
+  for (const bool copies : {true, false}) {
+    const DTensor weight = mesh.place("S(0)", {5}, kWeights),
+                  gradient = mesh.place(of_gradient, {5}, kFlowing),
+                  kept = mesh.place("S(0)", {5}, state);
+    Arguments args = call({ArgumentList{weight}, ArgumentList{gradient}, ArgumentList{kept}});
+    args.emplace_back(row.found ? Argument(mesh.place("R", {}, {2})) : Argument());
+    args.emplace_back(row.found ? Argument(mesh.place("R", {}, {*row.found})) : Argument());
+    const Results results = ops()(copies ? op : in_place, args);
+    check_close(copies ? results[0].list()[0].tensor() : weight, row.weights);
+    check_close(copies ? results[2].list()[0].tensor() : kept, row.state);
+    if (copies) check_close(weight, kWeights);
+  }
+}
+
+TEST_CASE("fused steps of SGD and Adagrad on shards are torch's, in place and on copies") {
+  const Values means{0.1, 0.2, -0.3, 0.4, 0.5}, squares{0.01, 0.04, 0.09, 0.16, 0.25};
+  const PlainCase downhill[] = {
+      {false, {}, {0.947, -2.09, 3.135, 0.302, 1.967}, {0.53, 0.9, -1.35, 1.98, 0.33}},
+      {true, {}, {1.0693, -1.827, 2.7405, 0.8073, 1.8993}, {-0.27, -0.7, 1.05, -1.22, 0.73}},
+      {false, 0, {0.967, -2.05, 3.075, 0.382, 1.957}, {0.33, 0.5, -0.75, 1.18, 0.43}},
+      {false, 1, kWeights, means}};
+  const PlainCase adaptive[] = {{false,
+                                 {},
+                                 {0.910727, -2.088998, 3.088998, 0.410839, 2.035203},
+                                 {0.2804, 0.9616, 2.1636, 4.2001, 0.2941}},
+                                {true,
+                                 {},
+                                 {1.088998, -1.910727, 2.910727, 0.589126, 1.954389},
+                                 {0.2404, 1.1216, 2.5236, 4.1201, 0.3341}},
+                                {false,
+                                 0,
+                                 {0.91475, -2.08337, 3.08337, 0.415478, 2.015236},
+                                 {0.0829, 0.2516, 0.5661, 1.1801, 0.257225}},
+                                {false, 1, kWeights, squares}};
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    for (const char* of_gradient : {"S(0)", "P(sum)"}) {
+      for (const PlainCase& row : downhill) {
+        const auto call = [&](Arguments args) {
+          for (const double number : {0.05, 0.9, 0.1, 0.2}) args.emplace_back(number);
+          for (const bool flag : {row.changed, row.changed, false}) args.emplace_back(flag);
+          return args;
+        };
+        check_plain_step(mesh, "aten::_fused_sgd", row, means, call, of_gradient);
+      }
+      for (const PlainCase& row : adaptive) {
+        const auto call = [&](Arguments args) {
+          args.emplace_back(ArgumentList{mesh.place("R", {}, {3})});
+          for (const double number : {0.1, 0.05, 0.02, 1e-8}) args.emplace_back(number);
+          args.emplace_back(row.changed);
+          return args;
+        };
+        check_plain_step(mesh, "aten::_fused_adagrad", row, squares, call, of_gradient);
+      }
+    }
+  });
+}
+
+TEST_CASE("a fused step of SGD: its first one, without momentum, and lists that do not fit") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const auto step = [&](double momentum, const ArgumentList& kept, bool nesterov, bool first) {
+      const DTensor weight = mesh.place("S(0)", {5}, kWeights);
+      ops()("aten::_fused_sgd_",
+            {ArgumentList{weight}, ArgumentList{mesh.place("S(0)", {5}, kFlowing)}, kept, 0.05,
+             momentum, 0.1, 0.2, nesterov, false, first, Argument(), Argument()});
+      return weight;
+    };
+    const DTensor kept = mesh.place("S(0)", {5}, {0.1, 0.2, -0.3, 0.4, 0.5});
+    check_close(step(0.9, {kept}, true, true), {0.8955, -2.171, 3.2565, 0.11525, 2.0285});
+    check_close(kept, {0.55, 0.9, -1.35, 2.025, -0.15});
+    check_close(step(0, {}, false, false), {0.945, -2.09, 3.135, 0.2975, 2.015});
+    CHECK(kind_of([&] { step(0, {kept}, false, false); }) == ErrorKind::kValue);
+    CHECK(kind_of([&] { step(0.9, {}, false, false); }) == ErrorKind::kValue);
+  });
+}
+
+TEST_CASE("lists are written into other lists, element by element, where these lie") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {4}, {1, 4, 9, 16}),
+                  y = mesh.place("P(sum)", {3}, {4, 1, 0}), a = mesh.place("R", {4}, {7, 7, 7, 7}),
+                  b = mesh.place("S(0)", {3}, {7, 7, 7});
+    const ArgumentList given{x, y}, out{a, b};
+    CHECK(ops()("aten::_foreach_sqrt.out", {given, out}).empty());
+    CHECK(whole(a) == Values{1, 2, 3, 4});
+    CHECK(whole(b) == Values{2, 1, 0});
+    CHECK(to_string(a.spec()->placements()) == "R");
+    ops()("aten::_foreach_add.Scalar_out", {given, 2.0, out});
+    CHECK(whole(a) == Values{3, 6, 11, 18});
+    const Results zeros = ops()("aten::_foreach_zero", {given});
+    CHECK(whole(zeros[0].list()[0].tensor()) == Values{0, 0, 0, 0});
+    CHECK(whole(x) == Values{1, 4, 9, 16});
+    ops()("aten::_foreach_zero.out", {given, out});
+    CHECK(whole(b) == Values{0, 0, 0});
+    CHECK(kind_of([&] {
+            ops()("aten::_foreach_sqrt.out", {given, ArgumentList{a}});
+          }) == ErrorKind::kValue);
   });
 }
 

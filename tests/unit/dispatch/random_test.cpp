@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "autograd/autograd.h"
 #include "dispatch/dispatcher.h"
 #include "sim/facts/reference_rng.h"
 #include "tensor/host.h"
@@ -67,6 +68,28 @@ TEST_CASE(
     const DTensor x = mesh.place("S(0)", {3}, Values(3, 0));
     ops().one("aten::rand_like", {x});
     CHECK(rank.random.offset == 3);
+  });
+}
+
+TEST_CASE("X-40 X-70 gamma numbers move with their shapes; counts do not move with rates") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const DTensor shapes = mesh.place("S(0)", {4}, {0.5, 2, 9, 40});
+    require_grad(shapes);
+    const DTensor y = ops().one("aten::_standard_gamma", {shapes});
+    CHECK(to_string(y.spec()->placements()) == "S(0)");
+    backward(ops().one("aten::sum",
+                       {ops().one("aten::add.Tensor", {y, ops().one("aten::poisson", {shapes})})}));
+    const DTensor given = ops().one("aten::detach", {shapes});
+    const DTensor slopes =
+        ops().one("aten::_standard_gamma_grad", {given, ops().one("aten::detach", {y})});
+    CHECK(whole(grad_of(shapes)) == whole(slopes));
+    const DTensor chances = mesh.place("R", {4}, {0.5, 0.25, 0.5, 1});
+    require_grad(chances);
+    const DTensor counts = ops().one("aten::binomial", {given, chances});
+    CHECK(whole(counts)[3] == 40);
+    CHECK(test::kind_of([&] { backward(ops().one("aten::sum", {counts})); }) ==
+          ErrorKind::kUnsupported);
   });
 }
 

@@ -295,7 +295,7 @@ void check_sends(const TorchRow& row, const std::vector<Placing>& tried) {
   }
 }
 
-/// Whether DTensor refuses so, too (T-63, V-7, D-48), which depends on how dims are cut.
+/// Whether DTensor refuses so, too (T-63, V-7, D-34, D-48), which depends on how dims are cut.
 bool is_documented(const Error& error) {
   for (const char* words :
        {"cannot flatten dim", "cannot unflatten dim", "the view removes or reshapes dim",
@@ -304,7 +304,9 @@ bool is_documented(const Error& error) {
         "terms on 4 ranks that reduce back"}) {
     if (error.summary().find(words) != std::string::npos) return true;
   }
-  return false;
+  const std::string* rejected = error.find("rejected");
+  return rejected != nullptr &&
+         rejected->find("a tensor that is given by keyword would move") != std::string::npos;
 }
 
 std::string attempt(const TorchRow& row, const std::vector<Input>& inputs, OpMesh* mesh,

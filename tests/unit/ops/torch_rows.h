@@ -27,7 +27,8 @@ struct TorchRow {
   /// input: "S(0) R: nothing; R S(1): all_gather, all_reduce".
   const char* sends = "";
   /// In how many ways to place them DTensor's rules refuse the program: a view that flattens a dim
-  /// that is cut unevenly, or takes it away, and writing in place what would have to move first.
+  /// that is cut unevenly, or takes it away, and writing in place, or giving by keyword, what would
+  /// have to move first.
   int refused = 0;
 };
 

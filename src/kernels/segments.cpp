@@ -1,0 +1,231 @@
+// Rows of different lengths that lie one behind the other along one dim, each reduced to one
+// element, and the way back. Where segments begin stands beside the data, for each index of the
+// dims in front.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/fix.h"
+#include "kernels/kernel_args.h"
+#include "kernels/kernel_table.h"
+#include "kernels/scratch.h"
+
+namespace shardlab {
+namespace {
+
+enum class Segmented : std::uint8_t { kSum, kMean, kMax, kMin, kProduct };
+
+Segmented reduction_of(const std::string& word) {
+  if (word == "sum") return Segmented::kSum;
+  if (word == "mean") return Segmented::kMean;
+  if (word == "max" || word == "amax") return Segmented::kMax;
+  if (word == "min" || word == "amin") return Segmented::kMin;
+  return Segmented::kProduct;
+}
+
+/// What a segment without elements gives where no `initial` is named.
+double neutral(Segmented reduction) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  switch (reduction) {
+    case Segmented::kMax:
+      return -kInfinity;
+    case Segmented::kMin:
+      return kInfinity;
+    case Segmented::kProduct:
+      return 1;
+    case Segmented::kSum:
+    case Segmented::kMean:
+      return 0;
+  }
+  return 0;
+}
+
+/// Where in a call its arguments stand.
+struct SegmentPlaces {
+  std::size_t data, reduce, lengths, offsets, axis, initial;
+};
+constexpr SegmentPlaces kForward{0, 1, 2, 4, 5, 7}, kBackward{2, 3, 4, 5, 6, 7};
+
+/// data [outer, size, inner], of which segment s of `outer` is from bound(outer, s) to
+/// bound(outer, s + 1).
+class Segments {
+ public:
+  Segments(const KernelCall& call, const SegmentPlaces& places)
+      : reduction_(reduction_of(*optional_text_arg(call, places.reduce))),
+        initial_(optional_scalar_arg(call, places.initial)) {
+    const Tensor& data = tensor_arg(call, places.data);
+    const std::size_t axis = wrapped_dim(int_arg(call, places.axis), data.shape().size());
+    for (std::size_t d = 0; d < axis; ++d) outer *= data.size(d);
+    size = data.size(axis);
+    for (std::size_t d = axis + 1; d < data.shape().size(); ++d) inner *= data.size(d);
+    const Tensor* offsets = optional_tensor_arg(call, places.offsets);
+    const Tensor& given = offsets ? *offsets : tensor_arg(call, places.lengths);
+    count = given.size(given.shape().size() - 1) - (offsets ? 1 : 0);
+    if (offsets) {
+      take_offsets(given);
+    } else {
+      add_lengths(given);
+    }
+    for (std::size_t i = 0; i < bounds_.size(); ++i) check(i);
+  }
+
+  std::int64_t outer = 1, size = 0, inner = 1, count = 0;
+
+  /// Fails where lengths leave some of the data over.
+  void require_all() const {
+    for (std::int64_t row = 0; row < outer; ++row) {
+      if (bound(row, count) == size) continue;
+      fail(ErrorKind::kValue, Fix{"give lengths that add up to the size of the dim"},
+           "segment_reduce: the lengths add up to {}; the dim has {}", bound(row, count), size);
+    }
+  }
+  std::int64_t bound(std::int64_t row, std::int64_t s) const {
+    return bounds_[static_cast<std::size_t>(row * (count + 1) + s)];
+  }
+  Segmented reduction() const { return reduction_; }
+  double start() const { return initial_ ? initial_->to_double() : neutral(reduction_); }
+
+  /// visit(first element of the segment in the data, its elements, its element of the result), the
+  /// elements of a segment `inner` apart.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (std::int64_t row = 0; row < outer; ++row) {
+      for (std::int64_t s = 0; s < count; ++s) {
+        const std::int64_t first = bound(row, s), length = bound(row, s + 1) - first;
+        for (std::int64_t i = 0; i < inner; ++i) {
+          visit((row * size + first) * inner + i, length, (row * count + s) * inner + i);
+        }
+      }
+    }
+  }
+
+  double reduced(const double* data, std::int64_t length) const {
+    double value = start();
+    for (std::int64_t k = 0; k < length; ++k) value = joined(value, data[k * inner]);
+    if (reduction_ != Segmented::kMean) return value;
+    if (length == 0) return initial_ ? value : std::numeric_limits<double>::quiet_NaN();
+    return value / static_cast<double>(length);
+  }
+
+ private:
+  void take_offsets(const Tensor& offsets) {
+    const RowMajor<std::int64_t> given(offsets);
+    bounds_.assign(given.data(), given.data() + outer * (count + 1));
+  }
+  void add_lengths(const Tensor& lengths) {
+    const RowMajor<std::int64_t> given(lengths);
+    for (std::int64_t row = 0; row < outer; ++row) {
+      bounds_.push_back(0);
+      for (std::int64_t s = 0; s < count; ++s) {
+        bounds_.push_back(bounds_.back() + given.data()[row * count + s]);
+      }
+    }
+  }
+  /// Segments follow one another inside the data.
+  void check(std::size_t i) const {
+    const bool begins = i % static_cast<std::size_t>(count + 1) == 0;
+    const std::int64_t least = begins ? 0 : bounds_[i - 1];
+    if (bounds_[i] >= least && bounds_[i] <= size) return;
+    fail(ErrorKind::kValue,
+         Fix{"give lengths of 0 or more, or offsets that ascend, inside of the dim"},
+         "segment_reduce: a bound of a segment is {}; it must be from {} to {}", bounds_[i], least,
+         size);
+  }
+  double joined(double value, double x) const {
+    switch (reduction_) {
+      case Segmented::kSum:
+      case Segmented::kMean:
+        return value + x;
+      case Segmented::kMax:
+        return x > value || std::isnan(x) ? x : value;
+      case Segmented::kMin:
+        return x < value || std::isnan(x) ? x : value;
+      case Segmented::kProduct:
+        return value * x;
+    }
+    return value;
+  }
+
+  Segmented reduction_;
+  const Scalar* initial_;
+  std::vector<std::int64_t> bounds_;
+};
+
+// segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, initial)
+void segment_reduce_kernel(const KernelCall& call) {
+  const Segments segments(call, kForward);
+  const bool unsafe = scalar_arg(call, 6).to_bool();
+  if (!unsafe && optional_tensor_arg(call, kForward.offsets) == nullptr) segments.require_all();
+  const RowMajor<double> data(tensor_arg(call, 0));
+  const RowMajorOutput<double> out(call.outputs[0]);
+  segments.for_each([&](std::int64_t first, std::int64_t length, std::int64_t place) {
+    out.data()[place] = segments.reduced(data.data() + first, length);
+  });
+  out.store();
+}
+
+/// Equal extrema share what flows; what is NaN is one.
+void share_extremum(const Segments& segments, const double* data, std::int64_t length,
+                    double extremum, double flow, double* result) {
+  const auto is_extremum = [&](std::int64_t k) {
+    const double x = data[k * segments.inner];
+    return x == extremum || std::isnan(x);
+  };
+  double equal = 0;
+  for (std::int64_t k = 0; k < length; ++k) equal += is_extremum(k);
+  for (std::int64_t k = 0; k < length; ++k) {
+    if (is_extremum(k)) result[k * segments.inner] = flow / equal;
+  }
+}
+
+/// Each element gets the product of the others, which needs no division by zero.
+void share_product(const Segments& segments, const double* data, std::int64_t length, double flow,
+                   double* result) {
+  for (std::int64_t k = 0; k < length; ++k) {
+    double others = segments.start();
+    for (std::int64_t other = 0; other < length; ++other) {
+      if (other != k) others *= data[other * segments.inner];
+    }
+    result[k * segments.inner] = flow * others;
+  }
+}
+
+// _segment_reduce_backward(grad, output, data, reduce, *, lengths, offsets, axis, initial)
+void segment_reduce_backward_kernel(const KernelCall& call) {
+  const Segments segments(call, kBackward);
+  const RowMajor<double> grad(tensor_arg(call, 0)), output(tensor_arg(call, 1)),
+      data(tensor_arg(call, 2));
+  const RowMajorOutput<double> out(call.outputs[0]);
+  std::fill_n(out.data(), call.outputs[0].numel(), 0.0);
+  segments.for_each([&](std::int64_t first, std::int64_t length, std::int64_t place) {
+    const double flow = grad.data()[place];
+    double* const result = out.data() + first;
+    switch (segments.reduction()) {
+      case Segmented::kMax:
+      case Segmented::kMin:
+        return share_extremum(segments, data.data() + first, length, output.data()[place], flow,
+                              result);
+      case Segmented::kProduct:
+        return share_product(segments, data.data() + first, length, flow, result);
+      case Segmented::kSum:
+      case Segmented::kMean:
+        break;
+    }
+    const bool mean = segments.reduction() == Segmented::kMean;
+    for (std::int64_t k = 0; k < length; ++k) {
+      result[k * segments.inner] = mean ? flow / static_cast<double>(length) : flow;
+    }
+  });
+  out.store();
+}
+
+}  // namespace
+
+void add_segment_kernels(KernelTable& table) {
+  table.set(KernelId::kSegmentReduce, segment_reduce_kernel);
+  table.set(KernelId::kSegmentReduceBackward, segment_reduce_backward_kernel);
+}
+
+}  // namespace shardlab
