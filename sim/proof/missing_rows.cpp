@@ -26,9 +26,9 @@ Fill fill_of(DType dtype) {
   return is_integral(dtype) ? Fill::kIndex : Fill::kReal;
 }
 
-// Whether a piece of this shape on rank 0 can be one of the value, however that is placed.
-bool fits(const Dims& piece, const MeshLayout* layout, const TensorMeta& value) {
-  const Placements choices = choices_of({value.shape, fill_of(value.dtype)});
+// Whether a piece of this shape on rank 0 can be one of the value, under one of these placements.
+bool fits(const Dims& piece, const MeshLayout* layout, const TensorMeta& value,
+          const Placements& choices) {
   return std::ranges::any_of(choices, [&](const Placement& placement) {
     const DTensorSpec* spec = layout->arena().spec(layout, {placement}, value);
     return piece == local_shape(*spec, {0});
@@ -36,12 +36,12 @@ bool fits(const Dims& piece, const MeshLayout* layout, const TensorMeta& value) 
 }
 
 bool fits(const std::vector<DTensor>& results, const MeshLayout* layout,
-          const ExpectedCall& expected) {
+          const ExpectedCall& expected, const std::vector<Placements>& choices) {
   if (results.size() < expected.results) return false;
   for (std::size_t i = 0; i < expected.results; ++i) {
     const ExpectedValue& value = expected.values[i];
     if (!results[i].defined() || !value.defined) return false;
-    if (!fits(results[i].shape(), layout, value.meta)) return false;
+    if (!fits(results[i].shape(), layout, value.meta, choices[i])) return false;
   }
   return true;
 }
@@ -51,7 +51,8 @@ bool fits(const std::vector<DTensor>& results, const MeshLayout* layout,
 std::optional<std::vector<std::vector<DTensor>>> on_pieces(const OpSample& sample,
                                                            const std::vector<Pieces>& inputs,
                                                            const MeshLayout* layout,
-                                                           const ExpectedCall& expected) {
+                                                           const ExpectedCall& expected,
+                                                           const std::vector<Placements>& choices) {
   std::vector<std::vector<DTensor>> results;
   try {
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(layout->size()); ++rank) {
@@ -59,7 +60,7 @@ std::optional<std::vector<std::vector<DTensor>>> on_pieces(const OpSample& sampl
       for (const Pieces& pieces : inputs) own.push_back(pieces[rank]);
       current_rank().random = {kProofRandomSeed, 0};  // as where the call is placed
       results.push_back(call_sample(sample, own, {}, 0, nullptr).values);
-      if (rank == 0 && !fits(results[0], layout, expected)) return std::nullopt;
+      if (rank == 0 && !fits(results[0], layout, expected, choices)) return std::nullopt;
     }
   } catch (const Error&) {
     return std::nullopt;
@@ -150,7 +151,7 @@ void MissingRows::look(const MeshLayout* layout, const std::vector<Placing>& pla
     if (added) known->second = refuses_shapes(sample_, first);
     judged_ += all;
     if (known->second) continue;
-    const auto results = on_pieces(sample_, inputs, layout, expected);
+    const auto results = on_pieces(sample_, inputs, layout, expected, choices);
     if (!results) continue;
     Placements outputs;
     for (std::size_t value = 0; value < expected.results; ++value) {

@@ -79,8 +79,7 @@ void add_scaled(T* product, const Tensor& out, const Tensor& self, const KernelC
     for (std::int64_t i = 0; i < count; ++i) product[i] = product_of(alpha, product[i]);
   }
   if (beta == T(0)) return;
-  const TensorMeta broadcast{out.shape(), broadcast_strides(self, out.shape()), self.dtype()};
-  const RowMajor<T> added(self.as_view(broadcast, self.offset()));
+  const RowMajor<T> added(broadcast_view(self, out.shape()));
   for (std::int64_t i = 0; i < count; ++i) {
     product[i] = sum_of(product[i], product_of(beta, added.data()[i]));
   }

@@ -64,9 +64,8 @@ class Batch {
       : rows_(last_size(tensor, 2)), columns_(last_size(tensor, 1)), count_(count_of(batch)) {
     batch.push_back(rows_);
     batch.push_back(columns_);
-    const TensorMeta meta{batch, broadcast_strides(tensor, batch), tensor.dtype()};
     elements_ = scratch<T>(count_ * rows_ * columns_);
-    load_row_major(elements_.get(), dtype_of<T>(), tensor.as_view(meta, tensor.offset()));
+    load_row_major(elements_.get(), dtype_of<T>(), broadcast_view(tensor, batch));
   }
   explicit Batch(const Tensor& tensor) : Batch(tensor, front_of(tensor, 2)) {}
 
@@ -85,9 +84,8 @@ class Pivots {
  public:
   Pivots(const Tensor& pivots, Dims batch) : size_(last_size(pivots, 1)) {
     batch.push_back(size_);
-    const TensorMeta meta{batch, broadcast_strides(pivots, batch), pivots.dtype()};
     rows_ = scratch<std::int64_t>(count_of(batch));
-    load_row_major(rows_.get(), DType::kI64, pivots.as_view(meta, pivots.offset()));
+    load_row_major(rows_.get(), DType::kI64, broadcast_view(pivots, batch));
   }
   const std::int64_t* operator[](std::int64_t i) const { return rows_.get() + i * size_; }
 

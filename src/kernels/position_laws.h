@@ -12,6 +12,12 @@ namespace shardlab {
 
 struct KernelCall;
 
+/// A standard normal number.
+SHARDLAB_HD inline double normal_double(const PhiloxWords& words) {
+  const auto [radius, turn] = normal_source_double(words);
+  return std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * turn);
+}
+
 /// `steps` numbers from `first` to `last`; symmetric, so that both ends are exact.
 struct EvenSteps {
   double first;
@@ -81,9 +87,7 @@ struct LogNormalLaw {
   double deviation;
 
   SHARDLAB_HD double operator()(const PhiloxWords& words) const {
-    const auto [radius, turn] = normal_source_double(words);
-    const double normal = std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * turn);
-    return std::exp(mean + deviation * normal);
+    return std::exp(mean + deviation * normal_double(words));
   }
 };
 

@@ -6,12 +6,11 @@
 // for generating gamma variables", 2000.
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "base/fix.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
-#include "kernels/philox.h"
+#include "kernels/position_laws.h"
 #include "kernels/positions.h"
 #include "kernels/scratch.h"
 
@@ -28,10 +27,7 @@ class ElementDraws {
   /// In [0, 1).
   double uniform() { return uniform_double(block()); }
 
-  double normal() {
-    const auto [radius, turn] = normal_source_double(block());
-    return std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * turn);
-  }
+  double normal() { return normal_double(block()); }
 
  private:
   PhiloxWords block() {
@@ -56,15 +52,6 @@ void draw_sequences(const KernelCall& call, Make make) {
     }
   });
   result.store();
-}
-
-/// An argument, broadcast to the result.
-auto spread(const KernelCall& call, std::size_t index) {
-  const Tensor &tensor = tensor_arg(call, index), &out = call.outputs[0];
-  auto elements = scratch<double>(out.numel());
-  const TensorMeta meta{out.shape(), broadcast_strides(tensor, out.shape()), tensor.dtype()};
-  load_row_major(elements.get(), DType::kF64, tensor.as_view(meta, tensor.offset()));
-  return elements;
 }
 
 /// A place beside the middle of a hat of width `b` and slope `a`: where it lies, in steps from the
@@ -190,9 +177,11 @@ void poisson_kernel(const KernelCall& call) {
 
 // binomial(count, prob)
 void binomial_kernel(const KernelCall& call) {
-  const auto counts = spread(call, 0), chances = spread(call, 1);
+  const Dims& shape = call.outputs[0].shape();
+  const RowMajor<double> counts(broadcast_view(tensor_arg(call, 0), shape)),
+      chances(broadcast_view(tensor_arg(call, 1), shape));
   draw_sequences(call, [&](ElementDraws& draws, std::int64_t i) {
-    return binomial(draws, counts[i], chances[i]);
+    return binomial(draws, counts.data()[i], chances.data()[i]);
   });
 }
 

@@ -20,4 +20,11 @@ inline std::optional<ScatterReduction> scatter_reduction_named(std::string_view 
   return static_cast<ScatterReduction>(found - kNames.begin());
 }
 
+/// The same of segments, whose extrema have a shorter name, too.
+inline std::optional<ScatterReduction> segment_reduction_named(std::string_view name) {
+  if (name == "max") return ScatterReduction::kLargest;
+  if (name == "min") return ScatterReduction::kLeast;
+  return scatter_reduction_named(name);
+}
+
 }  // namespace shardlab

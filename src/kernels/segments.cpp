@@ -4,34 +4,27 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "base/fix.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
+#include "kernels/scatter_reduction.h"
 #include "kernels/scratch.h"
 
 namespace shardlab {
 namespace {
 
-enum class Segmented : std::uint8_t { kSum, kMean, kMax, kMin, kProduct };
-
-Segmented reduction_of(const std::string& word) {
-  if (word == "sum") return Segmented::kSum;
-  if (word == "mean") return Segmented::kMean;
-  if (word == "max" || word == "amax") return Segmented::kMax;
-  if (word == "min" || word == "amin") return Segmented::kMin;
-  return Segmented::kProduct;
-}
+using Segmented = ScatterReduction;
 
 /// What a segment without elements gives where no `initial` is named.
 double neutral(Segmented reduction) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   switch (reduction) {
-    case Segmented::kMax:
+    case Segmented::kLargest:
       return -kInfinity;
-    case Segmented::kMin:
+    case Segmented::kLeast:
       return kInfinity;
     case Segmented::kProduct:
       return 1;
@@ -53,13 +46,14 @@ constexpr SegmentPlaces kForward{0, 1, 2, 4, 5, 7}, kBackward{2, 3, 4, 5, 6, 7};
 class Segments {
  public:
   Segments(const KernelCall& call, const SegmentPlaces& places)
-      : reduction_(reduction_of(*optional_text_arg(call, places.reduce))),
+      : reduction_(segment_reduction_named(*optional_text_arg(call, places.reduce)).value()),
         initial_(optional_scalar_arg(call, places.initial)) {
     const Tensor& data = tensor_arg(call, places.data);
     const std::size_t axis = wrapped_dim(int_arg(call, places.axis), data.shape().size());
-    for (std::size_t d = 0; d < axis; ++d) outer *= data.size(d);
-    size = data.size(axis);
-    for (std::size_t d = axis + 1; d < data.shape().size(); ++d) inner *= data.size(d);
+    const std::span<const std::int64_t> sizes = data.shape();
+    outer = product(sizes.first(axis));
+    size = sizes[axis];
+    inner = product(sizes.subspan(axis + 1));
     const Tensor* offsets = optional_tensor_arg(call, places.offsets);
     const Tensor& given = offsets ? *offsets : tensor_arg(call, places.lengths);
     count = given.size(given.shape().size() - 1) - (offsets ? 1 : 0);
@@ -138,9 +132,9 @@ class Segments {
       case Segmented::kSum:
       case Segmented::kMean:
         return value + x;
-      case Segmented::kMax:
+      case Segmented::kLargest:
         return x > value || std::isnan(x) ? x : value;
-      case Segmented::kMin:
+      case Segmented::kLeast:
         return x < value || std::isnan(x) ? x : value;
       case Segmented::kProduct:
         return value * x;
@@ -203,8 +197,8 @@ void segment_reduce_backward_kernel(const KernelCall& call) {
     const double flow = grad.data()[place];
     double* const result = out.data() + first;
     switch (segments.reduction()) {
-      case Segmented::kMax:
-      case Segmented::kMin:
+      case Segmented::kLargest:
+      case Segmented::kLeast:
         return share_extremum(segments, data.data() + first, length, output.data()[place], flow,
                               result);
       case Segmented::kProduct:

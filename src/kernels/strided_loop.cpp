@@ -23,6 +23,10 @@ Dims broadcast_strides(const Tensor& tensor, std::span<const std::int64_t> shape
   return stride;
 }
 
+Tensor broadcast_view(const Tensor& tensor, const Dims& shape) {
+  return tensor.as_view({shape, broadcast_strides(tensor, shape), tensor.dtype()}, tensor.offset());
+}
+
 void StridedLoop::add(std::span<const std::int64_t> stride, std::int64_t element_bytes) {
   strides_[arrays_].assign(stride.begin(), stride.end());
   bytes_[arrays_++] = element_bytes;

@@ -28,6 +28,8 @@ inline const std::byte* readable_bytes(const Tensor& tensor) {
 
 /// The tensor's strides when it is broadcast to `shape`: 0 along repeated dims.
 Dims broadcast_strides(const Tensor& tensor, std::span<const std::int64_t> shape);
+/// The tensor broadcast to `shape`, on the same memory.
+Tensor broadcast_view(const Tensor& tensor, const Dims& shape);
 
 /// Orders the dims by the first array's strides and joins those that lie behind each other in all
 /// arrays.

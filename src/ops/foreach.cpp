@@ -157,13 +157,11 @@ Results zeros_of_list(Calls& calls, const Arguments& args) {
   return {Argument(std::move(zeros))};
 }
 
-OutputMetas no_results(const MetaArgs&) { return {}; }
-
 // The check of the scaler has its handler from dispatch/all_ops.cpp.
 // Sorted by name.
 // clang-format off
 constexpr Row kForeachRows[] = {
-    {"_amp_foreach_non_finite_check_and_unscale_", no_results, kNone, {}, {}, {},
+    {"_amp_foreach_non_finite_check_and_unscale_", meta_nothing, kNone, {}, {}, {},
      "the handler shares the note of what is not finite (D-62)",
      kCollective | kNotDifferentiable | kAllowUneven | kIndependentLists},
     {"_foreach_addcdiv_.Tensor", nullptr, {}, numbers_from_tensor<kAddcdiv>, {}, {},

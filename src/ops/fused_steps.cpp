@@ -12,6 +12,13 @@
 namespace shardlab {
 namespace {
 
+// What a step makes of a tensor, unless some gradient was not finite: then it stays as it is.
+DTensor unless_found(Calls& calls, const Argument& found, const DTensor& kept,
+                     const DTensor& made) {
+  if (!found.is_tensor()) return made;
+  return calls.one("where.self", {calls.one("ne.Scalar", {found, 0}), kept, made});
+}
+
 // One tensor of a fused step. All of them have the list of weights first, then their gradients, and
 // last the scale of these and whether some were not finite; both may be None.
 class FusedStep {
@@ -35,14 +42,8 @@ class FusedStep {
     if (scale.is_tensor()) gradient = calls_.one("div.Tensor", {gradient, scale});
     return maximize ? calls_.one("neg", {gradient}) : gradient;
   }
-  /// Unless some gradient was not finite: then nothing changes.
-  void store(const DTensor& target, DTensor value) {
-    const Argument& found = args_[args_.size() - 1];
-    if (found.is_tensor()) {
-      const DTensor holds = calls_.one("ne.Scalar", {found, 0});
-      value = calls_.one("where.self", {holds, target, value});
-    }
-    calls_("copy_", {target, value});
+  void store(const DTensor& target, const DTensor& value) {
+    calls_("copy_", {target, unless_found(calls_, args_[args_.size() - 1], target, value)});
   }
 
   Calls& calls_;
@@ -175,15 +176,7 @@ Results run_fused_adagrad(Calls& calls, const OpRow& row, const Arguments& args)
   return {};
 }
 
-/// The gradient as the step took it, where it was scaled: unless some were not finite.
-DTensor unscaled(Calls& calls, const DTensor& gradient, const Argument& scale,
-                 const Argument& found) {
-  const DTensor plain = calls.one("div.Tensor", {gradient, scale});
-  if (!found.is_tensor()) return plain;
-  return calls.one("where.self", {calls.one("ne.Scalar", {found, 0}), gradient, plain});
-}
-
-/// The step on copies of what it would write, which are its results.
+/// The step on copies of what it would write, which are its results; gradients as it took them.
 template <const char* const& in_place>
 Results fused_copies(Calls& calls, const Arguments& args) {
   constexpr std::size_t kGradients = 1;
@@ -201,7 +194,8 @@ Results fused_copies(Calls& calls, const Arguments& args) {
   if (args[scale].is_tensor()) {
     ArgumentList gradients;
     for (const Argument& gradient : copies[kGradients].list()) {
-      gradients.emplace_back(unscaled(calls, gradient.tensor(), args[scale], args[found]));
+      const DTensor plain = calls.one("div.Tensor", {gradient, args[scale]});
+      gradients.emplace_back(unless_found(calls, args[found], gradient.tensor(), plain));
     }
     copies[kGradients] = std::move(gradients);
   }
@@ -216,8 +210,6 @@ constexpr const char* kAdagradOfTensor = "_fused_adagrad_.tensor_lr";
 constexpr const char* kSgd = "_fused_sgd_";
 constexpr const char* kSgdOfTensor = "_fused_sgd_.tensor_lr";
 
-OutputMetas no_step_results(const MetaArgs&) { return {}; }
-
 constexpr std::uint32_t kSteps =
     kAllowUneven | kIndependentLists | kNotDifferentiable | kReadsGradients;
 
@@ -230,28 +222,28 @@ constexpr Row kFusedRows[] = {
     {"_fused_adagrad", nullptr, {}, fused_copies<kAdagrad>, {}, {}, kCopies, kNotDifferentiable},
     {"_fused_adagrad.tensor_lr", nullptr, {}, fused_copies<kAdagradOfTensor>, {}, {}, kCopies,
      kNotDifferentiable},
-    {"_fused_adagrad_", no_step_results, kNone, run_fused_adagrad, {}, {}, kStepwise, kSteps},
-    {"_fused_adagrad_.tensor_lr", no_step_results, kNone, run_fused_adagrad, {}, {}, kStepwise,
+    {"_fused_adagrad_", meta_nothing, kNone, run_fused_adagrad, {}, {}, kStepwise, kSteps},
+    {"_fused_adagrad_.tensor_lr", meta_nothing, kNone, run_fused_adagrad, {}, {}, kStepwise,
      kSteps},
     {"_fused_adam", nullptr, {}, fused_copies<kAdam>, {}, {}, kCopies, kNotDifferentiable},
     {"_fused_adam.tensor_lr", nullptr, {}, fused_copies<kAdamOfTensor>, {}, {}, kCopies,
      kNotDifferentiable},
-    {"_fused_adam_", no_step_results, kNone, run_fused_adam<Decay::kOfGradient>, {}, {}, kStepwise,
+    {"_fused_adam_", meta_nothing, kNone, run_fused_adam<Decay::kOfGradient>, {}, {}, kStepwise,
      kSteps},
-    {"_fused_adam_.tensor_lr", no_step_results, kNone, run_fused_adam<Decay::kOfGradient>, {}, {},
+    {"_fused_adam_.tensor_lr", meta_nothing, kNone, run_fused_adam<Decay::kOfGradient>, {}, {},
      kStepwise, kSteps},
     {"_fused_adamw", nullptr, {}, fused_copies<kAdamW>, {}, {}, kCopies, kNotDifferentiable},
     {"_fused_adamw.tensor_lr", nullptr, {}, fused_copies<kAdamWOfTensor>, {}, {}, kCopies,
      kNotDifferentiable},
-    {"_fused_adamw_", no_step_results, kNone, run_fused_adam<Decay::kOfWeights>, {}, {}, kStepwise,
+    {"_fused_adamw_", meta_nothing, kNone, run_fused_adam<Decay::kOfWeights>, {}, {}, kStepwise,
      kSteps},
-    {"_fused_adamw_.tensor_lr", no_step_results, kNone, run_fused_adam<Decay::kOfWeights>, {}, {},
+    {"_fused_adamw_.tensor_lr", meta_nothing, kNone, run_fused_adam<Decay::kOfWeights>, {}, {},
      kStepwise, kSteps},
     {"_fused_sgd", nullptr, {}, fused_copies<kSgd>, {}, {}, kCopies, kNotDifferentiable},
     {"_fused_sgd.tensor_lr", nullptr, {}, fused_copies<kSgdOfTensor>, {}, {}, kCopies,
      kNotDifferentiable},
-    {"_fused_sgd_", no_step_results, kNone, run_fused_sgd, {}, {}, kStepwise, kSteps},
-    {"_fused_sgd_.tensor_lr", no_step_results, kNone, run_fused_sgd, {}, {}, kStepwise, kSteps},
+    {"_fused_sgd_", meta_nothing, kNone, run_fused_sgd, {}, {}, kStepwise, kSteps},
+    {"_fused_sgd_.tensor_lr", meta_nothing, kNone, run_fused_sgd, {}, {}, kStepwise, kSteps},
 };
 // clang-format on
 

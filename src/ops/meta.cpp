@@ -287,6 +287,8 @@ OutputMetas meta_first(const MetaArgs& args) {
   return {elementwise_meta(args, operands, operands.tensors[0]->dtype)};
 }
 
+OutputMetas meta_nothing(const MetaArgs&) { return {}; }
+
 OutputMetas meta_alike_floats(const MetaArgs& args) {
   const Operands operands = tensor_operands(args);
   const DType dtype = operands.tensors[0]->dtype;

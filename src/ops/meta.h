@@ -51,6 +51,7 @@ OutputMetas meta_bool(const MetaArgs& args);            ///< always bool
 OutputMetas meta_first(const MetaArgs& args);           ///< dtype of the first tensor
 /// Broadcast; all tensors are floats of one dtype, which the result has. Fails with Value.
 OutputMetas meta_alike_floats(const MetaArgs& args);
+OutputMetas meta_nothing(const MetaArgs& args);  ///< no results: it only writes in place
 /// Shape, dtype and (where dense) strides of the first tensor.
 OutputMetas meta_like(const MetaArgs& args);
 /// Shape and dtype of the first tensor; its elements lie in row-major order.

@@ -4,6 +4,7 @@
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
+#include "kernels/scatter_reduction.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/register.h"
@@ -49,11 +50,9 @@ std::int64_t axis_of(const Argument& axis, std::size_t ndim) {
 OutputMetas meta_segment_reduce(const MetaArgs& args) {
   const TensorMeta& data = *args.tensor(0);
   const std::string& word = args[1].string();
-  bool known = false;
-  for (const char* name : {"sum", "mean", "max", "min", "prod", "amax", "amin"}) {
-    known = known || word == name;
+  if (!segment_reduction_named(word)) {
+    refuse_segments("choose sum, mean, max, min or prod", "reduce is '" + word + "'");
   }
-  if (!known) refuse_segments("choose sum, mean, max, min or prod", "reduce is '" + word + "'");
   if (!is_floating(data.dtype)) {
     refuse_segments("cast the data: x.float()",
                     fmt::format("takes floats, not {}", to_string(data.dtype)));
