@@ -163,6 +163,14 @@ void check_written_shape(const OpRow& row, const Dims& result, const Dims& targe
        text_of_list(result, ", "), text_of_list(target, ", "));
 }
 
+void check_argument_shape(const MetaArgs& args, std::size_t index, const Dims& shape) {
+  const TensorMeta* tensor = args.tensor(index);
+  if (tensor == nullptr || tensor->shape == shape) return;
+  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", text_of_list(shape, ", "))},
+       "{}: {} has the shape [{}], which does not fit the input", args.op().name(),
+       args.op().arguments[index].name, text_of_list(tensor->shape, ", "));
+}
+
 void check_category(const OpRow& row, DType result, DType target) {
   if (category_of(result) <= category_of(target)) return;
   fail(ErrorKind::kValue,

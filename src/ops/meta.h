@@ -20,6 +20,9 @@ OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas)
 /// What is written in place has the target's shape.
 ///   fails  Value
 void check_written_shape(const OpRow& row, const Dims& result, const Dims& target);
+/// An argument, where it is given, has this shape.
+///   fails  Value
+void check_argument_shape(const MetaArgs& args, std::size_t index, const Dims& shape);
 /// What is written in place or to an out= tensor is of no higher category than its target.
 ///   fails  Value
 void check_category(const OpRow& row, DType result, DType target);

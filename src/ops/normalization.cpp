@@ -65,11 +65,7 @@ bool wanted_gradient(const Argument& mask, std::size_t index) {
 }
 
 void require_shape(const MetaArgs& args, std::size_t index, const Dims& shape) {
-  const TensorMeta* tensor = index == kAbsent ? nullptr : args.tensor(index);
-  if (tensor == nullptr || tensor->shape == shape) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", text_of_list(shape, ", "))},
-       "{}: {} has the shape [{}], which does not fit the input", args.op().name(),
-       args.op().arguments[index].name, text_of_list(tensor->shape, ", "));
+  if (index != kAbsent) check_argument_shape(args, index, shape);
 }
 
 OutputMetas gradient_metas(const MetaArgs& args, const TensorMeta& input, DType of_vectors) {

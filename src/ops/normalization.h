@@ -35,7 +35,7 @@ const TensorMeta& with_channels(const MetaArgs& args, std::size_t index);
 TensorMeta normalized_meta(const TensorMeta& input);
 /// The vectors of one number per channel, checked; their dtype is that of the statistics.
 DType checked_vectors(const MetaArgs& args, const TensorMeta& input);
-/// An argument that may be missing has this shape.
+/// An argument that the op may not have, or that may not be given, has this shape.
 void require_shape(const MetaArgs& args, std::size_t index, const Dims& shape);
 bool wanted_gradient(const Argument& mask, std::size_t index);
 /// Of input, weight and bias; each where it is asked for.

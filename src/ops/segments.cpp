@@ -6,6 +6,7 @@
 #include "kernels/kernel_id.h"
 #include "kernels/scatter_reduction.h"
 #include "ops/gradient_math.h"
+#include "ops/gradient_shape.h"
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
@@ -46,42 +47,56 @@ std::int64_t axis_of(const Argument& axis, std::size_t ndim) {
   return dim < 0 ? dim + static_cast<std::int64_t>(ndim) : dim;
 }
 
-/// segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, initial)
-OutputMetas meta_segment_reduce(const MetaArgs& args) {
-  const TensorMeta& data = *args.tensor(0);
-  const std::string& word = args[1].string();
-  if (!segment_reduction_named(word)) {
-    refuse_segments("choose sum, mean, max, min or prod", "reduce is '" + word + "'");
+/// Where the arguments of both ops stand; a reduction needs no more than these.
+struct Segmented {
+  const TensorMeta& data;
+  const std::string& reduce;
+  const TensorMeta* lengths;
+  const TensorMeta* offsets;
+  const Argument& axis;
+};
+
+/// The shape of the result.
+///   fails  Value: nothing says where segments begin, or it does not fit the data
+Dims reduced_shape(const Segmented& call) {
+  if (!segment_reduction_named(call.reduce)) {
+    refuse_segments("choose sum, mean, max, min or prod", "reduce is '" + call.reduce + "'");
   }
-  if (!is_floating(data.dtype)) {
+  if (!is_floating(call.data.dtype)) {
     refuse_segments("cast the data: x.float()",
-                    fmt::format("takes floats, not {}", to_string(data.dtype)));
+                    fmt::format("takes floats, not {}", to_string(call.data.dtype)));
   }
-  if (args.tensor(3) != nullptr) {
-    refuse_segments("give lengths or offsets", "indices are not supported, as in the reference");
-  }
-  const TensorMeta* offsets = args.tensor(4);
-  const TensorMeta* bounds = offsets ? offsets : args.tensor(2);
+  const TensorMeta* bounds = call.offsets ? call.offsets : call.lengths;
   if (bounds == nullptr) {
     refuse_segments("give lengths or offsets", "nothing says where segments begin");
   }
-  const std::int64_t axis = axis_of(args[5], data.shape.size());
-  check_bounds(data, *bounds, axis);
-  const std::int64_t count = bounds->shape.back() - (offsets ? 1 : 0);
+  const std::int64_t axis = axis_of(call.axis, call.data.shape.size());
+  check_bounds(call.data, *bounds, axis);
+  const std::int64_t count = bounds->shape.back() - (call.offsets ? 1 : 0);
   if (count < 0) refuse_segments("give one offset more than segments", "there are no offsets");
-  Dims shape = data.shape;
+  Dims shape = call.data.shape;
   shape[static_cast<std::size_t>(axis)] = count;
+  return shape;
+}
+
+/// segment_reduce(data, reduce, *, lengths, indices, offsets, axis, unsafe, initial)
+OutputMetas meta_segment_reduce(const MetaArgs& args) {
+  const TensorMeta& data = *args.tensor(0);
+  if (args.tensor(3) != nullptr) {
+    refuse_segments("give lengths or offsets", "indices are not supported, as in the reference");
+  }
+  const Dims shape =
+      reduced_shape({data, args[1].string(), args.tensor(2), args.tensor(4), args[5]});
   return {{contiguous_meta(shape, data.dtype)}};
 }
 
 /// _segment_reduce_backward(grad, output, data, reduce, *, lengths, offsets, axis, initial)
 OutputMetas meta_segment_reduce_backward(const MetaArgs& args) {
   const TensorMeta& data = *args.tensor(2);
-  const TensorMeta* bounds = args.tensor(5) ? args.tensor(5) : args.tensor(4);
-  if (bounds == nullptr) {
-    refuse_segments("give lengths or offsets", "nothing says where segments begin");
-  }
-  check_bounds(data, *bounds, axis_of(args[6], data.shape.size()));
+  const Dims shape =
+      reduced_shape({data, args[3].string(), args.tensor(4), args.tensor(5), args[6]});
+  check_gradient_shape(args, args.tensor(0)->shape, shape, "the output");
+  check_argument_shape(args, 1, shape);
   return {{contiguous_meta(data.shape, data.dtype)}};
 }
 
