@@ -7,8 +7,10 @@
 #include <bit>
 
 #include "autograd/view.h"
+#include "base/text_of_list.h"
 #include "dispatch/local_call.h"
 #include "mesh/type_string.h"
+#include "ops/gradient_math.h"
 
 namespace shardlab {
 
@@ -63,6 +65,13 @@ class RecordingScope {
   RankContext& rank_;
   std::uint32_t mode_;
 };
+
+bool stretches_to(const Dims& shape, const Dims& wide) {
+  if (shape.size() > wide.size()) return false;
+  const auto behind = wide.end() - static_cast<std::ptrdiff_t>(shape.size());
+  return std::equal(shape.begin(), shape.end(), behind,
+                    [](std::int64_t size, std::int64_t to) { return size == to || size == 1; });
+}
 
 // Refused when the op is called, as in the reference.
 void refuse_constants(const OpRow& row, const GradientReads& reads, ArgumentSet wanted) {
@@ -232,13 +241,36 @@ std::vector<DTensor> RowNode::gradients(std::span<const DTensor> grads, Graph gr
   const auto needs = [this](std::size_t index) { return edges()[index].wanted(); };
   Calls& calls = calls_of(graph);
   if (!records(graph)) {
-    return with_zeros(calls, grads,
-                      definition.gradient.program({calls, inputs_, outputs_, grads, needs}));
+    return with_zeros(
+        calls, grads,
+        fitted(calls, definition.gradient.program({calls, inputs_, outputs_, grads, needs})));
   }
   const Arguments inputs = inputs_on_tape();
   const Results outputs = outputs_on_tape();
-  return with_zeros(calls, grads,
-                    definition.gradient.program({calls, inputs, outputs, grads, needs}));
+  return with_zeros(
+      calls, grads,
+      fitted(calls, definition.gradient.program({calls, inputs, outputs, grads, needs})));
+}
+
+std::vector<DTensor> RowNode::fitted(Calls& calls, std::vector<DTensor> found) const {
+  std::size_t slot = 0;
+  for_each_tensor_slot(row_->op, inputs_, [&](std::size_t argument, const Argument& value) {
+    const std::size_t index = slot++;
+    if (index >= found.size() || !found[index].defined() || !edges()[index].wanted()) return;
+    DTensor& gradient = found[index];
+    const DTensor& input = value.tensor();
+    if (gradient.shape() == input.shape() && gradient.dtype() == input.dtype()) return;
+    if (!stretches_to(input.shape(), gradient.shape())) {
+      throw Error(
+          ErrorKind::kRuntime,
+          fmt::format("{}: the gradient of {} has the shape [{}], its tensor has [{}]",
+                      row_->name(), row_->op.arguments[argument].name,
+                      text_of_list(gradient.shape(), ", "), text_of_list(input.shape(), ", ")))
+          .with("fix", "give the op tensors whose sizes agree, or detach the one that needs none");
+    }
+    gradient = grad::sum_to(calls, gradient, input);
+  });
+  return found;
 }
 
 // What a program leaves out, the results do not depend on; or nothing flows in that would go there.

@@ -72,6 +72,9 @@ class RowNode : public GradNode {
   // With zeros for each input whose gradient is wanted and not among those found.
   std::vector<DTensor> with_zeros(Calls& calls, std::span<const DTensor> grads,
                                   std::vector<DTensor> found) const;
+  // Each in the shape and dtype of its input: summed where that was stretched, cast where it is
+  // another (as the reference's engine does). Fails with Runtime where the shapes do not fit.
+  std::vector<DTensor> fitted(Calls& calls, std::vector<DTensor> found) const;
   // What was kept, each at its place on the tape.
   Arguments inputs_on_tape() const;
   Results outputs_on_tape();

@@ -34,6 +34,7 @@ OutputMetas meta_softmax_backward(const MetaArgs& args) {
   const TensorMeta &gradient = *args.tensor(0), &output = *args.tensor(1);
   wrap_dim(args[2].to_int(), output.shape.size());
   check_gradient_shape(args, gradient.shape, output.shape, "the output");
+  check_argument_dtype(args, 0, 1);
   return {elementwise_meta(args, tensor_operands(args), args[3].dtype())};
 }
 

@@ -152,6 +152,8 @@ Dims output_shape(const MetaArgs& args, const Direction& direction) {
 
 OutputMetas meta_convolution(const MetaArgs& args) {
   const Dims shape = output_shape(args, kForward);
+  check_argument_dtype(args, 1, 0);
+  check_argument_dtype(args, 2, 0);
   const TensorMeta* bias = args.tensor(2);
   if (bias != nullptr && bias->shape != Dims{shape[1]}) {
     fail(ErrorKind::kValue, Fix{fmt::format("give a bias of shape [{}]", shape[1])},
@@ -169,6 +171,8 @@ Dims bias_shape(const MetaArgs& args) {
 OutputMetas meta_convolution_backward(const MetaArgs& args) {
   const Dims shape = output_shape(args, kBackward);
   check_gradient_shape(args, args.tensor(0)->shape, shape, "the output");
+  check_argument_dtype(args, 0, 1);
+  check_argument_dtype(args, 2, 1);
   const TensorMeta& input = *args.tensor(1);
   const TensorMeta& weight = *args.tensor(2);
   const ArgumentList& mask = args[kOutputMask].list();

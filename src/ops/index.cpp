@@ -109,6 +109,7 @@ OutputMetas meta_scatter_elements(const MetaArgs& args) {
   const OutputMetas metas = meta_scatter(args);
   check_index_fits(args, self, index_of(wrap_dim(args[1].to_int(), self.shape.size())));
   if (const TensorMeta* source = args.tensor(3)) check_index_fits(args, *source, kNoDim);
+  check_argument_dtype(args, 3, 0);
   return metas;
 }
 
@@ -236,12 +237,9 @@ void require_reduction(const MetaArgs& args) {
 
 OutputMetas meta_scatter_reduce(const MetaArgs& args) {
   require_reduction(args);
-  const bool ordered = args[4].string().starts_with("am");
-  if (args.tensor(3)->dtype != args.tensor(0)->dtype ||
-      (ordered && is_complex(args.tensor(0)->dtype))) {
-    fail(ErrorKind::kValue, Fix{"cast one of them: src.to(x.dtype); complex numbers have no order"},
-         "{}: src is {}, the tensor is {}; both must have one dtype", args.op().base,
-         to_string(args.tensor(3)->dtype), to_string(args.tensor(0)->dtype));
+  if (args[4].string().starts_with("am") && is_complex(args.tensor(0)->dtype)) {
+    fail(ErrorKind::kValue, Fix{"compare their absolute values, or their real parts"},
+         "{}: complex numbers have no order", args.op().base);
   }
   return meta_scatter_elements(args);
 }
@@ -271,11 +269,7 @@ OutputMetas meta_index_put(const MetaArgs& args) {
   if (std::ranges::any_of(args.tensors(1), masks)) return meta_contiguous(args);
   const Dims places = read_indices(args.op(), args.tensors(1)).result_shape(self.shape);
   const TensorMeta& values = *args.tensor(2);
-  if (values.dtype != self.dtype) {
-    fail(ErrorKind::kValue, Fix{"cast the values: values.to(x.dtype)"},
-         "{}: the values are {}, the tensor is {}; both must have one dtype", args.op().name(),
-         to_string(values.dtype), to_string(self.dtype));
-  }
+  check_argument_dtype(args, 2, 0);
   const TensorMeta target = contiguous_meta(places, self.dtype);
   const TensorMeta* const both[] = {&target, &values};
   if (broadcast_shapes(args.op(), both) != places) {
@@ -367,11 +361,7 @@ OutputMetas meta_index_add(const MetaArgs& args) {
          text_of_list(source.shape, ", "), product(index.shape), args[1].to_int(),
          text_of_list(self.shape, ", "));
   }
-  if (source.dtype != self.dtype) {
-    fail(ErrorKind::kValue, Fix{"cast the source: source.to(x.dtype)"},
-         "{}: the source is {}, the tensor is {}; both must have one dtype", args.op().base,
-         to_string(source.dtype), to_string(self.dtype));
-  }
+  check_argument_dtype(args, 3, 0);
   return meta_contiguous(args);
 }
 

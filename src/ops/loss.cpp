@@ -49,6 +49,7 @@ void require_classes(const TensorMeta& self, const TensorMeta& target, const Ten
 OutputMetas meta_nll_loss(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   require_classes(self, *args.tensor(1), args.tensor(2));
+  check_argument_dtype(args, 2, 0);
   Dims shape;
   if (loss_reduction(args[3]) == LossReduction::kNone && self.shape.size() == 2) {
     shape.push_back(self.shape[0]);
@@ -60,6 +61,7 @@ OutputMetas meta_nll_loss(const MetaArgs& args) {
 OutputMetas meta_nll_loss_backward(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(1);
   require_classes(self, *args.tensor(2), args.tensor(3));
+  for (const std::size_t same : {0, 3, 6}) check_argument_dtype(args, same, 1);
   const bool each = loss_reduction(args[4]) == LossReduction::kNone && self.shape.size() == 2;
   const std::int64_t gradients = product(args.tensor(0)->shape);
   const std::int64_t wanted = each ? self.shape[0] : 1;
@@ -93,6 +95,7 @@ void require_places(const OpDescriptor& op, const TensorMeta& self, const Tensor
 OutputMetas meta_nll_loss_of_places(const MetaArgs& args) {
   const TensorMeta &self = *args.tensor(0), &target = *args.tensor(1);
   require_places(args.op(), self, target, args.tensor(2));
+  check_argument_dtype(args, 2, 0);
   const bool each = loss_reduction(args[3]) == LossReduction::kNone;
   return {{contiguous_meta(each ? target.shape : Dims{}, self.dtype)},
           {contiguous_meta(Dims{}, self.dtype)}};
@@ -102,6 +105,7 @@ OutputMetas meta_nll_loss_of_places(const MetaArgs& args) {
 OutputMetas meta_nll_loss_of_places_backward(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(1);
   require_places(args.op(), self, *args.tensor(2), args.tensor(3));
+  for (const std::size_t same : {0, 3, 6}) check_argument_dtype(args, same, 1);
   return {{contiguous_meta(self.shape, self.dtype)}};
 }
 

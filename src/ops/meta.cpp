@@ -171,6 +171,17 @@ void check_argument_shape(const MetaArgs& args, std::size_t index, const Dims& s
        args.op().arguments[index].name, text_of_list(tensor->shape, ", "));
 }
 
+void check_argument_dtype(const MetaArgs& args, std::size_t index, std::size_t like) {
+  const TensorMeta* tensor = args.tensor(index);
+  const DType dtype = args.tensor(like)->dtype;
+  if (tensor == nullptr || tensor->dtype == dtype) return;
+  const std::string_view name = args.op().arguments[index].name;
+  const std::string_view other = args.op().arguments[like].name;
+  fail(ErrorKind::kValue, Fix{fmt::format("cast one of them: {}.to({}.dtype)", name, other)},
+       "{}: {} is {}, {} is {}; both must have one dtype", args.op().base, name,
+       to_string(tensor->dtype), other, to_string(dtype));
+}
+
 void check_category(const OpRow& row, DType result, DType target) {
   if (category_of(result) <= category_of(target)) return;
   fail(ErrorKind::kValue,

@@ -23,6 +23,9 @@ void check_written_shape(const OpRow& row, const Dims& result, const Dims& targe
 /// An argument, where it is given, has this shape.
 ///   fails  Value
 void check_argument_shape(const MetaArgs& args, std::size_t index, const Dims& shape);
+/// An argument, where it is given, has the dtype of the one at `like`.
+///   fails  Value
+void check_argument_dtype(const MetaArgs& args, std::size_t index, std::size_t like);
 /// What is written in place or to an out= tensor is of no higher category than its target.
 ///   fails  Value
 void check_category(const OpRow& row, DType result, DType target);

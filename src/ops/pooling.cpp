@@ -188,6 +188,12 @@ OutputMetas meta_pool_backward(const MetaArgs& args) {
     std::copy(gradient.end() - resampled, gradient.end(), sizes.end() - resampled);
   }
   require_gradient(args, *args.tensor(0), sizes);
+  check_argument_dtype(args, 0, 1);
+  const auto& arguments = args.op().arguments;
+  const auto places = std::ranges::find(arguments, "indices", &SchemaArgument::name);
+  if (places != arguments.end()) {
+    check_argument_shape(args, static_cast<std::size_t>(places - arguments.begin()), gradient);
+  }
   return {{meta}};
 }
 

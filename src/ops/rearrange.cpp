@@ -12,6 +12,7 @@
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
+#include "ops/view_meta.h"
 
 namespace shardlab {
 namespace {
@@ -365,11 +366,7 @@ Results as_strided_scatter(Calls& calls, const Arguments& args) {
   const Placements nowhere_cut(self.distributed() ? self.spec()->layout()->ndim() : 0);
   const DTensor whole = copied_memory(calls, calls.redistribute(self, nowhere_cut));
   const DTensor part = calls.one("as_strided", {whole, args[2], args[3], args[4]});
-  if (part.shape() != args[1].tensor().shape()) {
-    fail(ErrorKind::kValue, Fix{"give a src of the shape `size`"},
-         "as_strided_scatter: src has shape [{}], the part [{}]",
-         text_of_list(args[1].tensor().shape(), ", "), text_of_list(part.shape(), ", "));
-  }
+  require_part_shape("as_strided_scatter", args[1].tensor().shape(), part.shape());
   calls("copy_", {part, args[1]});
   return {whole};
 }

@@ -463,7 +463,9 @@ Results put(Calls& calls, const OpRow& row, const Arguments& args) {
   DTensor result = calls.one("clone", {args[0]});
   Arguments part(args.begin() + 2, args.end() - (row.out_variant() ? 1 : 0));
   part.insert(part.begin(), Argument(result));
-  calls("copy_", {calls.one(view, std::move(part)), args[1]});
+  const DTensor target = calls.one(view, std::move(part));
+  require_part_shape(row.op.base, args[1].tensor().shape(), target.shape());
+  calls("copy_", {target, args[1]});
   return {Argument(std::move(result))};
 }
 constexpr const char* kDiagonal = "diagonal";

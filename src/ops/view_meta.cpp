@@ -144,6 +144,13 @@ TensorMeta remove_dims(const TensorMeta& meta, std::span<const std::int64_t> rem
   return result;
 }
 
+void require_part_shape(std::string_view op, const Dims& source, const Dims& part) {
+  if (source == part) return;
+  fail(ErrorKind::kValue, Fix{fmt::format("give a src of shape [{}]", text_of_list(part, ", "))},
+       "{}: src has shape [{}], the part [{}]", op, text_of_list(source, ", "),
+       text_of_list(part, ", "));
+}
+
 TensorMeta unsqueeze_meta(const TensorMeta& meta, std::int64_t position) {
   TensorMeta result = meta;
   const std::size_t at = index_of(position);

@@ -68,6 +68,36 @@ TEST_CASE("O-15 an op on lists is recorded as what it does to each element") {
   });
 }
 
+// Of operands that promotion casts, too; values and refusals as in the reference, asked for them.
+TEST_CASE("a gradient has the dtype and shape of its tensor, or the op is refused") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {3}, {1, 2, 3});
+    const DTensor y = mesh.place("S(0)", {3}, {4, 5, 6}, DType::kF64);
+    require_grad(x);
+    require_grad(y);
+    const DTensor stacked = ops().one("aten::stack", {ArgumentList{x, y}});
+    CHECK(stacked.dtype() == DType::kF64);
+    backward(sum(times(stacked, stacked)));
+    CHECK(grad_of(x).dtype() == DType::kF32);
+    CHECK(whole(grad_of(x)) == Values{2, 4, 6});
+    CHECK(grad_of(y).dtype() == DType::kF64);
+    CHECK(whole(grad_of(y)) == Values{8, 10, 12});
+
+    const DTensor target = plain({3, 2}, counted(6)), source = plain({3, 1}, counted(3));
+    require_grad(source);
+    const DTensor index = plain({2, 1}, {0, 1}, DType::kI64);
+    const DTensor added = ops().one("aten::scatter_add", {target, 0, index, source});
+    CHECK(kind_of([&] { backward(sum(added)); }) == ErrorKind::kRuntime);
+    CHECK(kind_of([&] {
+            ops()("aten::slice_scatter", {target, source, 1, 0, 2});
+          }) == ErrorKind::kValue);
+    const DTensor image = plain({1, 1, 3}, counted(3));
+    const DTensor weight = plain({1, 1, 1}, {2}, DType::kBF16);
+    CHECK(kind_of([&] { ops()("aten::conv1d", {image, weight}); }) == ErrorKind::kValue);
+  });
+}
+
 Results doubled_each(Calls& calls, const OpRow&, const Arguments& args) {
   ArgumentList doubled;
   for (const Argument& x : args[0].list()) doubled.push_back(calls.one("aten::mul.Scalar", {x, 2}));

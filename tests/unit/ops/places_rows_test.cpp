@@ -361,11 +361,9 @@ const test::RefusedRow kWrongPlaces[] = {
     {"y = torch.select_scatter(x, w, 1, 2)", "x f64[5, 2]; w f64[5]",
      "index 2 is out of range for dim 1 of size 2 | use an index from -2 to 1"},
     {"y = torch.slice_scatter(x, w, 0, 1, 3)", "x f64[5]; w f64[3]",
-     "aten::copy_: sizes 2 and 3 of dim 0 do not broadcast | give equal sizes, or 1 where a tensor "
-     "repeats"},
+     "aten::slice_scatter: src has shape [3], the part [2] | give a src of shape [2]"},
     {"y = torch.diagonal_scatter(x, w)", "x f64[5, 3]; w f64[2]",
-     "aten::copy_: sizes 3 and 2 of dim 0 do not broadcast | give equal sizes, or 1 where a tensor "
-     "repeats"},
+     "aten::diagonal_scatter: src has shape [2], the part [3] | give a src of shape [3]"},
     {"y = torch.gather(x, 0, i)", "x f64[5]; i i64[2, 2]<3",
      "aten::gather takes an index of 1 dims, not 2 | index.unsqueeze(-1) adds a dim, "
      "index.flatten() joins all"},
