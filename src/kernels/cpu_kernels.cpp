@@ -3,6 +3,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/matmul.h"
+#include "kernels/wide_kernels.h"
 
 namespace shardlab {
 
@@ -41,6 +42,7 @@ KernelTable make_table() {
   add_symmetric_spectrum_kernels(table);
   add_triangle_kernels(table);
   add_variance_kernels(table);
+  if (const WideKernels* wide = wide_kernels()) wide->add(table);
   return table;
 }
 

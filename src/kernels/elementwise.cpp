@@ -12,6 +12,7 @@
 #include "base/fix.h"
 #include "kernels/convert.h"
 #include "kernels/strided_loop.h"
+#include "kernels/wide_kernels.h"
 
 namespace shardlab {
 
@@ -199,14 +200,27 @@ bool run_directly(const Tensor& out, std::span<const LocalArg> operands, const E
   return true;
 }
 
+// Of the two copies that there may be.
+struct RealLoops {
+  std::span<const ElementLoop> f32 = element_loops<float>();
+  std::span<const ElementLoop> f64 = element_loops<double>();
+};
+const RealLoops& real_loops() {
+  static const RealLoops loops = [] {
+    const WideKernels* wide = wide_kernels();
+    return wide != nullptr ? RealLoops{wide->f32_loops, wide->f64_loops} : RealLoops{};
+  }();
+  return loops;
+}
+
 std::span<const ElementLoop> loops_of(DType compute) {
   switch (compute) {
     case DType::kI64:
       return element_loops<std::int64_t>();
     case DType::kF32:
-      return element_loops<float>();
+      return real_loops().f32;
     case DType::kF64:
-      return element_loops<double>();
+      return real_loops().f64;
     case DType::kC64:
       return element_loops<std::complex<float>>();
     default:

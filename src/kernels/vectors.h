@@ -20,9 +20,16 @@ struct Numbers {
   typedef T type __attribute__((vector_size(width * sizeof(T))));
 };
 
-/// As many as 32 bytes hold: compilers make of it what registers a processor has.
+/// Of one vector. Which element is in which lane of a sum does not depend on it (row_reduce.h).
+#ifdef __AVX512F__
+inline constexpr std::size_t kBytesOfVector = 64;
+#else
+inline constexpr std::size_t kBytesOfVector = 32;
+#endif
+
+/// As many as a vector holds: compilers make of it what registers a processor has.
 template <typename T>
-using VectorOf = typename Numbers<T, 32 / sizeof(T)>::type;
+using VectorOf = typename Numbers<T, kBytesOfVector / sizeof(T)>::type;
 template <typename T>
 inline constexpr std::int64_t kWidthOf = sizeof(VectorOf<T>) / sizeof(T);
 
@@ -33,7 +40,9 @@ using MaskOf = decltype(VectorOf<T>{} != VectorOf<T>{});
 /// Whether a comparison of any two numbers held.
 template <typename T>
 [[gnu::always_inline]] inline bool any_of(const MaskOf<T>& mask) {
-#ifdef __AVX2__
+#ifdef __AVX512F__
+  return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX2__)
   return _mm256_testz_si256((__m256i)mask, (__m256i)mask) == 0;
 #else
   std::uint64_t words[4];
@@ -45,7 +54,7 @@ template <typename T>
 /// `nan` holds, too, where one of two numbers is NaN.
 template <typename T>
 void note_nan(MaskOf<T>& nan, const VectorOf<T>& a, const VectorOf<T>& b) {
-#ifdef __AVX2__
+#if defined(__AVX2__) && !defined(__AVX512F__)
   if constexpr (std::is_same_v<T, float>) {
     nan |= (MaskOf<T>)_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q);
   } else {
@@ -102,11 +111,16 @@ Target narrowed(T value) {
 /// is another call with AVX than without.
 template <typename T, typename Source>
 void load_vector(VectorOf<T>& to, const Source* from) {
-  constexpr std::size_t kWidth = 32 / sizeof(T);
+  [[maybe_unused]] constexpr std::size_t kWidth = kWidthOf<T>;
   if constexpr (std::is_same_v<T, Source>) {
     std::memcpy(&to, from, sizeof(to));
   } else if constexpr (std::is_same_v<Source, BFloat16>) {
-#ifdef __AVX2__
+#ifdef __AVX512F__
+    __m256i halves;
+    std::memcpy(&halves, from, sizeof(halves));
+    const __m512i words = _mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
+    std::memcpy(&to, &words, sizeof(to));
+#elif defined(__AVX2__)
     static_assert(kWidth == 8);
     // Of a loop compilers make what suits the function around it, which may be ten times as slow.
     // Each half of a register has all eight elements and takes four of them, zeros below each.
@@ -125,7 +139,12 @@ void load_vector(VectorOf<T>& to, const Source* from) {
     std::memcpy(&to, &words, sizeof(to));
 #endif
   } else if constexpr (std::is_same_v<Source, Half>) {
-#ifdef __F16C__
+#ifdef __AVX512F__
+    __m256i halves;
+    std::memcpy(&halves, from, sizeof(halves));
+    const __m512 wide = _mm512_cvtph_ps(halves);
+    std::memcpy(&to, &wide, sizeof(to));
+#elif defined(__F16C__)
     __m128i halves;
     std::memcpy(&halves, from, sizeof(halves));
     const __m256 wide = _mm256_cvtph_ps(halves);
@@ -136,7 +155,11 @@ void load_vector(VectorOf<T>& to, const Source* from) {
     std::memcpy(&to, values, sizeof(to));
 #endif
   } else {
-#ifdef __AVX2__
+#ifdef __AVX512F__
+    static_assert(std::is_same_v<T, double> && std::is_same_v<Source, float>);
+    const __m512d wide = _mm512_cvtps_pd(_mm256_loadu_ps(from));
+    std::memcpy(&to, &wide, sizeof(to));
+#elif defined(__AVX2__)
     static_assert(std::is_same_v<T, double> && std::is_same_v<Source, float>);
     const __m256d wide = _mm256_cvtps_pd(_mm_loadu_ps(from));
     std::memcpy(&to, &wide, sizeof(to));
@@ -163,8 +186,13 @@ void widen_vector(const VectorOf<T>& from, VectorOf<double> (&to)[sizeof(double)
 }
 
 #ifdef __AVX2__
+#ifdef __AVX512F__
+using Register = __m512i;
+#else
+using Register = __m256i;
+#endif
 /// Each number rounded to a bf16, in a word of its own.
-inline void to_bfloat16_words(__m256i& to, const VectorOf<float>& from) {
+inline void to_bfloat16_words(Register& to, const VectorOf<float>& from) {
   using Words = typename Numbers<std::uint32_t, kWidthOf<float>>::type;
   Words bits;
   std::memcpy(&bits, &from, sizeof(bits));
@@ -178,7 +206,7 @@ inline void to_bfloat16_words(__m256i& to, const VectorOf<float>& from) {
 /// NaN stands for all of a sign.
 template <typename T, typename Target>
 void store_vector(Target* to, const VectorOf<T>& from) {
-  constexpr std::size_t kWidth = 32 / sizeof(T);
+  [[maybe_unused]] constexpr std::size_t kWidth = kWidthOf<T>;
   if constexpr (std::is_same_v<T, Target>) {
     std::memcpy(to, &from, sizeof(from));
     return;
@@ -190,19 +218,29 @@ void store_vector(Target* to, const VectorOf<T>& from) {
     Words bits;
     std::memcpy(&bits, &from, sizeof(bits));
     bits = from == from ? bits : (bits & 0x80000000u) | 0x7FC00000u;
+#ifdef __AVX512F__
+    __m512 numbers;
+    std::memcpy(&numbers, &bits, sizeof(numbers));
+    const __m256i halves = _mm512_cvtps_ph(numbers, _MM_FROUND_TO_NEAREST_INT);
+#else
     __m256 numbers;
     std::memcpy(&numbers, &bits, sizeof(numbers));
     const __m128i halves = _mm256_cvtps_ph(numbers, _MM_FROUND_TO_NEAREST_INT);
+#endif
     std::memcpy(to, &halves, sizeof(halves));
     return;
   }
 #endif
 #ifdef __AVX2__
   if constexpr (std::is_same_v<Target, BFloat16>) {
-    __m256i words;
+    Register words;
     to_bfloat16_words(words, from);
+#ifdef __AVX512F__
+    const __m256i halves = _mm512_cvtepi32_epi16(words);
+#else
     const __m128i halves =
         _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+#endif
     std::memcpy(to, &halves, sizeof(halves));
     return;
   }
@@ -215,7 +253,7 @@ void store_vector(Target* to, const VectorOf<T>& from) {
 /// The same for the numbers of two vectors, one after the other.
 template <typename T, typename Target>
 void store_vectors(Target* to, const VectorOf<T>& first, const VectorOf<T>& second) {
-#ifdef __AVX2__
+#if defined(__AVX2__) && !defined(__AVX512F__)
   if constexpr (std::is_same_v<Target, BFloat16>) {
     __m256i low, high;
     to_bfloat16_words(low, first);

@@ -1,6 +1,5 @@
 // A row is a kernel on tensors at hand, called as the dispatcher would, or, where an op is a
-// program of several kernels, the op on a plain tensor. Arrays of kLarge elements are 32 MiB in
-// f32.
+// program of several kernels, the op on a plain tensor.
 #include "tests/bench/kernel_cases.h"
 
 #include <benchmark/benchmark.h>
@@ -22,8 +21,14 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::int64_t kLarge = std::int64_t{1} << 23;
-constexpr std::int64_t kRows = 8192, kColumns = 1024;  // as many
+// Of a large array, whatever its dtype: several times what a core reaches of the last cache.
+constexpr std::int64_t kLargeBytes = std::int64_t{1} << 27;
+constexpr std::int64_t kColumns = 1024;
+
+// Its elements and, as many, its rows of kColumns.
+std::int64_t large(DType dtype = DType::kF32) { return kLargeBytes / item_bytes(dtype); }
+std::int64_t large_rows(DType dtype = DType::kF32) { return large(dtype) / kColumns; }
+Dims large_matrix(DType dtype = DType::kF32) { return {large_rows(dtype), kColumns}; }
 
 struct Product {
   std::int64_t batch, rows, inner, columns;
@@ -69,7 +74,7 @@ void add_products(std::vector<KernelCase>& cases) {
   add("bmm_bf16_64x128", {64, 128, 128, 128, DType::kBF16});
 }
 
-// An elementwise kernel on kLarge elements.
+// An elementwise kernel on a large array.
 struct Elementwise {
   const char* name;
   KernelId kernel;
@@ -132,9 +137,14 @@ void add_elementwise(std::vector<KernelCase>& cases) {
   using enum KernelId;
   for (const Elementwise& row : elementwise_rows()) {
     cases.push_back({row.name, Floor::kMemory, [row] {
-                       Launch launch{row.kernel, {}, {output({kLarge}, row.out)}};
+                       DType widest = row.out;
                        for (const DType dtype : row.inputs) {
-                         launch.args.emplace_back(numbers({kLarge}, dtype));
+                         if (item_bytes(dtype) > item_bytes(widest)) widest = dtype;
+                       }
+                       const Dims shape{large(widest)};
+                       Launch launch{row.kernel, {}, {output(shape, row.out)}};
+                       for (const DType dtype : row.inputs) {
+                         launch.args.emplace_back(numbers(shape, dtype));
                        }
                        launch.args.insert(launch.args.end(), row.rest.begin(), row.rest.end());
                        return beside_memory(std::move(launch));
@@ -143,24 +153,24 @@ void add_elementwise(std::vector<KernelCase>& cases) {
   cases.push_back({"add_row_f32", Floor::kMemory, [] {
                      return beside_memory(
                          {kAdd,
-                          {numbers({kRows, kColumns}), numbers({kColumns}), Scalar(1)},
-                          {output({kRows, kColumns})}});
+                          {numbers(large_matrix()), numbers({kColumns}), Scalar(1)},
+                          {output(large_matrix())}});
                    }});
   cases.push_back({"add_column_f32", Floor::kMemory, [] {
                      return beside_memory(
                          {kAdd,
-                          {numbers({kRows, kColumns}), numbers({kRows, 1}), Scalar(1)},
-                          {output({kRows, kColumns})}});
+                          {numbers(large_matrix()), numbers({large_rows(), 1}), Scalar(1)},
+                          {output(large_matrix())}});
                    }});
   cases.push_back({"add_turned_f32", Floor::kMemory, [] {
                      return beside_memory(
                          {kAdd,
-                          {numbers({2048, 2048}), turned(numbers({2048, 2048})), Scalar(1)},
-                          {output({2048, 2048})}});
+                          {numbers({8192, 4096}), turned(numbers({4096, 8192})), Scalar(1)},
+                          {output({8192, 4096})}});
                    }});
   cases.push_back(
       {"contiguous_turned_f32", Floor::kMemory, [] {
-         return beside_memory({kConvert, {turned(numbers({2048, 2048}))}, {output({2048, 2048})}});
+         return beside_memory({kConvert, {turned(numbers({4096, 8192}))}, {output({8192, 4096})}});
        }});
 }
 
@@ -201,8 +211,8 @@ void add_reductions(std::vector<KernelCase>& cases) {
   for (const Reduction& row : rows) {
     cases.push_back(
         {row.name, Floor::kMemory, [row] {
-           const Tensor x = numbers({kRows, kColumns}, row.dtype);
-           const Dims kept = row.dim < 0 ? Dims{} : row.dim == 1 ? Dims{kRows} : Dims{kColumns};
+           const Tensor x = numbers(large_matrix(row.dtype), row.dtype);
+           const Dims kept = row.dim < 0 ? Dims{} : Dims{x.size(row.dim == 1 ? 0 : 1)};
            Launch launch{row.kernel, {x}, {output(kept, row.out)}};
            if (row.kernel == kVectorNorm) launch.args.emplace_back(Scalar(2));
            // Indices of extrema take one dim, all others a list.
@@ -227,14 +237,15 @@ KernelPair program_pair(const char* name, const std::vector<LocalArg>& tensors, 
 void add_row_kernels(std::vector<KernelCase>& cases) {
   using enum KernelId;
   constexpr DType f32 = DType::kF32, bf16 = DType::kBF16;
-  const Dims shape{kRows, kColumns};
+  const Dims shape = large_matrix();
   const auto add = [&](const char* name, std::function<KernelPair()> make) {
     cases.push_back({name, Floor::kRows, std::move(make)});
   };
   const auto softmax = [=](KernelId kernel, DType dtype, std::int64_t dim) {
     return [=] {
+      const Dims whole = large_matrix(dtype);
       return beside_memory(
-          {kernel, {numbers(shape, dtype), Scalar(dim), Scalar(false)}, {output(shape, dtype)}});
+          {kernel, {numbers(whole, dtype), Scalar(dim), Scalar(false)}, {output(whole, dtype)}});
     };
   };
   add("softmax_f32", softmax(kSoftmax, f32, 1));
@@ -250,19 +261,20 @@ void add_row_kernels(std::vector<KernelCase>& cases) {
   add("log_softmax_backward_f32", backward(kLogSoftmaxBackward));
   const auto layer_norm = [=](DType dtype) {
     return [=] {
-      return beside_memory(
-          {kNativeLayerNorm,
-           {numbers(shape, dtype), Dims{kColumns}, numbers({kColumns}, dtype),
-            numbers({kColumns}, dtype), Scalar(1e-5)},
-           {output(shape, dtype), output({kRows, 1}, dtype), output({kRows, 1}, dtype)}});
+      const Dims whole = large_matrix(dtype), each{whole[0], 1};
+      return beside_memory({kNativeLayerNorm,
+                            {numbers(whole, dtype), Dims{kColumns}, numbers({kColumns}, dtype),
+                             numbers({kColumns}, dtype), Scalar(1e-5)},
+                            {output(whole, dtype), output(each, dtype), output(each, dtype)}});
     };
   };
   add("layer_norm_f32", layer_norm(f32));
   add("layer_norm_bf16", layer_norm(bf16));
   add("layer_norm_backward_f32", [=] {
     return beside_memory({kNativeLayerNormBackward,
-                          {numbers(shape), numbers(shape), Dims{kColumns}, numbers({kRows, 1}),
-                           numbers({kRows, 1}), numbers({kColumns}), numbers({kColumns})},
+                          {numbers(shape), numbers(shape), Dims{kColumns},
+                           numbers({large_rows(), 1}), numbers({large_rows(), 1}),
+                           numbers({kColumns}), numbers({kColumns})},
                           {output(shape), output({kColumns}), output({kColumns})}});
   });
 }
@@ -272,12 +284,12 @@ void add_programs(std::vector<KernelCase>& cases) {
     cases.push_back({name, Floor::kLoop, std::move(make)});
   };
   add("rms_norm_f32", [] {
-    return program_pair("aten::_fused_rms_norm", {numbers({kRows, kColumns})},
+    return program_pair("aten::_fused_rms_norm", {numbers(large_matrix())},
                         {Dims{kColumns}, DTensor(numbers({kColumns})), 1e-5});
   });
   add("batch_norm_f32", [] {
     const Argument weight = DTensor(numbers({64})), bias = DTensor(numbers({64}));
-    return program_pair("aten::native_batch_norm", {numbers({32, 64, 64, 64})},
+    return program_pair("aten::native_batch_norm", {numbers({128, 64, 64, 64})},
                         {weight, bias, Argument(), Argument(), true, 0.1, 1e-5});
   });
   add("attention_f32_8x8x256x64", [] {
@@ -365,8 +377,8 @@ void add_orders(std::vector<KernelCase>& cases) {
                    }});
   const auto cumsum = [=](std::int64_t dim) {
     return [=] {
-      const Dims large{kRows, kColumns};
-      return beside_memory({kCumsum, {numbers(large), Scalar(dim)}, {output(large)}});
+      return beside_memory(
+          {kCumsum, {numbers(large_matrix()), Scalar(dim)}, {output(large_matrix())}});
     };
   };
   cases.push_back({"cumsum_f32_last", Floor::kLoop, cumsum(1)});
@@ -389,7 +401,7 @@ void add_lookups(std::vector<KernelCase>& cases) {
   };
   const auto lookup = [=](KernelId kernel, std::int64_t columns) {
     return [=] {
-      const std::int64_t count = kLarge / columns / 4;
+      const std::int64_t count = (std::int64_t{1} << 21) / columns;
       const Tensor table = numbers({16384, columns}), places = indices({count}, 16384);
       const Tensor out = output({count, columns});
       std::vector<LocalArg> args{table, Scalar(0), places};
