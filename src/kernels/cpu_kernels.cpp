@@ -42,6 +42,7 @@ KernelTable make_table() {
   add_symmetric_spectrum_kernels(table);
   add_triangle_kernels(table);
   add_variance_kernels(table);
+  add_vector_norm_kernels(table);
   if (const WideKernels* wide = wide_kernels()) wide->add(table);
   return table;
 }

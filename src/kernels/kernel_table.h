@@ -52,5 +52,6 @@ void add_spectrum_kernels(KernelTable& table);
 void add_symmetric_spectrum_kernels(KernelTable& table);
 void add_triangle_kernels(KernelTable& table);
 void add_variance_kernels(KernelTable& table);
+void add_vector_norm_kernels(KernelTable& table);
 
 }  // namespace shardlab

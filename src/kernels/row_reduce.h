@@ -108,7 +108,7 @@ inline constexpr std::int64_t kReduceLeaf = 512;
 
 /// The lanes of a leaf, in vectors where T is a number that processors have vectors of: in
 /// registers, as long as loops over them are unrolled before anything else.
-template <typename Op, typename T>
+template <typename Op, typename T, std::int64_t count = kReduceLanes>
 class Lanes {
  public:
   Lanes() {
@@ -170,7 +170,7 @@ class Lanes {
 
  private:
   static constexpr std::size_t kWidth = kWidthOf<T>;
-  static constexpr std::size_t kParts = kReduceLanes / kWidth;
+  static constexpr std::size_t kParts = count / kWidth;
   VectorOf<T> parts_[kParts];
   std::array<MaskOf<T>, NanDecides<Op, T> ? kParts / 2 : 0> nan_;
 };

@@ -20,6 +20,10 @@ void with_wide_type(const Tensor& self, Run&& run) {
   run(double{});
 }
 
+/// |value|^2 of such a number.
+inline double squared_magnitude(double value) { return value * value; }
+inline double squared_magnitude(std::complex<double> value) { return std::norm(value); }
+
 /// A tensor's elements in row-major order as T: the tensor's own memory where it already is that,
 /// else a converted copy.
 template <typename T>

@@ -8,6 +8,7 @@ const WideKernels& kernels_for_avx512() {
   static const WideKernels kernels{[](KernelTable& table) {
                                      add_normalization_kernels(table);
                                      add_softmax_kernels(table);
+                                     add_variance_kernels(table);
                                    },
                                    element_loops<float>(), element_loops<double>()};
   return kernels;
