@@ -200,16 +200,29 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_log(const PacketOf<T>& x) {
   return ends;
 }
 
-/// log(1 + x), where 1 + x has lost the last digits of x: what is lost is made up for by the
-/// quotient of x and what is left of it.
+/// log(1 + x): 1 + x is split as a logarithm does it, and what it has lost of the last digits of x
+/// is given back to its fraction.
 template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> packet_log1p(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
-  const Packet one = pset1<Packet>(1), sum = padd(x, one), log = packet_log<T>(sum);
-  const Packet made_up = pmul(x, pdiv(log, psub(sum, one)));
-  const Packet unchanged = por(pcmp_eq(sum, one), pcmp_eq(sum, log));  // nearly 0, infinite
-  return pselect(unchanged, x, made_up);
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  constexpr T kLossless = T(WordOf<T>(1) << std::numeric_limits<T>::digits);
+  const auto number = [](T value) { return pset1<Packet>(value); };
+  const Packet one = number(1), sum = padd(x, one);
+  const SplitNumber<T> parts = split_number<T>(sum);
+  // From kLossless on x has no digits that 1 + x could lose, and the power of two may be none.
+  const Packet lost = psub(x, psub(sum, one));
+  const Packet scaled = pmul(lost, scaled_by_power<T>(one, pnegate(parts.exponent)));
+  const Packet given_back = pand(scaled, pcmp_lt(x, number(kLossless)));
+  const Packet f = padd(psub(parts.fraction, one), given_back);
+  const Packet beyond = pmadd(number(T(-0.5)), pmul(f, f), log_beyond_square(f));
+  const Packet log = pmadd(parts.exponent, number(T(0.693147180559945309417)), padd(f, beyond));
+  const Packet ordinary = pselect(pcmp_lt(x, number(kInfinity)), log, x);
+  const Packet undefined = number(std::numeric_limits<T>::quiet_NaN());
+  const Packet ends = pselect(pcmp_eq(x, number(-1)), number(-kInfinity),
+                              pselect(pcmp_lt(x, number(-1)), undefined, ordinary));
+  return pselect(pcmp_eq(sum, one), x, ends);
 }
 
 /// 1 / (1 + exp(-x)).

@@ -192,16 +192,22 @@ class OwedRows {
   Row owed_;
 };
 
-// to = exp(x - largest) for elements of one line.
+// to = exp(x - largest) for elements of one line, divided by the total of each column where there
+// are totals.
 template <bool finite, typename T>
-void powers_of_line(const T* x, const T* largest, T* to, std::int64_t count) {
+void powers_of_line(const T* x, const T* largest, T* to, std::int64_t count,
+                    const T* totals = nullptr) {
   for_vectors<T>(count, [=](std::int64_t i, std::int64_t some) {
     expect_line(x + count, to + count, i);
-    VectorOf<T> powers, most;
+    VectorOf<T> powers, other;
     load_some<T>(powers, x + i, some);
-    load_some<T>(most, largest + i, some);
-    powers -= most;
+    load_some<T>(other, largest + i, some);
+    powers -= other;
     to_powers<finite, T>(powers);
+    if (totals != nullptr) {
+      load_some<T>(other, totals + i, some);
+      powers /= other;
+    }
     store_some<T>(to + i, powers, some);
   });
 }
@@ -220,25 +226,33 @@ struct LargestOfLines {
                            [](T value) { return std::isfinite(value); })) {}
 };
 
+// What the powers of each column add up to.
+template <bool finite, typename T>
+Scratch<T> sums_of_powers(const InputLines<T>& x, const LargestOfLines<T>& largest) {
+  const std::int64_t columns = x.columns();
+  const auto powers = scratch<T>(kRowsTogether * columns);
+  return reduce_lines<SumOp, T>(
+      x.lines(), columns, [&](std::int64_t i, std::int64_t slot) -> const T* {
+        T* const line = powers.get() + slot * columns;
+        powers_of_line<finite>(x.line(i, slot), largest.values.get(), line, columns);
+        return line;
+      });
+}
+
+// Lines are read three times and written once: powers are computed again where they are divided,
+// which takes less than writing them and reading them again.
 struct SoftmaxColumns {
   template <typename T>
   static void down(const InputLines<T>& x, const OutputLines<T>& to) {
-    const std::int64_t columns = x.columns();
     const LargestOfLines<T> largest(x);
-    const auto totals = with_finite(largest.finite, [&](auto finite) {
-      const auto power = [&](std::int64_t i, std::int64_t slot) -> const T* {
+    with_finite(largest.finite, [&](auto finite) {
+      const auto totals = sums_of_powers<finite.value>(x, largest);
+      for (std::int64_t i = 0; i < x.lines(); ++i) {
         T* const line = to.line(i);
-        powers_of_line<finite.value>(x.line(i, slot), largest.values.get(), line, columns);
-        return line;
-      };
-      return reduce_lines<SumOp, T>(x.lines(), columns, power);
+        powers_of_line<finite.value>(x.line(i), largest.values.get(), line, x.columns(),
+                                     totals.get());
+      }
     });
-    for (std::int64_t i = 0; i < x.lines(); ++i) {
-      T* const line = to.line(i);
-      const T* const total = totals.get();
-#pragma GCC ivdep
-      for (std::int64_t c = 0; c < columns; ++c) line[c] /= total[c];
-    }
   }
 };
 
@@ -247,15 +261,8 @@ struct LogSoftmaxColumns {
   static void down(const InputLines<T>& x, const OutputLines<T>& to) {
     const std::int64_t columns = x.columns();
     const LargestOfLines<T> largest(x);
-    const auto powers = scratch<T>(kRowsTogether * columns);
-    const auto totals = with_finite(largest.finite, [&](auto finite) {
-      const auto power = [&](std::int64_t i, std::int64_t slot) -> const T* {
-        T* const line = powers.get() + slot * columns;
-        powers_of_line<finite.value>(x.line(i, slot), largest.values.get(), line, columns);
-        return line;
-      };
-      return reduce_lines<SumOp, T>(x.lines(), columns, power);
-    });
+    const auto totals = with_finite(
+        largest.finite, [&](auto finite) { return sums_of_powers<finite.value>(x, largest); });
     for (std::int64_t c = 0; c < columns; ++c) totals[c] = std::log(totals[c]);
     for (std::int64_t i = 0; i < x.lines(); ++i) {
       const T* const from = x.line(i);
