@@ -69,6 +69,8 @@ bool StridedLoop::turn_sources() {
   std::int64_t widest = 1;
   for (std::size_t i = 1; i < arrays_; ++i) widest = std::max(widest, bytes_[i]);
   tile_columns_ = kTileBytes / kTileRows / widest;
+  constexpr std::int64_t kLargeBytes = std::int64_t{2} << 20;
+  is_large_ = dims_[inner].size * dims_[inner - 1].size >= kLargeBytes / widest;
   turned_ = std::make_unique_for_overwrite<std::byte[]>((arrays_ - 1) * kTileBytes);
   for (std::size_t i = 1; i < arrays_; ++i) {
     turned_to_[i] = across(i, dims_[inner - 1]) ? turned_.get() + (i - 1) * kTileBytes : nullptr;
@@ -99,6 +101,32 @@ StridedLoop::Tile StridedLoop::tile_at(const std::array<std::int64_t, kMaxArrays
     tile.step[i] = columns * bytes_[i];
   }
   return tile;
+}
+
+void StridedLoop::expect_part(const std::array<std::int64_t, kMaxArrays>& offsets, std::int64_t row,
+                              std::int64_t column, std::int64_t part) const {
+  constexpr std::int64_t kLine = 64;
+  const LoopDim &down = dims_[dims_.size() - 2], &along = dims_.back();
+  const std::int64_t rows = std::min(kTileRows, down.size - row);
+  const std::int64_t columns = std::min(tile_columns_, along.size - column);
+  if (part >= rows) return;
+  for (std::size_t i = 0; i < arrays_; ++i) {
+    const std::byte* place = (i == 0 ? target_ : sources_[i - 1]) + offsets[i] +
+                             (row * down.stride[i] + column * along.stride[i]) * bytes_[i];
+    if (i > 0 && turned_to_[i] != nullptr) {
+      for (std::int64_t c = part * columns / rows; c < (part + 1) * columns / rows; ++c) {
+        const std::byte* line = place + c * along.stride[i] * bytes_[i];
+        for (std::int64_t b = 0; b < rows * bytes_[i]; b += kLine) {
+          __builtin_prefetch(line + b, 0, 2);
+        }
+      }
+    } else if (along.stride[i] == 1) {
+      const std::byte* line = place + part * down.stride[i] * bytes_[i];
+      for (std::int64_t b = 0; b < columns * bytes_[i]; b += kLine) {
+        __builtin_prefetch(line + b, 0, 2);
+      }
+    }
+  }
 }
 
 bool StridedLoop::joins(const LoopDim& outer, const LoopDim& inner) const {

@@ -107,8 +107,8 @@ class StridedLoop {
     std::array<std::int64_t, kMaxArrays> stride;
     std::array<std::int64_t, kMaxArrays> step;
   };
-  static constexpr std::int64_t kTileRows = 64;
-  static constexpr std::int64_t kTileBytes = 64 * 1024;  // of one source; a core's cache holds it
+  static constexpr std::int64_t kTileRows = 32;
+  static constexpr std::int64_t kTileBytes = 32 * 1024;  // of one source; a core's cache holds it
 
   template <typename Visit>
   void run_tiles(const std::array<std::int64_t, kMaxArrays>& offsets, Visit& visit) const {
@@ -117,9 +117,13 @@ class StridedLoop {
       const std::int64_t rows = std::min(kTileRows, down.size - row);
       for (std::int64_t column = 0; column < along.size; column += tile_columns_) {
         const std::int64_t columns = std::min(tile_columns_, along.size - column);
+        const bool is_last = column + columns == along.size;
+        const std::int64_t next_row = is_last ? row + rows : row;
+        const std::int64_t next_column = is_last ? 0 : column + columns;
         Tile tile = tile_at(offsets, row, rows, column, columns);
         const std::array<std::int64_t, kMaxArrays> nothing{};
         for (std::int64_t r = 0; r < rows; ++r) {
+          if (is_large_) expect_part(offsets, next_row, next_column, r);
           visit(Row{tile.to, tile.from.data(), nothing.data(), tile.stride.data(), columns});
           tile.to += tile.step[0];
           for (std::size_t i = 1; i < arrays_; ++i) tile.from[i - 1] += tile.step[i];
@@ -130,6 +134,9 @@ class StridedLoop {
 
   Tile tile_at(const std::array<std::int64_t, kMaxArrays>& offsets, std::int64_t row,
                std::int64_t rows, std::int64_t column, std::int64_t columns) const;
+  /// Says that one of kTileRows parts of the tile there will be visited. A hint, not an access.
+  void expect_part(const std::array<std::int64_t, kMaxArrays>& offsets, std::int64_t row,
+                   std::int64_t column, std::int64_t part) const;
   bool turn_sources();
   bool prepare();
   bool joins(const LoopDim& outer, const LoopDim& inner) const;
@@ -144,6 +151,7 @@ class StridedLoop {
   std::array<std::byte*, kMaxArrays> turned_to_;
   std::unique_ptr<std::byte[]> turned_;
   std::int64_t tile_columns_ = 0;
+  bool is_large_ = false;  // a plane of tiles is more than a core's caches hold
   std::size_t arrays_ = 0;
   InlineVector<LoopDim, 5> dims_;
 };

@@ -1,7 +1,7 @@
 // Variance and standard deviation: in f64, rounded once. Mean and squared distances from it are
 // found in one pass: within a leaf of kReduceLeaf elements distances are taken from its first
-// element, which lies near enough, since of what is squared at most one part in as many as there are
-// elements cancels. Leaves meet pairwise, in the order of all reductions (row_reduce.h), so that
+// element, which lies near enough: what cancels later is at most as many times what is left as a
+// leaf has elements. Leaves meet pairwise, in the order of all reductions (row_reduce.h), so that
 // results do not depend on how a tensor lies.
 #include <algorithm>
 #include <array>
@@ -211,8 +211,8 @@ class SpreadDown {
       }
     }
     for (std::int64_t c = 0; c < columns_; ++c) {
-      spreads[c] = LeafSums<T>{sums_[c], squares_[c]}.around(firsts_[c],
-                                                             static_cast<double>(count));
+      spreads[c] =
+          LeafSums<T>{sums_[c], squares_[c]}.around(firsts_[c], static_cast<double>(count));
     }
   }
 
@@ -257,9 +257,8 @@ class RowSpreads {
       });
     }
     Rows<T> rows(source_, layout_);
-    by_leaf([&](std::int64_t row, std::int64_t first, std::int64_t) {
-      return rows.row(row) + first;
-    });
+    by_leaf(
+        [&](std::int64_t row, std::int64_t first, std::int64_t) { return rows.row(row) + first; });
   }
 
   // place(row, first, count): where these elements lie now.
@@ -289,8 +288,8 @@ class RowSpreads {
   void stripe(std::int64_t row, std::int64_t columns) {
     Spread<T>* const to = spreads_.get() + row;
     if (source_.dtype() == dtype_of<Source>()) {
-      const auto* data = reinterpret_cast<const Source*>(readable_bytes(source_)) +
-                         layout_.offset_of(row);
+      const auto* data =
+          reinterpret_cast<const Source*>(readable_bytes(source_)) + layout_.offset_of(row);
       const std::int64_t step = layout_.column_stride();
       const auto line = [=](std::int64_t i, std::int64_t) { return data + i * step; };
       return SpreadDown<T, decltype(line)>(line, columns, step).run(0, layout_.size(), to);

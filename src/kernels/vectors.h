@@ -107,6 +107,32 @@ Target narrowed(T value) {
   }
 }
 
+/// Elements of bf16 as numbers.
+inline void widen_bfloats(VectorOf<float>& to, const BFloat16* from) {
+#ifdef __AVX512F__
+  __m256i halves;
+  std::memcpy(&halves, from, sizeof(halves));
+  const __m512i words = _mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
+  std::memcpy(&to, &words, sizeof(to));
+#elif defined(__AVX2__)
+  // Of a loop compilers make what suits the function around it, which may be ten times as slow.
+  // Each half of a register has all eight elements and takes four of them, zeros below each.
+  __m128i halves;
+  std::memcpy(&halves, from, sizeof(halves));
+  const __m256i places =
+      _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, -1, -1, 8, 9, -1, -1,
+                       10, 11, -1, -1, 12, 13, -1, -1, 14, 15);
+  const __m256i words = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(halves), places);
+  std::memcpy(&to, &words, sizeof(to));
+#else
+  using Words = typename Numbers<std::uint32_t, kWidthOf<float>>::type;
+  typename Numbers<std::uint16_t, kWidthOf<float>>::type halves;
+  std::memcpy(&halves, from, sizeof(halves));
+  const Words words = __builtin_convertvector(halves, Words) << 16;
+  std::memcpy(&to, &words, sizeof(to));
+#endif
+}
+
 /// `to` takes the elements from `from` on. Vectors are no results and no arguments by value: that
 /// is another call with AVX than without.
 template <typename T, typename Source>
@@ -115,29 +141,7 @@ void load_vector(VectorOf<T>& to, const Source* from) {
   if constexpr (std::is_same_v<T, Source>) {
     std::memcpy(&to, from, sizeof(to));
   } else if constexpr (std::is_same_v<Source, BFloat16>) {
-#ifdef __AVX512F__
-    __m256i halves;
-    std::memcpy(&halves, from, sizeof(halves));
-    const __m512i words = _mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
-    std::memcpy(&to, &words, sizeof(to));
-#elif defined(__AVX2__)
-    static_assert(kWidth == 8);
-    // Of a loop compilers make what suits the function around it, which may be ten times as slow.
-    // Each half of a register has all eight elements and takes four of them, zeros below each.
-    __m128i halves;
-    std::memcpy(&halves, from, sizeof(halves));
-    const __m256i places =
-        _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, -1, -1, 8, 9, -1,
-                         -1, 10, 11, -1, -1, 12, 13, -1, -1, 14, 15);
-    const __m256i words = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(halves), places);
-    std::memcpy(&to, &words, sizeof(to));
-#else
-    using Words = typename Numbers<std::uint32_t, kWidth>::type;
-    typename Numbers<std::uint16_t, kWidth>::type halves;
-    std::memcpy(&halves, from, sizeof(halves));
-    const Words words = __builtin_convertvector(halves, Words) << 16;
-    std::memcpy(&to, &words, sizeof(to));
-#endif
+    widen_bfloats(to, from);
   } else if constexpr (std::is_same_v<Source, Half>) {
 #ifdef __AVX512F__
     __m256i halves;

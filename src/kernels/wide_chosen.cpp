@@ -4,10 +4,10 @@
 namespace shardlab {
 
 const WideKernels* wide_kernels() {
-  static const bool runs =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl");
+  static const bool runs = __builtin_cpu_supports("avx512f") &&
+                           __builtin_cpu_supports("avx512bw") &&
+                           __builtin_cpu_supports("avx512cd") &&
+                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return runs ? &kernels_for_avx512() : nullptr;
 }
 

@@ -3,8 +3,8 @@
 // processor time of one thread. `of_floor` = time of the floor / time of the kernel; `mark` is what
 // it should reach at least, 0 where nothing is asked for.
 //   product    the same product by Eigen, with the caches of this machine; for bf16 one of f32
-//   memory     the same bytes read and written by plain vector loads and stores; arrays have 128 MiB
-//              in every dtype, so that they come from memory and not from the last cache
+//   memory     the same bytes read and written by plain vector loads and stores; arrays have 128
+//              MiB in every dtype, so that they come from memory and not from the last cache
 //   loop       what the standard library or a bare loop does on the same data
 // Small tensors: `beyond_ns`, the kernel less a bare loop over the elements; the mark is 150.
 // `--seconds=S`: for each row, 0.3 when it is left out. At the end: the ten slowest rows.

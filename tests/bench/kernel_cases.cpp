@@ -209,17 +209,18 @@ void add_reductions(std::vector<KernelCase>& cases) {
       {"norm_f32_all", kVectorNorm, f32, -1},
   };
   for (const Reduction& row : rows) {
-    cases.push_back(
-        {row.name, Floor::kMemory, [row] {
-           const Tensor x = numbers(large_matrix(row.dtype), row.dtype);
-           const Dims kept = row.dim < 0 ? Dims{} : Dims{x.size(row.dim == 1 ? 0 : 1)};
-           Launch launch{row.kernel, {x}, {output(kept, row.out)}};
-           if (row.kernel == kVectorNorm) launch.args.emplace_back(Scalar(2));
-           // Indices of extrema take one dim, all others a list.
-           if (row.dim >= 0 && row.kernel == kArgmax) launch.args.emplace_back(Scalar(row.dim));
-           if (row.dim >= 0 && row.kernel != kArgmax) launch.args.emplace_back(Dims{row.dim});
-           return beside_memory(std::move(launch));
-         }});
+    cases.push_back({row.name, Floor::kMemory, [row] {
+                       const Tensor x = numbers(large_matrix(row.dtype), row.dtype);
+                       const Dims kept = row.dim < 0 ? Dims{} : Dims{x.size(row.dim == 1 ? 0 : 1)};
+                       Launch launch{row.kernel, {x}, {output(kept, row.out)}};
+                       if (row.kernel == kVectorNorm) launch.args.emplace_back(Scalar(2));
+                       // Indices of extrema take one dim, all others a list.
+                       if (row.dim >= 0 && row.kernel == kArgmax)
+                         launch.args.emplace_back(Scalar(row.dim));
+                       if (row.dim >= 0 && row.kernel != kArgmax)
+                         launch.args.emplace_back(Dims{row.dim});
+                       return beside_memory(std::move(launch));
+                     }});
   }
 }
 
@@ -271,11 +272,11 @@ void add_row_kernels(std::vector<KernelCase>& cases) {
   add("layer_norm_f32", layer_norm(f32));
   add("layer_norm_bf16", layer_norm(bf16));
   add("layer_norm_backward_f32", [=] {
-    return beside_memory({kNativeLayerNormBackward,
-                          {numbers(shape), numbers(shape), Dims{kColumns},
-                           numbers({large_rows(), 1}), numbers({large_rows(), 1}),
-                           numbers({kColumns}), numbers({kColumns})},
-                          {output(shape), output({kColumns}), output({kColumns})}});
+    return beside_memory(
+        {kNativeLayerNormBackward,
+         {numbers(shape), numbers(shape), Dims{kColumns}, numbers({large_rows(), 1}),
+          numbers({large_rows(), 1}), numbers({kColumns}), numbers({kColumns})},
+         {output(shape), output({kColumns}), output({kColumns})}});
   });
 }
 

@@ -1,8 +1,8 @@
 // Kernels that were compiled a second time for AVX-512 beside their first copy: the same bits for
 // every function over elements, every kernel that has two copies, all dtypes, lengths around those
 // of registers and leaves, rows in one piece and rows that go down beside each other. NaN is NaN,
-// whatever its bits. Skipped, with exit code 77, where there is one copy or the processor cannot run
-// the second.
+// whatever its bits. Skipped, with exit code 77, where there is one copy or the processor cannot
+// run the second.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -158,8 +158,8 @@ struct Call {
 };
 
 std::vector<std::byte> bytes_of(const Tensor& tensor) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.numel() *
-                                                        item_bytes(tensor.dtype())));
+  std::vector<std::byte> bytes(
+      static_cast<std::size_t>(tensor.numel() * item_bytes(tensor.dtype())));
   tensor.device()->read(tensor, bytes.data());
   return bytes;
 }
@@ -265,7 +265,8 @@ TEST_CASE("V-27 kernels with two copies give the same bits in both") {
   std::vector<bool> tried(static_cast<std::size_t>(KernelId::kCount));
   Inputs inputs(*devices.first);
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16}) {
-    for (const std::int64_t columns : {0, 1, 5, 8, 16, 17, 31, 32, 33, 40, 64, 129, 511, 513, 1500}) {
+    for (const std::int64_t columns :
+         {0, 1, 5, 8, 16, 17, 31, 32, 33, 40, 64, 129, 511, 513, 1500}) {
       for (const bool is_turned : {false, true}) {
         for (const Call& call : calls_on(inputs, 9, columns, dtype, is_turned)) {
           tried[static_cast<std::size_t>(call.kernel)] = true;
