@@ -255,12 +255,12 @@ std::string text_of(const Call& call, std::int64_t columns, DType dtype, bool is
 
 }  // namespace
 
-TEST_CASE("V-27 functions over elements give the same bits in both copies") {
+TEST_CASE("V-30 functions over elements give the same bits in both copies") {
   compare_loops<float>(element_loops<float>(), second_copy().f32_loops);
   compare_loops<double>(element_loops<double>(), second_copy().f64_loops);
 }
 
-TEST_CASE("V-27 kernels with two copies give the same bits in both") {
+TEST_CASE("V-30 kernels with two copies give the same bits in both") {
   Devices devices;
   std::vector<bool> tried(static_cast<std::size_t>(KernelId::kCount));
   Inputs inputs(*devices.first);
