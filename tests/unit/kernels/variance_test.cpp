@@ -85,6 +85,44 @@ TEST_CASE("the variance of a row is the same alone, beside others and down a col
   }
 }
 
+TEST_CASE("equal elements have variance 0 and themselves as their mean, in rows and in columns") {
+  Kernels kernels;
+  constexpr std::int64_t kSize = 1700;
+  const Tensor x = kernels.f32({8, kSize}, std::vector<float>(8 * kSize, 0.1f));
+  const Tensor down = clone_contiguous(turned(x));
+  for (const bool is_down : {false, true}) {
+    const Tensor variance = empty(kernels.device(), Dims{8}, DType::kF64);
+    const Tensor mean = empty(kernels.device(), Dims{8}, DType::kF64);
+    kernels.run(KernelId::kVarMean, {is_down ? down : x, Dims{is_down ? 0 : 1}, Scalar(1)},
+                std::vector<Tensor>{variance, mean});
+    CHECK(values_of<double>(variance) == std::vector<double>(8, 0.0));
+    CHECK(values_of<double>(mean) == std::vector<double>(8, 0.1f));
+  }
+}
+
+TEST_CASE("a variance keeps its digits where the first element is far from all others") {
+  Kernels kernels;
+  for (const double first : {0.0, 1.0, 1e3, -1e6, 1e12}) {
+    for (const std::size_t size : {2, 17, 512, 513, 3000}) {
+      std::vector<double> numbers(size);
+      for (std::size_t i = 0; i < size; ++i) {
+        numbers[i] = 1 + 1e-3 * static_cast<double>(i * 7919 % 1013);
+      }
+      for (std::size_t i = 0; i < size; i += 512) numbers[i] = first;
+      long double mean = 0, squares = 0;
+      for (const double number : numbers) mean += number;
+      mean /= static_cast<long double>(size);
+      for (const double number : numbers) squares += (number - mean) * (number - mean);
+      const Tensor x = kernels.tensor({static_cast<std::int64_t>(size)}, DType::kF64, numbers);
+      const double got = values_of<double>(
+          kernels.run(KernelId::kVar, {x, Dims{0}, Scalar(0)}, Dims{}, DType::kF64))[0];
+      CAPTURE(first);
+      CAPTURE(size);
+      CHECK(got == doctest::Approx(static_cast<double>(squares / size)).epsilon(1e-12));
+    }
+  }
+}
+
 TEST_CASE("variance of nothing and of one element with correction 1 is NaN") {
   Kernels kernels;
   const Tensor none = kernels.f32({2, 0}, {}), one = kernels.f32({1}, {4});
