@@ -95,18 +95,17 @@ void multiply_row_block(MatrixView<T> out, const MatrixView<const T>& a, MatrixV
 /// For a short inner size: rows are written from end to end, and the short `b` stays in L1.
 template <typename T>
 void multiply_rows(MatrixView<T> out, MatrixView<const T> a, const MatrixView<const T>& b) {
-  constexpr int kRows = 4;
   std::int64_t left = out.rows;
-  for (; left >= kRows; left -= kRows) {
-    multiply_row_block<kRows>(out, a, b);
-    out.data += kRows * out.row_stride;
-    a.data += kRows * a.row_stride;
-  }
-  for (; left > 0; --left) {
-    multiply_row_block<1>(out, a, b);
-    out.data += out.row_stride;
-    a.data += a.row_stride;
-  }
+  const auto multiply_blocks = [&]<int rows>() {
+    for (; left >= rows; left -= rows) {
+      multiply_row_block<rows>(out, a, b);
+      out.data += rows * out.row_stride;
+      a.data += rows * a.row_stride;
+    }
+  };
+  multiply_blocks.template operator()<6>();
+  multiply_blocks.template operator()<4>();
+  multiply_blocks.template operator()<1>();
 }
 
 /// False when the product is none of these.
