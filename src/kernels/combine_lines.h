@@ -34,8 +34,22 @@ void combine_into(T* to, const Line& other, std::int64_t columns) {
 template <typename Op, typename T, typename Line>
 void combine_into(T* to, const Line (&others)[kRowsTogether], std::int64_t columns) {
   const Line first = others[0], second = others[1], third = others[2], fourth = others[3];
+  std::int64_t begin = 0;
+  if constexpr (FillsVectors<Line, T>) {
+    // Of bf16 compilers make vectors that take longer.
+    for (; begin + kWidthOf<T> <= columns; begin += kWidthOf<T>) {
+      VectorOf<T> value, part;
+      load_vector<T>(value, to + begin);
+#pragma GCC unroll 4
+      for (const Line& line : others) {
+        line.vector(begin, part);
+        Op::template combine_vectors<T>(value, part);
+      }
+      store_vector<T>(to + begin, value);
+    }
+  }
 #pragma GCC ivdep
-  for (std::int64_t c = 0; c < columns; ++c) {
+  for (std::int64_t c = begin; c < columns; ++c) {
     const T half = Op::combine(Op::combine(to[c], first[c]), second[c]);
     to[c] = Op::combine(Op::combine(half, third[c]), fourth[c]);
   }
