@@ -2,8 +2,8 @@
 // gathered as patches [groups, channels and taps, samples and outputs], which the weights multiply;
 // the gradient of the weight is a product with patches, too, and that of the input adds up patches
 // that are a product. Patches are made for some samples at a time, so that memory stays bounded.
-// Zeros outside are multiplied like others: an infinite weight makes NaN of them, as where the
-// reference multiplies patches; its other kernels, and those of the CPU here, leave them out.
+// Zeros outside are multiplied like others, as on the CPU: an infinite weight makes NaN of them, as
+// where the reference multiplies patches; its other kernels leave them out.
 #include <algorithm>
 
 #include "backends/cuda/kernels.h"

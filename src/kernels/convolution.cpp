@@ -1,11 +1,14 @@
-// Convolutions over 1 to 3 spatial dims, and their gradients. One walk over taps serves all three:
-// a tap pairs one weight element with a run of output elements and the input elements they read.
+// Convolutions over 1 to 3 spatial dims, and their gradients, as products: what output elements
+// read becomes a matrix of patches, a few rows of the output at a time. Zeros outside of the input
+// are multiplied like others: an infinite weight makes NaN of them, as in torch.
 #include "kernels/convolution.h"
 
 #include <algorithm>
 
 #include "base/fix.h"
+#include "kernels/functors.h"
 #include "kernels/kernel_table.h"
+#include "kernels/matmul.h"
 #include "kernels/scratch.h"
 
 namespace shardlab {
@@ -58,49 +61,144 @@ Window window(const ConvolutionSizes& g, std::size_t dim, std::int64_t k) {
   const std::int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
   const std::int64_t room = g.input[dim] - 1 - shift;
   const std::int64_t last = room < 0 ? 0 : std::min(g.output[dim], room / stride + 1);
-  return {first, std::max(first, last), shift};
+  return {std::min(first, g.output[dim]), std::clamp(first, last, g.output[dim]), shift};
 }
 
-// Calls visit(input offset, weight offset, output offset, count): `count` output elements in a row
-// and the input elements stride[2] apart.
-template <typename Visit>
-void for_each_run(const ConvolutionSizes& g, std::int64_t in_plane, std::int64_t tap,
-                  std::int64_t out_plane, const Visit& visit) {
-  for (std::int64_t i = 0; i < g.kernel[0]; ++i) {
-    const Window depth = window(g, 0, i);
-    for (std::int64_t j = 0; j < g.kernel[1]; ++j) {
-      const Window rows = window(g, 1, j);
-      for (std::int64_t k = 0; k < g.kernel[2]; ++k, ++tap) {
-        const Window columns = window(g, 2, k);
-        if (columns.first == columns.last) continue;
-        for (std::int64_t z = depth.first; z < depth.last; ++z) {
-          for (std::int64_t y = rows.first; y < rows.last; ++y) {
-            const std::int64_t in_row =
-                (in_plane * g.input[0] + z * g.stride[0] + depth.shift) * g.input[1] +
-                y * g.stride[1] + rows.shift;
-            const std::int64_t out_row = (out_plane * g.output[0] + z) * g.output[1] + y;
-            visit(in_row * g.input[2] + columns.first * g.stride[2] + columns.shift, tap,
-                  out_row * g.output[2] + columns.first, columns.last - columns.first);
+std::int64_t product_of_sizes(const Spatial& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
+
+// Rows of output elements of one sample and group, as many as make patches that fit a core's cache.
+struct RowsOfOutput {
+  std::int64_t group;         // of all batch * groups ones
+  std::int64_t first, count;  // of depth * height rows
+};
+
+// What an output element reads is a patch: a matrix has one row for each weight element of an
+// output channel, one column for each element of some rows.
+class Patches {
+ public:
+  explicit Patches(const ConvolutionSizes& sizes)
+      : g_(sizes),
+        taps_(sizes.in_channels * product_of_sizes(sizes.kernel)),
+        rows_(sizes.output[0] * sizes.output[1]),
+        together_(
+            std::clamp<std::int64_t>(kElements / std::max<std::int64_t>(1, taps_ * sizes.output[2]),
+                                     1, std::max<std::int64_t>(1, rows_))) {}
+
+  std::int64_t taps() const { return taps_; }
+  /// Elements of the largest matrix.
+  std::int64_t size() const { return taps_ * together_ * g_.output[2]; }
+  /// Of one group, input and output.
+  std::int64_t input_size() const { return g_.in_channels * product_of_sizes(g_.input); }
+  std::int64_t output_size() const { return g_.out_channels * product_of_sizes(g_.output); }
+
+  /// run(RowsOfOutput) for all output elements, where there are any.
+  template <typename Run>
+  void for_each(const Run& run) const {
+    if (taps_ == 0 || g_.out_channels == 0 || g_.output[2] == 0) return;
+    for (std::int64_t group = 0; group < g_.batch * g_.groups; ++group) {
+      for (std::int64_t row = 0; row < rows_; row += together_) {
+        run(RowsOfOutput{group, row, std::min(together_, rows_ - row)});
+      }
+    }
+  }
+
+  /// The weights of the group, [out channels, taps].
+  template <typename T>
+  MatrixView<T> weights(T* all, const RowsOfOutput& rows) const {
+    const std::int64_t group = rows.group % g_.groups;
+    return {all + group * g_.out_channels * taps_, g_.out_channels, taps_, taps_, 1};
+  }
+  /// Those elements of the output, [out channels, elements].
+  template <typename T>
+  MatrixView<T> outputs(T* all, const RowsOfOutput& rows) const {
+    return {all + rows.group * output_size() + rows.first * g_.output[2], g_.out_channels,
+            rows.count * g_.output[2], rows_ * g_.output[2], 1};
+  }
+  /// Their patches, [taps, elements].
+  template <typename T>
+  MatrixView<T> matrix(T* patches, const RowsOfOutput& rows) const {
+    return {patches, taps_, rows.count * g_.output[2], rows.count * g_.output[2], 1};
+  }
+
+  /// Fills in the patches from a group's input, zeros outside of it.
+  template <typename T>
+  void read(const T* input, T* patches, const RowsOfOutput& rows) const {
+    walk(rows, [=, this](std::int64_t from, std::int64_t to, const Window& columns) {
+      T* const line = patches + to;
+      std::fill_n(line, columns.first, T(0));
+      std::fill(line + columns.last, line + g_.output[2], T(0));
+      const T* const source = input + from;
+      const std::int64_t stride = g_.stride[2], count = columns.last - columns.first;
+      if (stride == 1) {
+        std::copy_n(source, count, line + columns.first);
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) line[columns.first + i] = source[i * stride];
+      }
+    });
+  }
+  /// Adds the patches to the input elements that they were read from.
+  template <typename T>
+  void add(const T* patches, T* input, const RowsOfOutput& rows) const {
+    walk(rows, [=, this](std::int64_t to, std::int64_t from, const Window& columns) {
+      const T* const source = patches + from + columns.first;
+      T* const target = input + to;
+      const std::int64_t stride = g_.stride[2], count = columns.last - columns.first;
+      for (std::int64_t i = 0; i < count; ++i) {
+        target[i * stride] = sum_of(target[i * stride], source[i]);
+      }
+    });
+  }
+
+ private:
+  static constexpr std::int64_t kElements = std::int64_t{1} << 16;
+
+  // visit(place in the group's input of the first element that exists, place in the patches of the
+  // row, which elements exist) for each tap and row.
+  template <typename Visit>
+  void walk(const RowsOfOutput& rows, const Visit& visit) const {
+    std::int64_t line = 0;
+    for (std::int64_t channel = 0; channel < g_.in_channels; ++channel) {
+      for (std::int64_t i = 0; i < g_.kernel[0]; ++i) {
+        for (std::int64_t j = 0; j < g_.kernel[1]; ++j) {
+          for (std::int64_t k = 0; k < g_.kernel[2]; ++k, line += rows.count * g_.output[2]) {
+            walk_rows({channel, i, j, k}, line, rows, visit);
           }
         }
       }
     }
   }
-}
-
-template <typename Visit>
-void for_each_tap(const ConvolutionSizes& g, const Visit& visit) {
-  const std::int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
-  const std::int64_t all_out = g.groups * g.out_channels;
-  for (std::int64_t n = 0; n < g.batch; ++n) {
-    for (std::int64_t out = 0; out < all_out; ++out) {
-      const std::int64_t first_in = out / g.out_channels * g.in_channels;
-      for (std::int64_t in = 0; in < g.in_channels; ++in) {
-        for_each_run(g, n * g.groups * g.in_channels + first_in + in,
-                     (out * g.in_channels + in) * taps, n * all_out + out, visit);
+  struct Tap {
+    std::int64_t channel, i, j, k;
+  };
+  template <typename Visit>
+  void walk_rows(const Tap& tap, std::int64_t line, const RowsOfOutput& rows,
+                 const Visit& visit) const {
+    const Window depth = window(g_, 0, tap.i), height = window(g_, 1, tap.j);
+    const Window width = window(g_, 2, tap.k), none{0, 0, 0};
+    for (std::int64_t r = 0; r < rows.count; ++r, line += g_.output[2]) {
+      const std::int64_t z = (rows.first + r) / g_.output[1], y = (rows.first + r) % g_.output[1];
+      if (z < depth.first || z >= depth.last || y < height.first || y >= height.last ||
+          width.first == width.last) {
+        visit(std::int64_t{0}, line, none);
+        continue;
       }
+      const std::int64_t in_depth = tap.channel * g_.input[0] + z * g_.stride[0] + depth.shift;
+      const std::int64_t in_row = in_depth * g_.input[1] + y * g_.stride[1] + height.shift;
+      visit(in_row * g_.input[2] + width.first * g_.stride[2] + width.shift, line, width);
     }
   }
+
+  const ConvolutionSizes& g_;
+  std::int64_t taps_, rows_, together_;
+};
+
+template <typename T>
+MatrixView<const T> for_reading(const MatrixView<T>& m) {
+  return {m.data, m.rows, m.columns, m.row_stride, m.column_stride};
+}
+template <typename T>
+MatrixView<T> turned(const MatrixView<T>& m) {
+  return {m.data, m.columns, m.rows, m.column_stride, m.row_stride};
 }
 
 template <typename T>
@@ -108,14 +206,15 @@ void forward(const KernelCall& call) {
   const Tensor &input = tensor_arg(call, 0), &weight = tensor_arg(call, 1);
   const Tensor& output = call.outputs[0];
   const ConvolutionSizes g = convolution_sizes(call, input.shape(), weight.shape(), output.shape());
-  const RowMajor<T> x(input), w(weight);
   const RowMajorOutput<T> y(output);
+  const RowMajor<T> x(input), w(weight);
+  const Patches patches(g);
+  const auto memory = scratch<T>(patches.size());
   std::fill_n(y.data(), output.numel(), T(0));
-  for_each_tap(g, [&](std::int64_t from, std::int64_t tap, std::int64_t to, std::int64_t count) {
-    const T factor = w.data()[tap];
-    const T* source = x.data() + from;
-    T* target = y.data() + to;
-    for (std::int64_t i = 0; i < count; ++i) target[i] += factor * source[i * g.stride[2]];
+  patches.for_each([&](const RowsOfOutput& rows) {
+    patches.read(x.data() + rows.group * patches.input_size(), memory.get(), rows);
+    multiply(patches.outputs(y.data(), rows), patches.weights(w.data(), rows),
+             for_reading(patches.matrix(memory.get(), rows)));
   });
   y.store();
 }
@@ -126,14 +225,15 @@ void input_gradient(const KernelCall& call) {
   const Tensor& output = call.outputs[0];
   const ConvolutionSizes g =
       convolution_sizes(call, output.shape(), weight.shape(), gradient.shape());
-  const RowMajor<T> dy(gradient), w(weight);
   const RowMajorOutput<T> dx(output);
+  const RowMajor<T> dy(gradient), w(weight);
+  const Patches patches(g);
+  const auto memory = scratch<T>(patches.size());
   std::fill_n(dx.data(), output.numel(), T(0));
-  for_each_tap(g, [&](std::int64_t to, std::int64_t tap, std::int64_t from, std::int64_t count) {
-    const T factor = w.data()[tap];
-    const T* source = dy.data() + from;
-    T* target = dx.data() + to;
-    for (std::int64_t i = 0; i < count; ++i) target[i * g.stride[2]] += factor * source[i];
+  patches.for_each([&](const RowsOfOutput& rows) {
+    multiply(patches.matrix(memory.get(), rows), turned(patches.weights(w.data(), rows)),
+             patches.outputs(dy.data(), rows));
+    patches.add(memory.get(), dx.data() + rows.group * patches.input_size(), rows);
   });
   dx.store();
 }
@@ -144,15 +244,19 @@ void weight_gradient(const KernelCall& call) {
   const Tensor& output = call.outputs[0];
   const ConvolutionSizes g =
       convolution_sizes(call, input.shape(), output.shape(), gradient.shape());
-  const RowMajor<T> x(input), dy(gradient);
   const RowMajorOutput<T> dw(output);
+  const RowMajor<T> x(input), dy(gradient);
+  const Patches patches(g);
+  const std::int64_t size = g.out_channels * patches.taps();
+  const auto memory = scratch<T>(patches.size()), part = scratch<T>(size);
   std::fill_n(dw.data(), output.numel(), T(0));
-  for_each_tap(g, [&](std::int64_t left, std::int64_t tap, std::int64_t right, std::int64_t count) {
-    T sum(0);
-    for (std::int64_t i = 0; i < count; ++i) {
-      sum += x.data()[left + i * g.stride[2]] * dy.data()[right + i];
-    }
-    dw.data()[tap] += sum;
+  patches.for_each([&](const RowsOfOutput& rows) {
+    patches.read(x.data() + rows.group * patches.input_size(), memory.get(), rows);
+    multiply({part.get(), g.out_channels, patches.taps(), patches.taps(), 1},
+             patches.outputs(dy.data(), rows),
+             turned(for_reading(patches.matrix(memory.get(), rows))));
+    T* const sums = patches.weights(dw.data(), rows).data;
+    for (std::int64_t i = 0; i < size; ++i) sums[i] = sum_of(sums[i], part[i]);
   });
   dw.store();
 }

@@ -26,6 +26,7 @@ const Case kCases[] = {
     {1, 1, 1, 1, {2, 2}, {2, 2}, {1, 1}, {3, 0}, {1, 1}},    // whole windows of padding
     {0, 1, 2, 2, {3, 3}, {2, 2}, {1, 1}, {0, 0}, {1, 1}},    // no batch
     {1, 1, 1, 1, {6, 6}, {2, 2}, {1, 1}, {-1, -2}, {1, 1}},  // negative padding crops
+    {2, 2, 8, 3, {45, 64}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},  // several blocks of patches
 };
 
 std::int64_t output_size(const Case& c, std::size_t dim) {
