@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <limits>
 #include <optional>
 
@@ -61,6 +62,13 @@ class Reduction {
   bool any() const { return any_; }
   bool masked() const { return placement_.kind == PlacementKind::kMaskPartial; }
 
+  // Of each part of an element; of a complex number's product the imaginary part starts at 0.
+  std::vector<double> start(std::size_t elements, std::size_t width) const {
+    std::vector<double> sums(elements * width, start());
+    if (!multiplies() || width == 1) return sums;
+    for (std::size_t i = 1; i < sums.size(); i += width) sums[i] = 0;
+    return sums;
+  }
   double start() const {
     if (placement_.kind == PlacementKind::kNormPartial) {
       return std::isinf(placement_.norm) && placement_.norm < 0 ? INFINITY : 0;
@@ -75,6 +83,17 @@ class Reduction {
       default:
         return 0;
     }
+  }
+  // Parts add up each by itself; a product of complex numbers takes both of both.
+  void add_element(double* sum, const double* term, std::size_t width) const {
+    if (width == 2 && multiplies()) {
+      const std::complex<double> whole =
+          std::complex<double>(sum[0], sum[1]) * std::complex<double>(term[0], term[1]);
+      sum[0] = whole.real();
+      sum[1] = whole.imag();
+      return;
+    }
+    for (std::size_t part = 0; part < width; ++part) sum[part] = add(sum[part], term[part]);
   }
   double add(double sum, double term) const {
     if (placement_.kind == PlacementKind::kNormPartial) return add_norm(sum, term);
@@ -147,6 +166,7 @@ class Reduction {
   }
 
  private:
+  bool multiplies() const { return placement_.is_partial(ReduceOp::kProduct); }
   double add_norm(double sum, double term) const {
     if (std::isinf(placement_.norm)) {
       return placement_.norm > 0 ? std::max(sum, std::fabs(term)) : std::min(sum, std::fabs(term));
@@ -194,11 +214,7 @@ void add_piece(const DTensorSpec& spec, const Coordinate& coordinate, const DTen
   }
   for_each_element(view, [&](std::size_t from, std::size_t to) {
     if (!counts(from)) return;
-    for (std::size_t part = 0; part < width; ++part) {
-      double& slot = value.reals[to * width + part];
-      const double term = local[from * width + part];
-      slot = reduction.add(slot, term);
-    }
+    reduction.add_element(value.reals.data() + to * width, local.data() + from * width, width);
   });
 }
 
@@ -238,11 +254,14 @@ GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces
   const Reduction reduction(spec);
   GlobalValue value;
   value.meta = contiguous_meta(spec.shape(), spec.dtype());
-  const auto count = static_cast<std::size_t>(spec.numel()) * numbers_per_element(spec.dtype());
+  const auto elements = static_cast<std::size_t>(spec.numel());
+  const std::size_t width = numbers_per_element(spec.dtype());
   if (value.is_integral()) {
-    value.integers.assign(count, reduction.any() ? reduction.integer_start() : 0);
+    value.integers.assign(elements, reduction.any() ? reduction.integer_start() : 0);
+  } else if (reduction.any()) {
+    value.reals = reduction.start(elements, width);
   } else {
-    value.reals.assign(count, reduction.any() ? reduction.start() : 0);
+    value.reals.assign(elements * width, 0);
   }
   for (std::int64_t index = 0; index < layout.size(); ++index) {
     const Coordinate coordinate = layout.coordinate_at_index(index);

@@ -116,13 +116,30 @@ std::int64_t term_count(const DTensorSpec& spec) {
   return count;
 }
 
+bool multiplies(const DTensorSpec& spec) {
+  return std::ranges::any_of(spec.placements(), [](const Placement& placement) {
+    return placement.is_partial(ReduceOp::kProduct);
+  });
+}
+
+// The size of each complex number, as a real one.
+void replace_by_sizes(std::vector<double>& parts) {
+  for (std::size_t i = 0; i + 1 < parts.size(); i += 2) {
+    parts[i] = std::hypot(parts[i], parts[i + 1]);
+    parts[i + 1] = 0;
+  }
+}
+
+// Both parts of a product of complex numbers are at most as large as the product of their sizes.
 std::vector<double> absolute_sums(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
+  const bool sizes = is_complex(spec.dtype()) && multiplies(spec);
   std::vector<DTensor> absolute;
   for (const DTensor& piece : pieces) {
     Tensor local = piece.local();
     if (is_complex(spec.dtype())) {
       std::vector<double> numbers = read_doubles(local);
       for (double& number : numbers) number = std::fabs(number);
+      if (sizes) replace_by_sizes(numbers);
       local = empty(*current_rank().device, local.shape(), local.dtype());
       write_doubles(local, numbers);
     } else {
@@ -133,7 +150,9 @@ std::vector<double> absolute_sums(const DTensorSpec& spec, const std::vector<DTe
     absolute.push_back(copy);
   }
   std::vector<AssemblyFault> faults;
-  return assemble(spec, absolute, faults).reals;
+  std::vector<double> sums = assemble(spec, absolute, faults).reals;
+  for (std::size_t i = 0; sizes && i + 1 < sums.size(); i += 2) sums[i + 1] = sums[i];
+  return sums;
 }
 
 // Terms that are added: most pending values.

@@ -40,7 +40,8 @@ struct Terms {
   // Integers k with sum 0 over the ranks: rank r of n holds r - (n - 1 - r).
   std::int64_t zero_sum_term() const { return 2 * coordinate - (n - 1); }
 
-  double of_float(double value, std::int64_t index) const {
+  // `one` is what a product has of nothing: 1, or 0 for the imaginary part of a complex number.
+  double of_float(double value, std::int64_t index, double one) const {
     const bool owner = owns(index);
     if (placement.kind == PlacementKind::kNormPartial) return owner ? value : 0;
     switch (placement.op) {
@@ -53,7 +54,7 @@ struct Terms {
       case ReduceOp::kMin:
         return owner ? value : value + static_cast<double>(1 + coordinate);
       case ReduceOp::kProduct:
-        return owner ? value : 1;
+        return owner ? value : one;
       default:
         break;
     }
@@ -119,7 +120,8 @@ void deal_out(const Tensor& piece, const Terms& terms, const std::vector<std::in
   std::vector<double> values = read_doubles(piece);
   const std::size_t per_element = is_complex(piece.dtype()) ? 2 : 1;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = terms.of_float(values[i], indices[i / per_element]);
+    const double one = i % per_element == 0 ? 1 : 0;
+    values[i] = terms.of_float(values[i], indices[i / per_element], one);
   }
   write_doubles(piece, values);
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <complex>
 
 #include "api/shardlab.h"
 #include "mesh/local_shape.h"
@@ -75,6 +76,28 @@ TEST_CASE("terms of floats reduce to the value, for every reduction and number o
           CHECK(whole_of(placement, of_ranks) == values[i]);
         }
       }
+    }
+  }
+}
+
+TEST_CASE("terms of complex numbers reduce to the value: products of them, and sums part by part") {
+  const auto device = make_cpu_device({});
+  const std::vector<double> parts{1.5, -2, 0, 4, -0.25, 8};
+  const Tensor whole = empty(*device, Dims{3}, DType::kC128);
+  write_doubles(whole, parts);
+  for (const std::int64_t ranks : {2, 3, 5}) {
+    const auto product_terms = terms_of(whole, Placement::partial(ReduceOp::kProduct), ranks);
+    const auto sum_terms = terms_of(whole, Placement::partial(ReduceOp::kSum), ranks);
+    for (std::size_t i = 0; i < 3; ++i) {
+      std::complex<double> product = 1, sum = 0;
+      const auto number = [&](const Tensor& of) {
+        const std::vector<double> all = read_doubles(of);
+        return std::complex<double>(all[2 * i], all[2 * i + 1]);
+      };
+      for (const Tensor& term : product_terms) product *= number(term);
+      for (const Tensor& term : sum_terms) sum += number(term);
+      CHECK(product == number(whole));
+      CHECK(sum == number(whole));
     }
   }
 }

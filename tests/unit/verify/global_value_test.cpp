@@ -81,6 +81,27 @@ TEST_CASE("V-6 terms of floats are put together as their reduction says") {
   CHECK(reduced("P(product)", {{4, 2}, {3, -5}}) == Values{12, -10});
 }
 
+TEST_CASE("V-6 terms of complex numbers multiply as complex numbers do") {
+  // (1 + 2i)(3 - i) = 5 + 5i, (2i)(2i) = -4; sums have their parts added.
+  const std::vector<Values> terms{{1, 2, 0, 2}, {3, -1, 0, 2}};
+  const auto whole = [&](const char* placement) {
+    Arena arena;
+    const MeshLayout* layout = arena.layout({.shape = Dims{2}, .names = {}, .ranks = {}});
+    const DTensorSpec* spec =
+        arena.spec(layout, test::placements(placement), contiguous_meta(Dims{2}, DType::kC128));
+    std::vector<DTensor> handles;
+    for (const Values& parts : terms) {
+      const Tensor local = empty(plain_device(), Dims{2}, DType::kC128);
+      plain_device().write(local, parts.data());
+      handles.emplace_back(local, spec);
+    }
+    std::vector<AssemblyFault> faults;
+    return assemble(*spec, handles, faults).reals;
+  };
+  CHECK(whole("P(product)") == Values{5, 5, -4, 0});
+  CHECK(whole("P(sum)") == Values{4, 1, 0, 4});
+}
+
 TEST_CASE("V-6 a NaN among terms stays one") {
   for (const char* placement : {"P(max)", "P(min)", "P(sum)"}) {
     const Values result = reduced(placement, {{std::nan(""), 1, 1}, {1, std::nan(""), 2}});
