@@ -72,7 +72,9 @@ class SequenceRun {
 
   // Views, which may not move, and writes in place are refused where their tensors would have to
   // be replicas. The message says so, and a program would do what it says.
+  // What was drawn before the refusal is drawn again.
   Arguments results_of(const SequenceCall& call) {
+    const RandomState before = current_rank().random;
     try {
       return run_bound(call, bound_call(call, values_));
     } catch (const Error& error) {
@@ -80,6 +82,7 @@ class SequenceRun {
       if (!can_be_moved(call)) throw;
       if (run_.moved->empty()) *run_.moved = error.summary();
     }
+    current_rank().random = before;
     for (const std::size_t number : call.takes) make_whole(number);
     return run_bound(call, bound_call(call, values_));
   }

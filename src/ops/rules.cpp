@@ -207,6 +207,11 @@ bool adds_up(KernelId kernel) {
   return kernel == KernelId::kFftC2c || kernel == KernelId::kFftR2c || kernel == KernelId::kFftC2r;
 }
 
+/// Means, which the reference lets sums of integers pass.
+bool divides(KernelId kernel) {
+  return kernel == KernelId::kAvgPool || kernel == KernelId::kAdaptiveAvgPool;
+}
+
 }  // namespace
 
 const char* withheld(const ShardingRule& rule, const RuleContext& context, const RuleRow& row) {
@@ -215,6 +220,9 @@ const char* withheld(const ShardingRule& rule, const RuleContext& context, const
   const bool extremum = reduction == ReduceOp::kMax || reduction == ReduceOp::kMin;
   if (extremum && adds_up(context.schema.row->kernel())) {
     return "sums of extrema are not extrema of sums";
+  }
+  if (divides(context.schema.row->kernel()) && is_integral(context.tensors[0]->dtype())) {
+    return "quotients of integers are cut off, each by itself";
   }
   const auto* pointwise = std::get_if<PointwiseRule>(&rule);
   if (extremum && pointwise != nullptr) {

@@ -126,6 +126,23 @@ TEST_CASE("X-50 a pending extremum passes a cast where every number keeps its pl
   });
 }
 
+TEST_CASE("X-50 the mean of a window of pending integers is that of the whole") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    for (const DType dtype : kIntegers) {
+      CAPTURE(to_string(dtype));
+      const DTensor wide = from_local(plain({1, 1, 2}, {1, 2}, dtype), mesh.layout(),
+                                      {pending(ReduceOp::kSum)});  // 4 and 8
+      CHECK(whole(ops().one("aten::avg_pool1d", {wide, Dims{2}})) == Values{6});
+    }
+    const DTensor real = from_local(plain({1, 1, 2}, {1, 2}, DType::kF32), mesh.layout(),
+                                    {pending(ReduceOp::kSum)});
+    const DTensor mean = ops().one("aten::avg_pool1d", {real, Dims{2}});
+    CHECK(mean.spec()->placement(0) == pending(ReduceOp::kSum));
+    CHECK(whole(mean) == Values{6});
+  });
+}
+
 TEST_CASE("X-50 a pending sum of integers passes only to integers that are no wider") {
   OpMesh mesh({4});
   mesh.run([&](RankContext&) {
