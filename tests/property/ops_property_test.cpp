@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -7,6 +8,7 @@
 #include "ops/derived.h"
 #include "tests/property/ops_case.h"
 #include "tests/property/ops_refusals.h"
+#include "tests/property/strict.h"
 
 namespace shardlab {
 namespace {
@@ -58,6 +60,20 @@ TEST_CASE("W-13 K-22 K-30 D-30 any legal placement of an op's inputs gives one d
   MESSAGE(counts[OpsVerdict::kRight] << " right, " << counts[OpsVerdict::kRefused] << " refused, "
                                      << counts[OpsVerdict::kWrong] << " wrong");
   CHECK(counts[OpsVerdict::kRight] > kCases / 2);
+}
+
+TEST_CASE("a value may be off by its roundings, or four times what one device is off") {
+  const auto value = [](double number) {
+    return GlobalValue{contiguous_meta(Dims{1}, DType::kBF16), {number}, {}};
+  };
+  const auto right = [&](double got, double single) {
+    return strict_difference(value(got), value(single), value(1), false).empty();
+  };
+  CHECK(right(1.06, 1));
+  CHECK_FALSE(right(1.07, 1));
+  CHECK(right(1.39, 1.1));
+  CHECK_FALSE(right(1.41, 1.1));
+  CHECK_FALSE(right(std::nan(""), 1.1));
 }
 
 TEST_CASE("X-40 a factory's values depend neither on mesh nor on placements") {

@@ -89,13 +89,20 @@ WorldOptions world_options(OpsSetting& setting, std::int64_t ranks) {
   return options;
 }
 
-std::vector<DTensor> on_one_device(OpsSetting& setting, const OpsCase& one, Precision precision) {
-  std::vector<DTensor> results;
-  run_world(world_options(setting, 1), [&](RankContext&) {
-    results =
+struct Alone {
+  std::vector<DTensor> values;
+  bool drew = false;  ///< random numbers, which in f64 are others
+};
+
+Alone on_one_device(OpsSetting& setting, const OpsCase& one, Precision precision) {
+  Alone alone;
+  run_world(world_options(setting, 1), [&](RankContext& rank) {
+    const std::uint64_t before = rank.random.offset;
+    alone.values =
         evaluate(one, precision, [](const Tensor& value, std::size_t) { return DTensor(value); });
+    alone.drew = rank.random.offset != before;
   }).rethrow();
-  return results;
+  return alone;
 }
 
 /// The gradient's placements were drawn for any shape: dims it has not, it cannot be cut along.
@@ -191,10 +198,10 @@ CaseResult run_ops_case(OpsSetting& setting, const OpsCase& one) {
     return both_refuse(*alone, refusal_of([&] { on_mesh(setting, one, layout); }));
   }
   try {
-    const auto single = on_one_device(setting, one, Precision::kDeclared);
-    // What is drawn in f64 is another number.
-    const bool draws = setting.registry.at(one.sample->op).has(kRandom);
-    const auto reference = draws ? single : on_one_device(setting, one, Precision::kReference);
+    const Alone alone = on_one_device(setting, one, Precision::kDeclared);
+    const std::vector<DTensor>& single = alone.values;
+    const std::vector<DTensor> reference =
+        alone.drew ? single : on_one_device(setting, one, Precision::kReference).values;
     const auto ranks = on_mesh(setting, one, layout);
     for (std::size_t i = 0; i < single.size(); ++i) {
       std::vector<DTensor> pieces;

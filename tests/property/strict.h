@@ -1,6 +1,6 @@
 // strict.h - the property tests' own judge, which shares nothing with the verdict that users get:
 // integers and bools bit for bit, values that must agree bitwise likewise, floats within roundings
-// of the sums that made them.
+// of the sums that made them, or four times what one device is off.
 #pragma once
 
 #include <string>
