@@ -46,10 +46,16 @@ SHARDLAB_HD inline T difference_of(T a, T b) {
   else
     return a - b;
 }
+/// Parts of complex numbers are multiplied as written, as in the reference: C++ would make
+/// infinities of some that are NaN. A difference of two products side by side with a sum of two
+/// would be fused by g++ 12 in vectors, in spite of -ffp-contract=off, and so be others than in the
+/// rest of a loop.
 template <typename T>
 SHARDLAB_HD inline T product_of(T a, T b) {
   if constexpr (Integer<T>)
     return wrapped(bits_of(a) * bits_of(b));
+  else if constexpr (requires { a.imag(); })
+    return {a.real() * b.real() + -a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
   else
     return a * b;
 }
@@ -331,7 +337,8 @@ struct Lerp {
   template <typename T>
   SHARDLAB_HD static T apply(T start, T end, T weight) {
     const bool near_start = std::abs(weight) < 0.5;
-    return near_start ? start + weight * (end - start) : end - (end - start) * (T(1) - weight);
+    return near_start ? start + product_of(weight, end - start)
+                      : end - product_of(end - start, T(1) - weight);
   }
 };
 struct Addcmul {
@@ -343,7 +350,7 @@ struct Addcmul {
 struct Addcdiv {
   template <typename T>
   SHARDLAB_HD static T apply(T self, T a, T b, T value) {
-    return self + value * a / b;
+    return self + product_of(value, a) / b;
   }
 };
 

@@ -403,12 +403,21 @@ Gradients grad_mul(const GradContext& context) {
       [&] { return multiply(context.calls, context.grads[0], input(context, 0)); });
 }
 
+/// Exponents around which 0 ** y is 0: of complex numbers those without an imaginary part.
+DTensor real_and_at_least_0(Calls& calls, const DTensor& exponent) {
+  const Expression y(calls, exponent);
+  if (!is_complex(exponent.dtype())) return calls.one("aten::ge.Scalar", {exponent, Scalar(0)});
+  const Expression real = complex_part(y, 0), imaginary = complex_part(y, 1);
+  const Expression at_least_0(calls, calls.one("aten::ge.Scalar", {real.value(), Scalar(0)}));
+  return (at_least_0 && imaginary.eq(0)).value();
+}
+
 Gradients grad_scalar_pow(const GradContext& context) {
   const double base = context.inputs[0].to_double();
   const DTensor slope = times(context.calls, output(context), Scalar(std::log(base)));
   const DTensor gradient = multiply(context.calls, context.grads[0], slope);
-  if (base != 0 || is_complex(gradient.dtype())) return {gradient};
-  const DTensor flat = context.calls.one("aten::ge.Scalar", {input(context, 1), Scalar(0)});
+  if (base != 0 || context.inputs[0].scalar().imaginary() != 0) return {gradient};
+  const DTensor flat = real_and_at_least_0(context.calls, input(context, 1));
   return {context.calls.one("aten::masked_fill.Scalar", {gradient, flat, Scalar(0)})};
 }
 
@@ -431,10 +440,6 @@ Gradients grad_pow_tensors(const GradContext& context) {
   const auto without = [&](const DTensor& slope, const DTensor& mask) {
     return calls.one("aten::masked_fill.Scalar", {slope, mask, Scalar(0)});
   };
-  const auto at_least_0 = [&](const DTensor& x) {
-    const DTensor real = is_complex(x.dtype()) ? calls.one("aten::real", {x}) : x;
-    return calls.one("aten::ge.Scalar", {real, Scalar(0)});
-  };
   const DTensor& base = input(context, 0);
   const DTensor& exponent = input(context, 1);
   return both(
@@ -449,7 +454,7 @@ Gradients grad_pow_tensors(const GradContext& context) {
       [&] {
         const DTensor slope = multiply(calls, output(context), calls.one("aten::log", {base}));
         const DTensor nothing = calls.one("aten::eq.Scalar", {base, Scalar(0)});
-        const DTensor flat = multiply(calls, nothing, at_least_0(exponent));
+        const DTensor flat = multiply(calls, nothing, real_and_at_least_0(calls, exponent));
         return without(multiply(calls, context.grads[0], slope), flat);
       });
 }

@@ -240,7 +240,8 @@ Gradients grad_solve_triangular(const GradContext& context) {
   return {sum_to(calls, triangle(calls, of_a, upper, unit), a), sum_to(calls, of_b, b)};
 }
 
-/// A = L L^H: L^-H (the lower triangle of L^H g, half on the diagonal, made symmetric) L^-1
+/// A = L L^H: L^-H (the lower triangle of L^H g, made symmetric, as it is on the diagonal, halved)
+/// L^-1. What flows into imaginary parts of the diagonal, which has none, passes as in the reference.
 Gradients grad_cholesky(const GradContext& context) {
   Calls& calls = context.calls;
   const bool upper = context.inputs[1].to_bool();
@@ -248,9 +249,8 @@ Gradients grad_cholesky(const GradContext& context) {
   const DTensor g = upper ? adjoint(calls, context.grads[0]) : context.grads[0];
   const DTensor inner = product(calls, adjoint(calls, l), g);
   const Expression lower(calls, calls.one("aten::tril", {inner, -1}));
-  const Expression diagonal = Expression(calls, calls.one("aten::tril", {inner})) - lower;
-  const Expression half = lower + diagonal * 0.5;
-  const Expression both = (half + Expression(calls, adjoint(calls, half.value()))) * 0.5;
+  const Expression square(calls, calls.one("aten::tril", {inner}));
+  const Expression both = (square + Expression(calls, adjoint(calls, lower.value()))) * 0.5;
   const DTensor turned = adjoint(calls, l);
   const DTensor left = calls.one("aten::linalg_solve_triangular", {turned, both.value(), true});
   return {calls.one("aten::linalg_solve_triangular", {l, left, false, false})};

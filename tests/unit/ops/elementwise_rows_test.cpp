@@ -7,6 +7,9 @@
 namespace shardlab {
 namespace {
 
+using test::kInf;
+using test::kNan;
+
 const test::TorchRow kSingles[] = {
     {"y = torch.round(x * 10, decimals=-1)",
      "x f64[5]",
@@ -157,6 +160,34 @@ const test::TorchRow kSingles[] = {
      "f64[5, 2]",
      {0, 3.96875, -1.03125, -3.71875, 1.96875, 3.1875, -2.8125, -2.46875, 3.4375, 1.59375},
      {2, -4, 6, -8, 10, -12, 14, -16, 18, -20}},
+    {"y = torch.pow(x * 0, torch.complex(e - 1, e * 0))",
+     "x c128[5]; e f64[5]",
+     "c128[5]",
+     {0, 0, 0, 0, kInf, kNan, kInf, kNan, 0, 0},
+     {kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, 0, 0, kNan, kNan, 0}},
+    {"y = torch.pow(x * 0, torch.complex(e + 2, e))",
+     "x c128[5]; e f64[5]",
+     "c128[5]",
+     {0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+     {0, 0, 0, 0, kNan, kNan, 0, 0, 0, 0, kNan, kNan, kNan, kNan, kNan}},
+    {"y = torch.pow(0, torch.complex(e - 1, e * 0))",
+     "e f64[5]",
+     "c128[5]",
+     {kInf, kNan, 0, 0, kInf, kNan, kInf, kNan, kInf, kNan},
+     {kNan, 0, kNan, kNan, kNan}},
+    {"y = torch.addcmul(z, torch.complex(x.masked_fill(x > 0.9, float('inf')), w), "
+     "torch.complex(w, x))",
+     "x f64[5]; w f64[5]; z c128[5]",
+     "c128[5]",
+     {1.953125, 1.7382812, kNan, kNan, 1.46875, 2.0766602, -1.078125, 5.5861816, kNan, kNan}},
+    {"y = torch.complex(x.masked_fill(x > 0.9, float('inf')), w).prod()",
+     "x f64[5]; w f64[5]",
+     "c128[]",
+     {kNan, kNan}},
+    {"y = torch.complex(x.masked_fill(x > 0.9, float('inf')), w).cumprod(0)",
+     "x f64[5]; w f64[5]",
+     "c128[5]",
+     {0, 1.5625, kNan, kInf, kNan, kNan, kNan, kNan, kNan, kNan}},
 };
 
 TEST_CASE("one operand: rounding, signs, kinks, NaN and infinity") { test::check_rows(kSingles); }

@@ -228,6 +228,19 @@ const test::TorchRow kFactors[] = {
      {-4.9182408, 6.4669219, -2.7490963},
      {0, 0, -9.0286495, 0, -51.882519, -26.796195, -21.919657, -19.067335, -6.7880859, 7.6064872,
       4.2438693}},
+    // Imaginary parts of the diagonal, which is real, pass what flows into them on as in torch.
+    {"y = torch.linalg.cholesky(torch.matmul(x, x.mH) + torch.diag(d + 4))",
+     "x c128[2, 2]; d f64[2]",
+     "c128[2, 2]",
+     {3.6363978, 0, 0, 0, 1.7002709, -1.081191, 2.8251741, 0},
+     {-1.2424703, 1.0500315, 0.873339, -1.3697525, 4.2513308, 4.3784446, -5.2940797, -2.9900348,
+      -0.0488833, 1.2388617}},
+    {"y = aten.linalg_cholesky_ex(x + torch.diag(d + 9), upper=True)[0]",
+     "x c128[2, 2]; d f64[2]",
+     "c128[2, 2]",
+     {3.25, 0, -0.1586538, -0.5721154, 0, 0, 2.8761977, 0},
+     {0.1086567, 0.2428148, 0.2761256, -0.3332793, 0.7657596, 0.4690602, 1.2168844, 1.390725,
+      0.1086567, 1.2168844}},
 };
 
 TEST_CASE("factors multiply to the matrix; their gradients are those of torch") {
