@@ -85,7 +85,7 @@ std::string meta_text(const TensorMeta& meta) {
 // Ops of which the reference rounds places, and the weights of what lies around them, to half
 // precision before it looks there.
 constexpr std::string_view kRoundedPlaces[] = {"grid_sampler_2d", "grid_sampler_2d_backward",
-                                               "histc", "upsample_linear1d"};
+                                               "grid_sampler_3d", "upsample_linear1d"};
 
 }  // namespace
 

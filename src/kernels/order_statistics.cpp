@@ -122,16 +122,15 @@ void overall_kernel(const KernelCall& call) {
 void histc_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const std::int64_t bins = int_arg(call, 1);
-  // Bounds are elements, too.
-  const auto bound = [&](std::size_t index) {
-    double number = scalar_arg(call, index).to_double();
+  const auto rounded = [&](double number) {
     std::byte element[16];
     convert_run({element, 1, self.dtype()}, {&number, 1, DType::kF64}, 1);
     convert_run({&number, 1, DType::kF64}, {element, 1, self.dtype()}, 1);
     return number;
   };
-  double low = bound(2), high = bound(3);
-  const bool wide = self.dtype() == DType::kF64;
+  // Bounds are elements, too.
+  double low = rounded(scalar_arg(call, 2).to_double());
+  double high = rounded(scalar_arg(call, 3).to_double());
   const RowMajor<double> all(self);
   const double* const first = all.data();
   const double* const last = first + self.numel();
@@ -146,8 +145,9 @@ void histc_kernel(const KernelCall& call) {
   std::vector<double> counts(static_cast<std::size_t>(bins), 0);
   for (const double* x = first; x != last; ++x) {
     if (!(*x >= low && *x <= high)) continue;
-    const double place = (*x - low) * static_cast<double>(bins) / (high - low);
-    const auto bin = static_cast<std::int64_t>(wide ? place : static_cast<float>(place));
+    // Every step is rounded to the dtype, as in the reference.
+    const double part = rounded(rounded(*x - low) * rounded(static_cast<double>(bins)));
+    const auto bin = static_cast<std::int64_t>(rounded(part / rounded(high - low)));
     ++counts[static_cast<std::size_t>(std::min(bin, bins - 1))];
   }
   store_row_major(call.outputs[0], counts.data(), DType::kF64);

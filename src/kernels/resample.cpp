@@ -18,12 +18,14 @@ namespace {
 
 using Direction = Resampling::Direction;
 
-// A value that is resampled dim by dim, in f64.
+// A value that is resampled dim by dim, in f64. The parts of complex numbers lie along one more.
 class Grid {
  public:
   explicit Grid(const Tensor& tensor)
-      : shape_(tensor.shape()), values_(static_cast<std::size_t>(tensor.numel())) {
-    load_row_major(values_.data(), DType::kF64, tensor);
+      : shape_(tensor.shape()), dtype_(is_complex(tensor.dtype()) ? DType::kC128 : DType::kF64) {
+    if (is_complex(dtype_)) shape_.push_back(2);
+    values_.resize(static_cast<std::size_t>(product(shape_)));
+    load_row_major(values_.data(), dtype_, tensor);
   }
 
   // Forward: the dim becomes the windows' results; backward: these become the places again.
@@ -60,10 +62,11 @@ class Grid {
   void round_to_bytes() {
     for (double& value : values_) value = std::clamp(std::floor(value + 0.5), 0.0, 255.0);
   }
-  void store(const Tensor& out) const { store_row_major(out, values_.data(), DType::kF64); }
+  void store(const Tensor& out) const { store_row_major(out, values_.data(), dtype_); }
 
  private:
   Dims shape_;
+  DType dtype_;
   std::vector<double> values_;
 };
 

@@ -21,6 +21,13 @@ namespace {
   throw Error(ErrorKind::kValue, std::move(summary)).with("fix", std::move(fix));
 }
 
+[[noreturn]] void refuse_operand(std::string_view op, std::size_t ndim, DType dtype) {
+  refuse_attention(fmt::format("{} takes tensors of floats of 4 dims and one dtype, not {} dims of "
+                               "{}",
+                               op, ndim, to_string(dtype)),
+                   "reshape them to [batch, heads, length, width]; x.unsqueeze(0) adds a dim");
+}
+
 /// As many heads as the queries have: each one stands for `heads` over its own count, side by side.
 DTensor with_heads(Calls& calls, const DTensor& x, std::int64_t heads) {
   const std::size_t at = x.ndim() < 3 ? 0 : x.ndim() - 3;
@@ -240,10 +247,7 @@ void check_attention(const MetaArgs& args, std::size_t first) {
                    &value = *args.tensor(first + 2);
   for (const TensorMeta* x : {&query, &key, &value}) {
     if (x->shape.size() == 4 && is_floating(x->dtype) && x->dtype == query.dtype) continue;
-    fail(ErrorKind::kValue,
-         Fix{"reshape them to [batch, heads, length, width]; x.unsqueeze(0) adds a dim"},
-         "{} takes tensors of floats of 4 dims and one dtype, not {} dims of {}", args.op().name(),
-         x->shape.size(), to_string(x->dtype));
+    refuse_operand(args.op().name(), x->shape.size(), x->dtype);
   }
   const auto same = [](const TensorMeta& a, const TensorMeta& b, std::size_t dim) {
     return a.shape[dim] == b.shape[dim];
@@ -481,6 +485,9 @@ Results fused_attention(Calls& calls, const OpRow& row, const Arguments& args) {
 /// What flows back through output = softmax(scores) value, scores = scale query key^T + bias.
 Results fused_attention_backward(Calls& calls, const OpRow& row, const Arguments& args) {
   refuse_dropout(row.name(), called(row, args, "dropout_p").to_double());
+  for (const Argument& x : {args[1], args[2], args[3], args[0], called(row, args, "out")}) {
+    if (x.tensor().ndim() != 4) refuse_operand(row.name(), x.tensor().ndim(), x.tensor().dtype());
+  }
   const DType wide = inside_dtype(args[1].tensor().dtype());
   const auto in_wide = [&](const Argument& x) { return cast_to(calls, x.tensor(), wide); };
   const DTensor query = in_wide(args[1]);

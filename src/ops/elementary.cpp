@@ -275,10 +275,13 @@ Results round_decimals(Calls& calls, const OpRow&, const Arguments& args) {
   return {(decimals > 0 ? rounded / scale : rounded * scale).value()};
 }
 
-/// threshold(self, threshold, value): a value for all that is small
+/// threshold(self, threshold, value): a value for all that is small; beside integers the threshold
+/// is one, too.
 Results threshold(Calls& calls, const OpRow&, const Arguments& args) {
   const Expression x(calls, args[0].tensor());
-  return {x.filled(x.le(args[1]), args[2].scalar()).value()};
+  Scalar bound = args[1].scalar();
+  if (is_integral(x.value().dtype())) bound = static_cast<std::int64_t>(bound.to_double());
+  return {x.filled(x.le(bound), args[2].scalar()).value()};
 }
 
 Gradients grad_threshold(const GradContext& context) {

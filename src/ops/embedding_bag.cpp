@@ -111,19 +111,23 @@ bool sums_at_once(const Bags& bags, const Argument& scales) {
 }
 
 /// The second result is left out where a sum needs no bag of each index; a forward pass alone
-/// leaves room for the last offset beside the sizes.
+/// leaves room for the last offset beside the sizes of sums. The last result of a mean holds the
+/// sizes again.
 template <bool forward_only>
 Results embedding_bag(Calls& calls, const Arguments& args) {
   const Bags bags(calls, args);
   const bool fast = sums_at_once(bags, args[6]);
   const DTensor bag =
       fast ? calls.one("new_zeros", {bags.indices, Dims{0}}) : calls.one("clone", {bags.bag});
-  const std::int64_t room = forward_only && fast ? bags.offsets.numel() : bags.count;
-  const DTensor zeros = calls.one("new_zeros", {bags.indices, Dims{room}});
   if (bags.mode == BagMode::kSum) {
+    const std::int64_t room = forward_only ? bags.offsets.numel() : bags.count;
+    const DTensor zeros = calls.one("new_zeros", {bags.indices, Dims{room}});
     return {added_up(bags, args[6]), bag, zeros, calls.one("clone", {zeros})};
   }
-  if (bags.mode == BagMode::kMean) return {added_up(bags, args[6]), bag, bags.sizes(), zeros};
+  if (bags.mode == BagMode::kMean) {
+    const DTensor sizes = bags.sizes();
+    return {added_up(bags, args[6]), bag, sizes, calls.one("clone", {sizes})};
+  }
   const auto [result, rows] = largest(bags);
   return {result, bag, bags.sizes(), rows};
 }
@@ -160,6 +164,16 @@ void refuse_sparse(bool sparse) {
       .with("fix", "pass sparse=False");
 }
 
+/// Gradients of bags, one row each, and lists of indices and of where bags begin.
+void check_bags(const char* op, const DTensor& gradient, const DTensor& indices,
+                const DTensor& offsets) {
+  if (gradient.ndim() == 2 && indices.ndim() == 1 && offsets.ndim() == 1) return;
+  fail(ErrorKind::kValue,
+       Fix{"give a row for each bag, a list of indices and where each bag begins"},
+       "{} takes gradients of 2 dims, indices and offsets of 1, not of {}, {} and {}", op,
+       gradient.ndim(), indices.ndim(), offsets.ndim());
+}
+
 /// _embedding_bag_backward(grad, indices, offsets, offset2bag, bag_size, maximum_indices,
 /// num_weights, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
 Results embedding_bag_backward(Calls& calls, const Arguments& args) {
@@ -167,6 +181,7 @@ Results embedding_bag_backward(Calls& calls, const Arguments& args) {
   const DTensor indices = cast_to(calls, args[1].tensor(), DType::kI64);
   const DTensor offsets = cast_to(calls, args[2].tensor(), DType::kI64);
   const std::int64_t rows = args[6].to_int();
+  check_bags("_embedding_bag_backward", gradient, indices, offsets);
   refuse_sparse(args[9].to_bool());
   const DTensor table = calls.one("new_zeros", {gradient, Dims{rows, gradient.shape().back()}});
   const auto mode = static_cast<BagMode>(args[8].to_int());
@@ -199,6 +214,7 @@ Results embedding_bag_backward(Calls& calls, const Arguments& args) {
 Results sample_weights_backward(Calls& calls, const Arguments& args) {
   const DTensor indices = cast_to(calls, args[2].tensor(), DType::kI64);
   const DTensor offsets = cast_to(calls, args[3].tensor(), DType::kI64);
+  check_bags("_embedding_bag_per_sample_weights_backward", args[0].tensor(), indices, offsets);
   const DTensor bag = bag_of_each(calls, indices, offsets, args[4].tensor());
   const Expression back(calls, calls.one("index_select", {args[0], 0, bag}));
   const Expression rows(calls, calls.one("index_select", {args[1], 0, indices}));

@@ -241,7 +241,8 @@ Gradients grad_solve_triangular(const GradContext& context) {
 }
 
 /// A = L L^H: L^-H (the lower triangle of L^H g, made symmetric, as it is on the diagonal, halved)
-/// L^-1. What flows into imaginary parts of the diagonal, which has none, passes as in the reference.
+/// L^-1. What flows into imaginary parts of the diagonal, which has none, passes as in the
+/// reference.
 Gradients grad_cholesky(const GradContext& context) {
   Calls& calls = context.calls;
   const bool upper = context.inputs[1].to_bool();

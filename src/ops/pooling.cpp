@@ -35,10 +35,10 @@ void require_elements(const MetaArgs& args, const TensorMeta& self) {
        text_of_list(self.shape, ", "), count);
 }
 
-/// The sizes of a list that may hold one number for all dims, or none.
+/// The sizes of a list that may hold one number for all dims, or none where there is a fallback.
 Dims per_dim(const Argument& argument, std::size_t count, const Dims& fallback) {
   Dims sizes = ints_of(argument);
-  if (sizes.empty()) return fallback;
+  if (sizes.empty() && !fallback.empty()) return fallback;
   if (sizes.size() == 1) sizes = Dims(count, sizes[0]);
   if (sizes.size() == count) return sizes;
   fail(ErrorKind::kValue, Fix{fmt::format("give one number, or {}", count)},
@@ -78,12 +78,12 @@ Dims pooled_sizes(const MetaArgs& args, const TensorMeta& self, const Pooling& p
     }
     const std::int64_t room =
         size + 2 * pooling.padding[i] - pooling.dilation[i] * (pooling.kernel[i] - 1) - 1;
-    std::int64_t result =
-        (room + (pooling.ceil_mode ? pooling.stride[i] - 1 : 0)) / pooling.stride[i] + 1;
+    const std::int64_t steps = room + (pooling.ceil_mode ? pooling.stride[i] - 1 : 0);
+    std::int64_t result = steps < 0 ? 0 : steps / pooling.stride[i] + 1;
     // A window starts inside of the input or in the padding before it.
     const bool beyond = (result - 1) * pooling.stride[i] >= size + pooling.padding[i];
     if (pooling.ceil_mode && beyond) --result;
-    if (room < 0 || result < 1) {
+    if (result < 1) {
       fail(ErrorKind::kValue, Fix{"give a window that fits the input and its padding"},
            "{}: a window of {} does not fit into {} places", args.op().name(), pooling.kernel[i],
            size + 2 * pooling.padding[i]);
@@ -133,7 +133,7 @@ OutputMetas meta_fractional_pool(const MetaArgs& args) {
   const TensorMeta &self = *args.tensor(0), &numbers = *args.tensor(3);
   const std::size_t count = spatial_dims(args.op()), ndim = self.shape.size();
   require_dims(args, self, count + 1);
-  const Dims kernel = per_dim(args[1], count, {}), sizes = per_dim(args[2], count, {});
+  const Dims kernel = ints_of(args[1]), sizes = ints_of(args[2]);
   bool fits = kernel.size() == count && sizes.size() == count;
   for (std::size_t i = 0; fits && i < count; ++i) {
     fits =
@@ -205,10 +205,17 @@ OutputMetas meta_avg_pool_backward(const MetaArgs& args) {
   return meta_pool_backward(args);
 }
 
-/// max_unpool..(self, indices, output_size)
+/// max_unpool..(self, indices, output_size), and of three dims stride and padding
 OutputMetas meta_unpool(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
-  const Dims& sizes = args[2].ints();
+  const Dims sizes = ints_of(args[2]);
+  require_dims(args, self, spatial_dims(args.op()) + 1);
+  const Argument& stride = argument_or_none(args, "stride");
+  const Dims steps = stride.is_none() ? Dims{} : ints_of(stride);
+  if (std::ranges::any_of(steps, [](std::int64_t step) { return step <= 0; })) {
+    fail(ErrorKind::kValue, Fix{"give the strides of the pool, above 0"},
+         "{}: the strides are [{}]", args.op().name(), text_of_list(steps, ", "));
+  }
   if (!(args.tensor(1)->shape == self.shape) || sizes.size() != spatial_dims(args.op())) {
     fail(ErrorKind::kValue, Fix{"give the indices that came with the values, and output_size"},
          "{}: the values have {} dims, output_size {} sizes; the indices need the values' shape",
@@ -291,7 +298,7 @@ Results unpool(Calls& calls, const OpRow& row, const Arguments& args) {
   const std::size_t count = spatial_dims(row.op);
   const DTensor &self = args[0].tensor(), &indices = args[1].tensor();
   Dims shape(self.shape().begin(), self.shape().end() - static_cast<std::ptrdiff_t>(count));
-  for (const std::int64_t size : args[2].ints()) shape.push_back(size);
+  for (const std::int64_t size : ints_of(args[2])) shape.push_back(size);
   const DTensor flat = joined(calls, calls.one("aten::new_zeros", {self, shape}), count);
   const DTensor filled = calls.one(
       "aten::scatter.src", {flat, -1, joined(calls, indices, count), joined(calls, self, count)});

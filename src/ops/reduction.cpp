@@ -308,10 +308,7 @@ Results norm_locally(Calls& calls, const OpRow&, const Arguments& args) {
 Results powsum_locally(Calls& calls, const OpRow&, const Arguments& args) {
   Expression x(calls, args[0].tensor());
   if (args[4].is_dtype()) x = x.to(args[4].dtype());
-  const DType dtype = real_dtype(x.value().dtype());
-  const Expression terms = args[1].to_double() == 0
-                               ? Expression(calls, calls.one("ne.Scalar", {x.value(), 0})).to(dtype)
-                               : x.of("aten::abs").with("aten::pow.Tensor_Scalar", args[1]);
+  const Expression terms = x.of("aten::abs").with("aten::pow.Tensor_Scalar", args[1]);
   return calls("sum.dim_IntList", {terms.value(), args[2], args[3]});
 }
 

@@ -97,13 +97,15 @@ Results dropout_backward(Calls& calls, const OpRow&, const Arguments& args) {
   return {Argument(calls.one("aten::mul.Scalar", {kept, args[2]}))};
 }
 
-/// logit_backward(grad_output, self, eps): flat where eps bounds; without, logit is NaN beyond.
+/// logit_backward(grad_output, self, eps): flat where eps bounds; without, logit is NaN beyond, and
+/// at 0, whatever its sign, infinitely steep.
 Results logit_backward(Calls& calls, const OpRow&, const Arguments& args) {
   const Expression gradient(calls, args[0].tensor()), x(calls, args[1].tensor());
   const double eps = args[2].is_none() ? 0 : args[2].to_double();
   const Expression outside = x.lt(eps) || x.gt(1 - eps);
   const double beyond = args[2].is_none() ? std::nan("") : 0;
-  return {Argument((gradient / (x * (-x + 1.0))).filled(outside, beyond).value())};
+  const Expression width = (x * (-x + 1.0)).of("aten::abs");
+  return {Argument((gradient / width).filled(outside, beyond).value())};
 }
 
 // Gradients

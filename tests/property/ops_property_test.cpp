@@ -109,12 +109,12 @@ TEST_CASE("X-40 a factory's values depend neither on mesh nor on placements") {
 /// Rows that run but have no sample, and why.
 bool needs_no_sample(const OpRow& row) {
   if (row.inplace() || row.out_variant()) return true;
-  if (!row.runs()) return true;                         // decides layouts only
-  if (!row.op.returns_tensor()) return true;            // answers with a number, or writes
-  if (row.has(kDataDependent)) return true;  // ranks outside the mesh do not know its shape
+  if (!row.runs()) return true;               // decides layouts only
+  if (!row.op.returns_tensor()) return true;  // answers with a number, or writes
+  if (row.has(kDataDependent)) return true;   // ranks outside the mesh do not know its shape
   if (row.has(kRandom) && row.parts() != nullptr) return true;  // draws others in f64 than in f32
   if (is_derived(row)) return true;                             // of an op that has one
-  if (row.opaque()) return true;                        // takes cut classes only: has unit tests
+  if (row.opaque()) return true;  // takes cut classes only: has unit tests
   // No sample is complex, or of 8 bits, or has sizes as data.
   for (const char* op : {"aten::_fft_c2c", "aten::_fft_c2r", "aten::_int_mm", "aten::_scaled_mm",
                          "aten::gru.data", "aten::imag", "aten::istft", "aten::lstm.data",

@@ -21,8 +21,8 @@ bool same_bits(double a, double b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// How far a value may be from the reference: what roundings come to, and where the op makes more of
-/// them, four times what one device is off.
+/// How far a value may be from the reference: what roundings come to, and where the op makes more
+/// of them, four times what one device is off.
 double room_for(const GlobalValue& single, const GlobalValue& reference) {
   double largest = 0, own = 0;
   for (std::size_t i = 0; i < reference.reals.size(); ++i) {

@@ -135,8 +135,8 @@ TEST_CASE("X-50 the mean of a window of pending integers is that of the whole") 
                                       {pending(ReduceOp::kSum)});  // 4 and 8
       CHECK(whole(ops().one("aten::avg_pool1d", {wide, Dims{2}})) == Values{6});
     }
-    const DTensor real = from_local(plain({1, 1, 2}, {1, 2}, DType::kF32), mesh.layout(),
-                                    {pending(ReduceOp::kSum)});
+    const DTensor real =
+        from_local(plain({1, 1, 2}, {1, 2}, DType::kF32), mesh.layout(), {pending(ReduceOp::kSum)});
     const DTensor mean = ops().one("aten::avg_pool1d", {real, Dims{2}});
     CHECK(mean.spec()->placement(0) == pending(ReduceOp::kSum));
     CHECK(whole(mean) == Values{6});

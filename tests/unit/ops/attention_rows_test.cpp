@@ -282,6 +282,11 @@ const test::RefusedRow kWrongAttention[] = {
     {"y = F.linear_cross_entropy(x, w, i, ignore_index=1)", "x f64[5, 2]; w f64[3, 2]; i f64[5, 3]",
      "linear_cross_entropy: ignore_index beside a target of probabilities | leave ignore_index "
      "out: the target holds probabilities"},
+    {"y = aten._scaled_dot_product_flash_attention_for_cpu_backward(x, x, x, x, x, x, 0.0, False)",
+     "x f64[2, 2]",
+     "aten::_scaled_dot_product_flash_attention_for_cpu_backward takes tensors of floats of 4 dims "
+     "and one dtype, not 2 dims of f64 | reshape them to [batch, heads, length, width]; "
+     "x.unsqueeze(0) adds a dim"},
 };
 
 TEST_CASE("attention of what does not fit says what would") {

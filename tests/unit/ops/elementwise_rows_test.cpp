@@ -262,6 +262,10 @@ const test::TorchRow kIntegers[] = {
      "i i64[5]<2; x f64[5]",
      "bool[5], bool[5]",
      {0, 0, 0, 0, 0, 1, 1, 1, 1, 1}},
+    {"y = F.threshold(i, 1.9, 5.1), F.threshold(i, -0.4, 5.1)",
+     "i i64[5]<4",
+     "i64[5], i64[5]",
+     {5, 5, 2, 2, 5, 5, 5, 2, 2, 5}},
 };
 
 TEST_CASE(

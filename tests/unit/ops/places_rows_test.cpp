@@ -314,6 +314,16 @@ const test::TorchRow kReads[] = {
      "f64[2, 2]",
      {1.96875, 0.046875, 1.96875, 0.046875},
      {0, 0, 0, 0, 4, -6, 0, 0}},
+    {"r = aten._embedding_bag_forward_only(x, i, o, False, 0, False, None, True)\n"
+     "y = r[0], r[2], r[3]",
+     "x f64[5, 2]; i i64[5]<5; o i64[2]<1",
+     "f64[1, 2], i64[2], i64[2]",
+     {1.453125, 5.296875, 0, 0, 0, 0}},
+    {"o = torch.cumsum(n, 0)\n"
+     "y = aten._embedding_bag(x, i, o, False, 1)",
+     "x f64[5, 2]; i i64[5]<5; n i64[3]<2",
+     "f64[3, 2], i64[5], i64[3], i64[3]",
+     {0, 0, 0, 0, 0.290625, 1.059375, 2, 2, 2, 2, 2, 0, 0, 5, 0, 0, 5}},
 };
 
 TEST_CASE("reading at places: gather, take, index by lists, masks and blanks") {
@@ -427,6 +437,11 @@ const test::RefusedRow kWrongPlaces[] = {
     {"y = torch.bucketize(w, x)", "x f64[2, 5]; w f64[3]",
      "aten::bucketize.Tensor: the boundaries have 2 dims, must have 1 | give the boundaries as a "
      "list, in ascending order"},
+    {"y = aten._embedding_bag_backward(g, i, o, i, o, o, 4, False, 0, False, None)",
+     "g f64[3]; i i64[3]<4; o i64[1]<1",
+     "_embedding_bag_backward takes gradients of 2 dims, indices and offsets of 1, not of 1, 1 and "
+     "1 "
+     "| give a row for each bag, a list of indices and where each bag begins"},
 };
 
 TEST_CASE("places that are none and writes that do not fit say so") {

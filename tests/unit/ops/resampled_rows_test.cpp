@@ -408,6 +408,13 @@ const test::RefusedRow kWrongWindows[] = {
     {"y = F.affine_grid(t, [1, 1, 2, 2])", "t f64[1, 3, 3]",
      "affine_grid_generator: theta of shape [1, 3, 3] does not fit a picture of shape [1, 1, 2, 2] "
      "| give sizes [batch, channels, height, width] and theta of shape [batch, 2, 3]"},
+    {"y = aten.max_unpool2d(x, i, [4, 4])", "x f64[2, 2]; i i64[2, 2]<4",
+     "aten::max_unpool2d: the input has 2 dims, must have 4 | give [samples, channels, ..sizes]"},
+    {"y = aten.max_unpool3d(x, i, [2, 2, 2], [0, 1, 1], [0, 0, 0])",
+     "x f64[1, 2, 2, 2]; i i64[1, 2, 2, 2]<8",
+     "aten::max_unpool3d: the strides are [0, 1, 1] | give the strides of the pool, above 0"},
+    {"y = aten.adaptive_max_pool2d(x, [])", "x f64[1, 2, 2]",
+     "a pool of 2 dims is given 0 numbers: [] | give one number, or 2"},
 };
 
 TEST_CASE("windows that do not fit say what does") { test::check_refusals(kWrongWindows); }

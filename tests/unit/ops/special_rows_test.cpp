@@ -143,6 +143,11 @@ const test::TorchRow kSpecial[] = {
      "x f64[5]",
      "f64[5]",
      {0.3550281, 0.0357622, 0.4788875, 0.3094205, 0.1377956}},
+    {"y = aten.linalg__powsum(x * (x > 0), 0, [1])", "x f64[5, 3]", "f64[5]", {3, 3, 3, 3, 3}},
+    {"y = aten.logit_backward(x, x * 0), aten.logit_backward(x, x * 0 + 1)",
+     "x f64[5]",
+     "f64[5], f64[5]",
+     {kNan, kInf, -kInf, -kInf, kInf, kNan, kInf, -kInf, -kInf, kInf}},
 };
 
 TEST_CASE("special functions at many points, with their slopes") { test::check_rows(kSpecial); }
