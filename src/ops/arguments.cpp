@@ -52,6 +52,17 @@ std::int64_t padding_row(std::string_view op, const Argument& given, const Argum
   return row < 0 ? row + rows : row;
 }
 
+void require_one_dtype(std::string_view op, std::initializer_list<NamedArgument> tensors) {
+  const NamedArgument& first = *tensors.begin();
+  const DType dtype = first.value.tensor().dtype();
+  for (const auto& [name, value] : tensors) {
+    if (!value.is_tensor() || value.tensor().dtype() == dtype) continue;
+    fail(ErrorKind::kValue, Fix{fmt::format("cast one of them: {}.to({}.dtype)", name, first.name)},
+         "{}: {} is {}, {} is {}; both must have one dtype", op, name,
+         to_string(value.tensor().dtype()), first.name, to_string(dtype));
+  }
+}
+
 Dims ints_of(const Argument& argument) {
   if (argument.is_none()) return {};
   if (argument.is_scalar()) return {argument.to_int()};

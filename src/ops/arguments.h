@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 
@@ -32,6 +33,15 @@ LossReduction loss_reduction(const Argument& argument);
 /// functions are given a negative one; ATen's -1 for None.
 ///   fails  Value: the table has no such row
 std::int64_t padding_row(std::string_view op, const Argument& given, const Argument& table);
+
+/// A tensor argument and what it is called.
+struct NamedArgument {
+  std::string_view name;
+  const Argument& value;
+};
+/// Those that are given have the dtype of the first.
+///   fails  Value
+void require_one_dtype(std::string_view op, std::initializer_list<NamedArgument> tensors);
 
 /// A dim as a size_t index.
 inline std::size_t index_of(std::int64_t dim) { return static_cast<std::size_t>(dim); }

@@ -63,9 +63,16 @@ OutputMetas meta_batch_norm(const MetaArgs& args) {
 
 OutputMetas meta_batch_norm_backward(const MetaArgs& args) {
   const OpDescriptor& op = args.op();
-  const TensorMeta& input = with_channels(args, place_of(op, {"input"}));
-  require_shape(args, place_of(op, {"grad_out", "grad_output"}), input.shape);
+  const std::size_t at = place_of(op, {"input"}), flow = place_of(op, {"grad_out", "grad_output"});
+  const TensorMeta& input = with_channels(args, at);
+  require_shape(args, flow, input.shape);
+  check_argument_dtype(args, flow, at);
   const DType dtype = checked_vectors(args, input);
+  const auto given = [&](std::string_view name) {
+    const std::size_t index = place_of(op, {name});
+    return index != kAbsent && args.tensor(index) != nullptr;
+  };
+  const bool vectors = given("weight") || given("running_mean");
   const bool training = trains(op, args);
   check_running(args, input, training);
   const std::size_t saved[] = {place_of(op, {"save_mean"}),
@@ -77,6 +84,7 @@ OutputMetas meta_batch_norm_backward(const MetaArgs& args) {
            "{}: {} is missing", op.name(), op.arguments[index].name);
     }
     require_shape(args, index, Dims{input.shape[1]});
+    if (vectors) require_statistics(args, index, at, dtype);
   }
   return gradient_metas(args, input, dtype);
 }

@@ -407,6 +407,9 @@ Results bilinear(Calls& calls, const Arguments& args) {
          text_of_list(first.shape(), ", "), text_of_list(second.shape(), ", "),
          text_of_list(weight.shape(), ", "));
   }
+  require_one_dtype(
+      "bilinear",
+      {{"input1", args[0]}, {"input2", args[1]}, {"weight", args[2]}, {"bias", args[3]}});
   const auto rows = [&](const DTensor& x) { return reshape(calls, x, Dims{-1, x.shape().back()}); };
   Dims shape = first.shape();
   shape.back() = weight.shape()[0];

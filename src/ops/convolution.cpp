@@ -284,9 +284,10 @@ Results conv_of_times(Calls& calls, const Arguments& args) {
   }
   const DTensor batch = calls.one("permute", {args[0], Dims{1, 2, 0}});
   const DTensor weight = calls.one("permute", {args[1], Dims{2, 1, 0}});
-  const DTensor result = calls.one(
-      "convolution",
-      {batch, weight, args[2], Dims{1}, Dims{args[3].to_int()}, Dims{1}, false, Dims{0}, 1});
+  const DTensor bias = cast_to(calls, args[2].tensor(), batch.dtype());
+  const DTensor result =
+      calls.one("convolution",
+                {batch, weight, bias, Dims{1}, Dims{args[3].to_int()}, Dims{1}, false, Dims{0}, 1});
   return calls("permute", {result, Dims{2, 0, 1}});
 }
 

@@ -65,6 +65,7 @@ Results cdist(Calls& calls, const Arguments& args) {
          "cdist takes two tensors of at least 2 dims whose last ones are equal, not of {} and {}",
          a.ndim(), b.ndim());
   }
+  require_one_dtype("cdist", {{"x1", args[0]}, {"x2", args[1]}});
   if (args[2].to_double() < 0) {
     fail(ErrorKind::kValue, Fix{"give a p of at least 0"}, "cdist: p is {}", args[2].text());
   }
@@ -110,6 +111,8 @@ Results cdist_backward(Calls& calls, const Arguments& args) {
          "_cdist_backward: the gradient has {} elements, the distances {}", gradient.numel(),
          distances.numel());
   }
+  require_one_dtype("_cdist_backward",
+                    {{"x1", args[1]}, {"x2", args[2]}, {"grad", args[0]}, {"cdist", args[4]}});
   return {sent_to_rows(calls, gradient, args[1].tensor(), args[2].tensor(), distances,
                        args[3].to_double())
               .value()};

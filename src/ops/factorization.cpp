@@ -152,8 +152,9 @@ OutputMetas meta_cross(const MetaArgs& args) {
          "{}: vectors of [{}] and [{}] along dim {} have no cross product", args.op().name(),
          text_of_list(a.shape, ", "), text_of_list(b.shape, ", "), args[2].to_int());
   }
+  check_argument_dtype(args, 1, 0);
   const Operands operands = tensor_operands(args);
-  return {fresh(broadcast_shapes(args.op(), operands.tensors), result_dtype(operands))};
+  return {fresh(broadcast_shapes(args.op(), operands.tensors), a.dtype)};
 }
 
 /// linalg_pinv.atol_rtol_tensor(self, *, atol, rtol, hermitian)

@@ -53,10 +53,13 @@ OutputMetas meta_group_norm_backward(const MetaArgs& args) {
   const TensorMeta& input = with_channels(args, 1);
   require_shape(args, 0, input.shape);
   const std::int64_t groups = checked_groups(args, input);
+  check_argument_dtype(args, 0, 1);
+  const DType dtype = checked_vectors(args, input);
   for (const std::size_t index : {2, 3}) {
     require_shape(args, index, Dims{input.shape[0], groups});
+    require_statistics(args, index, 1, dtype);
   }
-  return gradient_metas(args, input, checked_vectors(args, input));
+  return gradient_metas(args, input, dtype);
 }
 
 // Rules

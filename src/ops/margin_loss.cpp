@@ -29,7 +29,10 @@ Results reduced(const Expression& terms, const Argument& argument) {
 Results soft_margin_loss(Calls& calls, const Arguments& args) {
   const Expression x = expression_of(calls, args[0]), target = expression_of(calls, args[1]);
   require_float("soft_margin_loss", x.value().dtype());
-  return reduced((-target * x).of("aten::exp").of("aten::log1p"), args[2]);
+  const Expression sign =
+      target.value().dtype() == DType::kBool ? target.to(x.value().dtype()) : target;
+  const Expression loss = (-sign * x).of("aten::exp").of("aten::log1p");
+  return reduced(loss.to(x.value().dtype()), args[2]);
 }
 
 /// soft_margin_loss_backward(grad_output, self, target, reduction)
@@ -39,7 +42,7 @@ Results soft_margin_loss_backward(Calls& calls, const Arguments& args) {
   const bool mean = loss_reduction(args[3]) == LossReduction::kMean;
   const double share = mean ? 1.0 / static_cast<double>(odds.value().numel()) : 1.0;
   const Expression slope = sign * (odds / (odds + 1.0)) * share;
-  return {(slope * expression_of(calls, args[0])).value()};
+  return {(slope * expression_of(calls, args[0])).to(x.value().dtype()).value()};
 }
 
 /// kl_div(self, target, reduction, *, log_target): self holds logarithms, and target where it says
@@ -78,6 +81,13 @@ Results poisson_nll_loss(Calls& calls, const Arguments& args) {
 
 /// triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction)
 Results triplet_margin_loss(Calls& calls, const Arguments& args) {
+  const std::size_t dims = args[0].tensor().ndim();
+  if (args[1].tensor().ndim() != dims || args[2].tensor().ndim() != dims) {
+    fail(ErrorKind::kValue, Fix{"give three tensors of as many dims: positive.unsqueeze(0)"},
+         "triplet_margin_loss takes an anchor, positive and negative of as many dims, not {}, {} "
+         "and {}",
+         dims, args[1].tensor().ndim(), args[2].tensor().ndim());
+  }
   const auto apart = [&](std::size_t a, std::size_t b) -> Expression {
     return {calls, calls.one("aten::pairwise_distance", {args[a], args[b], args[4], args[5]})};
   };

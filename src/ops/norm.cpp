@@ -57,12 +57,25 @@ TensorMeta statistics_meta(const Dims& shape, std::size_t outer, DType dtype) {
   return contiguous_meta(sizes, dtype);
 }
 
+/// Weight and bias have the input's dtype, or beside half precision both f32: which of them, as the
+/// statistics then have it.
+DType parameter_dtype(const MetaArgs& args, std::size_t input, std::size_t weight) {
+  const DType own = args.tensor(input)->dtype;
+  const TensorMeta *scale = args.tensor(weight), *shift = args.tensor(weight + 1);
+  const TensorMeta* first = scale != nullptr ? scale : shift;
+  if (first == nullptr) return own;
+  if (scale != nullptr) check_argument_dtype(args, weight + 1, weight);
+  if (is_half(own) && first->dtype == DType::kF32) return DType::kF32;
+  for (const std::size_t index : {weight, weight + 1}) check_argument_dtype(args, index, input);
+  return own;
+}
+
 /// native_layer_norm(input, normalized_shape, weight, bias, eps): output, mean, rstd
 OutputMetas meta_layer_norm(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(0);
   const std::size_t outer = outer_dims(input.shape, ints_of(args[1]));
   for (const std::size_t index : {2, 3}) check_parameter(args, index, ints_of(args[1]));
-  const TensorMeta statistics = statistics_meta(input.shape, outer, input.dtype);
+  const TensorMeta statistics = statistics_meta(input.shape, outer, parameter_dtype(args, 0, 2));
   return {{contiguous_meta(input.shape, input.dtype)}, {statistics}, {statistics}};
 }
 
@@ -113,6 +126,14 @@ void check_backward(const MetaArgs& args, std::size_t statistics) {
 
 OutputMetas meta_layer_norm_backward(const MetaArgs& args) {
   check_backward(args, 2);
+  check_argument_dtype(args, 0, 1);
+  const DType dtype = parameter_dtype(args, 1, 5);
+  const bool parameters = args.tensor(5) != nullptr || args.tensor(6) != nullptr;
+  for (const std::size_t index : {3, 4}) {
+    if (parameters || args.tensor(index)->dtype != DType::kF32) {
+      normalization::require_statistics(args, index, 1, dtype);
+    }
+  }
   return {masked_grad(args, 1, 0), masked_grad(args, 5, 1), masked_grad(args, 6, 2)};
 }
 

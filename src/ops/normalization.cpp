@@ -60,6 +60,15 @@ DType checked_vectors(const MetaArgs& args, const TensorMeta& input) {
   return dtype;
 }
 
+void require_statistics(const MetaArgs& args, std::size_t index, std::size_t input, DType dtype) {
+  const DType own = args.tensor(index)->dtype;
+  if (own == dtype) return;
+  fail(ErrorKind::kValue, Fix{"give the statistics that the forward op returned"},
+       "{}: {} is {}; it must be {}, beside an input of {}", args.op().base,
+       args.op().arguments[index].name, to_string(own), to_string(dtype),
+       to_string(args.tensor(input)->dtype));
+}
+
 bool wanted_gradient(const Argument& mask, std::size_t index) {
   return mask.is_none() || mask.list()[index].to_bool();
 }

@@ -35,6 +35,9 @@ const TensorMeta& with_channels(const MetaArgs& args, std::size_t index);
 TensorMeta normalized_meta(const TensorMeta& input);
 /// The vectors of one number per channel, checked; their dtype is that of the statistics.
 DType checked_vectors(const MetaArgs& args, const TensorMeta& input);
+/// Statistics that the forward op returned, beside the input at schema index `input`.
+///   fails  Value: another dtype than its own
+void require_statistics(const MetaArgs& args, std::size_t index, std::size_t input, DType dtype);
 /// An argument that the op may not have, or that may not be given, has this shape.
 void require_shape(const MetaArgs& args, std::size_t index, const Dims& shape);
 bool wanted_gradient(const Argument& mask, std::size_t index);

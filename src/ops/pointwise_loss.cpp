@@ -41,10 +41,22 @@ Expression share_of(Calls& calls, const DTensor& gradient, const Argument& reduc
   return Expression(calls, gradient) / sharers(reduction, terms);
 }
 
+/// A gradient in the dtype of what it is of.
+Argument like_input(const Expression& gradient, const Argument& input) {
+  return gradient.to(input.tensor().dtype()).value();
+}
+
 Expression expression(Calls& calls, const Argument& tensor) { return {calls, tensor.tensor()}; }
 
+/// Truth values beside floats are 0 and 1.
 Expression difference_of(Calls& calls, const Argument& self, const Argument& target) {
-  const Expression difference = expression(calls, self).minus(expression(calls, target));
+  const Expression x = expression(calls, self), y = expression(calls, target);
+  const DType of_x = x.value().dtype(), of_y = y.value().dtype();
+  const auto beside = [](const Expression& one, DType own, DType other) {
+    return own == DType::kBool && is_floating(other) ? one.to(other) : one;
+  };
+  const Expression left = beside(x, of_x, of_y), right = beside(y, of_y, of_x);
+  const Expression difference = left - right;
   require_float("the loss", difference.value().dtype());
   return difference;
 }
@@ -64,7 +76,7 @@ Results mse_loss(Calls& calls, const Arguments& args) {
 Results mse_loss_backward(Calls& calls, const Arguments& args) {
   const Expression difference = difference_of(calls, args[1], args[2]);
   const Expression slope = difference * (2.0 / sharers(args[3], difference.value()));
-  return {Argument((slope * expression(calls, args[0])).value())};
+  return {like_input((slope * expression(calls, args[0])), args[1])};
 }
 
 /// huber_loss(self, target, reduction, delta)
@@ -76,11 +88,14 @@ Results huber_loss(Calls& calls, const Arguments& args) {
   }
   const Expression width = difference_of(calls, args[0], args[1]).of("aten::abs");
   const Expression near = width * width * 0.5, far = (width - 0.5 * delta) * delta;
-  return reduced_loss(width.lt(delta).choose(near, far), args[2]);
+  require_float("huber_loss", args[0].tensor().dtype());
+  return reduced_loss(width.lt(delta).choose(near, far).to(args[0].tensor().dtype()), args[2]);
 }
 
 /// huber_loss_backward(grad_output, self, target, reduction, delta)
 Results huber_loss_backward(Calls& calls, const Arguments& args) {
+  require_one_dtype("huber_loss_backward",
+                    {{"self", args[1]}, {"grad_output", args[0]}, {"target", args[2]}});
   const Expression difference = difference_of(calls, args[1], args[2]);
   const Expression slope = bounded(difference, args[4].to_double());
   const Expression share = share_of(calls, args[0].tensor(), args[3], difference.value());
@@ -107,7 +122,7 @@ Results smooth_l1_loss_backward(Calls& calls, const Arguments& args) {
   const Expression slope =
       beta == 0 ? difference.of("aten::sgn") : bounded(difference, beta) / beta;
   const Expression share = share_of(calls, args[0].tensor(), args[3], difference.value());
-  return {Argument((slope * share).value())};
+  return {like_input(slope * share, args[1])};
 }
 
 /// What several steps read is reduced once.
@@ -133,6 +148,8 @@ Results binary_cross_entropy(Calls& calls, const Arguments& args) {
 
 /// binary_cross_entropy_backward(grad_output, self, target, weight, reduction)
 Results binary_cross_entropy_backward(Calls& calls, const Arguments& args) {
+  require_one_dtype("binary_cross_entropy_backward",
+                    {{"self", args[1]}, {"grad_output", args[0]}, {"target", args[2]}});
   const Expression x = reduced_once(calls, args[1]), target = reduced_once(calls, args[2]);
   const Expression spread = ((-x + 1.0) * x).with("aten::clamp_min", 1e-12);
   Expression slope = (x - target) / spread;

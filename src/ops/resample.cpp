@@ -104,7 +104,9 @@ OutputMetas meta_upsample_backward(const MetaArgs& args) {
   }
   require_sizes(args, args[1].ints());
   require_samples(args, whole);
-  require_gradient(args, gradient, args[1].ints());
+  Dims result(whole.begin(), whole.begin() + 2);  // samples and channels are the input's
+  for (const std::int64_t size : args[1].ints()) result.push_back(size);
+  require_gradient(args, gradient, result);
   return {{resized(gradient, Dims(whole.begin() + 2, whole.end()))}};
 }
 

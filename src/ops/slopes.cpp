@@ -112,6 +112,8 @@ Results first_of_log_sigmoid(Calls& calls, const Arguments& args) {
 
 /// log_sigmoid_backward(grad_output, self, buffer)
 Expression log_sigmoid_backward(const Formula& f) {
+  require_one_dtype("log_sigmoid_backward",
+                    {{"self", f[1].value()}, {"grad_output", f[0].value()}});
   return f[0].times((-f[1]).of("aten::sigmoid"));
 }
 

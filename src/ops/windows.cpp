@@ -399,6 +399,7 @@ Results pad_backward(Calls& calls, const Arguments& args) {
   DTensor gradient = args[0].tensor();
   const DTensor& self = args[1].tensor();
   std::vector<Pad> pads = pads_of(op, self, args[2], dims, edge);
+  require_one_dtype(op, {{"grad_output", args[0]}, {"self", args[1]}});
   Dims expected = self.shape();
   for (const Pad& pad : pads) expected[index_of(pad.dim)] += pad.front + pad.behind;
   if (gradient.shape() != expected) {

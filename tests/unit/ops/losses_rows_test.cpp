@@ -242,6 +242,24 @@ const test::TorchRow kLosses[] = {
      {2.7690157, 0},
      {0.0192959, 0.8199736, -0.8392695, 0, 0, 0, -0.0638748, 0.0476013, 0.0162735, 0, 0, 0,
       -0.0833454, 0.0963844, -0.013039, 0, 0, 0}},
+    {"y = F.mse_loss(x, m)",
+     "x f64[5, 3]; m bool[5, 3]",
+     "f64[]",
+     {2.7333333},
+     {-0.1333333, 0.13125, -0.06875, -0.38125, -0.0020833, 0.0791667, -0.3208333, -0.2979167,
+      0.2291667, -0.0270833, -0.3895833, -0.1729167, 0.1333333, -0.1625, -0.2583333}},
+    {"y = F.soft_margin_loss(x, m, reduction='none')",
+     "x f64[5]; m bool[5]",
+     "f64[5]",
+     {0.6931472, 0.1288034, 0.6931472, 2.0041418, 0.317488}},
+    {"y = F.huber_loss(x, w, reduction='none')",
+     "x f32[5]; w f64[5]",
+     "f32[5]",
+     {1.0625, 0.4542236, 0.8125, 0.796875, 0.4844971}},
+    {"y = aten.mse_loss_backward(w, x, w, 0), aten.smooth_l1_loss_backward(w, x, x, 0, 1.0)",
+     "x f32[5]; w f64[5]",
+     "f32[5], f32[5]",
+     {-4.8828125, 1.9658203, -4.7988281, 1.4589844, -3.8759766, 0, 0, 0, 0, 0}},
 };
 
 TEST_CASE("losses: reductions, weights, margins, and targets that count for nothing") {
@@ -427,6 +445,13 @@ const test::TorchRow kNorms[] = {
      "f64[5]",
      {0, 1.984375, -0.3217195, -0.4878679, 0.984375},
      {1, -2, 1.0696829, -0.0970571, 5}},
+    {"y = aten.native_layer_norm(x, [4], w, v, 1e-5)",
+     "x bf16[5, 4]; w f32[4]; v f32[4]",
+     "bf16[5, 4], f32[5, 1], f32[5, 1]",
+     {2.0625,   0.8515625,  -1.2109375, 1.875,     3.140625,   0.5507812,  0.1552734, 1.671875,
+      3.84375,  -0.1533203, 0.9257812,  1.3125,    3.984375,   -0.9609375, 0.8828125, 0.9296875,
+      3.625,    -1.6328125, 0.2285156,  0.6367188, -0.0976562, -0.015625,  0.0742187, 0.140625,
+      0.171875, 0.7243914,  0.7554263,  0.7377686, 0.6967627,  0.6712697}},
 };
 
 TEST_CASE("norms: statistics of batches, of groups of channels, of rows") {
@@ -548,6 +573,16 @@ const test::RefusedRow kWrongLosses[] = {
      "the upper one"},
     {"y = F.normalize(x, dim=3)", "x f64[5]",
      "dim 3 is out of range: it must lie in [-1, 0] | use 0, or -1, the last dim"},
+    {"y = F.triplet_margin_loss(x, w, x)", "x f64[2, 3]; w f64[3]",
+     "triplet_margin_loss takes an anchor, positive and negative of as many dims, not 2, 1 and 2 | "
+     "give three tensors of as many dims: positive.unsqueeze(0)"},
+    {"y = aten.huber_loss_backward(x, x, w, 0, 1.0)", "x f64[3]; w f32[3]",
+     "huber_loss_backward: target is f32, self is f64; both must have one dtype | cast one of "
+     "them: "
+     "target.to(self.dtype)"},
+    {"y = aten.binary_cross_entropy_backward(w, x, x)", "x f64[3]; w f32[3]",
+     "binary_cross_entropy_backward: grad_output is f32, self is f64; both must have one dtype | "
+     "cast one of them: grad_output.to(self.dtype)"},
 };
 
 TEST_CASE("losses and norms of what does not fit say what would") {

@@ -220,6 +220,12 @@ const test::TorchRow kMatmul[] = {
      {5.973, 3.898},
      {1.562, 1.031, -1.828, -0.5625, 1.969, -3.125, -2.062, 3.656, 1.125, -3.938, -3.188, 4.797,
       1.953, -5.297, -0.609375}},
+    {"y = torch.conv_tbc(x, w, b)",
+     "x f64[4, 1, 2]; w f64[2, 2, 1]; b f32[1]",
+     "f64[3, 1, 1]",
+     {5.9880371, -3.4660645, 8.3999023},
+     {1.5625, 1.03125, -4.953125, -2.625, 8.34375, 4.21875, -5.484375, -1.6875, 3.984375, 10.484375,
+      -6.703125, -8.75, 2}},
 };
 
 TEST_CASE("matmul: vectors, batches that broadcast, dims of nothing") { test::check_rows(kMatmul); }
@@ -348,6 +354,12 @@ const test::RefusedRow kWrongProducts[] = {
     {"y = F.bilinear(x, v, w, b)", "x f64[5, 2]; v f64[5, 3]; w f64[2, 2, 3]; b f64[3]",
      "aten::add.Tensor: sizes 2 and 3 of dim 1 do not broadcast | give equal sizes, or 1 where a "
      "tensor repeats"},
+    {"y = F.bilinear(x, w, v)", "x f64[2, 3]; w f32[2, 2]; v f64[4, 3, 2]",
+     "bilinear: input2 is f32, input1 is f64; both must have one dtype | cast one of them: "
+     "input2.to(input1.dtype)"},
+    {"y = torch.linalg.cross(x, w)", "x f64[2, 3]; w f32[2, 3]",
+     "aten::linalg_cross: other is f32, self is f64; both must have one dtype | cast one of them: "
+     "other.to(self.dtype)"},
 };
 
 TEST_CASE("products of what does not fit say which sizes do") {

@@ -415,6 +415,14 @@ const test::RefusedRow kWrongWindows[] = {
      "aten::max_unpool3d: the strides are [0, 1, 1] | give the strides of the pool, above 0"},
     {"y = aten.adaptive_max_pool2d(x, [])", "x f64[1, 2, 2]",
      "a pool of 2 dims is given 0 numbers: [] | give one number, or 2"},
+    {"y = aten.upsample_nearest1d_backward(g, [6], [1, 2, 3])", "g f64[1, 1, 6]",
+     "aten::upsample_nearest1d_backward: the gradient is [1, 1, 6], the result has the sizes [1, "
+     "2, "
+     "6] | give the gradient of the result that these arguments give"},
+    {"y = aten.reflection_pad1d_backward(g, x, [1, 1])", "g f64[1, 5]; x f32[1, 3]",
+     "reflection_pad_backward: self is f32, grad_output is f64; both must have one dtype | cast "
+     "one "
+     "of them: self.to(grad_output.dtype)"},
 };
 
 TEST_CASE("windows that do not fit say what does") { test::check_refusals(kWrongWindows); }

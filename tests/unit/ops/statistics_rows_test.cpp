@@ -437,6 +437,15 @@ const test::RefusedRow kWrongStatistics[] = {
     {"y = F.pairwise_distance(x, w)", "x f64[5, 2]; w f64[4, 2]",
      "aten::sub.Tensor: sizes 5 and 4 of dim 0 do not broadcast | give equal sizes, or 1 where a "
      "tensor repeats"},
+    {"y = torch.cdist(x, w)", "x f64[2, 3]; w f32[2, 3]",
+     "cdist: x2 is f32, x1 is f64; both must have one dtype | cast one of them: x2.to(x1.dtype)"},
+    {"y = F.layer_norm(x, (3,), w)", "x f64[2, 3]; w f32[3]",
+     "aten::native_layer_norm: weight is f32, input is f64; both must have one dtype | cast one of "
+     "them: weight.to(input.dtype)"},
+    {"y = aten.native_layer_norm_backward(x, x, [3], m, m, w, w, [True, True, True])",
+     "x bf16[2, 3]; m bf16[2, 1]; w f32[3]",
+     "aten::native_layer_norm_backward: mean is bf16; it must be f32, beside an input of bf16 | "
+     "give the statistics that the forward op returned"},
 };
 
 TEST_CASE("statistics of what has none say what is needed") {
