@@ -17,11 +17,22 @@ namespace shardlab {
 
 namespace {
 
+// NaN, in both parts of a complex number.
+template <typename T>
+T no_number() {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  if constexpr (std::is_same_v<T, double>) {
+    return kNan;
+  } else {
+    return {kNan, kNan};
+  }
+}
+
 // Of some elements; T is double or std::complex<double>. Of none the mean is NaN.
 template <typename T>
 struct Spread {
   double count = 0;
-  T mean = T(std::numeric_limits<double>::quiet_NaN());
+  T mean = no_number<T>();
   double squares = 0;  // of the distances from the mean, added up
 };
 

@@ -188,6 +188,10 @@ const test::TorchRow kCovariances[] = {
      {4.4524658},
      {-0.078125, 0.8640625, -0.3359375, -1.0578125, 0.4140625, 0.66875, -0.78125, -0.7453125,
       0.78125, 0.2703125}},
+    {"y = torch.var_mean(x, 0)",
+     "x c128[0, 2]",
+     "f64[2], c128[2]",
+     {kNan, kNan, kNan, kNan, kNan, kNan}},
 };
 
 TEST_CASE("covariances, deviations and what they are scaled by") { test::check_rows(kCovariances); }
