@@ -1,5 +1,5 @@
-// The fault that is planted is chosen once, when the program starts. Faults are planted in the first
-// copy of kernels, so that there is no second one here.
+// The fault that is planted is chosen once, when the program starts. Faults are planted in the
+// first copy of kernels, so that there is no second one here.
 #include "tests/behaviours/planted.h"
 
 #include <cstdlib>
