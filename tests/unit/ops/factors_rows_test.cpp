@@ -156,6 +156,13 @@ const test::TorchRow kFactors[] = {
      "f64[2, 2], f64[2, 3]",
      {1, 0, 0, 1, -1.859375, 0.984375, 1.59375, 0, 1.984375, -0.515625},
      {-5.4201681, 9, -10, 5, -6, 7}},
+    // The pivot is 1.0 + 1.6i, which has the larger sum of parts, not 0.0 + 2.0i.
+    {"f, p = torch.linalg.lu_factor(x)\n"
+     "y = f.detach(), p",
+     "x c128[2, 2]",
+     "c128[2, 2], i32[2]",
+     {0.984375, 1.59375, -1.40625, -1.234375, 0.90127322, 0.55666875, 0.06465247, 0.03594957, 2,
+      2}},
     {"a = x + 3 * torch.diag_embed(x[..., 0] * 0 + 1)\n"
      "f, p = torch.linalg.lu_factor(a)\n"
      "y = f, torch.linalg.lu_solve(f, p, b)",
