@@ -22,6 +22,12 @@ OutputMetas meta_bucketize(const MetaArgs& args) {
     fail(ErrorKind::kValue, Fix{"give the boundaries as a list, in ascending order"},
          "{}: the boundaries have {} dims, must have 1", args.op().name(), boundaries.shape.size());
   }
+  require_order(args.op().name(), boundaries.dtype);
+  if (args.tensor(0) != nullptr) {
+    require_order(args.op().name(), args.tensor(0)->dtype);
+  } else if (args[0].scalar().category() == Category::kComplex) {
+    require_order(args.op().name(), DType::kC128);
+  }
   TensorMeta meta = args.tensor(0) == nullptr ? contiguous_meta({}, DType::kI64)
                                               : contiguous_meta(args.tensor(0)->shape, DType::kI64);
   if (args[2].to_bool()) meta.dtype = DType::kI32;
@@ -59,6 +65,7 @@ std::vector<RuleRow> boundaries_whole(const RuleContext&) { return {}; }
 
 /// histc(self, bins, min, max)
 OutputMetas meta_histc(const MetaArgs& args) {
+  require_order(args.op().name(), args.tensor(0)->dtype);
   const std::int64_t bins = args[1].to_int();
   if (bins < 1 || args[2].to_double() > args[3].to_double()) {
     fail(ErrorKind::kValue, Fix{"give at least one bin, and min below max"},

@@ -17,6 +17,14 @@
 namespace shardlab {
 namespace {
 
+/// Coordinates of rows are real.
+void require_real(std::string_view op, const DTensor& x) {
+  if (!is_complex(x.dtype())) return;
+  fail(ErrorKind::kValue,
+       Fix{"give the parts as coordinates: torch.view_as_real(x).flatten(start_dim=-2)"},
+       "{} takes real floats, not {}", op, to_string(x.dtype()));
+}
+
 DTensor norm_of(Calls& calls, const DTensor& x, const Argument& p, const Argument& dims,
                 bool kept) {
   return calls.one("linalg_vector_norm", {x, p, dims, kept});
@@ -43,6 +51,7 @@ Results pdist(Calls& calls, const Arguments& args) {
          "pdist takes a tensor of 2 dims and a p that is not negative, not {} and {}", x.ndim(),
          args[1].text());
   }
+  require_real("pdist", x);
   ArgumentList distances;
   for (std::int64_t i = 0; i + 1 < x.shape()[0]; ++i) {
     const DTensor row = calls.one("slice.Tensor", {x, 0, i, i + 1});
@@ -65,6 +74,8 @@ Results cdist(Calls& calls, const Arguments& args) {
          "cdist takes two tensors of at least 2 dims whose last ones are equal, not of {} and {}",
          a.ndim(), b.ndim());
   }
+  require_real("cdist", a);
+  require_real("cdist", b);
   require_one_dtype("cdist", {{"x1", args[0]}, {"x2", args[1]}});
   if (args[2].to_double() < 0) {
     fail(ErrorKind::kValue, Fix{"give a p of at least 0"}, "cdist: p is {}", args[2].text());

@@ -237,10 +237,7 @@ void require_reduction(const MetaArgs& args) {
 
 OutputMetas meta_scatter_reduce(const MetaArgs& args) {
   require_reduction(args);
-  if (args[4].string().starts_with("am") && is_complex(args.tensor(0)->dtype)) {
-    fail(ErrorKind::kValue, Fix{"compare their absolute values, or their real parts"},
-         "{}: complex numbers have no order", args.op().base);
-  }
+  if (args[4].string().starts_with("am")) require_order(args.op().base, args.tensor(0)->dtype);
   return meta_scatter_elements(args);
 }
 

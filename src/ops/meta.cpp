@@ -400,6 +400,12 @@ DType require_float(std::string_view op, DType dtype) {
   return dtype;
 }
 
+void require_order(std::string_view op, DType dtype) {
+  if (!is_complex(dtype)) return;
+  fail(ErrorKind::kValue, Fix{"compare their absolute values, or their real parts"},
+       "{}: complex numbers have no order", op);
+}
+
 const Argument& argument_or_none(const MetaArgs& args, std::string_view name) {
   static const Argument none;
   const std::optional<std::size_t> index = args.op().find_argument(name);

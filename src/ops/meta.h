@@ -73,6 +73,8 @@ Dims reduced_shape(const Dims& shape, const Dims& dims, bool keep_dims);
 
 /// `dtype`, of floats or complex numbers. Fails with Value, naming `op`.
 DType require_float(std::string_view op, DType dtype);
+/// Fails with Value for complex numbers, naming `op`.
+void require_order(std::string_view op, DType dtype);
 
 /// The value of an argument by name; None when the op has no such argument.
 const Argument& argument_or_none(const MetaArgs& args, std::string_view name);

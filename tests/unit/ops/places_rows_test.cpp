@@ -434,6 +434,15 @@ const test::RefusedRow kWrongPlaces[] = {
     {"y = torch.searchsorted(x, w)", "x f64[2, 5]; w f64[3, 2]",
      "searchsorted: boundaries of 2 dims do not go with values of 2 | give values whose dims but "
      "the last are those of the boundaries"},
+    {"y = torch.bucketize(w, x)", "x f64[5]; w c128[3]",
+     "aten::bucketize.Tensor: complex numbers have no order | compare their absolute values, or "
+     "their real parts"},
+    {"y = torch.bucketize(1.5, x)", "x c64[5]",
+     "aten::bucketize.Scalar: complex numbers have no order | compare their absolute values, or "
+     "their real parts"},
+    {"y = torch.searchsorted(x, w)", "x c128[5]; w f64[3]",
+     "aten::bucketize.Tensor: complex numbers have no order | compare their absolute values, or "
+     "their real parts"},
     {"y = torch.bucketize(w, x)", "x f64[2, 5]; w f64[3]",
      "aten::bucketize.Tensor: the boundaries have 2 dims, must have 1 | give the boundaries as a "
      "list, in ascending order"},

@@ -490,6 +490,9 @@ const test::RefusedRow kWrongScans[] = {
     {"y = torch.histc(x, 3, 2.0, 1.0)", "x f64[5]",
      "aten::histc: 3 bins from 2.0 to 1.0 make no sense | give at least one bin, and min below "
      "max"},
+    {"y = torch.histc(x, 3, 0, 2)", "x c64[5]",
+     "aten::histc: complex numbers have no order | compare their absolute values, or their real "
+     "parts"},
     {"y = torch.histogram(x, 0)", "x f64[5]", "a histogram of 0 bins | give at least one bin"},
     {"y = torch.histogram(x, 3, range=(2.0, 1.0))", "x f64[5]",
      "a histogram from 2 to 1 | give the lower bound first"},

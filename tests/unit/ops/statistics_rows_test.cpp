@@ -429,6 +429,15 @@ const test::RefusedRow kWrongStatistics[] = {
     {"y = F.pdist(x, p=-2.0)", "x f64[5, 2]",
      "pdist takes a tensor of 2 dims and a p that is not negative, not 2 and -2.0 | give a matrix, "
      "and a p of at least 0"},
+    {"y = torch.cdist(x, x)", "x c128[5, 2]",
+     "cdist takes real floats, not c128 | give the parts as coordinates: "
+     "torch.view_as_real(x).flatten(start_dim=-2)"},
+    {"y = torch.cdist(x, w)", "x f64[5, 2]; w c64[0, 2]",
+     "cdist takes real floats, not c64 | give the parts as coordinates: "
+     "torch.view_as_real(x).flatten(start_dim=-2)"},
+    {"y = F.pdist(x)", "x c64[5, 2]",
+     "pdist takes real floats, not c64 | give the parts as coordinates: "
+     "torch.view_as_real(x).flatten(start_dim=-2)"},
     {"y = torch.renorm(x, 2, 0, -1.0)", "x f64[5, 2]",
      "renorm: p is 2 and maxnorm -1.0 for a tensor of 2 dims | give at least two dims, a positive "
      "p and a maxnorm of at least 0"},
