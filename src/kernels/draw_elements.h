@@ -1,12 +1,18 @@
 // draw_elements.h - numbers drawn for each element by its place in the whole tensor.
 #pragma once
 
+#include <string_view>
+
 #include "kernels/kernel_args.h"
 #include "kernels/philox.h"
 #include "kernels/positions.h"
 #include "kernels/scratch.h"
 
 namespace shardlab {
+
+/// Fails with Value: the number `name` of a law is not `wanted`.
+[[noreturn]] void refuse_law(std::string_view op, std::string_view name, double value,
+                             std::string_view wanted);
 
 /// results[i] = make(words of element i, i) in row-major order, stored in `out`.
 template <typename T, typename Make>

@@ -105,7 +105,12 @@ void rand_kernel(const KernelCall& call) { draw_uniform(call, {0, 1}); }
 void randn_kernel(const KernelCall& call) { draw_normal(call, {0, 1}); }
 
 void uniform_kernel(const KernelCall& call) {
-  draw_uniform(call, {scalar_arg(call, 1).to_double(), scalar_arg(call, 2).to_double()});
+  const double low = scalar_arg(call, 1).to_double(), high = scalar_arg(call, 2).to_double();
+  if (!(low <= high)) {
+    fail(ErrorKind::kValue, Fix{"give the lower bound first"},
+         "uniform: from is {} and to is {}; from must not be above to", low, high);
+  }
+  draw_uniform(call, {low, high});
 }
 
 // The number arguments stand in front, behind self where there is one.
@@ -115,7 +120,9 @@ std::size_t first_number(const KernelCall& call) {
 
 void normal_kernel(const KernelCall& call) {
   const std::size_t first = first_number(call);
-  draw_normal(call, {scalar_arg(call, first).to_double(), scalar_arg(call, first + 1).to_double()});
+  const double deviation = scalar_arg(call, first + 1).to_double();
+  if (!(deviation >= 0)) refuse_law("normal", "std", deviation, "at least 0");
+  draw_normal(call, {scalar_arg(call, first).to_double(), deviation});
 }
 
 void randint_kernel(const KernelCall& call) {
@@ -127,8 +134,15 @@ void randint_low_kernel(const KernelCall& call) {
   draw_integers(call, int_arg(call, first), int_arg(call, first + 1));
 }
 
+void require_chance(double p) {
+  if (!(p >= 0 && p <= 1)) refuse_law("bernoulli", "p", p, "from 0 to 1");
+}
+
 void bernoulli_kernel(const KernelCall& call) {
   const RowMajor<double> probability(tensor_arg(call, 0));
+  for (std::int64_t i = 0; i < call.outputs[0].numel(); ++i) {
+    require_chance(probability.data()[i]);
+  }
   draw_elements<bool>(call, call.outputs[0], [&](const PhiloxWords& words, std::int64_t i) {
     return uniform_double(words) < probability.data()[i];
   });
@@ -136,6 +150,7 @@ void bernoulli_kernel(const KernelCall& call) {
 
 void bernoulli_p_kernel(const KernelCall& call) {
   const double probability = scalar_arg(call, 1).to_double();
+  require_chance(probability);
   draw_elements<bool>(call, call.outputs[0], [&](const PhiloxWords& words, std::int64_t) {
     return uniform_double(words) < probability;
   });

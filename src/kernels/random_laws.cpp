@@ -15,35 +15,35 @@ double number_arg(const KernelCall& call, std::size_t index) {
   return scalar_arg(call, index).to_double();
 }
 
-[[noreturn]] void refuse(std::string_view op, std::string_view name, double value,
-                         std::string_view wanted) {
+}  // namespace
+
+void refuse_law(std::string_view op, std::string_view name, double value,
+                std::string_view wanted) {
   fail(ErrorKind::kValue, Fix{"choose a number that the law has"}, "{}: {} is {}; it must be {}",
        op, name, value, wanted);
 }
 
-}  // namespace
-
 ExponentialLaw exponential_law(const KernelCall& call) {
   const double rate = number_arg(call, 1);
-  if (!(rate > 0)) refuse("exponential", "lambd", rate, "above 0");
+  if (!(rate > 0)) refuse_law("exponential", "lambd", rate, "above 0");
   return {rate};
 }
 
 GeometricLaw geometric_law(const KernelCall& call) {
   const double chance = number_arg(call, 1);
-  if (!(chance > 0 && chance < 1)) refuse("geometric", "p", chance, "between 0 and 1");
+  if (!(chance > 0 && chance < 1)) refuse_law("geometric", "p", chance, "between 0 and 1");
   return {std::log1p(-chance)};
 }
 
 CauchyLaw cauchy_law(const KernelCall& call) {
   const double median = number_arg(call, 1), sigma = number_arg(call, 2);
-  if (!(sigma > 0)) refuse("cauchy", "sigma", sigma, "above 0");
+  if (!(sigma > 0)) refuse_law("cauchy", "sigma", sigma, "above 0");
   return {median, sigma};
 }
 
 LogNormalLaw log_normal_law(const KernelCall& call) {
   const double mean = number_arg(call, 1), deviation = number_arg(call, 2);
-  if (!(deviation > 0)) refuse("log_normal", "std", deviation, "above 0");
+  if (!(deviation > 0)) refuse_law("log_normal", "std", deviation, "above 0");
   return {mean, deviation};
 }
 
@@ -62,12 +62,12 @@ class Categories {
   Categories(const double* weights, std::int64_t count) : weights_(weights, weights + count) {
     for (const double weight : weights_) {
       if (!(weight >= 0) || std::isinf(weight)) {
-        refuse("multinomial", "a weight", weight, "a number that is not negative");
+        refuse_law("multinomial", "a weight", weight, "a number that is not negative");
       }
       total_ += weight;
       present_ += weight > 0;
     }
-    if (!(total_ > 0)) refuse("multinomial", "the sum of the weights", total_, "above 0");
+    if (!(total_ > 0)) refuse_law("multinomial", "the sum of the weights", total_, "above 0");
   }
 
   /// How many can be drawn without replacement.

@@ -183,7 +183,9 @@ void check_argument_dtype(const MetaArgs& args, std::size_t index, std::size_t l
 }
 
 void check_category(const OpRow& row, DType result, DType target) {
-  if (category_of(result) <= category_of(target)) return;
+  const std::string_view base = row.op.base;
+  const bool extrema = base == "aten::amax" || base == "aten::amin" || base == "aten::aminmax";
+  if (extrema ? result == target : category_of(result) <= category_of(target)) return;
   fail(ErrorKind::kValue,
        Fix{fmt::format("write into a tensor of dtype {}, or use the op that returns a new one",
                        to_string(result))},

@@ -26,7 +26,8 @@ void check_argument_shape(const MetaArgs& args, std::size_t index, const Dims& s
 /// An argument, where it is given, has the dtype of the one at `like`.
 ///   fails  Value
 void check_argument_dtype(const MetaArgs& args, std::size_t index, std::size_t like);
-/// What is written in place or to an out= tensor is of no higher category than its target.
+/// What is written in place or to an out= tensor is of no higher category than its target, and
+/// largest and smallest elements of all are of its dtype.
 ///   fails  Value
 void check_category(const OpRow& row, DType result, DType target);
 

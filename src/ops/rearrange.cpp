@@ -286,6 +286,10 @@ Results chunk_cat(Calls& calls, const Arguments& args) {
   }
   for (DTensor& x : tensors) {
     require_ndim("_chunk_cat", x, index_of(dim) + 1);
+    if (x.numel() == 0) {
+      fail(ErrorKind::kValue, Fix{"leave out the tensors that have no elements"},
+           "_chunk_cat: a tensor [{}] has no elements", text_of_list(x.shape(), ", "));
+    }
     const std::int64_t size = x.shape()[index_of(dim)];
     const std::int64_t missing = (chunks - size % chunks) % chunks;
     Dims pad(2 * (x.ndim() - index_of(dim)), 0);

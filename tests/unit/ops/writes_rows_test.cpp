@@ -349,6 +349,31 @@ const test::RefusedRow kWrongViews[] = {
      "and view infer a size from -1"},
     {"y = torch.normal(x, -1.0)", "x f64[5]",
      "normal: std is -1.0; it must not be negative | give a std of at least 0"},
+    {"y = torch.zeros(2).normal_(0.0, -1.0)", "",
+     "normal: std is -1; it must be at least 0 | choose a number that the law has"},
+    {"y = torch.zeros(0).normal_(0.0, float('nan'))", "",
+     "normal: std is nan; it must be at least 0 | choose a number that the law has"},
+    {"y = torch.normal(0.0, -1.0, (2,))", "",
+     "normal: std is -1; it must be at least 0 | choose a number that the law has"},
+    {"y = torch.zeros(2).uniform_(1.0, 0.0)", "",
+     "uniform: from is 1 and to is 0; from must not be above to | give the lower bound first"},
+    {"y = torch.zeros(2).bernoulli_(1.5)", "",
+     "bernoulli: p is 1.5; it must be from 0 to 1 | choose a number that the law has"},
+    {"y = torch.bernoulli(x)", "x f64[5]",
+     "bernoulli: p is 1.984375; it must be from 0 to 1 | choose a number that the law has"},
+    {"y = x.detach().sum(0).double()\n"
+     "torch.amax(x.detach(), 0, out=y)",
+     "x f32[3, 2]",
+     "aten::amax.out: a result of dtype f32 cannot be written to a f64 tensor | write into a "
+     "tensor of dtype f32, or use the op that returns a new one"},
+    {"y = x.detach().sum(0)\n"
+     "z = y.half()\n"
+     "aten.aminmax.out(x.detach(), dim=0, min=y, max=z)",
+     "x f32[3, 2]",
+     "aten::aminmax.out: a result of dtype f32 cannot be written to a f16 tensor | write into a "
+     "tensor of dtype f32, or use the op that returns a new one"},
+    {"y = aten._chunk_cat.default([x, w], 0, 2)", "x f64[3, 2]; w f64[0, 2]",
+     "_chunk_cat: a tensor [0, 2] has no elements | leave out the tensors that have no elements"},
     {"y = torch.multinomial(x, 2)", "x f64[5]",
      "multinomial: a weight is -0.515625; it must be a number that is not negative | choose a "
      "number that the law has"},
