@@ -233,17 +233,30 @@ Chosen choose(const DTensorSpec* input, const DTensorSpec* weight, const Argumen
   return chosen;
 }
 
-void add_bias(const Tensor& output, const Tensor& bias) {
+void add_bias(const Tensor& sums, const Tensor& bias, const Tensor& output) {
   if (output.numel() == 0) return;
   TensorMeta meta = contiguous_meta(Dims(static_cast<std::size_t>(output.dim()), 1), bias.dtype());
   meta.shape[1] = bias.size(0);
   meta.stride[1] = bias.stride()[0];
-  const LocalArg args[] = {output, bias.as_view(meta, bias.offset()), Scalar(1)};
+  const LocalArg args[] = {sums, bias.as_view(meta, bias.offset()), Scalar(1)};
   current_rank().device->run({.kernel = KernelId::kAdd, .args = args, .outputs = {&output, 1}});
 }
 
 KernelId forward_kernel(const Windows& w) {
   return w.transposed ? KernelId::kConvolutionInputGrad : KernelId::kConvolution;
+}
+
+// Halves are rounded once, behind the bias; as in the reference not those of f16 that are spread.
+Tensor convolved(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                 const TensorMeta& meta, const Windows& w, const Dims& padding) {
+  const bool once = meta.dtype == DType::kBF16 || (meta.dtype == DType::kF16 && !w.transposed);
+  TensorMeta wide = meta;
+  if (bias.defined() && once) wide.dtype = DType::kF32;
+  const Tensor sums = run_kernel(forward_kernel(w), input, weight, wide, w, padding);
+  if (!bias.defined()) return sums;
+  const Tensor output = wide.dtype == meta.dtype ? sums : empty(*current_rank().device, meta);
+  add_bias(sums, bias, output);
+  return output;
 }
 
 TensorMeta inferred(const OpRow& row, const Arguments& args, std::vector<Tensor> tensors,
@@ -259,9 +272,7 @@ Results plain_convolution(const OpRow& row, const Arguments& args, const Unwrapp
   }
   const TensorMeta meta = inferred(row, args, locals, 0);
   const Windows w = windows_of(args, 3, locals[0].shape().size());
-  const Tensor output = run_kernel(forward_kernel(w), locals[0], locals[1], meta, w, w.padding);
-  if (locals[2].defined()) add_bias(output, locals[2]);
-  return {DTensor(output)};
+  return {DTensor(convolved(locals[0], locals[1], locals[2], meta, w, w.padding))};
 }
 
 enum Sought : std::size_t { kOfInput, kOfWeight, kOfBias };
@@ -355,9 +366,8 @@ Results handle_convolution(Calls&, const OpRow& row, const Arguments& args) {
   if (!mesh.participates()) return {DTensor(outsider_value(*output), output)};
   const Cutting cutting(chosen.sharding.inputs[0], call.slots[1].spec, output, w, &mesh);
   const Tensor result =
-      run_kernel(forward_kernel(w), cutting.with_halo(locals[0]), locals[1],
-                 local_meta(*output, *mesh.coordinate()), w, cutting.forward_padding());
-  if (locals[2].defined()) add_bias(result, locals[2]);
+      convolved(cutting.with_halo(locals[0]), locals[1], locals[2],
+                local_meta(*output, *mesh.coordinate()), w, cutting.forward_padding());
   return {DTensor(result, output)};
 }
 

@@ -30,6 +30,25 @@ const test::TorchRow kConvolutions[] = {
      "f64[1, 1, 5]",
      {2.0463867, -0.5317383, 1.1831055, 0.2094727, -2.9052734},
      {-3.125, 5.71875, -8.3125, 10.90625, -4.125, -1.28125, -6.5}},
+    // The bias is added before the sum is rounded, but to spread halves of f16 behind it.
+    {"one = (x.detach() * 0 + 1).to(torch.bfloat16)\n"
+     "two = torch.cat([one * 256, one], 1)\n"
+     "b = two.new_ones(1)\n"
+     "near = F.conv1d(two, two.new_ones(1, 2, 1), b)\n"
+     "spread = F.conv_transpose1d(two, two.new_ones(2, 1, 1), b)\n"
+     "y = near - 256, spread - 256",
+     "x f64[5, 1, 3]",
+     "bf16[5, 1, 3], bf16[5, 1, 3]",
+     {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
+    {"one = (x.detach() * 0 + 1).to(torch.float16)\n"
+     "two = torch.cat([one * 2048, one], 1)\n"
+     "b = two.new_ones(1)\n"
+     "near = F.conv1d(two, two.new_ones(1, 2, 1), b)\n"
+     "spread = F.conv_transpose1d(two, two.new_ones(2, 1, 1), b)\n"
+     "y = near - 2048, spread - 2048",
+     "x f64[5, 1, 3]",
+     "f16[5, 1, 3], f16[5, 1, 3]",
+     {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
     {"y = F.conv1d(x, w, b, groups=2)",
      "x f64[1, 2, 3]; w f64[2, 1, 2]; b f64[2]",
      "f64[1, 2, 2]",
