@@ -305,6 +305,7 @@ void softmax(const Tensor& out, const Tensor& self, const DimMask& dim) {
 template <template <typename, typename> typename Row, typename Columns>
 void softmax_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
+  if (self.numel() == 0) return;  // of integers, too
   with_compute_type<kRealKind>(self.dtype(), [&](auto type) {
     softmax<Row, Columns, decltype(type)>(call.outputs[0], self,
                                           single_dim(int_arg(call, 1), self));

@@ -21,10 +21,12 @@ using namespace grad;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+/// Integers only where there are none.
 OutputMetas meta_softmax(const MetaArgs& args) {
   TensorMeta meta = *args.tensor(0);
   wrap_dim(args[1].to_int(), meta.shape.size());
-  require_float(args.op().name(), meta.dtype);
+  const bool none = std::ranges::find(meta.shape, 0) != meta.shape.end();
+  if (!none) require_float(args.op().name(), meta.dtype);
   if (args[2].to_bool()) meta.dtype = DType::kF32;
   meta.stride = preserved_strides(meta);
   return {{meta}};
