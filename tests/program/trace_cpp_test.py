@@ -96,7 +96,7 @@ code = """
 torch.manual_seed(9)
 g = torch.Generator().manual_seed(3)
 noise = randn([4, 5], generator=g, dp=S(0))
-mask = noise.bernoulli(generator=g)
+mask = noise.sigmoid().bernoulli(generator=g)
 late = rand([7], dp=S(0))
 k.requires_grad_()
 h = ((x @ w) * k + noise).tanh()
