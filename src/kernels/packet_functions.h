@@ -29,6 +29,19 @@ struct PacketBits {
 template <typename T>
 using BitsOf = typename PacketBits<T>::type;
 
+/// In each lane yes where x < y, else no. With AVX-512 a comparison and a choice; Eigen makes a
+/// packet of the one and a mask of that again.
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> where_less(const PacketOf<T>& x, const PacketOf<T>& y,
+                                           const PacketOf<T>& yes, const PacketOf<T>& no) {
+  return x < y ? yes : no;
+}
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> where_equal(const PacketOf<T>& x, const PacketOf<T>& y,
+                                            const PacketOf<T>& yes, const PacketOf<T>& no) {
+  return x == y ? yes : no;
+}
+
 /// What is added to a small number to round it to a whole one: the last bits of the sum are those
 /// of that number.
 template <typename T>
@@ -213,11 +226,10 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_log(const PacketOf<T>& x) {
   const Packet f = psub(parts.fraction, pset1<Packet>(1));
   const Packet beyond = pmadd(pset1<Packet>(T(-0.5)), pmul(f, f), log_beyond_square(f));
   const Packet log = pmadd(exponent, pset1<Packet>(T(0.693147180559945309417)), padd(f, beyond));
-  const Packet ordinary = pselect(pcmp_lt(x, pset1<Packet>(kInfinity)), log, x);
+  const Packet ordinary = where_less<T>(x, pset1<Packet>(kInfinity), log, x);
   const Packet undefined = pset1<Packet>(std::numeric_limits<T>::quiet_NaN());
-  const Packet ends = pselect(pcmp_eq(x, zero), pset1<Packet>(-kInfinity),
-                              pselect(pcmp_lt(x, zero), undefined, ordinary));
-  return ends;
+  return where_equal<T>(x, zero, pset1<Packet>(-kInfinity),
+                        where_less<T>(x, zero, undefined, ordinary));
 }
 
 /// log(1 + x): 1 + x is split as a logarithm does it, and what it has lost of the last digits of x
@@ -227,22 +239,21 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_log1p(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
-  constexpr T kLossless = T(WordOf<T>(1) << std::numeric_limits<T>::digits);
   const auto number = [](T value) { return pset1<Packet>(value); };
   const Packet one = number(1), sum = padd(x, one);
   const SplitNumber<T> parts = split_number<T>(sum);
-  // From kLossless on x has no digits that 1 + x could lose, and the power of two may be none.
-  const Packet lost = psub(x, psub(sum, one));
-  const Packet scaled = pmul(lost, scaled_by_power<T>(one, pnegate(parts.exponent)));
-  const Packet given_back = pand(scaled, pcmp_lt(x, number(kLossless)));
+  // Of large numbers nothing is lost, and the power of two would be no normal number.
+  constexpr T kMost = -T(std::numeric_limits<T>::min_exponent - 1);
+  const Packet scale = scaled_by_power<T>(one, pnegate(pmin(parts.exponent, number(kMost))));
+  const Packet given_back = pmul(psub(x, psub(sum, one)), scale);
   const Packet f = padd(psub(parts.fraction, one), given_back);
   const Packet beyond = pmadd(number(T(-0.5)), pmul(f, f), log_beyond_square(f));
   const Packet log = pmadd(parts.exponent, number(T(0.693147180559945309417)), padd(f, beyond));
-  const Packet ordinary = pselect(pcmp_lt(x, number(kInfinity)), log, x);
+  const Packet ordinary = where_less<T>(x, number(kInfinity), log, x);
   const Packet undefined = number(std::numeric_limits<T>::quiet_NaN());
-  const Packet ends = pselect(pcmp_eq(x, number(-1)), number(-kInfinity),
-                              pselect(pcmp_lt(x, number(-1)), undefined, ordinary));
-  return pselect(pcmp_eq(sum, one), x, ends);
+  const Packet ends = where_equal<T>(x, number(-1), number(-kInfinity),
+                                     where_less<T>(x, number(-1), undefined, ordinary));
+  return where_equal<T>(sum, one, x, ends);
 }
 
 /// 1 / (1 + exp(-x)).
@@ -565,11 +576,11 @@ EIGEN_ALWAYS_INLINE PacketOf<double> signed_power(const PacketOf<double>& x,
   const auto number = [](double value) { return pset1<Packet>(value); };
   constexpr double kBeyond = 200;  // 2^200 is infinite in a float, 2^-200 is 0
   const Packet value = exp2_for_float(pmax(pmin(power, number(kBeyond)), number(-kBeyond)));
-  const Packet half = pmul(y, number(0.5)), is_whole = pcmp_eq(pfloor(y), y);
-  const Packet is_odd = pandnot(is_whole, pcmp_eq(pfloor(half), half));
-  const Packet is_real = por(is_whole, pcmp_le(number(0), x));
-  const Packet with_sign = pxor(value, pand(is_odd, pand(x, number(-0.0))));
-  return pselect(is_real, with_sign, number(std::numeric_limits<double>::quiet_NaN()));
+  const Packet half = pmul(y, number(0.5)), with_sign = pxor(value, pand(x, number(-0.0)));
+  const Packet whole = where_equal<double>(pfloor(half), half, value, with_sign);
+  const Packet undefined = number(std::numeric_limits<double>::quiet_NaN());
+  const Packet broken = where_less<double>(x, number(0), undefined, value);
+  return where_equal<double>(pfloor(y), y, whole, broken);
 }
 
 /// Lanes that are no ordinary ones of packet_power_for_float().
