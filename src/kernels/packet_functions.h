@@ -278,8 +278,8 @@ EIGEN_ALWAYS_INLINE PacketOf<float> packet_tanh(const PacketOf<float>& x) {
   using Packet = PacketOf<float>;
   constexpr float kOne = 9.5f;  // from here on tanh is 1
   const Packet far = with_sign_of<float>(x, pset1<Packet>(1.0f));
-  const Packet value = pselect(pcmp_lt(pabs(x), pset1<Packet>(kOne)), ptanh(x), far);
-  return pselect(pcmp_eq(x, x), value, x);
+  const Packet value = where_less<float>(pabs(x), pset1<Packet>(kOne), ptanh(x), far);
+  return where_equal<float>(x, x, value, x);
 }
 /// p / (p + 2) for p = exp(2 |x|) - 1, which is 2^m (exp(r) - 1) + (2^m - 1).
 EIGEN_ALWAYS_INLINE PacketOf<double> packet_tanh(const PacketOf<double>& x) {
@@ -288,12 +288,12 @@ EIGEN_ALWAYS_INLINE PacketOf<double> packet_tanh(const PacketOf<double>& x) {
   const auto number = [](double value) { return pset1<Packet>(value); };
   constexpr double kOne = 20;  // from here on tanh is 1
   const Packet size = pabs(x);
-  const Packet within = pselect(pcmp_lt(size, number(kOne)), size, number(kOne));
+  const Packet within = where_less<double>(size, number(kOne), size, number(kOne));
   const ReducedPower power = reduced_power(padd(within, within));
   const Packet scale = scaled_by_shifted<double>(number(1), power.shifted);
   const Packet less_one = pmadd(power.beyond_one, scale, psub(scale, number(1)));
   const Packet value = pdiv(less_one, padd(less_one, number(2)));
-  return pselect(pcmp_eq(x, x), with_sign_of<double>(x, value), x);
+  return where_equal<double>(x, x, with_sign_of<double>(x, value), x);
 }
 
 /// erf of each lane; exactly +-1 where float cannot tell it from that, NaN stays.
@@ -301,10 +301,9 @@ EIGEN_ALWAYS_INLINE PacketOf<float> packet_erf(const PacketOf<float>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<float>;
   const Packet one = pset1<Packet>(1.0f);
-  const Packet inner = generic_fast_erf_float(x);
-  const Packet sign = pselect(pcmp_lt(x, pset1<Packet>(0.0f)), pnegate(one), one);
-  const Packet ends = pselect(pcmp_lt(pabs(x), pset1<Packet>(4.0f)), inner, sign);
-  return pselect(pcmp_eq(x, x), ends, x);
+  const Packet inner = generic_fast_erf_float(x), sign = with_sign_of<float>(x, one);
+  const Packet ends = where_less<float>(pabs(x), pset1<Packet>(4.0f), inner, sign);
+  return where_equal<float>(x, x, ends, x);
 }
 /// Below 1 a quotient of polynomials, from there on 1 - exp(-x^2) times another (Cephes).
 EIGEN_ALWAYS_INLINE PacketOf<double> packet_erf(const PacketOf<double>& x) {
@@ -334,17 +333,16 @@ EIGEN_ALWAYS_INLINE PacketOf<double> packet_erf(const PacketOf<double>& x) {
                                          5.57535340817727675546e2};
   constexpr double kOne = 6;  // from here on erf is 1
   const Packet one = pset1<Packet>(1), size = pabs(x), z = pmul(x, x);
-  const Packet within = pselect(pcmp_lt(size, pset1<Packet>(kOne)), size, pset1<Packet>(kOne));
+  const Packet most = pset1<Packet>(kOne), within = where_less<double>(size, most, size, most);
   const Packet power = normal_exp(pnegate(pmul(within, within)));
   // One division for both: it takes as long as ten multiplications.
-  const Packet near = pcmp_lt(size, one);
-  const Packet above = pselect(near, pmul(size, polynomial<double>(z, kNearAbove)),
-                               pmul(power, polynomial<double>(within, kFarAbove)));
-  const Packet below =
-      pselect(near, polynomial<double>(z, kNearBelow), polynomial<double>(within, kFarBelow));
+  const Packet above = where_less<double>(size, one, pmul(size, polynomial<double>(z, kNearAbove)),
+                                          pmul(power, polynomial<double>(within, kFarAbove)));
+  const Packet below = where_less<double>(size, one, polynomial<double>(z, kNearBelow),
+                                          polynomial<double>(within, kFarBelow));
   const Packet quotient = pdiv(above, below);
-  const Packet value = pselect(near, quotient, psub(one, quotient));
-  return pselect(pcmp_eq(x, x), with_sign_of<double>(x, value), x);
+  const Packet value = where_less<double>(size, one, quotient, psub(one, quotient));
+  return where_equal<double>(x, x, with_sign_of<double>(x, value), x);
 }
 
 /// The normal distribution function.
