@@ -1,6 +1,7 @@
 // Convolutions over 1 to 3 spatial dims, and their gradients, as products: what output elements
 // read becomes a matrix of patches, a few rows of the output at a time. Zeros outside of the input
-// are multiplied like others: an infinite weight makes NaN of them, as in torch.
+// are multiplied like others: an infinite weight makes NaN of them, as where the reference
+// multiplies patches.
 #include "kernels/convolution.h"
 
 #include <algorithm>
@@ -195,10 +196,6 @@ class Patches {
 template <typename T>
 MatrixView<const T> for_reading(const MatrixView<T>& m) {
   return {m.data, m.rows, m.columns, m.row_stride, m.column_stride};
-}
-template <typename T>
-MatrixView<T> turned(const MatrixView<T>& m) {
-  return {m.data, m.columns, m.rows, m.column_stride, m.row_stride};
 }
 
 template <typename T>

@@ -32,13 +32,7 @@ void with_view(const MatrixView<const T>& matrix, Use&& use) {
 template <typename T>
 void eigen_multiply(const MatrixView<T>& out, const MatrixView<const T>& a,
                     const MatrixView<const T>& b) {
-  if (out.column_stride != 1) {
-    const auto turned = [](const auto& m) {
-      return std::remove_cvref_t<decltype(m)>{m.data, m.columns, m.rows, m.column_stride,
-                                              m.row_stride};
-    };
-    return eigen_multiply<T>(turned(out), turned(b), turned(a));
-  }
+  if (out.column_stride != 1) return eigen_multiply<T>(turned(out), turned(b), turned(a));
   Eigen::Map<EigenMatrix<T>, 0, Eigen::OuterStride<>> to(out.data, out.rows, out.columns,
                                                          Eigen::OuterStride<>(out.row_stride));
   if (a.columns == 0) {

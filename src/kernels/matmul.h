@@ -19,6 +19,12 @@ struct MatrixView {
   std::int64_t column_stride;
 };
 
+/// The transpose, on the same memory.
+template <typename T>
+MatrixView<T> turned(const MatrixView<T>& m) {
+  return {m.data, m.columns, m.rows, m.column_stride, m.row_stride};
+}
+
 /// out = a b, zeros when the inner size is 0. `out` overlaps neither.
 void multiply(const MatrixView<float>& out, const MatrixView<const float>& a,
               const MatrixView<const float>& b);
