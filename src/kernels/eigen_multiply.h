@@ -6,6 +6,8 @@
 #define EIGEN_STACK_ALLOCATION_LIMIT 16384
 #include <Eigen/Core>
 
+#include <type_traits>
+
 #include "kernels/matmul.h"
 
 namespace shardlab {
@@ -28,6 +30,24 @@ void with_view(const MatrixView<const T>& matrix, Use&& use) {
   }
 }
 
+/// Eigen's block sizes follow the caches of the machine, and with them the order in which terms are
+/// added; they are fixed here to those of a common processor, for the copy of Eigen that calls it.
+inline void fix_block_sizes() {
+  constexpr std::ptrdiff_t kKiB = 1024;
+  Eigen::setCpuCacheSizes(32 * kKiB, 1024 * kKiB, 8192 * kKiB);
+}
+
+/// Into how many blocks of equal size the inner size is cut: the terms of a block are added up in
+/// registers, blocks in memory. A block of `a` and one of `b` stay in the first cache, so Eigen
+/// does not cut them again.
+template <typename T>
+std::int64_t inner_blocks(const MatrixView<T>& out, std::int64_t inner) {
+  // Eigen has other loops for vectors; it alone cuts what is complex.
+  if (out.rows == 1 || out.columns == 1 || !std::is_floating_point_v<T>) return 1;
+  constexpr std::int64_t kMost = sizeof(T) == 4 ? 288 : 248;
+  return (inner + kMost - 1) / kMost;
+}
+
 /// A column-major output is the row-major product of the transposes.
 template <typename T>
 void eigen_multiply(const MatrixView<T>& out, const MatrixView<const T>& a,
@@ -39,9 +59,20 @@ void eigen_multiply(const MatrixView<T>& out, const MatrixView<const T>& a,
     to.setZero();
     return;
   }
-  with_view<T>(a, [&](const auto& left) {
-    with_view<T>(b, [&](const auto& right) { to.noalias() = left * right; });
-  });
+  const std::int64_t blocks = inner_blocks(out, a.columns);
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const std::int64_t first = a.columns * block / blocks;
+    const std::int64_t count = a.columns * (block + 1) / blocks - first;
+    with_view<T>(columns_of(a, first, count), [&](const auto& left) {
+      with_view<T>(turned(columns_of(turned(b), first, count)), [&](const auto& right) {
+        if (block == 0) {
+          to.noalias() = left * right;
+        } else {
+          to.noalias() += left * right;
+        }
+      });
+    });
+  }
 }
 
 }  // namespace shardlab

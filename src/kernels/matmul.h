@@ -25,6 +25,12 @@ MatrixView<T> turned(const MatrixView<T>& m) {
   return {m.data, m.columns, m.rows, m.column_stride, m.row_stride};
 }
 
+/// Some columns of the matrix, on the same memory.
+template <typename T>
+MatrixView<T> columns_of(const MatrixView<T>& m, std::int64_t first, std::int64_t count) {
+  return {m.data + first * m.column_stride, m.rows, count, m.row_stride, m.column_stride};
+}
+
 /// out = a b, zeros when the inner size is 0. `out` overlaps neither.
 void multiply(const MatrixView<float>& out, const MatrixView<const float>& a,
               const MatrixView<const float>& b);

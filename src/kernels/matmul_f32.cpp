@@ -1,17 +1,20 @@
 // Products in f32: skinny ones by the loop of our own, all others through Eigen. A unit for each
-// dtype, because Eigen takes long to compile. Eigen's block sizes follow the caches of the machine,
-// and with them the order in which terms are added; they are fixed here for all dtypes, so that
-// results are the same bits on every machine of one instruction set.
+// dtype, because Eigen takes long to compile.
 #include <utility>
 
-#include "kernels/eigen_multiply.h"
 #include "kernels/skinny_multiply.h"
+#include "kernels/wide_panels.h"
 
 namespace shardlab {
 
+template void multiply_in_panels(const MatrixView<float>&, const MatrixView<const float>&,
+                                 const MatrixView<const float>&, WideKernels::Multiply<float>);
+
 void multiply(const MatrixView<float>& out, const MatrixView<const float>& a,
               const MatrixView<const float>& b) {
-  if (!multiply_skinny(out, a, b)) eigen_multiply(out, a, b);
+  if (multiply_skinny(out, a, b)) return;
+  const WideKernels* wide = wide_kernels();
+  multiply_in_panels(out, a, b, wide == nullptr ? nullptr : wide->multiply_f32);
 }
 
 std::string_view product_level() {
@@ -25,10 +28,8 @@ std::string_view product_level() {
 }
 
 void fix_matmul_blocking() {
-  // A common desktop processor; what matters is that it is the same everywhere.
-  constexpr std::ptrdiff_t kKiB = 1024;
   static const bool fixed = [] {
-    Eigen::setCpuCacheSizes(32 * kKiB, 1024 * kKiB, 8192 * kKiB);
+    fix_block_sizes();
     return true;
   }();
   static_cast<void>(fixed);

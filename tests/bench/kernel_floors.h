@@ -19,8 +19,13 @@ using TimedWork = std::function<void()>;
 TimedWork memory_floor(std::span<const Tensor> inputs, const Tensor& output);
 
 /// A product of `batch` matrices of f32 or f64, rows x inner by inner x columns, by Eigen with the
-/// cache sizes that it finds on this machine.
+/// cache sizes that it finds on this machine and the widest registers that the library uses.
 TimedWork eigen_floor(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t inner,
                       std::int64_t columns);
+/// The same for the processor that the library was built for, and for AVX-512 (product_floor.cpp).
+TimedWork eigen_own_floor(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t inner,
+                          std::int64_t columns);
+TimedWork eigen_avx512_floor(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t inner,
+                             std::int64_t columns);
 
 }  // namespace shardlab

@@ -1,8 +1,8 @@
 // Kernels that were compiled a second time for AVX-512 beside their first copy: the same bits for
-// every function over elements, every kernel that has two copies, all dtypes, lengths around those
-// of registers and leaves, rows in one piece and rows that go down beside each other. NaN is NaN,
-// whatever its bits. Skipped, with exit code 77, where there is one copy or the processor cannot
-// run the second.
+// every function over elements, products, every kernel that has two copies, all dtypes, lengths
+// around those of registers and leaves, rows in one piece and rows that go down beside each other.
+// NaN is NaN, whatever its bits. Skipped, with exit code 77, where there is one copy or the
+// processor cannot run the second.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -253,11 +253,70 @@ std::string text_of(const Call& call, std::int64_t columns, DType dtype, bool is
                      to_string(dtype), is_turned ? ", turned" : "");
 }
 
+// A matrix of drawn numbers; by columns: its columns lie one behind the other.
+template <typename T>
+struct DrawnMatrix {
+  std::vector<T> values;
+  MatrixView<const T> view;
+
+  DrawnMatrix(Random& random, std::int64_t rows, std::int64_t columns, bool by_columns) {
+    std::normal_distribution<T> normal;
+    values.resize(static_cast<std::size_t>(rows * columns));
+    for (T& value : values) value = normal(random);
+    const MatrixView<const T> lying{values.data(), by_columns ? columns : rows,
+                                    by_columns ? rows : columns, by_columns ? rows : columns, 1};
+    view = by_columns ? turned(lying) : lying;
+  }
+};
+
+// The first element in which two products of drawn matrices differ; -1: none does.
+template <typename T>
+std::int64_t differing_product(Random& random, std::int64_t rows, std::int64_t inner,
+                               std::int64_t columns, WideKernels::Multiply<T> wide) {
+  const bool turns_out = random() % 2 == 0;
+  const DrawnMatrix<T> a(random, rows, inner, random() % 2 == 0);
+  const DrawnMatrix<T> b(random, inner, columns, random() % 2 == 0);
+  std::vector<T> one(static_cast<std::size_t>(rows * columns), T(7)), other = one;
+  const auto multiply_into = [&](std::vector<T>& out, WideKernels::Multiply<T> panels) {
+    const MatrixView<T> lying{out.data(), turns_out ? columns : rows, turns_out ? rows : columns,
+                              turns_out ? rows : columns, 1};
+    multiply_in_panels<T>(turns_out ? turned(lying) : lying, a.view, b.view, panels);
+  };
+  multiply_into(one, nullptr);
+  multiply_into(other, wide);
+  return first_difference(one.data(), other.data(), rows * columns);
+}
+
+template <typename T>
+void compare_products(WideKernels::Multiply<T> wide) {
+  fix_matmul_blocking();
+  Random random(5);
+  const auto compare = [&](std::int64_t rows, std::int64_t inner, std::int64_t columns) {
+    CAPTURE(sizeof(T));
+    CAPTURE(rows);
+    CAPTURE(inner);
+    CAPTURE(columns);
+    CHECK(differing_product(random, rows, inner, columns, wide) == -1);
+  };
+  const auto size = [&](std::int64_t most) {
+    return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
+  };
+  for (int round = 0; round < 1500; ++round) compare(size(120), size(700), size(200));
+  for (int round = 0; round < 300; ++round) compare(size(4), size(90), size(100));
+  // Sizes that Eigen cuts in every direction.
+  for (int round = 0; round < 3; ++round) compare(size(1500), 2000 + size(2000), size(1500));
+}
+
 }  // namespace
 
 TEST_CASE("V-30 functions over elements give the same bits in both copies") {
   compare_loops<float>(element_loops<float>(), second_copy().f32_loops);
   compare_loops<double>(element_loops<double>(), second_copy().f64_loops);
+}
+
+TEST_CASE("V-30 products give the same bits in both copies") {
+  compare_products<float>(second_copy().multiply_f32);
+  compare_products<double>(second_copy().multiply_f64);
 }
 
 TEST_CASE("V-30 kernels with two copies give the same bits in both") {
