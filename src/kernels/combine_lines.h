@@ -26,8 +26,18 @@ concept FillsVectors = std::is_floating_point_v<T> && requires(const Line& line,
 /// A line may be a pointer, or whatever gives a T for [c].
 template <typename Op, typename T, typename Line>
 void combine_into(T* to, const Line& other, std::int64_t columns) {
+  std::int64_t begin = 0;
+  if constexpr (FillsVectors<Line, T>) {
+    for (; begin + kWidthOf<T> <= columns; begin += kWidthOf<T>) {
+      VectorOf<T> value, part;
+      load_vector<T>(value, to + begin);
+      other.vector(begin, part);
+      Op::template combine_vectors<T>(value, part);
+      store_vector<T>(to + begin, value);
+    }
+  }
 #pragma GCC ivdep
-  for (std::int64_t c = 0; c < columns; ++c) to[c] = Op::combine(to[c], other[c]);
+  for (std::int64_t c = begin; c < columns; ++c) to[c] = Op::combine(to[c], other[c]);
 }
 
 /// Several rows that go into one of lanes: it is read and written once for all of them.

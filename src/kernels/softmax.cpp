@@ -192,11 +192,9 @@ class OwedRows {
   Row owed_;
 };
 
-// to = exp(x - largest) for elements of one line, divided by the total of each column where there
-// are totals.
+// to = exp(x - largest) / totals for elements of one line.
 template <bool finite, typename T>
-void powers_of_line(const T* x, const T* largest, T* to, std::int64_t count,
-                    const T* totals = nullptr) {
+void parts_of_line(const T* x, const T* largest, const T* totals, T* to, std::int64_t count) {
   for_vectors<T>(count, [=](std::int64_t i, std::int64_t some) {
     expect_line(x + count, to + count, i);
     VectorOf<T> powers, other;
@@ -204,10 +202,8 @@ void powers_of_line(const T* x, const T* largest, T* to, std::int64_t count,
     load_some<T>(other, largest + i, some);
     powers -= other;
     to_powers<finite, T>(powers);
-    if (totals != nullptr) {
-      load_some<T>(other, totals + i, some);
-      powers /= other;
-    }
+    load_some<T>(other, totals + i, some);
+    powers /= other;
     store_some<T>(to + i, powers, some);
   });
 }
@@ -226,17 +222,34 @@ struct LargestOfLines {
                            [](T value) { return std::isfinite(value); })) {}
 };
 
+// exp(x - largest) for elements of one line, computed where they are added up.
+template <bool finite, typename T>
+struct PowersOfLine {
+  const T *x, *largest;
+  std::int64_t columns;
+
+  T operator[](std::int64_t c) const {
+    VectorOf<T> powers = VectorOf<T>{} + (x[c] - largest[c]);
+    to_powers<finite, T>(powers);
+    return powers[0];
+  }
+  EIGEN_ALWAYS_INLINE void vector(std::int64_t c, VectorOf<T>& powers) const {
+    __builtin_prefetch(x + columns + c);  // of the next line, which is read soon
+    VectorOf<T> most;
+    load_vector<T>(powers, x + c);
+    load_vector<T>(most, largest + c);
+    powers -= most;
+    to_powers<finite, T>(powers);
+  }
+};
+
 // What the powers of each column add up to.
 template <bool finite, typename T>
 Scratch<T> sums_of_powers(const InputLines<T>& x, const LargestOfLines<T>& largest) {
   const std::int64_t columns = x.columns();
-  const auto powers = scratch<T>(kRowsTogether * columns);
-  return reduce_lines<SumOp, T>(
-      x.lines(), columns, [&](std::int64_t i, std::int64_t slot) -> const T* {
-        T* const line = powers.get() + slot * columns;
-        powers_of_line<finite>(x.line(i, slot), largest.values.get(), line, columns);
-        return line;
-      });
+  return reduce_lines<SumOp, T>(x.lines(), columns, [&](std::int64_t i, std::int64_t slot) {
+    return PowersOfLine<finite, T>{x.line(i, slot), largest.values.get(), columns};
+  });
 }
 
 // Lines are read three times and written once: powers are computed again where they are divided,
@@ -248,9 +261,8 @@ struct SoftmaxColumns {
     with_finite(largest.finite, [&](auto finite) {
       const auto totals = sums_of_powers<finite.value>(x, largest);
       for (std::int64_t i = 0; i < x.lines(); ++i) {
-        T* const line = to.line(i);
-        powers_of_line<finite.value>(x.line(i), largest.values.get(), line, x.columns(),
-                                     totals.get());
+        parts_of_line<finite.value>(x.line(i), largest.values.get(), totals.get(), to.line(i),
+                                    x.columns());
       }
     });
   }
