@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-#include "kernels/matmul.h"
+#include "kernels/products.h"
 
 namespace shardlab {
 
@@ -37,18 +37,8 @@ inline void fix_block_sizes() {
   Eigen::setCpuCacheSizes(32 * kKiB, 1024 * kKiB, 8192 * kKiB);
 }
 
-/// Into how many blocks of equal size the inner size is cut: the terms of a block are added up in
-/// registers, blocks in memory. A block of `a` and one of `b` stay in the first cache, so Eigen
-/// does not cut them again.
-template <typename T>
-std::int64_t inner_blocks(const MatrixView<T>& out, std::int64_t inner) {
-  // Eigen has other loops for vectors; it alone cuts what is complex.
-  if (out.rows == 1 || out.columns == 1 || !std::is_floating_point_v<T>) return 1;
-  constexpr std::int64_t kMost = sizeof(T) == 4 ? 288 : 248;
-  return (inner + kMost - 1) / kMost;
-}
-
-/// A column-major output is the row-major product of the transposes.
+/// A column-major output is the row-major product of the transposes. Eigen has other loops for
+/// vectors, and cuts what is complex by itself.
 template <typename T>
 void eigen_multiply(const MatrixView<T>& out, const MatrixView<const T>& a,
                     const MatrixView<const T>& b) {
@@ -59,13 +49,13 @@ void eigen_multiply(const MatrixView<T>& out, const MatrixView<const T>& a,
     to.setZero();
     return;
   }
-  const std::int64_t blocks = inner_blocks(out, a.columns);
-  for (std::int64_t block = 0; block < blocks; ++block) {
-    const std::int64_t first = a.columns * block / blocks;
-    const std::int64_t count = a.columns * (block + 1) / blocks - first;
-    with_view<T>(columns_of(a, first, count), [&](const auto& left) {
-      with_view<T>(turned(columns_of(turned(b), first, count)), [&](const auto& right) {
-        if (block == 0) {
+  const bool cut = std::is_floating_point_v<T> && out.rows > 1 && out.columns > 1;
+  const InnerBlocks<T> blocks(cut ? a.columns : 1);
+  for (std::int64_t i = 0; i < blocks.count(); ++i) {
+    const Block block = cut ? blocks.at(i) : Block{0, a.columns};
+    with_view<T>(columns_of(a, block.first, block.count), [&](const auto& left) {
+      with_view<T>(rows_of(b, block.first, block.count), [&](const auto& right) {
+        if (i == 0) {
           to.noalias() = left * right;
         } else {
           to.noalias() += left * right;

@@ -31,6 +31,12 @@ MatrixView<T> columns_of(const MatrixView<T>& m, std::int64_t first, std::int64_
   return {m.data + first * m.column_stride, m.rows, count, m.row_stride, m.column_stride};
 }
 
+/// Some rows of it.
+template <typename T>
+MatrixView<T> rows_of(const MatrixView<T>& m, std::int64_t first, std::int64_t count) {
+  return turned(columns_of(turned(m), first, count));
+}
+
 /// out = a b, zeros when the inner size is 0. `out` overlaps neither.
 void multiply(const MatrixView<float>& out, const MatrixView<const float>& a,
               const MatrixView<const float>& b);

@@ -2,19 +2,18 @@
 // dtype, because Eigen takes long to compile.
 #include <utility>
 
-#include "kernels/skinny_multiply.h"
-#include "kernels/wide_panels.h"
+#include "kernels/tile_multiply.h"
+#include "kernels/wide_kernels.h"
 
 namespace shardlab {
 
-template void multiply_in_panels(const MatrixView<float>&, const MatrixView<const float>&,
-                                 const MatrixView<const float>&, WideKernels::Multiply<float>);
+template const Products<float>& own_products<float>();
 
 void multiply(const MatrixView<float>& out, const MatrixView<const float>& a,
               const MatrixView<const float>& b) {
-  if (multiply_skinny(out, a, b)) return;
+  if (out.rows == 1 || out.columns == 1) return eigen_multiply(out, a, b);
   const WideKernels* wide = wide_kernels();
-  multiply_in_panels(out, a, b, wide == nullptr ? nullptr : wide->multiply_f32);
+  multiply_with(wide != nullptr ? wide->f32_products : own_products<float>(), out, a, b);
 }
 
 std::string_view product_level() {

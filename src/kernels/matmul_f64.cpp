@@ -1,17 +1,16 @@
 // Products in f64: skinny ones by the loop of our own, all others through Eigen.
-#include "kernels/skinny_multiply.h"
-#include "kernels/wide_panels.h"
+#include "kernels/tile_multiply.h"
+#include "kernels/wide_kernels.h"
 
 namespace shardlab {
 
-template void multiply_in_panels(const MatrixView<double>&, const MatrixView<const double>&,
-                                 const MatrixView<const double>&, WideKernels::Multiply<double>);
+template const Products<double>& own_products<double>();
 
 void multiply(const MatrixView<double>& out, const MatrixView<const double>& a,
               const MatrixView<const double>& b) {
-  if (multiply_skinny(out, a, b)) return;
+  if (out.rows == 1 || out.columns == 1) return eigen_multiply(out, a, b);
   const WideKernels* wide = wide_kernels();
-  multiply_in_panels(out, a, b, wide == nullptr ? nullptr : wide->multiply_f64);
+  multiply_with(wide != nullptr ? wide->f64_products : own_products<double>(), out, a, b);
 }
 
 }  // namespace shardlab

@@ -1,6 +1,6 @@
 // What the copy of the kernels for AVX-512 consists of: compiled together with them, for that
 // processor. Every name that is used here is the copy's own.
-#include "kernels/eigen_multiply.h"
+#include "kernels/tile_multiply.h"
 #include "kernels/wide_kernels.h"
 
 namespace shardlab {
@@ -13,8 +13,8 @@ const WideKernels& kernels_for_avx512() {
                          add_softmax_kernels(table);
                          add_variance_kernels(table);
                        },
-                       element_loops<float>(), element_loops<double>(), eigen_multiply<float>,
-                       eigen_multiply<double>};
+                       element_loops<float>(), element_loops<double>(), own_products<float>(),
+                       own_products<double>()};
   }();
   return kernels;
 }

@@ -8,34 +8,23 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/kernel_table.h"
-#include "kernels/matmul.h"
+#include "kernels/products.h"
 
 namespace shardlab {
 
 /// What the second copy replaces.
 struct WideKernels {
-  template <typename T>
-  using Multiply = void (*)(const MatrixView<T>& out, const MatrixView<const T>& a,
-                            const MatrixView<const T>& b);
-
   /// Puts its kernels in the place of those that are in the table.
   void (*add)(KernelTable& table);
   std::span<const ElementLoop> f32_loops;
   std::span<const ElementLoop> f64_loops;
-  /// The same bits only for products that wide_panels.h gives to them.
-  Multiply<float> multiply_f32;
-  Multiply<double> multiply_f64;
+  Products<float> f32_products;
+  Products<double> f64_products;
 };
 
 /// None where this program was built without them or the processor cannot run them. From any
 /// thread; always the same answer.
 const WideKernels* wide_kernels();
-
-/// A product in f32 or f64, by `multiply` of the second copy as far as that changes no bit; null:
-/// by the first copy alone. Defined in wide_panels.h.
-template <typename T>
-void multiply_in_panels(const MatrixView<T>& out, const MatrixView<const T>& a,
-                        const MatrixView<const T>& b, WideKernels::Multiply<T> multiply);
 
 /// The only name of the second copy that others see (keep_symbol.py).
 const WideKernels& kernels_for_avx512();
