@@ -310,6 +310,11 @@ OutputMetas meta_first(const MetaArgs& args) {
 
 OutputMetas meta_nothing(const MetaArgs&) { return {}; }
 
+OutputMetas meta_floats(const MetaArgs& args) {
+  OutputMetas outputs = meta_tensors(args);
+  require_float(args.op().name(), outputs[0].meta.dtype);
+  return outputs;
+}
 OutputMetas meta_alike_floats(const MetaArgs& args) {
   const Operands operands = tensor_operands(args);
   const DType dtype = operands.tensors[0]->dtype;

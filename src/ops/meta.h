@@ -54,6 +54,7 @@ OutputMeta elementwise_meta(const MetaArgs& args, const Operands& operands, DTyp
 OutputMetas meta_promoted(const MetaArgs& args);        ///< tensors and numbers
 OutputMetas meta_promoted_float(const MetaArgs& args);  ///< the same; integers give f32
 OutputMetas meta_tensors(const MetaArgs& args);         ///< tensors only
+OutputMetas meta_floats(const MetaArgs& args);          ///< the same; fails for integers
 OutputMetas meta_bool(const MetaArgs& args);            ///< always bool
 OutputMetas meta_first(const MetaArgs& args);           ///< dtype of the first tensor
 /// Broadcast; all tensors are floats of one dtype, which the result has. Fails with Value.
