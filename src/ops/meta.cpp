@@ -110,17 +110,9 @@ std::size_t out_count(const OpRow& row) {
 }
 
 /// Results of the base row written to the targets of a derived one.
-OutputMetas derived_metas(const OpRow& row, const Arguments& args, MetaList metas) {
+OutputMetas derived_metas(const OpRow& row, const Arguments& args, const MetaList& metas) {
   const std::size_t outs = out_count(row);
-  const std::size_t base_count = args.size() - outs;
-  const bool same_arguments = row.base->op.arguments.size() == base_count;
-  const Arguments base_args =
-      same_arguments
-          ? Arguments(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(base_count))
-          : base_arguments(row, args);
-  MetaList base_metas(metas.begin(), metas.end() - static_cast<std::ptrdiff_t>(outs));
-  OutputMetas results =
-      checked_metas(*row.base, MetaArgs(row.base->op, base_args, std::move(base_metas)));
+  OutputMetas results = unwritten_metas(row, args, metas);
   if (row.op.returns.empty()) return {};
   if (row.inplace()) return {inplace_meta(row, results[0], *metas[0])};
   for (std::size_t i = 0; i < outs; ++i) {
@@ -193,10 +185,22 @@ void check_category(const OpRow& row, DType result, DType target) {
        to_string(target));
 }
 
+OutputMetas unwritten_metas(const OpRow& row, const Arguments& args, const MetaList& metas) {
+  const std::size_t outs = out_count(row);
+  const std::size_t base_count = args.size() - outs;
+  const bool same_arguments = row.base->op.arguments.size() == base_count;
+  const Arguments base_args =
+      same_arguments
+          ? Arguments(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(base_count))
+          : base_arguments(row, args);
+  MetaList base_metas(metas.begin(), metas.end() - static_cast<std::ptrdiff_t>(outs));
+  return checked_metas(*row.base, MetaArgs(row.base->op, base_args, std::move(base_metas)));
+}
+
 OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas) {
   if (element_row(row) != nullptr) return metas_of_elements(row, args, std::move(metas));
   if (row.base != nullptr && (row.inplace() || row.out_variant())) {
-    return derived_metas(row, args, std::move(metas));
+    return derived_metas(row, args, metas);
   }
   if (row.meta == nullptr) {
     const auto* rule = std::get_if<FactorRule>(&row.rule);

@@ -16,6 +16,8 @@ namespace shardlab {
 /// (and refuses another shape or a higher category of dtype), out= gives the out tensors' dtype,
 /// and their strides where the shape is right already.
 OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas);
+/// What an in-place or out= row computes, before it is written to its targets.
+OutputMetas unwritten_metas(const OpRow& row, const Arguments& args, const MetaList& metas);
 
 /// What is written in place has the target's shape.
 ///   fails  Value
