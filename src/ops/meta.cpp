@@ -417,6 +417,13 @@ void require_order(std::string_view op, DType dtype) {
        "{}: complex numbers have no order", op);
 }
 
+void require_search(std::string_view op, DType dtype) {
+  require_order(op, dtype);
+  if (dtype != DType::kBool) return;
+  fail(ErrorKind::kValue, Fix{"cast both to integers: x.to(torch.uint8)"},
+       "{} searches among numbers, not among bools", op);
+}
+
 const Argument& argument_or_none(const MetaArgs& args, std::string_view name) {
   static const Argument none;
   const std::optional<std::size_t> index = args.op().find_argument(name);

@@ -79,6 +79,9 @@ Dims reduced_shape(const Dims& shape, const Dims& dims, bool keep_dims);
 DType require_float(std::string_view op, DType dtype);
 /// Fails with Value for complex numbers, naming `op`.
 void require_order(std::string_view op, DType dtype);
+/// Values and the boundaries that they are searched among, in their common dtype: numbers that have
+/// an order. Fails with Value, naming `op`.
+void require_search(std::string_view op, DType dtype);
 
 /// The value of an argument by name; None when the op has no such argument.
 const Argument& argument_or_none(const MetaArgs& args, std::string_view name);
