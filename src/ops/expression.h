@@ -114,9 +114,4 @@ inline std::int64_t integer_in(Calls& calls, const DTensor& x) {
       .with("fix", "use a mesh of the whole world, or make the call inside the mesh only");
 }
 
-/// Whether a tensor of one truth says so, as integer_in() reads it.
-inline bool holds(const Expression& truth) {
-  return integer_in(truth.calls(), truth.to(DType::kI64).value()) != 0;
-}
-
 }  // namespace shardlab

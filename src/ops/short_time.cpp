@@ -8,6 +8,7 @@
 #include "ops/arguments.h"
 #include "ops/register.h"
 #include "ops/rows.h"
+#include "tensor/device.h"
 
 namespace shardlab {
 namespace {
@@ -171,10 +172,14 @@ void check_inverse(const Frames& frames, bool half, bool return_complex) {
   }
 }
 
-/// No place is divided by nothing.
-void require_weight(const Expression& weight) {
-  if (weight.value().numel() == 0) return;
-  if (!holds(weight.of("aten::abs").of("aten::min").lt(1e-11))) return;
+/// No place is divided by nothing, as far as values are known: they are not where shapes alone
+/// are computed, and outside of the mesh.
+void require_weight(Calls& calls, const Expression& weight) {
+  const Tensor& local = weight.value().local();
+  if (weight.value().numel() == 0 || (local.defined() && local.device()->shape_only())) return;
+  const Expression none = weight.of("aten::abs").of("aten::min").lt(1e-11);
+  const Results read = calls("aten::_local_scalar_dense", {none.value()});
+  if (!read[0].is_scalar() || !read[0].to_bool()) return;
   fail(ErrorKind::kRuntime, Fix{"give a window, and a hop_length, that leave no place without one"},
        "istft: squares of the windows add up to 0 at a place");
 }
@@ -218,7 +223,7 @@ Results istft(Calls& calls, const Arguments& args) {
   };
   const DTensor sum = kept(calls.one("aten::mul.Tensor", {x, window}));
   const DTensor weight = kept(square);
-  require_weight(Expression(calls, weight));
+  require_weight(calls, Expression(calls, weight));
   DTensor y = calls.one("aten::div.Tensor", {sum, weight});
   if (to > whole) y = calls.one("aten::constant_pad_nd", {y, Dims{0, to - whole}});
   return {Argument(single ? calls.one("aten::squeeze.dim", {y, 0}) : y)};

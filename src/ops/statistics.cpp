@@ -12,6 +12,11 @@
 namespace shardlab {
 namespace {
 
+/// Whether a tensor of one truth says so.
+bool holds(Calls& calls, const Expression& truth) {
+  return integer_in(calls, truth.to(DType::kI64).value()) != 0;
+}
+
 // quantile, nanquantile(self, q, dim, keepdim, *, interpolation)
 
 enum class Between : std::uint8_t { kLinear, kLower, kHigher, kMidpoint, kNearest };
@@ -106,7 +111,7 @@ Results quantile(Calls& calls, const Arguments& args) {
   check_quantile(kQuantile<skip_nan>, args[0].tensor(), args[1].tensor());
   const Expression q(calls, grad::reduced(calls, args[1].tensor()));
   const Expression fits = q.ge(0) && q.le(1);
-  if (!holds(fits.of("aten::all"))) refuse_share(kQuantile<skip_nan>);
+  if (!holds(calls, fits.of("aten::all"))) refuse_share(kQuantile<skip_nan>);
   return quantile_of(calls, args, q.value(), kQuantile<skip_nan>, skip_nan);
 }
 
@@ -133,7 +138,7 @@ void check_weights(Calls& calls, std::string_view name, const DTensor& weights,
   }
   if (observations == 0) return;
   const Expression least = Expression(calls, weights).of("aten::min");
-  if (holds(least.ge(0))) return;
+  if (holds(calls, least.ge(0))) return;
   fail(ErrorKind::kValue, Fix{"give weights of at least 0"}, "cov: {} have a negative element",
        name);
 }
@@ -184,7 +189,7 @@ Results covariance(Calls& calls, const Arguments& args) {
   }
   const Expression sum = Expression(calls, weights).of("aten::sum");
   const Expression total(calls, grad::reduced(calls, sum.value()));
-  if (!holds(total.with("aten::ne.Scalar", 0))) {
+  if (!holds(calls, total.with("aten::ne.Scalar", 0))) {
     fail(ErrorKind::kValue, Fix{"let some observation count"}, "cov: the weights sum to zero");
   }
   const Expression mean = mean_over(total);
