@@ -12,6 +12,7 @@
 #include "base/text_of_list.h"
 #include "dispatch/plain_calls.h"
 #include "kernels/kernel_id.h"
+#include "kernels/pointwise.h"
 #include "mesh/type_string.h"
 #include "ops/meta.h"
 #include "schema/list_element.h"
@@ -309,6 +310,19 @@ LocalTensors run_view(const LocalCall& call) {
   return outputs;
 }
 
+// Pointwise kernels compute half types in f32 and would hand on more digits than their results
+// have: an out= tensor of another dtype takes results that were rounded to their own. Reductions
+// add up in the dtype of the out= tensor, as in the reference.
+bool rounds_first(const LocalCall& call, KernelId kernel, const LocalTensors& outs) {
+  if (!call.row->out_variant() || call.row->base == nullptr || call.device->shape_only()) {
+    return false;
+  }
+  if (pointwise_kernels()[static_cast<std::size_t>(kernel)] == nullptr) return false;
+  return std::ranges::any_of(call.tensors, [&](const Tensor& tensor) {
+    return tensor.defined() && tensor.dtype() != outs[0].dtype();
+  });
+}
+
 LocalTensors run_kernel(const LocalCall& call, KernelId kernel, const OutputMetas& metas) {
   const OpRow& row = *call.row;
   LocalTensors outputs;
@@ -321,12 +335,24 @@ LocalTensors run_kernel(const LocalCall& call, KernelId kernel, const OutputMeta
       outputs.push_back(output.present ? empty(*call.device, output.meta) : Tensor());
     }
   }
+  LocalTensors made = outputs;
+  if (rounds_first(call, kernel, outputs)) {
+    const KernelScope scope;
+    const OutputMetas own = unwritten_metas(row, *call.args, tensor_metas(call));
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      made[i] = empty(*call.device, made[i].shape(), own[i].meta.dtype);
+    }
+  }
   const auto args = local_args(call);
   call.device->run({.kernel = kernel,
                     .args = {args.data(), args.size()},
-                    .outputs = {outputs.data(), outputs.size()},
+                    .outputs = {made.data(), made.size()},
                     .view = call.view,
                     .random = call.random});
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (made[i].storage() == outputs[i].storage()) continue;
+    plain_calls()("aten::copy_", {DTensor(outputs[i]), DTensor(made[i])});
+  }
   return outputs;
 }
 

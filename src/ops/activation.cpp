@@ -79,12 +79,6 @@ Expression nan_in(const Expression& x) { return x.of("aten::isnan"); }
 
 // Shape and dtype
 
-OutputMetas meta_floats(const MetaArgs& args) {
-  OutputMetas outputs = meta_tensors(args);
-  require_float(args.op().name(), outputs[0].meta.dtype);
-  return outputs;
-}
-
 /// f64, or c128.
 OutputMetas meta_float_power(const MetaArgs& args) {
   OutputMetas outputs = meta_promoted(args);

@@ -67,24 +67,27 @@ OutputMetas meta_batch_norm_backward(const MetaArgs& args) {
   const TensorMeta& input = with_channels(args, at);
   require_shape(args, flow, input.shape);
   check_argument_dtype(args, flow, at);
-  const DType dtype = checked_vectors(args, input);
+  DType dtype = checked_vectors(args, input);
   const auto given = [&](std::string_view name) {
     const std::size_t index = place_of(op, {name});
     return index != kAbsent && args.tensor(index) != nullptr;
   };
-  const bool vectors = given("weight") || given("running_mean");
   const bool training = trains(op, args);
   check_running(args, input, training);
   const std::size_t saved[] = {place_of(op, {"save_mean"}),
                                place_of(op, {"save_invstd", "save_var"})};
+  if (!given("weight") && !given("running_mean") && args.tensor(saved[0]) != nullptr) {
+    const DType own = args.tensor(saved[0])->dtype;  // alone they decide, as the vectors do
+    if (goes_beside(own, input.dtype)) dtype = own;
+  }
   for (const std::size_t index : saved) {
-    if (!training) continue;
-    if (args.tensor(index) == nullptr) {
+    if (args.tensor(index) != nullptr) {
+      require_statistics(args, index, at, dtype);
+      if (training) require_shape(args, index, Dims{input.shape[1]});
+    } else if (training) {
       fail(ErrorKind::kValue, Fix{"give the statistics that the forward op returned"},
            "{}: {} is missing", op.name(), op.arguments[index].name);
     }
-    require_shape(args, index, Dims{input.shape[1]});
-    if (vectors) require_statistics(args, index, at, dtype);
   }
   return gradient_metas(args, input, dtype);
 }

@@ -22,14 +22,12 @@ OutputMetas meta_bucketize(const MetaArgs& args) {
     fail(ErrorKind::kValue, Fix{"give the boundaries as a list, in ascending order"},
          "{}: the boundaries have {} dims, must have 1", args.op().name(), boundaries.shape.size());
   }
-  require_order(args.op().name(), boundaries.dtype);
-  if (args.tensor(0) != nullptr) {
-    require_order(args.op().name(), args.tensor(0)->dtype);
-  } else if (args[0].scalar().category() == Category::kComplex) {
-    require_order(args.op().name(), DType::kC128);
+  const bool one = args.tensor(0) == nullptr;
+  const DType own = one ? default_dtype(args[0].scalar().category()) : args.tensor(0)->dtype;
+  if (one || product(args.tensor(0)->shape) > 0) {
+    require_search(args.op().name(), promote(own, boundaries.dtype));
   }
-  TensorMeta meta = args.tensor(0) == nullptr ? contiguous_meta({}, DType::kI64)
-                                              : contiguous_meta(args.tensor(0)->shape, DType::kI64);
+  TensorMeta meta = contiguous_meta(one ? Dims() : args.tensor(0)->shape, DType::kI64);
   if (args[2].to_bool()) meta.dtype = DType::kI32;
   return {{meta}};
 }

@@ -5,6 +5,7 @@
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
+#include "kernels/promotion.h"
 #include "ops/arguments.h"
 #include "ops/expression.h"
 #include "ops/gradient_math.h"
@@ -231,10 +232,65 @@ OutputMetas meta_drawn(const MetaArgs& args) {
   return {{{self.shape, preserved_strides(self), target.dtype}}};
 }
 
-/// Laws over real numbers.
-OutputMetas meta_drawn_floats(const MetaArgs& args) {
-  OutputMetas metas = meta_drawn(args);
-  require_float(args.op().name(), metas[0].meta.dtype);
+bool is_continuous(DType dtype) { return !is_integral(dtype); }
+bool is_real(DType dtype) { return !is_complex(dtype); }
+bool counts(DType dtype) { return is_real(dtype) && dtype != DType::kBool; }
+
+/// What torch says of a dtype that a law has no numbers of, where there is none to draw.
+enum class NoElements : std::uint8_t { kPass, kRefused };
+
+/// A law gives numbers of some dtypes, and not of others.
+template <MetaFn shape, bool (*gives)(DType), NoElements empty = NoElements::kPass>
+OutputMetas meta_of_law(const MetaArgs& args) {
+  OutputMetas metas = shape(args);
+  const TensorMeta& drawn = metas[0].meta;
+  const bool any_drawn = empty == NoElements::kRefused || product(drawn.shape) > 0;
+  if (gives(drawn.dtype) || !any_drawn) return metas;
+  fail(ErrorKind::kValue, Fix{"draw into a tensor of torch.float32, and cast it"},
+       "{} draws no numbers of dtype {}", args.op().name(), to_string(drawn.dtype));
+}
+
+constexpr NoElements kRefused = NoElements::kRefused;
+
+/// The largest finite number.
+double largest_number(DType dtype) {
+  if (dtype == DType::kF16) return 65504;
+  if (dtype == DType::kBF16) return 0x1.FEp127;
+  if (dtype == DType::kF32) return std::numeric_limits<float>::max();
+  if (dtype == DType::kF64) return std::numeric_limits<double>::max();
+  return highest_number(dtype).to_double();
+}
+
+void require_bound(const MetaArgs& args, std::string_view name, double bound, DType dtype) {
+  const double most = largest_number(dtype);
+  const double least = is_floating(dtype) ? -most : lowest_number(dtype).to_double();
+  if (bound >= least && bound <= most) return;
+  fail(ErrorKind::kValue, Fix{fmt::format("draw from {:.17g} to {:.17g}", least, most)},
+       "{}: {} is {:.17g}, out of the range of {}", args.op().name(), name, bound,
+       to_string(dtype));
+}
+
+/// uniform_(self, from, to): both bounds, and how far they are apart, are numbers of the dtype.
+OutputMetas meta_uniform(const MetaArgs& args) {
+  OutputMetas metas = meta_of_law<meta_drawn, is_continuous, kRefused>(args);
+  const DType dtype = real_dtype(metas[0].meta.dtype);
+  const double from = args[1].to_double(), to = args[2].to_double();
+  require_bound(args, "from", from, dtype);
+  require_bound(args, "to", to, dtype);
+  if (from <= to) require_bound(args, "to - from", to - from, dtype);
+  return metas;
+}
+
+/// Integers from `low`, 0 where it is not given, to below `high`.
+template <MetaFn shape>
+OutputMetas meta_integers(const MetaArgs& args) {
+  OutputMetas metas = meta_of_law<shape, is_real, kRefused>(args);
+  const DType dtype = metas[0].meta.dtype;
+  const std::int64_t low = int_or(argument_or_none(args, "low"), 0);
+  const std::int64_t high = argument_or_none(args, "high").to_int();
+  if (low >= high) return metas;  // refused where they are drawn
+  require_bound(args, "low", static_cast<double>(low), dtype);
+  require_bound(args, "high - 1", static_cast<double>(high - 1), dtype);
   return metas;
 }
 
@@ -251,7 +307,10 @@ OutputMetas meta_multinomial(const MetaArgs& args) {
          "multinomial takes weights of one or two dims, not 0");
   }
   const std::int64_t draws = args[1].to_int();
-  require_float(args.op().name(), args.tensor(0)->dtype);
+  if (!is_floating(args.tensor(0)->dtype)) {
+    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes floats, not {}",
+         args.op().name(), to_string(args.tensor(0)->dtype));
+  }
   if (shape.size() > 2 || draws < 1 || shape.back() == 0) {
     fail(ErrorKind::kValue, Fix{"give weights of shape [rows, categories], and draw at least once"},
          "multinomial: there are {} draws from {} categories in {} dims", draws, shape.back(),
@@ -313,6 +372,20 @@ Gradients grad_triu(const GradContext& context) {
   return {context.calls.one("aten::triu", {context.grads[0], context.inputs[1]})};
 }
 
+// What laws give, by where its shape comes from.
+constexpr MetaFn meta_chances = meta_of_law<meta_like, is_floating>;
+constexpr MetaFn meta_drawn_reals = meta_of_law<meta_drawn, is_real>;
+constexpr MetaFn meta_drawn_floats = meta_of_law<meta_drawn, is_floating, kRefused>;
+constexpr MetaFn meta_drawn_logs = meta_of_law<meta_drawn, is_floating>;
+constexpr MetaFn meta_drawn_counts = meta_of_law<meta_drawn, counts>;
+constexpr MetaFn meta_drawn_normal = meta_of_law<meta_drawn, is_continuous>;
+constexpr MetaFn meta_like_normal = meta_of_law<meta_like, is_continuous>;
+constexpr MetaFn meta_likeness_normal = meta_of_law<meta_likeness, is_continuous>;
+constexpr MetaFn meta_sized_normal = meta_of_law<meta_sized, is_continuous>;
+constexpr MetaFn meta_likeness_uniform = meta_of_law<meta_likeness, is_continuous, kRefused>;
+constexpr MetaFn meta_sized_uniform = meta_of_law<meta_sized, is_continuous, kRefused>;
+constexpr MetaFn meta_listed_normal = meta_of_law<meta_normal_sized, is_continuous>;
+
 constexpr std::uint32_t kDraws = kRandom | kNeedsPosition;
 constexpr std::uint32_t kDrawsUneven = kDraws | kAllowUneven;
 constexpr Decisive kLike{1, "dtype"}, kLikeRange{3, "dtype"}, kFirst{1};
@@ -329,11 +402,11 @@ constexpr Row kCreateRows[] = {
      kNeedsPosition | kNotDifferentiable},
     {"arange.start_step", meta_arange<3>, {}, KernelId::kArange, {}, {}, "from global positions",
      kNeedsPosition | kNotDifferentiable},
-    {"bernoulli", meta_like, rule_draw, KernelId::kBernoulli, {nullptr, "bernoulli.out"},
+    {"bernoulli", meta_chances, rule_draw, KernelId::kBernoulli, {nullptr, "bernoulli.out"},
      {grad_zeros, ""}, "drawn by global index", kDrawsUneven},
-    {"bernoulli.float_out", meta_drawn, rule_draw, KernelId::kBernoulliP, {}, {},
+    {"bernoulli.float_out", meta_drawn_reals, rule_draw, KernelId::kBernoulliP, {}, {},
      "drawn by global index", kDrawsUneven | kNotDifferentiable},
-    {"bernoulli_.float", meta_drawn, rule_draw, KernelId::kBernoulliP, {}, {grad_zeros, ""},
+    {"bernoulli_.float", meta_drawn_reals, rule_draw, KernelId::kBernoulliP, {}, {grad_zeros, ""},
      "drawn by global index", kDrawsUneven},
     {"binomial", meta_alike_floats, kNone, KernelId::kBinomial, {nullptr, "binomial.out"}, {},
      "drawn by global index", kDrawsUneven},
@@ -354,9 +427,9 @@ constexpr Row kCreateRows[] = {
     {"eye.m", meta_eye, {}, KernelId::kEye, {}, {}, "from global positions",
      kNeedsPosition | kNotDifferentiable},
     {"full", meta_full, {}, KernelId::kFill, {}, {}, "the same everywhere", kNotDifferentiable},
-    {"geometric.out", meta_drawn, rule_draw, KernelId::kGeometric, {}, {}, "drawn by global index",
-     kDrawsUneven | kNotDifferentiable},
-    {"geometric_", meta_drawn, rule_draw, KernelId::kGeometric, {}, {grad_zeros, ""},
+    {"geometric.out", meta_drawn_counts, rule_draw, KernelId::kGeometric, {}, {},
+     "drawn by global index", kDrawsUneven | kNotDifferentiable},
+    {"geometric_", meta_drawn_counts, rule_draw, KernelId::kGeometric, {}, {grad_zeros, ""},
      "drawn by global index", kDrawsUneven},
     {"hann_window", meta_line, {}, KernelId::kHannWindow, {}, {}, "from global positions",
      kNeedsPosition | kNotDifferentiable},
@@ -364,9 +437,9 @@ constexpr Row kCreateRows[] = {
      kNeedsPosition | kNotDifferentiable},
     {"linspace", meta_linspace, {}, KernelId::kLinspace, {}, {}, "from global positions",
      kNeedsPosition | kNotDifferentiable},
-    {"log_normal.out", meta_drawn_floats, rule_draw, KernelId::kLogNormal, {}, {},
+    {"log_normal.out", meta_drawn_logs, rule_draw, KernelId::kLogNormal, {}, {},
      "drawn by global index", kDrawsUneven | kNotDifferentiable},
-    {"log_normal_", meta_drawn_floats, rule_draw, KernelId::kLogNormal, {}, {grad_zeros, ""},
+    {"log_normal_", meta_drawn_logs, rule_draw, KernelId::kLogNormal, {}, {grad_zeros, ""},
      "drawn by global index", kDrawsUneven},
     {"logspace", meta_linspace, {}, KernelId::kLogspace, {}, {}, "from global positions",
      kNeedsPosition | kNotDifferentiable},
@@ -386,39 +459,39 @@ constexpr Row kCreateRows[] = {
      kAllowUneven | kNotDifferentiable, kLike, nullptr, 1},
     {"new_zeros", meta_new, rule_new<Contents::kSet>, KernelId::kZeros, {}, {},
      "the same everywhere", kAllowUneven | kNotDifferentiable, kLike, nullptr, 1},
-    {"normal.float_float", meta_normal_sized, {}, KernelId::kNormal, {}, {},
+    {"normal.float_float", meta_listed_normal, {}, KernelId::kNormal, {}, {},
      "drawn by global index", kDraws | kNotDifferentiable},
-    {"normal.out", meta_drawn, rule_draw, KernelId::kNormal, {}, {}, "drawn by global index",
+    {"normal.out", meta_drawn_normal, rule_draw, KernelId::kNormal, {}, {}, "drawn by global index",
      kDrawsUneven | kNotDifferentiable},
-    {"normal_", meta_drawn, rule_draw, KernelId::kNormal, {}, {grad_zeros, ""},
+    {"normal_", meta_drawn_normal, rule_draw, KernelId::kNormal, {}, {grad_zeros, ""},
      "drawn by global index", kDrawsUneven},
-    {"normal_functional", meta_like, rule_draw, KernelId::kNormal, {}, {}, "drawn by global index",
-     kDrawsUneven | kNotDifferentiable},
+    {"normal_functional", meta_like_normal, rule_draw, KernelId::kNormal, {}, {},
+     "drawn by global index", kDrawsUneven | kNotDifferentiable},
     {"ones", meta_sized, {}, KernelId::kOnes, {}, {}, "the same everywhere", kNotDifferentiable},
     {"poisson", meta_alike_floats, rule_draw, KernelId::kPoisson, {nullptr, "poisson.out"},
      {grad_zeros, ""}, "drawn by global index", kDrawsUneven},
-    {"rand", meta_sized, {}, KernelId::kRand, {}, {}, "drawn by global index",
+    {"rand", meta_sized_uniform, {}, KernelId::kRand, {}, {}, "drawn by global index",
      kDraws | kNotDifferentiable},
-    {"rand.generator", meta_sized, {}, KernelId::kRand, {}, {}, "drawn by global index",
+    {"rand.generator", meta_sized_uniform, {}, KernelId::kRand, {}, {}, "drawn by global index",
      kDraws | kNotDifferentiable},
-    {"rand_like", meta_likeness, rule_like, KernelId::kRand, {}, {}, "drawn by global index",
-     kDrawsUneven | kNotDifferentiable, kLike},
-    {"randint", meta_randint<1>, {}, KernelId::kRandint, {}, {}, "drawn by global index",
-     kDraws | kNotDifferentiable},
-    {"randint.low", meta_randint<2>, {}, KernelId::kRandintLow, {}, {}, "drawn by global index",
-     kDraws | kNotDifferentiable},
-    {"randint_like", meta_likeness, rule_like, KernelId::kRandint, {}, {}, "drawn by global index",
-     kDrawsUneven | kNotDifferentiable, kLikeRange},
-    {"randint_like.low_dtype", meta_likeness, rule_like, KernelId::kRandintLow, {}, {},
+    {"rand_like", meta_likeness_uniform, rule_like, KernelId::kRand, {}, {},
+     "drawn by global index", kDrawsUneven | kNotDifferentiable, kLike},
+    {"randint", meta_integers<meta_randint<1>>, {}, KernelId::kRandint, {}, {},
+     "drawn by global index", kDraws | kNotDifferentiable},
+    {"randint.low", meta_integers<meta_randint<2>>, {}, KernelId::kRandintLow, {}, {},
+     "drawn by global index", kDraws | kNotDifferentiable},
+    {"randint_like", meta_integers<meta_likeness>, rule_like, KernelId::kRandint, {}, {},
      "drawn by global index", kDrawsUneven | kNotDifferentiable, kLikeRange},
-    {"randint_like.low_dtype_out", meta_drawn, rule_like, KernelId::kRandintLow, {}, {},
-     "drawn by global index", kDrawsUneven | kNotDifferentiable, kLikeRange},
-    {"randn", meta_sized, {}, KernelId::kRandn, {}, {}, "drawn by global index",
+    {"randint_like.low_dtype", meta_integers<meta_likeness>, rule_like, KernelId::kRandintLow, {},
+     {}, "drawn by global index", kDrawsUneven | kNotDifferentiable, kLikeRange},
+    {"randint_like.low_dtype_out", meta_integers<meta_drawn>, rule_like, KernelId::kRandintLow, {},
+     {}, "drawn by global index", kDrawsUneven | kNotDifferentiable, kLikeRange},
+    {"randn", meta_sized_normal, {}, KernelId::kRandn, {}, {}, "drawn by global index",
      kDraws | kNotDifferentiable},
-    {"randn.generator", meta_sized, {}, KernelId::kRandn, {}, {}, "drawn by global index",
+    {"randn.generator", meta_sized_normal, {}, KernelId::kRandn, {}, {}, "drawn by global index",
      kDraws | kNotDifferentiable},
-    {"randn_like", meta_likeness, rule_like, KernelId::kRandn, {}, {}, "drawn by global index",
-     kDrawsUneven | kNotDifferentiable, kLike},
+    {"randn_like", meta_likeness_normal, rule_like, KernelId::kRandn, {}, {},
+     "drawn by global index", kDrawsUneven | kNotDifferentiable, kLike},
     {"scalar_tensor", meta_scalar, {}, scalar_locally, {}, {}, "the same everywhere",
      kNotDifferentiable},
     {"tril", meta_triangle, rule_whole, KernelId::kTril, {"tril_", "tril.out"}, {grad_tril, ""},
@@ -429,9 +502,9 @@ constexpr Row kCreateRows[] = {
      "the diagonal is global", 0, kFirst},
     {"triu_indices", meta_triangle_indices<false>, {}, KernelId::kTriuIndices, {}, {},
      "from global positions", kNeedsPosition | kNotDifferentiable},
-    {"uniform.out", meta_drawn, rule_draw, KernelId::kUniform, {}, {}, "drawn by global index",
+    {"uniform.out", meta_uniform, rule_draw, KernelId::kUniform, {}, {}, "drawn by global index",
      kDrawsUneven | kNotDifferentiable},
-    {"uniform_", meta_drawn, rule_draw, KernelId::kUniform, {}, {grad_zeros, ""},
+    {"uniform_", meta_uniform, rule_draw, KernelId::kUniform, {}, {grad_zeros, ""},
      "drawn by global index", kDrawsUneven},
     {"zeros", meta_sized, {}, KernelId::kZeros, {}, {}, "the same everywhere", kNotDifferentiable},
 };

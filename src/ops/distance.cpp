@@ -158,9 +158,27 @@ Results pdist_backward(Calls& calls, const Arguments& args) {
   return {sent_to_rows(calls, flow, x, x, apart, args[2].to_double()).value()};
 }
 
+/// The factors of _trilinear may differ in dtype where the reference multiplies them by elements:
+/// where it sums, beside the dim that it unrolls, the two that it brings together are matrices.
+void check_trilinear_dtypes(const Arguments& args) {
+  const DType first = args[0].tensor().dtype(), second = args[1].tensor().dtype(),
+              third = args[2].tensor().dtype();
+  const Dims beside_third = ints_of(args[5]);
+  for (const std::int64_t dim : ints_of(args[6])) {
+    if (dim == args[7].to_int()) continue;
+    const bool both = std::ranges::find(beside_third, dim) != beside_third.end();
+    const DType left = both ? first : promote(first, second), right = both ? second : third;
+    if (left == right) continue;
+    fail(ErrorKind::kValue, Fix{"cast the factors to one dtype"},
+         "_trilinear: dim {} is summed over a product of {} and {}", dim, to_string(left),
+         to_string(right));
+  }
+}
+
 /// _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): the product of three,
-/// each with dims of size 1 put in, summed; integers stay what they are
+/// each with dims of size 1 put in, summed, in the dtype of the first
 Results trilinear(Calls& calls, const Arguments& args) {
+  check_trilinear_dtypes(args);
   DTensor factors[3];
   for (std::size_t i = 0; i < 3; ++i) {
     Dims added = ints_of(args[3 + i]);
@@ -170,9 +188,12 @@ Results trilinear(Calls& calls, const Arguments& args) {
   }
   const DTensor product =
       calls.one("mul.Tensor", {calls.one("mul.Tensor", {factors[0], factors[1]}), factors[2]});
+  check_category(calls.find("aten::_trilinear"), product.dtype(), factors[0].dtype());
   const Dims summed = ints_of(args[6]);
-  if (summed.empty()) return {product};
-  return calls("sum.dim_IntList", {product, summed, false, product.dtype()});
+  const DTensor sums =
+      summed.empty() ? product
+                     : calls.one("sum.dim_IntList", {product, summed, false, product.dtype()});
+  return {cast_to(calls, sums, factors[0].dtype())};
 }
 
 /// Of one factor: the product of the gradient and the others, where the dims that were summed are

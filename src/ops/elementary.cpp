@@ -340,7 +340,7 @@ constexpr Row kElementaryRows[] = {
      {grad_of_slope<kGeluBack, bend_of_gelu>, "grad_output self"}, kWholeDecides},
     {"leaky_relu", meta_tensors, kNone, KernelId::kLeakyRelu, {"leaky_relu_", "leaky_relu.out"},
      {grad_leaky_relu, "self"}, "neither linear nor known to be monotone"},
-    {"leaky_relu_backward", meta_tensors, kNone, KernelId::kLeakyReluBackward,
+    {"leaky_relu_backward", meta_floats, kNone, KernelId::kLeakyReluBackward,
      {nullptr, "leaky_relu_backward.grad_input"}, {grad_of_slope<kLeakyBack>, "self"},
      kWholeDecides},
     {"log", meta_promoted_float, kNone, KernelId::kLog, {"log_", "log.out"},

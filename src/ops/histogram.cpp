@@ -7,6 +7,7 @@
 #include "ops/arguments.h"
 #include "ops/expression.h"
 #include "ops/matmul.h"
+#include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
 
@@ -27,18 +28,23 @@ Results searchsorted(Calls& calls, const Arguments& args) {
          "searchsorted: boundaries of {} dims do not go with values of {}", sorted.ndim(),
          x.ndim());
   }
+  const DType dtype = args[2].to_bool() ? DType::kI32 : DType::kI64;
+  if (x.numel() == 0) return {calls.one("new_zeros", {x, x.shape(), dtype})};
+  require_search("searchsorted", promote(x.dtype(), sorted.dtype()));
   // A NaN comes behind all: no boundary is beyond it.
   const Expression boundaries(calls, calls.one("unsqueeze", {sorted, -2}));
   const DTensor each = calls.one("unsqueeze", {x, -1});
   const Expression beyond = right ? boundaries.gt(each) : boundaries.ge(each);
-  const DType dtype = args[2].to_bool() ? DType::kI32 : DType::kI64;
   return {calls.one("sum.dim_IntList", {(!beyond).value(), Dims{-1}, false, dtype})};
 }
 
 /// searchsorted.Scalar(sorted_sequence, self, ..): of one number
 Results searchsorted_number(Calls& calls, const Arguments& args) {
   Arguments given = args;
-  given[1] = calls.one("new_full", {args[0], Dims{}, args[1]});
+  const DType sorted = args[0].tensor().dtype();
+  const Category category = args[1].scalar().category();
+  const DType dtype = category > category_of(sorted) ? default_dtype(category) : sorted;
+  given[1] = calls.one("new_full", {args[0], Dims{}, args[1], dtype});
   return calls("searchsorted.Tensor", given);
 }
 

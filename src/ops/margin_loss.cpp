@@ -38,6 +38,7 @@ Results soft_margin_loss(Calls& calls, const Arguments& args) {
 /// soft_margin_loss_backward(grad_output, self, target, reduction)
 Results soft_margin_loss_backward(Calls& calls, const Arguments& args) {
   const Expression x = expression_of(calls, args[1]), sign = -expression_of(calls, args[2]);
+  require_float("soft_margin_loss_backward", x.value().dtype());
   const Expression odds = (sign * x).of("aten::exp");
   const bool mean = loss_reduction(args[3]) == LossReduction::kMean;
   const double share = mean ? 1.0 / static_cast<double>(odds.value().numel()) : 1.0;

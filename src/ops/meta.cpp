@@ -110,17 +110,9 @@ std::size_t out_count(const OpRow& row) {
 }
 
 /// Results of the base row written to the targets of a derived one.
-OutputMetas derived_metas(const OpRow& row, const Arguments& args, MetaList metas) {
+OutputMetas derived_metas(const OpRow& row, const Arguments& args, const MetaList& metas) {
   const std::size_t outs = out_count(row);
-  const std::size_t base_count = args.size() - outs;
-  const bool same_arguments = row.base->op.arguments.size() == base_count;
-  const Arguments base_args =
-      same_arguments
-          ? Arguments(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(base_count))
-          : base_arguments(row, args);
-  MetaList base_metas(metas.begin(), metas.end() - static_cast<std::ptrdiff_t>(outs));
-  OutputMetas results =
-      checked_metas(*row.base, MetaArgs(row.base->op, base_args, std::move(base_metas)));
+  OutputMetas results = unwritten_metas(row, args, metas);
   if (row.op.returns.empty()) return {};
   if (row.inplace()) return {inplace_meta(row, results[0], *metas[0])};
   for (std::size_t i = 0; i < outs; ++i) {
@@ -193,10 +185,22 @@ void check_category(const OpRow& row, DType result, DType target) {
        to_string(target));
 }
 
+OutputMetas unwritten_metas(const OpRow& row, const Arguments& args, const MetaList& metas) {
+  const std::size_t outs = out_count(row);
+  const std::size_t base_count = args.size() - outs;
+  const bool same_arguments = row.base->op.arguments.size() == base_count;
+  const Arguments base_args =
+      same_arguments
+          ? Arguments(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(base_count))
+          : base_arguments(row, args);
+  MetaList base_metas(metas.begin(), metas.end() - static_cast<std::ptrdiff_t>(outs));
+  return checked_metas(*row.base, MetaArgs(row.base->op, base_args, std::move(base_metas)));
+}
+
 OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas) {
   if (element_row(row) != nullptr) return metas_of_elements(row, args, std::move(metas));
   if (row.base != nullptr && (row.inplace() || row.out_variant())) {
-    return derived_metas(row, args, std::move(metas));
+    return derived_metas(row, args, metas);
   }
   if (row.meta == nullptr) {
     const auto* rule = std::get_if<FactorRule>(&row.rule);
@@ -310,6 +314,11 @@ OutputMetas meta_first(const MetaArgs& args) {
 
 OutputMetas meta_nothing(const MetaArgs&) { return {}; }
 
+OutputMetas meta_floats(const MetaArgs& args) {
+  OutputMetas outputs = meta_tensors(args);
+  require_float(args.op().name(), outputs[0].meta.dtype);
+  return outputs;
+}
 OutputMetas meta_alike_floats(const MetaArgs& args) {
   const Operands operands = tensor_operands(args);
   const DType dtype = operands.tensors[0]->dtype;
@@ -406,6 +415,13 @@ void require_order(std::string_view op, DType dtype) {
   if (!is_complex(dtype)) return;
   fail(ErrorKind::kValue, Fix{"compare their absolute values, or their real parts"},
        "{}: complex numbers have no order", op);
+}
+
+void require_search(std::string_view op, DType dtype) {
+  require_order(op, dtype);
+  if (dtype != DType::kBool) return;
+  fail(ErrorKind::kValue, Fix{"cast both to integers: x.to(torch.uint8)"},
+       "{} searches among numbers, not among bools", op);
 }
 
 const Argument& argument_or_none(const MetaArgs& args, std::string_view name) {

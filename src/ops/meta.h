@@ -16,6 +16,8 @@ namespace shardlab {
 /// (and refuses another shape or a higher category of dtype), out= gives the out tensors' dtype,
 /// and their strides where the shape is right already.
 OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas);
+/// What an in-place or out= row computes, before it is written to its targets.
+OutputMetas unwritten_metas(const OpRow& row, const Arguments& args, const MetaList& metas);
 
 /// What is written in place has the target's shape.
 ///   fails  Value
@@ -54,6 +56,7 @@ OutputMeta elementwise_meta(const MetaArgs& args, const Operands& operands, DTyp
 OutputMetas meta_promoted(const MetaArgs& args);        ///< tensors and numbers
 OutputMetas meta_promoted_float(const MetaArgs& args);  ///< the same; integers give f32
 OutputMetas meta_tensors(const MetaArgs& args);         ///< tensors only
+OutputMetas meta_floats(const MetaArgs& args);          ///< the same; fails for integers
 OutputMetas meta_bool(const MetaArgs& args);            ///< always bool
 OutputMetas meta_first(const MetaArgs& args);           ///< dtype of the first tensor
 /// Broadcast; all tensors are floats of one dtype, which the result has. Fails with Value.
@@ -76,6 +79,9 @@ Dims reduced_shape(const Dims& shape, const Dims& dims, bool keep_dims);
 DType require_float(std::string_view op, DType dtype);
 /// Fails with Value for complex numbers, naming `op`.
 void require_order(std::string_view op, DType dtype);
+/// Values and the boundaries that they are searched among, in their common dtype: numbers that have
+/// an order. Fails with Value, naming `op`.
+void require_search(std::string_view op, DType dtype);
 
 /// The value of an argument by name; None when the op has no such argument.
 const Argument& argument_or_none(const MetaArgs& args, std::string_view name);

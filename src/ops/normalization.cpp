@@ -40,6 +40,10 @@ TensorMeta normalized_meta(const TensorMeta& input) {
   return inside ? input : contiguous_meta(input.shape, input.dtype);
 }
 
+bool goes_beside(DType vector, DType input) {
+  return vector == input || (vector == DType::kF32 && item_bytes(input) == 2);
+}
+
 DType checked_vectors(const MetaArgs& args, const TensorMeta& input) {
   DType dtype = input.dtype;
   bool found = false;
@@ -48,8 +52,7 @@ DType checked_vectors(const MetaArgs& args, const TensorMeta& input) {
     if (index == kAbsent || args.tensor(index) == nullptr) continue;
     require_vector(args, index, input.shape[1]);
     const DType own = args.tensor(index)->dtype;
-    const bool mixed = own != input.dtype && (own != DType::kF32 || item_bytes(input.dtype) != 2);
-    if (mixed || (found && own != dtype)) {
+    if (!goes_beside(own, input.dtype) || (found && own != dtype)) {
       fail(ErrorKind::kValue, Fix{fmt::format("cast it to {}", to_string(input.dtype))},
            "{}: {} is {}, the input is {}", args.op().name(), name, to_string(own),
            to_string(input.dtype));

@@ -33,6 +33,8 @@ inline constexpr std::string_view kVectors[] = {"weight", "bias", "running_mean"
 const TensorMeta& with_channels(const MetaArgs& args, std::size_t index);
 /// Channels innermost stay there; all else lies in row-major order.
 TensorMeta normalized_meta(const TensorMeta& input);
+/// Whether vectors of this dtype go with the input: of its own, or of f32 beside halves.
+bool goes_beside(DType vector, DType input);
 /// The vectors of one number per channel, checked; their dtype is that of the statistics.
 DType checked_vectors(const MetaArgs& args, const TensorMeta& input);
 /// Statistics that the forward op returned, beside the input at schema index `input`.
@@ -93,7 +95,8 @@ class Normalization {
     for (const std::string_view name : kVectors) {
       if (has({name})) return argument({name}).tensor().dtype();
     }
-    return input_.dtype();
+    const Argument& saved = argument({"save_mean"});
+    return saved.is_tensor() ? saved.tensor().dtype() : input_.dtype();
   }
   Argument stored(const Expression& x, DType dtype) const { return {x.to(dtype).value()}; }
   /// As a vector.

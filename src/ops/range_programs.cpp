@@ -6,6 +6,7 @@
 
 #include "base/fix.h"
 #include "base/text_of_list.h"
+#include "kernels/promotion.h"
 #include "ops/arguments.h"
 #include "ops/expression.h"
 #include "ops/gradient_math.h"
@@ -151,6 +152,16 @@ Results normal_spread(Calls& calls, const Arguments& args) {
   return {(noise * Expression(calls, args[1].tensor()) + args[0].to_double()).value()};
 }
 
+/// The highest number of a permutation: as in the reference the last one that floats count up to
+/// without a gap, but for bf16, which rounds.
+std::int64_t last_of_permutation(DType dtype) {
+  if (dtype == DType::kF16) return std::int64_t{1} << 11;
+  if (dtype == DType::kF32) return std::int64_t{1} << 24;
+  if (dtype == DType::kF64) return std::int64_t{1} << 53;
+  if (is_integral(dtype)) return highest_number(dtype).to_int();
+  return std::numeric_limits<std::int64_t>::max();
+}
+
 /// randperm(n, ..): the order of as many numbers that are drawn
 Results randperm(Calls& calls, const Arguments& args) {
   const std::int64_t count = args[0].to_int();
@@ -158,9 +169,14 @@ Results randperm(Calls& calls, const Arguments& args) {
     fail(ErrorKind::kValue, Fix{"give how many numbers there are"},
          "randperm: n is {}; it must not be negative", count);
   }
+  const DType dtype = dtype_or(args[1], DType::kI64);
+  if (dtype == DType::kBool || is_complex(dtype) || count - 1 > last_of_permutation(dtype)) {
+    fail(ErrorKind::kValue, Fix{"leave out the dtype, and cast the result"},
+         "randperm: {} numbers cannot be numbered in {}", count, to_string(dtype));
+  }
   const DTensor draws = calls.one("rand", {Dims{count}, DType::kF64});
   const DTensor order = calls.one("argsort", {draws, 0, false});
-  return {cast_to(calls, order, dtype_or(args[1], DType::kI64))};
+  return {cast_to(calls, order, dtype)};
 }
 
 // affine_grid_generator(theta, size, align_corners): where each pixel of a picture of `size` comes

@@ -280,12 +280,17 @@ Results chunk_cat(Calls& calls, const Arguments& args) {
   std::vector<DTensor> tensors = tensors_of(args[0], "_chunk_cat");
   const std::int64_t chunks = args[2].to_int();
   const std::int64_t dim = wrap_dim(args[1].to_int(), tensors[0].ndim());
+  const DType dtype = tensors[0].dtype();
   if (chunks < 1) {
     fail(ErrorKind::kValue, Fix{"give the number of chunks"},
          "_chunk_cat: the number of chunks is {}; it must be at least 1", chunks);
   }
   for (DTensor& x : tensors) {
     require_ndim("_chunk_cat", x, index_of(dim) + 1);
+    if (x.dtype() != dtype) {
+      fail(ErrorKind::kValue, Fix{"cast the tensors to one dtype"},
+           "_chunk_cat: the tensors are {} and {}", to_string(dtype), to_string(x.dtype()));
+    }
     if (x.numel() == 0) {
       fail(ErrorKind::kValue, Fix{"leave out the tensors that have no elements"},
            "_chunk_cat: a tensor [{}] has no elements", text_of_list(x.shape(), ", "));

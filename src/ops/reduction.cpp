@@ -344,27 +344,57 @@ Gradients grad_amax_amin(const GradContext& context) {
   return {calls.one("aten::mul.Tensor", {chosen, share})};
 }
 
-// The product of all others: without zeros the quotient, beside one zero the product of the rest,
-// beside several 0.
+/// At each place the product of those before it along `dim`; 1 at the first.
+Expression products_before(const Expression& x, std::int64_t dim) {
+  Dims pads(2 * (x.value().ndim() - static_cast<std::size_t>(dim)), 0);
+  pads.end()[-2] = 1;
+  pads.end()[-1] = -1;
+  Calls& calls = x.calls();
+  const DTensor shifted = calls.one("aten::constant_pad_nd", {x.value(), pads, 1});
+  return {calls, calls.one("aten::cumprod", {shifted, dim})};
+}
+
+/// At each place the product of all others over `dims`: never a quotient, so that 0 and what is not
+/// finite count where they are among the others.
+Expression products_of_others(const Expression& x, const Dims& dims) {
+  Calls& calls = x.calls();
+  Expression others(calls, calls.one("aten::ones_like", {x.value()})), rest = x;
+  for (const std::int64_t dim : dims) {
+    const auto turned = [&](const Expression& value) -> Expression {
+      return {calls, calls.one("aten::flip", {value.value(), Dims{dim}})};
+    };
+    const Expression before = products_before(rest, dim);
+    const Expression after = turned(products_before(turned(rest), dim));
+    others = others * before * after;
+    rest = Expression(calls, calls.one("aten::prod.dim_int", {rest.value(), dim, true}));
+  }
+  return others;
+}
+
+// As in the reference: without a zero in the whole input the quotient, which is NaN at an infinity;
+// else the product of all others, in every slice. Beside two zeros the gradient of the product of
+// all elements is 0, whatever flows in.
 Gradients grad_prod(const GradContext& context) {
   Calls& calls = context.calls;
-  const DTensor& x = input(context, 0);
+  const Expression x = in(context, 0).to(context.grads[0].dtype());
   const bool all = context.inputs.size() == 2;  // prod has no dim
-  const Dims dims = all ? all_dims(x) : reduced_dims(context.inputs[1], x.ndim());
-  const DTensor zero = calls.one("aten::eq.Scalar", {x, 0});
-  DTensor rest = calls.one("aten::masked_fill.Scalar", {x, zero, 1});
-  DTensor zeros = calls.one("aten::sum.dim_IntList", {zero, dims, true});
-  const DTensor others = rest;
-  for (const std::int64_t dim : dims) rest = calls.one("aten::prod.dim_int", {rest, dim, true});
-  const auto where = [&](std::int64_t count) {
-    return calls.one("aten::mul.Tensor", {rest, calls.one("aten::eq.Scalar", {zeros, count})});
-  };
-  const DTensor quotients = calls.one("aten::div.Tensor", {where(0), others});
-  const DTensor slope = calls.one("aten::where.self", {zero, where(1), quotients});
   const bool kept = !all && context.inputs[2].to_bool();
-  const DTensor gradient =
-      calls.one("aten::mul.Tensor", {sum_gradient(context, dims, kept), slope});
-  return {cast_like(calls, gradient, x)};
+  const std::size_t ndim = x.value().ndim();
+  const Dims dims = all ? all_dims(x.value()) : reduced_dims(context.inputs[1], ndim);
+  const auto beside = [&](const DTensor& reduced_value) -> Expression {
+    const DTensor whole = kept ? gathered(calls, reduced_value, dims) : reduced_value;
+    return {calls, unreduce(calls, whole, dims, kept)};
+  };
+  const Expression flow = beside(context.grads[0]);
+  if (ndim == 0) return {cast_like(calls, flow.value(), input(context, 0))};
+  if (product(x.value().shape()) == 0) return {zeros_like(calls, input(context, 0))};
+  const Expression zero = x.eq(0), divisor = x.filled(zero, 1);
+  const Expression quotient = beside(output(context)) / divisor;
+  const Expression zeros(calls, calls.one("aten::sum", {zero.value()}));
+  const Expression others = products_of_others(x, dims);
+  Expression gradient = flow * zeros.eq(0).choose(quotient, others);
+  if (all) gradient = gradient.filled(zeros.gt(1), 0);
+  return {cast_like(calls, gradient.value(), input(context, 0))};
 }
 
 // The slope of a norm by the order, 0 where the norm is: as the reference has it.

@@ -8,6 +8,7 @@
 #include "ops/arguments.h"
 #include "ops/register.h"
 #include "ops/rows.h"
+#include "tensor/device.h"
 
 namespace shardlab {
 namespace {
@@ -171,6 +172,18 @@ void check_inverse(const Frames& frames, bool half, bool return_complex) {
   }
 }
 
+/// No place is divided by nothing, as far as values are known: they are not where shapes alone
+/// are computed, and outside of the mesh.
+void require_weight(Calls& calls, const Expression& weight) {
+  const Tensor& local = weight.value().local();
+  if (weight.value().numel() == 0 || (local.defined() && local.device()->shape_only())) return;
+  const Expression none = weight.of("aten::abs").of("aten::min").lt(1e-11);
+  const Results read = calls("aten::_local_scalar_dense", {none.value()});
+  if (!read[0].is_scalar() || !read[0].to_bool()) return;
+  fail(ErrorKind::kRuntime, Fix{"give a window, and a hop_length, that leave no place without one"},
+       "istft: squares of the windows add up to 0 at a place");
+}
+
 /// istft(self, n_fft, hop_length, win_length, window, center, normalized, onesided, length,
 /// return_complex): frames go back to where they stood, divided by what the windows add up to.
 Results istft(Calls& calls, const Arguments& args) {
@@ -209,7 +222,9 @@ Results istft(Calls& calls, const Arguments& args) {
     return places(calls, overlapped(calls, framed, frames.hop), from, std::min(to, whole));
   };
   const DTensor sum = kept(calls.one("aten::mul.Tensor", {x, window}));
-  DTensor y = calls.one("aten::div.Tensor", {sum, kept(square)});
+  const DTensor weight = kept(square);
+  require_weight(calls, Expression(calls, weight));
+  DTensor y = calls.one("aten::div.Tensor", {sum, weight});
   if (to > whole) y = calls.one("aten::constant_pad_nd", {y, Dims{0, to - whole}});
   return {Argument(single ? calls.one("aten::squeeze.dim", {y, 0}) : y)};
 }
@@ -217,7 +232,7 @@ Results istft(Calls& calls, const Arguments& args) {
 // Sorted by name.
 // clang-format off
 constexpr Row kShortTimeRows[] = {
-    {"istft", nullptr, {}, istft, {}, {}, "_fft_c2r or _fft_c2c of each frame"},
+    {"istft", nullptr, {}, istft, {}, {}, "_fft_c2r or _fft_c2c of each frame", kDataDependent},
     {"stft", nullptr, {}, stft, {}, {}, "_fft_r2c or _fft_c2c of each frame"},
     {"stft.center", nullptr, {}, centered_stft, {}, {}, "_fft_r2c or _fft_c2c of each frame"},
 };

@@ -26,6 +26,9 @@ class Formula {
       dtype_ = found_ ? promote(dtype_, dtype) : dtype;
       found_ = true;
     }
+    if (is_floating(dtype_)) return;
+    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "an activation takes floats, not {}",
+         to_string(dtype_));
   }
   Expression operator[](std::size_t index) const {
     return Expression(calls_, args_[index].tensor()).to(f32_for_half(dtype_));
@@ -93,10 +96,13 @@ Expression shrink_backward(const Formula& f) {
   return f[0].filled(x.ge(-f.number(2)) && x.le(f.number(2)), 0);
 }
 
-/// mish_backward(grad_output, self)
-Expression mish_backward(const Formula& f) {
+/// mish_backward(grad_output, self): of the dtype of self
+Results mish_backward(Calls& calls, const Arguments& args) {
+  const Formula f(calls, args);
+  const DType dtype = require_float("mish_backward", args[1].tensor().dtype());
   const Expression x = f.whole(1), height = x.of("aten::softplus").of("aten::tanh");
-  return f[0].times(height + (x * x.of("aten::sigmoid")).times(-(height * height) + 1));
+  const Expression slope = height + (x * x.of("aten::sigmoid")).times(-(height * height) + 1);
+  return {(f[0] * slope).to(dtype).value()};
 }
 
 /// log_sigmoid_forward(self): output, and exp(-|x|) for the gradient
@@ -111,10 +117,11 @@ Results first_of_log_sigmoid(Calls& calls, const Arguments& args) {
 }
 
 /// log_sigmoid_backward(grad_output, self, buffer)
-Expression log_sigmoid_backward(const Formula& f) {
+Results log_sigmoid_backward(Calls& calls, const Arguments& args) {
   require_one_dtype("log_sigmoid_backward",
-                    {{"self", f[1].value()}, {"grad_output", f[0].value()}});
-  return f[0].times((-f[1]).of("aten::sigmoid"));
+                    {{"self", args[1]}, {"grad_output", args[0]}, {"buffer", args[2]}});
+  const Formula f(calls, args);
+  return {f.result(f[0].times((-f[1]).of("aten::sigmoid")))};
 }
 
 /// Not that of its steps, which have a kink at 0.
@@ -149,6 +156,7 @@ Results glu(Calls& calls, const Arguments& args) {
 
 /// glu_backward(grad_output, self, dim)
 Results glu_backward(Calls& calls, const Arguments& args) {
+  require_one_dtype("glu_backward", {{"self", args[1]}, {"grad_output", args[0]}});
   const Formula f(calls, args);
   const auto [values, gates] = halves(calls, f.whole(1), args[2]);
   const Expression open = gates.of("aten::sigmoid"), gradient = f[0];
@@ -168,13 +176,17 @@ Gradients grad_glu(const GradContext& context) {
 
 // prelu(self, weight): a slope for each channel below 0
 
-Expression prelu_kernel(const Formula& f) {
+Results prelu_kernel(Calls& calls, const Arguments& args) {
+  require_one_dtype("prelu", {{"self", args[0]}, {"weight", args[1]}});
+  const Formula f(calls, args);
   const Expression x = f.whole(0);
-  return x.gt(0).choose(x, f.whole(1) * x);
+  return {f.result(x.gt(0).choose(x, f.whole(1) * x))};
 }
 
 /// _prelu_kernel_backward(grad_output, self, weight): both gradients, of the shape of self
 Results prelu_backward(Calls& calls, const Arguments& args) {
+  require_one_dtype("_prelu_kernel_backward",
+                    {{"self", args[1]}, {"grad_output", args[0]}, {"weight", args[2]}});
   const Formula f(calls, args);
   const Expression gradient = f[0], x = f[1], above = x.gt(0);
   return {f.result(above.choose(gradient, f[2] * gradient)),
@@ -299,7 +311,7 @@ constexpr const char* kDrawn = "drawn by global index";
 // clang-format off
 constexpr Row kSlopeRows[] = {
     {"_fused_dropout", nullptr, {}, fused_dropout, {}, {}, "a product with a mask", kRandom},
-    {"_prelu_kernel", nullptr, {}, by_formula<prelu_kernel>, {}, {grad_prelu, "self weight"},
+    {"_prelu_kernel", nullptr, {}, prelu_kernel, {}, {grad_prelu, "self weight"},
      "where"},
     {"_prelu_kernel_backward", nullptr, {}, prelu_backward, {}, {}, kSlope},
     {"alpha_dropout", nullptr, {}, alpha_dropout, {}, {}, "bernoulli_ and a product", kRandom},
@@ -314,10 +326,10 @@ constexpr Row kSlopeRows[] = {
      {nullptr, "grad_output self"}, kSlope},
     {"log_sigmoid", nullptr, {}, first_of_log_sigmoid, {nullptr, "log_sigmoid.out"}, {},
      "log_sigmoid_forward"},
-    {"log_sigmoid_backward", nullptr, {}, by_formula<log_sigmoid_backward>, {}, {}, kSlope},
+    {"log_sigmoid_backward", nullptr, {}, log_sigmoid_backward, {}, {}, kSlope},
     {"log_sigmoid_forward", nullptr, {}, log_sigmoid, {},
      {grad_log_sigmoid, "self result1 !result1"}, "log1p and exp"},
-    {"mish_backward", nullptr, {}, by_formula<mish_backward>, {}, {}, kSlope},
+    {"mish_backward", nullptr, {}, mish_backward, {}, {}, kSlope},
     {"prelu", nullptr, {}, prelu, {}, {}, "_prelu_kernel"},
     {"rrelu", nullptr, {}, rrelu_alone, {}, {}, kDrawn, kRandom},
     {"rrelu_with_noise", nullptr, {}, rrelu, {}, {}, kDrawn, kRandom},

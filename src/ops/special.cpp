@@ -297,7 +297,7 @@ constexpr Row kSpecialRows[] = {
      kNotDifferentiable},
     {"lgamma", meta_promoted_float, kNone, KernelId::kLgamma, {"lgamma_", "lgamma.out"},
      {grad_of<slope_lgamma>, "self"}, kCurve},
-    {"logit_backward", meta_tensors, kNone, logit_backward, {}, {}, kDomain},
+    {"logit_backward", meta_floats, kNone, logit_backward, {}, {}, kDomain},
     {"mvlgamma", meta_mvlgamma, kNone, mvlgamma, {"mvlgamma_", "mvlgamma.out"},
      {grad_of<slope_mvlgamma>, "self"}, kCurve},
     {"native_dropout_backward", meta_promoted, kNone, dropout_backward,

@@ -274,6 +274,16 @@ TEST_CASE(
 }
 
 const test::RefusedRow kWrongPairs[] = {
+    {"y = F.prelu(x, w)", "x f64[5]; w f32[1]",
+     "prelu: weight is f32, self is f64; both must have one dtype | cast one of them: "
+     "weight.to(self.dtype)"},
+    {"y = x.detach().half().uniform_(0, 65505)", "x f64[5]",
+     "aten::uniform_: to is 65505, out of the range of f16 | draw from -65504 to 65504"},
+    {"y = torch.randint_like(i.to(torch.uint8), 257)", "i i64[5]<3",
+     "aten::randint_like: high - 1 is 256, out of the range of u8 | draw from 0 to 255"},
+    {"y = i.normal_()", "i i64[5]<3",
+     "aten::normal_ draws no numbers of dtype i64 | draw into a tensor of torch.float32, and cast "
+     "it"},
     {"y = x + w", "x f64[5]; w f64[4]",
      "aten::add.Tensor: sizes 5 and 4 of dim 0 do not broadcast | give equal sizes, or 1 where a "
      "tensor repeats"},

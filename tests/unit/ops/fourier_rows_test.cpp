@@ -385,6 +385,9 @@ TEST_CASE("short-time spectra: frames cut, centred, normalized, one half or both
 }
 
 const test::RefusedRow kWrongTransforms[] = {
+    {"y = torch.istft(x, 4, hop_length=2, window=w * 0)", "x c128[3, 5]; w f64[4]",
+     "istft: squares of the windows add up to 0 at a place | give a window, and a hop_length, that "
+     "leave no place without one"},
     {"y = torch.fft.fft(x, n=0)", "x f64[5, 2]",
      "a transform of 0 places makes no sense | give a size of at least 1"},
     {"y = torch.fft.fft(x, dim=2)", "x f64[5, 2]",

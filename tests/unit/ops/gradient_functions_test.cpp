@@ -124,6 +124,30 @@ const GradientRow kPointwise[] = {
        return call("aten::prod.dim_int", {x[0], 1, true});
      },
      {{2, 1, -8, 0, 18, 15}}},
+    {"prod beside NaN and one zero",
+     {{"S(0)", {5}, {2, kNan, 0, 3, 1}}},
+     [](const Leaves& x) { return call("aten::prod", {x[0]}); },
+     {{kNan, 0, kNan, kNan, kNan}}},
+    {"prod beside NaN and two zeros",
+     {{"S(0)", {5}, {kNan, 0, 0, 3, 1}}},
+     [](const Leaves& x) { return call("aten::prod", {x[0]}); },
+     {{0, 0, 0, 0, 0}}},
+    {"prod beside infinity, a quotient",
+     {{"S(0)", {5}, {2, kInfinity, 4, 3, 1}}},
+     [](const Leaves& x) { return call("aten::prod", {x[0]}); },
+     {{kInfinity, kNan, kInfinity, kInfinity, kInfinity}}},
+    {"prod of rows beside a zero in another one, no quotient",
+     {{"S(0)", {5, 2}, {2, kNan, kInfinity, 3, 1, 0, 5, 2, 1, 0.5}}},
+     [](const Leaves& x) {
+       return call("aten::prod.dim_int", {x[0], 1, false});
+     },
+     {{kNan, 2, -6, -kInfinity, 0, 3, -8, -20, 2.5, 5}}},
+    {"prod of columns beside a zero",
+     {{"S(0)", {5, 2}, {2, kNan, kInfinity, 3, 1, 0, 5, 2, 1, 0.5}}},
+     [](const Leaves& x) {
+       return call("aten::prod.dim_int", {x[0], 0, false});
+     },
+     {{kInfinity, 0, 10, kNan, kInfinity, kNan, kInfinity, kNan, kInfinity, kNan}}},
     {"norm of order 1, dim 0",
      {{"S(0)", {5, 2}, kSigns}},
      [](const Leaves& x) {
