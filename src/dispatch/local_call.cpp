@@ -335,23 +335,23 @@ LocalTensors run_kernel(const LocalCall& call, KernelId kernel, const OutputMeta
       outputs.push_back(output.present ? empty(*call.device, output.meta) : Tensor());
     }
   }
-  LocalTensors made = outputs;
+  LocalTensors rounded;
   if (rounds_first(call, kernel, outputs)) {
     const KernelScope scope;
     const OutputMetas own = unwritten_metas(row, *call.args, tensor_metas(call));
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      made[i] = empty(*call.device, made[i].shape(), own[i].meta.dtype);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      rounded.push_back(empty(*call.device, outputs[i].shape(), own[i].meta.dtype));
     }
   }
+  const LocalTensors& written = rounded.empty() ? outputs : rounded;
   const auto args = local_args(call);
   call.device->run({.kernel = kernel,
                     .args = {args.data(), args.size()},
-                    .outputs = {made.data(), made.size()},
+                    .outputs = {written.data(), written.size()},
                     .view = call.view,
                     .random = call.random});
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    if (made[i].storage() == outputs[i].storage()) continue;
-    plain_calls()("aten::copy_", {DTensor(outputs[i]), DTensor(made[i])});
+  for (std::size_t i = 0; i < rounded.size(); ++i) {
+    plain_calls()("aten::copy_", {DTensor(outputs[i]), DTensor(rounded[i])});
   }
   return outputs;
 }
