@@ -12,8 +12,10 @@
 #include "base/fix.h"
 #include "kernels/element_types.h"
 #include "kernels/functors.h"
+#include "kernels/half_runs.h"
 #include "kernels/strided_loop.h"
 #include "kernels/vectors.h"
+#include "kernels/wide_kernels.h"
 #include "tensor/strided_copy.h"
 
 namespace shardlab {
@@ -137,29 +139,35 @@ std::int64_t truncate_vectors(std::int64_t*, const From*, std::int64_t) {
 }
 #endif
 
+const HalfRuns& half_runs() {
+  static const HalfRuns runs =
+      wide_kernels() != nullptr ? wide_kernels()->half_runs : own_half_runs();
+  return runs;
+}
+void convert_half(float* to, const Half* from, std::int64_t count) {
+  half_runs().widen_f16(to, from, count);
+}
+void convert_half(float* to, const BFloat16* from, std::int64_t count) {
+  half_runs().widen_bf16(to, from, count);
+}
+void convert_half(Half* to, const float* from, std::int64_t count) {
+  half_runs().narrow_f16(to, from, count);
+}
+void convert_half(BFloat16* to, const float* from, std::int64_t count) {
+  half_runs().narrow_bf16(to, from, count);
+}
+template <typename To, typename From>
+concept HasRun = requires(To* to, const From* from) {
+  convert_half(to, from, 1);
+};
+
 template <typename To, typename From>
 void convert_typed(const MutableElementRun& to, const ElementRun& from, std::int64_t count) {
   auto* target = static_cast<To*>(to.data);
   const auto* source = static_cast<const From*>(from.data);
   if (to.stride == 1 && from.stride == 1) {
+    if constexpr (HasRun<To, From>) return convert_half(target, source, count);
     std::int64_t i = 0;
-    // Compilers do not make vectors of the processor's own conversion, and long ones of bf16's.
-    constexpr std::int64_t kWidth = kWidthOf<float>;
-    if constexpr (kConvertsHalves && (std::is_same_v<To, Half> || std::is_same_v<From, Half>)) {
-      for (; i + kWidth <= count; i += kWidth) {
-        VectorOf<float> numbers;
-        load_vector<float>(numbers, source + i);
-        store_vector<float>(target + i, numbers);
-      }
-    }
-    if constexpr (kConvertsBFloats && std::is_same_v<To, BFloat16>) {
-      for (; i + 2 * kWidth <= count; i += 2 * kWidth) {
-        VectorOf<float> first, second;
-        load_vector<float>(first, source + i);
-        load_vector<float>(second, source + i + kWidth);
-        store_vectors<float>(target + i, first, second);
-      }
-    }
     if constexpr (std::is_same_v<To, std::int64_t> && std::is_floating_point_v<From>) {
       i = truncate_vectors(target, source, count);
     }

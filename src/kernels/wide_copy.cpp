@@ -13,8 +13,11 @@ const WideKernels& kernels_for_avx512() {
                          add_softmax_kernels(table);
                          add_variance_kernels(table);
                        },
-                       element_loops<float>(), element_loops<double>(), own_products<float>(),
-                       own_products<double>()};
+                       element_loops<float>(),
+                       element_loops<double>(),
+                       own_products<float>(),
+                       own_products<double>(),
+                       own_half_runs()};
   }();
   return kernels;
 }

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "kernels/elementwise.h"
+#include "kernels/half_runs.h"
 #include "kernels/kernel_table.h"
 #include "kernels/products.h"
 
@@ -20,6 +21,7 @@ struct WideKernels {
   std::span<const ElementLoop> f64_loops;
   Products<float> f32_products;
   Products<double> f64_products;
+  HalfRuns half_runs;
 };
 
 /// None where this program was built without them or the processor cannot run them. From any

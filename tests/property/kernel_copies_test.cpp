@@ -1,7 +1,7 @@
 // Kernels that were compiled a second time for AVX-512 beside their first copy: the same bits for
-// every function over elements, products, every kernel that has two copies, all dtypes, lengths
-// around those of registers and leaves, rows in one piece and rows that go down beside each other.
-// NaN is NaN, whatever its bits. Skipped, with exit code 77, where there is one copy or the
+// every function over elements, products, half types, every kernel that has two copies, all dtypes,
+// lengths around those of registers and leaves, rows in one piece and rows that go down beside each
+// other. NaN is NaN, whatever its bits. Skipped, with exit code 77, where there is one copy or the
 // processor cannot run the second.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -307,11 +307,48 @@ void compare_products(const Products<T>& wide) {
   for (int round = 0; round < 3; ++round) compare(size(1500), 2000 + size(2000), size(1500));
 }
 
+// All elements of a half type as f32, and numbers of all signs and sizes as that type.
+template <typename Element>
+void compare_halves(void (*widen)(float*, const Element*, std::int64_t),
+                    void (*wide_widen)(float*, const Element*, std::int64_t),
+                    void (*narrow)(Element*, const float*, std::int64_t),
+                    void (*wide_narrow)(Element*, const float*, std::int64_t)) {
+  std::vector<Element> elements(1 << 16);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const auto bits = static_cast<std::uint16_t>(i);
+    std::memcpy(&elements[i], &bits, sizeof(bits));
+  }
+  std::vector<float> one(elements.size()), other(elements.size());
+  Random random(13);
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{16},
+                                  std::size_t{33}, elements.size()}) {
+    CAPTURE(count);
+    const auto size = static_cast<std::int64_t>(count);
+    widen(one.data(), elements.data(), size);
+    wide_widen(other.data(), elements.data(), size);
+    CHECK(std::memcmp(one.data(), other.data(), count * sizeof(float)) == 0);
+    std::vector<Element> a(count), b(count);
+    for (int round = 0; round < 20; ++round) {
+      for (std::size_t i = 0; i < count; ++i)
+        one[i] = std::bit_cast<float>(std::uint32_t(random()));
+      narrow(a.data(), one.data(), size);
+      wide_narrow(b.data(), one.data(), size);
+      CHECK(std::memcmp(a.data(), b.data(), count * sizeof(Element)) == 0);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("V-30 functions over elements give the same bits in both copies") {
   compare_loops<float>(element_loops<float>(), second_copy().f32_loops);
   compare_loops<double>(element_loops<double>(), second_copy().f64_loops);
+}
+
+TEST_CASE("V-30 half types become f32 and back with the same bits in both copies") {
+  const HalfRuns one = own_half_runs(), other = second_copy().half_runs;
+  compare_halves(one.widen_f16, other.widen_f16, one.narrow_f16, other.narrow_f16);
+  compare_halves(one.widen_bf16, other.widen_bf16, one.narrow_bf16, other.narrow_bf16);
 }
 
 TEST_CASE("V-30 products give the same bits in both copies") {

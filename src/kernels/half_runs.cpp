@@ -1,0 +1,40 @@
+// Several elements at a time, in whatever registers this copy of the kernels has: compilers make no
+// vectors of the processor's own conversion, and long ones of bf16's.
+#include "kernels/half_runs.h"
+
+#include "kernels/vectors.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::int64_t kWidth = kWidthOf<float>;
+
+template <typename Source>
+void widen(float* to, const Source* from, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    VectorOf<float> numbers;
+    load_vector<float>(numbers, from + i);
+    store_vector<float>(to + i, numbers);
+  }
+  for (; i < count; ++i) to[i] = widened<float>(from[i]);
+}
+
+template <typename Target>
+void narrow(Target* to, const float* from, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + 2 * kWidth <= count; i += 2 * kWidth) {
+    VectorOf<float> first, second;
+    load_vector<float>(first, from + i);
+    load_vector<float>(second, from + i + kWidth);
+    store_vectors<float>(to + i, first, second);
+  }
+  for (; i < count; ++i) to[i] = narrowed<Target>(from[i]);
+}
+
+}  // namespace
+
+HalfRuns own_half_runs() { return {widen<Half>, widen<BFloat16>, narrow<Half>, narrow<BFloat16>}; }
+
+}  // namespace shardlab
