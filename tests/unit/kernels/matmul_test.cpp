@@ -32,34 +32,64 @@ TEST_CASE("transposed operands and outputs are read and written in place") {
   CHECK(values_of<float>(out) == std::vector<float>{14, 32, 32, 77});
 }
 
-TEST_CASE("products of every small size, also of turned operands, are the sums of their terms") {
-  Kernels kernels;
-  const auto term = [](std::int64_t i) { return static_cast<float>(i * 7 % 11 - 5); };
-  for (const std::int64_t rows : {1, 3, 4, 8, 9}) {
-    for (const std::int64_t inner : {1, 5, 33, 40}) {
-      for (const std::int64_t columns : {1, 7, 8, 9, 15, 16, 17, 25, 33, 40}) {
-        std::vector<float> left, right, expected;
-        for (std::int64_t i = 0; i < rows * inner; ++i) left.push_back(term(i));
-        for (std::int64_t i = 0; i < inner * columns; ++i) right.push_back(term(i + 3));
-        for (std::int64_t i = 0; i < rows * columns; ++i) {
-          float sum = 0;
-          for (std::int64_t k = 0; k < inner; ++k) {
-            sum += term(i / columns * inner + k) * term(k * columns + i % columns + 3);
-          }
-          expected.push_back(sum);
+namespace {
+
+// A matrix of small whole numbers, whose products are exact, in memory by rows or by columns.
+template <typename T>
+struct WholeMatrix {
+  std::vector<T> values;
+  MatrixView<const T> view;
+
+  WholeMatrix(std::int64_t rows, std::int64_t columns, std::int64_t seed, bool by_columns)
+      : values(static_cast<std::size_t>(rows * columns)) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = 0; c < columns; ++c) {
+        const std::int64_t at = by_columns ? c * rows + r : r * columns + c;
+        values[static_cast<std::size_t>(at)] = static_cast<T>((r * 37 + c * 11 + seed) % 13 - 6);
+      }
+    }
+    view = {values.data(), rows, columns, by_columns ? 1 : columns, by_columns ? rows : 1};
+  }
+  T at(std::int64_t row, std::int64_t column) const {
+    return view.data[row * view.row_stride + column * view.column_stride];
+  }
+};
+
+// Whether multiply() gives every element the sum of its terms, and writes nothing else.
+template <typename T>
+bool multiplies(std::int64_t rows, std::int64_t inner, std::int64_t columns, int layout) {
+  const WholeMatrix<T> a(rows, inner, 3, layout & 1), b(inner, columns, 8, layout & 2);
+  const bool by_columns = layout & 4;
+  constexpr std::int64_t kGap = 3;  // between the lines of the result
+  const std::int64_t step = (by_columns ? rows : columns) + kGap;
+  std::vector<T> out(static_cast<std::size_t>(step * (by_columns ? columns : rows)), T(-99));
+  std::vector<T> expected = out;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      T sum = 0;
+      for (std::int64_t k = 0; k < inner; ++k) sum += a.at(r, k) * b.at(k, c);
+      expected[static_cast<std::size_t>(by_columns ? c * step + r : r * step + c)] = sum;
+    }
+  }
+  multiply({out.data(), rows, columns, by_columns ? 1 : step, by_columns ? step : 1}, a.view,
+           b.view);
+  return out == expected;
+}
+
+}  // namespace
+
+TEST_CASE("V-31 products of every size and layout are the sums of their terms") {
+  for (const std::int64_t rows : {1, 2, 3, 7, 13, 25}) {
+    for (const std::int64_t inner : {1, 5, 32, 33, 249, 290, 600}) {
+      for (const std::int64_t columns : {1, 2, 7, 8, 9, 16, 17, 31, 33, 47, 48, 49, 70, 97}) {
+        for (int layout = 0; layout < 8; ++layout) {
+          CAPTURE(rows);
+          CAPTURE(inner);
+          CAPTURE(columns);
+          CAPTURE(layout);
+          CHECK(multiplies<float>(rows, inner, columns, layout));
+          CHECK(multiplies<double>(rows, inner, columns, layout));
         }
-        CAPTURE(rows);
-        CAPTURE(inner);
-        CAPTURE(columns);
-        const Tensor a = kernels.f32({rows, inner}, left);
-        const Tensor b = kernels.f32({inner, columns}, right);
-        CHECK(values_of<float>(kernels.run(KernelId::kMm, {a, b}, Dims{rows, columns})) ==
-              expected);
-        const Tensor turned =
-            clone_contiguous(a.as_view({{inner, rows}, {1, inner}, DType::kF32}, 0))
-                .as_view({{rows, inner}, {1, rows}, DType::kF32}, 0);
-        CHECK(values_of<float>(kernels.run(KernelId::kMm, {turned, b}, Dims{rows, columns})) ==
-              expected);
       }
     }
   }
