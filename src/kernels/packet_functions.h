@@ -131,7 +131,8 @@ inline constexpr float kHighestExp<float> = 0x1.62e42ep+6f;
 template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> packet_exp_of_number(const PacketOf<T>& x) {
   using namespace Eigen::internal;
-  return pand(normal_exp(x), pcmp_le(pset1<PacketOf<T>>(kLowestExp<T>), x));
+  return where_less<T>(x, pset1<PacketOf<T>>(kLowestExp<T>), pset1<PacketOf<T>>(T(0)),
+                       normal_exp(x));
 }
 
 /// The same where a lane may be NaN.

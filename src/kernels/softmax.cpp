@@ -3,8 +3,10 @@
 // powers of the next row, where the units that divide and store are idle. Rows of f16 and bf16 are
 // read and written where they lie.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/column_lines.h"
 #include "kernels/elementwise.h"
@@ -86,8 +88,49 @@ T sum_of_powers(const Stored* x, std::int64_t count, T largest, const Row& row) 
   });
 }
 
+// Elements of bf16 in the order of their bits as integers, of which a register holds twice as many.
+// What is larger than infinity is NaN.
+inline float largest_of_bits(const BFloat16* x, std::int64_t count) {
+  using Words = VectorOf<std::int16_t>;
+  constexpr std::int64_t kWidth = kWidthOf<std::int16_t>;
+  constexpr std::int16_t kSize = 0x7FFF, kInfinity = 0x7F80;
+  // Of negative numbers the larger one is nearer to 0.
+  const auto turned = [](auto bits) { return bits ^ ((bits >> 15) & kSize); };
+  Words most = Words{} + std::numeric_limits<std::int16_t>::lowest(), largest{};
+  const auto take = [&](const Words& bits) {
+    const Words key = turned(bits), size = bits & kSize;
+    most = most > key ? most : key;
+    largest = largest > size ? largest : size;
+  };
+  std::int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    Words bits;
+    std::memcpy(&bits, x + i, sizeof(bits));
+    take(bits);
+  }
+  if (i < count) {
+    Words bits = Words{} + std::int16_t(0xFF80);  // -inf
+    std::memcpy(&bits, x + i, static_cast<std::size_t>(count - i) * sizeof(*x));
+    take(bits);
+  }
+  const auto folded = [](const Words& from) {
+    std::int16_t lanes[kWidth];
+    std::memcpy(lanes, &from, sizeof(lanes));
+#pragma GCC unroll 8
+    for (std::int64_t half = kWidth / 2; half > 0; half /= 2) {
+      for (std::int64_t k = 0; k < half; ++k) lanes[k] = std::max(lanes[k], lanes[k + half]);
+    }
+    return lanes[0];
+  };
+  const std::int16_t key = folded(most), size = folded(largest);
+  if (size > kInfinity) return std::numeric_limits<float>::quiet_NaN();
+  const auto bits = static_cast<std::uint16_t>(turned(key));
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
 template <typename T, typename Stored>
 T largest_of(const Stored* x, std::int64_t count) {
+  if constexpr (std::is_same_v<Stored, BFloat16>) return largest_of_bits(x, count);
   constexpr Unchanged kUnchanged;
   return reduce_line<MaxOp, T>(MappedLine<Stored, T, T, Unchanged>{x, kUnchanged, 0}, count);
 }
@@ -103,6 +146,7 @@ struct SoftmaxRow {
     VectorOf<T> value;
     load_some<T>(value, powers + i, count);
     value /= total;
+    if (count == kWidthOf<T>) return store_short_nan<T>(to + i, value);
     store_some<T>(to + i, value, count);
   }
   EIGEN_ALWAYS_INLINE void keep(std::int64_t i, std::int64_t count, const VectorOf<T>& values,

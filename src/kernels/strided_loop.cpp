@@ -114,7 +114,7 @@ void StridedLoop::expect_part(const std::array<std::int64_t, kMaxArrays>& offset
     const std::byte* place = (i == 0 ? target_ : sources_[i - 1]) + offsets[i] +
                              (row * down.stride[i] + column * along.stride[i]) * bytes_[i];
     if (i > 0 && turned_to_[i] != nullptr) {
-      for (std::int64_t c = part * columns / rows; c < (part + 1) * columns / rows; ++c) {
+      for (std::int64_t c = part * columns / kTileRows; c < (part + 1) * columns / kTileRows; ++c) {
         const std::byte* line = place + c * along.stride[i] * bytes_[i];
         for (std::int64_t b = 0; b < rows * bytes_[i]; b += kLine) {
           __builtin_prefetch(line + b, 0, 2);

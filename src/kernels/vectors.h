@@ -254,6 +254,24 @@ void store_vector(Target* to, const VectorOf<T>& from) {
   for (std::size_t i = 0; i < kWidth; ++i) to[i] = narrowed<Target>(values[i]);
 }
 
+/// The same where each NaN ends in 16 zeros, as those that begin as elements of bf16 do and those
+/// that arithmetic makes: rounding leaves it a NaN without being looked for.
+template <typename T, typename Target>
+void store_short_nan(Target* to, const VectorOf<T>& from) {
+#ifdef __AVX512F__
+  if constexpr (std::is_same_v<Target, BFloat16>) {
+    using Words = typename Numbers<std::uint32_t, kWidthOf<float>>::type;
+    Words bits;
+    std::memcpy(&bits, &from, sizeof(bits));
+    bits = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+    const __m256i halves = _mm512_cvtepi32_epi16((__m512i)bits);
+    std::memcpy(to, &halves, sizeof(halves));
+    return;
+  }
+#endif
+  store_vector<T>(to, from);
+}
+
 /// The same for the numbers of two vectors, one after the other.
 template <typename T, typename Target>
 void store_vectors(Target* to, const VectorOf<T>& first, const VectorOf<T>& second) {
