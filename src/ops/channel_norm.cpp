@@ -117,7 +117,7 @@ std::vector<RuleRow> rule_batch_norm_backward(const RuleContext& context) {
 
 // Programs
 
-constexpr std::string_view kTimes = "aten::mul_.Tensor", kPlus = "aten::add_.Tensor";
+constexpr std::string_view kTimes = "aten::mul_.Tensor";
 
 /// 1 / standard deviation; without an eps, 0 where nothing varies.
 Expression inverse_spread(const Expression& variance, double eps) {
@@ -147,9 +147,13 @@ Results batch_norm(Calls& calls, const OpRow& row, const Arguments& args) {
                             ? spread_of(x, call.other_dims())
                             : Spread{call.beside({"running_mean"}), call.beside({"running_var"})};
   const Expression root = inverse_spread(spread.variance, call.number({"eps", "epsilon"}));
-  const Expression y = (x - spread.mean).changed(kTimes, root);
-  if (call.has({"weight"})) y.changed(kTimes, call.beside({"weight"}));
-  if (call.has({"bias"})) y.changed(kPlus, call.beside({"bias"}));
+  const Expression scale = call.has({"weight"}) ? root * call.beside({"weight"}) : root;
+  const Expression apart = x - spread.mean;
+  const Expression y =
+      call.has({"bias"})
+          ? Expression(calls, calls.one("aten::addcmul", {call.beside({"bias"}).value(),
+                                                          apart.value(), scale.value()}))
+          : apart.changed(kTimes, scale);
   Results results{call.stored(y, call.input().dtype())};
   const DTensor nothing =
       calls.one("aten::new_zeros", {call.input(), Dims{0}, call.vector_dtype()});
