@@ -141,12 +141,15 @@ Number reals(ast::BinaryOp op, double left, double right) {
              "({}) ** {} is complex", float_text(left), float_text(right));
       }
       return std::pow(left, right);
-    case ast::BinaryOp::kMatMul:
-      fail(ErrorKind::kValue, Fix{"multiply numbers with *"}, "'@' needs tensors, not numbers");
     default:
-      fail(ErrorKind::kValue, Fix{"convert them first: int(x)"}, "'{}' needs integers, not floats",
-           ast::to_string(op));
+      break;
   }
+  // Not as cases: clang 14 destroys the fix of the one when the other is thrown.
+  if (op == ast::BinaryOp::kMatMul) {
+    fail(ErrorKind::kValue, Fix{"multiply numbers with *"}, "'@' needs tensors, not numbers");
+  }
+  fail(ErrorKind::kValue, Fix{"convert them first: int(x)"}, "'{}' needs integers, not floats",
+       ast::to_string(op));
 }
 
 template <typename T>

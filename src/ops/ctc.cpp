@@ -46,6 +46,7 @@ class Sequences {
         given_(args[0].tensor()),
         steps_of_(lengths_of(calls, args[2])),
         labels_of_(lengths_of(calls, args[3])) {
+    require_float("_ctc_loss", args[0].tensor().dtype());
     check(args[1].tensor(), blank);
     for (const std::int64_t count : labels_of_) most_ = std::max(most_, count);
     width_ = 2 * most_ + 1;
@@ -180,7 +181,7 @@ class Sequences {
 
   DTensor beyond_end() const { return expression(places_).gt(last_).value(); }
 
-  /// Each place's value `by` places later, `fill` where none was.
+  /// Each place's value `by` places later, `fill` where none was: a whole number beside integers.
   DTensor shifted(const DTensor& x, std::int64_t by, double fill = kMinusInfinity) const {
     const std::int64_t kept = width_ - std::abs(by);
     const bool whole = is_integral(x.dtype());

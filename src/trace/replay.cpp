@@ -354,11 +354,12 @@ class Player {
         return calls.perform(RemoveHookEvent{&hooks_.at(static_cast<std::size_t>(node.hook))});
       case NodeKind::kHookCall:
       case NodeKind::kHookGives:
-        fail(ErrorKind::kValue, Fix{kCaptureProgram}, "hook {} is called outside of a backward",
-             node.hook);
+        break;
       default:
         fail(ErrorKind::kInternal, "{} is not a call", kind_name(node.kind));
     }
+    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "hook {} is called outside of a backward",
+         node.hook);
   }
 
   Results call_row(ProgramCalls& calls, const GraphNode& node) {
