@@ -449,7 +449,8 @@ class RowReduction {
     if constexpr (kWidens<T, BFloat16>) {
       if (dtype == DType::kBF16) return run_from<BFloat16>(results, range);
     }
-    if constexpr (kWidens<T, float>) {
+    // Extrema of elements as they are have their dtype.
+    if constexpr (kWidens<T, float> && !(NanDecides<Op, T> && std::is_same_v<Map, Unchanged>)) {
       if (dtype == DType::kF32) return run_from<float>(results, range);
     }
     run_from<T>(results, range);
