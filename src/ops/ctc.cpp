@@ -11,6 +11,7 @@
 
 #include "base/fix.h"
 #include "ops/arguments.h"
+#include "ops/meta.h"
 
 namespace shardlab {
 namespace {
