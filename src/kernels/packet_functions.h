@@ -219,9 +219,10 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_log(const PacketOf<T>& x) {
   using Packet = PacketOf<T>;
   constexpr int kShift = 60;
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
-  const Packet zero = pset1<Packet>(0);
-  const Packet small = pcmp_lt(x, pset1<Packet>(std::numeric_limits<T>::min()));
-  const Packet scaled = pselect(small, pmul(x, pset1<Packet>(std::ldexp(T(1), kShift))), x);
+  // Of negative numbers, too, as what their bits would give may be subnormal, which takes longer.
+  const Packet zero = pset1<Packet>(0), size = pabs(x);
+  const Packet small = pcmp_lt(size, pset1<Packet>(std::numeric_limits<T>::min()));
+  const Packet scaled = pselect(small, pmul(size, pset1<Packet>(std::ldexp(T(1), kShift))), size);
   const SplitNumber<T> parts = split_number<T>(scaled);
   const Packet exponent = psub(parts.exponent, pand(small, pset1<Packet>(T(kShift))));
   const Packet f = psub(parts.fraction, pset1<Packet>(1));
