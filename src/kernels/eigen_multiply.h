@@ -2,12 +2,7 @@
 // instance takes seconds to compile.
 #pragma once
 
-// Eigen takes blocks of up to 128 KiB each from the stack; ranks run on fibers with small stacks.
-#define EIGEN_STACK_ALLOCATION_LIMIT 16384
-#include <Eigen/Core>
-
-#include <type_traits>
-
+#include "kernels/eigen_core.h"
 #include "kernels/products.h"
 
 namespace shardlab {
@@ -37,30 +32,41 @@ inline void fix_block_sizes() {
   Eigen::setCpuCacheSizes(32 * kKiB, 1024 * kKiB, 8192 * kKiB);
 }
 
-/// A column-major output is the row-major product of the transposes. Eigen has other loops for
-/// vectors, and cuts what is complex by itself.
+/// A row-major output, for writing.
+template <typename T>
+auto row_major(const MatrixView<T>& out) {
+  return Eigen::Map<EigenMatrix<T>, 0, Eigen::OuterStride<>>(out.data, out.rows, out.columns,
+                                                             Eigen::OuterStride<>(out.row_stride));
+}
+
+/// As Eigen cuts it. A column-major output is the row-major product of the transposes.
 template <typename T>
 void eigen_multiply(const MatrixView<T>& out, const MatrixView<const T>& a,
                     const MatrixView<const T>& b) {
   if (out.column_stride != 1) return eigen_multiply<T>(turned(out), turned(b), turned(a));
-  Eigen::Map<EigenMatrix<T>, 0, Eigen::OuterStride<>> to(out.data, out.rows, out.columns,
-                                                         Eigen::OuterStride<>(out.row_stride));
+  auto to = row_major(out);
   if (a.columns == 0) {
     to.setZero();
     return;
   }
-  const bool cut = std::is_floating_point_v<T> && out.rows > 1 && out.columns > 1;
-  const InnerBlocks<T> blocks(cut ? a.columns : 1);
+  with_view<T>(a, [&](const auto& left) {
+    with_view<T>(b, [&](const auto& right) { to.noalias() = left * right; });
+  });
+}
+
+/// In blocks of the inner size, which is not 0. The output is row-major.
+template <typename T>
+void eigen_multiply_blocks(const MatrixView<T>& out, const MatrixView<const T>& a,
+                           const MatrixView<const T>& b) {
+  auto to = row_major(out);
+  to.setZero();
+  const InnerBlocks<T> blocks(a.columns);
   for (std::int64_t i = 0; i < blocks.count(); ++i) {
-    const Block block = cut ? blocks.at(i) : Block{0, a.columns};
-    with_view<T>(columns_of(a, block.first, block.count), [&](const auto& left) {
-      with_view<T>(rows_of(b, block.first, block.count), [&](const auto& right) {
-        if (i == 0) {
-          to.noalias() = left * right;
-        } else {
-          to.noalias() += left * right;
-        }
-      });
+    const auto [first, count] = blocks.at(i);
+    const MatrixView<const T> block_of_a = columns_of(a, first, count);
+    const MatrixView<const T> block_of_b = rows_of(b, first, count);
+    with_view<T>(block_of_a, [&](const auto& left) {
+      with_view<T>(block_of_b, [&](const auto& right) { to.noalias() += left * right; });
     });
   }
 }

@@ -1,7 +1,6 @@
 // element_types.h - C++ types of the dtypes and the dtypes in which kernels compute.
 #pragma once
 
-#include <Eigen/Core>
 #include <bit>
 #include <complex>
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/fix.h"
+#include "kernels/eigen_core.h"
 
 namespace shardlab {
 

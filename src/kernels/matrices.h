@@ -2,12 +2,12 @@
 // dims, one after the other, in f64 or c128, rounded once.
 #pragma once
 
-#include <Eigen/Core>
 #include <cmath>
 #include <complex>
 #include <functional>
 #include <numeric>
 
+#include "kernels/eigen_core.h"
 #include "kernels/elementwise.h"
 #include "kernels/scratch.h"
 

@@ -3,15 +3,15 @@
 // digits.
 #pragma once
 
-#include <Eigen/Core>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
-#include <unsupported/Eigen/SpecialFunctions>
-
+#include "kernels/eigen_core.h"
 #include "kernels/math_functors.h"
+
+#include <unsupported/Eigen/SpecialFunctions>
 
 namespace shardlab {
 

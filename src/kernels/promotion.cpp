@@ -79,6 +79,14 @@ Scalar highest_number(DType dtype) {
   return std::numeric_limits<double>::infinity();
 }
 
+double largest_finite(DType dtype) {
+  if (dtype == DType::kF16) return 65504;
+  if (dtype == DType::kBF16) return 0x1.FEp127;
+  if (dtype == DType::kF8E4M3FN) return highest_number(dtype).to_double();
+  return dtype == DType::kF64 ? std::numeric_limits<double>::max()
+                              : std::numeric_limits<float>::max();
+}
+
 bool representable(const Scalar& number, DType dtype) {
   if (!is_integral(dtype) || dtype == DType::kBool) return true;
   const std::int64_t lowest = lowest_number(dtype).to_int();

@@ -42,5 +42,7 @@ LocalArg within_range(const LocalArg& bound, DType dtype);
 /// true.
 Scalar lowest_number(DType dtype);
 Scalar highest_number(DType dtype);
+/// Of a floating dtype.
+double largest_finite(DType dtype);
 
 }  // namespace shardlab

@@ -449,8 +449,7 @@ class RowReduction {
     if constexpr (kWidens<T, BFloat16>) {
       if (dtype == DType::kBF16) return run_from<BFloat16>(results, range);
     }
-    // Extrema of elements as they are have their dtype.
-    if constexpr (kWidens<T, float> && !(NanDecides<Op, T> && std::is_same_v<Map, Unchanged>)) {
+    if constexpr (kWidens<T, float>) {
       if (dtype == DType::kF32) return run_from<float>(results, range);
     }
     run_from<T>(results, range);

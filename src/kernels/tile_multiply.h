@@ -171,7 +171,7 @@ void tile_multiply(const MatrixView<T>& out, const MatrixView<const T>& a,
 
 template <typename T>
 const Products<T>& own_products() {
-  static const Products<T> products{eigen_multiply<T>, tile_multiply<T>};
+  static const Products<T> products{eigen_multiply_blocks<T>, tile_multiply<T>};
   return products;
 }
 

@@ -71,18 +71,6 @@ template <typename T, typename Source>
 inline constexpr bool kWidens = (std::is_same_v<T, float> && std::is_same_v<Source, BFloat16>) ||
                                 (std::is_same_v<T, double> && std::is_same_v<Source, float>);
 
-/// Whether vectors of f32 are made of vectors of f16, or of bf16, in a few instructions.
-#ifdef __F16C__
-inline constexpr bool kConvertsHalves = true;
-#else
-inline constexpr bool kConvertsHalves = false;
-#endif
-#ifdef __AVX2__
-inline constexpr bool kConvertsBFloats = true;
-#else
-inline constexpr bool kConvertsBFloats = false;
-#endif
-
 /// One element as T.
 template <typename T, typename Source>
 T widened(Source value) {
@@ -195,13 +183,14 @@ using Register = __m512i;
 #else
 using Register = __m256i;
 #endif
-/// Each number rounded to a bf16, in a word of its own.
-inline void to_bfloat16_words(Register& to, const VectorOf<float>& from) {
+/// Each number rounded to a bf16, in a word of its own; NaN only where it is looked for.
+template <bool with_nan = true>
+void to_bfloat16_words(Register& to, const VectorOf<float>& from) {
   using Words = typename Numbers<std::uint32_t, kWidthOf<float>>::type;
-  Words bits;
-  std::memcpy(&bits, &from, sizeof(bits));
-  const Words rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-  const Words words = from == from ? rounded : Words{} + 0x7FC0;
+  Words words;
+  std::memcpy(&words, &from, sizeof(words));
+  words = (words + 0x7FFF + (words >> 16 & 1)) >> 16;
+  if constexpr (with_nan) words = from == from ? words : Words{} + 0x7FC0;
   std::memcpy(&to, &words, sizeof(to));
 }
 #endif
@@ -260,11 +249,9 @@ template <typename T, typename Target>
 void store_short_nan(Target* to, const VectorOf<T>& from) {
 #ifdef __AVX512F__
   if constexpr (std::is_same_v<Target, BFloat16>) {
-    using Words = typename Numbers<std::uint32_t, kWidthOf<float>>::type;
-    Words bits;
-    std::memcpy(&bits, &from, sizeof(bits));
-    bits = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-    const __m256i halves = _mm512_cvtepi32_epi16((__m512i)bits);
+    Register words;
+    to_bfloat16_words<false>(words, from);
+    const __m256i halves = _mm512_cvtepi32_epi16(words);
     std::memcpy(to, &halves, sizeof(halves));
     return;
   }

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "base/fix.h"
+#include "kernels/promotion.h"
 #include "ops/gradient_math.h"
 #include "ops/holomorphic.h"
 #include "ops/meta.h"
@@ -20,13 +21,6 @@ using namespace grad;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPi = std::numbers::pi;
-
-double largest_finite(DType dtype) {
-  if (dtype == DType::kF16) return 65504;
-  if (dtype == DType::kBF16) return 0x1.fep127;
-  return dtype == DType::kF64 ? std::numeric_limits<double>::max()
-                              : std::numeric_limits<float>::max();
-}
 
 // One call on a rank's pieces: its operands in the dtype that it computes in, and its result.
 class Pieces {

@@ -252,18 +252,10 @@ OutputMetas meta_of_law(const MetaArgs& args) {
 
 constexpr NoElements kRefused = NoElements::kRefused;
 
-/// The largest finite number.
-double largest_number(DType dtype) {
-  if (dtype == DType::kF16) return 65504;
-  if (dtype == DType::kBF16) return 0x1.FEp127;
-  if (dtype == DType::kF32) return std::numeric_limits<float>::max();
-  if (dtype == DType::kF64) return std::numeric_limits<double>::max();
-  return highest_number(dtype).to_double();
-}
-
 void require_bound(const MetaArgs& args, std::string_view name, double bound, DType dtype) {
-  const double most = largest_number(dtype);
-  const double least = is_floating(dtype) ? -most : lowest_number(dtype).to_double();
+  const bool floats = is_floating(dtype);
+  const double most = floats ? largest_finite(dtype) : highest_number(dtype).to_double();
+  const double least = floats ? -most : lowest_number(dtype).to_double();
   if (bound >= least && bound <= most) return;
   fail(ErrorKind::kValue, Fix{fmt::format("draw from {:.17g} to {:.17g}", least, most)},
        "{}: {} is {:.17g}, out of the range of {}", args.op().name(), name, bound,

@@ -8,11 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/eigen_core.h"
 #include "tests/bench/kernel_floors.h"
-
-// As in the library, whose ranks have small stacks: one size for all of a program.
-#define EIGEN_STACK_ALLOCATION_LIMIT 16384
-#include <Eigen/Core>
 
 namespace shardlab {
 
