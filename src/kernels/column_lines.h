@@ -3,14 +3,17 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 
 #include "kernels/rows.h"
+#include "tensor/past_caches.h"
 
 namespace shardlab {
 
-/// How many lines are looked at together.
+/// How many lines are combined together, and how many are there to read at once.
 inline constexpr std::int64_t kRowsTogether = 4;
+inline constexpr std::int64_t kLinesKept = 8;
 
 /// Neighbouring rows of one group: `count` of them from row `first` on.
 struct Neighbours {
@@ -28,14 +31,14 @@ class InputLines {
         size_(layout.size()),
         step_(layout.column_stride() * item_bytes(dtype_)),
         data_(readable_bytes(source) + layout.offset_of(rows.first) * item_bytes(dtype_)) {
-    if (dtype_ != dtype_of<T>()) buffer_ = scratch<T>(kRowsTogether * count_);
+    if (dtype_ != dtype_of<T>()) buffer_ = scratch<T>(kLinesKept * count_);
   }
 
   /// How many elements a line has, and how many lines there are.
   std::int64_t columns() const { return count_; }
   std::int64_t lines() const { return size_; }
 
-  /// Line i, valid until the next call with this slot, one of kRowsTogether.
+  /// Line i, valid until the next call with this slot, one of kLinesKept.
   const T* line(std::int64_t i, std::int64_t slot = 0) const {
     const std::byte* from = data_ + i * step_;
     if (!buffer_) return reinterpret_cast<const T*>(from);
@@ -67,6 +70,12 @@ class OutputLines {
 
   T* line(std::int64_t i) const {
     return buffer_ ? buffer_.get() + i * count_ : reinterpret_cast<T*>(data_ + i * step_);
+  }
+  /// Whether all lines begin cache lines and are more than caches hold.
+  bool writes_past_caches() const {
+    const std::uintptr_t places =
+        reinterpret_cast<std::uintptr_t>(data_) | static_cast<std::uintptr_t>(step_);
+    return !buffer_ && places % kCacheLine == 0 && is_beyond_caches(size_ * step_);
   }
   void store() const {
     for (std::int64_t i = 0; buffer_ && i < size_; ++i) {

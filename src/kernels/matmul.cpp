@@ -107,12 +107,13 @@ void mm_kernel(const KernelCall& call) {
   });
 }
 
+// Matrix by matrix, so that what is converted stays in a core's cache.
 void bmm_kernel(const KernelCall& call) {
-  with_compute_type<kAllKinds>(call.outputs[0].dtype(), [&](auto type) {
-    using T = decltype(type);
-    const RowMajorOutput<T> result(call.outputs[0]);
-    multiply_batch<T>(result.data(), tensor_arg(call, 0), tensor_arg(call, 1));
-    result.store();
+  const Tensor &out = call.outputs[0], &a = tensor_arg(call, 0), &b = tensor_arg(call, 1);
+  with_compute_type<kAllKinds>(out.dtype(), [&](auto type) {
+    for (std::int64_t i = 0; i < a.size(0); ++i) {
+      multiply_tensors<decltype(type)>(matrix_of(out, i), matrix_of(a, i), matrix_of(b, i));
+    }
   });
 }
 

@@ -30,9 +30,19 @@ void multiply_with(const Products<T>& products, const MatrixView<T>& out,
   constexpr std::int64_t kPanel = 3 * 64 / sizeof(T);
   constexpr std::int64_t kFewTerms = 32;  // packing blocks would take longer than the product
   const std::int64_t whole = a.columns > kFewTerms ? out.columns / kPanel * kPanel : 0;
-  if (whole > 0) products.by_eigen(columns_of(out, 0, whole), a, columns_of(b, 0, whole));
-  if (const std::int64_t rest = out.columns - whole; rest > 0) {
-    products.by_tiles(columns_of(out, whole, rest), a, columns_of(b, whole, rest));
+  const std::int64_t rest = out.columns - whole;
+  // Both loops read `a`. Beside few columns that takes as long as the product, so that the second
+  // one should find it in a core's cache; what Eigen packs of `b` is packed again for each part.
+  constexpr std::int64_t kFewPanels = 2, kFewestRows = 256;
+  constexpr std::int64_t kKept = (std::int64_t{512} << 10) / sizeof(T);
+  const bool cut = whole > 0 && rest > 0 && whole <= kFewPanels * kPanel;
+  const std::int64_t rows = cut ? std::max(kKept / a.columns, kFewestRows) : out.rows;
+  for (std::int64_t row = 0; row < out.rows; row += rows) {
+    const std::int64_t some = std::min(rows, out.rows - row);
+    const MatrixView<T> to = rows_of(out, row, some);
+    const MatrixView<const T> left = rows_of(a, row, some);
+    if (whole > 0) products.by_eigen(columns_of(to, 0, whole), left, columns_of(b, 0, whole));
+    if (rest > 0) products.by_tiles(columns_of(to, whole, rest), left, columns_of(b, whole, rest));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/column_lines.h"
 #include "kernels/combine_lines.h"
@@ -159,16 +160,20 @@ class Lanes {
         Op::template combine_vectors<T>(parts_[i], parts_[i + half]);
       }
     }
-    const VectorOf<T> part = parts_[0];  // a copy: parts stay in registers
-    T lanes[kWidth];
-    std::memcpy(lanes, &part, sizeof(lanes));
-    for (std::size_t half = kWidth / 2; half > 0; half /= 2) {
-      for (std::size_t i = 0; i < half; ++i) lanes[i] = Op::combine(lanes[i], lanes[i + half]);
-    }
-    return lanes[0];
+    VectorOf<T> part = parts_[0];  // a copy: parts stay in registers
+    fold<kWidth / 2>(part, std::make_index_sequence<kWidth>());
+    return part[0];
   }
 
  private:
+  // What lanes from `half` on hold afterwards means nothing.
+  template <std::size_t half, std::size_t... lane>
+  [[gnu::always_inline]] static void fold(VectorOf<T>& part, std::index_sequence<lane...> lanes) {
+    const VectorOf<T> upper = __builtin_shufflevector(part, part, ((lane + half) % kWidth)...);
+    Op::template combine_vectors<T>(part, upper);
+    if constexpr (half > 1) fold<half / 2>(part, lanes);
+  }
+
   static constexpr std::size_t kWidth = kWidthOf<T>;
   static constexpr std::size_t kParts = count / kWidth;
   VectorOf<T> parts_[kParts];

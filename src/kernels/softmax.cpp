@@ -183,11 +183,11 @@ template <typename Row, typename T, typename Stored>
 struct Beside {
   Row before;
   T* kept;
-  const Stored* next;
+  const Stored* next;  // null: short rows, which processors fetch ahead by themselves
   Stored* next_to;
 
   EIGEN_ALWAYS_INLINE void expect(std::int64_t i) const {
-    expect_lines<kReduceLanes>(next + i, next_to + i);
+    if (next != nullptr) expect_lines<kReduceLanes>(next + i, next_to + i);
   }
   EIGEN_ALWAYS_INLINE void beside(std::int64_t i, const VectorOf<T>& powers,
                                   std::int64_t count) const {
@@ -207,7 +207,9 @@ class OwedRows {
   void add(const Stored* x, Stored* to) {
     T* const kept = place_of(to);
     const T largest = largest_of<T>(x, size_);
-    const Beside<Row, T, Stored> beside{owed_, kept, x + size_, to + size_};
+    constexpr std::int64_t kLong = 4096 / sizeof(Stored);
+    const Beside<Row, T, Stored> beside{owed_, kept, size_ > kLong ? x + size_ : nullptr,
+                                        to + size_};
     owed_ = Row::make(x, to, kept, largest, sum_of_powers<T>(x, size_, largest, beside));
   }
   // After the last one.
@@ -236,11 +238,16 @@ class OwedRows {
   Row owed_;
 };
 
-// to = exp(x - largest) / totals for elements of one line.
+// to = exp(x - largest) / totals for elements of one line, past the caches if asked for.
 template <bool finite, typename T>
-void parts_of_line(const T* x, const T* largest, const T* totals, T* to, std::int64_t count) {
+void parts_of_line(const T* x, const T* largest, const T* totals, T* to, std::int64_t count,
+                   bool past) {
   for_vectors<T>(count, [=](std::int64_t i, std::int64_t some) {
-    expect_line(x + count, to + count, i);
+    if (past) {
+      __builtin_prefetch(x + count + i, 0, 2);
+    } else {
+      expect_line(x + count, to + count, i);
+    }
     VectorOf<T> powers, other;
     load_some<T>(powers, x + i, some);
     load_some<T>(other, largest + i, some);
@@ -248,9 +255,23 @@ void parts_of_line(const T* x, const T* largest, const T* totals, T* to, std::in
     to_powers<finite, T>(powers);
     load_some<T>(other, totals + i, some);
     powers /= other;
+    if (past && some == kWidthOf<T>) return write_past_caches(to + i, &powers, sizeof(powers));
     store_some<T>(to + i, powers, some);
   });
 }
+
+// Elements of one line, while those of the next one are fetched.
+template <typename T>
+struct FetchedLine {
+  const T* x;
+  std::int64_t columns;
+
+  T operator[](std::int64_t c) const { return x[c]; }
+  EIGEN_ALWAYS_INLINE void vector(std::int64_t c, VectorOf<T>& values) const {
+    __builtin_prefetch(x + columns + c);
+    load_vector<T>(values, x + c);
+  }
+};
 
 // What columns beside each other have as their largest numbers.
 template <typename T>
@@ -259,9 +280,10 @@ struct LargestOfLines {
   bool finite;
 
   explicit LargestOfLines(const InputLines<T>& x)
-      : values(reduce_lines<MaxOp, T>(
-            x.lines(), x.columns(),
-            [&](std::int64_t i, std::int64_t slot) { return x.line(i, slot); })),
+      : values(reduce_lines<MaxOp, T>(x.lines(), x.columns(),
+                                      [&](std::int64_t i, std::int64_t slot) {
+                                        return FetchedLine<T>{x.line(i, slot), x.columns()};
+                                      })),
         finite(std::all_of(values.get(), values.get() + x.columns(),
                            [](T value) { return std::isfinite(value); })) {}
 };
@@ -269,8 +291,8 @@ struct LargestOfLines {
 // exp(x - largest) for elements of one line, computed where they are added up.
 template <bool finite, typename T>
 struct PowersOfLine {
-  const T *x, *largest;
-  std::int64_t columns;
+  FetchedLine<T> x;
+  const T* largest;
 
   T operator[](std::int64_t c) const {
     VectorOf<T> powers = VectorOf<T>{} + (x[c] - largest[c]);
@@ -278,9 +300,8 @@ struct PowersOfLine {
     return powers[0];
   }
   EIGEN_ALWAYS_INLINE void vector(std::int64_t c, VectorOf<T>& powers) const {
-    __builtin_prefetch(x + columns + c);  // of the next line, which is read soon
     VectorOf<T> most;
-    load_vector<T>(powers, x + c);
+    x.vector(c, powers);
     load_vector<T>(most, largest + c);
     powers -= most;
     to_powers<finite, T>(powers);
@@ -292,7 +313,7 @@ template <bool finite, typename T>
 Scratch<T> sums_of_powers(const InputLines<T>& x, const LargestOfLines<T>& largest) {
   const std::int64_t columns = x.columns();
   return reduce_lines<SumOp, T>(x.lines(), columns, [&](std::int64_t i, std::int64_t slot) {
-    return PowersOfLine<finite, T>{x.line(i, slot), largest.values.get(), columns};
+    return PowersOfLine<finite, T>{{x.line(i, slot), columns}, largest.values.get()};
   });
 }
 
@@ -304,10 +325,12 @@ struct SoftmaxColumns {
     const LargestOfLines<T> largest(x);
     with_finite(largest.finite, [&](auto finite) {
       const auto totals = sums_of_powers<finite.value>(x, largest);
+      const bool past = to.writes_past_caches();
       for (std::int64_t i = 0; i < x.lines(); ++i) {
         parts_of_line<finite.value>(x.line(i), largest.values.get(), totals.get(), to.line(i),
-                                    x.columns());
+                                    x.columns(), past);
       }
+      if (past) end_writes_past_caches();
     });
   }
 };

@@ -5,10 +5,23 @@
 #include "kernels/strided_loop.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tensor/strided_copy.h"
 
 namespace shardlab {
+
+namespace {
+
+std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Of one row of a turned source. Rows a power of two apart would share few places in a cache.
+std::int64_t turned_bytes(std::int64_t columns, std::int64_t element_bytes) {
+  constexpr std::int64_t kLine = 64;
+  return (quotient_up(columns * element_bytes, kLine) | 1) * kLine;
+}
+
+}  // namespace
 
 Dims broadcast_strides(const Tensor& tensor, std::span<const std::int64_t> shape) {
   Dims stride(shape.size(), 0);
@@ -45,9 +58,12 @@ void StridedLoop::add_source(std::span<const std::int64_t> stride, std::int64_t 
 }
 
 // A source lies across the rows where its elements are neighbours along another dim: that dim comes
-// next to the rows. Small planes are not worth the tiles.
-bool StridedLoop::turn_sources() {
+// next to the rows. Small planes are not worth it. A band has as many rows as four cache lines of
+// the source have elements, which is as much as memory gives at its speed, and is as long as a
+// core's caches hold: the longer the rows, the faster the other arrays are read.
+bool StridedLoop::turns_sources() {
   constexpr std::int64_t kFewest = 16, kLeast = 4096;
+  constexpr std::int64_t kBandBytes = 256, kMostColumns = 4096;
   const std::size_t inner = dims_.size() - 1;
   if (dims_[inner].size < kFewest) return false;
   const auto across = [&](std::size_t array, const LoopDim& dim) {
@@ -66,19 +82,26 @@ bool StridedLoop::turn_sources() {
   if (down == inner) return false;
   std::rotate(dims_.begin() + static_cast<std::ptrdiff_t>(down),
               dims_.begin() + static_cast<std::ptrdiff_t>(down) + 1, dims_.end() - 1);
-  std::int64_t widest = 1;
-  for (std::size_t i = 1; i < arrays_; ++i) widest = std::max(widest, bytes_[i]);
-  tile_columns_ = kTileBytes / kTileRows / widest;
-  constexpr std::int64_t kLargeBytes = std::int64_t{2} << 20;
-  is_large_ = dims_[inner].size * dims_[inner - 1].size >= kLargeBytes / widest;
-  turned_ = std::make_unique_for_overwrite<std::byte[]>((arrays_ - 1) * kTileBytes);
+  std::int64_t widest = 1, turned = 0;
   for (std::size_t i = 1; i < arrays_; ++i) {
-    turned_to_[i] = across(i, dims_[inner - 1]) ? turned_.get() + (i - 1) * kTileBytes : nullptr;
+    if (!across(i, dims_[inner - 1])) continue;
+    widest = std::max(widest, bytes_[i]);
+    ++turned;
+  }
+  const std::int64_t length = dims_[inner].size, bands = quotient_up(length * turned, kMostColumns);
+  band_rows_ = std::min(kBandBytes / widest, dims_[inner - 1].size);
+  band_columns_ = quotient_up(length, bands);
+  const std::int64_t bytes = band_rows_ * turned_bytes(band_columns_, widest);
+  turned_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(turned * bytes));
+  std::byte* next = turned_.get();
+  for (std::size_t i = 1; i < arrays_; ++i) {
+    turned_to_[i] = nullptr;
+    if (across(i, dims_[inner - 1])) turned_to_[i] = std::exchange(next, next + bytes);
   }
   return true;
 }
 
-StridedLoop::Tile StridedLoop::tile_at(const std::array<std::int64_t, kMaxArrays>& offsets,
+StridedLoop::Band StridedLoop::band_at(const std::array<std::int64_t, kMaxArrays>& offsets,
                                        std::int64_t row, std::int64_t rows, std::int64_t column,
                                        std::int64_t columns) const {
   const LoopDim &down = dims_[dims_.size() - 2], &along = dims_.back();
@@ -86,47 +109,22 @@ StridedLoop::Tile StridedLoop::tile_at(const std::array<std::int64_t, kMaxArrays
     return offsets[array] +
            (row * down.stride[array] + column * along.stride[array]) * bytes_[array];
   };
-  Tile tile{target_ + place(0), {}, along.stride, {}};
-  tile.step[0] = down.stride[0] * bytes_[0];
+  Band band{target_ + place(0), {}, along.stride, {}};
+  band.step[0] = down.stride[0] * bytes_[0];
   for (std::size_t i = 1; i < arrays_; ++i) {
     const std::byte* from = sources_[i - 1] + place(i);
-    tile.from[i - 1] = from;
-    tile.step[i] = down.stride[i] * bytes_[i];
+    band.from[i - 1] = from;
+    band.step[i] = down.stride[i] * bytes_[i];
     if (turned_to_[i] == nullptr) continue;
-    const std::int64_t shape[] = {rows, columns}, to_stride[] = {columns, 1};
+    const std::int64_t step = turned_bytes(columns, bytes_[i]);
+    const std::int64_t shape[] = {rows, columns}, to_stride[] = {step / bytes_[i], 1};
     const std::int64_t from_stride[] = {down.stride[i], along.stride[i]};
     strided_copy({turned_to_[i], to_stride}, {from, from_stride}, shape, bytes_[i]);
-    tile.from[i - 1] = turned_to_[i];
-    tile.stride[i] = 1;
-    tile.step[i] = columns * bytes_[i];
+    band.from[i - 1] = turned_to_[i];
+    band.stride[i] = 1;
+    band.step[i] = step;
   }
-  return tile;
-}
-
-void StridedLoop::expect_part(const std::array<std::int64_t, kMaxArrays>& offsets, std::int64_t row,
-                              std::int64_t column, std::int64_t part) const {
-  constexpr std::int64_t kLine = 64;
-  const LoopDim &down = dims_[dims_.size() - 2], &along = dims_.back();
-  const std::int64_t rows = std::min(kTileRows, down.size - row);
-  const std::int64_t columns = std::min(tile_columns_, along.size - column);
-  if (part >= rows) return;
-  for (std::size_t i = 0; i < arrays_; ++i) {
-    const std::byte* place = (i == 0 ? target_ : sources_[i - 1]) + offsets[i] +
-                             (row * down.stride[i] + column * along.stride[i]) * bytes_[i];
-    if (i > 0 && turned_to_[i] != nullptr) {
-      for (std::int64_t c = part * columns / kTileRows; c < (part + 1) * columns / kTileRows; ++c) {
-        const std::byte* line = place + c * along.stride[i] * bytes_[i];
-        for (std::int64_t b = 0; b < rows * bytes_[i]; b += kLine) {
-          __builtin_prefetch(line + b, 0, 2);
-        }
-      }
-    } else if (along.stride[i] == 1) {
-      const std::byte* line = place + part * down.stride[i] * bytes_[i];
-      for (std::int64_t b = 0; b < columns * bytes_[i]; b += kLine) {
-        __builtin_prefetch(line + b, 0, 2);
-      }
-    }
-  }
+  return band;
 }
 
 bool StridedLoop::joins(const LoopDim& outer, const LoopDim& inner) const {

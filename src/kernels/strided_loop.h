@@ -74,19 +74,19 @@ class StridedLoop {
   }
 
   /// visit(Row) for all inner rows or, where a source lies across them, for parts of them: that
-  /// source is turned first, a tile at a time. No source overlaps the target but in place.
+  /// source is turned first, a band of rows at a time. No source overlaps the target but in place.
   template <typename Visit>
   void run_rows(Visit&& visit) {
     if (!prepare()) return;
-    const bool tiled = dims_.size() > 1 && turn_sources();
-    const std::size_t outer = dims_.size() - (tiled ? 2 : 1);
+    const bool turned = dims_.size() > 1 && turns_sources();
+    const std::size_t outer = dims_.size() - (turned ? 2 : 1);
     std::array<std::int64_t, kMaxArrays> offsets{};
     Dims index(outer, 0);
     Row row{target_, sources_.data(), offsets.data(), dims_.back().stride.data(),
             dims_.back().size};
     do {
-      if (tiled) {
-        run_tiles(offsets, visit);
+      if (turned) {
+        run_bands(offsets, visit);
       } else {
         row.to = target_ + offsets[0];
         visit(static_cast<const Row&>(row));
@@ -101,43 +101,34 @@ class StridedLoop {
   };
 
   /// Rows that follow each other by `step` bytes in each array.
-  struct Tile {
+  struct Band {
     std::byte* to;
     std::array<const std::byte*, kMaxArrays> from;
     std::array<std::int64_t, kMaxArrays> stride;
     std::array<std::int64_t, kMaxArrays> step;
   };
-  static constexpr std::int64_t kTileRows = 32;
-  static constexpr std::int64_t kTileBytes = 32 * 1024;  // of one source; a core's cache holds it
 
   template <typename Visit>
-  void run_tiles(const std::array<std::int64_t, kMaxArrays>& offsets, Visit& visit) const {
+  void run_bands(const std::array<std::int64_t, kMaxArrays>& offsets, Visit& visit) const {
     const LoopDim &down = dims_[dims_.size() - 2], &along = dims_.back();
-    for (std::int64_t row = 0; row < down.size; row += kTileRows) {
-      const std::int64_t rows = std::min(kTileRows, down.size - row);
-      for (std::int64_t column = 0; column < along.size; column += tile_columns_) {
-        const std::int64_t columns = std::min(tile_columns_, along.size - column);
-        const bool is_last = column + columns == along.size;
-        const std::int64_t next_row = is_last ? row + rows : row;
-        const std::int64_t next_column = is_last ? 0 : column + columns;
-        Tile tile = tile_at(offsets, row, rows, column, columns);
-        const std::array<std::int64_t, kMaxArrays> nothing{};
+    constexpr std::array<std::int64_t, kMaxArrays> kNothing{};
+    for (std::int64_t row = 0; row < down.size; row += band_rows_) {
+      const std::int64_t rows = std::min(band_rows_, down.size - row);
+      for (std::int64_t column = 0; column < along.size; column += band_columns_) {
+        const std::int64_t columns = std::min(band_columns_, along.size - column);
+        Band band = band_at(offsets, row, rows, column, columns);
         for (std::int64_t r = 0; r < rows; ++r) {
-          if (is_large_) expect_part(offsets, next_row, next_column, r);
-          visit(Row{tile.to, tile.from.data(), nothing.data(), tile.stride.data(), columns});
-          tile.to += tile.step[0];
-          for (std::size_t i = 1; i < arrays_; ++i) tile.from[i - 1] += tile.step[i];
+          visit(Row{band.to, band.from.data(), kNothing.data(), band.stride.data(), columns});
+          band.to += band.step[0];
+          for (std::size_t i = 1; i < arrays_; ++i) band.from[i - 1] += band.step[i];
         }
       }
     }
   }
 
-  Tile tile_at(const std::array<std::int64_t, kMaxArrays>& offsets, std::int64_t row,
+  Band band_at(const std::array<std::int64_t, kMaxArrays>& offsets, std::int64_t row,
                std::int64_t rows, std::int64_t column, std::int64_t columns) const;
-  /// Says that one of kTileRows parts of the tile there will be visited. A hint, not an access.
-  void expect_part(const std::array<std::int64_t, kMaxArrays>& offsets, std::int64_t row,
-                   std::int64_t column, std::int64_t part) const;
-  bool turn_sources();
+  bool turns_sources();
   bool prepare();
   bool joins(const LoopDim& outer, const LoopDim& inner) const;
   bool advance(Dims& index, std::array<std::int64_t, kMaxArrays>& offsets) const;
@@ -150,8 +141,8 @@ class StridedLoop {
   // Sources that run_rows() turns, each into its part of turned_; null: it stays.
   std::array<std::byte*, kMaxArrays> turned_to_;
   std::unique_ptr<std::byte[]> turned_;
-  std::int64_t tile_columns_ = 0;
-  bool is_large_ = false;  // a plane of tiles is more than a core's caches hold
+  std::int64_t band_rows_ = 0;
+  std::int64_t band_columns_ = 0;
   std::size_t arrays_ = 0;
   InlineVector<LoopDim, 5> dims_;
 };

@@ -6,6 +6,7 @@
 #include "kernels/eigen_multiply.h"
 #include "kernels/products.h"
 #include "kernels/scratch.h"
+#include "tensor/turn_square.h"
 
 namespace shardlab {
 
@@ -71,12 +72,27 @@ class TileProduct {
     T* to = packed_;
     for (std::int64_t first = packed_from_; first < columns; first += kWide) {
       const std::int64_t room = group_width(first), width = std::min(room, columns - first);
-      for (std::int64_t k = 0; k < b_.rows; ++k, to += room) {
-        const T* from = b_.data + k * b_.row_stride + first * b_.column_stride;
+      const T* const group = b_.data + first * b_.column_stride;
+      std::int64_t k = b_.row_stride == 1 && width == room ? pack_turned(to, group, room) : 0;
+      for (to += k * room; k < b_.rows; ++k, to += room) {
+        const T* from = group + k * b_.row_stride;
         for (std::int64_t i = 0; i < width; ++i) to[i] = from[i * b_.column_stride];
         std::fill(to + width, to + room, T(0));
       }
     }
+  }
+
+  // A group of columns that lie one behind the other, all of them there, by squares; how many of
+  // their rows there were whole squares of.
+  std::int64_t pack_turned(T* to, const T* from, std::int64_t room) const {
+    constexpr std::int64_t kSide = kLanesTurned<T>;
+    const std::int64_t rows = b_.rows / kSide * kSide;
+    for (std::int64_t i = 0; i < room; i += kSide) {
+      for (std::int64_t k = 0; k < rows; k += kSide) {
+        turn_square(to + k * room + i, room, from + i * b_.column_stride + k, b_.column_stride);
+      }
+    }
+    return rows;
   }
 
   TileColumns<T> columns_from(std::int64_t first) const {

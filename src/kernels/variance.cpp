@@ -123,7 +123,7 @@ Spread<T> leaf_spread(const Source* x, std::int64_t count) {
   }
 }
 
-// Columns that lie side by side: line(i, slot) holds element i of each, of kRowsTogether slots the
+// Columns that lie side by side: line(i, slot) holds element i of each, of kLinesKept slots the
 // last line is still there.
 template <typename T, typename Line>
 class SpreadDown {
@@ -213,7 +213,7 @@ class SpreadDown {
     std::fill_n(sums_.get(), kSpreadLanes * columns_, T(0));
     std::fill_n(squares_.get(), kSpreadLanes * columns_, 0.0);
     std::int64_t i = first;
-    add_rounds<kRowsTogether>(i, first + count);
+    add_rounds<kLinesKept>(i, first + count);
     for (; i < first + count; ++i) add_lines<1>((i - first) % kSpreadLanes, {line_(i, 0)});
     for (std::int64_t half = kSpreadLanes / 2 * columns_; half >= columns_; half /= 2) {
       for (std::int64_t c = 0; c < half; ++c) {

@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <utility>
-#ifdef __AVX__
-#include <immintrin.h>
-#endif
 
 #include "base/error.h"
 #include "base/inline_vector.h"
+#include "tensor/past_caches.h"
+#include "tensor/turn_square.h"
 
 namespace shardlab {
 
@@ -61,93 +59,40 @@ void copy_row(T* to, const T* from, const CopyDim& row) {
   }
 }
 
-// Vectors of elements that a matrix is turned by, where there are enough in one.
-#ifdef __AVX__
-constexpr std::size_t kVectorBytes = 32;
-#else
-constexpr std::size_t kVectorBytes = 16;
-#endif
-template <typename T>
-constexpr bool kByVectors = sizeof(T) <= 8 && sizeof(T) >= 2;
-template <typename T>
-constexpr int kLanes = sizeof(T) == 2 ? 8 : static_cast<int>(kVectorBytes / sizeof(T));
-
-// Of each 2 `half` lanes the upper half of `a` changes places with the lower half of `b`.
-template <int half, typename Lanes, int... lane>
-inline void exchange_halves(Lanes& a, Lanes& b, std::integer_sequence<int, lane...>) {
-  constexpr int kCount = sizeof...(lane);
-  const Lanes first =
-      __builtin_shufflevector(a, b, (lane / half % 2 == 0 ? lane : kCount + lane - half)...);
-  b = __builtin_shufflevector(a, b, (lane / half % 2 == 0 ? lane + half : kCount + lane)...);
-  a = first;
-}
-
-template <int half, typename Lanes, int count>
-inline void turn_lanes(Lanes (&rows)[count]) {
-#pragma GCC unroll 16
-  for (int i = 0; i < count; ++i) {
-    if (i / half % 2 != 0) continue;
-    exchange_halves<half>(rows[i], rows[i + half], std::make_integer_sequence<int, count>{});
-  }
-  if constexpr (half > 1) turn_lanes<half / 2>(rows);
-}
-
-// to[r][c] = from[c][r] for kLanes rows and columns; steps between rows.
-template <typename T>
-inline void turn_square(T* to, std::int64_t to_step, const T* from, std::int64_t from_step) {
-  constexpr int kCount = kLanes<T>;
-  typedef T Lanes __attribute__((vector_size(kCount * sizeof(T))));
-  Lanes rows[kCount];
-#pragma GCC unroll 16
-  for (int i = 0; i < kCount; ++i) std::memcpy(&rows[i], from + i * from_step, sizeof(Lanes));
-  turn_lanes<kCount / 2>(rows);
-#pragma GCC unroll 16
-  for (int i = 0; i < kCount; ++i) std::memcpy(to + i * to_step, &rows[i], sizeof(Lanes));
-}
-
 // What is turned at a time: rows of the target by columns, which are rows of the source. A part of
-// two cache lines of the source is read at once, and written as four of the target.
+// four cache lines of the source is read at once, where there are as many rows, and written as four
+// of the target.
 template <typename T>
-constexpr std::int64_t kTileRows = 128 / sizeof(T);
+constexpr std::int64_t kTileRows = 256 / sizeof(T);
 template <typename T>
 constexpr std::int64_t kTileColumns = 256 / sizeof(T);
 
-// Writes `bytes` that begin a cache line, past the caches where processors can: `to` is not read
-// first, and what was read before stays.
-void write_past_caches(void* to, const void* from, std::size_t bytes) {
-#ifdef __AVX__
-  for (std::size_t i = 0; i < bytes; i += sizeof(__m256i)) {
-    __m256i words;
-    std::memcpy(&words, static_cast<const std::byte*>(from) + i, sizeof(words));
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(static_cast<std::byte*>(to) + i), words);
-  }
-#else
-  std::memcpy(to, from, bytes);
-#endif
-}
-
-// Writes that went past the caches come before all that follow.
-void end_writes_past_caches() {
-#ifdef __AVX__
-  _mm_sfence();
-#endif
-}
-
-// A tile of kTileRows rows and kTileColumns columns through a local block: rows that are a power of
-// two apart share few places in a cache, so that each line is touched once.
-template <typename T>
-void turn_tile(T* to, std::int64_t to_step, const T* from, std::int64_t from_step, bool past) {
-  constexpr std::int64_t kSide = kLanes<T>, kLine = 64 / sizeof(T);
-  constexpr std::int64_t kRows = kTileRows<T>, kColumns = kTileColumns<T>;
-  alignas(64) T block[kRows][kColumns];
-  for (std::int64_t c = 0; c < kColumns; c += kSide) {
-    for (std::int64_t line = 0; line < kRows; line += kLine) {
+// A tile of so many rows and kTileColumns columns, a square at a time; of the source each cache
+// line is touched once.
+template <typename T, std::int64_t rows>
+[[gnu::always_inline]] inline void turn_squares(T* to, std::int64_t to_step, const T* from,
+                                                std::int64_t from_step) {
+  constexpr std::int64_t kSide = kLanesTurned<T>, kLine = 64 / sizeof(T);
+  for (std::int64_t c = 0; c < kTileColumns<T>; c += kSide) {
+    for (std::int64_t line = 0; line < rows; line += kLine) {
       for (std::int64_t r = line; r < line + kLine; r += kSide) {
-        turn_square(&block[r][c], kColumns, from + r + c * from_step, from_step);
+        turn_square(to + r * to_step + c, to_step, from + r + c * from_step, from_step);
       }
     }
   }
-  for (std::int64_t r = 0; r < kRows; ++r) {
+}
+
+// Rows a large power of two apart share few places in a cache: they are written whole, from a local
+// block.
+template <typename T, std::int64_t rows>
+void turn_tile(T* to, std::int64_t to_step, const T* from, std::int64_t from_step, bool past) {
+  constexpr std::int64_t kSharing = 512;
+  if (!past && to_step * static_cast<std::int64_t>(sizeof(T)) % kSharing != 0) {
+    return turn_squares<T, rows>(to, to_step, from, from_step);
+  }
+  alignas(64) T block[rows][kTileColumns<T>];
+  turn_squares<T, rows>(block[0], kTileColumns<T>, from, from_step);
+  for (std::int64_t r = 0; r < rows; ++r) {
     if (past) {
       write_past_caches(to + r * to_step, block[r], sizeof(block[r]));
     } else {
@@ -191,41 +136,46 @@ std::int64_t columns_before_line(const T* to, const CopyDim& outer) {
 }
 
 // Whole tiles of rows and columns; what is left of either is for turn_part.
-template <typename T>
-void turn_tiles(T* to, const T* from, const CopyDim& outer, const CopyDim& inner, bool large,
+template <typename T, std::int64_t rows>
+void turn_tiles(T* to, const T* from, const CopyDim& outer, const CopyDim& inner, bool ahead,
                 bool past) {
-  constexpr std::int64_t kRows = kTileRows<T>, kColumns = kTileColumns<T>;
-  constexpr std::int64_t kLine = 64 / sizeof(T);
-  for (std::int64_t row = 0; row < outer.size; row += kRows) {
+  constexpr std::int64_t kColumns = kTileColumns<T>, kLine = 64 / sizeof(T);
+  for (std::int64_t row = 0; row < outer.size; row += rows) {
     for (std::int64_t column = 0; column < inner.size; column += kColumns) {
       const T* source = from + row + column * inner.from;
-      // Of large matrices the next tile is fetched meanwhile, not as near as this one.
-      for (std::int64_t c = 0; large && column + kColumns < inner.size && c < kColumns; ++c) {
+      // The next tile is fetched meanwhile, not as near as this one.
+      for (std::int64_t c = 0; ahead && column + kColumns < inner.size && c < kColumns; ++c) {
         const T* next = source + (kColumns + c) * inner.from;
-        for (std::int64_t i = 0; i < kRows; i += kLine) __builtin_prefetch(next + i, 0, 2);
+        for (std::int64_t i = 0; i < rows; i += kLine) __builtin_prefetch(next + i, 0, 2);
       }
-      turn_tile(to + row * outer.to + column, outer.to, source, inner.from, past);
+      turn_tile<T, rows>(to + row * outer.to + column, outer.to, source, inner.from, past);
     }
   }
 }
 
-// The source is contiguous along `outer`, the target mostly along `inner`. Targets beyond what a
-// core's caches hold are written past them.
+// The source is contiguous along `outer`, the target mostly along `inner`. What is as large as half
+// a core's cache is fetched ahead; targets beyond what all caches hold are written past them.
 template <typename T>
 void copy_transposed(T* to, const T* from, const CopyDim& outer, const CopyDim& inner) {
   std::int64_t rows = 0, first = 0, columns = 0;
   if constexpr (kByVectors<T>) {
-    constexpr std::int64_t kLargeBytes = std::int64_t{8} << 20;
-    const bool large =
-        outer.size * inner.size >= kLargeBytes / static_cast<std::int64_t>(sizeof(T));
-    const std::int64_t lead = large ? columns_before_line(to, outer) : -1;
+    constexpr std::int64_t kAheadBytes = std::int64_t{512} << 10;
+    const std::int64_t bytes = outer.size * inner.size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t lead = is_beyond_caches(bytes) ? columns_before_line(to, outer) : -1;
     first = std::clamp<std::int64_t>(lead, 0, inner.size);
-    rows = outer.size - outer.size % kTileRows<T>;
+    constexpr std::int64_t kRows = kTileRows<T>, kFewRows = kRows / 2;
+    rows = outer.size - outer.size % kFewRows;
     columns = inner.size - first - (inner.size - first) % kTileColumns<T>;
     if (inner.to != 1 || rows == 0 || columns == 0) rows = first = columns = 0;
-    turn_tiles(to + first, from + first * inner.from, {rows, outer.to, 1},
-               {columns, inner.to, inner.from}, large, lead >= 0);
-    if (lead >= 0) end_writes_past_caches();
+    const std::int64_t most = rows - rows % kRows;
+    const CopyDim across{columns, inner.to, inner.from};
+    T* target = to + first;
+    const T* source = from + first * inner.from;
+    const bool ahead = bytes >= kAheadBytes, past = lead >= 0;
+    turn_tiles<T, kRows>(target, source, {most, outer.to, 1}, across, ahead, past);
+    turn_tiles<T, kFewRows>(target + most * outer.to, source + most, {rows - most, outer.to, 1},
+                            across, ahead, past);
+    if (past) end_writes_past_caches();
   }
   const auto part = [&](std::int64_t row, std::int64_t height, std::int64_t column,
                         std::int64_t width) {

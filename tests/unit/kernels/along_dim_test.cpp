@@ -181,6 +181,36 @@ TEST_CASE("softmax along the first dim of a transposed tensor is that of its col
   }
 }
 
+TEST_CASE("softmax down the columns of more than 8 MiB gives each column its own parts") {
+  // Lines that begin cache lines, and others; columns beyond a group.
+  for (const std::int64_t width : {1040, 1033}) {
+    constexpr std::int64_t kHeight = 2100;
+    std::vector<float> elements;
+    for (std::int64_t i = 0; i < kHeight * width; ++i) {
+      elements.push_back(static_cast<float>(i * 37 % 1009) / 128);
+    }
+    Kernels kernels;
+    const Dims shape{kHeight, width};
+    const auto got = values_of<float>(kernels.run(
+        KernelId::kSoftmax, {kernels.f32(shape, elements), Scalar(0), Scalar(false)}, shape));
+    double worst = 0;
+    for (std::int64_t column = 0; column < width; ++column) {
+      std::vector<float> own;
+      for (std::int64_t i = 0; i < kHeight; ++i) {
+        own.push_back(elements[static_cast<std::size_t>(column + i * width)]);
+      }
+      const std::vector<double> parts = softmax_of(own);
+      for (std::int64_t i = 0; i < kHeight; ++i) {
+        const double part = parts[static_cast<std::size_t>(i)];
+        const double value = got[static_cast<std::size_t>(column + i * width)];
+        worst = std::max(worst, std::abs(value - part) / part);
+      }
+    }
+    CAPTURE(width);
+    CHECK(worst < 1e-6);
+  }
+}
+
 TEST_CASE("softmax does not overflow: a thousand more on every element changes nothing") {
   Kernels kernels;
   const Tensor x = kernels.f32({2, 2}, {1000, 1001, -1000, -1001});

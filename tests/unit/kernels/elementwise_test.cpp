@@ -79,7 +79,8 @@ TEST_CASE("V-28 operands that lie across the output's rows give what their eleme
     std::vector<std::size_t> order;  // dim d of the operand is dim order[d] of what lies in memory
   };
   const Shape shapes[] = {{{70, 130}, {1, 0}},       {{64, 64}, {1, 0}},        {{300, 17}, {1, 0}},
-                          {{2, 70, 130}, {0, 2, 1}}, {{70, 3, 130}, {2, 1, 0}}, {{5, 9}, {1, 0}}};
+                          {{2, 70, 130}, {0, 2, 1}}, {{70, 3, 130}, {2, 1, 0}}, {{5, 9}, {1, 0}},
+                          {{19, 9001}, {1, 0}}};
   Kernels kernels;
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI64, DType::kU8}) {
     for (const Shape& shape : shapes) {
@@ -99,7 +100,10 @@ TEST_CASE("V-28 operands that lie across the output's rows give what their eleme
       const Tensor sum =
           kernels.run(KernelId::kAdd, {across, row, Scalar(1)}, shape.out, DType::kI64);
       const Tensor wide = kernels.run(KernelId::kConvert, {across}, shape.out, DType::kI64);
+      const Tensor twice =
+          kernels.run(KernelId::kAdd, {across, across, Scalar(1)}, shape.out, DType::kI64);
       const auto sums = values_of<std::int64_t>(sum), copied = values_of<std::int64_t>(wide);
+      const auto doubled = values_of<std::int64_t>(twice);
       const Dims places = contiguous_strides(shape.out);
       bool right = true;
       for (std::int64_t i = 0; i < count; ++i) {
@@ -108,7 +112,8 @@ TEST_CASE("V-28 operands that lie across the output's rows give what their eleme
         const auto here = static_cast<std::size_t>(i);
         const std::int64_t value = counted[static_cast<std::size_t>(at)];
         const std::int64_t beside = counted[static_cast<std::size_t>(i % shape.out.back())];
-        right = right && copied[here] == value && sums[here] == value + beside;
+        right = right && copied[here] == value && sums[here] == value + beside &&
+                doubled[here] == 2 * value;
       }
       CAPTURE(to_string(dtype));
       CAPTURE(dims);

@@ -95,6 +95,17 @@ TEST_CASE("V-31 products of every size and layout are the sums of their terms") 
   }
 }
 
+TEST_CASE("V-31 products of many rows by few columns, which are cut, are the sums of their terms") {
+  for (const std::int64_t columns : {49, 97}) {
+    for (int layout = 0; layout < 8; ++layout) {
+      CAPTURE(columns);
+      CAPTURE(layout);
+      CHECK(multiplies<float>(531, 300, columns, layout));
+      CHECK(multiplies<double>(531, 300, columns, layout));
+    }
+  }
+}
+
 TEST_CASE("addmm may write over self, and beta 0 ignores its NaN") {
   Kernels kernels;
   const Tensor self = kernels.f32({1, 1}, {NAN});
