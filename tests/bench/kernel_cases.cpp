@@ -174,6 +174,30 @@ void add_elementwise(std::vector<KernelCase>& cases) {
        }});
 }
 
+// Functions that wait for arithmetic and not for memory, beside those of another library. Powers of
+// positive numbers: that library takes three times as long where some are negative.
+void add_library_functions(std::vector<KernelCase>& cases) {
+  if (!has_vector_library()) return;
+  const auto add = [&](const char* name, KernelId kernel, VectorFunction function, DType dtype) {
+    cases.push_back({name, Floor::kLoop, [=] {
+                       const Dims shape{large(dtype) / 64};
+                       std::vector<Tensor> inputs{numbers(shape, dtype)};
+                       if (function == VectorFunction::kPow) {
+                         const Tensor size = output(shape, dtype);
+                         Launch{KernelId::kAbs, {inputs[0]}, {size}}();
+                         inputs = {size, inputs[0]};
+                       }
+                       Launch launch{kernel, {}, {output(shape, dtype)}};
+                       for (const Tensor& tensor : inputs) launch.args.emplace_back(tensor);
+                       return KernelPair{
+                           std::move(launch),
+                           vector_library_floor(function, inputs, output(shape, dtype))};
+                     }});
+  };
+  add("pow_f32_by_library", KernelId::kPow, VectorFunction::kPow, DType::kF32);
+  add("erf_f64_by_library", KernelId::kErf, VectorFunction::kErf, DType::kF64);
+}
+
 void add_reductions(std::vector<KernelCase>& cases) {
   using enum KernelId;
   struct Reduction {
@@ -536,6 +560,7 @@ std::vector<KernelCase> kernel_cases() {
   std::vector<KernelCase> cases;
   add_products(cases);
   add_elementwise(cases);
+  add_library_functions(cases);
   add_reductions(cases);
   add_row_kernels(cases);
   add_programs(cases);

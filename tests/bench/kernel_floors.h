@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "tensor/tensor.h"
 
@@ -17,6 +18,12 @@ using TimedWork = std::function<void()>;
 /// plain vector instructions: what a sum of arrays costs that never waits for arithmetic. Memory of
 /// its own for the output; inputs may be none.
 TimedWork memory_floor(std::span<const Tensor> inputs, const Tensor& output);
+
+/// x^y in f32 or erf in f64 by glibc's vector functions, where there are some.
+enum class VectorFunction { kPow, kErf };
+bool has_vector_library();
+TimedWork vector_library_floor(VectorFunction function, std::span<const Tensor> inputs,
+                               const Tensor& output);
 
 /// A product of `batch` matrices of f32 or f64, rows x inner by inner x columns, by Eigen with the
 /// cache sizes that it finds on this machine and the widest registers that the library uses.
