@@ -72,35 +72,61 @@ bool is_all(const std::byte* bytes, std::size_t count) {
   return count == 0 || std::memchr(bytes, 0, count) == nullptr;
 }
 
-// Bools that lie in one piece: many are looked at in a step.
-template <typename Op>
-void truth_of_bytes(const Tensor& out, const Tensor& self, const RowLayout& layout) {
-  const std::byte* bytes = readable_bytes(self);
-  const auto size = static_cast<std::size_t>(layout.size());
-  const auto truths = scratch<bool>(layout.rows());
-  for (std::int64_t i = 0; i < layout.rows(); ++i) {
-    const std::byte* row = bytes + layout.offset_of(i);
-    truths[i] = std::is_same_v<Op, MaxOp> ? is_any(row, size) : is_all(row, size);
+// Whether some elements of a row are not zero, or all: a part at a time, until it is known.
+template <bool any>
+bool truth_of_row(const std::byte* from, DType dtype, std::int64_t count) {
+  constexpr std::int64_t kPart = 4096;
+  std::byte truths[kPart];
+  for (std::int64_t first = 0; first < count; first += kPart) {
+    const std::int64_t size = std::min(kPart, count - first);
+    const std::byte* part = from + first * item_bytes(dtype);
+    if (dtype != DType::kBool) {
+      convert_run({truths, 1, DType::kBool}, {part, 1, dtype}, size);
+      part = truths;
+    }
+    const auto bytes = static_cast<std::size_t>(size);
+    if (any ? is_any(part, bytes) : !is_all(part, bytes)) return any;
   }
-  store_row_major(out, truths.get(), DType::kBool);
+  return !any;
 }
 
-// Whether some elements are not zero, or all: as the largest or the smallest of ones and zeros.
-template <typename Op>
+// The same of rows that go down beside each other.
+template <bool any>
+void truth_of_columns(const InputLines<bool>& lines, bool* to) {
+  const std::int64_t columns = lines.columns();
+  std::fill_n(to, columns, !any);
+  for (std::int64_t i = 0; i < lines.lines(); ++i) {
+    const auto* line = reinterpret_cast<const std::uint8_t*>(lines.line(i));
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const bool is_true = line[c] != 0;
+      to[c] = any ? to[c] | is_true : to[c] & is_true;
+    }
+  }
+}
+
+template <bool any>
 void truth_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const RowLayout layout(self, truth_dims(call, self));
-  if (self.dtype() == DType::kBool && layout.in_one_piece()) {
-    return truth_of_bytes<Op>(call.outputs[0], self, layout);
+  const auto truths = scratch<bool>(layout.rows());
+  if (layout.in_one_piece()) {
+    const std::byte* bytes = readable_bytes(self);
+    for (std::int64_t i = 0; i < layout.rows(); ++i) {
+      const std::byte* row = bytes + layout.offset_of(i) * item_bytes(self.dtype());
+      truths[i] = truth_of_row<any>(row, self.dtype(), layout.size());
+    }
+  } else if (go_down_together(layout, layout)) {
+    for_neighbours(layout, false, [&](const Neighbours& rows) {
+      truth_of_columns<any>(InputLines<bool>(self, layout, rows), truths.get() + rows.first);
+    });
+  } else {
+    Rows<bool> rows(self, layout);
+    for (std::int64_t i = 0; i < rows.count(); ++i) {
+      const auto* row = reinterpret_cast<const std::byte*>(rows.row(i));
+      truths[i] = truth_of_row<any>(row, DType::kBool, rows.size());
+    }
   }
-  with_compute_type<kAllKinds>(self.dtype(), [&](auto type) {
-    using T = decltype(type);
-    const auto one = [](T value, std::int64_t) { return truth(value) ? 1.0f : 0.0f; };
-    const auto results = reduce_mapped<Op, float, T>(self, layout, one);
-    const auto truths = scratch<bool>(layout.rows());
-    for (std::int64_t i = 0; i < layout.rows(); ++i) truths[i] = results[i] > 0;
-    store_row_major(call.outputs[0], truths.get(), DType::kBool);
-  });
+  store_row_major(call.outputs[0], truths.get(), DType::kBool);
 }
 
 [[noreturn]] void refuse_empty_dim() {
@@ -288,8 +314,8 @@ void add_reduce_kernels(KernelTable& table) {
   table.set(KernelId::kAmin, extremum_kernel<MinOp>);
   table.set(KernelId::kMax, extremum_kernel<MaxOp>);
   table.set(KernelId::kMin, extremum_kernel<MinOp>);
-  table.set(KernelId::kAny, truth_kernel<MaxOp>);
-  table.set(KernelId::kAll, truth_kernel<MinOp>);
+  table.set(KernelId::kAny, truth_kernel<true>);
+  table.set(KernelId::kAll, truth_kernel<false>);
   table.set(KernelId::kArgmax, index_kernel<MaxOp>);
   table.set(KernelId::kArgmin, index_kernel<MinOp>);
   table.set(KernelId::kMaxDim, extremum_with_index_kernel<MaxOp>);

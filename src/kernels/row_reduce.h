@@ -454,7 +454,8 @@ class RowReduction {
     if constexpr (kWidens<T, BFloat16>) {
       if (dtype == DType::kBF16) return run_from<BFloat16>(results, range);
     }
-    if constexpr (kWidens<T, float>) {
+    // An extremum of what lies there is computed in its dtype.
+    if constexpr (kWidens<T, float> && !(NanDecides<Op, T> && std::is_same_v<Map, Unchanged>)) {
       if (dtype == DType::kF32) return run_from<float>(results, range);
     }
     run_from<T>(results, range);
@@ -475,11 +476,15 @@ class RowReduction {
     }
   };
 
+  // `Source` is T, or what all elements are stored as.
   template <typename Source>
   void run_from(Result* results, const RowRange& range) const {
-    if (layout_.in_one_piece()) return by_leaf<Source>(results, range);
+    if (layout_.in_one_piece()) {
+      if (stores<Source>()) return by_row<Source>(results, range);
+      return by_leaf(results, range);
+    }
     if (layout_.columns() >= kFewest) return down_columns<Source>(results, range);
-    if (layout_.piece() >= kFewest) return by_leaf<Source>(results, range);
+    if (layout_.piece() >= kFewest) return by_leaf(results, range);
     Rows<T> rows(source_, layout_);
     for (std::int64_t i = range.first; i < range.first + range.count; ++i) {
       results[i] = of_row(rows.row(i), rows.size(), i);
@@ -487,23 +492,28 @@ class RowReduction {
   }
 
   template <typename Source>
+  bool stores() const {
+    return source_.dtype() == stored_dtype<Source>();
+  }
+
+  template <typename Source>
   Result of_row(const Source* elements, std::int64_t size, std::int64_t row) const {
     return reduce_line<Op, Result>(MappedLine<Source, T, Result, Map>{elements, map_, row}, size);
   }
 
+  // Rows that are read where they lie.
   template <typename Source>
-  void by_leaf(Result* results, const RowRange& range) const {
-    const std::int64_t end = range.first + range.count;
-    if (layout_.in_one_piece() && source_.dtype() == stored_dtype<Source>()) {
-      const auto* data = reinterpret_cast<const Source*>(readable_bytes(source_));
-      for (std::int64_t row = range.first; row < end; ++row) {
-        results[row] = of_row(data + layout_.offset_of(row), layout_.size(), row);
-      }
-      return;
+  void by_row(Result* results, const RowRange& range) const {
+    const auto* data = reinterpret_cast<const Source*>(readable_bytes(source_));
+    for (std::int64_t row = range.first; row < range.first + range.count; ++row) {
+      results[row] = of_row(data + layout_.offset_of(row), layout_.size(), row);
     }
+  }
+
+  void by_leaf(Result* results, const RowRange& range) const {
     const RowParts<T> parts(source_, layout_);
     T buffer[kReduceLeaf];
-    for (std::int64_t row = range.first; row < end; ++row) {
+    for (std::int64_t row = range.first; row < range.first + range.count; ++row) {
       const std::int64_t offset = layout_.offset_of(row);
       const auto leaf = [&](std::int64_t first, std::int64_t count) {
         return of_row(parts.part(offset, first, count, buffer), count, row);
@@ -532,7 +542,7 @@ class RowReduction {
   void stripe(std::int64_t row, std::int64_t offset, std::int64_t columns, Result* work,
               Result* results) const {
     const ColumnReduction<Op, Result> reduction(work, columns);
-    if (source_.dtype() == stored_dtype<Source>()) {
+    if (stores<Source>()) {
       const std::int64_t bytes = sizeof(Source), step = layout_.column_stride() * bytes;
       const std::byte* data = readable_bytes(source_) + offset * bytes;
       const auto next = [&](std::int64_t i, std::int64_t) {
@@ -540,11 +550,13 @@ class RowReduction {
       };
       return reduction.run(next, layout_.size(), results + row);
     }
-    const InputLines<T> lines(source_, layout_, {row, columns});
-    const auto next = [&](std::int64_t i, std::int64_t slot) {
-      return Across<T>{lines.line(i, slot), &map_, row};
-    };
-    reduction.run(next, layout_.size(), results + row);
+    if constexpr (std::is_same_v<Source, T>) {
+      const InputLines<T> lines(source_, layout_, {row, columns});
+      const auto next = [&](std::int64_t i, std::int64_t slot) {
+        return Across<T>{lines.line(i, slot), &map_, row};
+      };
+      reduction.run(next, layout_.size(), results + row);
+    }
   }
 
   static constexpr std::int64_t kFewest = 8;

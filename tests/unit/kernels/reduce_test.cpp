@@ -106,3 +106,51 @@ TEST_CASE(
   kernels.run(KernelId::kAll, {none, Scalar(1), Scalar(false)}, std::vector<Tensor>{out});
   CHECK(values_of<bool>(out) == std::vector<bool>{true, true});
 }
+
+TEST_CASE("any and all of every dtype over any dims, however elements lie, are those of a loop") {
+  const Dims shape{5, 40, 12};
+  const std::vector<std::size_t> orders[] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {1, 0, 2}};
+  const DType dtypes[] = {DType::kBool, DType::kU8,  DType::kI32, DType::kI64, DType::kF16,
+                          DType::kBF16, DType::kF32, DType::kF64, DType::kC64, DType::kC128};
+  const Dims reduced[] = {{0}, {1}, {2}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}};
+  Kernels kernels;
+  for (const auto& order : orders) {
+    Dims lying, stride(3, 0);
+    for (const std::size_t d : order) lying.push_back(shape[d]);
+    for (std::size_t i = 0; i < 3; ++i) stride[order[i]] = contiguous_strides(lying)[i];
+    for (const std::int64_t mostly : {0, 3}) {
+      std::vector<std::int64_t> elements;
+      for (std::int64_t i = 0; i < product(shape); ++i) {
+        elements.push_back(i * 7919 % 151 == 0 ? 3 - mostly : mostly);
+      }
+      for (const DType dtype : dtypes) {
+        const Tensor memory =
+            kernels.run(KernelId::kConvert, {kernels.i64(lying, elements)}, lying, dtype);
+        const Tensor x = memory.as_view({shape, stride, dtype}, 0);
+        for (const Dims& dims : reduced) {
+          Dims kept = shape;
+          for (const std::int64_t d : dims) kept[static_cast<std::size_t>(d)] = 1;
+          std::vector<bool> any(static_cast<std::size_t>(product(kept)), false);
+          std::vector<bool> all(any.size(), true);
+          for (std::int64_t i = 0; i < product(shape); ++i) {
+            const std::int64_t at[] = {i / 480, i / 12 % 40, i % 12};
+            const std::int64_t from = at[0] * stride[0] + at[1] * stride[1] + at[2] * stride[2];
+            const auto to = static_cast<std::size_t>(
+                (at[0] % kept[0] * kept[1] + at[1] % kept[1]) * kept[2] + at[2] % kept[2]);
+            const bool is_true = elements[static_cast<std::size_t>(from)] != 0;
+            any[to] = any[to] || is_true;
+            all[to] = all[to] && is_true;
+          }
+          const auto truths = [&](KernelId kernel) {
+            return values_of<bool>(
+                kernels.run(kernel, {x, dims, Scalar(true)}, kept, DType::kBool));
+          };
+          CAPTURE(to_string(dtype));
+          CAPTURE(product(kept));
+          CHECK(truths(KernelId::kAny) == any);
+          CHECK(truths(KernelId::kAll) == all);
+        }
+      }
+    }
+  }
+}
