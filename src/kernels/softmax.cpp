@@ -95,10 +95,12 @@ inline float largest_of_bits(const BFloat16* x, std::int64_t count) {
   constexpr std::int64_t kWidth = kWidthOf<std::int16_t>;
   constexpr std::int16_t kSize = 0x7FFF, kInfinity = 0x7F80;
   // Of negative numbers the larger one is nearer to 0.
-  const auto turned = [](auto bits) { return bits ^ ((bits >> 15) & kSize); };
+  const auto turn = [](auto& bits) { bits ^= (bits >> 15) & kSize; };
   Words most = Words{} + std::numeric_limits<std::int16_t>::lowest(), largest{};
   const auto take = [&](const Words& bits) {
-    const Words key = turned(bits), size = bits & kSize;
+    Words key = bits;
+    turn(key);
+    const Words size = bits & kSize;
     most = most > key ? most : key;
     largest = largest > size ? largest : size;
   };
@@ -122,9 +124,11 @@ inline float largest_of_bits(const BFloat16* x, std::int64_t count) {
     }
     return lanes[0];
   };
-  const std::int16_t key = folded(most), size = folded(largest);
+  std::int16_t key = folded(most);
+  const std::int16_t size = folded(largest);
   if (size > kInfinity) return std::numeric_limits<float>::quiet_NaN();
-  const auto bits = static_cast<std::uint16_t>(turned(key));
+  turn(key);
+  const auto bits = static_cast<std::uint16_t>(key);
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
