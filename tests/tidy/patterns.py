@@ -63,6 +63,7 @@ OF_ONE_SYSTEM = {
     "sim/schedule/stack_map.cpp": "memory for stacks",
     "sim/schedule/stack_map.h": "the same",
     "sim/doctor/system_texts.cpp": "what a system tells of itself",
+    "tests/bench/vector_library_floor.cpp": "functions of vectors in a C library",
     "tests/nccl/double/region.cpp": "NCCL is for Linux, its double as well",
 }
 SYSTEM = re.compile(
