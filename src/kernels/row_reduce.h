@@ -468,10 +468,12 @@ class RowReduction {
     const Source* data;
     const Map* map;
     std::int64_t first;
+    std::int64_t step;  // to the next line, which is fetched meanwhile
 
     Result operator[](std::int64_t c) const { return (*map)(widened<T>(data[c]), first + c); }
     template <typename Vector>
     void vector(std::int64_t c, Vector& to) const requires std::is_same_v<Map, Unchanged> {
+      __builtin_prefetch(data + step + c);
       load_vector<T>(to, data + c);
     }
   };
@@ -546,14 +548,15 @@ class RowReduction {
       const std::int64_t bytes = sizeof(Source), step = layout_.column_stride() * bytes;
       const std::byte* data = readable_bytes(source_) + offset * bytes;
       const auto next = [&](std::int64_t i, std::int64_t) {
-        return Across<Source>{reinterpret_cast<const Source*>(data + i * step), &map_, row};
+        return Across<Source>{reinterpret_cast<const Source*>(data + i * step), &map_, row,
+                              layout_.column_stride()};
       };
       return reduction.run(next, layout_.size(), results + row);
     }
     if constexpr (std::is_same_v<Source, T>) {
       const InputLines<T> lines(source_, layout_, {row, columns});
       const auto next = [&](std::int64_t i, std::int64_t slot) {
-        return Across<T>{lines.line(i, slot), &map_, row};
+        return Across<T>{lines.line(i, slot), &map_, row, 0};
       };
       reduction.run(next, layout_.size(), results + row);
     }
