@@ -38,6 +38,9 @@ class InputLines {
   std::int64_t columns() const { return count_; }
   std::int64_t lines() const { return size_; }
 
+  /// How far behind each element the next line lies; 0 where lines are converted.
+  std::int64_t step() const { return buffer_ ? 0 : step_ / static_cast<std::int64_t>(sizeof(T)); }
+
   /// Line i, valid until the next call with this slot, one of kLinesKept.
   const T* line(std::int64_t i, std::int64_t slot = 0) const {
     const std::byte* from = data_ + i * step_;
@@ -73,8 +76,7 @@ class OutputLines {
   }
   /// Whether all lines begin cache lines and are more than caches hold.
   bool writes_past_caches() const {
-    const std::uintptr_t places =
-        reinterpret_cast<std::uintptr_t>(data_) | static_cast<std::uintptr_t>(step_);
+    const auto places = reinterpret_cast<std::intptr_t>(data_) | step_;
     return !buffer_ && places % kCacheLine == 0 && is_beyond_caches(size_ * step_);
   }
   void store() const {

@@ -94,6 +94,21 @@ bool combine_numbers_into(T* to, const Line (&others)[kRowsTogether], std::int64
   return spoilt || any_of<T>(nan);
 }
 
+/// Elements of one line, while those of the next one, `step` elements behind, are fetched:
+/// processors fetch ahead by themselves within a page only.
+template <typename T, typename Source = T>
+struct FetchedLine {
+  const Source* data;
+  std::int64_t step;
+
+  T operator[](std::int64_t c) const { return widened<T>(data[c]); }
+  template <typename Vector>
+  [[gnu::always_inline]] void vector(std::int64_t c, Vector& to) const {
+    __builtin_prefetch(data + step + c);
+    load_vector<T>(to, data + c);
+  }
+};
+
 /// Leaves a row as it is.
 struct Unchanged {
   template <typename T>

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+
 #include "kernels/eigen_core.h"
 #include "kernels/math_functors.h"
 

@@ -465,16 +465,14 @@ class RowReduction {
   // What stands beside each other in columns that go down together: column c is row `first` + c.
   template <typename Source>
   struct Across {
-    const Source* data;
+    FetchedLine<T, Source> line;
     const Map* map;
     std::int64_t first;
-    std::int64_t step;  // to the next line, which is fetched meanwhile
 
-    Result operator[](std::int64_t c) const { return (*map)(widened<T>(data[c]), first + c); }
+    Result operator[](std::int64_t c) const { return (*map)(line[c], first + c); }
     template <typename Vector>
     void vector(std::int64_t c, Vector& to) const requires std::is_same_v<Map, Unchanged> {
-      __builtin_prefetch(data + step + c);
-      load_vector<T>(to, data + c);
+      line.vector(c, to);
     }
   };
 
@@ -545,18 +543,17 @@ class RowReduction {
               Result* results) const {
     const ColumnReduction<Op, Result> reduction(work, columns);
     if (stores<Source>()) {
-      const std::int64_t bytes = sizeof(Source), step = layout_.column_stride() * bytes;
-      const std::byte* data = readable_bytes(source_) + offset * bytes;
+      const std::int64_t step = layout_.column_stride();
+      const auto* data = reinterpret_cast<const Source*>(readable_bytes(source_)) + offset;
       const auto next = [&](std::int64_t i, std::int64_t) {
-        return Across<Source>{reinterpret_cast<const Source*>(data + i * step), &map_, row,
-                              layout_.column_stride()};
+        return Across<Source>{{data + i * step, step}, &map_, row};
       };
       return reduction.run(next, layout_.size(), results + row);
     }
     if constexpr (std::is_same_v<Source, T>) {
       const InputLines<T> lines(source_, layout_, {row, columns});
       const auto next = [&](std::int64_t i, std::int64_t slot) {
-        return Across<T>{lines.line(i, slot), &map_, row, 0};
+        return Across<T>{{lines.line(i, slot), lines.step()}, &map_, row};
       };
       reduction.run(next, layout_.size(), results + row);
     }

@@ -244,16 +244,16 @@ class OwedRows {
 
 // to = exp(x - largest) / totals for elements of one line, past the caches if asked for.
 template <bool finite, typename T>
-void parts_of_line(const T* x, const T* largest, const T* totals, T* to, std::int64_t count,
-                   bool past) {
+void parts_of_line(const FetchedLine<T>& x, const T* largest, const T* totals, T* to,
+                   std::int64_t count, bool past) {
   for_vectors<T>(count, [=](std::int64_t i, std::int64_t some) {
     if (past) {
-      __builtin_prefetch(x + count + i, 0, 2);
+      __builtin_prefetch(x.data + x.step + i, 0, 2);
     } else {
-      expect_line(x + count, to + count, i);
+      expect_line(x.data + x.step, to + count, i);
     }
     VectorOf<T> powers, other;
-    load_some<T>(powers, x + i, some);
+    load_some<T>(powers, x.data + i, some);
     load_some<T>(other, largest + i, some);
     powers -= other;
     to_powers<finite, T>(powers);
@@ -264,19 +264,6 @@ void parts_of_line(const T* x, const T* largest, const T* totals, T* to, std::in
   });
 }
 
-// Elements of one line, while those of the next one are fetched.
-template <typename T>
-struct FetchedLine {
-  const T* x;
-  std::int64_t columns;
-
-  T operator[](std::int64_t c) const { return x[c]; }
-  EIGEN_ALWAYS_INLINE void vector(std::int64_t c, VectorOf<T>& values) const {
-    __builtin_prefetch(x + columns + c);
-    load_vector<T>(values, x + c);
-  }
-};
-
 // What columns beside each other have as their largest numbers.
 template <typename T>
 struct LargestOfLines {
@@ -286,7 +273,7 @@ struct LargestOfLines {
   explicit LargestOfLines(const InputLines<T>& x)
       : values(reduce_lines<MaxOp, T>(x.lines(), x.columns(),
                                       [&](std::int64_t i, std::int64_t slot) {
-                                        return FetchedLine<T>{x.line(i, slot), x.columns()};
+                                        return FetchedLine<T>{x.line(i, slot), x.step()};
                                       })),
         finite(std::all_of(values.get(), values.get() + x.columns(),
                            [](T value) { return std::isfinite(value); })) {}
@@ -315,9 +302,8 @@ struct PowersOfLine {
 // What the powers of each column add up to.
 template <bool finite, typename T>
 Scratch<T> sums_of_powers(const InputLines<T>& x, const LargestOfLines<T>& largest) {
-  const std::int64_t columns = x.columns();
-  return reduce_lines<SumOp, T>(x.lines(), columns, [&](std::int64_t i, std::int64_t slot) {
-    return PowersOfLine<finite, T>{{x.line(i, slot), columns}, largest.values.get()};
+  return reduce_lines<SumOp, T>(x.lines(), x.columns(), [&](std::int64_t i, std::int64_t slot) {
+    return PowersOfLine<finite, T>{{x.line(i, slot), x.step()}, largest.values.get()};
   });
 }
 
@@ -331,8 +317,8 @@ struct SoftmaxColumns {
       const auto totals = sums_of_powers<finite.value>(x, largest);
       const bool past = to.writes_past_caches();
       for (std::int64_t i = 0; i < x.lines(); ++i) {
-        parts_of_line<finite.value>(x.line(i), largest.values.get(), totals.get(), to.line(i),
-                                    x.columns(), past);
+        parts_of_line<finite.value>(FetchedLine<T>{x.line(i), x.step()}, largest.values.get(),
+                                    totals.get(), to.line(i), x.columns(), past);
       }
       if (past) end_writes_past_caches();
     });

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tensor/past_caches.h"
 #include "tensor/strided_copy.h"
 
 namespace shardlab {
@@ -17,8 +18,7 @@ std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / 
 
 // Of one row of a turned source. Rows a power of two apart would share few places in a cache.
 std::int64_t turned_bytes(std::int64_t columns, std::int64_t element_bytes) {
-  constexpr std::int64_t kLine = 64;
-  return (quotient_up(columns * element_bytes, kLine) | 1) * kLine;
+  return (quotient_up(columns * element_bytes, kCacheLine) | 1) * kCacheLine;
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ void StridedLoop::add_source(std::span<const std::int64_t> stride, std::int64_t 
 // next to the rows. Small planes are not worth it. A band has as many rows as four cache lines of
 // the source have elements, which is as much as memory gives at its speed, and is as long as a
 // core's caches hold: the longer the rows, the faster the other arrays are read.
-bool StridedLoop::turns_sources() {
+bool StridedLoop::turn_sources() {
   constexpr std::int64_t kFewest = 16, kLeast = 4096;
   constexpr std::int64_t kBandBytes = 256, kMostColumns = 4096;
   const std::size_t inner = dims_.size() - 1;

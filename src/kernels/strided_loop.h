@@ -78,7 +78,7 @@ class StridedLoop {
   template <typename Visit>
   void run_rows(Visit&& visit) {
     if (!prepare()) return;
-    const bool turned = dims_.size() > 1 && turns_sources();
+    const bool turned = dims_.size() > 1 && turn_sources();
     const std::size_t outer = dims_.size() - (turned ? 2 : 1);
     std::array<std::int64_t, kMaxArrays> offsets{};
     Dims index(outer, 0);
@@ -128,7 +128,7 @@ class StridedLoop {
 
   Band band_at(const std::array<std::int64_t, kMaxArrays>& offsets, std::int64_t row,
                std::int64_t rows, std::int64_t column, std::int64_t columns) const;
-  bool turns_sources();
+  bool turn_sources();
   bool prepare();
   bool joins(const LoopDim& outer, const LoopDim& inner) const;
   bool advance(Dims& index, std::array<std::int64_t, kMaxArrays>& offsets) const;

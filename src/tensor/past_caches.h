@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-inline constexpr std::size_t kCacheLine = 64;
+inline constexpr std::int64_t kCacheLine = 64;  // bytes
 
 /// Whether so many bytes are more than caches hold until someone reads them.
 inline bool is_beyond_caches(std::int64_t bytes) { return bytes >= std::int64_t{8} << 20; }

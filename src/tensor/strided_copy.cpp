@@ -72,7 +72,7 @@ constexpr std::int64_t kTileColumns = 256 / sizeof(T);
 template <typename T, std::int64_t rows>
 [[gnu::always_inline]] inline void turn_squares(T* to, std::int64_t to_step, const T* from,
                                                 std::int64_t from_step) {
-  constexpr std::int64_t kSide = kLanesTurned<T>, kLine = 64 / sizeof(T);
+  constexpr std::int64_t kSide = kLanesTurned<T>, kLine = kCacheLine / sizeof(T);
   for (std::int64_t c = 0; c < kTileColumns<T>; c += kSide) {
     for (std::int64_t line = 0; line < rows; line += kLine) {
       for (std::int64_t r = line; r < line + kLine; r += kSide) {
@@ -127,7 +127,7 @@ void turn_part(T* to, const T* from, const CopyDim& outer, const CopyDim& inner)
 // does.
 template <typename T>
 std::int64_t columns_before_line(const T* to, const CopyDim& outer) {
-  constexpr std::uintptr_t kLine = 64;
+  constexpr std::uintptr_t kLine = kCacheLine;
   const std::uintptr_t within = reinterpret_cast<std::uintptr_t>(to) % kLine;
   if (outer.to * static_cast<std::int64_t>(sizeof(T)) % kLine != 0 || within % sizeof(T) != 0) {
     return -1;
@@ -139,7 +139,7 @@ std::int64_t columns_before_line(const T* to, const CopyDim& outer) {
 template <typename T, std::int64_t rows>
 void turn_tiles(T* to, const T* from, const CopyDim& outer, const CopyDim& inner, bool ahead,
                 bool past) {
-  constexpr std::int64_t kColumns = kTileColumns<T>, kLine = 64 / sizeof(T);
+  constexpr std::int64_t kColumns = kTileColumns<T>, kLine = kCacheLine / sizeof(T);
   for (std::int64_t row = 0; row < outer.size; row += rows) {
     for (std::int64_t column = 0; column < inner.size; column += kColumns) {
       const T* source = from + row + column * inner.from;

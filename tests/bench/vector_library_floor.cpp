@@ -3,6 +3,8 @@
 // decides how long they take.
 #include <benchmark/benchmark.h>
 
+#include <vector>
+
 #include "tests/bench/kernel_floors.h"
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__AVX2__)
