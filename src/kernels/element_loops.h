@@ -62,6 +62,24 @@ constexpr ElementLoop loop_of() {
   }
 }
 
+template <typename F>
+inline constexpr bool kMapsBFloat16 = requires(const BFloat16* from, BFloat16* to) {
+  Vectorized<F>::map(from, to, std::int64_t{});
+};
+/// A loop from bf16 to bf16 where the function has one.
+template <typename F>
+constexpr ElementLoop bfloat16_loop_of() {
+  if constexpr (kMapsBFloat16<F>) {
+    constexpr auto kRun = [](const std::byte* const* in, std::byte* out, std::int64_t count) {
+      Vectorized<F>::map(reinterpret_cast<const BFloat16*>(in[0]), reinterpret_cast<BFloat16*>(out),
+                         count);
+    };
+    return {kRun, {DType::kBF16}, DType::kBF16};
+  } else {
+    return {};
+  }
+}
+
 template <typename T>
 std::span<const ElementLoop> element_loops() {
 #define SHARDLAB_LOOP(function, operands, kinds, how) \

@@ -204,11 +204,13 @@ bool run_directly(const Tensor& out, std::span<const LocalArg> operands, const E
 struct RealLoops {
   std::span<const ElementLoop> f32 = element_loops<float>();
   std::span<const ElementLoop> f64 = element_loops<double>();
+  std::span<const ElementLoop> bf16 = bfloat16_loops();
 };
 const RealLoops& real_loops() {
   static const RealLoops loops = [] {
     const WideKernels* wide = wide_kernels();
-    return wide != nullptr ? RealLoops{wide->f32_loops, wide->f64_loops} : RealLoops{};
+    return wide != nullptr ? RealLoops{wide->f32_loops, wide->f64_loops, wide->bf16_loops}
+                           : RealLoops{};
   }();
   return loops;
 }
@@ -230,6 +232,9 @@ std::span<const ElementLoop> loops_of(DType compute) {
 
 const ElementLoop& find_loop(Element function, DType promoted) {
   const auto index = static_cast<std::size_t>(function);
+  if (promoted == DType::kBF16 && real_loops().bf16[index].run != nullptr) {
+    return real_loops().bf16[index];
+  }
   const ElementLoop& loop = loops_of(compute_dtype(promoted))[index];
   if (loop.run == nullptr) refuse_dtype(promoted);
   return loop;

@@ -9,70 +9,102 @@
 #include <type_traits>
 
 #include "kernels/packet_functions.h"
+#include "kernels/packet_normal.h"
+#include "kernels/packet_power.h"
+#include "kernels/vectors.h"
 
 namespace shardlab {
+
+/// step(from, to) on runs of `width` elements; `to` may equal `from`.
+template <std::int64_t width, typename T, typename Step>
+void map_runs(const T* from, T* to, std::int64_t count, const Step& step) {
+  std::int64_t i = 0;
+  for (; i + width <= count; i += width) step(from + i, to + i);
+  if (i == count) return;
+  T padded[width] = {};
+  const auto rest = static_cast<std::size_t>(count - i) * sizeof(T);
+  std::memcpy(padded, from + i, rest);
+  step(padded, padded);
+  std::memcpy(to + i, padded, rest);
+}
 
 /// to[i] = function(from[i]), packet by packet; `to` may equal `from`.
 template <typename T, typename Function>
 void map_packets(const T* from, T* to, std::int64_t count, Function function) {
-  constexpr std::int64_t kWidth = Eigen::internal::packet_traits<T>::size;
+  using namespace Eigen::internal;
+  map_runs<packet_traits<T>::size>(
+      from, to, count, [&](const T* x, T* result) __attribute__((always_inline)) {
+        pstoreu(result, function(ploadu<PacketOf<T>>(x)));
+      });
+}
+
+/// step(a, b, to) on runs of `width` elements; `to` may equal either.
+template <std::int64_t width, typename T, typename Step>
+void map_runs_of_pairs(const T* a, const T* b, T* to, std::int64_t count, const Step& step) {
   std::int64_t i = 0;
-  for (; i + kWidth <= count; i += kWidth) {
-    Eigen::internal::pstoreu(to + i, function(Eigen::internal::ploadu<PacketOf<T>>(from + i)));
-  }
+  for (; i + width <= count; i += width) step(a + i, b + i, to + i);
   if (i == count) return;
-  T padded[kWidth] = {};
+  T padded_a[width] = {}, padded_b[width] = {};
   const auto rest = static_cast<std::size_t>(count - i) * sizeof(T);
-  std::memcpy(padded, from + i, rest);
-  Eigen::internal::pstoreu(padded, function(Eigen::internal::ploadu<PacketOf<T>>(padded)));
-  std::memcpy(to + i, padded, rest);
+  std::memcpy(padded_a, a + i, rest);
+  std::memcpy(padded_b, b + i, rest);
+  step(padded_a, padded_b, padded_a);
+  std::memcpy(to + i, padded_a, rest);
 }
 
 /// to[i] = function(a[i], b[i]); `to` may equal either.
 template <typename T, typename Function>
 void map_packet_pairs(const T* a, const T* b, T* to, std::int64_t count, Function function) {
   using namespace Eigen::internal;
-  constexpr std::int64_t kWidth = packet_traits<T>::size;
-  std::int64_t i = 0;
-  for (; i + kWidth <= count; i += kWidth) {
-    pstoreu(to + i, function(ploadu<PacketOf<T>>(a + i), ploadu<PacketOf<T>>(b + i)));
-  }
-  if (i == count) return;
-  T padded_a[kWidth] = {}, padded_b[kWidth] = {};
-  const auto rest = static_cast<std::size_t>(count - i) * sizeof(T);
-  std::memcpy(padded_a, a + i, rest);
-  std::memcpy(padded_b, b + i, rest);
-  pstoreu(padded_a, function(ploadu<PacketOf<T>>(padded_a), ploadu<PacketOf<T>>(padded_b)));
-  std::memcpy(to + i, padded_a, rest);
+  map_runs_of_pairs<packet_traits<T>::size>(
+      a, b, to, count, [&](const T* x, const T* y, T* result) __attribute__((always_inline)) {
+        pstoreu(result, function(ploadu<PacketOf<T>>(x), ploadu<PacketOf<T>>(y)));
+      });
 }
 
-/// to[i] = function(a[i], b[i]) computed in double, a packet of doubles at a time.
+/// How many packets go side by side through functions of many steps: what registers have room for.
+#ifdef __AVX512F__
+inline constexpr std::int64_t kPacketsAtOnce = 4;
+#else
+inline constexpr std::int64_t kPacketsAtOnce = 2;
+#endif
+
+/// function(x) for an array of packets, each of which becomes its function.
+template <typename T, typename Function>
+void map_packets_at_once(const T* from, T* to, std::int64_t count, Function function) {
+  using namespace Eigen::internal;
+  constexpr std::int64_t kWidth = packet_traits<T>::size;
+  map_runs<kPacketsAtOnce * kWidth>(
+      from, to, count, [&](const T* x, T* result) __attribute__((always_inline)) {
+        PacketOf<T> packets[kPacketsAtOnce];
+        for (std::int64_t i = 0; i < kPacketsAtOnce; ++i) {
+          packets[i] = ploadu<PacketOf<T>>(x + i * kWidth);
+        }
+        function(packets);
+        for (std::int64_t i = 0; i < kPacketsAtOnce; ++i) {
+          pstoreu(result + i * kWidth, packets[i]);
+        }
+      });
+}
+/// The same for elements of bf16, computed in float and rounded.
 template <typename Function>
-void map_wide_pairs(const float* a, const float* b, float* to, std::int64_t count,
-                    Function function) {
-  constexpr std::int64_t kWidth = Eigen::internal::packet_traits<double>::size;
-  typedef float Narrow __attribute__((vector_size(kWidth * sizeof(float))));
-  typedef double Wide __attribute__((vector_size(kWidth * sizeof(double))));
-  const auto step = [function](const float* x, const float* y, float* result) {
-    Narrow from[2];
-    std::memcpy(&from[0], x, sizeof(Narrow));
-    std::memcpy(&from[1], y, sizeof(Narrow));
-    const auto wide = [](const Narrow& narrow) {
-      return std::bit_cast<PacketOf<double>>(__builtin_convertvector(narrow, Wide));
-    };
-    const Wide value = std::bit_cast<Wide>(function(wide(from[0]), wide(from[1])));
-    const Narrow rounded = __builtin_convertvector(value, Narrow);
-    std::memcpy(result, &rounded, sizeof(Narrow));
-  };
-  std::int64_t i = 0;
-  for (; i + kWidth <= count; i += kWidth) step(a + i, b + i, to + i);
-  if (i == count) return;
-  float padded_a[kWidth] = {}, padded_b[kWidth] = {};
-  const auto rest = static_cast<std::size_t>(count - i) * sizeof(float);
-  std::memcpy(padded_a, a + i, rest);
-  std::memcpy(padded_b, b + i, rest);
-  step(padded_a, padded_b, padded_a);
-  std::memcpy(to + i, padded_a, rest);
+void map_packets_at_once(const BFloat16* from, BFloat16* to, std::int64_t count,
+                         Function function) {
+  constexpr std::int64_t kWidth = kWidthOf<float>;
+  map_runs<kPacketsAtOnce * kWidth>(
+      from, to, count, [&](const BFloat16* x, BFloat16* result) __attribute__((always_inline)) {
+        VectorOf<float> numbers[kPacketsAtOnce];
+        for (std::int64_t i = 0; i < kPacketsAtOnce; i += 2) {
+          widen_even_and_odd(numbers[i], numbers[i + 1], x + i * kWidth);
+        }
+        PacketOf<float> packets[sizeof(numbers) / (sizeof(PacketOf<float>))];
+        std::memcpy(packets, numbers, sizeof(numbers));
+        function(packets);
+        std::memcpy(numbers, packets, sizeof(numbers));
+        for (std::int64_t i = 0; i < kPacketsAtOnce; i += 2) {
+          narrow_even_and_odd(result + i * kWidth, numbers[i], numbers[i + 1]);
+        }
+      });
 }
 
 /// A function with its form for contiguous runs, F::map(in..., out, count), where it has one; types
@@ -121,7 +153,7 @@ template <>
 struct Vectorized<element::Erf> : element::Erf {
   template <Real T>
   static void map(const T* from, T* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_erf(x); });
+    map_packets_at_once(from, to, count, [](auto& x) { packets_erf<T>(x); });
   }
 };
 template <>
@@ -158,10 +190,11 @@ struct Vectorized<element::Tanh> : element::Tanh {
 template <>
 struct Vectorized<element::Pow> : element::Pow {
   static void map(const float* base, const float* exponent, float* to, std::int64_t count) {
-    map_wide_pairs(base, exponent, to, count,
-                   [](const PacketOf<double>& x, const PacketOf<double>& y) {
-                     return packet_power_for_float(x, y);
-                   });
+    constexpr std::int64_t kWidth = Eigen::internal::packet_traits<float>::size;
+    map_runs_of_pairs<kWidth>(
+        base, exponent, to, count,
+        [](const float* x, const float* y, float* result)
+            __attribute__((always_inline)) { powers(x, y, result); });
   }
 };
 template <>
@@ -196,11 +229,19 @@ struct Vectorized<element::SiluBackward> : element::SiluBackward {
 };
 template <>
 struct Vectorized<element::Gelu> : element::Gelu {
+  template <typename T, std::size_t packets>
+  EIGEN_ALWAYS_INLINE static void compute(PacketOf<T> (&x)[packets]) {
+    PacketOf<T> share[packets];
+    for (std::size_t i = 0; i < packets; ++i) share[i] = x[i];
+    packets_normal_cdf<T>(share);
+    for (std::size_t i = 0; i < packets; ++i) x[i] = Eigen::internal::pmul(x[i], share[i]);
+  }
   template <Real T>
   static void map(const T* from, T* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<T>& x) {
-      return Eigen::internal::pmul(x, packet_normal_cdf<T>(x));
-    });
+    map_packets_at_once(from, to, count, [](auto& x) { compute<T>(x); });
+  }
+  static void map(const BFloat16* from, BFloat16* to, std::int64_t count) {
+    map_packets_at_once(from, to, count, [](auto& x) { compute<float>(x); });
   }
 };
 template <>
@@ -223,7 +264,9 @@ struct Vectorized<element::GeluBackward> : element::GeluBackward {
     map_packet_pairs(grad, from, to, count, [](const Packet& g, const Packet& x) {
       const Packet power = packet_exp<T>(pmul(pmul(x, x), pset1<Packet>(T(-0.5))));
       const Packet density = pmul(power, pset1<Packet>(T(element::kSqrtTwoOverPi / 2)));
-      return pmul(g, padd(packet_normal_cdf<T>(x), pmul(x, density)));
+      Packet share[1] = {x};
+      packets_normal_cdf<T>(share);
+      return pmul(g, padd(share[0], pmul(x, density)));
     });
   }
 };

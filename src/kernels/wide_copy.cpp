@@ -15,6 +15,7 @@ const WideKernels& kernels_for_avx512() {
                        },
                        element_loops<float>(),
                        element_loops<double>(),
+                       bfloat16_loops(),
                        own_products<float>(),
                        own_products<double>(),
                        own_half_runs()};

@@ -19,6 +19,7 @@ struct WideKernels {
   void (*add)(KernelTable& table);
   std::span<const ElementLoop> f32_loops;
   std::span<const ElementLoop> f64_loops;
+  std::span<const ElementLoop> bf16_loops;
   Products<float> f32_products;
   Products<double> f64_products;
   HalfRuns half_runs;

@@ -2,8 +2,12 @@
 // densely where they bend, over all magnitudes that a number can have, and at their ends.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "tests/unit/kernels/fixtures.h"
 
@@ -149,10 +153,43 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("V-27 a power of two floats is the standard library's in double, rounded once") {
+namespace {
+
+// How many last digits of a float a result is off.
+double digits_off(float got, double wanted) {
+  const int exponent = std::max(std::ilogb(wanted), std::numeric_limits<float>::min_exponent - 1);
+  return std::abs(double(got) - wanted) / std::ldexp(1.0, exponent - 23);
+}
+
+void check_powers(const std::vector<float>& bases, const std::vector<float>& exponents) {
+  const auto got = computed<float>(KernelId::kPow, {bases, exponents});
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double wanted = std::pow(double(bases[i]), double(exponents[i]));
+    CAPTURE(bases[i]);
+    CAPTURE(exponents[i]);
+    CAPTURE(got[i]);
+    CAPTURE(wanted);
+    const auto rounded = static_cast<float>(wanted);
+    if (std::isnan(rounded)) {
+      CHECK(std::isnan(got[i]));
+    } else if (rounded == 0 || std::isinf(rounded)) {
+      CHECK((got[i] == rounded && std::signbit(got[i]) == std::signbit(rounded)));
+    } else if (double(rounded) == wanted) {
+      CHECK(got[i] == rounded);
+    } else {
+      CHECK(digits_off(got[i], wanted) <= (std::abs(std::log(std::abs(wanted))) < 8 ? 0.6 : 1.2));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE(
+    "V-27 powers of floats are off by 0.6 of a last digit, by 1.2 of very large or small ones") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  std::vector<float> sizes{0.0f, 1e-45f, 1e-38f, 1e-3f, 0.5f,       1.0f,    1.5f,  2.0f,
-                           3.0f, 4.0f,   10.0f,  25.0f, 16777217.f, 1.5e30f, 3e38f, kInf};
+  std::vector<float> sizes{0.0f,    1e-45f,  1e-38f,     1e-3f,   0.5f,  1.0f,
+                           1.5f,    2.0f,    3.0f,       4.0f,    10.0f, 25.0f,
+                           300.25f, 2331.2f, 16777217.f, 1.5e30f, 3e38f, kInf};
   for (float x = 0.71f; x < 1.42f; x += 0.0079f) sizes.push_back(x);
   std::vector<float> numbers{std::numeric_limits<float>::quiet_NaN()};
   for (const float size : sizes) {
@@ -166,20 +203,54 @@ TEST_CASE("V-27 a power of two floats is the standard library's in double, round
       exponents.push_back(exponent);
     }
   }
-  const auto got = computed<float>(KernelId::kPow, {bases, exponents});
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const double wanted = std::pow(double(bases[i]), double(exponents[i]));
-    CAPTURE(bases[i]);
-    CAPTURE(exponents[i]);
-    CAPTURE(got[i]);
-    CAPTURE(wanted);
-    const auto rounded = static_cast<float>(wanted);
-    if (std::isnan(rounded)) {
-      CHECK(std::isnan(got[i]));
-    } else if (rounded == 0 || std::isinf(rounded)) {
-      CHECK((got[i] == rounded && std::signbit(got[i]) == std::signbit(rounded)));
-    } else {
-      CHECK(std::abs(double(got[i]) - wanted) <= 0.5001 * 0x1p-23 * std::abs(wanted) + 0x1p-149);
+  check_powers(bases, exponents);
+}
+
+TEST_CASE("V-27 powers of floats are exact where a float holds them, and close at random places") {
+  std::vector<float> bases, exponents;
+  for (int base = -60; base <= 60; ++base) {
+    for (int exponent = -6; exponent <= 12; ++exponent) {
+      bases.push_back(static_cast<float>(base) / 4);
+      exponents.push_back(static_cast<float>(exponent));
     }
   }
+  std::uint64_t state = 7;
+  const auto uniform = [&state] {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return double(state >> 11) * 0x1p-53;
+  };
+  for (int i = 0; i < 40'000; ++i) {
+    // Of all magnitudes, and beside 1, whose powers have few digits of the base's logarithm.
+    const bool near = i % 4 == 0;
+    const double base = near ? 1 + (uniform() - 0.5) / 16 : std::exp(160 * (uniform() - 0.5));
+    bases.push_back(static_cast<float>(base));
+    exponents.push_back(static_cast<float>((near ? 3000 : 4) * (uniform() - 0.5)));
+  }
+  check_powers(bases, exponents);
+}
+
+TEST_CASE("gelu of every bf16 is that of f32, rounded") {
+  std::vector<BFloat16> elements;
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    elements.push_back({static_cast<std::uint16_t>(bits)});
+  }
+  elements.resize(elements.size() + 3, {0x3F9A});  // a rest that fills no registers
+  std::vector<float> x;
+  for (const BFloat16 element : elements) x.push_back(to_float(element));
+  Kernels kernels;
+  const Dims shape{static_cast<std::int64_t>(x.size())};
+  const Tensor single =
+      kernels.run(KernelId::kGelu, {kernels.tensor(shape, DType::kF32, x)}, shape, DType::kF32);
+  const Tensor bfloat = kernels.run(
+      KernelId::kGelu, {kernels.tensor(shape, DType::kBF16, elements)}, shape, DType::kBF16);
+  const auto wanted = values_of<float>(single);
+  const auto got = values_of<BFloat16>(bfloat);
+  int wrong = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float value = to_float(got[i]);
+    const bool same =
+        std::isnan(wanted[i]) ? std::isnan(value) : got[i].bits == to_bfloat16(wanted[i]).bits;
+    if (!same) ++wrong;
+  }
+  CHECK(wrong == 0);
 }

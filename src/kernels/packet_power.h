@@ -1,0 +1,336 @@
+// packet_power.h - powers of floats, x^y = exp(y log |x|) with the sign of x^y. A logarithm needs
+// more digits than a float has, as y multiplies what it lacks: it is a pair of floats, a number and
+// what its rounding lost, which takes a third of the time of doubles. Lanes that are infinite,
+// undefined, subnormal or zero are left to doubles, and all lanes where a processor does not fuse
+// multiplications and additions, since what rounding lost cannot be had there in one step.
+#pragma once
+
+#include "kernels/packet_lookup.h"
+
+namespace shardlab {
+
+/// `size` with the sign of x^y for a whole y, NaN for other powers of negative numbers. Infinite
+/// powers are whole and even.
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> with_sign_of_power(const PacketOf<T>& x, const PacketOf<T>& y,
+                                                   const PacketOf<T>& size) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  const auto number = [](T value) { return pset1<Packet>(value); };
+  const Packet half = pmul(y, number(T(0.5))), with_sign = pxor(size, pand(x, number(T(-0.0))));
+  const Packet whole = where_equal<T>(pfloor(half), half, size, with_sign);
+  const Packet undefined = number(std::numeric_limits<T>::quiet_NaN());
+  const Packet broken = where_less<T>(x, number(0), undefined, size);
+  return where_equal<T>(pfloor(y), y, whole, broken);
+}
+
+/// log2 of positive normal numbers, off by 2^-37 of itself at most: x = 2^k z, and z is near the
+/// middle c of one of 16 parts, log2(z) = log2(c) + log2(1 + r), r = z / c - 1 below 1/32. The part
+/// around 1 has the middle 1, so that small logarithms keep their digits.
+EIGEN_ALWAYS_INLINE PacketOf<double> log2_for_float(const PacketOf<double>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<double>;
+  using Bits = BitsOf<double>;
+  static constexpr double kInverse[16] = {1.3919621749408984, 1.333912288319583,
+                                          1.2805122048819528, 1.2312245652978173,
+                                          1.1855917667238423, 1.1432216905901116,
+                                          1.103776390127862,  1.0669630452903585,
+                                          1.0325266718709343, 1.0,
+                                          0.941991341991342,  0.8895752895752895,
+                                          0.8426888426888427, 0.8005003126954346,
+                                          0.7623369256948384, 0.7276485788113695};
+  static constexpr double kLog[16] = {-0.4771200080497008,   -0.4156638049283105,
+                                      -0.35672100368802095,  -0.3000939216063975,
+                                      -0.24560733407560983,  -0.19310519436820275,
+                                      -0.14244793160098929,  -0.09351020868379104,
+                                      -0.046179049324072616, 0.0,
+                                      0.0862142950530804,    0.16881138113160396,
+                                      0.2469280710476126,    0.3210261285929697,
+                                      0.39149933654142133,   0.4586862323944755};
+  static constexpr double kBeyond[] = {-0.2407135712023998, 0.2888411696209926,
+                                       -0.3606736633727323, 0.480898236281306,
+                                       -0.7213475204497364, 1.4426950408949686};
+  constexpr std::uint64_t kLeast = std::bit_cast<std::uint64_t>(0.703125);  // of all z
+  constexpr std::uint64_t kBias = std::uint64_t{1024} << 52, kFields = ~std::uint64_t{0} << 52;
+  constexpr double kWhole = 0x1p52;  // its last digits are whole numbers
+  const Bits bits = std::bit_cast<Bits>(x), moved = bits - kLeast;
+  const Bits index = (moved >> 48) & 15;
+  const Bits power = ((moved + kBias) >> 52) | std::bit_cast<std::uint64_t>(kWhole);
+  const Packet k = psub(std::bit_cast<Packet>(power), pset1<Packet>(kWhole + 1024));
+  const Packet z = std::bit_cast<Packet>(bits - (moved & kFields));
+  const Packet r = pmadd(z, looked_up(kInverse, index), pset1<Packet>(-1));
+  return pmadd(polynomial<double>(r, kBeyond), r, padd(k, looked_up(kLog, index)));
+}
+
+/// 2^x, |x| <= 1000, off by 2^-38 of itself at most: of the next sixteenth by a table, of the rest
+/// by a polynomial.
+EIGEN_ALWAYS_INLINE PacketOf<double> exp2_for_float(const PacketOf<double>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<double>;
+  using Bits = BitsOf<double>;
+  static constexpr double kPowers[16] = {1.0,
+                                         1.0442737824274138,
+                                         1.0905077326652577,
+                                         1.1387886347566916,
+                                         1.189207115002721,
+                                         1.241857812073484,
+                                         1.2968395546510096,
+                                         1.3542555469368927,
+                                         1.4142135623730951,
+                                         1.4768261459394993,
+                                         1.5422108254079407,
+                                         1.6104903319492543,
+                                         1.681792830507429,
+                                         1.7562521603732995,
+                                         1.8340080864093424,
+                                         1.9152065613971474};
+  static constexpr double kRest[] = {0.009618317516837862, 0.05550573957157773, 0.24022650691301023,
+                                     0.6931471801609769, 1.0};
+  const Packet shift = pset1<Packet>(kWholeShift<double> / 16), shifted = padd(x, shift);
+  const Packet rest = psub(x, psub(shifted, shift));
+  const Bits sixteenths = std::bit_cast<Bits>(shifted);
+  const Packet near = pmul(polynomial<double>(rest, kRest), looked_up(kPowers, sixteenths & 15));
+  return std::bit_cast<Packet>(std::bit_cast<Bits>(near) +
+                               ((sixteenths & ~std::uint64_t{15}) << 48));
+}
+
+/// |x|^y with the sign of x^y, of `power` = y log2 |x|.
+EIGEN_ALWAYS_INLINE PacketOf<double> signed_power(const PacketOf<double>& x,
+                                                  const PacketOf<double>& y,
+                                                  const PacketOf<double>& power) {
+  using namespace Eigen::internal;
+  const auto number = [](double value) { return pset1<PacketOf<double>>(value); };
+  constexpr double kBeyond = 200;  // 2^200 is infinite in a float, 2^-200 is 0
+  return with_sign_of_power<double>(
+      x, y, exp2_for_float(pmax(pmin(power, number(kBeyond)), number(-kBeyond))));
+}
+
+/// Lanes that are no ordinary ones of packet_power_for_float().
+[[gnu::noinline]] inline void power_of_any_lanes(const PacketOf<double>& x,
+                                                 const PacketOf<double>& y,
+                                                 PacketOf<double>& result) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<double>;
+  const auto number = [](double value) { return pset1<Packet>(value); };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Packet zero = number(0), one = number(1), size = pabs(x);
+  Packet log = log2_for_float(size);
+  log = pselect(pcmp_eq(size, zero), number(-1e300), log);
+  log = pselect(pcmp_eq(size, number(kInfinity)), number(1e300), log);
+  const Packet power = pselect(pcmp_eq(size, one), zero, pmul(y, log));
+  // A power of minus infinity is real; if it is not whole, that of infinity.
+  const Packet is_plain = por(pcmp_eq(pfloor(y), y), pcmp_lt(number(-kInfinity), x));
+  result = signed_power(pselect(is_plain, x, size), y, power);
+  result = pselect(pcmp_eq(x, x), pselect(pcmp_eq(y, y), result, y), x);
+  result = pselect(por(pcmp_eq(y, zero), pcmp_eq(x, one)), one, result);
+}
+
+/// x^y rounded far beyond what a float holds, of floats as doubles: 2^(y log2 |x|).
+EIGEN_ALWAYS_INLINE PacketOf<double> packet_power_for_float(const PacketOf<double>& x,
+                                                            const PacketOf<double>& y) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<double>;
+  const auto number = [](double value) { return pset1<Packet>(value); };
+  constexpr double kMost = std::numeric_limits<float>::max();
+  const Packet size = pabs(x);
+  Packet result = signed_power(x, y, pmul(y, log2_for_float(size)));
+  const Packet far = por(pcmp_lt_or_nan(number(kMost), size),
+                         por(pcmp_lt_or_nan(number(kMost), pabs(y)), pcmp_eq(size, number(0))));
+  if (predux_any(std::bit_cast<PacketOf<float>>(far))) power_of_any_lanes(x, y, result);
+  return result;
+}
+
+/// to[i] = x[i]^y[i] in doubles for a packet of doubles, rounded once.
+inline void powers_by_doubles(const float* x, const float* y, float* to) {
+  constexpr std::size_t kWidth = Eigen::internal::packet_traits<double>::size;
+  typedef float Narrow __attribute__((vector_size(kWidth * sizeof(float))));
+  typedef double Wide __attribute__((vector_size(kWidth * sizeof(double))));
+  const auto wide = [](const float* from) {
+    Narrow narrow;
+    std::memcpy(&narrow, from, sizeof(narrow));
+    return std::bit_cast<PacketOf<double>>(__builtin_convertvector(narrow, Wide));
+  };
+  const Wide power = std::bit_cast<Wide>(packet_power_for_float(wide(x), wide(y)));
+  const Narrow rounded = __builtin_convertvector(power, Narrow);
+  std::memcpy(to, &rounded, sizeof(rounded));
+}
+
+#ifdef __FMA__
+struct PowerOfFloats {
+  PacketOf<float> value;
+  PacketOf<float> log;  ///< of the value
+};
+/// size^y where `size` is a normal number and the result no extreme one (unusual_lanes()). Off by
+/// 0.6 of a last digit, by 1.2 of results beyond exp(+-8); a result that a float holds is that.
+///
+/// Of the logarithm: size = 2^k z and z / middle = 1 + r + e without an error, for the middle of
+/// one of 32 parts, |r| <= 1/64. That of the part around 1 is 1, so that small logarithms keep
+/// their digits. Of the power: the next sixteenth of a power of two from a table, the rest by a
+/// polynomial. The polynomials are made through the values at Chebyshev's points.
+EIGEN_ALWAYS_INLINE PowerOfFloats power_of_floats(const PacketOf<float>& size,
+                                                  const PacketOf<float>& y) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<float>;
+  using Bits = BitsOf<float>;
+  typedef std::int32_t Whole __attribute__((vector_size(sizeof(Packet))));
+  const auto number = [](float value) { return pset1<Packet>(value); };
+  static constexpr float kInverse[32] = {
+      1.39130437f,  1.36170208f,  1.33333337f,  1.30612242f,  1.27999997f,  1.25490201f,
+      1.23076928f,  1.20754719f,  1.18518519f,  1.16363633f,  1.14285719f,  1.12280703f,
+      1.10344827f,  1.08474576f,  1.06666672f,  1.04918027f,  1.03225803f,  1.01587307f,
+      1.0f,         0.969696999f, 0.941176474f, 0.914285719f, 0.888888896f, 0.864864886f,
+      0.842105269f, 0.820512831f, 0.800000012f, 0.780487776f, 0.761904776f, 0.744186044f,
+      0.727272749f, 0.711111128f};
+  // The logarithms of the middles, in two parts as that of 2: the first ones times k have no error.
+  static constexpr float kLogHigh[32] = {
+      -0.330230713f, -0.308746338f,  -0.287689209f,  -0.267059326f,  -0.246856689f,  -0.227050781f,
+      -0.207641602f, -0.188598633f,  -0.169891357f,  -0.151550293f,  -0.133544922f,  -0.115844727f,
+      -0.098449707f, -0.0813598633f, -0.0645446777f, -0.0480041504f, -0.0317382812f, -0.0157470703f,
+      0.0f,          0.0307617188f,  0.0606384277f,  0.0895996094f,  0.117797852f,   0.145172119f,
+      0.171844482f,  0.197814941f,   0.223144531f,   0.247833252f,   0.271942139f,   0.295471191f,
+      0.318450928f,  0.340911865f};
+  static constexpr float kLogLow[32] = {-1.09926068e-05f,
+                                        1.08879058e-05f,
+                                        7.10673021e-06f,
+                                        -3.43858801e-06f,
+                                        -3.36612675e-06f,
+                                        -6.70477539e-06f,
+                                        2.19953131e-06f,
+                                        7.44810359e-06f,
+                                        -7.68682366e-06f,
+                                        4.26506517e-07f,
+                                        1.34845468e-05f,
+                                        1.2903587e-05f,
+                                        9.63794355e-06f,
+                                        1.42219651e-05f,
+                                        6.10444295e-06f,
+                                        -5.01291652e-06f,
+                                        -1.03872626e-05f,
+                                        -1.34439767e-06f,
+                                        0.0f,
+                                        9.91011439e-06f,
+                                        -1.3809643e-05f,
+                                        1.25437264e-05f,
+                                        -1.48233567e-05f,
+                                        9.86648956e-06f,
+                                        5.76705406e-06f,
+                                        1.07888854e-05f,
+                                        -9.9483691e-07f,
+                                        2.94920437e-06f,
+                                        -8.44181432e-06f,
+                                        -6.97478708e-06f,
+                                        2.77358185e-06f,
+                                        1.46975217e-05f};
+  constexpr float kLogTwoHigh = 0.693145751953125f, kLogTwoLow = 1.42860677e-06f;
+  static constexpr float kBeyond[] = {0.200035408f, -0.25004071f, 0.333333343f, -0.5f};
+  constexpr std::uint32_t kLeast = std::bit_cast<std::uint32_t>(0.7109375f);  // of all z
+  constexpr std::uint32_t kFields = 0xFF800000;
+  const Bits bits = std::bit_cast<Bits>(size), moved = bits - kLeast, part = moved >> 18;
+  const Whole exponent = std::bit_cast<Whole>(moved) >> 23;
+  const Packet k = std::bit_cast<Packet>(__builtin_convertvector(exponent, Packet));
+  const Packet z = std::bit_cast<Packet>(bits - (moved & kFields));
+  const Packet inverse = looked_up(kInverse, part), ratio = pmul(z, inverse);
+  const Packet r = psub(ratio, number(1)), e = pmadd(z, inverse, -ratio);
+  const Packet whole = pmadd(k, number(kLogTwoHigh), looked_up(kLogHigh, part));
+  const Packet high = padd(whole, r);
+  Packet low = pmadd(k, number(kLogTwoLow), looked_up(kLogLow, part));
+  low = padd(padd(low, psub(r, psub(high, whole))), pmadd(-r, e, e));
+  low = pmadd(pmul(r, r), polynomial<float>(r, kBeyond), low);
+
+  // A sixteenth of log 2, in two parts like log 2.
+  constexpr float kStepHigh = 0.0433197021484375f, kStepLow = 1.99663646e-06f;
+  constexpr float kSteps = 23.0831203f;
+  // 2^(j/16) less what j steps add to its bits, and what a float cannot hold of it.
+  static constexpr float kPowers[16] = {1.0f,         0.990886867f, 0.982753873f, 0.97564429f,
+                                        0.969603539f, 0.964678884f, 0.960919797f, 0.958377779f,
+                                        0.957106769f, 0.957163095f, 0.958605409f, 0.961495161f,
+                                        0.965896428f, 0.971876085f, 0.979504049f, 0.988853276f};
+  static constexpr float kMissing[16] = {0.0f,
+                                         4.62854715e-08f,
+                                         -1.19921575e-08f,
+                                         4.72978243e-08f,
+                                         3.19341815e-08f,
+                                         3.62105723e-08f,
+                                         -3.09907193e-08f,
+                                         -7.47521334e-09f,
+                                         1.71142709e-08f,
+                                         -3.04768335e-08f,
+                                         5.23333421e-09f,
+                                         6.10759177e-09f,
+                                         -1.47196051e-08f,
+                                         -5.25879518e-09f,
+                                         -6.12825968e-09f,
+                                         5.14060927e-09f};
+  static constexpr float kRest[] = {0.166669518f, 0.500014961f, 1.0f};
+  const Packet log = pmul(y, high), lost = pmadd(y, low, pmadd(y, high, -log));
+  const Packet shift = number(kWholeShift<float>);
+  const Packet shifted = pmadd(padd(log, lost), number(kSteps), shift);
+  const Packet steps = psub(shifted, shift);
+  const Packet rest =
+      pmadd(steps, number(-kStepLow), padd(pmadd(steps, number(-kStepHigh), log), lost));
+  const Bits step = std::bit_cast<Bits>(shifted);
+  const Packet near =
+      std::bit_cast<Packet>(std::bit_cast<Bits>(looked_up(kPowers, step)) + (step << 19));
+  const Packet beyond = pmadd(rest, polynomial<float>(rest, kRest), looked_up(kMissing, step));
+  return {pmadd(near, beyond, near), log};
+}
+
+/// Lanes of which power_of_floats() holds nothing, a bit for each.
+EIGEN_ALWAYS_INLINE unsigned unusual_lanes(const PacketOf<float>& size,
+                                           const PacketOf<float>& log) {
+  using namespace Eigen::internal;
+  constexpr float kMost = 86;  // exp(kMost) and exp(-kMost) are normal numbers
+  const PacketOf<float> most = pset1<PacketOf<float>>(kMost);
+#ifdef __AVX512F__
+  constexpr int kAnyButNormal = 0xBF;
+  return _mm512_cmp_ps_mask(pabs(log), most, _CMP_NLT_UQ) |
+         _mm512_fpclass_ps_mask(size, kAnyButNormal);
+#else
+  const __m256 least = _mm256_set1_ps(std::numeric_limits<float>::min());
+  const __m256 infinite = _mm256_set1_ps(std::numeric_limits<float>::infinity());
+  const __m256 any = _mm256_or_ps(_mm256_cmp_ps(pabs(log), most, _CMP_NLT_UQ),
+                                  _mm256_or_ps(_mm256_cmp_ps(size, least, _CMP_LT_OQ),
+                                               _mm256_cmp_ps(size, infinite, _CMP_NLT_UQ)));
+  return static_cast<unsigned>(_mm256_movemask_ps(any));
+#endif
+}
+
+/// `power` takes the results of doubles in these lanes.
+[[gnu::noinline]] inline void power_of_unusual_lanes(const float* x, const float* y, unsigned lanes,
+                                                     PacketOf<float>& power) {
+  constexpr std::size_t kWidth = Eigen::internal::packet_traits<float>::size;
+  float values[kWidth], by_doubles[kWidth];
+  std::memcpy(values, &power, sizeof(values));
+  powers_by_doubles(x, y, by_doubles);
+  powers_by_doubles(x + kWidth / 2, y + kWidth / 2, by_doubles + kWidth / 2);
+  for (std::size_t i = 0; i < kWidth; ++i) {
+    if ((lanes >> i & 1) != 0) values[i] = by_doubles[i];
+  }
+  std::memcpy(&power, values, sizeof(values));
+}
+#endif
+
+/// to[i] = x[i]^y[i] for a packet of floats; `to` may equal either.
+EIGEN_ALWAYS_INLINE void powers(const float* x, const float* y, float* to) {
+#ifdef __FMA__
+  using namespace Eigen::internal;
+  using Packet = PacketOf<float>;
+  const Packet base = ploadu<Packet>(x), exponent = ploadu<Packet>(y), size = pabs(base);
+  const PowerOfFloats power = power_of_floats(size, exponent);
+  Packet result = with_sign_of_power<float>(base, exponent, power.value);
+  const unsigned unusual = unusual_lanes(size, power.log);
+  if (unusual != 0) [[unlikely]] {
+    Packet lanes = result;  // what a call is given lies in memory
+    power_of_unusual_lanes(x, y, unusual, lanes);
+    result = lanes;
+  }
+  pstoreu(to, result);
+#else
+  constexpr std::size_t kHalf = Eigen::internal::packet_traits<double>::size;
+  static_assert(2 * kHalf == Eigen::internal::packet_traits<float>::size);
+  powers_by_doubles(x, y, to);
+  powers_by_doubles(x + kHalf, y + kHalf, to + kHalf);
+#endif
+}
+
+}  // namespace shardlab
