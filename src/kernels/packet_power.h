@@ -156,24 +156,16 @@ inline void powers_by_doubles(const float* x, const float* y, float* to) {
 }
 
 #ifdef __FMA__
-struct PowerOfFloats {
-  PacketOf<float> value;
-  PacketOf<float> log;  ///< of the value
+/// A number and what its rounding to float lost.
+struct FloatPair {
+  PacketOf<float> high, low;
 };
-/// size^y where `size` is a normal number and the result no extreme one (unusual_lanes()). Off by
-/// 0.6 of a last digit, by 1.2 of results beyond exp(+-8); a result that a float holds is that.
-///
-/// Of the logarithm: size = 2^k z and z / middle = 1 + r + e without an error, for the middle of
-/// one of 32 parts, |r| <= 1/64. That of the part around 1 is 1, so that small logarithms keep
-/// their digits. Of the power: the next sixteenth of a power of two from a table, the rest by a
-/// polynomial. The polynomials are made through the values at Chebyshev's points.
-EIGEN_ALWAYS_INLINE PowerOfFloats power_of_floats(const PacketOf<float>& size,
-                                                  const PacketOf<float>& y) {
-  using namespace Eigen::internal;
-  using Packet = PacketOf<float>;
-  using Bits = BitsOf<float>;
-  typedef std::int32_t Whole __attribute__((vector_size(sizeof(Packet))));
-  const auto number = [](float value) { return pset1<Packet>(value); };
+
+/// The middles of 32 equal parts of [0.7109375, 1.421875) beneath 1, and of each octave's half
+/// above it: what a number is multiplied by, and the logarithm of the middle in two floats, the
+/// first of which is a whole multiple of 2^-15. That of the part around 1 is 1, so that small
+/// logarithms keep their digits.
+struct LogParts {
   static constexpr float kInverse[32] = {
       1.39130437f,  1.36170208f,  1.33333337f,  1.30612242f,  1.27999997f,  1.25490201f,
       1.23076928f,  1.20754719f,  1.18518519f,  1.16363633f,  1.14285719f,  1.12280703f,
@@ -181,7 +173,6 @@ EIGEN_ALWAYS_INLINE PowerOfFloats power_of_floats(const PacketOf<float>& size,
       1.0f,         0.969696999f, 0.941176474f, 0.914285719f, 0.888888896f, 0.864864886f,
       0.842105269f, 0.820512831f, 0.800000012f, 0.780487776f, 0.761904776f, 0.744186044f,
       0.727272749f, 0.711111128f};
-  // The logarithms of the middles, in two parts as that of 2: the first ones times k have no error.
   static constexpr float kLogHigh[32] = {
       -0.330230713f, -0.308746338f,  -0.287689209f,  -0.267059326f,  -0.246856689f,  -0.227050781f,
       -0.207641602f, -0.188598633f,  -0.169891357f,  -0.151550293f,  -0.133544922f,  -0.115844727f,
@@ -221,6 +212,17 @@ EIGEN_ALWAYS_INLINE PowerOfFloats power_of_floats(const PacketOf<float>& size,
                                         -6.97478708e-06f,
                                         2.77358185e-06f,
                                         1.46975217e-05f};
+};
+
+/// log(size) of normal numbers: size = 2^k z and z / middle = 1 + r + e without an error, |r| <=
+/// 1/64; what is beyond r by a polynomial through the values at Chebyshev's points.
+EIGEN_ALWAYS_INLINE FloatPair log_of_floats(const PacketOf<float>& size) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<float>;
+  using Bits = BitsOf<float>;
+  typedef std::int32_t Whole __attribute__((vector_size(sizeof(Packet))));
+  const auto number = [](float value) { return pset1<Packet>(value); };
+  // Of log 2 as of the middles: a whole k times the first of them has no error.
   constexpr float kLogTwoHigh = 0.693145751953125f, kLogTwoLow = 1.42860677e-06f;
   static constexpr float kBeyond[] = {0.200035408f, -0.25004071f, 0.333333343f, -0.5f};
   constexpr std::uint32_t kLeast = std::bit_cast<std::uint32_t>(0.7109375f);  // of all z
@@ -229,17 +231,25 @@ EIGEN_ALWAYS_INLINE PowerOfFloats power_of_floats(const PacketOf<float>& size,
   const Whole exponent = std::bit_cast<Whole>(moved) >> 23;
   const Packet k = std::bit_cast<Packet>(__builtin_convertvector(exponent, Packet));
   const Packet z = std::bit_cast<Packet>(bits - (moved & kFields));
-  const Packet inverse = looked_up(kInverse, part), ratio = pmul(z, inverse);
+  const Packet inverse = looked_up(LogParts::kInverse, part), ratio = pmul(z, inverse);
   const Packet r = psub(ratio, number(1)), e = pmadd(z, inverse, -ratio);
-  const Packet whole = pmadd(k, number(kLogTwoHigh), looked_up(kLogHigh, part));
+  const Packet whole = pmadd(k, number(kLogTwoHigh), looked_up(LogParts::kLogHigh, part));
   const Packet high = padd(whole, r);
-  Packet low = pmadd(k, number(kLogTwoLow), looked_up(kLogLow, part));
+  Packet low = pmadd(k, number(kLogTwoLow), looked_up(LogParts::kLogLow, part));
   low = padd(padd(low, psub(r, psub(high, whole))), pmadd(-r, e, e));
-  low = pmadd(pmul(r, r), polynomial<float>(r, kBeyond), low);
+  return {high, pmadd(pmul(r, r), polynomial<float>(r, kBeyond), low)};
+}
 
-  // A sixteenth of log 2, in two parts like log 2.
+/// exp(x) where that is a normal number: the next sixteenth of a power of two from a table, of the
+/// rest a polynomial through the values at Chebyshev's points.
+EIGEN_ALWAYS_INLINE PacketOf<float> exp_of_pair(const FloatPair& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<float>;
+  using Bits = BitsOf<float>;
+  const auto number = [](float value) { return pset1<Packet>(value); };
+  // A sixteenth of log 2, of which a whole number of steps has no error in the first float.
   constexpr float kStepHigh = 0.0433197021484375f, kStepLow = 1.99663646e-06f;
-  constexpr float kSteps = 23.0831203f;
+  constexpr float kSteps = 23.0831203f;  // in 1
   // 2^(j/16) less what j steps add to its bits, and what a float cannot hold of it.
   static constexpr float kPowers[16] = {1.0f,         0.990886867f, 0.982753873f, 0.97564429f,
                                         0.969603539f, 0.964678884f, 0.960919797f, 0.958377779f,
@@ -262,17 +272,31 @@ EIGEN_ALWAYS_INLINE PowerOfFloats power_of_floats(const PacketOf<float>& size,
                                          -6.12825968e-09f,
                                          5.14060927e-09f};
   static constexpr float kRest[] = {0.166669518f, 0.500014961f, 1.0f};
-  const Packet log = pmul(y, high), lost = pmadd(y, low, pmadd(y, high, -log));
   const Packet shift = number(kWholeShift<float>);
-  const Packet shifted = pmadd(padd(log, lost), number(kSteps), shift);
+  const Packet shifted = pmadd(padd(x.high, x.low), number(kSteps), shift);
   const Packet steps = psub(shifted, shift);
-  const Packet rest =
-      pmadd(steps, number(-kStepLow), padd(pmadd(steps, number(-kStepHigh), log), lost));
+  const Packet first = padd(pmadd(steps, number(-kStepHigh), x.high), x.low);
+  const Packet rest = pmadd(steps, number(-kStepLow), first);
   const Bits step = std::bit_cast<Bits>(shifted);
-  const Packet near =
-      std::bit_cast<Packet>(std::bit_cast<Bits>(looked_up(kPowers, step)) + (step << 19));
+  const Bits scaled = std::bit_cast<Bits>(looked_up(kPowers, step)) + (step << 19);
+  const Packet near = std::bit_cast<Packet>(scaled);
   const Packet beyond = pmadd(rest, polynomial<float>(rest, kRest), looked_up(kMissing, step));
-  return {pmadd(near, beyond, near), log};
+  return pmadd(near, beyond, near);
+}
+
+struct PowerOfFloats {
+  PacketOf<float> value;
+  PacketOf<float> log;  ///< of the value
+};
+/// size^y where `size` is a normal number and the result no extreme one (unusual_lanes()). Off by
+/// 0.6 of a last digit, by 1.2 of results beyond exp(+-8); a result that a float holds is that.
+EIGEN_ALWAYS_INLINE PowerOfFloats power_of_floats(const PacketOf<float>& size,
+                                                  const PacketOf<float>& y) {
+  using namespace Eigen::internal;
+  const FloatPair log = log_of_floats(size);
+  const PacketOf<float> high = pmul(y, log.high);
+  const PacketOf<float> low = pmadd(y, log.low, pmadd(y, log.high, -high));
+  return {exp_of_pair({high, low}), high};
 }
 
 /// Lanes of which power_of_floats() holds nothing, a bit for each.

@@ -2,6 +2,7 @@
 #include "kernels/row_reduce.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 
@@ -134,30 +135,38 @@ void truth_kernel(const KernelCall& call) {
        "an empty dim has no largest or smallest element");
 }
 
-// Where the first of kReduceLanes elements is that hold one equal to `value`, of whole groups; the
-// rest where none does.
+// Where the first element equal to `value` is; `count` where none is. Groups of elements are looked
+// at together, since a processor does not foresee where a search ends.
 template <typename T>
-std::int64_t group_with(const T* row, std::int64_t count, T value) {
+std::int64_t index_of_value(const T* row, std::int64_t count, T value) {
   std::int64_t first = 0;
   for (; first + kReduceLanes <= count; first += kReduceLanes) {
-    MaskOf<T> found{};
-    for (std::int64_t i = first; i < first + kReduceLanes; i += kWidthOf<T>) {
+    std::uint32_t found = 0;
+    for (std::int64_t i = 0; i < kReduceLanes; i += kWidthOf<T>) {
       VectorOf<T> part;
-      load_vector<T>(part, row + i);
-      found |= part == value;
+      load_vector<T>(part, row + first + i);
+      found |= bits_of<T>(part == value) << i;
     }
-    if (any_of<T>(found)) break;
+    if (found != 0) return first + std::countr_zero(found);
   }
-  return first;
+  return std::find(row + first, row + count, value) - row;
 }
 
-// The lowest index among equals; NaN wins.
+// The lowest index among equals; NaN wins. Looked for in the first leaf that holds the extremum.
 template <typename Op, typename T>
 std::int64_t index_of_extremum(const T* row, std::int64_t count) {
   if (count == 0) refuse_empty_dim();
-  const T extremum = reduce_row<Op>(row, count);
-  if (is_nan(extremum)) return std::find_if(row, row + count, is_nan<T>) - row;
-  return std::find(row + group_with(row, count, extremum), row + count, extremum) - row;
+  std::int64_t first = 0;
+  T extremum = reduce_leaf<Op>(row, std::min(kReduceLeaf, count));
+  for (std::int64_t i = kReduceLeaf; i < count && !is_nan(extremum); i += kReduceLeaf) {
+    const T here = reduce_leaf<Op>(row + i, std::min(kReduceLeaf, count - i));
+    first = Op::combine(here, extremum) == extremum ? first : i;
+    extremum = Op::combine(extremum, here);
+  }
+  const T* leaf = row + first;
+  const std::int64_t size = std::min(kReduceLeaf, count - first);
+  if (is_nan(extremum)) return std::find_if(leaf, leaf + size, is_nan<T>) - row;
+  return first + index_of_value(leaf, size, extremum);
 }
 
 // The extremum of each row and its index.

@@ -51,6 +51,26 @@ template <typename T>
 #endif
 }
 
+/// A bit for each number of which a comparison held, the first in the lowest.
+template <typename T>
+[[gnu::always_inline]] inline std::uint32_t bits_of(const MaskOf<T>& mask) {
+#ifdef __AVX2__
+#ifdef __AVX512F__
+  if constexpr (sizeof(T) == 4) return _mm512_movepi32_mask((__m512i)mask);
+  return _mm512_movepi64_mask((__m512i)mask);
+#else
+  if constexpr (sizeof(T) == 4) {
+    return static_cast<std::uint32_t>(_mm256_movemask_ps((__m256)mask));
+  }
+  return static_cast<std::uint32_t>(_mm256_movemask_pd((__m256d)mask));
+#endif
+#else
+  std::uint32_t bits = 0;
+  for (std::int64_t i = 0; i < kWidthOf<T>; ++i) bits |= (mask[i] != 0 ? 1u : 0u) << i;
+  return bits;
+#endif
+}
+
 /// `nan` holds, too, where one of two numbers is NaN.
 template <typename T>
 void note_nan(MaskOf<T>& nan, const VectorOf<T>& a, const VectorOf<T>& b) {

@@ -16,6 +16,8 @@
 #include <mutex>
 #include <new>
 
+#include <sys/mman.h>
+
 #include "base/error.h"
 #include "base/fix.h"
 #include "base/rank_context.h"
@@ -34,6 +36,18 @@ constexpr std::size_t kReusedBytes = std::numeric_limits<std::size_t>::max();  /
 #else
 constexpr std::size_t kReusedBytes = 64 * 1024;
 #endif
+
+// Of a large fresh block, where the system has them: it costs a page fault for each page, and what
+// walks down columns a miss of the processor's table of pages for each row that it touches.
+void ask_for_large_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size_bytes) {
+#ifdef MADV_HUGEPAGE
+  constexpr std::size_t kLeast = std::size_t{8} << 20, kPage = 4096;
+  if (memory == nullptr || size_bytes < kLeast) return;
+  const auto first = (reinterpret_cast<std::uintptr_t>(memory) + kPage - 1) / kPage * kPage;
+  const auto end = (reinterpret_cast<std::uintptr_t>(memory) + size_bytes) / kPage * kPage;
+  madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);  // a wish: it may fail
+#endif
+}
 
 // Large blocks of malloc that were freed, to be used again: a fresh one costs a page fault every
 // 4 KiB, several times the work that most collectives do on it. Thread-safe.
@@ -214,6 +228,7 @@ BlockCache::Block CpuDevice::block_of(std::size_t size_bytes) {
     cache_.clear();
     memory = std::malloc(size_bytes);
   }
+  ask_for_large_pages(memory, size_bytes);
   return {memory, size_bytes};
 }
 

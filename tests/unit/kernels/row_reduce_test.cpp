@@ -152,11 +152,15 @@ TEST_CASE("V-14 the index of an extremum down columns and along rows is the one 
   const auto better = [](float a, float b, bool largest) {
     return (std::isnan(a) && !std::isnan(b)) || (largest ? a > b : a < b);
   };
-  for (const Dims& shape :
-       {Dims{70, 9}, Dims{40, 8}, Dims{3, 700}, Dims{600, 33}, Dims{1, 20}, Dims{4, 9}}) {
+  for (const Dims& shape : {Dims{70, 9}, Dims{40, 8}, Dims{3, 700}, Dims{600, 33}, Dims{1, 20},
+                            Dims{4, 9}, Dims{9, 2100}}) {
+    // Long rows have their extremum in any leaf, and NaN in a few.
+    const bool is_long = shape[1] > 2000;
+    const std::int64_t numbers_of = is_long ? 100'003 : 23, nan_each = is_long ? 5003 : 211;
     std::vector<float> x;
     for (std::int64_t i = 0; i < product(shape); ++i) {
-      x.push_back(i % 211 == 37 ? std::nanf("") : static_cast<float>(i * 7919 % 23 - 11));
+      const std::int64_t number = i * i * 7919 % numbers_of - numbers_of / 2;
+      x.push_back(i % nan_each == 37 ? std::nanf("") : static_cast<float>(number));
     }
     const auto at = [&](std::int64_t row, std::int64_t column) {
       return x[static_cast<std::size_t>(row * shape[1] + column)];
