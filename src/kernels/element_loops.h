@@ -40,6 +40,8 @@ struct LoopOf {
     const std::tuple<const In*...> from{reinterpret_cast<const In*>(in[I])...};
     if constexpr (requires { Vectorized<F>::map(std::get<I>(from)..., to, count); }) {
       Vectorized<F>::map(std::get<I>(from)..., to, count);
+    } else if constexpr (requires { map_function<F, Out>(std::get<I>(from)..., to, count); }) {
+      map_function<F, Out>(std::get<I>(from)..., to, count);
     } else {
 #pragma GCC ivdep
       for (std::int64_t i = 0; i < count; ++i) to[i] = F::apply(std::get<I>(from)[i]...);
@@ -62,19 +64,19 @@ constexpr ElementLoop loop_of() {
   }
 }
 
-template <typename F>
-inline constexpr bool kMapsBFloat16 = requires(const BFloat16* from, BFloat16* to) {
-  Vectorized<F>::map(from, to, std::int64_t{});
-};
-/// A loop from bf16 to bf16 where the function has one.
-template <typename F>
+/// A loop from bf16 to bf16 where the function converts inside.
+template <typename F, std::size_t... I>
+constexpr ElementLoop make_bfloat16_loop(std::index_sequence<I...>) {
+  constexpr auto kRun = [](const std::byte* const* in, std::byte* out, std::int64_t count) {
+    map_function<F, float>(reinterpret_cast<const BFloat16*>(in[I])...,
+                           reinterpret_cast<BFloat16*>(out), count);
+  };
+  return {kRun, {((void)I, DType::kBF16)...}, DType::kBF16};
+}
+template <typename F, std::size_t operands>
 constexpr ElementLoop bfloat16_loop_of() {
-  if constexpr (kMapsBFloat16<F>) {
-    constexpr auto kRun = [](const std::byte* const* in, std::byte* out, std::int64_t count) {
-      Vectorized<F>::map(reinterpret_cast<const BFloat16*>(in[0]), reinterpret_cast<BFloat16*>(out),
-                         count);
-    };
-    return {kRun, {DType::kBF16}, DType::kBF16};
+  if constexpr (ConvertsInside<F>) {
+    return make_bfloat16_loop<F>(std::make_index_sequence<operands>{});
   } else {
     return {};
   }

@@ -72,25 +72,43 @@ EIGEN_ALWAYS_INLINE PacketOf<T> polynomial(const PacketOf<T>& z, const T (&c)[co
   return value;
 }
 
-/// x = m log 2 + r, |r| <= log(2) / 2 and a little.
-struct ReducedPower {
-  PacketOf<double> shifted;     ///< m and kWholeShift
-  PacketOf<double> beyond_one;  ///< exp(r) - 1, off by less than a tenth of exp(r)'s last digit
-};
-EIGEN_ALWAYS_INLINE ReducedPower reduced_power(const PacketOf<double>& x) {
+/// exp(r) - 1, |r| <= log(2) / 2 and a little, off by less than a tenth of exp(r)'s last digit: r +
+/// r^2 p(r), p through its values at Chebyshev's points.
+EIGEN_ALWAYS_INLINE PacketOf<float> exp_beyond_one(const PacketOf<float>& r) {
   using namespace Eigen::internal;
-  const auto number = [](double value) { return pset1<PacketOf<double>>(value); };
-  // Of (exp(r) - 1 - r) / r^2, through its values at Chebyshev's points.
+  static constexpr float kBeyond[] = {1.381460228e-3f, 8.368715644e-3f, 4.166838899e-2f,
+                                      1.666652113e-1f, 4.999999404e-1f};
+  return pmadd(pmul(r, r), polynomial<float>(r, kBeyond), r);
+}
+EIGEN_ALWAYS_INLINE PacketOf<double> exp_beyond_one(const PacketOf<double>& r) {
+  using namespace Eigen::internal;
   static constexpr double kBeyond[] = {2.5100424157005066788e-8, 2.7620138719733995569e-7,
                                        2.7557268378684192873e-6, 2.4801521190217727651e-5,
                                        1.9841269863105968748e-4, 1.3888888917281793308e-3,
                                        8.3333333333300513464e-3, 4.1666666666623991516e-2,
                                        1.6666666666666667456e-1, 5.0000000000000010262e-1};
-  const auto shift = number(kWholeShift<double>);
-  const auto shifted = pmadd(x, number(1.4426950408889634073599), shift), m = psub(shifted, shift);
-  const auto r =
-      pmadd(m, number(-1.42860682030941723212e-6), pmadd(m, number(-0.693145751953125), x));
-  return {shifted, pmadd(pmul(r, r), polynomial<double>(r, kBeyond), r)};
+  return pmadd(pmul(r, r), polynomial<double>(r, kBeyond), r);
+}
+
+/// x = m log 2 + r.
+template <typename T>
+struct ReducedPower {
+  PacketOf<T> shifted;     ///< m and kWholeShift
+  PacketOf<T> beyond_one;  ///< exp(r) - 1
+};
+template <typename T>
+EIGEN_ALWAYS_INLINE ReducedPower<T> reduced_power(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  const auto number = [](T value) { return pset1<PacketOf<T>>(value); };
+  // log 2 in two parts, m times the first of which has no error.
+  constexpr bool kSingle = sizeof(T) == sizeof(float);
+  constexpr T kHigh = kSingle ? T(0.693359375) : T(0.693145751953125);
+  constexpr T kLow = kSingle ? T(-2.12194440e-4) : T(1.42860682030941723212e-6);
+  const auto shift = number(kWholeShift<T>);
+  const auto shifted = pmadd(x, number(T(1.4426950408889634073599)), shift);
+  const auto m = psub(shifted, shift);
+  const auto r = pmadd(m, number(-kLow), pmadd(m, number(-kHigh), x));
+  return {shifted, exp_beyond_one(r)};
 }
 
 /// exp of each lane where it is a normal number: x = m log 2 + r, and exp(r) by a polynomial. That
@@ -110,7 +128,7 @@ EIGEN_ALWAYS_INLINE PacketOf<float> normal_exp(const PacketOf<float>& x) {
   return scaled_by_shifted<float>(y, shifted);
 }
 EIGEN_ALWAYS_INLINE PacketOf<double> normal_exp(const PacketOf<double>& x) {
-  const ReducedPower power = reduced_power(x);
+  const ReducedPower<double> power = reduced_power<double>(x);
   const auto one = Eigen::internal::pset1<PacketOf<double>>(1);
   return scaled_by_shifted<double>(Eigen::internal::padd(power.beyond_one, one), power.shifted);
 }
@@ -156,6 +174,33 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_exp(const PacketOf<T>& x) {
   const PacketOf<T> far = pcmp_lt_or_nan(pset1<PacketOf<T>>(-kLowestExp<T>), pabs(x));
   PacketOf<T> y = normal_exp(x);
   if (predux_any(std::bit_cast<PacketOf<float>>(far))) exp_of_any_lanes<T>(x, y);
+  return y;
+}
+
+/// Lanes that are no ordinary ones of packet_exp2().
+template <typename T>
+[[gnu::noinline]] void exp2_of_any_lanes(const PacketOf<T>& x, PacketOf<T>& y) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  using Limits = std::numeric_limits<T>;
+  const auto number = [](T value) { return pset1<Packet>(value); };
+  const Packet infinite = number(Limits::infinity()), least = number(T(Limits::min_exponent - 1));
+  const Packet above = where_less<T>(x, number(T(Limits::max_exponent)), y, infinite);
+  y = where_equal<T>(x, x, where_less<T>(x, least, number(0), above), x);
+}
+
+/// 2^x. Results below the smallest normal number are 0.
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_exp2(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  const auto number = [](T value) { return pset1<Packet>(value); };
+  const Packet shift = number(kWholeShift<T>), shifted = padd(x, shift);
+  const Packet r = pmul(psub(x, psub(shifted, shift)), number(T(0.693147180559945309417)));
+  Packet y = scaled_by_shifted<T>(padd(number(1), exp_beyond_one(r)), shifted);
+  constexpr T kFar = T(std::numeric_limits<T>::max_exponent - 2);
+  const Packet far = pcmp_lt_or_nan(number(kFar), pabs(x));
+  if (predux_any(std::bit_cast<PacketOf<float>>(far))) exp2_of_any_lanes<T>(x, y);
   return y;
 }
 
@@ -211,26 +256,66 @@ EIGEN_ALWAYS_INLINE PacketOf<double> log_beyond_square(const PacketOf<double>& f
   return pdiv(pmul(above, cube), pmadd(high, cube, low));
 }
 
-/// log of each lane. Subnormal numbers are scaled first.
+/// log |x| = exponent log 2 + log(fraction). Subnormal numbers are scaled first.
 template <typename T>
-EIGEN_ALWAYS_INLINE PacketOf<T> packet_log(const PacketOf<T>& x) {
+struct LogParts {
+  PacketOf<T> exponent;
+  PacketOf<T> log_fraction;
+};
+template <typename T>
+EIGEN_ALWAYS_INLINE LogParts<T> log_parts(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   constexpr int kShift = 60;
-  constexpr T kInfinity = std::numeric_limits<T>::infinity();
   // Of negative numbers, too, as what their bits would give may be subnormal, which takes longer.
-  const Packet zero = pset1<Packet>(0), size = pabs(x);
+  const Packet size = pabs(x);
   const Packet small = pcmp_lt(size, pset1<Packet>(std::numeric_limits<T>::min()));
   const Packet scaled = pselect(small, pmul(size, pset1<Packet>(std::ldexp(T(1), kShift))), size);
   const SplitNumber<T> parts = split_number<T>(scaled);
-  const Packet exponent = psub(parts.exponent, pand(small, pset1<Packet>(T(kShift))));
   const Packet f = psub(parts.fraction, pset1<Packet>(1));
   const Packet beyond = pmadd(pset1<Packet>(T(-0.5)), pmul(f, f), log_beyond_square(f));
-  const Packet log = pmadd(exponent, pset1<Packet>(T(0.693147180559945309417)), padd(f, beyond));
+  return {psub(parts.exponent, pand(small, pset1<Packet>(T(kShift)))), padd(f, beyond)};
+}
+
+/// A logarithm, `log` where x is an ordinary number.
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> with_ends_of_log(const PacketOf<T>& x, const PacketOf<T>& log) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  const Packet zero = pset1<Packet>(0);
   const Packet ordinary = where_less<T>(x, pset1<Packet>(kInfinity), log, x);
   const Packet undefined = pset1<Packet>(std::numeric_limits<T>::quiet_NaN());
   return where_equal<T>(x, zero, pset1<Packet>(-kInfinity),
                         where_less<T>(x, zero, undefined, ordinary));
+}
+
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_log(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  const LogParts<T> parts = log_parts<T>(x);
+  const PacketOf<T> log_two = pset1<PacketOf<T>>(T(0.693147180559945309417));
+  return with_ends_of_log<T>(x, pmadd(parts.exponent, log_two, parts.log_fraction));
+}
+
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_log2(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  const LogParts<T> parts = log_parts<T>(x);
+  const PacketOf<T> per_log = pset1<PacketOf<T>>(T(1.4426950408889634073599));
+  return with_ends_of_log<T>(x, pmadd(parts.log_fraction, per_log, parts.exponent));
+}
+
+/// log10(2) is in two parts, the exponent times the first of which has no error.
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_log10(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  const auto number = [](T value) { return pset1<PacketOf<T>>(value); };
+  constexpr T kHigh = T(0.301025390625), kLow = T(4.60503898119521373889e-6);
+  const LogParts<T> parts = log_parts<T>(x);
+  const PacketOf<T> fraction = pmul(parts.log_fraction, number(T(0.434294481903251827651)));
+  const PacketOf<T> low = pmadd(parts.exponent, number(kLow), fraction);
+  return with_ends_of_log<T>(x, pmadd(parts.exponent, number(kHigh), low));
 }
 
 /// log(1 + x): 1 + x is split as a logarithm does it, and what it has lost of the last digits of x
@@ -290,20 +375,11 @@ EIGEN_ALWAYS_INLINE PacketOf<double> packet_tanh(const PacketOf<double>& x) {
   constexpr double kOne = 20;  // from here on tanh is 1
   const Packet size = pabs(x);
   const Packet within = where_less<double>(size, number(kOne), size, number(kOne));
-  const ReducedPower power = reduced_power(padd(within, within));
+  const ReducedPower<double> power = reduced_power<double>(padd(within, within));
   const Packet scale = scaled_by_shifted<double>(number(1), power.shifted);
   const Packet less_one = pmadd(power.beyond_one, scale, psub(scale, number(1)));
   const Packet value = pdiv(less_one, padd(less_one, number(2)));
   return where_equal<double>(x, x, with_sign_of<double>(x, value), x);
-}
-
-/// What is added to and multiplied inside tanh by GeluTanh.
-template <typename T>
-EIGEN_ALWAYS_INLINE PacketOf<T> packet_gelu_inner(const PacketOf<T>& x) {
-  using namespace Eigen::internal;
-  using Packet = PacketOf<T>;
-  const Packet cube = pmul(pmul(x, x), pmul(x, pset1<Packet>(T(element::kTanhCubic))));
-  return pmul(pset1<Packet>(T(element::kSqrtTwoOverPi)), padd(x, cube));
 }
 
 /// The functions of an angle that share its reduction to an eighth of a turn around 0.

@@ -1,20 +1,13 @@
-// packet_normal.h - the normal distribution of each number in a packet, and with it erf. From 0 on
-// it is a polynomial in each of eight parts of equal length, whose coefficients are looked up: no
-// division and no power, which took most of the time of the quotients that this function is often
-// computed by.
+// packet_normal.h - the normal distribution of each number in a packet, and with it erf: by parts,
+// without the divisions and powers of the quotients that it is often computed by.
 #pragma once
 
-#include <iterator>
-
-#include "kernels/packet_lookup.h"
+#include "kernels/packet_parts.h"
 
 namespace shardlab {
 
-/// P(0 <= X <= x) of a normal number X around the middles k * kLength of parts [k - 1/2,
-/// k + 1/2] * kLength: c[0] h^n + ... + c[n], h = x - k * kLength, the coefficient of each part in
-/// a column. Made through the values at Chebyshev's points. That of part 0 has no constant, so that
-/// small results keep their digits; that of the last part is rounded up, so that what lies behind
-/// it is 1/2 in T.
+/// P(0 <= X <= x) of a normal number X, through its values at Chebyshev's points. The constant of
+/// the last part is rounded up, so that what lies behind it is 1/2 in T.
 template <typename T>
 struct NormalParts;
 template <>
@@ -89,49 +82,12 @@ struct NormalParts<double> {
   };
 };
 
-/// |x|, at most `end`; of NaN some number up to it, or NaN.
-template <typename T>
-EIGEN_ALWAYS_INLINE PacketOf<T> size_within(const PacketOf<T>& x, T end) {
-  using namespace Eigen::internal;
-  const PacketOf<T> most = pset1<PacketOf<T>>(end);
-#ifdef __AVX512F__
-  constexpr int kLeastSize = 2, kWithoutSign = 2 << 2;
-  if constexpr (sizeof(T) == sizeof(float)) {
-    return _mm512_range_ps(x, most, kLeastSize | kWithoutSign);
-  } else {
-    return _mm512_range_pd(x, most, kLeastSize | kWithoutSign);
-  }
-#else
-  return pmin(pabs(x), most);
-#endif
-}
-
-/// Each x becomes P(X <= x) - 1/2, NaN anything. Several packets go side by side: each step waits
-/// for the one before, and a processor has not places enough to find the next packets' by itself.
+/// Each x becomes P(X <= x) - 1/2, NaN anything.
 template <typename T, std::size_t packets>
 EIGEN_ALWAYS_INLINE void packets_normal_beyond_half(PacketOf<T> (&x)[packets]) {
-  using namespace Eigen::internal;
-  using Packet = PacketOf<T>;
-  using Parts = NormalParts<T>;
-  constexpr auto& kTable = Parts::kCoefficients;
-  constexpr std::size_t kTerms = std::size(kTable);
-  constexpr T kEnd = T(7.49) * Parts::kLength;  // in the last part for sure
-  const Packet shift = pset1<Packet>(kWholeShift<T>);
-  Packet h[packets], share[packets];
-  BitsOf<T> part[packets];
-  for (std::size_t i = 0; i < packets; ++i) {
-    const Packet size = size_within(x[i], kEnd);
-    const Packet shifted = pmadd(size, pset1<Packet>(1 / Parts::kLength), shift);
-    part[i] = std::bit_cast<BitsOf<T>>(shifted);
-    h[i] = pmadd(psub(shifted, shift), pset1<Packet>(-Parts::kLength), size);
-    share[i] = looked_up(kTable[0], part[i]);
-  }
-#pragma GCC unroll 16
-  for (std::size_t term = 1; term < kTerms; ++term) {
-    for (std::size_t i = 0; i < packets; ++i) {
-      share[i] = pmadd(share[i], h[i], looked_up(kTable[term], part[i]));
-    }
-  }
+  PacketOf<T> share[packets];
+  for (std::size_t i = 0; i < packets; ++i) share[i] = x[i];
+  packets_by_parts<NormalParts<T>, T>(share);
   for (std::size_t i = 0; i < packets; ++i) x[i] = with_sign_of<T>(x[i], share[i]);
 }
 

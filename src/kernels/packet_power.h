@@ -165,7 +165,7 @@ struct FloatPair {
 /// above it: what a number is multiplied by, and the logarithm of the middle in two floats, the
 /// first of which is a whole multiple of 2^-15. That of the part around 1 is 1, so that small
 /// logarithms keep their digits.
-struct LogParts {
+struct LogMiddles {
   static constexpr float kInverse[32] = {
       1.39130437f,  1.36170208f,  1.33333337f,  1.30612242f,  1.27999997f,  1.25490201f,
       1.23076928f,  1.20754719f,  1.18518519f,  1.16363633f,  1.14285719f,  1.12280703f,
@@ -231,11 +231,11 @@ EIGEN_ALWAYS_INLINE FloatPair log_of_floats(const PacketOf<float>& size) {
   const Whole exponent = std::bit_cast<Whole>(moved) >> 23;
   const Packet k = std::bit_cast<Packet>(__builtin_convertvector(exponent, Packet));
   const Packet z = std::bit_cast<Packet>(bits - (moved & kFields));
-  const Packet inverse = looked_up(LogParts::kInverse, part), ratio = pmul(z, inverse);
+  const Packet inverse = looked_up(LogMiddles::kInverse, part), ratio = pmul(z, inverse);
   const Packet r = psub(ratio, number(1)), e = pmadd(z, inverse, -ratio);
-  const Packet whole = pmadd(k, number(kLogTwoHigh), looked_up(LogParts::kLogHigh, part));
+  const Packet whole = pmadd(k, number(kLogTwoHigh), looked_up(LogMiddles::kLogHigh, part));
   const Packet high = padd(whole, r);
-  Packet low = pmadd(k, number(kLogTwoLow), looked_up(LogParts::kLogLow, part));
+  Packet low = pmadd(k, number(kLogTwoLow), looked_up(LogMiddles::kLogLow, part));
   low = padd(padd(low, psub(r, psub(high, whole))), pmadd(-r, e, e));
   return {high, pmadd(pmul(r, r), polynomial<float>(r, kBeyond), low)};
 }

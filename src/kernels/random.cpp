@@ -53,10 +53,10 @@ struct NormalLaw {
 // position.
 template <typename T>
 void box_muller(T* radii, T* turns, std::int64_t count) {
-  Vectorized<element::Log>::map(radii, radii, count);
+  map_function<element::Log, T>(radii, radii, count);
   for (std::int64_t i = 0; i < count; ++i) turns[i] *= T(6.283185307179586477);
   if constexpr (std::is_same_v<T, float>) {
-    Vectorized<element::Cos>::map(turns, turns, count);
+    map_function<element::Cos, float>(turns, turns, count);
   } else {
     for (std::int64_t i = 0; i < count; ++i) turns[i] = std::cos(turns[i]);
   }

@@ -8,9 +8,13 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/packet_activations.h"
+#include "kernels/packet_arcs.h"
 #include "kernels/packet_functions.h"
+#include "kernels/packet_hyperbolic.h"
 #include "kernels/packet_normal.h"
 #include "kernels/packet_power.h"
+#include "kernels/packet_remainder.h"
 #include "kernels/vectors.h"
 
 namespace shardlab {
@@ -62,6 +66,27 @@ void map_packet_pairs(const T* a, const T* b, T* to, std::int64_t count, Functio
       });
 }
 
+/// The same for elements of bf16, computed in float and rounded.
+template <typename Function>
+void map_packet_pairs(const BFloat16* a, const BFloat16* b, BFloat16* to, std::int64_t count,
+                      Function function) {
+  using Packet = PacketOf<float>;
+  constexpr std::size_t kPackets = 2 * sizeof(VectorOf<float>) / sizeof(Packet);
+  map_runs_of_pairs<2 * kWidthOf<float>>(
+      a, b, to, count,
+      [&](const BFloat16* x, const BFloat16* y, BFloat16* result) __attribute__((always_inline)) {
+        VectorOf<float> numbers[2], others[2];
+        widen_even_and_odd(numbers[0], numbers[1], x);
+        widen_even_and_odd(others[0], others[1], y);
+        Packet first[kPackets], second[kPackets];
+        std::memcpy(first, numbers, sizeof(numbers));
+        std::memcpy(second, others, sizeof(others));
+        for (std::size_t i = 0; i < kPackets; ++i) first[i] = function(first[i], second[i]);
+        std::memcpy(numbers, first, sizeof(numbers));
+        narrow_even_and_odd(result, numbers[0], numbers[1]);
+      });
+}
+
 /// How many packets go side by side through functions of many steps: what registers have room for.
 #ifdef __AVX512F__
 inline constexpr std::int64_t kPacketsAtOnce = 4;
@@ -107,11 +132,142 @@ void map_packets_at_once(const BFloat16* from, BFloat16* to, std::int64_t count,
       });
 }
 
-/// A function with its form for contiguous runs, F::map(in..., out, count), where it has one; types
-/// without one take the function element by element.
+/// A function with its form for contiguous runs; types without one take the function element by
+/// element. There are three: packet(x...), for packets of T; packets(x), for an array of them, each
+/// of which becomes its function; map(in..., out, count), for the runs themselves.
 template <typename F>
 struct Vectorized : F {};
 
+/// Whether F is computed by packets of T.
+template <typename F, typename T>
+concept HasPacket = requires(const PacketOf<T>& x) {
+  Vectorized<F>::template packet<T>(x);
+};
+template <typename F, typename T>
+concept HasPackets = requires(PacketOf<T> (&x)[2]) {
+  Vectorized<F>::template packets<T>(x);
+};
+template <typename F, typename T>
+concept HasPairPacket = requires(const PacketOf<T>& x) {
+  Vectorized<F>::template packet<T>(x, x);
+};
+
+/// Whether elements of bf16 are computed without buffers of float: a loop more, for functions that
+/// would wait for the conversions.
+template <typename F>
+concept ConvertsInside = requires {
+  Vectorized<F>::kConvertsInside;
+};
+
+#define SHARDLAB_PACKET(Name, value)                                      \
+  template <>                                                             \
+  struct Vectorized<element::Name> : element::Name {                      \
+    template <Real T>                                                     \
+    EIGEN_ALWAYS_INLINE static PacketOf<T> packet(const PacketOf<T>& x) { \
+      return value;                                                       \
+    }                                                                     \
+  };
+SHARDLAB_PACKET(Exp, packet_exp<T>(x))
+SHARDLAB_PACKET(Exp2, packet_exp2<T>(x))
+SHARDLAB_PACKET(Expm1, packet_expm1<T>(x))
+SHARDLAB_PACKET(Log2, packet_log2<T>(x))
+SHARDLAB_PACKET(Log10, packet_log10<T>(x))
+SHARDLAB_PACKET(Sin, (packet_sine<Turn::kSin, T>(x)))
+SHARDLAB_PACKET(Cos, (packet_sine<Turn::kCos, T>(x)))
+SHARDLAB_PACKET(Asin, packet_asin<T>(x))
+SHARDLAB_PACKET(Acos, packet_acos<T>(x))
+SHARDLAB_PACKET(Atan, packet_atan<T>(x))
+SHARDLAB_PACKET(Sinh, packet_sinh<T>(x))
+SHARDLAB_PACKET(Cosh, packet_cosh<T>(x))
+SHARDLAB_PACKET(Asinh, packet_asinh<T>(x))
+SHARDLAB_PACKET(Acosh, packet_acosh<T>(x))
+SHARDLAB_PACKET(Sigmoid, packet_sigmoid<T>(x))
+#undef SHARDLAB_PACKET
+
+#define SHARDLAB_PACKET(Name, value)                                      \
+  template <>                                                             \
+  struct Vectorized<element::Name> : element::Name {                      \
+    static constexpr bool kConvertsInside = true;                         \
+    template <Real T>                                                     \
+    EIGEN_ALWAYS_INLINE static PacketOf<T> packet(const PacketOf<T>& x) { \
+      return value;                                                       \
+    }                                                                     \
+  };
+SHARDLAB_PACKET(Log, packet_log<T>(x))
+SHARDLAB_PACKET(Log1p, packet_log1p<T>(x))
+SHARDLAB_PACKET(Tan, (packet_sine<Turn::kTan, T>(x)))
+SHARDLAB_PACKET(Tanh, packet_tanh(x))
+SHARDLAB_PACKET(Silu, packet_silu<T>(x))
+SHARDLAB_PACKET(GeluTanh, packet_gelu_tanh<T>(x))
+#undef SHARDLAB_PACKET
+
+#define SHARDLAB_PACKET(Name, value)                                                            \
+  template <>                                                                                   \
+  struct Vectorized<element::Name> : element::Name {                                            \
+    static constexpr bool kConvertsInside = true;                                               \
+    template <Real T>                                                                           \
+    EIGEN_ALWAYS_INLINE static PacketOf<T> packet(const PacketOf<T>& g, const PacketOf<T>& x) { \
+      return value;                                                                             \
+    }                                                                                           \
+  };
+SHARDLAB_PACKET(SiluBackward, packet_silu_backward<T>(g, x))
+SHARDLAB_PACKET(GeluBackward, packet_gelu_backward<T>(g, x))
+SHARDLAB_PACKET(GeluTanhBackward, packet_gelu_tanh_backward<T>(g, x))
+#undef SHARDLAB_PACKET
+
+template <>
+struct Vectorized<element::Atan2> : element::Atan2 {
+  template <Real T>
+  EIGEN_ALWAYS_INLINE static PacketOf<T> packet(const PacketOf<T>& y, const PacketOf<T>& x) {
+    return packet_atan2<T>(y, x);
+  }
+};
+template <>
+struct Vectorized<element::Erf> : element::Erf {
+  static constexpr bool kConvertsInside = true;
+  template <Real T, std::size_t count>
+  EIGEN_ALWAYS_INLINE static void packets(PacketOf<T> (&x)[count]) {
+    packets_erf<T>(x);
+  }
+};
+template <>
+struct Vectorized<element::Gelu> : element::Gelu {
+  static constexpr bool kConvertsInside = true;
+  template <Real T, std::size_t count>
+  EIGEN_ALWAYS_INLINE static void packets(PacketOf<T> (&x)[count]) {
+    PacketOf<T> share[count];
+    for (std::size_t i = 0; i < count; ++i) share[i] = x[i];
+    packets_normal_cdf<T>(share);
+    for (std::size_t i = 0; i < count; ++i) x[i] = Eigen::internal::pmul(x[i], share[i]);
+  }
+};
+template <>
+struct Vectorized<element::Pow> : element::Pow {
+  static void map(const float* base, const float* exponent, float* to, std::int64_t count) {
+    constexpr std::int64_t kWidth = Eigen::internal::packet_traits<float>::size;
+    map_runs_of_pairs<kWidth>(
+        base, exponent, to, count,
+        [](const float* x, const float* y, float* result)
+            __attribute__((always_inline)) { powers(x, y, result); });
+  }
+};
+#ifdef __FMA__
+template <typename F>
+struct VectorizedRemainder : F {
+  template <Real T>
+  static void map(const T* x, const T* y, T* to, std::int64_t count) {
+    constexpr std::int64_t kWidth = Eigen::internal::packet_traits<T>::size;
+    map_runs_of_pairs<kWidth>(
+        x, y, to, count, [](const T* a, const T* b, T* result) __attribute__((always_inline)) {
+          remainders<F>(a, b, result);
+        });
+  }
+};
+template <>
+struct Vectorized<element::Fmod> : VectorizedRemainder<element::Fmod> {};
+template <>
+struct Vectorized<element::Remainder> : VectorizedRemainder<element::Remainder> {};
+#endif
 template <>
 struct Vectorized<element::Where> : element::Where {
   // Bit by bit: compilers make a branch of a choice between two elements that lie in memory.
@@ -128,163 +284,31 @@ struct Vectorized<element::Where> : element::Where {
     }
   }
 };
-template <>
-struct Vectorized<element::Exp> : element::Exp {
-  template <Real T>
-  static void map(const T* from, T* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_exp<T>(x); });
+
+/// F over contiguous runs by its packets, of T or of bf16.
+template <typename F, typename T, typename Element>
+requires HasPacket<F, T> || HasPackets<F, T>
+void map_function(const Element* from, Element* to, std::int64_t count) {
+  using V = Vectorized<F>;
+  if constexpr (HasPackets<F, T>) {
+    map_packets_at_once(
+        from, to, count, [](auto& x) __attribute__((always_inline)) { V::template packets<T>(x); });
+  } else if constexpr (std::is_same_v<Element, BFloat16>) {
+    map_packets_at_once(
+        from, to, count, [](auto& x) __attribute__((always_inline)) {
+          for (auto& one : x) one = V::template packet<T>(one);
+        });
+  } else {
+    map_packets(from, to, count, [](const PacketOf<T>& x) { return V::template packet<T>(x); });
   }
-};
-template <>
-struct Vectorized<element::Log> : element::Log {
-  template <Real T>
-  static void map(const T* from, T* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_log<T>(x); });
-  }
-};
-template <>
-struct Vectorized<element::Log1p> : element::Log1p {
-  template <Real T>
-  static void map(const T* from, T* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_log1p<T>(x); });
-  }
-};
-template <>
-struct Vectorized<element::Erf> : element::Erf {
-  template <Real T>
-  static void map(const T* from, T* to, std::int64_t count) {
-    map_packets_at_once(from, to, count, [](auto& x) { packets_erf<T>(x); });
-  }
-};
-template <>
-struct Vectorized<element::Sin> : element::Sin {
-  template <Real T>
-  static void map(const T* from, T* to, std::int64_t count) {
-    map_packets(from, to, count,
-                [](const PacketOf<T>& x) { return packet_sine<Turn::kSin, T>(x); });
-  }
-};
-template <>
-struct Vectorized<element::Cos> : element::Cos {
-  template <Real T>
-  static void map(const T* from, T* to, std::int64_t count) {
-    map_packets(from, to, count,
-                [](const PacketOf<T>& x) { return packet_sine<Turn::kCos, T>(x); });
-  }
-};
-template <>
-struct Vectorized<element::Tan> : element::Tan {
-  template <Real T>
-  static void map(const T* from, T* to, std::int64_t count) {
-    map_packets(from, to, count,
-                [](const PacketOf<T>& x) { return packet_sine<Turn::kTan, T>(x); });
-  }
-};
-template <>
-struct Vectorized<element::Tanh> : element::Tanh {
-  template <Real T>
-  static void map(const T* from, T* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_tanh(x); });
-  }
-};
-template <>
-struct Vectorized<element::Pow> : element::Pow {
-  static void map(const float* base, const float* exponent, float* to, std::int64_t count) {
-    constexpr std::int64_t kWidth = Eigen::internal::packet_traits<float>::size;
-    map_runs_of_pairs<kWidth>(
-        base, exponent, to, count,
-        [](const float* x, const float* y, float* result)
-            __attribute__((always_inline)) { powers(x, y, result); });
-  }
-};
-template <>
-struct Vectorized<element::Sigmoid> : element::Sigmoid {
-  template <Real T>
-  static void map(const T* from, T* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_sigmoid<T>(x); });
-  }
-};
-template <>
-struct Vectorized<element::Silu> : element::Silu {
-  template <Real T>
-  static void map(const T* from, T* to, std::int64_t count) {
-    map_packets(from, to, count, [](const PacketOf<T>& x) {
-      using namespace Eigen::internal;
-      const PacketOf<T> one = pset1<PacketOf<T>>(1);
-      return pdiv(x, padd(one, packet_exp<T>(pnegate(x))));
-    });
-  }
-};
-template <>
-struct Vectorized<element::SiluBackward> : element::SiluBackward {
-  template <Real T>
-  static void map(const T* grad, const T* from, T* to, std::int64_t count) {
-    using Packet = PacketOf<T>;
-    map_packet_pairs(grad, from, to, count, [](const Packet& g, const Packet& x) {
-      using namespace Eigen::internal;
-      const Packet one = pset1<Packet>(1), sigmoid = packet_sigmoid<T>(x);
-      return pmul(pmul(g, sigmoid), padd(one, pmul(x, psub(one, sigmoid))));
-    });
-  }
-};
-template <>
-struct Vectorized<element::Gelu> : element::Gelu {
-  template <typename T, std::size_t packets>
-  EIGEN_ALWAYS_INLINE static void compute(PacketOf<T> (&x)[packets]) {
-    PacketOf<T> share[packets];
-    for (std::size_t i = 0; i < packets; ++i) share[i] = x[i];
-    packets_normal_cdf<T>(share);
-    for (std::size_t i = 0; i < packets; ++i) x[i] = Eigen::internal::pmul(x[i], share[i]);
-  }
-  template <Real T>
-  static void map(const T* from, T* to, std::int64_t count) {
-    map_packets_at_once(from, to, count, [](auto& x) { compute<T>(x); });
-  }
-  static void map(const BFloat16* from, BFloat16* to, std::int64_t count) {
-    map_packets_at_once(from, to, count, [](auto& x) { compute<float>(x); });
-  }
-};
-template <>
-struct Vectorized<element::GeluTanh> : element::GeluTanh {
-  template <Real T>
-  static void map(const T* from, T* to, std::int64_t count) {
-    using namespace Eigen::internal;
-    map_packets(from, to, count, [](const PacketOf<T>& x) {
-      const auto half = pmul(pset1<PacketOf<T>>(T(0.5)), x);
-      return pmul(half, padd(pset1<PacketOf<T>>(1), packet_tanh(packet_gelu_inner<T>(x))));
-    });
-  }
-};
-template <>
-struct Vectorized<element::GeluBackward> : element::GeluBackward {
-  template <Real T>
-  static void map(const T* grad, const T* from, T* to, std::int64_t count) {
-    using namespace Eigen::internal;
-    using Packet = PacketOf<T>;
-    map_packet_pairs(grad, from, to, count, [](const Packet& g, const Packet& x) {
-      const Packet power = packet_exp<T>(pmul(pmul(x, x), pset1<Packet>(T(-0.5))));
-      const Packet density = pmul(power, pset1<Packet>(T(element::kSqrtTwoOverPi / 2)));
-      Packet share[1] = {x};
-      packets_normal_cdf<T>(share);
-      return pmul(g, padd(share[0], pmul(x, density)));
-    });
-  }
-};
-template <>
-struct Vectorized<element::GeluTanhBackward> : element::GeluTanhBackward {
-  template <Real T>
-  static void map(const T* grad, const T* from, T* to, std::int64_t count) {
-    using namespace Eigen::internal;
-    using Packet = PacketOf<T>;
-    map_packet_pairs(grad, from, to, count, [](const Packet& g, const Packet& x) {
-      const Packet one = pset1<Packet>(1), half = pset1<Packet>(T(0.5));
-      const Packet tanh = packet_tanh(packet_gelu_inner<T>(x));
-      const Packet cubic = pmul(pset1<Packet>(T(3 * element::kTanhCubic)), pmul(x, x));
-      const Packet slope = pmul(pset1<Packet>(T(element::kSqrtTwoOverPi)), padd(one, cubic));
-      const Packet bend = pmul(pmul(pmul(half, x), psub(one, pmul(tanh, tanh))), slope);
-      return pmul(g, padd(pmul(half, padd(one, tanh)), bend));
-    });
-  }
-};
+}
+template <typename F, typename T, typename Element>
+requires HasPairPacket<F, T>
+void map_function(const Element* a, const Element* b, Element* to, std::int64_t count) {
+  using V = Vectorized<F>;
+  map_packet_pairs(a, b, to, count, [](const PacketOf<T>& x, const PacketOf<T>& y) {
+    return V::template packet<T>(x, y);
+  });
+}
 
 }  // namespace shardlab

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "tests/unit/kernels/fixtures.h"
@@ -33,6 +34,26 @@ Exact magnitude(Exact x) { return std::abs(x); }
 
 const Dense kDenseFunctions[] = {
     {"exp", KernelId::kExp, [](Exact x) { return std::exp(x); }, -80, 80, 4},
+    {"exp2", KernelId::kExp2, [](Exact x) { return std::exp2(x); }, -120, 120, 4},
+    {"expm1", KernelId::kExpm1, [](Exact x) { return std::expm1(x); }, -45, 85, 4},
+    {"expm1", KernelId::kExpm1, [](Exact x) { return std::expm1(x); }, -1, 1, 4},
+    {"sinh", KernelId::kSinh, [](Exact x) { return std::sinh(x); }, -89, 89, 6},
+    {"sinh", KernelId::kSinh, [](Exact x) { return std::sinh(x); }, -2, 2, 6},
+    {"cosh", KernelId::kCosh, [](Exact x) { return std::cosh(x); }, -89, 89, 6},
+    {"cosh", KernelId::kCosh, [](Exact x) { return std::cosh(x); }, -2, 2, 6},
+    {"asinh", KernelId::kAsinh, [](Exact x) { return std::asinh(x); }, -40, 40, 8},
+    {"asinh", KernelId::kAsinh, [](Exact x) { return std::asinh(x); }, -1, 1, 8},
+    {"acosh", KernelId::kAcosh, [](Exact x) { return std::acosh(x); }, 1, 40, 8},
+    {"acosh", KernelId::kAcosh, [](Exact x) { return std::acosh(x); }, 1, 1.01, 8},
+    {"asin", KernelId::kAsin, [](Exact x) { return std::asin(x); }, -1, 1, 6},
+    {"asin", KernelId::kAsin, [](Exact x) { return std::asin(x); }, 0.499, 0.501, 6},
+    {"acos", KernelId::kAcos, [](Exact x) { return std::acos(x); }, -1, 1, 4},
+    {"acos", KernelId::kAcos, [](Exact x) { return std::acos(x); }, 0.99, 1, 4},
+    {"atan", KernelId::kAtan, [](Exact x) { return std::atan(x); }, -3, 3, 4},
+    {"log2", KernelId::kLog2, [](Exact x) { return std::log2(x); }, 1e-6, 50, 4},
+    {"log2", KernelId::kLog2, [](Exact x) { return std::log2(x); }, 0.9, 1.1, 4},
+    {"log10", KernelId::kLog10, [](Exact x) { return std::log10(x); }, 1e-6, 50, 4},
+    {"log10", KernelId::kLog10, [](Exact x) { return std::log10(x); }, 0.9, 1.1, 4},
     {"log", KernelId::kLog, [](Exact x) { return std::log(x); }, 1e-6, 50, 4},
     {"log1p", KernelId::kLog1p, [](Exact x) { return std::log1p(x); }, -0.999, 3, 8},
     {"log1p", KernelId::kLog1p, [](Exact x) { return std::log1p(x); }, -1e-3, 1e-3, 8},
@@ -96,7 +117,7 @@ void check_row(const Dense& row) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const Exact wanted = row.f(Exact(x[i]));
     const Exact size = row.size != nullptr ? row.size(Exact(x[i])) : std::abs(wanted);
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     CAPTURE(sizeof(T));
     CAPTURE(double(x[i]));
     CAPTURE(double(got[i]));
@@ -132,15 +153,37 @@ TEST_CASE(
       {KernelId::kLog1p, -kInf, kNan},  {KernelId::kLog1p, kNan, kNan},
       {KernelId::kErf, kInf, 1},        {KernelId::kErf, -kInf, -1},
       {KernelId::kErf, kNan, kNan},     {KernelId::kErf, -0.0, -0.0},
-      {KernelId::kTanh, kInf, 1},       {KernelId::kTanh, -kInf, -1},
-      {KernelId::kTanh, kNan, kNan},    {KernelId::kTanh, -0.0, -0.0},
-      {KernelId::kSin, -0.0, -0.0},     {KernelId::kSin, kInf, kNan},
-      {KernelId::kSin, -kInf, kNan},    {KernelId::kSin, kNan, kNan},
-      {KernelId::kCos, -0.0, 1},        {KernelId::kCos, kInf, kNan},
-      {KernelId::kCos, kNan, kNan},     {KernelId::kTan, -0.0, -0.0},
-      {KernelId::kTan, -kInf, kNan},    {KernelId::kTan, kNan, kNan},
-      {KernelId::kSigmoid, -kInf, 0.0}, {KernelId::kSigmoid, kInf, 1},
-      {KernelId::kGelu, kInf, kInf},    {KernelId::kGelu, kNan, kNan},
+      {KernelId::kExp2, kInf, kInf},    {KernelId::kExp2, -kInf, 0.0},
+      {KernelId::kExp2, kNan, kNan},    {KernelId::kExp2, 10, 1024},
+      {KernelId::kExp2, -3, 0.125},     {KernelId::kExpm1, kInf, kInf},
+      {KernelId::kExpm1, -kInf, -1},    {KernelId::kExpm1, kNan, kNan},
+      {KernelId::kExpm1, -0.0, -0.0},   {KernelId::kLog2, 1024, 10},
+      {KernelId::kLog2, 0.125, -3},     {KernelId::kLog2, 0.0, -kInf},
+      {KernelId::kLog2, -1, kNan},      {KernelId::kLog2, kInf, kInf},
+      {KernelId::kLog10, 1000, 3},      {KernelId::kLog10, 10, 1},
+      {KernelId::kLog10, -0.0, -kInf},  {KernelId::kLog10, kNan, kNan},
+      {KernelId::kSinh, kInf, kInf},    {KernelId::kSinh, -kInf, -kInf},
+      {KernelId::kSinh, kNan, kNan},    {KernelId::kSinh, -0.0, -0.0},
+      {KernelId::kCosh, -kInf, kInf},   {KernelId::kCosh, kNan, kNan},
+      {KernelId::kCosh, 0.0, 1},        {KernelId::kAsinh, kInf, kInf},
+      {KernelId::kAsinh, -kInf, -kInf}, {KernelId::kAsinh, kNan, kNan},
+      {KernelId::kAsinh, -0.0, -0.0},   {KernelId::kAcosh, 1, 0.0},
+      {KernelId::kAcosh, 0.5, kNan},    {KernelId::kAcosh, kInf, kInf},
+      {KernelId::kAcosh, -kInf, kNan},  {KernelId::kAcosh, kNan, kNan},
+      {KernelId::kAsin, 1.5, kNan},     {KernelId::kAsin, kInf, kNan},
+      {KernelId::kAsin, kNan, kNan},    {KernelId::kAsin, -0.0, -0.0},
+      {KernelId::kAcos, 1, 0.0},        {KernelId::kAcos, -1.5, kNan},
+      {KernelId::kAcos, kNan, kNan},    {KernelId::kAtan, -0.0, -0.0},
+      {KernelId::kAtan, kNan, kNan},    {KernelId::kTanh, kInf, 1},
+      {KernelId::kTanh, -kInf, -1},     {KernelId::kTanh, kNan, kNan},
+      {KernelId::kTanh, -0.0, -0.0},    {KernelId::kSin, -0.0, -0.0},
+      {KernelId::kSin, kInf, kNan},     {KernelId::kSin, -kInf, kNan},
+      {KernelId::kSin, kNan, kNan},     {KernelId::kCos, -0.0, 1},
+      {KernelId::kCos, kInf, kNan},     {KernelId::kCos, kNan, kNan},
+      {KernelId::kTan, -0.0, -0.0},     {KernelId::kTan, -kInf, kNan},
+      {KernelId::kTan, kNan, kNan},     {KernelId::kSigmoid, -kInf, 0.0},
+      {KernelId::kSigmoid, kInf, 1},    {KernelId::kGelu, kInf, kInf},
+      {KernelId::kGelu, kNan, kNan},
   };
   const auto same = [](double a, double b) {
     return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
@@ -151,6 +194,84 @@ TEST_CASE(
     CHECK(same(double(computed<float>(end.kernel, {{float(end.x)}})[0]), end.y));
     CHECK(same(computed<double>(end.kernel, {{end.x}})[0], end.y));
   }
+}
+
+namespace {
+
+// Every pair of these: zeros, the least, the largest, infinite and undefined numbers, of both
+// signs.
+template <typename T>
+std::vector<std::vector<T>> pairs_of_numbers() {
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> sizes{T(0),
+                       Limits::denorm_min(),
+                       Limits::min(),
+                       T(1e-3),
+                       T(0.3),
+                       T(0.5),
+                       T(1),
+                       T(1.5),
+                       T(2),
+                       T(3),
+                       T(7.25),
+                       T(1e6),
+                       T(1e12),
+                       Limits::max(),
+                       Limits::infinity(),
+                       Limits::quiet_NaN()};
+  for (T size = T(0.01); size < 100; size *= T(1.37)) sizes.push_back(size);
+  std::vector<std::vector<T>> pairs(2);
+  for (const T a : sizes) {
+    for (const T b : sizes) {
+      for (const int signs : {0, 1, 2, 3}) {
+        pairs[0].push_back((signs & 1) != 0 ? -a : a);
+        pairs[1].push_back((signs & 2) != 0 ? -b : b);
+      }
+    }
+  }
+  return pairs;
+}
+
+template <typename T>
+void check_pairs(KernelId kernel, T (*wanted)(T, T), double digits) {
+  const auto pairs = pairs_of_numbers<T>();
+  const std::vector<T> got = computed<T>(kernel, pairs);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const T right = wanted(pairs[0][i], pairs[1][i]);
+    CAPTURE(static_cast<int>(kernel));
+    CAPTURE(double(pairs[0][i]));
+    CAPTURE(double(pairs[1][i]));
+    CAPTURE(double(got[i]));
+    CAPTURE(double(right));
+    if (digits > 0) {
+      CHECK(is_close_to(got[i], Exact(right), Exact(std::abs(right)), digits));
+    } else {
+      CHECK(((std::isnan(right) && std::isnan(got[i])) ||
+             (got[i] == right && std::signbit(got[i]) == std::signbit(right))));
+    }
+  }
+}
+
+template <typename T>
+T floored_remainder(T a, T b) {
+  const T rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+template <typename T>
+void check_functions_of_two() {
+  check_pairs<T>(
+      KernelId::kAtan2, [](T y, T x) { return std::atan2(y, x); }, 4);
+  check_pairs<T>(
+      KernelId::kFmod, [](T a, T b) { return std::fmod(a, b); }, 0);
+  check_pairs<T>(KernelId::kRemainder, floored_remainder<T>, 0);
+}
+
+}  // namespace
+
+TEST_CASE("V-27 atan2 of all pairs of numbers, and what their division leaves, which is exact") {
+  check_functions_of_two<float>();
+  check_functions_of_two<double>();
 }
 
 namespace {

@@ -1,0 +1,61 @@
+// packet_remainder.h - what division leaves: exact, as it is less than the divisor and a multiple
+// of the last digit of either. Where multiplications and additions are fused a quotient and one
+// step give it; the quotient may be one too large.
+#pragma once
+
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/functors.h"
+#include "kernels/packet_functions.h"
+#include "kernels/vectors.h"
+
+namespace shardlab {
+
+#ifdef __FMA__
+/// to[i] = F of x[i] and y[i], one by one, in these lanes.
+template <typename F, typename T>
+[[gnu::noinline]] void each_of_lanes(const T* x, const T* y, PacketOf<T>& to, std::uint32_t lanes) {
+  constexpr std::size_t kWidth = Eigen::internal::packet_traits<T>::size;
+  T values[kWidth];
+  std::memcpy(values, &to, sizeof(values));
+  for (std::size_t i = 0; i < kWidth; ++i) {
+    if ((lanes >> i & 1) != 0) values[i] = F::apply(x[i], y[i]);
+  }
+  std::memcpy(&to, values, sizeof(values));
+}
+
+/// to[i] = F of x[i] and y[i], F Fmod or Remainder, for a packet; `to` may equal either.
+template <typename F, typename T>
+EIGEN_ALWAYS_INLINE void remainders(const T* x, const T* y, T* to) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  const Packet dividend = ploadu<Packet>(x), divisor = ploadu<Packet>(y), zero = pset1<Packet>(0);
+  const Packet a = pabs(dividend), b = pabs(divisor), quotient = pfloor(pdiv(a, b));
+  Packet rest = pmadd(-quotient, b, a);
+  rest = where_less<T>(rest, zero, padd(rest, b), rest);
+  rest = where_less<T>(rest, b, rest, psub(rest, b));
+  rest = with_sign_of<T>(dividend, rest);
+  if constexpr (std::is_same_v<F, element::Remainder>) {
+    // The sign of the divisor where anything is left.
+    const Packet moved = where_less<T>(pmul(rest, with_sign_of<T>(divisor, pset1<Packet>(1))), zero,
+                                       padd(rest, divisor), rest);
+    rest = where_equal<T>(rest, zero, rest, moved);
+  }
+  // Quotients whose last digit is no whole one, and what is infinite, undefined or divided by zero.
+  constexpr T kMost = std::numeric_limits<T>::max();
+  constexpr T kWholeDigits = T(WordOf<T>(1) << (std::numeric_limits<T>::digits - 1));
+  const auto whole = std::bit_cast<VectorOf<T>>(quotient);
+  const auto finite = std::bit_cast<VectorOf<T>>(b);
+  const MaskOf<T> usual = (whole < kWholeDigits) & (finite <= kMost);
+  const std::uint32_t unusual = bits_of<T>(~usual);
+  if (unusual != 0) [[unlikely]] {
+    Packet lanes = rest;  // what a call is given lies in memory
+    each_of_lanes<F, T>(x, y, lanes, unusual);
+    rest = lanes;
+  }
+  pstoreu(to, rest);
+}
+#endif
+
+}  // namespace shardlab
