@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/packet_lookup.h"
+#include "kernels/vectors.h"
 
 namespace shardlab {
 
@@ -156,16 +157,24 @@ inline void powers_by_doubles(const float* x, const float* y, float* to) {
 }
 
 #ifdef __FMA__
-/// A number and what its rounding to float lost.
-struct FloatPair {
-  PacketOf<float> high, low;
+/// A number and what its rounding lost.
+template <typename T>
+struct NumberPair {
+  PacketOf<T> high, low;
 };
 
-/// The middles of 32 equal parts of [0.7109375, 1.421875) beneath 1, and of each octave's half
-/// above it: what a number is multiplied by, and the logarithm of the middle in two floats, the
-/// first of which is a whole multiple of 2^-15. That of the part around 1 is 1, so that small
-/// logarithms keep their digits.
-struct LogMiddles {
+/// Of logarithms: the middles of equal parts of an octave from kLeast on, equal in either half of
+/// it, as what a number is multiplied by, and their logarithms in two numbers, whole multiples of
+/// the first of which have no error, as that of log 2. The middle of the part around 1 is 1, so
+/// that small logarithms keep their digits. Of powers: sixteenths of log 2 in two such numbers,
+/// 2^(j/16) less what j of them add to its bits, and what T cannot hold of it. The polynomials are
+/// made through the values at Chebyshev's points.
+template <typename T>
+struct PowerTables;
+template <>
+struct PowerTables<float> {
+  static constexpr float kLeast = 0.7109375f;
+  static constexpr int kPartBits = 5;
   static constexpr float kInverse[32] = {
       1.39130437f,  1.36170208f,  1.33333337f,  1.30612242f,  1.27999997f,  1.25490201f,
       1.23076928f,  1.20754719f,  1.18518519f,  1.16363633f,  1.14285719f,  1.12280703f,
@@ -212,45 +221,11 @@ struct LogMiddles {
                                         -6.97478708e-06f,
                                         2.77358185e-06f,
                                         1.46975217e-05f};
-};
-
-/// log(size) of normal numbers: size = 2^k z and z / middle = 1 + r + e without an error, |r| <=
-/// 1/64; what is beyond r by a polynomial through the values at Chebyshev's points.
-EIGEN_ALWAYS_INLINE FloatPair log_of_floats(const PacketOf<float>& size) {
-  using namespace Eigen::internal;
-  using Packet = PacketOf<float>;
-  using Bits = BitsOf<float>;
-  typedef std::int32_t Whole __attribute__((vector_size(sizeof(Packet))));
-  const auto number = [](float value) { return pset1<Packet>(value); };
-  // Of log 2 as of the middles: a whole k times the first of them has no error.
-  constexpr float kLogTwoHigh = 0.693145751953125f, kLogTwoLow = 1.42860677e-06f;
+  static constexpr float kLogTwoHigh = 0.693145751953125f, kLogTwoLow = 1.42860677e-06f;
+  static constexpr bool kExactSquare = false;
   static constexpr float kBeyond[] = {0.200035408f, -0.25004071f, 0.333333343f, -0.5f};
-  constexpr std::uint32_t kLeast = std::bit_cast<std::uint32_t>(0.7109375f);  // of all z
-  constexpr std::uint32_t kFields = 0xFF800000;
-  const Bits bits = std::bit_cast<Bits>(size), moved = bits - kLeast, part = moved >> 18;
-  const Whole exponent = std::bit_cast<Whole>(moved) >> 23;
-  const Packet k = std::bit_cast<Packet>(__builtin_convertvector(exponent, Packet));
-  const Packet z = std::bit_cast<Packet>(bits - (moved & kFields));
-  const Packet inverse = looked_up(LogMiddles::kInverse, part), ratio = pmul(z, inverse);
-  const Packet r = psub(ratio, number(1)), e = pmadd(z, inverse, -ratio);
-  const Packet whole = pmadd(k, number(kLogTwoHigh), looked_up(LogMiddles::kLogHigh, part));
-  const Packet high = padd(whole, r);
-  Packet low = pmadd(k, number(kLogTwoLow), looked_up(LogMiddles::kLogLow, part));
-  low = padd(padd(low, psub(r, psub(high, whole))), pmadd(-r, e, e));
-  return {high, pmadd(pmul(r, r), polynomial<float>(r, kBeyond), low)};
-}
-
-/// exp(x) where that is a normal number: the next sixteenth of a power of two from a table, of the
-/// rest a polynomial through the values at Chebyshev's points.
-EIGEN_ALWAYS_INLINE PacketOf<float> exp_of_pair(const FloatPair& x) {
-  using namespace Eigen::internal;
-  using Packet = PacketOf<float>;
-  using Bits = BitsOf<float>;
-  const auto number = [](float value) { return pset1<Packet>(value); };
-  // A sixteenth of log 2, of which a whole number of steps has no error in the first float.
-  constexpr float kStepHigh = 0.0433197021484375f, kStepLow = 1.99663646e-06f;
-  constexpr float kSteps = 23.0831203f;  // in 1
-  // 2^(j/16) less what j steps add to its bits, and what a float cannot hold of it.
+  static constexpr float kStepHigh = 0.0433197021484375f, kStepLow = 1.99663646e-06f;
+  static constexpr float kSteps = 23.0831203f;  // in 1
   static constexpr float kPowers[16] = {1.0f,         0.990886867f, 0.982753873f, 0.97564429f,
                                         0.969603539f, 0.964678884f, 0.960919797f, 0.958377779f,
                                         0.957106769f, 0.957163095f, 0.958605409f, 0.961495161f,
@@ -272,89 +247,233 @@ EIGEN_ALWAYS_INLINE PacketOf<float> exp_of_pair(const FloatPair& x) {
                                          -6.12825968e-09f,
                                          5.14060927e-09f};
   static constexpr float kRest[] = {0.166669518f, 0.500014961f, 1.0f};
-  const Packet shift = number(kWholeShift<float>);
-  const Packet shifted = pmadd(padd(x.high, x.low), number(kSteps), shift);
+  static constexpr float kMostLog = 86;  // its powers are normal numbers
+};
+template <>
+struct PowerTables<double> {
+  static constexpr double kLeast = 0.703125;
+  static constexpr int kPartBits = 4;
+  static constexpr double kInverse[16] = {1.391304347826087,
+                                          1.3333333333333333,
+                                          1.28,
+                                          1.2307692307692308,
+                                          1.1851851851851851,
+                                          1.1428571428571428,
+                                          1.103448275862069,
+                                          1.0666666666666667,
+                                          1.032258064516129,
+                                          1.0,
+                                          0.9411764705882353,
+                                          0.8888888888888888,
+                                          0.8421052631578947,
+                                          0.8,
+                                          0.7619047619047619,
+                                          0.7272727272727273};
+  static constexpr double kLogHigh[16] = {-0.33024168687052224, -0.28768207245184385,
+                                          -0.2468600779316148,  -0.20763936477828793,
+                                          -0.16989903679541385, -0.13353139262449076,
+                                          -0.09844007281321865, -0.0645385211375924,
+                                          -0.03174869831468641, 0.0,
+                                          0.06062462181648698,  0.11778303565643,
+                                          0.17185025692674571,  0.22314355131425145,
+                                          0.2719337154835557,   0.31845373111855224};
+  static constexpr double kLogLow[16] = {-5.4584388914304586e-14, 6.297908504131321e-14,
+                                         8.897769688389272e-14,   4.3369911444011306e-14,
+                                         1.643178756532876e-14,   -3.1804225197847076e-14,
+                                         -3.38573632414336e-14,   2.1239485832617812e-14,
+                                         1.061342829278565e-13,   0.0,
+                                         -5.2122328603557226e-14, -4.649178632475319e-14,
+                                         -8.643688492088945e-14,  -4.175347699650321e-14,
+                                         8.609857887931859e-14,   -1.765318688778829e-14};
+  static constexpr double kLogTwoHigh = 0.6931471805598903, kLogTwoLow = 5.497923018708371e-14;
+  static constexpr bool kExactSquare = true;
+  static constexpr double kBeyond[] = {
+      0.09107832649132762,  -0.10018333598805305, 0.11111098710946485,
+      -0.12499986566734841, 0.1428571428907863,   -0.166666666703113,
+      0.19999999999999754,  -0.24999999999999734, 0.3333333333333333};
+  static constexpr double kStepHigh = 0.043321698783984175, kStepLow = 1.012406886666035e-12;
+  static constexpr double kSteps = 23.083120654223414;  // in 1
+  static constexpr double kPowers[16] = {1.0,
+                                         0.9908868912137069,
+                                         0.9827538663326288,
+                                         0.9756443173783458,
+                                         0.9696035575013605,
+                                         0.964678906036742,
+                                         0.9609197773255048,
+                                         0.9583777734684463,
+                                         0.9571067811865476,
+                                         0.9571630729697497,
+                                         0.9586054127039704,
+                                         0.9614951659746271,
+                                         0.9658964152537145,
+                                         0.9718760801866497,
+                                         0.9795040432046712,
+                                         0.9888532806985737};
+  static constexpr double kMissing[16] = {0.0,
+                                          8.189317638195515e-17,
+                                          -2.7939114859515733e-17,
+                                          7.826573258636076e-17,
+                                          3.3484623336251524e-17,
+                                          3.750854201303127e-17,
+                                          1.9572585293112036e-17,
+                                          5.68648095791174e-17,
+                                          -6.835808657661922e-17,
+                                          -2.3591094770850053e-17,
+                                          5.1548301170786783e-17,
+                                          1.5341410053603723e-17,
+                                          4.875160526227062e-17,
+                                          1.685487290628973e-17,
+                                          1.790126907604513e-17,
+                                          -5.545065618639427e-17};
+  static constexpr double kRest[] = {0.0001984149656472761,
+                                     0.001388909294024313,
+                                     0.008333333332800383,
+                                     0.04166666666187011,
+                                     0.16666666666666669,
+                                     0.5000000000000003,
+                                     1.0};
+  static constexpr double kMostLog = 700;  // its powers are normal numbers
+};
+
+/// The exponent of a number whose bits begin at kLeast: those of the number less kLeast's.
+EIGEN_ALWAYS_INLINE PacketOf<float> exponent_of(const BitsOf<float>& moved) {
+  typedef std::int32_t Whole __attribute__((vector_size(sizeof(PacketOf<float>))));
+  const Whole exponent = std::bit_cast<Whole>(moved) >> 23;
+  return std::bit_cast<PacketOf<float>>(__builtin_convertvector(exponent, PacketOf<float>));
+}
+EIGEN_ALWAYS_INLINE PacketOf<double> exponent_of(const BitsOf<double>& moved) {
+  // Not all processors convert such integers: behind the point of 2^52 there are only whole
+  // numbers.
+  constexpr double kWhole = 0x1p52;
+  constexpr std::uint64_t kBias = 1024;
+  const BitsOf<double> power =
+      ((moved + (kBias << 52)) >> 52) | std::bit_cast<std::uint64_t>(kWhole);
+  return Eigen::internal::psub(std::bit_cast<PacketOf<double>>(power),
+                               Eigen::internal::pset1<PacketOf<double>>(kWhole + double(kBias)));
+}
+
+/// log(size) of normal numbers: size = 2^k z, and z / middle = 1 + r + e without an error.
+template <typename T>
+EIGEN_ALWAYS_INLINE NumberPair<T> log_in_pair(const PacketOf<T>& size) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  using Tables = PowerTables<T>;
+  using Word = WordOf<T>;
+  const auto number = [](T value) { return pset1<Packet>(value); };
+  constexpr int kDigits = std::numeric_limits<T>::digits - 1;
+  constexpr Word kFields = ~((Word(1) << kDigits) - 1);
+  const BitsOf<T> bits = std::bit_cast<BitsOf<T>>(size);
+  const BitsOf<T> moved = bits - std::bit_cast<Word>(Tables::kLeast);
+  const BitsOf<T> part = moved >> (kDigits - Tables::kPartBits);
+  const Packet k = exponent_of(moved), z = std::bit_cast<Packet>(bits - (moved & kFields));
+  const Packet inverse = looked_up(Tables::kInverse, part), ratio = pmul(z, inverse);
+  const Packet r = psub(ratio, number(1)), e = pmadd(z, inverse, -ratio), square = pmul(r, r);
+  const Packet whole = pmadd(k, number(Tables::kLogTwoHigh), looked_up(Tables::kLogHigh, part));
+  Packet high = padd(whole, r);
+  Packet low = pmadd(k, number(Tables::kLogTwoLow), looked_up(Tables::kLogLow, part));
+  low = padd(padd(low, psub(r, psub(high, whole))), pmadd(-r, e, e));
+  if constexpr (!Tables::kExactSquare) {
+    return {high, pmadd(square, polynomial<T>(r, Tables::kBeyond), low)};
+  }
+  const Packet half = pmul(square, number(T(-0.5))), sum = padd(high, half);
+  const Packet lost = pmul(pmadd(r, r, -square), number(T(-0.5)));
+  low = padd(padd(low, lost), psub(half, psub(sum, high)));
+  return {sum, pmadd(pmul(square, r), polynomial<T>(r, Tables::kBeyond), low)};
+}
+
+/// exp(x) where that is a normal number: the next sixteenth of a power of two, and the rest.
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> exp_of_pair(const NumberPair<T>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  using Tables = PowerTables<T>;
+  const auto number = [](T value) { return pset1<Packet>(value); };
+  constexpr int kSixteenth = std::numeric_limits<T>::digits - 1 - 4;
+  const Packet shift = number(kWholeShift<T>);
+  const Packet shifted = pmadd(padd(x.high, x.low), number(Tables::kSteps), shift);
   const Packet steps = psub(shifted, shift);
-  const Packet first = padd(pmadd(steps, number(-kStepHigh), x.high), x.low);
-  const Packet rest = pmadd(steps, number(-kStepLow), first);
-  const Bits step = std::bit_cast<Bits>(shifted);
-  const Bits scaled = std::bit_cast<Bits>(looked_up(kPowers, step)) + (step << 19);
+  const Packet first = padd(pmadd(steps, number(-Tables::kStepHigh), x.high), x.low);
+  const Packet rest = pmadd(steps, number(-Tables::kStepLow), first);
+  const BitsOf<T> step = std::bit_cast<BitsOf<T>>(shifted);
+  const BitsOf<T> scaled =
+      std::bit_cast<BitsOf<T>>(looked_up(Tables::kPowers, step)) + (step << kSixteenth);
   const Packet near = std::bit_cast<Packet>(scaled);
-  const Packet beyond = pmadd(rest, polynomial<float>(rest, kRest), looked_up(kMissing, step));
+  const Packet beyond =
+      pmadd(rest, polynomial<T>(rest, Tables::kRest), looked_up(Tables::kMissing, step));
   return pmadd(near, beyond, near);
 }
 
-struct PowerOfFloats {
-  PacketOf<float> value;
-  PacketOf<float> log;  ///< of the value
-};
-/// size^y where `size` is a normal number and the result no extreme one (unusual_lanes()). Off by
-/// 0.6 of a last digit, by 1.2 of results beyond exp(+-8); a result that a float holds is that.
-EIGEN_ALWAYS_INLINE PowerOfFloats power_of_floats(const PacketOf<float>& size,
-                                                  const PacketOf<float>& y) {
+/// Lanes whose size is no normal number or whose power has a logarithm beyond kMostLog, or none; a
+/// bit for each.
+template <typename T>
+EIGEN_ALWAYS_INLINE std::uint32_t unusual_lanes(const PacketOf<T>& size, const PacketOf<T>& log) {
   using namespace Eigen::internal;
-  const FloatPair log = log_of_floats(size);
-  const PacketOf<float> high = pmul(y, log.high);
-  const PacketOf<float> low = pmadd(y, log.low, pmadd(y, log.high, -high));
-  return {exp_of_pair({high, low}), high};
-}
-
-/// Lanes of which power_of_floats() holds nothing, a bit for each.
-EIGEN_ALWAYS_INLINE unsigned unusual_lanes(const PacketOf<float>& size,
-                                           const PacketOf<float>& log) {
-  using namespace Eigen::internal;
-  constexpr float kMost = 86;  // exp(kMost) and exp(-kMost) are normal numbers
-  const PacketOf<float> most = pset1<PacketOf<float>>(kMost);
 #ifdef __AVX512F__
+  const PacketOf<T> most = pset1<PacketOf<T>>(PowerTables<T>::kMostLog);
   constexpr int kAnyButNormal = 0xBF;
-  return _mm512_cmp_ps_mask(pabs(log), most, _CMP_NLT_UQ) |
-         _mm512_fpclass_ps_mask(size, kAnyButNormal);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return _mm512_cmp_ps_mask(pabs(log), most, _CMP_NLT_UQ) |
+           _mm512_fpclass_ps_mask(size, kAnyButNormal);
+  } else {
+    return static_cast<std::uint32_t>(_mm512_cmp_pd_mask(pabs(log), most, _CMP_NLT_UQ) |
+                                      _mm512_fpclass_pd_mask(size, kAnyButNormal));
+  }
 #else
-  const __m256 least = _mm256_set1_ps(std::numeric_limits<float>::min());
-  const __m256 infinite = _mm256_set1_ps(std::numeric_limits<float>::infinity());
-  const __m256 any = _mm256_or_ps(_mm256_cmp_ps(pabs(log), most, _CMP_NLT_UQ),
-                                  _mm256_or_ps(_mm256_cmp_ps(size, least, _CMP_LT_OQ),
-                                               _mm256_cmp_ps(size, infinite, _CMP_NLT_UQ)));
-  return static_cast<unsigned>(_mm256_movemask_ps(any));
+  using Vector = VectorOf<T>;
+  using Limits = std::numeric_limits<T>;
+  const Vector sizes = std::bit_cast<Vector>(size), logs = std::bit_cast<Vector>(pabs(log));
+  const MaskOf<T> usual = (logs < Vector{} + PowerTables<T>::kMostLog) &
+                          (sizes >= Vector{} + Limits::min()) & (sizes <= Vector{} + Limits::max());
+  return bits_of<T>(~usual);
 #endif
 }
 
-/// `power` takes the results of doubles in these lanes.
-[[gnu::noinline]] inline void power_of_unusual_lanes(const float* x, const float* y, unsigned lanes,
-                                                     PacketOf<float>& power) {
-  constexpr std::size_t kWidth = Eigen::internal::packet_traits<float>::size;
-  float values[kWidth], by_doubles[kWidth];
+/// `power` takes the results of the standard library in these lanes, of floats in double.
+template <typename T>
+[[gnu::noinline]] void power_of_unusual_lanes(const T* x, const T* y, std::uint32_t lanes,
+                                              PacketOf<T>& power) {
+  constexpr std::size_t kWidth = Eigen::internal::packet_traits<T>::size;
+  T values[kWidth], exact[kWidth];
   std::memcpy(values, &power, sizeof(values));
-  powers_by_doubles(x, y, by_doubles);
-  powers_by_doubles(x + kWidth / 2, y + kWidth / 2, by_doubles + kWidth / 2);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    powers_by_doubles(x, y, exact);
+    powers_by_doubles(x + kWidth / 2, y + kWidth / 2, exact + kWidth / 2);
+  }
   for (std::size_t i = 0; i < kWidth; ++i) {
-    if ((lanes >> i & 1) != 0) values[i] = by_doubles[i];
+    if ((lanes >> i & 1) == 0) continue;
+    if constexpr (sizeof(T) == sizeof(double)) exact[i] = std::pow(x[i], y[i]);
+    values[i] = exact[i];
   }
   std::memcpy(&power, values, sizeof(values));
 }
-#endif
 
-/// to[i] = x[i]^y[i] for a packet of floats; `to` may equal either.
-EIGEN_ALWAYS_INLINE void powers(const float* x, const float* y, float* to) {
-#ifdef __FMA__
+/// to[i] = x[i]^y[i] for a packet; `to` may equal either. Off by 0.6 of a last digit; powers
+/// beyond exp(+-8) by 1.2, of doubles by 2. What T can hold comes out exactly.
+template <typename T>
+EIGEN_ALWAYS_INLINE void powers(const T* x, const T* y, T* to) {
   using namespace Eigen::internal;
-  using Packet = PacketOf<float>;
+  using Packet = PacketOf<T>;
   const Packet base = ploadu<Packet>(x), exponent = ploadu<Packet>(y), size = pabs(base);
-  const PowerOfFloats power = power_of_floats(size, exponent);
-  Packet result = with_sign_of_power<float>(base, exponent, power.value);
-  const unsigned unusual = unusual_lanes(size, power.log);
+  const NumberPair<T> log = log_in_pair<T>(size);
+  const Packet high = pmul(exponent, log.high);
+  const Packet low = pmadd(exponent, log.low, pmadd(exponent, log.high, -high));
+  Packet power = with_sign_of_power<T>(base, exponent, exp_of_pair<T>({high, low}));
+  const std::uint32_t unusual = unusual_lanes<T>(size, high);
   if (unusual != 0) [[unlikely]] {
-    Packet lanes = result;  // what a call is given lies in memory
+    Packet lanes = power;  // what a call is given lies in memory
     power_of_unusual_lanes(x, y, unusual, lanes);
-    result = lanes;
+    power = lanes;
   }
-  pstoreu(to, result);
+  pstoreu(to, power);
+}
 #else
+/// to[i] = x[i]^y[i] for a packet; `to` may equal either.
+inline void powers(const float* x, const float* y, float* to) {
   constexpr std::size_t kHalf = Eigen::internal::packet_traits<double>::size;
   static_assert(2 * kHalf == Eigen::internal::packet_traits<float>::size);
   powers_by_doubles(x, y, to);
   powers_by_doubles(x + kHalf, y + kHalf, to + kHalf);
-#endif
 }
+#endif
 
 }  // namespace shardlab

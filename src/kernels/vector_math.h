@@ -243,11 +243,13 @@ struct Vectorized<element::Gelu> : element::Gelu {
 };
 template <>
 struct Vectorized<element::Pow> : element::Pow {
-  static void map(const float* base, const float* exponent, float* to, std::int64_t count) {
-    constexpr std::int64_t kWidth = Eigen::internal::packet_traits<float>::size;
+  template <Real T>
+  requires requires(const T* x, T* to) { powers(x, x, to); }
+  static void map(const T* base, const T* exponent, T* to, std::int64_t count) {
+    constexpr std::int64_t kWidth = Eigen::internal::packet_traits<T>::size;
     map_runs_of_pairs<kWidth>(
         base, exponent, to, count,
-        [](const float* x, const float* y, float* result)
+        [](const T* x, const T* y, T* result)
             __attribute__((always_inline)) { powers(x, y, result); });
   }
 };
