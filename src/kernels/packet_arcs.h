@@ -160,7 +160,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_small_arc(const PacketOf<T>& size) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   const Packet half = pset1<Packet>(T(0.5));
-  const Packet root = psqrt(pmul(psub(pset1<Packet>(1), size), half));
+  const Packet root = packet_sqrt<T>(pmul(psub(pset1<Packet>(1), size), half));
   const Packet sine = where_less<T>(half, size, root, size);
   Packet arc[1] = {sine};
   packets_by_parts<AsinParts<T>, T>(arc);

@@ -86,7 +86,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_asinh(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   const Packet one = pset1<Packet>(1), size = pabs(x), square = pmul(size, size);
-  const Packet u = padd(size, pdiv(square, padd(one, psqrt(padd(one, square)))));
+  const Packet u = padd(size, pdiv(square, padd(one, packet_sqrt<T>(padd(one, square)))));
   return with_sign_of<T>(x, packet_area<T>(size, u));
 }
 
@@ -95,7 +95,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_acosh(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   const Packet one = pset1<Packet>(1), above = psub(x, one);
-  const Packet value = packet_area<T>(x, padd(above, psqrt(pmul(above, padd(x, one)))));
+  const Packet value = packet_area<T>(x, padd(above, packet_sqrt<T>(pmul(above, padd(x, one)))));
   const Packet undefined = pset1<Packet>(std::numeric_limits<T>::quiet_NaN());
   return where_less<T>(x, one, undefined, value);
 }

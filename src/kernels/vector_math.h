@@ -116,13 +116,15 @@ template <typename Function>
 void map_packets_at_once(const BFloat16* from, BFloat16* to, std::int64_t count,
                          Function function) {
   constexpr std::int64_t kWidth = kWidthOf<float>;
+  constexpr std::size_t kPackets =
+      kPacketsAtOnce * sizeof(VectorOf<float>) / sizeof(PacketOf<float>);
   map_runs<kPacketsAtOnce * kWidth>(
       from, to, count, [&](const BFloat16* x, BFloat16* result) __attribute__((always_inline)) {
         VectorOf<float> numbers[kPacketsAtOnce];
         for (std::int64_t i = 0; i < kPacketsAtOnce; i += 2) {
           widen_even_and_odd(numbers[i], numbers[i + 1], x + i * kWidth);
         }
-        PacketOf<float> packets[sizeof(numbers) / (sizeof(PacketOf<float>))];
+        PacketOf<float> packets[kPackets];
         std::memcpy(packets, numbers, sizeof(numbers));
         function(packets);
         std::memcpy(numbers, packets, sizeof(numbers));

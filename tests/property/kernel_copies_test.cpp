@@ -6,10 +6,12 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string>
 
 #include "kernels/cpu_kernels.h"
 #include "kernels/scratch.h"
@@ -117,7 +119,7 @@ void compare_loops(std::span<const ElementLoop> one, std::span<const ElementLoop
         one[f].run(in.data(), reinterpret_cast<std::byte*>(a.get()), count);
         other[f].run(in.data(), reinterpret_cast<std::byte*>(b.get()), count);
         const std::int64_t at = first_difference(a.get(), b.get(), count + 1);
-        CAPTURE(kFunctionNames[f]);
+        CAPTURE(std::string(kFunctionNames[f]));
         CAPTURE(sizeof(T));
         CAPTURE(count);
         CHECK(at == -1);
@@ -129,6 +131,52 @@ void compare_loops(std::span<const ElementLoop> one, std::span<const ElementLoop
       }
     }
   }
+}
+
+// Those of bf16 beside each other, and beside those of f32, rounded.
+void compare_bfloat16_loops(std::span<const ElementLoop> one, std::span<const ElementLoop> other) {
+  REQUIRE(one.size() == std::size(kFunctionNames));
+  REQUIRE(other.size() == one.size());
+  const std::span<const ElementLoop> singles = element_loops<float>();
+  Random random(11);
+  int compared = 0;
+  for (std::size_t f = 0; f < one.size(); ++f) {
+    REQUIRE((one[f].run == nullptr) == (other[f].run == nullptr));
+    if (one[f].run == nullptr) continue;
+    ++compared;
+    for (const std::size_t count : {0u, 1u, 15u, 16u, 31u, 32u, 33u, 63u, 64u, 65u, 4099u}) {
+      std::vector<std::vector<BFloat16>> elements(kOperands[f]);
+      std::vector<std::vector<float>> numbers(kOperands[f]);
+      std::array<const std::byte*, kMaxOperands> in{}, wide_in{};
+      for (std::size_t i = 0; i < elements.size(); ++i) {
+        for (std::size_t k = 0; k < count; ++k) {
+          elements[i].push_back(to_bfloat16(drawn<float>(random)));
+          numbers[i].push_back(to_float(elements[i].back()));
+        }
+        in[i] = reinterpret_cast<const std::byte*>(elements[i].data());
+        wide_in[i] = reinterpret_cast<const std::byte*>(numbers[i].data());
+      }
+      std::vector<BFloat16> a(count + 1, BFloat16{7}), b = a;
+      std::vector<float> single(count + 1);
+      const auto length = static_cast<std::int64_t>(count);
+      one[f].run(in.data(), reinterpret_cast<std::byte*>(a.data()), length);
+      other[f].run(in.data(), reinterpret_cast<std::byte*>(b.data()), length);
+      singles[f].run(wide_in.data(), reinterpret_cast<std::byte*>(single.data()), length);
+      std::size_t different = 0;
+      for (std::size_t k = 0; k < count; ++k) {
+        const bool nan = std::isnan(single[k]);
+        const auto same = [&](BFloat16 element) {
+          return nan ? std::isnan(to_float(element)) : element.bits == to_bfloat16(single[k]).bits;
+        };
+        if (!same(a[k]) || !same(b[k])) ++different;
+      }
+      CAPTURE(std::string(kFunctionNames[f]));
+      CAPTURE(count);
+      CHECK(different == 0);
+      CHECK((a[count].bits == 7 && b[count].bits == 7));
+    }
+  }
+  CHECK(compared >= 10);
 }
 
 /// The kernels as they are without a second copy, and with it.
@@ -343,6 +391,7 @@ void compare_halves(void (*widen)(float*, const Element*, std::int64_t),
 TEST_CASE("V-30 functions over elements give the same bits in both copies") {
   compare_loops<float>(element_loops<float>(), second_copy().f32_loops);
   compare_loops<double>(element_loops<double>(), second_copy().f64_loops);
+  compare_bfloat16_loops(bfloat16_loops(), second_copy().bf16_loops);
 }
 
 TEST_CASE("V-30 half types become f32 and back with the same bits in both copies") {
