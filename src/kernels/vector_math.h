@@ -10,6 +10,7 @@
 
 #include "kernels/packet_activations.h"
 #include "kernels/packet_arcs.h"
+#include "kernels/packet_erfc.h"
 #include "kernels/packet_functions.h"
 #include "kernels/packet_hyperbolic.h"
 #include "kernels/packet_normal.h"
@@ -172,6 +173,7 @@ concept ConvertsInside = requires {
 SHARDLAB_PACKET(Exp, packet_exp<T>(x))
 SHARDLAB_PACKET(Exp2, packet_exp2<T>(x))
 SHARDLAB_PACKET(Expm1, packet_expm1<T>(x))
+SHARDLAB_PACKET(Erfc, packet_erfc<T>(x))
 SHARDLAB_PACKET(Log2, packet_log2<T>(x))
 SHARDLAB_PACKET(Log10, packet_log10<T>(x))
 SHARDLAB_PACKET(Sin, (packet_sine<Turn::kSin, T>(x)))
