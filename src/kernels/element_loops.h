@@ -64,7 +64,8 @@ constexpr ElementLoop loop_of() {
   }
 }
 
-/// A loop from bf16 to bf16 where the function converts inside.
+/// A loop from bf16 to bf16 where the function is computed by packets, which takes no buffers of
+/// f32.
 template <typename F, std::size_t... I>
 constexpr ElementLoop make_bfloat16_loop(std::index_sequence<I...>) {
   constexpr auto kRun = [](const std::byte* const* in, std::byte* out, std::int64_t count) {
@@ -75,7 +76,7 @@ constexpr ElementLoop make_bfloat16_loop(std::index_sequence<I...>) {
 }
 template <typename F, std::size_t operands>
 constexpr ElementLoop bfloat16_loop_of() {
-  if constexpr (ConvertsInside<F>) {
+  if constexpr (HasPacket<F, float> || HasPackets<F, float> || HasPairPacket<F, float>) {
     return make_bfloat16_loop<F>(std::make_index_sequence<operands>{});
   } else {
     return {};

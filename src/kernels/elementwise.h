@@ -29,8 +29,8 @@ struct ElementLoop {
 /// The loops in compute type T, by Element; one unit compiles those of one type.
 template <typename T>
 std::span<const ElementLoop> element_loops();
-/// Those of bf16 that need no buffers of f32, of the few functions whose steps are so many that
-/// converting in them is worth a loop more; the others are null.
+/// Those from bf16 to bf16, without buffers of f32, of functions that are computed in packets and
+/// would wait for the conversions; the others are null.
 std::span<const ElementLoop> bfloat16_loops();
 
 /// out[i] = function(operands[0][i], ...), computed in the compute type of `promoted`: tensors

@@ -155,13 +155,6 @@ concept HasPairPacket = requires(const PacketOf<T>& x) {
   Vectorized<F>::template packet<T>(x, x);
 };
 
-/// Whether elements of bf16 are computed without buffers of float: a loop more, for functions that
-/// would wait for the conversions.
-template <typename F>
-concept ConvertsInside = requires {
-  Vectorized<F>::kConvertsInside;
-};
-
 #define SHARDLAB_PACKET(Name, value)                                      \
   template <>                                                             \
   struct Vectorized<element::Name> : element::Name {                      \
@@ -173,62 +166,43 @@ concept ConvertsInside = requires {
 SHARDLAB_PACKET(Exp, packet_exp<T>(x))
 SHARDLAB_PACKET(Exp2, packet_exp2<T>(x))
 SHARDLAB_PACKET(Expm1, packet_expm1<T>(x))
-SHARDLAB_PACKET(Erfc, packet_erfc<T>(x))
+SHARDLAB_PACKET(Log, packet_log<T>(x))
 SHARDLAB_PACKET(Log2, packet_log2<T>(x))
 SHARDLAB_PACKET(Log10, packet_log10<T>(x))
+SHARDLAB_PACKET(Log1p, packet_log1p<T>(x))
+SHARDLAB_PACKET(Erfc, packet_erfc<T>(x))
 SHARDLAB_PACKET(Sin, (packet_sine<Turn::kSin, T>(x)))
 SHARDLAB_PACKET(Cos, (packet_sine<Turn::kCos, T>(x)))
+SHARDLAB_PACKET(Tan, (packet_sine<Turn::kTan, T>(x)))
 SHARDLAB_PACKET(Asin, packet_asin<T>(x))
 SHARDLAB_PACKET(Acos, packet_acos<T>(x))
 SHARDLAB_PACKET(Atan, packet_atan<T>(x))
 SHARDLAB_PACKET(Sinh, packet_sinh<T>(x))
 SHARDLAB_PACKET(Cosh, packet_cosh<T>(x))
+SHARDLAB_PACKET(Tanh, packet_tanh(x))
 SHARDLAB_PACKET(Asinh, packet_asinh<T>(x))
 SHARDLAB_PACKET(Acosh, packet_acosh<T>(x))
 SHARDLAB_PACKET(Sigmoid, packet_sigmoid<T>(x))
-#undef SHARDLAB_PACKET
-
-#define SHARDLAB_PACKET(Name, value)                                      \
-  template <>                                                             \
-  struct Vectorized<element::Name> : element::Name {                      \
-    static constexpr bool kConvertsInside = true;                         \
-    template <Real T>                                                     \
-    EIGEN_ALWAYS_INLINE static PacketOf<T> packet(const PacketOf<T>& x) { \
-      return value;                                                       \
-    }                                                                     \
-  };
-SHARDLAB_PACKET(Log, packet_log<T>(x))
-SHARDLAB_PACKET(Log1p, packet_log1p<T>(x))
-SHARDLAB_PACKET(Tan, (packet_sine<Turn::kTan, T>(x)))
-SHARDLAB_PACKET(Tanh, packet_tanh(x))
 SHARDLAB_PACKET(Silu, packet_silu<T>(x))
 SHARDLAB_PACKET(GeluTanh, packet_gelu_tanh<T>(x))
 #undef SHARDLAB_PACKET
 
-#define SHARDLAB_PACKET(Name, value)                                                            \
+#define SHARDLAB_PAIR_PACKET(Name, value)                                                       \
   template <>                                                                                   \
   struct Vectorized<element::Name> : element::Name {                                            \
-    static constexpr bool kConvertsInside = true;                                               \
     template <Real T>                                                                           \
-    EIGEN_ALWAYS_INLINE static PacketOf<T> packet(const PacketOf<T>& g, const PacketOf<T>& x) { \
+    EIGEN_ALWAYS_INLINE static PacketOf<T> packet(const PacketOf<T>& a, const PacketOf<T>& b) { \
       return value;                                                                             \
     }                                                                                           \
   };
-SHARDLAB_PACKET(SiluBackward, packet_silu_backward<T>(g, x))
-SHARDLAB_PACKET(GeluBackward, packet_gelu_backward<T>(g, x))
-SHARDLAB_PACKET(GeluTanhBackward, packet_gelu_tanh_backward<T>(g, x))
-#undef SHARDLAB_PACKET
+SHARDLAB_PAIR_PACKET(Atan2, packet_atan2<T>(a, b))
+SHARDLAB_PAIR_PACKET(SiluBackward, packet_silu_backward<T>(a, b))
+SHARDLAB_PAIR_PACKET(GeluBackward, packet_gelu_backward<T>(a, b))
+SHARDLAB_PAIR_PACKET(GeluTanhBackward, packet_gelu_tanh_backward<T>(a, b))
+#undef SHARDLAB_PAIR_PACKET
 
 template <>
-struct Vectorized<element::Atan2> : element::Atan2 {
-  template <Real T>
-  EIGEN_ALWAYS_INLINE static PacketOf<T> packet(const PacketOf<T>& y, const PacketOf<T>& x) {
-    return packet_atan2<T>(y, x);
-  }
-};
-template <>
 struct Vectorized<element::Erf> : element::Erf {
-  static constexpr bool kConvertsInside = true;
   template <Real T, std::size_t count>
   EIGEN_ALWAYS_INLINE static void packets(PacketOf<T> (&x)[count]) {
     packets_erf<T>(x);
@@ -236,7 +210,6 @@ struct Vectorized<element::Erf> : element::Erf {
 };
 template <>
 struct Vectorized<element::Gelu> : element::Gelu {
-  static constexpr bool kConvertsInside = true;
   template <Real T, std::size_t count>
   EIGEN_ALWAYS_INLINE static void packets(PacketOf<T> (&x)[count]) {
     PacketOf<T> share[count];
