@@ -228,6 +228,17 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_exp2(const PacketOf<T>& x) {
   return y;
 }
 
+/// The whole number above the digits of bits, less `bias`: as the last digits of a number that is
+/// so large that they are whole ones.
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> exponent_field(const BitsOf<T>& bits, int bias) {
+  using namespace Eigen::internal;
+  constexpr int kDigits = std::numeric_limits<T>::digits - 1;
+  constexpr T kWhole = T(WordOf<T>(1) << kDigits);
+  const BitsOf<T> field = (bits >> kDigits) | std::bit_cast<WordOf<T>>(kWhole);
+  return psub(std::bit_cast<PacketOf<T>>(field), pset1<PacketOf<T>>(kWhole + T(bias)));
+}
+
 /// A positive normal number as fraction 2^exponent, the fraction in [sqrt(1/2), sqrt(2)).
 template <typename T>
 struct SplitNumber {
@@ -243,11 +254,9 @@ EIGEN_ALWAYS_INLINE SplitNumber<T> split_number(const PacketOf<T>& x) {
   constexpr int kDigits = std::numeric_limits<T>::digits - 1;
   constexpr Word kOne = std::bit_cast<Word>(T(1)),
                  kRoot = std::bit_cast<Word>(T(element::kSqrtHalf));
-  constexpr T kWhole = T(Word(1) << kDigits);  // its last digits are whole numbers
   constexpr Word kFields = ~((Word(1) << kDigits) - 1);
   const Bits bits = std::bit_cast<Bits>(x), moved = bits + (kOne - kRoot);
-  const Bits exponent = (moved >> kDigits) | std::bit_cast<Word>(kWhole);
-  return {psub(std::bit_cast<Packet>(exponent), pset1<Packet>(kWhole + T(kOne >> kDigits))),
+  return {exponent_field<T>(moved, static_cast<int>(kOne >> kDigits)),
           std::bit_cast<Packet>(bits - (moved & kFields) + kOne)};
 }
 

@@ -53,11 +53,9 @@ EIGEN_ALWAYS_INLINE PacketOf<double> log2_for_float(const PacketOf<double>& x) {
                                        -0.7213475204497364, 1.4426950408949686};
   constexpr std::uint64_t kLeast = std::bit_cast<std::uint64_t>(0.703125);  // of all z
   constexpr std::uint64_t kBias = std::uint64_t{1024} << 52, kFields = ~std::uint64_t{0} << 52;
-  constexpr double kWhole = 0x1p52;  // its last digits are whole numbers
   const Bits bits = std::bit_cast<Bits>(x), moved = bits - kLeast;
   const Bits index = (moved >> 48) & 15;
-  const Bits power = ((moved + kBias) >> 52) | std::bit_cast<std::uint64_t>(kWhole);
-  const Packet k = psub(std::bit_cast<Packet>(power), pset1<Packet>(kWhole + 1024));
+  const Packet k = exponent_field<double>(moved + kBias, 1024);
   const Packet z = std::bit_cast<Packet>(bits - (moved & kFields));
   const Packet r = pmadd(z, looked_up(kInverse, index), pset1<Packet>(-1));
   return pmadd(polynomial<double>(r, kBeyond), r, padd(k, looked_up(kLog, index)));
@@ -342,14 +340,9 @@ EIGEN_ALWAYS_INLINE PacketOf<float> exponent_of(const BitsOf<float>& moved) {
   return std::bit_cast<PacketOf<float>>(__builtin_convertvector(exponent, PacketOf<float>));
 }
 EIGEN_ALWAYS_INLINE PacketOf<double> exponent_of(const BitsOf<double>& moved) {
-  // Not all processors convert such integers: behind the point of 2^52 there are only whole
-  // numbers.
-  constexpr double kWhole = 0x1p52;
-  constexpr std::uint64_t kBias = 1024;
-  const BitsOf<double> power =
-      ((moved + (kBias << 52)) >> 52) | std::bit_cast<std::uint64_t>(kWhole);
-  return Eigen::internal::psub(std::bit_cast<PacketOf<double>>(power),
-                               Eigen::internal::pset1<PacketOf<double>>(kWhole + double(kBias)));
+  // Not all processors convert such integers.
+  constexpr int kBias = 1024;
+  return exponent_field<double>(moved + (std::uint64_t{kBias} << 52), kBias);
 }
 
 /// log(size) of normal numbers: size = 2^k z, and z / middle = 1 + r + e without an error.
