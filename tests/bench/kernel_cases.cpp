@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <unsupported/Eigen/FFT>
@@ -115,30 +116,6 @@ std::vector<Elementwise> elementwise_rows() {
       {"erf_f32", kErf, {f32}},
       {"log1p_f32", kLog1p, {f32}},
       {"pow_f32", kPow, {f32, f32}},
-      {"exp2_f32", kExp2, {f32}},
-      {"expm1_f32", kExpm1, {f32}},
-      {"log2_f32", kLog2, {f32}},
-      {"log10_f32", kLog10, {f32}},
-      {"tan_f32", kTan, {f32}},
-      {"asin_f32", kAsin, {f32}},
-      {"acos_f32", kAcos, {f32}},
-      {"atan_f32", kAtan, {f32}},
-      {"sinh_f32", kSinh, {f32}},
-      {"cosh_f32", kCosh, {f32}},
-      {"asinh_f32", kAsinh, {f32}},
-      {"acosh_f32", kAcosh, {f32}},
-      {"erfc_f32", kErfc, {f32}},
-      {"lgamma_f32", kLgamma, {f32}},
-      {"digamma_f32", kDigamma, {f32}},
-      {"atan2_f32", kAtan2, {f32, f32}},
-      {"fmod_f32", kFmod, {f32, f32}},
-      {"remainder_f32", kRemainder, {f32, f32}},
-      {"pow_f64", kPow, {f64, f64}, f64},
-      {"log_f64", kLog, {f64}, f64},
-      {"exp_bf16", kExp, {bf16}, bf16},
-      {"log_bf16", kLog, {bf16}, bf16},
-      {"tanh_bf16", kTanh, {bf16}, bf16},
-      {"silu_bf16", kSilu, {bf16}, bf16},
       {"abs_f32", kAbs, {f32}},
       {"maximum_f32", kMaximum, {f32, f32}},
       {"gt_f32", kGt, {f32, f32}, DType::kBool},
@@ -157,9 +134,31 @@ std::vector<Elementwise> elementwise_rows() {
   };
 }
 
+// Functions of many steps, which the C library computes one by one.
+std::vector<Elementwise> function_rows() {
+  using enum KernelId;
+  constexpr DType f32 = DType::kF32, f64 = DType::kF64, bf16 = DType::kBF16;
+  return {
+      {"exp2_f32", kExp2, {f32}},         {"expm1_f32", kExpm1, {f32}},
+      {"log2_f32", kLog2, {f32}},         {"log10_f32", kLog10, {f32}},
+      {"tan_f32", kTan, {f32}},           {"asin_f32", kAsin, {f32}},
+      {"acos_f32", kAcos, {f32}},         {"atan_f32", kAtan, {f32}},
+      {"sinh_f32", kSinh, {f32}},         {"cosh_f32", kCosh, {f32}},
+      {"asinh_f32", kAsinh, {f32}},       {"acosh_f32", kAcosh, {f32}},
+      {"erfc_f32", kErfc, {f32}},         {"lgamma_f32", kLgamma, {f32}},
+      {"digamma_f32", kDigamma, {f32}},   {"atan2_f32", kAtan2, {f32, f32}},
+      {"fmod_f32", kFmod, {f32, f32}},    {"remainder_f32", kRemainder, {f32, f32}},
+      {"pow_f64", kPow, {f64, f64}, f64}, {"log_f64", kLog, {f64}, f64},
+      {"exp_bf16", kExp, {bf16}, bf16},   {"log_bf16", kLog, {bf16}, bf16},
+      {"tanh_bf16", kTanh, {bf16}, bf16}, {"silu_bf16", kSilu, {bf16}, bf16},
+  };
+}
+
 void add_elementwise(std::vector<KernelCase>& cases) {
   using enum KernelId;
-  for (const Elementwise& row : elementwise_rows()) {
+  std::vector<Elementwise> rows = elementwise_rows();
+  std::ranges::move(function_rows(), std::back_inserter(rows));
+  for (const Elementwise& row : rows) {
     cases.push_back({row.name, Floor::kMemory, [row] {
                        DType widest = row.out;
                        for (const DType dtype : row.inputs) {

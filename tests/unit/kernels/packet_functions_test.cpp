@@ -137,62 +137,66 @@ TEST_CASE("V-27 functions that compute several elements in a step keep within a 
   }
 }
 
+namespace {
+
+struct End {
+  KernelId kernel;
+  double x, y;
+};
+constexpr double kInf = std::numeric_limits<double>::infinity();
+const End kEnds[] = {
+    {KernelId::kLog, 0.0, -kInf},     {KernelId::kLog, -0.0, -kInf},
+    {KernelId::kLog, -1, kNan},       {KernelId::kLog, kInf, kInf},
+    {KernelId::kLog, -kInf, kNan},    {KernelId::kLog, kNan, kNan},
+    {KernelId::kLog, 1, 0.0},         {KernelId::kLog1p, -1, -kInf},
+    {KernelId::kLog1p, -2, kNan},     {KernelId::kLog1p, 0.0, 0.0},
+    {KernelId::kLog1p, -0.0, -0.0},   {KernelId::kLog1p, kInf, kInf},
+    {KernelId::kLog1p, -kInf, kNan},  {KernelId::kLog1p, kNan, kNan},
+    {KernelId::kErf, kInf, 1},        {KernelId::kErf, -kInf, -1},
+    {KernelId::kErf, kNan, kNan},     {KernelId::kErf, -0.0, -0.0},
+    {KernelId::kErfc, -kInf, 2},      {KernelId::kErfc, kInf, 0.0},
+    {KernelId::kErfc, kNan, kNan},    {KernelId::kErfc, 0.0, 1},
+    {KernelId::kExp2, kInf, kInf},    {KernelId::kExp2, -kInf, 0.0},
+    {KernelId::kExp2, kNan, kNan},    {KernelId::kExp2, 10, 1024},
+    {KernelId::kExp2, -3, 0.125},     {KernelId::kExpm1, kInf, kInf},
+    {KernelId::kExpm1, -kInf, -1},    {KernelId::kExpm1, kNan, kNan},
+    {KernelId::kExpm1, -0.0, -0.0},   {KernelId::kLog2, 1024, 10},
+    {KernelId::kLog2, 0.125, -3},     {KernelId::kLog2, 0.0, -kInf},
+    {KernelId::kLog2, -1, kNan},      {KernelId::kLog2, kInf, kInf},
+    {KernelId::kLog10, 1000, 3},      {KernelId::kLog10, 10, 1},
+    {KernelId::kLog10, -0.0, -kInf},  {KernelId::kLog10, kNan, kNan},
+    {KernelId::kSinh, kInf, kInf},    {KernelId::kSinh, -kInf, -kInf},
+    {KernelId::kSinh, kNan, kNan},    {KernelId::kSinh, -0.0, -0.0},
+    {KernelId::kCosh, -kInf, kInf},   {KernelId::kCosh, kNan, kNan},
+    {KernelId::kCosh, 0.0, 1},        {KernelId::kAsinh, kInf, kInf},
+    {KernelId::kAsinh, -kInf, -kInf}, {KernelId::kAsinh, kNan, kNan},
+    {KernelId::kAsinh, -0.0, -0.0},   {KernelId::kAcosh, 1, 0.0},
+    {KernelId::kAcosh, 0.5, kNan},    {KernelId::kAcosh, kInf, kInf},
+    {KernelId::kAcosh, -kInf, kNan},  {KernelId::kAcosh, kNan, kNan},
+    {KernelId::kAsin, 1.5, kNan},     {KernelId::kAsin, kInf, kNan},
+    {KernelId::kAsin, kNan, kNan},    {KernelId::kAsin, -0.0, -0.0},
+    {KernelId::kAcos, 1, 0.0},        {KernelId::kAcos, -1.5, kNan},
+    {KernelId::kAcos, kNan, kNan},    {KernelId::kAtan, -0.0, -0.0},
+    {KernelId::kAtan, kNan, kNan},    {KernelId::kTanh, kInf, 1},
+    {KernelId::kTanh, -kInf, -1},     {KernelId::kTanh, kNan, kNan},
+    {KernelId::kTanh, -0.0, -0.0},    {KernelId::kSin, -0.0, -0.0},
+    {KernelId::kSin, kInf, kNan},     {KernelId::kSin, -kInf, kNan},
+    {KernelId::kSin, kNan, kNan},     {KernelId::kCos, -0.0, 1},
+    {KernelId::kCos, kInf, kNan},     {KernelId::kCos, kNan, kNan},
+    {KernelId::kTan, -0.0, -0.0},     {KernelId::kTan, -kInf, kNan},
+    {KernelId::kTan, kNan, kNan},     {KernelId::kSigmoid, -kInf, 0.0},
+    {KernelId::kSigmoid, kInf, 1},    {KernelId::kGelu, kInf, kInf},
+    {KernelId::kGelu, kNan, kNan},
+};
+
+}  // namespace
+
 TEST_CASE(
     "an infinite or undefined number, and zeros of both signs, have the results they should") {
-  struct End {
-    KernelId kernel;
-    double x, y;
-  };
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  const End ends[] = {
-      {KernelId::kLog, 0.0, -kInf},     {KernelId::kLog, -0.0, -kInf},
-      {KernelId::kLog, -1, kNan},       {KernelId::kLog, kInf, kInf},
-      {KernelId::kLog, -kInf, kNan},    {KernelId::kLog, kNan, kNan},
-      {KernelId::kLog, 1, 0.0},         {KernelId::kLog1p, -1, -kInf},
-      {KernelId::kLog1p, -2, kNan},     {KernelId::kLog1p, 0.0, 0.0},
-      {KernelId::kLog1p, -0.0, -0.0},   {KernelId::kLog1p, kInf, kInf},
-      {KernelId::kLog1p, -kInf, kNan},  {KernelId::kLog1p, kNan, kNan},
-      {KernelId::kErf, kInf, 1},        {KernelId::kErf, -kInf, -1},
-      {KernelId::kErf, kNan, kNan},     {KernelId::kErf, -0.0, -0.0},
-      {KernelId::kErfc, -kInf, 2},      {KernelId::kErfc, kInf, 0.0},
-      {KernelId::kErfc, kNan, kNan},    {KernelId::kErfc, 0.0, 1},
-      {KernelId::kExp2, kInf, kInf},    {KernelId::kExp2, -kInf, 0.0},
-      {KernelId::kExp2, kNan, kNan},    {KernelId::kExp2, 10, 1024},
-      {KernelId::kExp2, -3, 0.125},     {KernelId::kExpm1, kInf, kInf},
-      {KernelId::kExpm1, -kInf, -1},    {KernelId::kExpm1, kNan, kNan},
-      {KernelId::kExpm1, -0.0, -0.0},   {KernelId::kLog2, 1024, 10},
-      {KernelId::kLog2, 0.125, -3},     {KernelId::kLog2, 0.0, -kInf},
-      {KernelId::kLog2, -1, kNan},      {KernelId::kLog2, kInf, kInf},
-      {KernelId::kLog10, 1000, 3},      {KernelId::kLog10, 10, 1},
-      {KernelId::kLog10, -0.0, -kInf},  {KernelId::kLog10, kNan, kNan},
-      {KernelId::kSinh, kInf, kInf},    {KernelId::kSinh, -kInf, -kInf},
-      {KernelId::kSinh, kNan, kNan},    {KernelId::kSinh, -0.0, -0.0},
-      {KernelId::kCosh, -kInf, kInf},   {KernelId::kCosh, kNan, kNan},
-      {KernelId::kCosh, 0.0, 1},        {KernelId::kAsinh, kInf, kInf},
-      {KernelId::kAsinh, -kInf, -kInf}, {KernelId::kAsinh, kNan, kNan},
-      {KernelId::kAsinh, -0.0, -0.0},   {KernelId::kAcosh, 1, 0.0},
-      {KernelId::kAcosh, 0.5, kNan},    {KernelId::kAcosh, kInf, kInf},
-      {KernelId::kAcosh, -kInf, kNan},  {KernelId::kAcosh, kNan, kNan},
-      {KernelId::kAsin, 1.5, kNan},     {KernelId::kAsin, kInf, kNan},
-      {KernelId::kAsin, kNan, kNan},    {KernelId::kAsin, -0.0, -0.0},
-      {KernelId::kAcos, 1, 0.0},        {KernelId::kAcos, -1.5, kNan},
-      {KernelId::kAcos, kNan, kNan},    {KernelId::kAtan, -0.0, -0.0},
-      {KernelId::kAtan, kNan, kNan},    {KernelId::kTanh, kInf, 1},
-      {KernelId::kTanh, -kInf, -1},     {KernelId::kTanh, kNan, kNan},
-      {KernelId::kTanh, -0.0, -0.0},    {KernelId::kSin, -0.0, -0.0},
-      {KernelId::kSin, kInf, kNan},     {KernelId::kSin, -kInf, kNan},
-      {KernelId::kSin, kNan, kNan},     {KernelId::kCos, -0.0, 1},
-      {KernelId::kCos, kInf, kNan},     {KernelId::kCos, kNan, kNan},
-      {KernelId::kTan, -0.0, -0.0},     {KernelId::kTan, -kInf, kNan},
-      {KernelId::kTan, kNan, kNan},     {KernelId::kSigmoid, -kInf, 0.0},
-      {KernelId::kSigmoid, kInf, 1},    {KernelId::kGelu, kInf, kInf},
-      {KernelId::kGelu, kNan, kNan},
-  };
   const auto same = [](double a, double b) {
     return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
   };
-  for (const End& end : ends) {
+  for (const End& end : kEnds) {
     CAPTURE(static_cast<int>(end.kernel));
     CAPTURE(end.x);
     CHECK(same(double(computed<float>(end.kernel, {{float(end.x)}})[0]), end.y));
