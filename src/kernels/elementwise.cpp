@@ -232,8 +232,9 @@ std::span<const ElementLoop> loops_of(DType compute) {
 
 const ElementLoop& find_loop(Element function, DType promoted) {
   const auto index = static_cast<std::size_t>(function);
-  if (promoted == DType::kBF16 && real_loops().bf16[index].run != nullptr) {
-    return real_loops().bf16[index];
+  if (promoted == DType::kBF16) {
+    const ElementLoop& direct = real_loops().bf16[index];
+    if (direct.run != nullptr) return direct;
   }
   const ElementLoop& loop = loops_of(compute_dtype(promoted))[index];
   if (loop.run == nullptr) refuse_dtype(promoted);

@@ -114,6 +114,15 @@ struct RightAngle<float> {
   static constexpr float kHigh = 1.57079637f, kLow = -4.37113883e-8f;
 };
 
+/// So many right angles less a part.
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> right_angles_less(T angles, const PacketOf<T>& part) {
+  using namespace Eigen::internal;
+  const auto number = [](T value) { return pset1<PacketOf<T>>(value); };
+  return padd(psub(number(angles * RightAngle<T>::kHigh), part),
+              number(angles * RightAngle<T>::kLow));
+}
+
 /// atan(y / x) of sizes: that of the smaller one through the larger one, or what it lacks of a
 /// right angle. Of two zeros 0, of two infinities half a right angle.
 template <typename T>
@@ -127,9 +136,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_angle(const PacketOf<T>& y, const PacketO
   ratio = where_equal<T>(less, number(0), number(0), ratio);
   Packet angle[1] = {ratio};
   packets_by_parts<AtanParts<T>, T>(angle);
-  const Packet missing =
-      padd(psub(number(RightAngle<T>::kHigh), angle[0]), number(RightAngle<T>::kLow));
-  return where_less<T>(x, y, missing, angle[0]);
+  return where_less<T>(x, y, right_angles_less<T>(1, angle[0]), angle[0]);
 }
 
 template <typename T>
@@ -146,8 +153,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_atan2(const PacketOf<T>& y, const PacketO
   using Packet = PacketOf<T>;
   const auto number = [](T value) { return pset1<Packet>(value); };
   const Packet angle = packet_angle<T>(pabs(y), pabs(x));
-  const Packet beyond =
-      padd(psub(number(2 * RightAngle<T>::kHigh), angle), number(2 * RightAngle<T>::kLow));
+  const Packet beyond = right_angles_less<T>(2, angle);
   const Packet sign = with_sign_of<T>(x, number(1));
   const Packet value = with_sign_of<T>(y, where_less<T>(sign, number(0), beyond, angle));
   return where_equal<T>(x, x, where_equal<T>(y, y, value, y), x);
@@ -171,11 +177,9 @@ template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> packet_asin(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
-  const auto number = [](T value) { return pset1<Packet>(value); };
   const Packet size = pabs(x), arc = packet_small_arc<T>(size);
-  const Packet beyond =
-      padd(pmadd(arc, number(-2), number(RightAngle<T>::kHigh)), number(RightAngle<T>::kLow));
-  return with_sign_of<T>(x, where_less<T>(number(T(0.5)), size, beyond, arc));
+  const Packet beyond = right_angles_less<T>(1, padd(arc, arc));
+  return with_sign_of<T>(x, where_less<T>(pset1<Packet>(T(0.5)), size, beyond, arc));
 }
 
 template <typename T>
@@ -184,12 +188,8 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_acos(const PacketOf<T>& x) {
   using Packet = PacketOf<T>;
   const auto number = [](T value) { return pset1<Packet>(value); };
   const Packet size = pabs(x), arc = packet_small_arc<T>(size), twice = padd(arc, arc);
-  const auto less_than = [&](T angles, const Packet& part) {
-    return padd(psub(number(angles * RightAngle<T>::kHigh), part),
-                number(angles * RightAngle<T>::kLow));
-  };
-  const Packet near = less_than(1, with_sign_of<T>(x, arc));
-  const Packet far = where_less<T>(x, number(0), less_than(2, twice), twice);
+  const Packet near = right_angles_less<T>(1, with_sign_of<T>(x, arc));
+  const Packet far = where_less<T>(x, number(0), right_angles_less<T>(2, twice), twice);
   return where_less<T>(number(T(0.5)), size, far, near);
 }
 

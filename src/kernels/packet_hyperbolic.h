@@ -25,9 +25,9 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_expm1(const PacketOf<T>& x) {
   const auto number = [](T value) { return pset1<Packet>(value); };
   constexpr T kMinusOne = -40;  // up to here it is -1
   const Packet within = where_less<T>(x, number(kMinusOne), number(kMinusOne), x);
-  const ReducedPower<T> power = reduced_power<T>(within);
-  const Packet scale = scaled_by_shifted<T>(number(1), power.shifted);
-  Packet y = pmadd(power.beyond_one, scale, psub(scale, number(1)));
+  const ReducedExponent<T> exponent = reduced_exponent<T>(within);
+  const Packet scale = scaled_by_shifted<T>(number(1), exponent.shifted);
+  Packet y = pmadd(exp_beyond_one(exponent.rest), scale, psub(scale, number(1)));
   const Packet far = pcmp_lt_or_nan(number(kFarExponent<T>), x);
   if (predux_any(std::bit_cast<PacketOf<float>>(far))) expm1_of_any_lanes<T>(x, y);
   // Of a zero its sign.

@@ -1,10 +1,12 @@
-// packet_power.h - powers of floats, x^y = exp(y log |x|) with the sign of x^y. A logarithm needs
-// more digits than a float has, as y multiplies what it lacks: it is a pair of floats, a number and
-// what its rounding lost, which takes a third of the time of doubles. Lanes that are infinite,
-// undefined, subnormal or zero are left to doubles, and all lanes where a processor does not fuse
-// multiplications and additions, since what rounding lost cannot be had there in one step.
+// packet_power.h - powers, x^y = exp(y log |x|) with the sign of x^y. A logarithm needs more digits
+// than a number has, as y multiplies what it lacks: it is a pair, a number and what its rounding
+// lost, which of floats takes a third of the time of doubles. Lanes that are infinite, undefined,
+// subnormal or zero are left to doubles, of doubles to the standard library; so are all lanes where
+// a processor does not fuse multiplications and additions, since what rounding lost cannot be had
+// there in one step.
 #pragma once
 
+#include "kernels/functors.h"
 #include "kernels/packet_lookup.h"
 #include "kernels/vectors.h"
 
@@ -23,6 +25,19 @@ EIGEN_ALWAYS_INLINE PacketOf<T> with_sign_of_power(const PacketOf<T>& x, const P
   const Packet undefined = number(std::numeric_limits<T>::quiet_NaN());
   const Packet broken = where_less<T>(x, number(0), undefined, size);
   return where_equal<T>(pfloor(y), y, whole, broken);
+}
+
+/// k of 2^k z, z from some least number on: `moved` are the bits of the number less those of the
+/// least z.
+EIGEN_ALWAYS_INLINE PacketOf<float> exponent_of(const BitsOf<float>& moved) {
+  typedef std::int32_t Whole __attribute__((vector_size(sizeof(PacketOf<float>))));
+  const Whole exponent = std::bit_cast<Whole>(moved) >> 23;
+  return std::bit_cast<PacketOf<float>>(__builtin_convertvector(exponent, PacketOf<float>));
+}
+EIGEN_ALWAYS_INLINE PacketOf<double> exponent_of(const BitsOf<double>& moved) {
+  // Not all processors convert such integers.
+  constexpr int kBias = 1024;
+  return exponent_field<double>(moved + (std::uint64_t{kBias} << 52), kBias);
 }
 
 /// log2 of positive normal numbers, off by 2^-37 of itself at most: x = 2^k z, and z is near the
@@ -52,11 +67,10 @@ EIGEN_ALWAYS_INLINE PacketOf<double> log2_for_float(const PacketOf<double>& x) {
                                        -0.3606736633727323, 0.480898236281306,
                                        -0.7213475204497364, 1.4426950408949686};
   constexpr std::uint64_t kLeast = std::bit_cast<std::uint64_t>(0.703125);  // of all z
-  constexpr std::uint64_t kBias = std::uint64_t{1024} << 52, kFields = ~std::uint64_t{0} << 52;
+  constexpr std::uint64_t kFields = ~std::uint64_t{0} << 52;
   const Bits bits = std::bit_cast<Bits>(x), moved = bits - kLeast;
   const Bits index = (moved >> 48) & 15;
-  const Packet k = exponent_field<double>(moved + kBias, 1024);
-  const Packet z = std::bit_cast<Packet>(bits - (moved & kFields));
+  const Packet k = exponent_of(moved), z = std::bit_cast<Packet>(bits - (moved & kFields));
   const Packet r = pmadd(z, looked_up(kInverse, index), pset1<Packet>(-1));
   return pmadd(polynomial<double>(r, kBeyond), r, padd(k, looked_up(kLog, index)));
 }
@@ -333,18 +347,6 @@ struct PowerTables<double> {
   static constexpr double kMostLog = 700;  // its powers are normal numbers
 };
 
-/// The exponent of a number whose bits begin at kLeast: those of the number less kLeast's.
-EIGEN_ALWAYS_INLINE PacketOf<float> exponent_of(const BitsOf<float>& moved) {
-  typedef std::int32_t Whole __attribute__((vector_size(sizeof(PacketOf<float>))));
-  const Whole exponent = std::bit_cast<Whole>(moved) >> 23;
-  return std::bit_cast<PacketOf<float>>(__builtin_convertvector(exponent, PacketOf<float>));
-}
-EIGEN_ALWAYS_INLINE PacketOf<double> exponent_of(const BitsOf<double>& moved) {
-  // Not all processors convert such integers.
-  constexpr int kBias = 1024;
-  return exponent_field<double>(moved + (std::uint64_t{kBias} << 52), kBias);
-}
-
 /// log(size) of normal numbers: size = 2^k z, and z / middle = 1 + r + e without an error.
 template <typename T>
 EIGEN_ALWAYS_INLINE NumberPair<T> log_in_pair(const PacketOf<T>& size) {
@@ -421,23 +423,14 @@ EIGEN_ALWAYS_INLINE std::uint32_t unusual_lanes(const PacketOf<T>& size, const P
 #endif
 }
 
-/// `power` takes the results of the standard library in these lanes, of floats in double.
-template <typename T>
-[[gnu::noinline]] void power_of_unusual_lanes(const T* x, const T* y, std::uint32_t lanes,
-                                              PacketOf<T>& power) {
-  constexpr std::size_t kWidth = Eigen::internal::packet_traits<T>::size;
-  T values[kWidth], exact[kWidth];
-  std::memcpy(values, &power, sizeof(values));
-  if constexpr (sizeof(T) == sizeof(float)) {
-    powers_by_doubles(x, y, exact);
-    powers_by_doubles(x + kWidth / 2, y + kWidth / 2, exact + kWidth / 2);
-  }
-  for (std::size_t i = 0; i < kWidth; ++i) {
-    if ((lanes >> i & 1) == 0) continue;
-    if constexpr (sizeof(T) == sizeof(double)) exact[i] = std::pow(x[i], y[i]);
-    values[i] = exact[i];
-  }
-  std::memcpy(&power, values, sizeof(values));
+/// `power` takes the results of doubles in these lanes.
+[[gnu::noinline]] inline void replace_by_doubles(const float* x, const float* y,
+                                                 PacketOf<float>& power, std::uint32_t lanes) {
+  constexpr std::size_t kWidth = Eigen::internal::packet_traits<float>::size;
+  float by_doubles[kWidth];
+  powers_by_doubles(x, y, by_doubles);
+  powers_by_doubles(x + kWidth / 2, y + kWidth / 2, by_doubles + kWidth / 2);
+  replace_lanes<float>(power, lanes, [&](std::size_t i) { return by_doubles[i]; });
 }
 
 /// to[i] = x[i]^y[i] for a packet; `to` may equal either. Off by 0.6 of a last digit; powers
@@ -454,7 +447,11 @@ EIGEN_ALWAYS_INLINE void powers(const T* x, const T* y, T* to) {
   const std::uint32_t unusual = unusual_lanes<T>(size, high);
   if (unusual != 0) [[unlikely]] {
     Packet lanes = power;  // what a call is given lies in memory
-    power_of_unusual_lanes(x, y, unusual, lanes);
+    if constexpr (sizeof(T) == sizeof(float)) {
+      replace_by_doubles(x, y, lanes, unusual);
+    } else {
+      replace_lanes_by<element::Pow>(x, y, lanes, unusual);
+    }
     power = lanes;
   }
   pstoreu(to, power);

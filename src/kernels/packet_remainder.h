@@ -3,7 +3,6 @@
 // step give it; the quotient may be one too large.
 #pragma once
 
-#include <cstring>
 #include <type_traits>
 
 #include "kernels/functors.h"
@@ -13,18 +12,6 @@
 namespace shardlab {
 
 #ifdef __FMA__
-/// to[i] = F of x[i] and y[i], one by one, in these lanes.
-template <typename F, typename T>
-[[gnu::noinline]] void each_of_lanes(const T* x, const T* y, PacketOf<T>& to, std::uint32_t lanes) {
-  constexpr std::size_t kWidth = Eigen::internal::packet_traits<T>::size;
-  T values[kWidth];
-  std::memcpy(values, &to, sizeof(values));
-  for (std::size_t i = 0; i < kWidth; ++i) {
-    if ((lanes >> i & 1) != 0) values[i] = F::apply(x[i], y[i]);
-  }
-  std::memcpy(&to, values, sizeof(values));
-}
-
 /// to[i] = F of x[i] and y[i], F Fmod or Remainder, for a packet; `to` may equal either.
 template <typename F, typename T>
 EIGEN_ALWAYS_INLINE void remainders(const T* x, const T* y, T* to) {
@@ -51,7 +38,7 @@ EIGEN_ALWAYS_INLINE void remainders(const T* x, const T* y, T* to) {
   const std::uint32_t unusual = bits_of<T>(~usual);
   if (unusual != 0) [[unlikely]] {
     Packet lanes = rest;  // what a call is given lies in memory
-    each_of_lanes<F, T>(x, y, lanes, unusual);
+    replace_lanes_by<F>(x, y, lanes, unusual);
     rest = lanes;
   }
   pstoreu(to, rest);

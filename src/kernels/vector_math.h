@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 #include "kernels/packet_activations.h"
@@ -67,24 +68,42 @@ void map_packet_pairs(const T* a, const T* b, T* to, std::int64_t count, Functio
       });
 }
 
+/// Packets of float of elements of bf16, in an order of their own, and back, rounded.
+template <std::size_t packets>
+EIGEN_ALWAYS_INLINE void load_bfloats(PacketOf<float> (&to)[packets], const BFloat16* from) {
+  VectorOf<float> numbers[sizeof(to) / sizeof(VectorOf<float>)];
+  for (std::size_t i = 0; i < std::size(numbers); i += 2) {
+    widen_even_and_odd(numbers[i], numbers[i + 1], from + i * kWidthOf<float>);
+  }
+  std::memcpy(to, numbers, sizeof(numbers));
+}
+template <std::size_t packets>
+EIGEN_ALWAYS_INLINE void store_bfloats(BFloat16* to, const PacketOf<float> (&from)[packets]) {
+  VectorOf<float> numbers[sizeof(from) / sizeof(VectorOf<float>)];
+  std::memcpy(numbers, from, sizeof(numbers));
+  for (std::size_t i = 0; i < std::size(numbers); i += 2) {
+    narrow_even_and_odd(to + i * kWidthOf<float>, numbers[i], numbers[i + 1]);
+  }
+}
+/// The packets of so many vectors, which may be wider.
+template <std::int64_t vectors>
+inline constexpr std::size_t kPacketsOf = vectors * sizeof(VectorOf<float>) /
+                                          sizeof(PacketOf<float>);
+
 /// The same for elements of bf16, computed in float and rounded.
 template <typename Function>
 void map_packet_pairs(const BFloat16* a, const BFloat16* b, BFloat16* to, std::int64_t count,
                       Function function) {
-  using Packet = PacketOf<float>;
-  constexpr std::size_t kPackets = 2 * sizeof(VectorOf<float>) / sizeof(Packet);
   map_runs_of_pairs<2 * kWidthOf<float>>(
       a, b, to, count,
       [&](const BFloat16* x, const BFloat16* y, BFloat16* result) __attribute__((always_inline)) {
-        VectorOf<float> numbers[2], others[2];
-        widen_even_and_odd(numbers[0], numbers[1], x);
-        widen_even_and_odd(others[0], others[1], y);
-        Packet first[kPackets], second[kPackets];
-        std::memcpy(first, numbers, sizeof(numbers));
-        std::memcpy(second, others, sizeof(others));
-        for (std::size_t i = 0; i < kPackets; ++i) first[i] = function(first[i], second[i]);
-        std::memcpy(numbers, first, sizeof(numbers));
-        narrow_even_and_odd(result, numbers[0], numbers[1]);
+        PacketOf<float> first[kPacketsOf<2>], second[kPacketsOf<2>];
+        load_bfloats(first, x);
+        load_bfloats(second, y);
+        for (std::size_t i = 0; i < std::size(first); ++i) {
+          first[i] = function(first[i], second[i]);
+        }
+        store_bfloats(result, first);
       });
 }
 
@@ -116,22 +135,12 @@ void map_packets_at_once(const T* from, T* to, std::int64_t count, Function func
 template <typename Function>
 void map_packets_at_once(const BFloat16* from, BFloat16* to, std::int64_t count,
                          Function function) {
-  constexpr std::int64_t kWidth = kWidthOf<float>;
-  constexpr std::size_t kPackets =
-      kPacketsAtOnce * sizeof(VectorOf<float>) / sizeof(PacketOf<float>);
-  map_runs<kPacketsAtOnce * kWidth>(
+  map_runs<kPacketsAtOnce * kWidthOf<float>>(
       from, to, count, [&](const BFloat16* x, BFloat16* result) __attribute__((always_inline)) {
-        VectorOf<float> numbers[kPacketsAtOnce];
-        for (std::int64_t i = 0; i < kPacketsAtOnce; i += 2) {
-          widen_even_and_odd(numbers[i], numbers[i + 1], x + i * kWidth);
-        }
-        PacketOf<float> packets[kPackets];
-        std::memcpy(packets, numbers, sizeof(numbers));
+        PacketOf<float> packets[kPacketsOf<kPacketsAtOnce>];
+        load_bfloats(packets, x);
         function(packets);
-        std::memcpy(numbers, packets, sizeof(numbers));
-        for (std::int64_t i = 0; i < kPacketsAtOnce; i += 2) {
-          narrow_even_and_odd(result + i * kWidth, numbers[i], numbers[i + 1]);
-        }
+        store_bfloats(result, packets);
       });
 }
 

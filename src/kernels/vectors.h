@@ -33,6 +33,9 @@ using VectorOf = typename Numbers<T, kBytesOfVector / sizeof(T)>::type;
 template <typename T>
 inline constexpr std::int64_t kWidthOf = sizeof(VectorOf<T>) / sizeof(T);
 
+/// The bits of a vector of floats.
+using Float32Bits = typename Numbers<std::uint32_t, kWidthOf<float>>::type;
+
 /// What comparing two such vectors gives.
 template <typename T>
 using MaskOf = decltype(VectorOf<T>{} != VectorOf<T>{});
@@ -133,10 +136,9 @@ inline void widen_bfloats(VectorOf<float>& to, const BFloat16* from) {
   const __m256i words = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(halves), places);
   std::memcpy(&to, &words, sizeof(to));
 #else
-  using Words = typename Numbers<std::uint32_t, kWidthOf<float>>::type;
   typename Numbers<std::uint16_t, kWidthOf<float>>::type halves;
   std::memcpy(&halves, from, sizeof(halves));
-  const Words words = __builtin_convertvector(halves, Words) << 16;
+  const Float32Bits words = __builtin_convertvector(halves, Float32Bits) << 16;
   std::memcpy(&to, &words, sizeof(to));
 #endif
 }
@@ -197,8 +199,6 @@ void widen_vector(const VectorOf<T>& from, VectorOf<double> (&to)[sizeof(double)
   }
 }
 
-using Float32Bits = typename Numbers<std::uint32_t, kWidthOf<float>>::type;
-
 /// Each number rounded to nearest even, as a bf16 in the upper half of a word; a NaN that does not
 /// end in 16 zeros may become another number.
 inline void round_to_bfloat16(Float32Bits& to, const VectorOf<float>& from) {
@@ -256,8 +256,7 @@ void store_vector(Target* to, const VectorOf<T>& from) {
 #ifdef __F16C__
   if constexpr (std::is_same_v<Target, Half>) {
     // Of a NaN its sign and that it is a quiet one.
-    using Words = typename Numbers<std::uint32_t, kWidth>::type;
-    Words bits;
+    Float32Bits bits;
     std::memcpy(&bits, &from, sizeof(bits));
     bits = from == from ? bits : (bits & 0x80000000u) | 0x7FC00000u;
 #ifdef __AVX512F__
