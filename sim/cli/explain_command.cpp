@@ -11,7 +11,7 @@
 #include "base/text_of_list.h"
 #include "dispatch/all_ops.h"
 #include "mesh/type_string.h"
-#include "ops/torch_names.h"
+#include "ops/torch/torch_names.h"
 #include "propagate/propagator.h"
 #include "schema/argument.h"
 #include "schema/op_row.h"

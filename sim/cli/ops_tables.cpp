@@ -54,12 +54,16 @@ fs::path sources_of_ops() {
   return {};
 }
 
-// Lines of a family's source; empty where it is not there.
+// Lines of a family's source, in whichever wing it is; empty where it is not there.
 std::optional<std::size_t> lines_of(const fs::path& sources, const std::string& family) {
-  const fs::path file = sources / (family + ".cpp");
-  if (sources.empty() || !fs::is_regular_file(file)) return std::nullopt;
-  const std::string text = read_text(file.string());
-  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  if (sources.empty()) return std::nullopt;
+  for (const fs::directory_entry& wing : fs::directory_iterator(sources)) {
+    const fs::path file = wing.path() / (family + ".cpp");
+    if (!fs::is_regular_file(file)) continue;
+    const std::string text = read_text(file.string());
+    return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  }
+  return std::nullopt;
 }
 
 struct FamilyCounts {

@@ -8,7 +8,7 @@
 #include "autograd/autograd.h"
 #include "autograd/grad_mode.h"
 #include "dispatch/plain_calls.h"
-#include "ops/expression.h"
+#include "ops/core/expression.h"
 #include "schema/argument.h"
 #include "schema/calls.h"
 #include "schema/op_row.h"

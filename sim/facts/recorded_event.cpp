@@ -11,7 +11,7 @@
 #include "dispatch/all_ops.h"
 #include "mesh/local_shape.h"
 #include "mesh/placement_dims.h"
-#include "ops/loss_parallel.h"
+#include "ops/loss/loss_parallel.h"
 #include "redistribute/redistribute.h"
 #include "schema/op_row.h"
 #include "schema/torch_spelling.h"

@@ -6,7 +6,7 @@
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "comm/device_mesh.h"
-#include "ops/torch_names.h"
+#include "ops/torch/torch_names.h"
 #include "schema/op_row.h"
 #include "sim/language/generator.h"
 #include "sim/language/interpreter.h"

@@ -5,7 +5,7 @@
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/tensor_dim.h"
-#include "ops/torch_names.h"
+#include "ops/torch/torch_names.h"
 #include "sim/language/characters.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"

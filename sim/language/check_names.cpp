@@ -6,7 +6,7 @@
 
 #include "base/nearest.h"
 #include "base/text_of_list.h"
-#include "ops/torch_names.h"
+#include "ops/torch/torch_names.h"
 #include "sim/language/absent_names.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"

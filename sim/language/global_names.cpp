@@ -6,7 +6,7 @@
 #include <array>
 #include <set>
 
-#include "ops/torch_names.h"
+#include "ops/torch/torch_names.h"
 #include "sim/language/builtin.h"
 
 namespace shardlab {

@@ -3,7 +3,7 @@
 
 #include "autograd/program.h"
 #include "base/fix.h"
-#include "ops/torch_names.h"
+#include "ops/torch/torch_names.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/object.h"

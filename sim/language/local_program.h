@@ -10,7 +10,7 @@
 
 #include <memory>
 
-#include "ops/factor_rule.h"
+#include "ops/core/factor_rule.h"
 #include "sim/language/ast.h"
 
 namespace shardlab {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
-#include "ops/torch_names.h"
+#include "ops/torch/torch_names.h"
 #include "sim/language/augmented.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/nesting.h"

@@ -10,7 +10,7 @@
 #include "dispatch/local_call.h"
 #include "dispatch/plain_calls.h"
 #include "mesh/local_shape.h"
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "ops/torch_names.h"
+#include "ops/torch/torch_names.h"
 #include "sim/report/rule_text.h"
 
 namespace shardlab {

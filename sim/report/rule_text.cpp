@@ -2,8 +2,8 @@
 // of 3, 2 or 1 dims of size 8, whichever of them the op takes first, or else a call that is given.
 #include "sim/report/rule_text.h"
 
-#include "ops/meta.h"
-#include "ops/rules.h"
+#include "ops/core/meta.h"
+#include "ops/core/rules.h"
 
 namespace shardlab {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/bytes_text.h"
 #include "base/fix.h"
 #include "mesh/local_shape.h"
-#include "ops/factor_rule.h"
+#include "ops/core/factor_rule.h"
 #include "sim/language/local_program.h"
 #include "sim/run/inputs.h"
 #include "sim/run/process_records.h"

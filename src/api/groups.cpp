@@ -10,7 +10,7 @@
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"
-#include "ops/factor_rule.h"
+#include "ops/core/factor_rule.h"
 
 namespace shardlab {
 

@@ -23,8 +23,8 @@ std::int64_t get_local_rank(const MeshLayout* mesh, std::string_view dim = "");
 /// The group along one dim that holds this rank. The mesh has been constructed.
 ///   fails  as get_local_rank
 ProcessGroup& get_group(const MeshLayout* mesh, std::string_view dim = "");
-/// In a program that computes an op on pieces (ops/factor_rule.h): this rank's groups along the
-/// mesh dims that cut the dim of this letter, first cut first; none where it is not cut.
+/// In a program that computes an op on pieces (ops/core/factor_rule.h): this rank's groups along
+/// the mesh dims that cut the dim of this letter, first cut first; none where it is not cut.
 std::vector<ProcessGroup*> groups_of(const OnPieces& call, char letter);
 /// All ranks of the run.
 ProcessGroup& world_group();

@@ -10,7 +10,7 @@
 #include "base/text_of_list.h"
 #include "dispatch/local_call.h"
 #include "mesh/type_string.h"
-#include "ops/gradient_math.h"
+#include "ops/core/gradient_math.h"
 
 namespace shardlab {
 

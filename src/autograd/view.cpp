@@ -12,7 +12,7 @@
 #include "kernels/kernel_id.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 #include "propagate/propagator.h"
 #include "schema/op_schema.h"
 

@@ -32,7 +32,7 @@
 #include "dispatch/prepare.h"
 #include "kernels/kernel_id.h"
 #include "mesh/local_shape.h"
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
 

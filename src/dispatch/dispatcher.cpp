@@ -16,7 +16,7 @@
 #include "dispatch/prepare.h"
 #include "dispatch/random_draw.h"
 #include "kernels/kernel_id.h"
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
 #include "schema/list_element.h"

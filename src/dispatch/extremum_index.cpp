@@ -17,7 +17,7 @@
 #include "dispatch/prepare.h"
 #include "kernels/kernel_id.h"
 #include "mesh/local_shape.h"
-#include "ops/arguments.h"
+#include "ops/core/arguments.h"
 #include "propagate/propagator.h"
 #include "tensor/host.h"
 

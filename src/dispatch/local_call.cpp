@@ -14,7 +14,7 @@
 #include "kernels/kernel_id.h"
 #include "kernels/pointwise.h"
 #include "mesh/type_string.h"
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 #include "schema/list_element.h"
 #include "schema/op_schema.h"
 

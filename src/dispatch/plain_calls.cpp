@@ -5,7 +5,7 @@
 #include "dispatch/dispatcher.h"
 #include "dispatch/prepare.h"
 #include "dispatch/unwrap.h"
-#include "ops/derived.h"
+#include "ops/core/derived.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
 

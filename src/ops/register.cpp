@@ -2,7 +2,7 @@
 // test could not build a registry of its own.
 #include "ops/register.h"
 
-#include "ops/pointwise.h"
+#include "ops/core/pointwise.h"
 
 namespace shardlab {
 

@@ -8,7 +8,7 @@
 
 namespace shardlab {
 
-/// What fills in the rows of one family: src/ops/<name>.cpp.
+/// What fills in the rows of one family: src/ops/<wing>/<name>.cpp.
 struct OpFamily {
   const char* name;
   void (*add)(OpRegistry& registry);

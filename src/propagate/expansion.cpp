@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/rules.h"
+#include "ops/core/rules.h"
 
 namespace shardlab {
 namespace {

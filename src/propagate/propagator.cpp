@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 #include "plan/shared_cache.h"
 #include "propagate/elements.h"
 #include "propagate/nearest_placements.h"

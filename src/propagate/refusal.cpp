@@ -8,7 +8,7 @@
 
 #include "base/text_of_list.h"
 #include "mesh/type_string.h"
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 #include "propagate/whole_strategy.h"
 #include "schema/schema_queries.h"
 

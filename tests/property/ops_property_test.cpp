@@ -5,7 +5,7 @@
 #include <set>
 
 #include "kernels/kernel_id.h"
-#include "ops/derived.h"
+#include "ops/core/derived.h"
 #include "tests/property/ops_case.h"
 #include "tests/property/ops_refusals.h"
 #include "tests/property/strict.h"

@@ -6,7 +6,7 @@ what is called with it, a function, member or lambda of this file whose body hol
 name, and arithmetic with a variable that is declared as an Expression. A call with two effective
 arguments is reported. Arguments in braces are evaluated from left to right, an object before the
 arguments of its member, and operators on expressions refuse two computed operands by their types
-(src/ops/expression.h).
+(src/ops/core/expression.h).
 """
 
 import re

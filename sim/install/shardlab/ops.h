@@ -3,11 +3,11 @@
 // ops_with() of spmd.h hands out the registry; src/api/README.md has examples.
 #pragma once
 
-#include "ops/factor_rule.h"        // IWYU pragma: export
-#include "ops/gradient_math.h"      // IWYU pragma: export
-#include "ops/meta.h"               // IWYU pragma: export
-#include "ops/rules.h"              // IWYU pragma: export
-#include "schema/older_schema.h"    // IWYU pragma: export
-#include "schema/op_row.h"          // IWYU pragma: export
-#include "schema/schema_queries.h"  // IWYU pragma: export
-#include "shardlab/shardlab.h"      // IWYU pragma: export
+#include "ops/core/factor_rule.h"    // IWYU pragma: export
+#include "ops/core/gradient_math.h"  // IWYU pragma: export
+#include "ops/core/meta.h"           // IWYU pragma: export
+#include "ops/core/rules.h"          // IWYU pragma: export
+#include "schema/older_schema.h"     // IWYU pragma: export
+#include "schema/op_row.h"           // IWYU pragma: export
+#include "schema/schema_queries.h"   // IWYU pragma: export
+#include "shardlab/shardlab.h"       // IWYU pragma: export

@@ -7,7 +7,7 @@
 #include "api/make_tensor.h"       // IWYU pragma: export
 #include "autograd/program.h"      // IWYU pragma: export
 #include "dispatch/all_ops.h"      // IWYU pragma: export
-#include "ops/factor_rule.h"       // IWYU pragma: export
+#include "ops/core/factor_rule.h"  // IWYU pragma: export
 #include "propagate/propagator.h"  // IWYU pragma: export
 #include "shardlab/shardlab.h"     // IWYU pragma: export
 #include "trace/capture.h"         // IWYU pragma: export

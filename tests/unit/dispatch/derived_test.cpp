@@ -4,7 +4,7 @@
 
 #include "dispatch/all_ops.h"
 #include "dispatch/dispatcher.h"
-#include "ops/derived.h"
+#include "ops/core/derived.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 

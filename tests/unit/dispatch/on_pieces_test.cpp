@@ -7,7 +7,7 @@
 #include "autograd/program.h"
 #include "base/memory_account.h"
 #include "dispatch/all_ops.h"
-#include "ops/factor_rule.h"
+#include "ops/core/factor_rule.h"
 #include "tests/unit/dispatch/op_mesh.h"
 
 namespace shardlab {

@@ -5,7 +5,7 @@
 
 #include "dispatch/all_ops.h"
 #include "dispatch/prepare.h"
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 #include "redistribute/redistribute.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"

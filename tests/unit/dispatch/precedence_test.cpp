@@ -6,7 +6,7 @@
 
 #include "dispatch/all_ops.h"
 #include "dispatch/plain_calls.h"
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 #include "tests/unit/dispatch/seen.h"

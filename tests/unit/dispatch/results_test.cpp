@@ -3,7 +3,7 @@
 
 #include "dispatch/all_ops.h"
 #include "dispatch/factory.h"
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 #include "tests/unit/dispatch/seen.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dispatch/all_ops.h"
-#include "ops/factor_rule.h"
+#include "ops/core/factor_rule.h"
 #include "sim/facts/sequence_sample.h"
 #include "sim/facts/shard_table.h"
 

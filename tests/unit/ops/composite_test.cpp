@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "dispatch/all_ops.h"
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 
 namespace shardlab {
 namespace {

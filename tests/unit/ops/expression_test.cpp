@@ -1,5 +1,5 @@
 // Formulas issue ops in the order in which they are written, by whatever compiler.
-#include "ops/expression.h"
+#include "ops/core/expression.h"
 
 #include <doctest/doctest.h>
 

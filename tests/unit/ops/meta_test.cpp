@@ -1,4 +1,4 @@
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "ops/torch_names.h"
+#include "ops/torch/torch_names.h"
 
 #include <doctest/doctest.h>
 

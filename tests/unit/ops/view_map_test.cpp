@@ -1,4 +1,4 @@
-#include "ops/view_map.h"
+#include "ops/shape/view_map.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "ops/view_meta.h"
+#include "ops/core/view_meta.h"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "mesh/local_shape.h"
-#include "ops/view_map.h"
+#include "ops/shape/view_map.h"
 
 namespace shardlab {
 namespace {

@@ -10,8 +10,8 @@
 #include "api/groups.h"
 #include "dispatch/all_ops.h"
 #include "dispatch/plain_calls.h"
-#include "ops/expression.h"
-#include "ops/factor_rule.h"
+#include "ops/core/expression.h"
+#include "ops/core/factor_rule.h"
 #include "sim/proof/proof_text.h"
 
 namespace shardlab {

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
-#include "ops/meta.h"
+#include "ops/core/meta.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 

@@ -1,8 +1,8 @@
 // What users add to the library, each in about ten lines: examples that are compiled and run.
 #include <doctest/doctest.h>
 
-#include "ops/factor_rule.h"
-#include "ops/meta.h"
+#include "ops/core/factor_rule.h"
+#include "ops/core/meta.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/world/spmd.h"
 #include "tests/unit/scenario/scenario_text.h"

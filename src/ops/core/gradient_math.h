@@ -1,0 +1,86 @@
+// gradient_math.h - what gradient programs are written with: small programs over other ops, on
+// global values, so that placements follow by propagation. Each stands beside the row of its op.
+#pragma once
+
+#include <vector>
+
+#include "ops/core/expression.h"
+#include "schema/op_row.h"
+
+namespace shardlab::grad {
+
+/// One gradient per tensor argument, in schema order; undefined: none.
+using Gradients = std::vector<DTensor>;
+
+/// The tensor argument at schema index `index`, and the first result, as they were in forward. Both
+/// belong to the context. Shapes are always there, elements only where the row says that its
+/// gradient reads them.
+const DTensor& input(const GradContext& context, std::size_t index);
+const DTensor& output(const GradContext& context);
+
+/// Broadcasting undone: sums the dims that broadcasting added, then casts to the input's dtype.
+DTensor sum_to(Calls& calls, const DTensor& gradient, const DTensor& input);
+/// With `dims` whole on every rank: views refuse to stretch or remove a dim of size 1 that is cut.
+DTensor gathered(Calls& calls, const DTensor& value, const Dims& dims);
+/// With pending reductions carried out: what is written into it next is not a term.
+DTensor reduced(Calls& calls, const DTensor& value);
+/// The same memory under a handle of its own, of which nothing is recorded: for what the reference
+/// writes without gradients.
+DTensor unrecorded(const DTensor& value);
+/// `gradient` in `input`'s dtype.
+DTensor cast_like(Calls& calls, const DTensor& gradient, const DTensor& input);
+
+// One op each: operands broadcast, dtypes are promoted, and placements follow by propagation.
+DTensor multiply(Calls& calls, const DTensor& a, const DTensor& b);
+/// Without an op for a factor of 1.
+DTensor times(Calls& calls, const DTensor& a, Scalar factor);
+DTensor divide(Calls& calls, const DTensor& a, const DTensor& b);
+DTensor negate(Calls& calls, const DTensor& a);
+DTensor zeros_like(Calls& calls, const DTensor& a);
+
+// The same in formulas, for the length of one gradient; const, as no op computes them (operators
+// take two of them).
+inline const Expression in(const GradContext& context, std::size_t index) {
+  return {context.calls, input(context, index)};
+}
+inline const Expression out(const GradContext& context) { return {context.calls, output(context)}; }
+/// The gradient of the first result.
+inline const Expression flowing(const GradContext& context) {
+  return {context.calls, context.grads[0]};
+}
+/// The real (0) or the imaginary part (1) of complex numbers.
+Expression complex_part(const Expression& x, std::int64_t index);
+
+/// The gradient of a function of one tensor: its slope times what flows in.
+template <Expression (*slope)(const GradContext&)>
+Gradients grad_of(const GradContext& context) {
+  return {(flowing(context) * slope(context)).value()};
+}
+
+/// Of self in self * beta + product * alpha, whose beta is argument 3.
+DTensor of_added(const GradContext& context);
+/// Of all three: alpha is argument 4, and `of_factor(i)` the gradient of factor i of the product, 1
+/// or 2, before alpha.
+template <typename OfFactor>
+Gradients of_added_product(const GradContext& context, const OfFactor& of_factor) {
+  Calls& calls = context.calls;
+  Gradients gradients(3);
+  if (context.needs(0)) gradients[0] = of_added(context);
+  for (const std::size_t i : {1, 2}) {
+    if (!context.needs(i)) continue;
+    const DTensor part = times(calls, of_factor(i), context.inputs[4].scalar());
+    gradients[i] = cast_like(calls, part, input(context, i));
+  }
+  return gradients;
+}
+
+/// Of values that were chosen along `dim`: goes to where they came from.
+Gradients chosen(const GradContext& context, const Argument& dim, const DTensor& gradient,
+                 const DTensor& index);
+/// Of ops that hand values on: the gradient in the input's dtype.
+Gradients grad_pass(const GradContext& context);
+/// Of steps, and of what does not depend on the old value: zeros, which the tape writes where a
+/// program gives none.
+Gradients grad_zeros(const GradContext& context);
+
+}  // namespace shardlab::grad

@@ -1,0 +1,40 @@
+// pointwise.h - the words of pointwise rows. Output dims follow the broadcast input dims, so a row
+// only says which pending reductions pass without communication, on ONE mesh dim. The letters are
+// those of PointwiseRule.
+#pragma once
+
+#include <span>
+
+#include "ops/core/rows.h"
+
+namespace shardlab {
+
+inline constexpr PointwiseRule kNone{""};
+inline constexpr PointwiseRule kLinear{"ss aa"};
+inline constexpr PointwiseRule kNonDecreasing{"xx nn"};
+inline constexpr PointwiseRule kNonDecreasingNumbers{"XX NN"};  // of NaN it makes a number
+inline constexpr PointwiseRule kNonIncreasing{"nx xn"};
+inline constexpr PointwiseRule kNegation{"ss aa nx xn"};
+inline constexpr PointwiseRule kEveryPartial{"ss aa xx nn"};
+inline constexpr PointwiseRule kAdditive{"sss aaa aar XXr NNr ara"};
+inline constexpr PointwiseRule kProduct{
+    "ss aa ssr aar srs ara"};  // one word fits a number as operand
+inline constexpr PointwiseRule kQuotient{"ss aa ssr aar"};
+inline constexpr PointwiseRule kMaxLike{"xxr xrx nnr nrn xxx"};
+inline constexpr PointwiseRule kMinLike{"xxr xrx nnr nrn nnn"};
+
+/// The slope of hardsigmoid: a sixth in single precision, also of doubles, as in the reference.
+inline constexpr double kOneSixth = 1.0F / 6.0F;
+
+/// Adds rows of pointwise ops: their inputs may be uneven, their bits do not depend on the cut, and
+/// what passes terms refuses a number that makes NaN of a term that is 0.
+void add_pointwise_rows(OpRegistry& registry, std::span<const Row> rows);
+
+// The tables, each a file.
+void register_activation(OpRegistry& registry);
+void register_elementary(OpRegistry& registry);
+void register_arithmetic(OpRegistry& registry);
+void register_logic(OpRegistry& registry);
+void register_special(OpRegistry& registry);
+
+}  // namespace shardlab

@@ -1,0 +1,606 @@
+// Arithmetic of several operands, element by element, and choosing between them.
+#include <cmath>
+#include <complex>
+
+#include "base/fix.h"
+#include "kernels/kernel_id.h"
+#include "kernels/promotion.h"
+#include "ops/core/gradient_math.h"
+#include "ops/core/holomorphic.h"
+#include "ops/core/meta.h"
+#include "ops/core/pointwise.h"
+
+namespace shardlab {
+namespace {
+
+using namespace grad;
+
+/// A factor of integers is an integer.
+OutputMetas meta_scaled(const MetaArgs& args) {
+  OutputMetas outputs = meta_promoted(args);
+  const DType dtype = outputs[0].meta.dtype;
+  if (is_integral(dtype) && !argument_or_none(args, "alpha").scalar().is_integral()) {
+    fail(ErrorKind::kValue, Fix{"give an integer alpha, or cast the tensor first: x.float()"},
+         "{}: alpha is a float, the result is {}", args.op().name(), to_string(dtype));
+  }
+  const bool truth = argument_or_none(args, "alpha").scalar().category() == Category::kBool;
+  if (truth && dtype != DType::kBool) {
+    fail(ErrorKind::kValue, Fix{"write alpha=1, or leave it out"},
+         "{}: alpha is a bool, the result is {}", args.op().name(), to_string(dtype));
+  }
+  return outputs;
+}
+
+/// Of bool there is no difference.
+OutputMetas meta_difference(const MetaArgs& args) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    const TensorMeta* tensor = args[i].is_scalar() ? nullptr : args.tensor(i);
+    const bool truth = tensor != nullptr ? tensor->dtype == DType::kBool
+                                         : args[i].scalar().category() == Category::kBool;
+    if (!truth) continue;
+    fail(ErrorKind::kUnsupported,
+         Fix{"logical_xor(a, b) says where masks differ, logical_not(x) inverts one"},
+         "{}: an operand is bool; truth values are not subtracted", args.op().name());
+  }
+  return meta_scaled(args);
+}
+
+/// A bound beyond the range of integers is no bound, unless no integer keeps to it.
+void require_bounds(const MetaArgs& args, const Argument& least, const Argument& most,
+                    DType dtype) {
+  if (!is_integral(dtype)) return;
+  const bool too_high = least.is_scalar() && least.to_int() > highest_number(dtype).to_int();
+  const bool too_low = most.is_scalar() && most.to_int() < lowest_number(dtype).to_int();
+  if (!too_high && !too_low) return;
+  fail(ErrorKind::kValue,
+       Fix{fmt::format("give a bound from {} to {}", lowest_number(dtype).to_int(),
+                       highest_number(dtype).to_int())},
+       "{}: no number of dtype {} keeps to the bound {}", args.op().name(), to_string(dtype),
+       (too_high ? least : most).text());
+}
+
+OutputMetas meta_clamp(const MetaArgs& args) {
+  if (args[1].is_none() && args[2].is_none()) {
+    fail(ErrorKind::kValue, Fix{"write clamp(x, min=0), or max=, or both"},
+         "{} takes a lower or an upper bound", args.op().name());
+  }
+  OutputMetas outputs = meta_promoted(args);
+  require_bounds(args, args[1], args[2], outputs[0].meta.dtype);
+  return outputs;
+}
+OutputMetas meta_clamp_min(const MetaArgs& args) {
+  OutputMetas outputs = meta_promoted(args);
+  require_bounds(args, args[1], {}, outputs[0].meta.dtype);
+  return outputs;
+}
+OutputMetas meta_clamp_max(const MetaArgs& args) {
+  OutputMetas outputs = meta_promoted(args);
+  require_bounds(args, {}, args[1], outputs[0].meta.dtype);
+  return outputs;
+}
+
+OutputMetas meta_pow_scalar(const MetaArgs& args) {
+  OutputMetas outputs = meta_promoted(args);
+  if (is_integral(outputs[0].meta.dtype) && args[1].scalar().to_double() < 0) {
+    fail(ErrorKind::kValue, Fix{"cast the base first: pow(x.float(), -1)"},
+         "{}: integers have no negative integer powers", args.op().name());
+  }
+  if (!representable(args[1].scalar(), outputs[0].meta.dtype)) {
+    fail(ErrorKind::kValue, Fix{"cast the base first: x.to(torch.int64)"},
+         "{}: the exponent {} is out of the range of {}", args.op().name(), args[1].text(),
+         to_string(outputs[0].meta.dtype));
+  }
+  return outputs;
+}
+
+/// Integers would have to be rounded.
+OutputMetas meta_addcdiv(const MetaArgs& args) {
+  OutputMetas outputs = meta_tensors(args);
+  if (is_integral(outputs[0].meta.dtype)) {
+    fail(ErrorKind::kValue, Fix{"cast the tensors first: x.float()"},
+         "{} divides floats, not integers", args.op().name());
+  }
+  return outputs;
+}
+
+/// True division gives floats, a rounded one keeps integers.
+OutputMetas meta_div_mode(const MetaArgs& args) {
+  return args[2].is_none() ? meta_promoted_float(args) : meta_promoted(args);
+}
+
+/// masked_fill(self, mask, value): a tensor as value is one number.
+OutputMetas meta_masked_fill(const MetaArgs& args) {
+  const std::size_t ndim = args.tensor(2)->shape.size();
+  if (ndim > 0) {
+    fail(ErrorKind::kValue, Fix{"where(mask, value, x) takes an element of value for each of x"},
+         "{}: the value has {} dims, must have none", args.op().name(), ndim);
+  }
+  return meta_first(args);
+}
+
+/// lerp: floats or complex numbers of one dtype.
+OutputMetas meta_lerp(const MetaArgs& args) {
+  const DType dtype = require_float(args.op().name(), args.tensor(0)->dtype);
+  if (dtype != args.tensor(1)->dtype) {
+    fail(ErrorKind::kValue, Fix{"cast one of them: end.to(x.dtype)"},
+         "{} goes between tensors of one dtype, not {} and {}", args.op().name(), to_string(dtype),
+         to_string(args.tensor(1)->dtype));
+  }
+  return meta_tensors(args);
+}
+
+/// The condition takes part in shape and strides, not in the dtype.
+OutputMetas meta_where(const MetaArgs& args) {
+  const DType condition = args.tensor(0)->dtype;
+  if (condition != DType::kBool && condition != DType::kU8) {
+    fail(ErrorKind::kValue, Fix{"compare it with a number: x != 0"},
+         "{}: the condition is {}, must be bool", args.op().name(), to_string(condition));
+  }
+  Operands operands = tensor_operands(args);
+  Operands values = operands;
+  values.tensors.erase(0);
+  return {elementwise_meta(args, operands, result_dtype(values))};
+}
+
+// As ATen's op of a rounding mode; but that one has a gradient.
+template <const char* const& div>
+Results floor_divide(Calls& calls, const OpRow&, const Arguments& args) {
+  return calls(div, {args[0], args[1], "floor"});
+}
+constexpr const char* kDivTensorMode = "aten::div.Tensor_mode";
+constexpr const char* kDivScalarMode = "aten::div.Scalar_mode";
+
+// Two broadcast operands: each side is computed only when wanted.
+template <typename First, typename Second>
+Gradients both(const GradContext& context, First first, Second second) {
+  Gradients gradients(2);
+  if (context.needs(0)) gradients[0] = sum_to(context.calls, first(), input(context, 0));
+  if (context.needs(1)) gradients[1] = sum_to(context.calls, second(), input(context, 1));
+  return gradients;
+}
+
+/// Of the angle of the point (other, self); at the origin it has none.
+Gradients grad_atan2(const GradContext& context) {
+  const Expression y = in(context, 0), x = in(context, 1);
+  const Expression square = (y * y).plus(x * x);
+  const Expression share = square.of("aten::reciprocal").filled(square.eq(0.0), 0.0);
+  const Expression scaled = flowing(context) * share;
+  return both(
+      context, [&] { return (scaled * x).value(); }, [&] { return (-(scaled * y)).value(); });
+}
+
+// What is left of a division: the divisor counts as often as it was taken away.
+Gradients grad_rest(const GradContext& context, const char* rounding) {
+  const DTensor& gradient = context.grads[0];
+  return both(
+      context, [&] { return gradient; },
+      [&] {
+        const DTensor taken = context.calls.one(
+            "aten::div.Tensor_mode", {input(context, 0), input(context, 1), Argument(rounding)});
+        return negate(context.calls, multiply(context.calls, gradient, taken));
+      });
+}
+
+Gradients grad_fmod(const GradContext& context) { return grad_rest(context, "trunc"); }
+Gradients grad_remainder(const GradContext& context) { return grad_rest(context, "floor"); }
+
+// Where `a` wins the gradient counts fully, on a tie by half.
+Gradients extremum(const GradContext& context, std::string_view wins_first) {
+  Calls& calls = context.calls;
+  const DTensor& a = input(context, 0);
+  const DTensor& b = input(context, 1);
+  const std::string_view wins_second =
+      wins_first == "aten::gt.Tensor" ? "aten::lt.Tensor" : "aten::gt.Tensor";
+  // Beside a NaN neither loses: both take all of the gradient, as in the reference.
+  const auto share = [&](std::string_view loses) {
+    const DTensor lost = calls.one(loses, {a, b});
+    const DTensor tied = times(calls, calls.one("aten::eq.Tensor", {a, b}), Scalar(0.5));
+    const DTensor less = calls.one("aten::add.Tensor", {lost, tied});
+    return multiply(calls, context.grads[0], calls.one("aten::rsub.Scalar", {less, Scalar(1)}));
+  };
+  return both(
+      context, [&] { return share(wins_second); }, [&] { return share(wins_first); });
+}
+
+Gradients grad_maximum(const GradContext& context) { return extremum(context, "aten::gt.Tensor"); }
+
+Gradients grad_minimum(const GradContext& context) { return extremum(context, "aten::lt.Tensor"); }
+
+Gradients grad_add(const GradContext& context) {
+  const Scalar alpha = context.inputs[2].scalar();
+  return both(
+      context, [&] { return context.grads[0]; },
+      [&] { return times(context.calls, context.grads[0], alpha); });
+}
+
+Gradients grad_addcdiv(const GradContext& context) {
+  Calls& calls = context.calls;
+  const Expression scaled = flowing(context) * context.inputs[3].to_double();
+  const Expression above = in(context, 1), below = in(context, 2);
+  Gradients gradients(3);
+  if (context.needs(0)) gradients[0] = sum_to(calls, context.grads[0], input(context, 0));
+  if (context.needs(1)) gradients[1] = sum_to(calls, (scaled / below).value(), above.value());
+  if (context.needs(2)) {
+    const Expression slope = -(above / (below * below));
+    gradients[2] = sum_to(calls, (scaled * slope).value(), below.value());
+  }
+  return gradients;
+}
+
+Gradients grad_addcmul(const GradContext& context) {
+  const Expression scaled = flowing(context).with("aten::mul.Scalar", context.inputs[3]);
+  Gradients gradients(3);
+  if (context.needs(0)) gradients[0] = sum_to(context.calls, context.grads[0], input(context, 0));
+  for (const std::size_t i : {1, 2}) {
+    if (!context.needs(i)) continue;
+    gradients[i] = sum_to(context.calls, (scaled * in(context, 3 - i)).value(), input(context, i));
+  }
+  return gradients;
+}
+
+// Zero at a bound that the input equals exactly, as recorded.
+Gradients grad_clamp(const GradContext& context) {
+  Calls& calls = context.calls;
+  DTensor gradient = context.grads[0];
+  if (!context.inputs[1].is_none()) {
+    const DTensor above = calls.one("aten::gt.Scalar", {input(context, 0), context.inputs[1]});
+    gradient = multiply(calls, gradient, above);
+  }
+  if (!context.inputs[2].is_none()) {
+    const DTensor below = calls.one("aten::lt.Scalar", {input(context, 0), context.inputs[2]});
+    gradient = multiply(calls, gradient, below);
+  }
+  return {gradient};
+}
+
+// clamp(self, min, max) with tensors as bounds, both given: which share of the gradient each takes.
+// Half at a bound that is met, where the bounds differ; NaN meets and crosses no bound.
+class BoundShares {
+ public:
+  explicit BoundShares(const GradContext& context)
+      : x_(context.calls, input(context, 0)),
+        lower_(context.calls, input(context, 1)),
+        low_(input(context, 1)),
+        high_(input(context, 2)),
+        apart_(lower_.lt(high_)),
+        ordered_(lower_.le(high_)) {}
+
+  Expression of_self() const {
+    const Expression met = apart_ && (x_.eq(low_) || x_.eq(high_));
+    return (x_.lt(low_) || x_.gt(high_)).plus(met * 0.5).with("aten::rsub.Scalar", 1);
+  }
+  Expression of_low() const {
+    return (ordered_ && x_.lt(low_)).plus((apart_ && x_.eq(low_)) * 0.5);
+  }
+  Expression of_high() const {
+    return (lower_.gt(high_) || (ordered_ && x_.gt(high_))).plus((apart_ && x_.eq(high_)) * 0.5);
+  }
+
+ private:
+  const Expression x_, lower_;
+  const DTensor &low_, &high_;
+  const Expression apart_, ordered_;
+};
+
+// With one bound it is the larger or the smaller of both.
+Gradients grad_clamp_tensors(const GradContext& context) {
+  const bool low = context.inputs[1].is_tensor(), high = context.inputs[2].is_tensor();
+  Gradients gradients(3);
+  if (low && high) {
+    const BoundShares shares(context);
+    const auto share = [&](std::size_t i, const Expression& factor) {
+      const DTensor gradient = multiply(context.calls, context.grads[0], factor.value());
+      gradients[i] = sum_to(context.calls, gradient, input(context, i));
+    };
+    if (context.needs(0)) share(0, shares.of_self());
+    if (context.needs(1)) share(1, shares.of_low());
+    if (context.needs(2)) share(2, shares.of_high());
+    return gradients;
+  }
+  const std::size_t bound = low ? 1 : 2;
+  const Arguments pair{context.inputs[0], context.inputs[bound]};
+  const GradContext two{context.calls, pair, context.outputs, context.grads,
+                        [&](std::size_t i) { return context.needs(i == 0 ? 0 : bound); }};
+  const Gradients found = low ? grad_maximum(two) : grad_minimum(two);
+  gradients[0] = found[0];
+  gradients[bound] = found[1];
+  return gradients;
+}
+
+// The gradient where the mask holds, 0 elsewhere.
+DTensor flowing_where(const GradContext& context, const Expression& mask) {
+  const Expression gradient = flowing(context);
+  return mask.choose(gradient, gradient.of("aten::zeros_like")).value();
+}
+
+// At the bound itself no gradient passes, as in the reference.
+Gradients grad_clamp_max(const GradContext& context) {
+  return {flowing_where(context, in(context, 0).lt(context.inputs[1]))};
+}
+
+Gradients grad_clamp_min(const GradContext& context) {
+  return {flowing_where(context, in(context, 0).gt(context.inputs[1]))};
+}
+
+Gradients grad_unscale(const GradContext& context) {
+  const DTensor scaled =
+      context.calls.one("aten::div.Scalar", {context.grads[0], context.inputs[1].scalar()});
+  return {cast_like(context.calls, scaled, input(context, 0))};
+}
+
+Gradients grad_div(const GradContext& context) {
+  Calls& calls = context.calls;
+  return both(
+      context, [&] { return divide(calls, context.grads[0], input(context, 1)); },
+      [&] {
+        const DTensor quotient =
+            divide(calls, divide(calls, input(context, 0), input(context, 1)), input(context, 1));
+        return negate(calls, multiply(calls, context.grads[0], quotient));
+      });
+}
+
+// What is rounded is flat nearly everywhere.
+Gradients grad_div_mode(const GradContext& context) {
+  if (context.inputs[2].is_none()) return grad_div(context);
+  const auto flat = [&] { return zeros_like(context.calls, context.grads[0]); };
+  return both(context, flat, flat);
+}
+
+Gradients grad_unscale_mode(const GradContext& context) {
+  if (context.inputs[2].is_none()) return grad_unscale(context);
+  return {zeros_like(context.calls, input(context, 0))};
+}
+
+Gradients grad_lerp_scalar(const GradContext& context) {
+  const Scalar& weight = context.inputs[2].scalar();
+  const std::complex<double> share(weight.to_double(), weight.imaginary());
+  const Scalar shares[] = {
+      weight.category() == Category::kComplex ? Scalar(1.0 - share) : Scalar(1 - share.real()),
+      weight};
+  Gradients gradients(2);
+  for (const std::size_t i : {0, 1}) {
+    if (!context.needs(i)) continue;
+    const Expression gradient = flowing(context).with("aten::mul.Scalar", shares[i]);
+    gradients[i] = sum_to(context.calls, gradient.value(), input(context, i));
+  }
+  return gradients;
+}
+
+Gradients grad_lerp_tensor(const GradContext& context) {
+  Calls& calls = context.calls;
+  const Expression gradient = flowing(context), weight = in(context, 2);
+  Gradients gradients(3);
+  if (context.needs(0)) {
+    gradients[0] = sum_to(calls, (gradient * (-weight + 1.0)).value(), input(context, 0));
+  }
+  if (context.needs(1)) {
+    gradients[1] = sum_to(calls, (gradient * weight).value(), input(context, 1));
+  }
+  if (context.needs(2)) {
+    const Expression way = in(context, 1) - in(context, 0);
+    gradients[2] = sum_to(calls, (gradient * way).value(), weight.value());
+  }
+  return gradients;
+}
+
+Gradients grad_masked_fill(const GradContext& context) {
+  Gradients gradients(2);
+  if (!context.needs(0)) return gradients;
+  const DTensor kept = context.calls.one("aten::masked_fill.Scalar",
+                                         {context.grads[0], input(context, 1), Scalar(0.0)});
+  gradients[0] = sum_to(context.calls, kept, input(context, 0));
+  return gradients;
+}
+
+Gradients grad_scale(const GradContext& context) {
+  const DTensor scaled = times(context.calls, context.grads[0], context.inputs[1].scalar());
+  return {cast_like(context.calls, scaled, input(context, 0))};
+}
+
+Gradients grad_mul(const GradContext& context) {
+  return both(
+      context, [&] { return multiply(context.calls, context.grads[0], input(context, 1)); },
+      [&] { return multiply(context.calls, context.grads[0], input(context, 0)); });
+}
+
+/// Exponents around which 0 ** y is 0: of complex numbers those without an imaginary part.
+DTensor real_and_at_least_0(Calls& calls, const DTensor& exponent) {
+  const Expression y(calls, exponent);
+  if (!is_complex(exponent.dtype())) return calls.one("aten::ge.Scalar", {exponent, Scalar(0)});
+  const Expression real = complex_part(y, 0), imaginary = complex_part(y, 1);
+  const Expression at_least_0(calls, calls.one("aten::ge.Scalar", {real.value(), Scalar(0)}));
+  return (at_least_0 && imaginary.eq(0)).value();
+}
+
+Gradients grad_scalar_pow(const GradContext& context) {
+  const double base = context.inputs[0].to_double();
+  const DTensor slope = times(context.calls, output(context), Scalar(std::log(base)));
+  const DTensor gradient = multiply(context.calls, context.grads[0], slope);
+  if (base != 0 || context.inputs[0].scalar().imaginary() != 0) return {gradient};
+  const DTensor flat = real_and_at_least_0(context.calls, input(context, 1));
+  return {context.calls.one("aten::masked_fill.Scalar", {gradient, flat, Scalar(0)})};
+}
+
+Gradients grad_pow_scalar(const GradContext& context) {
+  Calls& calls = context.calls;
+  const Scalar exponent = context.inputs[1].scalar();
+  if (!exponent.to_bool()) return {zeros_like(calls, input(context, 0))};
+  Scalar less = exponent.to_double() - 1;
+  if (exponent.is_integral()) less = exponent.to_int() - 1;
+  if (exponent.category() == Category::kComplex)
+    less = std::complex<double>(exponent.to_double() - 1, exponent.imaginary());
+  const DTensor power = calls.one("aten::pow.Tensor_Scalar", {input(context, 0), less});
+  return {multiply(calls, context.grads[0], times(calls, power, exponent))};
+}
+
+/// x ** 0 is 1 whatever x is, and 0 ** y is 0 for all y around a positive one: no slopes, though
+/// the formulas have 0 * inf.
+Gradients grad_pow_tensors(const GradContext& context) {
+  Calls& calls = context.calls;
+  const auto without = [&](const DTensor& slope, const DTensor& mask) {
+    return calls.one("aten::masked_fill.Scalar", {slope, mask, Scalar(0)});
+  };
+  const DTensor& base = input(context, 0);
+  const DTensor& exponent = input(context, 1);
+  return both(
+      context,
+      [&] {
+        const DTensor less = calls.one("aten::sub.Scalar", {exponent, Scalar(1)});
+        const DTensor slope =
+            multiply(calls, exponent, calls.one("aten::pow.Tensor_Tensor", {base, less}));
+        const DTensor flat = calls.one("aten::eq.Scalar", {exponent, Scalar(0)});
+        return without(multiply(calls, context.grads[0], slope), flat);
+      },
+      [&] {
+        const DTensor slope = multiply(calls, output(context), calls.one("aten::log", {base}));
+        const DTensor nothing = calls.one("aten::eq.Scalar", {base, Scalar(0)});
+        const DTensor flat = multiply(calls, nothing, real_and_at_least_0(calls, exponent));
+        return without(multiply(calls, context.grads[0], slope), flat);
+      });
+}
+
+Gradients grad_masked_fill_tensor(const GradContext& context) {
+  Gradients gradients = grad_masked_fill(context);
+  gradients.resize(3);
+  if (!context.needs(2)) return gradients;
+  gradients[2] = sum_to(context.calls, flowing_where(context, in(context, 1)), input(context, 2));
+  return gradients;
+}
+
+// Of what is subtracted alpha times.
+DTensor subtracted(const GradContext& context) {
+  const DTensor scaled = times(context.calls, context.grads[0], context.inputs[2].scalar());
+  return negate(context.calls, scaled);
+}
+
+Gradients grad_rsub(const GradContext& context) {
+  return both(
+      context, [&] { return subtracted(context); }, [&] { return context.grads[0]; });
+}
+
+Gradients grad_rsub_scalar(const GradContext& context) { return {subtracted(context)}; }
+
+Gradients grad_sub(const GradContext& context) {
+  return both(
+      context, [&] { return context.grads[0]; }, [&] { return subtracted(context); });
+}
+
+Gradients grad_where(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& condition = input(context, 0);
+  const DTensor& gradient = context.grads[0];
+  const DTensor nothing = zeros_like(calls, gradient);
+  Gradients gradients(3);
+  if (context.needs(1)) {
+    gradients[1] = sum_to(calls, calls.one("aten::where.self", {condition, gradient, nothing}),
+                          input(context, 1));
+  }
+  if (context.needs(2)) {
+    gradients[2] = sum_to(calls, calls.one("aten::where.self", {condition, nothing, gradient}),
+                          input(context, 2));
+  }
+  return gradients;
+}
+
+// Sorted by name.
+// clang-format off
+constexpr Row kArithmeticRows[] = {
+    {"add.Scalar", meta_scaled, kNone, KernelId::kAdd, {"add_.Scalar", "add.Scalar_out"},
+     {grad_pass, ""}, "the number would be added once per rank"},
+    {"add.Tensor", meta_scaled, kAdditive, KernelId::kAdd, {"add_.Tensor", "add.out"},
+     {grad_add, ""},
+     "P(sum) + R would count R once per rank; infinities may cancel to NaN, so no P(max)"},
+    {"addcdiv", meta_addcdiv, kNone, KernelId::kAddcdiv, {"addcdiv_", "addcdiv.out"},
+     {holomorphic<grad_addcdiv>, "tensor1:tensor2 tensor2"}, "a quotient inside of a sum"},
+    {"addcmul", meta_tensors, kNone, KernelId::kAddcmul, {"addcmul_", "addcmul.out"},
+     {holomorphic<grad_addcmul>, "tensor1:tensor2 tensor2:tensor1"}, "a product inside of a sum"},
+    {"atan2", meta_promoted_float, kNone, KernelId::kAtan2, {"atan2_", "atan2.out"},
+     {grad_atan2, "self other"},
+     "depends on both signs"},
+    {"clamp", meta_clamp, kNone, KernelId::kClamp, {"clamp_", "clamp.out"}, {grad_clamp, "self"},
+     "bounds hold for the whole, not for terms"},
+    {"clamp.Tensor", meta_clamp, kNone, KernelId::kClamp, {"clamp_.Tensor", "clamp.Tensor_out"},
+     {grad_clamp_tensors, "self min max"}, "bounds hold for the whole, not for terms"},
+    {"clamp_max", meta_clamp_max, kNone, KernelId::kClampMax, {"clamp_max_", "clamp_max.out"},
+     {grad_clamp_max, "self"}, "bounds hold for the whole, not for terms"},
+    {"clamp_max.Tensor", meta_promoted, kMinLike, KernelId::kClampMax,
+     {"clamp_max_.Tensor", "clamp_max.Tensor_out", true}, {grad_minimum, "self max"},
+     "monotone in each operand; a minimum of minima"},
+    {"clamp_min", meta_clamp_min, kNone, KernelId::kClampMin, {"clamp_min_", "clamp_min.out"},
+     {grad_clamp_min, "self"}, "bounds hold for the whole, not for terms"},
+    {"clamp_min.Tensor", meta_promoted, kMaxLike, KernelId::kClampMin,
+     {"clamp_min_.Tensor", "clamp_min.Tensor_out", true}, {grad_maximum, "self min"},
+     "monotone in each operand; a maximum of maxima"},
+    {"div.Scalar", meta_promoted_float, kLinear, KernelId::kDiv, {"div_.Scalar", "div.Scalar_out"},
+     {holomorphic<grad_unscale>, "other"}, "linear"},
+    {"div.Scalar_mode", meta_div_mode, kNone, KernelId::kDiv,
+     {"div_.Scalar_mode", "div.Scalar_mode_out"}, {grad_unscale_mode, "other"},
+     "rounds: not linear"},
+    {"div.Tensor", meta_promoted_float, kQuotient, KernelId::kDiv, {"div_.Tensor", "div.out"},
+     {holomorphic<grad_div>, "self:other other"}, "linear in the numerator"},
+    {"div.Tensor_mode", meta_div_mode, kNone, KernelId::kDiv, {"div_.Tensor_mode", "div.out_mode"},
+     {grad_div_mode, "self:other other"}, "rounds: not linear"},
+    {"floor_divide", meta_promoted, kNone, floor_divide<kDivTensorMode>,
+     {"floor_divide_.Tensor", "floor_divide.out"}, {}, "rounds: not linear"},
+    {"floor_divide.Scalar", meta_promoted, kNone, floor_divide<kDivScalarMode>,
+     {"floor_divide_.Scalar", "floor_divide.Scalar_out"}, {}, "rounds: not linear"},
+    {"fmod.Scalar", meta_promoted, kNone, KernelId::kFmod, {"fmod_.Scalar", "fmod.Scalar_out"},
+     {grad_pass, ""}, "periodic"},
+    {"fmod.Tensor", meta_promoted, kNone, KernelId::kFmod, {"fmod_.Tensor", "fmod.Tensor_out"},
+     {grad_fmod, "self:other other:other"},
+     "periodic"},
+    {"lerp.Scalar", meta_lerp, kNone, KernelId::kLerp, {"lerp_.Scalar", "lerp.Scalar_out"},
+     {holomorphic<grad_lerp_scalar>, "weight"}, "the weight may depend on the element"},
+    {"lerp.Tensor", meta_lerp, kNone, KernelId::kLerp, {"lerp_.Tensor", "lerp.Tensor_out"},
+     {holomorphic<grad_lerp_tensor>, "self:weight end:weight weight"},
+     "the weight may depend on the element"},
+    {"masked_fill.Scalar", meta_first, kNone, KernelId::kMaskedFill,
+     {"masked_fill_.Scalar", "masked_fill.Scalar_out"}, {grad_masked_fill, "mask"},
+     "the fill would be counted once per rank"},
+    {"masked_fill.Tensor", meta_masked_fill, kNone, KernelId::kMaskedFill,
+     {"masked_fill_.Tensor", "masked_fill.Tensor_out"}, {grad_masked_fill_tensor, "mask"},
+     "the fill would be counted once per rank"},
+    {"maximum", meta_promoted, kMaxLike, KernelId::kMaximum, {nullptr, "maximum.out"},
+     {grad_maximum, "self other"}, "monotone in each operand; a maximum of maxima"},
+    {"minimum", meta_promoted, kMinLike, KernelId::kMinimum, {nullptr, "minimum.out"},
+     {grad_minimum, "self other"}, "monotone in each operand; a minimum of minima"},
+    {"mul.Scalar", meta_promoted, kLinear, KernelId::kMul, {"mul_.Scalar", "mul.Scalar_out"},
+     {holomorphic<grad_scale>, "other"}, "linear"},
+    {"mul.Tensor", meta_promoted, kProduct, KernelId::kMul, {"mul_.Tensor", "mul.out"},
+     {holomorphic<grad_mul>, "self:other other:self"},
+     "a product of two sums is not a sum of products"},
+    {"pow.Scalar", meta_promoted, kNone, KernelId::kPow, {nullptr, "pow.Scalar_out"},
+     {holomorphic<grad_scalar_pow>, "exponent result"}, "a power of a sum"},
+    {"pow.Tensor_Scalar", meta_pow_scalar, kNone, KernelId::kPow,
+     {"pow_.Scalar", "pow.Tensor_Scalar_out"},
+     {holomorphic<grad_pow_scalar>, "self"}, "a power of a sum"},
+    {"pow.Tensor_Tensor", meta_promoted, kNone, KernelId::kPow,
+     {"pow_.Tensor", "pow.Tensor_Tensor_out"},
+     {holomorphic<grad_pow_tensors>, "self exponent result"},
+     "a power of a sum"},
+    {"remainder.Scalar", meta_promoted, kNone, KernelId::kRemainder,
+     {"remainder_.Scalar", "remainder.Scalar_out"}, {grad_pass, ""}, "periodic"},
+    {"remainder.Scalar_Tensor", meta_promoted, kNone, KernelId::kRemainder,
+     {nullptr, "remainder.Scalar_Tensor_out"}, {}, "periodic"},
+    {"remainder.Tensor", meta_promoted, kNone, KernelId::kRemainder,
+     {"remainder_.Tensor", "remainder.Tensor_out"},
+     {grad_remainder, "self:other other:other"}, "periodic"},
+    {"rsub.Scalar", meta_difference, kNone, KernelId::kRsub, {nullptr, "rsub.Scalar_out"},
+     {grad_rsub_scalar, ""}, "the number would be added once per rank"},
+    {"rsub.Tensor", meta_difference, kAdditive, KernelId::kRsub, {nullptr, "rsub.Tensor_out"},
+     {grad_rsub, ""}, "as sub.Tensor, the other way round"},
+    {"sub.Scalar", meta_difference, kNone, KernelId::kSub, {"sub_.Scalar", "sub.Scalar_out"},
+     {grad_pass, ""}, "the number would be subtracted once per rank"},
+    {"sub.Tensor", meta_difference, kAdditive, KernelId::kSub, {"sub_.Tensor", "sub.out"},
+     {grad_sub, ""},
+     "P(sum) + R would count R once per rank; infinities may cancel to NaN, so no P(max)"},
+    {"where.self", meta_where, kNone, KernelId::kWhere, {nullptr, "where.self_out"},
+     {grad_where, "condition"}, "terms follow the condition, which the other branch does not"},
+};
+// clang-format on
+
+}  // namespace
+
+void register_arithmetic(OpRegistry& registry) { add_pointwise_rows(registry, kArithmeticRows); }
+
+}  // namespace shardlab

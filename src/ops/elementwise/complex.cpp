@@ -1,0 +1,118 @@
+// Complex numbers of their parts, and parts of complex numbers. Nothing here only marks a tensor
+// as conjugated: its conjugate is computed.
+#include "base/fix.h"
+#include "ops/core/arguments.h"
+#include "ops/core/gradient_math.h"
+#include "ops/core/meta.h"
+#include "ops/core/rows.h"
+#include "ops/register.h"
+
+namespace shardlab {
+namespace {
+
+using namespace grad;
+
+/// complex(real, imag), polar(abs, angle): two tensors of f32 or of f64.
+OutputMetas meta_of_parts(const MetaArgs& args) {
+  const DType dtype = args.tensor(0)->dtype;
+  const bool wide = dtype == DType::kF32 || dtype == DType::kF64;
+  if (!wide || args.tensor(1)->dtype != dtype) {
+    fail(ErrorKind::kValue, Fix{"cast both to torch.float32, or both to torch.float64"},
+         "{} takes two tensors of float32 or two of float64, not {} and {}", args.op().name(),
+         to_string(dtype), to_string(args.tensor(1)->dtype));
+  }
+  return {elementwise_meta(args, tensor_operands(args),
+                           dtype == DType::kF32 ? DType::kC64 : DType::kC128)};
+}
+
+DTensor of_parts(const Expression& real, const Expression& imaginary) {
+  Calls& calls = real.calls();
+  const ArgumentList both{real.value(), imaginary.value()};
+  return calls.one("aten::view_as_complex", {calls.one("aten::stack", {both, -1})});
+}
+
+Results complex_of(Calls& calls, const OpRow& row, const Arguments& args) {
+  const TensorMeta* const both[] = {&args[0].tensor().meta(), &args[1].tensor().meta()};
+  const Dims shape = broadcast_shapes(row.op, both);
+  const auto stretched = [&](const Argument& x) {
+    return Expression(calls, calls.one("aten::expand", {x, shape}));
+  };
+  const Expression real = stretched(args[0]), imaginary = stretched(args[1]);
+  return {Argument(of_parts(real, imaginary))};
+}
+
+Results polar(Calls& calls, const OpRow&, const Arguments& args) {
+  const Expression size(calls, args[0].tensor()), angle(calls, args[1].tensor());
+  const Expression along = size * angle.of("aten::cos"), across = size * angle.of("aten::sin");
+  return {Argument(of_parts(along, across))};
+}
+
+Gradients grad_complex(const GradContext& context) {
+  Gradients gradients(2);
+  for (const std::size_t i : {0, 1}) {
+    if (!context.needs(i)) continue;
+    const Expression part = complex_part(flowing(context), static_cast<std::int64_t>(i));
+    gradients[i] = sum_to(context.calls, part.value(), input(context, i));
+  }
+  return gradients;
+}
+
+/// Along the ray, and across it times its length.
+Gradients grad_polar(const GradContext& context) {
+  const Expression g = flowing(context), x = complex_part(g, 0), y = complex_part(g, 1);
+  const Expression cosine = in(context, 1).of("aten::cos"), sine = in(context, 1).of("aten::sin");
+  Gradients gradients(2);
+  if (context.needs(0)) {
+    gradients[0] = sum_to(context.calls, (x * cosine).plus(y * sine).value(), input(context, 0));
+  }
+  if (context.needs(1)) {
+    const Expression across = (y * cosine).minus(x * sine) * in(context, 0);
+    gradients[1] = sum_to(context.calls, across.value(), input(context, 1));
+  }
+  return gradients;
+}
+
+/// real(self): itself where there is no other part.
+Results real_part(Calls& calls, const Arguments& args) {
+  const Expression x(calls, args[0].tensor());
+  return {Argument(is_complex(x.value().dtype()) ? complex_part(x, 0).value() : x.value())};
+}
+
+Results imaginary_part(Calls& calls, const Arguments& args) {
+  const Expression x(calls, args[0].tensor());
+  if (!is_complex(x.value().dtype())) {
+    fail(ErrorKind::kValue, Fix{"use torch.zeros_like(x)"}, "imag takes complex tensors, not {}",
+         to_string(x.value().dtype()));
+  }
+  return {Argument(complex_part(x, 1).value())};
+}
+
+/// conj(self), resolve_conj(self), resolve_neg(self)
+Results conjugate_of(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  return {Argument(is_complex(x.dtype()) ? calls.one("aten::_conj", {x}) : x)};
+}
+Results itself(Calls&, const Arguments& args) { return {args[0]}; }
+
+constexpr const char* kParts = "element by element";
+
+// Sorted by name.
+// clang-format off
+constexpr Row kComplexRows[] = {
+    {"complex", meta_of_parts, PointwiseRule{"sss aaa aar ara"}, complex_of,
+     {nullptr, "complex.out"}, {grad_complex, ""}, kParts, kAllowUneven | kExact},
+    {"conj", nullptr, {}, conjugate_of, {}, {}, "_conj where it is another number"},
+    {"imag", nullptr, {}, imaginary_part, {}, {}, "view_as_real and select"},
+    {"polar", meta_of_parts, PointwiseRule{"ssr aar"}, polar, {nullptr, "polar.out"},
+     {grad_polar, "abs:angle angle"}, kParts, kAllowUneven | kExact},
+    {"real", nullptr, {}, real_part, {}, {}, "view_as_real and select"},
+    {"resolve_conj", nullptr, {}, itself, {}, {}, "conjugates are computed at once"},
+    {"resolve_neg", nullptr, {}, itself, {}, {}, "negatives are computed at once"},
+};
+// clang-format on
+
+}  // namespace
+
+void register_complex(OpRegistry& registry) { add_rows(registry, kComplexRows); }
+
+}  // namespace shardlab

@@ -1,0 +1,419 @@
+// Functions of one tensor, element by element: roundings, elementary functions, activations and
+// their gradients.
+#include <cmath>
+#include <numbers>
+
+#include "base/fix.h"
+#include "kernels/kernel_id.h"
+#include "ops/core/gradient_math.h"
+#include "ops/core/holomorphic.h"
+#include "ops/core/meta.h"
+#include "ops/core/pointwise.h"
+
+namespace shardlab {
+namespace {
+
+using namespace grad;
+
+/// Of bool there is no negative.
+OutputMetas meta_negated(const MetaArgs& args) {
+  if (args.tensor(0)->dtype == DType::kBool) {
+    fail(ErrorKind::kUnsupported, Fix{"logical_not(x) inverts a mask"},
+         "{}: the operand is bool; truth values have no negative", args.op().name());
+  }
+  return meta_tensors(args);
+}
+
+/// c64 -> f32: the magnitude.
+OutputMetas meta_real(const MetaArgs& args) {
+  OutputMetas outputs = meta_tensors(args);
+  outputs[0].meta.dtype = real_dtype(outputs[0].meta.dtype);
+  return outputs;
+}
+
+/// Truth values count as numbers.
+OutputMetas meta_square(const MetaArgs& args) {
+  OutputMetas outputs = meta_tensors(args);
+  if (outputs[0].meta.dtype == DType::kBool) outputs[0].meta.dtype = DType::kI64;
+  return outputs;
+}
+
+Gradients grad_abs(const GradContext& context) {
+  const DTensor& x = input(context, 0);
+  const char* const direction = is_complex(x.dtype()) ? "aten::sgn" : "aten::sign";
+  return {multiply(context.calls, context.grads[0], context.calls.one(direction, {x}))};
+}
+
+// The slope of asin.
+Expression over_cosine(const GradContext& context) {
+  const Expression x = in(context, 0);
+  return flowing(context) * (-(x * x) + 1.0).of("aten::rsqrt");
+}
+
+Gradients grad_acos(const GradContext& context) { return {(-over_cosine(context)).value()}; }
+
+Gradients grad_asin(const GradContext& context) { return {over_cosine(context).value()}; }
+
+Gradients grad_asinh(const GradContext& context) {
+  const Expression x = in(context, 0);
+  return {(flowing(context) * (x * x + 1.0).of("aten::rsqrt")).value()};
+}
+
+Gradients grad_atan(const GradContext& context) {
+  const Expression x = in(context, 0);
+  return {(flowing(context) / (x * x + 1.0)).value()};
+}
+
+Gradients grad_cos(const GradContext& context) {
+  const DTensor slope = negate(context.calls, context.calls.one("aten::sin", {input(context, 0)}));
+  return {multiply(context.calls, context.grads[0], slope)};
+}
+
+Gradients grad_cosh(const GradContext& context) {
+  return {(flowing(context) * in(context, 0).of("aten::sinh")).value()};
+}
+
+Gradients grad_erf(const GradContext& context) {
+  const Expression x = in(context, 0), bell = (-(x * x)).of("aten::exp");
+  return {(flowing(context) * (bell * (2 / std::sqrt(std::numbers::pi)))).value()};
+}
+
+Gradients grad_erfc(const GradContext& context) {
+  return {negate(context.calls, grad_erf(context)[0])};
+}
+
+Gradients grad_exp(const GradContext& context) {
+  return {multiply(context.calls, context.grads[0], output(context))};
+}
+
+Gradients grad_exp2(const GradContext& context) {
+  return {(flowing(context) * out(context) * std::numbers::ln2).value()};
+}
+
+Gradients grad_expm1(const GradContext& context) {
+  const DTensor shifted = context.calls.one("aten::add.Scalar", {output(context), Scalar(1)});
+  return {multiply(context.calls, context.grads[0], shifted)};
+}
+
+Gradients grad_gelu(const GradContext& context) {
+  return {context.calls.one("aten::gelu_backward",
+                            {context.grads[0], input(context, 0), context.inputs[1]})};
+}
+
+Gradients grad_leaky_relu(const GradContext& context) {
+  return {context.calls.one("aten::leaky_relu_backward", {context.grads[0], input(context, 0),
+                                                          context.inputs[1], Argument(false)})};
+}
+
+Gradients grad_log(const GradContext& context) {
+  return {divide(context.calls, context.grads[0], input(context, 0))};
+}
+
+Gradients grad_log10(const GradContext& context) {
+  return {(flowing(context) / (in(context, 0) * std::numbers::ln10)).value()};
+}
+
+Gradients grad_log1p(const GradContext& context) {
+  const DTensor shifted = context.calls.one("aten::add.Scalar", {input(context, 0), Scalar(1)});
+  return {divide(context.calls, context.grads[0], shifted)};
+}
+
+Gradients grad_log2(const GradContext& context) {
+  return {(flowing(context) / (in(context, 0) * std::numbers::ln2)).value()};
+}
+
+Gradients grad_neg(const GradContext& context) { return {negate(context.calls, context.grads[0])}; }
+
+Gradients grad_reciprocal(const GradContext& context) {
+  const DTensor squared = multiply(context.calls, output(context), output(context));
+  return {negate(context.calls, multiply(context.calls, context.grads[0], squared))};
+}
+
+Gradients grad_relu(const GradContext& context) {
+  return {context.calls.one("aten::threshold_backward",
+                            {context.grads[0], output(context), Scalar(0)})};
+}
+
+Gradients grad_rsqrt(const GradContext& context) {
+  const DTensor cubed = context.calls.one("aten::pow.Tensor_Scalar", {output(context), Scalar(3)});
+  return {multiply(context.calls, times(context.calls, context.grads[0], Scalar(-0.5)), cubed)};
+}
+
+/// Of real numbers steps; a complex direction turns with the part of the gradient across it.
+Gradients grad_sgn(const GradContext& context) {
+  Calls& calls = context.calls;
+  const Expression z = in(context, 0), direction = z.of("aten::sgn"), gradient = flowing(context);
+  if (!is_complex(z.value().dtype())) return grad_zeros(context);
+  const auto parts = [](const Expression& x) { return x.of("aten::view_as_real"); };
+  const Expression along(calls,
+                         calls.one("aten::sum.dim_IntList",
+                                   {parts(gradient).times(parts(direction)).value(), Dims{-1}}));
+  const Expression size = z.of("aten::abs");
+  const Expression slope = (gradient - direction * along).over(size.filled(size.eq(0), 1));
+  return {slope.filled(z.eq(0), 0).value()};
+}
+
+Gradients grad_sigmoid(const GradContext& context) {
+  return {context.calls.one("aten::sigmoid_backward", {context.grads[0], output(context)})};
+}
+
+Gradients grad_silu(const GradContext& context) {
+  return {context.calls.one("aten::silu_backward", {context.grads[0], input(context, 0)})};
+}
+
+/// silu_backward(grad_output, self)
+Gradients grad_silu_backward(const GradContext& context) {
+  const Expression g = in(context, 0), x = in(context, 1), share = x.of("aten::sigmoid");
+  const Expression rest = -(share - 1);
+  return {context.calls.one("aten::silu_backward", {context.grads[0], x.value()}),
+          (flowing(context) * g * share * rest).times(x * (rest - share) + 2).value()};
+}
+
+Gradients grad_sin(const GradContext& context) {
+  return {multiply(context.calls, context.grads[0],
+                   context.calls.one("aten::cos", {input(context, 0)}))};
+}
+
+Gradients grad_sinh(const GradContext& context) {
+  return {(flowing(context) * in(context, 0).of("aten::cosh")).value()};
+}
+
+Gradients grad_softplus(const GradContext& context) {
+  return {context.calls.one("aten::softplus_backward", {context.grads[0], input(context, 0),
+                                                        context.inputs[1], context.inputs[2]})};
+}
+
+/// softplus_backward(grad_output, self, beta, threshold): beyond the threshold it is the identity.
+Gradients grad_softplus_backward(const GradContext& context) {
+  const Expression g = in(context, 0), x = in(context, 1);
+  const double beta = context.inputs[2].to_double();
+  const Expression scaled = x * beta, share = scaled.of("aten::sigmoid");
+  const Expression slope =
+      (share * -(share - 1) * beta).filled(scaled.gt(context.inputs[3].to_double()), 0);
+  return {context.calls.one("aten::softplus_backward",
+                            {context.grads[0], x.value(), context.inputs[2], context.inputs[3]}),
+          (flowing(context) * g * slope).value()};
+}
+
+Gradients grad_sqrt(const GradContext& context) {
+  const DTensor twice = times(context.calls, output(context), Scalar(2));
+  return {divide(context.calls, context.grads[0], twice)};
+}
+
+Gradients grad_square(const GradContext& context) {
+  const DTensor twice = times(context.calls, input(context, 0), Scalar(2));
+  return {multiply(context.calls, context.grads[0], twice)};
+}
+
+Gradients grad_tan(const GradContext& context) {
+  const Expression y = out(context);
+  return {(flowing(context) * (y * y + 1.0)).value()};
+}
+
+Gradients grad_tanh(const GradContext& context) {
+  return {context.calls.one("aten::tanh_backward", {context.grads[0], output(context)})};
+}
+
+// The ops that send gradients back, (grad_output, at, ..): linear in the first, which so goes the
+// same way, and bent in the second.
+
+/// `bend`: the slope of the op in its second tensor; null: 0 but for steps.
+template <const char* const& op, Expression (*bend)(const GradContext&) = nullptr>
+Gradients grad_of_slope(const GradContext& context) {
+  Calls& calls = context.calls;
+  Gradients gradients(2);
+  if (context.needs(0)) {
+    Arguments args = context.inputs;
+    args[0] = context.grads[0];
+    args[1] = in(context, 1).conjugate().value();
+    gradients[0] = sum_to(calls, calls.one(op, std::move(args)), input(context, 0));
+  }
+  if (bend != nullptr && context.needs(1)) {
+    const Expression bent =
+        (flowing(context).conjugate() * in(context, 0)).times(bend(context).conjugate());
+    gradients[1] = sum_to(calls, bent.value(), input(context, 1));
+  }
+  return gradients;
+}
+constexpr const char* kGeluBack = "aten::gelu_backward";
+constexpr const char* kLeakyBack = "aten::leaky_relu_backward";
+constexpr const char* kSigmoidBack = "aten::sigmoid_backward";
+constexpr const char* kTanhBack = "aten::tanh_backward";
+constexpr const char* kThresholdBack = "aten::threshold_backward";
+
+Expression bend_of_sigmoid(const GradContext& context) { return in(context, 1) * -2.0 + 1.0; }
+Expression bend_of_tanh(const GradContext& context) { return in(context, 1) * -2.0; }
+
+/// The second derivative of x times the normal distribution, or of its form by tanh.
+Expression bend_of_gelu(const GradContext& context) {
+  const Expression x = in(context, 1), square = x * x;
+  if (context.inputs[2].string() != "tanh") {
+    const double density = std::sqrt(0.5 / std::numbers::pi);
+    return ((square * -0.5).of("aten::exp") * density).times(-square + 2.0);
+  }
+  constexpr double kCubic = 0.044715;
+  const double scale = std::sqrt(2 / std::numbers::pi);
+  const Expression t = ((square * kCubic + 1.0) * x * scale).of("aten::tanh");
+  const Expression slope = (square * (3 * kCubic) + 1.0) * scale;
+  const Expression steep = -(t * t) + 1.0;
+  const Expression turn = (x * (6 * kCubic * scale)).minus(t * slope * slope * 2.0);
+  return steep * (slope + x * turn * 0.5);
+}
+
+constexpr const char* kWholeDecides =
+    "the result depends on the whole value; a pending term is only a part of it";
+
+/// round.decimals(self, *, decimals): rounded between two products
+Results round_decimals(Calls& calls, const OpRow&, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  if (is_integral(x.dtype())) return calls("aten::clone", {x});
+  const std::int64_t decimals = args[1].to_int();
+  const double scale = std::pow(10.0, std::abs(static_cast<double>(decimals)));
+  const Expression given(calls, x);
+  const Expression scaled = decimals > 0 ? given * scale : given / scale;
+  const Expression rounded = scaled.of("aten::round");
+  return {(decimals > 0 ? rounded / scale : rounded * scale).value()};
+}
+
+/// threshold(self, threshold, value): a value for all that is small; beside integers the threshold
+/// is one, too.
+Results threshold(Calls& calls, const OpRow&, const Arguments& args) {
+  const Expression x(calls, args[0].tensor());
+  Scalar bound = args[1].scalar();
+  if (is_integral(x.value().dtype())) bound = static_cast<std::int64_t>(bound.to_double());
+  return {x.filled(x.le(bound), args[2].scalar()).value()};
+}
+
+Gradients grad_threshold(const GradContext& context) {
+  return {context.calls.one("aten::threshold_backward",
+                            {context.grads[0], context.inputs[0], context.inputs[1]})};
+}
+
+/// A value above the threshold stands for smaller numbers, so that the order is not kept.
+const char* threshold_filter(const RuleContext& context, std::span<const Placements> inputs) {
+  const Arguments& args = context.schema.args;
+  if (args[2].to_double() <= args[1].to_double()) return nullptr;
+  for (const Placement& placement : inputs[0]) {
+    if (placement.is_partial()) return "the value is larger than some of what it does not replace";
+  }
+  return nullptr;
+}
+
+// Sorted by name.
+// clang-format off
+constexpr Row kElementaryRows[] = {
+    {"abs", meta_real, kNone, KernelId::kAbs, {"abs_", "abs.out"}, {grad_abs, "self"},
+     "|a + b| is not |a| + |b|"},
+    {"acos", meta_promoted_float, kNone, KernelId::kAcos, {"acos_", "acos.out"},
+     {holomorphic<grad_acos>, "self"}, "defined on [-1, 1] only"},
+    {"asin", meta_promoted_float, kNone, KernelId::kAsin, {"asin_", "asin.out"},
+     {holomorphic<grad_asin>, "self"}, "defined on [-1, 1] only"},
+    {"asinh", meta_promoted_float, kNonDecreasing, KernelId::kAsinh, {"asinh_", "asinh.out"},
+     {holomorphic<grad_asinh>, "self"}, "non-decreasing: it commutes with max and min"},
+    {"atan", meta_promoted_float, kNonDecreasing, KernelId::kAtan, {"atan_", "atan.out"},
+     {holomorphic<grad_atan>, "self"}, "non-decreasing: it commutes with max and min"},
+    {"ceil", meta_tensors, kNonDecreasing, KernelId::kCeil, {"ceil_", "ceil.out"}, {grad_zeros, ""},
+     "non-decreasing: it commutes with max and min"},
+    {"cos", meta_promoted_float, kNone, KernelId::kCos, {"cos_", "cos.out"},
+     {holomorphic<grad_cos>, "self"},
+     "neither linear nor monotone"},
+    {"cosh", meta_promoted_float, kNone, KernelId::kCosh, {"cosh_", "cosh.out"},
+     {holomorphic<grad_cosh>, "self"}, "neither linear nor monotone"},
+    {"erf", meta_promoted_float, kNonDecreasing, KernelId::kErf, {"erf_", "erf.out"},
+     {grad_erf, "self"}, "non-decreasing: it commutes with max and min"},
+    {"erfc", meta_promoted_float, kNonIncreasing, KernelId::kErfc, {"erfc_", "erfc.out"},
+     {grad_erfc, "self"}, "non-increasing: max and min swap"},
+    {"exp", meta_promoted_float, kNonDecreasing, KernelId::kExp, {"exp_", "exp.out"},
+     {holomorphic<grad_exp>, "result"}, "non-decreasing: it commutes with max and min"},
+    {"exp2", meta_promoted_float, kNonDecreasing, KernelId::kExp2, {"exp2_", "exp2.out"},
+     {holomorphic<grad_exp2>, "result"}, "non-decreasing: it commutes with max and min"},
+    {"expm1", meta_promoted_float, kNonDecreasing, KernelId::kExpm1, {"expm1_", "expm1.out"},
+     {holomorphic<grad_expm1>, "result"}, "non-decreasing: it commutes with max and min"},
+    {"floor", meta_tensors, kNonDecreasing, KernelId::kFloor, {"floor_", "floor.out"},
+     {grad_zeros, ""}, "non-decreasing: it commutes with max and min"},
+    {"frac", meta_tensors, kNone, KernelId::kFrac, {"frac_", "frac.out"}, {grad_pass, ""},
+     "periodic"},
+    {"gelu", meta_tensors, kNone, KernelId::kGelu, {"gelu_", "gelu.out"}, {grad_gelu, "self"},
+     "neither linear nor known to be monotone"},
+    {"gelu_backward", meta_tensors, kNone, KernelId::kGeluBackward,
+     {nullptr, "gelu_backward.grad_input"},
+     {grad_of_slope<kGeluBack, bend_of_gelu>, "grad_output self"}, kWholeDecides},
+    {"leaky_relu", meta_tensors, kNone, KernelId::kLeakyRelu, {"leaky_relu_", "leaky_relu.out"},
+     {grad_leaky_relu, "self"}, "neither linear nor known to be monotone"},
+    {"leaky_relu_backward", meta_floats, kNone, KernelId::kLeakyReluBackward,
+     {nullptr, "leaky_relu_backward.grad_input"}, {grad_of_slope<kLeakyBack>, "self"},
+     kWholeDecides},
+    {"log", meta_promoted_float, kNone, KernelId::kLog, {"log_", "log.out"},
+     {holomorphic<grad_log>, "self"},
+     "undefined at x <= 0"},
+    {"log10", meta_promoted_float, kNone, KernelId::kLog10, {"log10_", "log10.out"},
+     {holomorphic<grad_log10>, "self"}, "undefined at x <= 0"},
+    {"log1p", meta_promoted_float, kNone, KernelId::kLog1p, {"log1p_", "log1p.out"},
+     {holomorphic<grad_log1p>, "self"}, "undefined at x <= -1"},
+    {"log2", meta_promoted_float, kNone, KernelId::kLog2, {"log2_", "log2.out"},
+     {holomorphic<grad_log2>, "self"}, "undefined at x <= 0"},
+    {"neg", meta_negated, kNegation, KernelId::kNeg, {"neg_", "neg.out"}, {grad_neg, ""},
+     "linear; max and min swap"},
+    {"positive", meta_tensors, kEveryPartial, KernelId::kPositive, {}, {grad_pass, ""},
+     "changes no value"},
+    {"reciprocal", meta_promoted_float, kNone, KernelId::kReciprocal,
+     {"reciprocal_", "reciprocal.out"}, {holomorphic<grad_reciprocal>, "result"},
+     "neither linear nor monotone across 0"},
+    {"relu", meta_tensors, kNonDecreasing, KernelId::kRelu, {"relu_", "relu.out"},
+     {grad_relu, "result"}, "non-decreasing: it commutes with max and min"},
+    {"round", meta_tensors, kNonDecreasing, KernelId::kRound, {"round_", "round.out"},
+     {grad_zeros, ""}, "non-decreasing: it commutes with max and min"},
+    {"round.decimals", meta_tensors, kNonDecreasing, round_decimals, {}, {grad_zeros, ""},
+     "non-decreasing: it commutes with max and min"},
+    {"rsqrt", meta_promoted_float, kNone, KernelId::kRsqrt, {"rsqrt_", "rsqrt.out"},
+     {holomorphic<grad_rsqrt>, "result"}, "undefined at x <= 0"},
+    {"sgn", meta_tensors, kNonDecreasingNumbers, KernelId::kSgn, {"sgn_", "sgn.out"},
+     {grad_sgn, "self"},
+     "the sign of NaN is 0, which the largest of some signs need not be"},
+    {"sigmoid", meta_promoted_float, kNonDecreasing, KernelId::kSigmoid,
+     {"sigmoid_", "sigmoid.out"}, {grad_sigmoid, "result"},
+     "non-decreasing: it commutes with max and min"},
+    {"sigmoid_backward", meta_tensors, kNone, KernelId::kSigmoidBackward, {},
+     {grad_of_slope<kSigmoidBack, bend_of_sigmoid>, "grad_output output"}, kWholeDecides},
+    {"sign", meta_tensors, kNonDecreasingNumbers, KernelId::kSign, {"sign_", "sign.out"},
+     {grad_zeros, ""}, "the sign of NaN is 0, which the largest of some signs need not be"},
+    {"silu", meta_tensors, kNone, KernelId::kSilu, {"silu_", "silu.out"}, {grad_silu, "self"},
+     "neither linear nor known to be monotone"},
+    {"silu_backward", meta_tensors, kNone, KernelId::kSiluBackward, {},
+     {grad_silu_backward, "grad_output self"}, kWholeDecides},
+    {"sin", meta_promoted_float, kNone, KernelId::kSin, {"sin_", "sin.out"},
+     {holomorphic<grad_sin>, "self"},
+     "neither linear nor monotone"},
+    {"sinh", meta_promoted_float, kNonDecreasing, KernelId::kSinh, {"sinh_", "sinh.out"},
+     {holomorphic<grad_sinh>, "self"}, "non-decreasing: it commutes with max and min"},
+    {"softplus", meta_tensors, kNone, KernelId::kSoftplus, {nullptr, "softplus.out"},
+     {grad_softplus, "self"}, "neither linear nor known to be monotone"},
+    {"softplus_backward", meta_tensors, kNone, KernelId::kSoftplusBackward,
+     {nullptr, "softplus_backward.grad_input"},
+     {grad_softplus_backward, "grad_output self"}, kWholeDecides},
+    {"sqrt", meta_promoted_float, kNone, KernelId::kSqrt, {"sqrt_", "sqrt.out"},
+     {holomorphic<grad_sqrt>, "result"}, "undefined at x < 0"},
+    {"square", meta_square, kNone, KernelId::kSquare, {"square_", "square.out"},
+     {holomorphic<grad_square>, "self"}, "the square of a sum"},
+    {"tan", meta_promoted_float, kNone, KernelId::kTan, {"tan_", "tan.out"},
+     {holomorphic<grad_tan>, "result"},
+     "neither linear nor monotone"},
+    {"tanh", meta_promoted_float, kNonDecreasing, KernelId::kTanh, {"tanh_", "tanh.out"},
+     {grad_tanh, "result"}, "non-decreasing: it commutes with max and min"},
+    {"tanh_backward", meta_tensors, kNone, KernelId::kTanhBackward, {},
+     {grad_of_slope<kTanhBack, bend_of_tanh>, "grad_output output"}, kWholeDecides},
+    {"threshold", meta_tensors, kNonDecreasing, threshold, {}, {grad_threshold, "self"},
+     "non-decreasing where the value is below the threshold", 0, {}, threshold_filter},
+    {"threshold_backward", meta_tensors, kNone, KernelId::kThresholdBackward,
+     {nullptr, "threshold_backward.grad_input"}, {grad_of_slope<kThresholdBack>, "self"},
+     kWholeDecides},
+    {"trunc", meta_tensors, kNonDecreasing, KernelId::kTrunc, {"trunc_", "trunc.out"},
+     {grad_zeros, ""}, "non-decreasing: it commutes with max and min"},
+};
+// clang-format on
+
+}  // namespace
+
+void register_elementary(OpRegistry& registry) { add_pointwise_rows(registry, kElementaryRows); }
+
+}  // namespace shardlab

@@ -1,0 +1,415 @@
+// Special functions and orthogonal polynomials, element by element. Their slopes are other special
+// functions; the polynomials have none in the reference.
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <string>
+
+#include "base/fix.h"
+#include "kernels/kernel_id.h"
+#include "ops/core/gradient_math.h"
+#include "ops/core/holomorphic.h"
+#include "ops/core/meta.h"
+#include "ops/core/pointwise.h"
+
+namespace shardlab {
+namespace {
+
+using namespace grad;
+
+const double kRootOfPi = std::sqrt(std::numbers::pi);
+
+/// Only integers have divisors.
+OutputMetas meta_integers(const MetaArgs& args) {
+  OutputMetas outputs = meta_tensors(args);
+  const DType dtype = outputs[0].meta.dtype;
+  if (!is_integral(dtype) || dtype == DType::kBool) {
+    fail(ErrorKind::kValue, Fix{"cast it first: x.to(torch.int64)"}, "{} takes integers, not {}",
+         args.op().name(), to_string(dtype));
+  }
+  return outputs;
+}
+
+/// Halves of 16 bits with a short exponent have neighbours of their own, which no kernel knows.
+OutputMetas meta_neighbour(const MetaArgs& args) {
+  OutputMetas outputs = meta_tensors(args);
+  const DType dtype = outputs[0].meta.dtype;
+  if (is_integral(dtype) || is_complex(dtype)) {
+    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes floats, not {}",
+         args.op().name(), to_string(dtype));
+  }
+  return outputs;
+}
+
+OutputMetas meta_frexp(const MetaArgs& args) {
+  OutputMetas outputs = meta_tensors(args);
+  require_float(args.op().name(), outputs[0].meta.dtype);
+  outputs.push_back(outputs[0]);
+  outputs[1].meta.dtype = DType::kI32;
+  return outputs;
+}
+
+OutputMetas meta_polygamma(const MetaArgs& args) {
+  if (argument_or_none(args, "n").to_int() < 0) {
+    fail(ErrorKind::kValue, Fix{"n counts derivatives of digamma: 0, 1, .."},
+         "{}: n is {}, must not be negative", args.op().name(), argument_or_none(args, "n").text());
+  }
+  OutputMetas outputs = meta_tensors(args);
+  outputs[0].meta.dtype = float_dtype(outputs[0].meta.dtype);
+  return outputs;
+}
+
+OutputMetas meta_mvlgamma(const MetaArgs& args) {
+  constexpr std::int64_t kMostDims = 1 << 12;  // one logarithm for each
+  if (args[1].to_int() < 1 || args[1].to_int() > kMostDims) {
+    fail(ErrorKind::kValue, Fix{"p counts dims: 1, 2, .."}, "{}: p is {}, must be from 1 to {}",
+         args.op().name(), args[1].text(), kMostDims);
+  }
+  OutputMetas outputs = meta_tensors(args);
+  outputs[0].meta.dtype = float_dtype(outputs[0].meta.dtype);
+  return outputs;
+}
+
+// Programs
+
+/// The sum of lgamma(x - j / 2) for j below p, and a constant.
+Results mvlgamma(Calls& calls, const OpRow&, const Arguments& args) {
+  const std::int64_t p = args[1].to_int();
+  Expression x(calls, args[0].tensor());
+  x = x.to(float_dtype(x.value().dtype()));
+  Expression sum = x.of("aten::lgamma");
+  for (std::int64_t j = 1; j < p; ++j) {
+    sum = sum + (x - 0.5 * static_cast<double>(j)).of("aten::lgamma");
+  }
+  const double constant = static_cast<double>(p * (p - 1)) / 4 * std::log(std::numbers::pi);
+  return {Argument((sum + constant).value())};
+}
+
+/// polygamma_(self, n): as polygamma(n, self)
+Results polygamma_in_place(Calls& calls, const OpRow&, const Arguments& args) {
+  return calls("aten::copy_", {args[0], calls.one("aten::polygamma", {args[1], args[0]})});
+}
+
+/// native_dropout_backward(grad_output, mask, scale)
+Results dropout_backward(Calls& calls, const OpRow&, const Arguments& args) {
+  const DTensor kept = calls.one("aten::mul.Tensor", {args[0], args[1]});
+  return {Argument(calls.one("aten::mul.Scalar", {kept, args[2]}))};
+}
+
+/// logit_backward(grad_output, self, eps): flat where eps bounds; without, logit is NaN beyond, and
+/// at 0, whatever its sign, infinitely steep.
+Results logit_backward(Calls& calls, const OpRow&, const Arguments& args) {
+  const Expression gradient(calls, args[0].tensor()), x(calls, args[1].tensor());
+  const double eps = args[2].is_none() ? 0 : args[2].to_double();
+  const Expression outside = x.lt(eps) || x.gt(1 - eps);
+  const double beyond = args[2].is_none() ? std::nan("") : 0;
+  const Expression width = (x * (-x + 1.0)).of("aten::abs");
+  return {Argument((gradient / width).filled(outside, beyond).value())};
+}
+
+// Gradients
+
+/// native_dropout_backward(grad_output, mask, scale)
+Gradients grad_dropout_backward(const GradContext& context) {
+  return {(flowing(context) * in(context, 1) * context.inputs[2].to_double()).value()};
+}
+
+// The root of a product is that of its factors, where no factor has a sign.
+Expression slope_acosh(const GradContext& c) {
+  const Expression x = in(c, 0);
+  if (is_complex(input(c, 0).dtype())) {
+    return (x - 1.0).of("aten::rsqrt").times((x + 1.0).of("aten::rsqrt"));
+  }
+  return (x * x - 1.0).of("aten::rsqrt");
+}
+Expression slope_lgamma(const GradContext& c) { return in(c, 0).of("aten::digamma"); }
+Expression polygamma(Calls& calls, std::int64_t n, const DTensor& x) {
+  return {calls, calls.one("aten::polygamma", {n, x})};
+}
+Expression slope_digamma(const GradContext& c) { return polygamma(c.calls, 1, input(c, 0)); }
+Expression slope_polygamma(const GradContext& c) {
+  return polygamma(c.calls, c.inputs[0].to_int() + 1, input(c, 1));
+}
+Expression slope_mvlgamma(const GradContext& c) {
+  const Expression x = in(c, 0);
+  Expression sum = x.of("aten::digamma");
+  for (std::int64_t j = 1; j < c.inputs[1].to_int(); ++j) {
+    sum = sum + (x - 0.5 * static_cast<double>(j)).of("aten::digamma");
+  }
+  return sum;
+}
+Expression slope_erfinv(const GradContext& c) {
+  const Expression y = in(c, 0).of("aten::erfinv");
+  return (y * y).of("aten::exp") * (kRootOfPi / 2);
+}
+Expression slope_ndtri(const GradContext& c) {
+  const Expression y = out(c);
+  return (y * y * 0.5).of("aten::exp") * (kRootOfPi * std::numbers::sqrt2);
+}
+Expression slope_log_ndtr(const GradContext& c) {
+  const Expression x = in(c, 0) * (-1 / std::numbers::sqrt2);
+  return x.of("aten::special_erfcx").of("aten::reciprocal") * (std::numbers::sqrt2 / kRootOfPi);
+}
+Expression slope_erfcx(const GradContext& c) { return in(c, 0) * out(c) * 2.0 - 2 / kRootOfPi; }
+
+// I' = I of the order below, less order I / x; around 0 that is 1/2 for order 1.
+Expression over_input(const GradContext& c) {
+  const Expression x = in(c, 0);
+  return (out(c) / x).filled(x.eq(0), 0.5);
+}
+Expression slope_i0(const GradContext& c) { return in(c, 0).of("aten::special_i1"); }
+Expression slope_i0e(const GradContext& c) {
+  return in(c, 0).of("aten::special_i1e").minus(in(c, 0).of("aten::sgn") * out(c));
+}
+Expression slope_i1(const GradContext& c) { return in(c, 0).of("aten::i0").minus(over_input(c)); }
+Expression slope_i1e(const GradContext& c) {
+  const Expression x = in(c, 0);
+  return x.of("aten::special_i0e").minus(over_input(c)).minus(x.of("aten::sgn") * out(c));
+}
+Expression slope_j0(const GradContext& c) { return -in(c, 0).of("aten::special_bessel_j1"); }
+Expression slope_j1(const GradContext& c) {
+  return in(c, 0).of("aten::special_bessel_j0").minus(over_input(c));
+}
+Expression slope_y0(const GradContext& c) { return -in(c, 0).of("aten::special_bessel_y1"); }
+Expression slope_y1(const GradContext& c) {
+  const Expression x = in(c, 0);
+  return x.of("aten::special_bessel_y0")
+      .minus(out(c) / x)
+      .filled(x.eq(0), std::numeric_limits<double>::infinity());
+}
+Expression slope_k0(const GradContext& c) {
+  return -in(c, 0).of("aten::special_modified_bessel_k1");
+}
+Expression slope_k1(const GradContext& c) {
+  return -in(c, 0).of("aten::special_modified_bessel_k0").plus(out(c) / in(c, 0));
+}
+
+/// frexp: the exponent is a step.
+Gradients grad_frexp(const GradContext& context) {
+  const Expression exponent(context.calls, context.outputs[1].tensor());
+  return {(flowing(context) / exponent.of("aten::exp2").to(input(context, 0).dtype())).value()};
+}
+
+/// Only of the second operand; the first has none in the reference.
+Gradients second_only(const GradContext& context, const Expression& slope) {
+  Gradients gradients(2);
+  const bool scalar = !context.inputs[0].is_tensor();
+  const std::size_t place = scalar ? 0 : 1;
+  if (context.needs(place)) {
+    gradients[place] = sum_to(context.calls, (flowing(context) * slope).value(), input(context, 1));
+  }
+  if (scalar) gradients.resize(1);
+  return gradients;
+}
+Gradients grad_zeta(const GradContext& context) {
+  Calls& calls = context.calls;
+  const bool scalar = !context.inputs[0].is_tensor();
+  const DTensor x =
+      scalar ? calls.one("aten::full", {Dims{}, context.inputs[0], input(context, 1).dtype()})
+             : input(context, 0);
+  const Expression order(calls, x);
+  const Expression next = (order + 1.0).with("aten::special_zeta", input(context, 1));
+  return second_only(context, -(order * next));
+}
+/// The integrand of the gamma integral.
+Expression density(const GradContext& context) {
+  const Expression a = in(context, 0), x = in(context, 1);
+  return ((a - 1.0).times(x.of("aten::log")) - x).minus(a.of("aten::lgamma")).of("aten::exp");
+}
+Gradients grad_igamma(const GradContext& context) { return second_only(context, density(context)); }
+Gradients grad_igammac(const GradContext& context) {
+  return second_only(context, -density(context));
+}
+
+DTensor operand(const GradContext& context, std::size_t index, const DTensor& like) {
+  if (context.inputs[index].is_tensor()) return input(context, index);
+  return context.calls.one("aten::full", {Dims{}, context.inputs[index], like.dtype()});
+}
+
+/// x log(1 + y); where x is 0 and the logarithm is none, its slope counts as 0.
+Gradients grad_xlog1py(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& like = input(context, context.inputs[0].is_tensor() ? 0 : 1);
+  const Expression x(calls, operand(context, 0, like)), y(calls, operand(context, 1, like));
+  Gradients gradients;
+  if (context.inputs[0].is_tensor()) {
+    const Expression slope = y.of("aten::log1p").filled(x.eq(0) && y.le(-1), 0);
+    gradients.push_back(sum_to(calls, (flowing(context) * slope).value(), x.value()));
+  }
+  if (context.inputs[1].is_tensor()) {
+    const Expression slope = x / (y + 1.0);
+    gradients.push_back(sum_to(calls, (flowing(context) * slope).value(), y.value()));
+  }
+  return gradients;
+}
+
+/// The step goes with its start, but where it is none.
+Gradients grad_nextafter(const GradContext& context) {
+  const Expression x = in(context, 0), y = in(context, 1);
+  return {sum_to(context.calls, flowing(context).filled(x.eq(y.value()), 0).value(), x.value()),
+          DTensor()};
+}
+
+constexpr PointwiseRule kFalling{"xn"};  // of x > 0, where an empty piece's maximum is not
+constexpr const char* kCurve = "neither linear nor monotone";
+constexpr const char* kDomain = "not defined for every number";
+constexpr const char* kRising = "non-decreasing: it commutes with max and min";
+constexpr const char* kPositive = "falls for x > 0: of the least the largest; below 0 undefined";
+constexpr const char* kDivisors = "divisors of a sum are not those of its terms";
+
+/// The share of a normal law below x.
+Results ndtr(Calls& calls, const OpRow&, const Arguments& args) {
+  const Expression given(calls, args[0].tensor());
+  const DType dtype = given.value().dtype();
+  const Expression x = given.to(is_integral(dtype) ? DType::kF32 : f32_for_half(dtype));
+  const Expression share = (x * -std::numbers::sqrt2 * 0.5).of("aten::erfc") * 0.5;
+  return {share.to(is_integral(dtype) ? DType::kF32 : dtype).value()};
+}
+
+Expression slope_ndtr(const GradContext& c) {
+  const Expression x = in(c, 0);
+  return (x * x * -0.5).of("aten::exp") * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+}
+
+// Sorted by name.
+// clang-format off
+constexpr Row kSpecialRows[] = {
+    {"_standard_gamma_grad", meta_alike_floats, kNone, KernelId::kStandardGammaGrad,
+     {nullptr, "_standard_gamma_grad.out"}, {}, kDomain},
+    {"acosh", meta_promoted_float, kNone, KernelId::kAcosh, {"acosh_", "acosh.out"},
+     {holomorphic<grad_of<slope_acosh>>, "self"}, kDomain},
+    {"digamma", meta_promoted_float, kNone, KernelId::kDigamma, {"digamma_", "digamma.out"},
+     {grad_of<slope_digamma>, "self"}, kCurve},
+    {"erfinv", meta_promoted_float, kNone, KernelId::kErfinv, {"erfinv_", "erfinv.out"},
+     {grad_of<slope_erfinv>, "self"}, kDomain},
+    {"frexp.Tensor", meta_frexp, kNone, KernelId::kFrexp, {},
+     {grad_frexp, "result1"}, kCurve},
+    {"gcd", meta_integers, kNone, KernelId::kGcd, {"gcd_", "gcd.out"}, {}, kDivisors,
+     kNotDifferentiable},
+    {"i0", meta_promoted_float, kNone, KernelId::kI0, {"i0_", "i0.out"},
+     {grad_of<slope_i0>, "self"}, kCurve},
+    {"igamma", meta_promoted_float, kNone, KernelId::kIgamma, {"igamma_", "igamma.out"},
+     {grad_igamma, "self other"}, kDomain},
+    {"igammac", meta_promoted_float, kNone, KernelId::kIgammac, {"igammac_", "igammac.out"},
+     {grad_igammac, "self other"}, kDomain},
+    {"lcm", meta_integers, kNone, KernelId::kLcm, {"lcm_", "lcm.out"}, {}, kDivisors,
+     kNotDifferentiable},
+    {"lgamma", meta_promoted_float, kNone, KernelId::kLgamma, {"lgamma_", "lgamma.out"},
+     {grad_of<slope_lgamma>, "self"}, kCurve},
+    {"logit_backward", meta_floats, kNone, logit_backward, {}, {}, kDomain},
+    {"mvlgamma", meta_mvlgamma, kNone, mvlgamma, {"mvlgamma_", "mvlgamma.out"},
+     {grad_of<slope_mvlgamma>, "self"}, kCurve},
+    {"native_dropout_backward", meta_promoted, kNone, dropout_backward,
+     {nullptr, "native_dropout_backward.out"}, {grad_dropout_backward, "mask !mask"},
+     "the mask is of the whole gradient"},
+    {"nextafter", meta_neighbour, kNone, KernelId::kNextafter, {"nextafter_", "nextafter.out"},
+     {grad_nextafter, "self other"}, "terms have other neighbours than their sum"},
+    {"polygamma", meta_polygamma, kNone, KernelId::kPolygamma, {nullptr, "polygamma.out"},
+     {grad_of<slope_polygamma>, "self"}, kCurve},
+    {"polygamma_", meta_polygamma, kNone, polygamma_in_place, {}, {}, kCurve},
+    {"special_airy_ai", meta_promoted_float, kNone, KernelId::kAiryAi,
+     {nullptr, "special_airy_ai.out"}, {}, kCurve},
+    {"special_bessel_j0", meta_promoted_float, kNone, KernelId::kBesselJ0,
+     {nullptr, "special_bessel_j0.out"}, {grad_of<slope_j0>, "self"}, kCurve},
+    {"special_bessel_j1", meta_promoted_float, kNone, KernelId::kBesselJ1,
+     {nullptr, "special_bessel_j1.out"}, {grad_of<slope_j1>, "self result"}, kCurve},
+    {"special_bessel_y0", meta_promoted_float, kNone, KernelId::kBesselY0,
+     {nullptr, "special_bessel_y0.out"}, {grad_of<slope_y0>, "self"}, kCurve},
+    {"special_bessel_y1", meta_promoted_float, kNone, KernelId::kBesselY1,
+     {nullptr, "special_bessel_y1.out"}, {grad_of<slope_y1>, "self result"}, kCurve},
+    {"special_erfcx", meta_promoted_float, kNonIncreasing, KernelId::kErfcx,
+     {nullptr, "special_erfcx.out"}, {grad_of<slope_erfcx>, "self result"},
+     "non-increasing: max and min swap"},
+    {"special_i0e", meta_promoted_float, kNone, KernelId::kI0e, {nullptr, "special_i0e.out"},
+     {grad_of<slope_i0e>, "self result"}, kCurve},
+    {"special_i1", meta_promoted_float, kNone, KernelId::kI1, {nullptr, "special_i1.out"},
+     {grad_of<slope_i1>, "self result"}, "the reference lets no partial pass"},
+    {"special_i1e", meta_promoted_float, kNone, KernelId::kI1e, {nullptr, "special_i1e.out"},
+     {grad_of<slope_i1e>, "self result"}, kCurve},
+    {"special_log_ndtr", meta_promoted_float, kNone, KernelId::kLogNdtr,
+     {nullptr, "special_log_ndtr.out"}, {grad_of<slope_log_ndtr>, "self"},
+     "the reference lets no partial pass"},
+    {"special_modified_bessel_i0", meta_promoted_float, kNone, KernelId::kI0,
+     {nullptr, "special_modified_bessel_i0.out"}, {grad_of<slope_i0>, "self"}, kCurve},
+    {"special_modified_bessel_i1", meta_promoted_float, kNonDecreasing, KernelId::kI1,
+     {nullptr, "special_modified_bessel_i1.out", true}, {grad_of<slope_i1>, "self result"},
+     kRising},
+    {"special_modified_bessel_k0", meta_promoted_float, kFalling, KernelId::kK0,
+     {nullptr, "special_modified_bessel_k0.out", true}, {grad_of<slope_k0>, "self"}, kPositive},
+    {"special_modified_bessel_k1", meta_promoted_float, kFalling, KernelId::kK1,
+     {nullptr, "special_modified_bessel_k1.out", true}, {grad_of<slope_k1>, "self result"},
+     kPositive},
+    {"special_ndtr", meta_promoted_float, kNone, ndtr, {nullptr, "special_ndtr.out"},
+     {grad_of<slope_ndtr>, "self"}, kCurve},
+    {"special_ndtri", meta_promoted_float, kNone, KernelId::kNdtri,
+     {nullptr, "special_ndtri.out"}, {grad_of<slope_ndtri>, "result"}, kDomain},
+    {"special_scaled_modified_bessel_k0", meta_promoted_float, kFalling, KernelId::kScaledK0,
+     {nullptr, "special_scaled_modified_bessel_k0.out", true}, {}, kPositive},
+    {"special_scaled_modified_bessel_k1", meta_promoted_float, kFalling, KernelId::kScaledK1,
+     {nullptr, "special_scaled_modified_bessel_k1.out", true}, {}, kPositive},
+    {"special_spherical_bessel_j0", meta_promoted_float, kNone, KernelId::kSphericalBesselJ0,
+     {nullptr, "special_spherical_bessel_j0.out"}, {}, kCurve},
+    {"special_xlog1py", meta_promoted_float, kQuotient, KernelId::kXlog1py,
+     {nullptr, "special_xlog1py.out", true}, {grad_xlog1py, "self other"},
+     "linear in the first operand"},
+    {"special_xlog1py.other_scalar", meta_promoted_float, kNone, KernelId::kXlog1py,
+     {nullptr, "special_xlog1py.other_scalar_out"}, {grad_xlog1py, "self other"},
+     "the reference lets no partial pass"},
+    {"special_xlog1py.self_scalar", meta_promoted_float, kNone, KernelId::kXlog1py,
+     {nullptr, "special_xlog1py.self_scalar_out"}, {grad_xlog1py, "self other"}, kDomain},
+    {"special_zeta", meta_promoted_float, kNone, KernelId::kZeta, {nullptr, "special_zeta.out"},
+     {grad_zeta, "self other"}, kDomain},
+    {"special_zeta.other_scalar", meta_promoted_float, kNone, KernelId::kZeta,
+     {nullptr, "special_zeta.other_scalar_out"}, {}, kDomain},
+    {"special_zeta.self_scalar", meta_promoted_float, kNone, KernelId::kZeta,
+     {nullptr, "special_zeta.self_scalar_out"}, {grad_zeta, "self other"}, kDomain},
+};
+// clang-format on
+
+constexpr std::pair<const char*, KernelId> kPolynomials[] = {
+    {"special_chebyshev_polynomial_t", KernelId::kChebyshevT},
+    {"special_chebyshev_polynomial_u", KernelId::kChebyshevU},
+    {"special_chebyshev_polynomial_v", KernelId::kChebyshevV},
+    {"special_chebyshev_polynomial_w", KernelId::kChebyshevW},
+    {"special_hermite_polynomial_h", KernelId::kHermiteH},
+    {"special_hermite_polynomial_he", KernelId::kHermiteHe},
+    {"special_laguerre_polynomial_l", KernelId::kLaguerreL},
+    {"special_legendre_polynomial_p", KernelId::kLegendreP},
+    {"special_shifted_chebyshev_polynomial_t", KernelId::kShiftedChebyshevT},
+    {"special_shifted_chebyshev_polynomial_u", KernelId::kShiftedChebyshevU},
+    {"special_shifted_chebyshev_polynomial_v", KernelId::kShiftedChebyshevV},
+    {"special_shifted_chebyshev_polynomial_w", KernelId::kShiftedChebyshevW},
+};
+
+/// A degree is as many steps for each element.
+OutputMetas meta_polynomial(const MetaArgs& args) {
+  constexpr double kMostSteps = 1e6;
+  if (args.tensor(1) == nullptr && args[1].to_double() > kMostSteps) {
+    fail(ErrorKind::kValue, Fix{"give a degree of at most 1000000"},
+         "{}: the degree is {}, which takes too many steps", args.op().name(), args[1].text());
+  }
+  return meta_promoted_float(args);
+}
+
+/// Each polynomial of tensors, of a number x, and of a number n.
+void register_polynomials(OpRegistry& registry) {
+  for (const auto& [name, kernel] : kPolynomials) {
+    for (const std::string overload : {"", "x_scalar", "n_scalar"}) {
+      const std::string full = overload.empty() ? name : std::string(name) + "." + overload;
+      const std::string out = overload.empty() ? full + ".out" : full + "_out";
+      const Row row{full.c_str(), meta_polynomial,        kNone, kernel, {nullptr, out.c_str()},
+                    {},           "a polynomial of a sum"};
+      add_pointwise_rows(registry, {&row, 1});
+    }
+  }
+}
+
+}  // namespace
+
+void register_special(OpRegistry& registry) {
+  add_pointwise_rows(registry, kSpecialRows);
+  register_polynomials(registry);
+}
+
+}  // namespace shardlab

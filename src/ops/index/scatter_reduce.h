@@ -1,0 +1,16 @@
+// scatter_reduce.h - what scatter_reduce and index_reduce share with the ops over indices.
+#pragma once
+
+#include "ops/core/gradient_math.h"
+
+namespace shardlab {
+
+/// The index beside each element of `like`, whose dim `dim` it counts over.
+DTensor beside(Calls& calls, const DTensor& index, std::int64_t dim, const DTensor& like);
+
+/// Of scatter_reduce(self, dim, index, src, reduce, *, include_self) and index_reduce(.., source,
+/// ..): equal extrema share the gradient.
+grad::Gradients grad_scatter_reduce(const GradContext& context);
+grad::Gradients grad_index_reduce(const GradContext& context);
+
+}  // namespace shardlab

@@ -1,0 +1,99 @@
+// Shapes, rules and steps of gradients that all of linear algebra needs.
+#include "ops/linalg/matrices.h"
+
+#include <algorithm>
+
+#include "base/fix.h"
+#include "ops/core/expression.h"
+#include "ops/core/meta.h"
+#include "ops/core/rules.h"
+
+namespace shardlab::linalg {
+
+const TensorMeta& matrices(const MetaArgs& args, std::size_t index) {
+  const TensorMeta& meta = *args.tensor(index);
+  require_float(args.op().name(), meta.dtype);
+  if (meta.shape.size() >= 2) return meta;
+  fail(ErrorKind::kValue, Fix{"give matrices: the last two dims"},
+       "{}: an operand has {} dims, must have at least 2", args.op().name(), meta.shape.size());
+}
+
+const TensorMeta& squares(const MetaArgs& args, std::size_t index) {
+  const TensorMeta& meta = matrices(args, index);
+  const std::size_t ndim = meta.shape.size();
+  if (meta.shape[ndim - 1] == meta.shape[ndim - 2]) return meta;
+  fail(ErrorKind::kValue, Fix{"give matrices with as many rows as columns"},
+       "{}: matrices of {} rows and {} columns are not square", args.op().name(),
+       meta.shape[ndim - 2], meta.shape[ndim - 1]);
+}
+
+Dims front_of(const TensorMeta& meta, std::size_t count) {
+  return Dims(meta.shape.begin(), meta.shape.end() - static_cast<std::ptrdiff_t>(count));
+}
+
+Dims with(Dims front, std::initializer_list<std::int64_t> sizes) {
+  for (const std::int64_t size : sizes) front.push_back(size);
+  return front;
+}
+
+OutputMeta fresh(Dims shape, DType dtype) { return {contiguous_meta(std::move(shape), dtype)}; }
+
+OutputMeta by_columns(Dims front, std::int64_t rows, std::int64_t columns, DType dtype) {
+  OutputMeta output = fresh(with(std::move(front), {rows, columns}), dtype);
+  const std::size_t ndim = output.meta.shape.size();
+  output.meta.stride[ndim - 2] = 1;
+  output.meta.stride[ndim - 1] = std::max<std::int64_t>(rows, 1);
+  return output;
+}
+
+OutputMeta square_by_columns(const TensorMeta& a) {
+  return by_columns(front_of(a), rows_of(a), columns_of(a), a.dtype);
+}
+
+Dims common_front(const MetaArgs& args, const TensorMeta& a, const TensorMeta& b,
+                  std::size_t dims_of_b) {
+  const TensorMeta fronts[] = {contiguous_meta(front_of(a), a.dtype),
+                               contiguous_meta(front_of(b, dims_of_b), b.dtype)};
+  const TensorMeta* const both[] = {&fronts[0], &fronts[1]};
+  return broadcast_shapes(args.op(), both);
+}
+
+std::vector<RuleRow> batch_rule(const RuleContext& context) {
+  std::vector<RuleRow> rows;
+  for (std::int64_t dim = 0; dim + 2 < ndim_of(context); ++dim) {
+    rows.push_back(
+        uniform_row(any(dim), context.schema.row->op.returns.size(), context.tensors.size()));
+  }
+  return rows;
+}
+
+std::vector<RuleRow> linear_batch_rows(const RuleContext& context, std::size_t linear) {
+  std::vector<RuleRow> rows = batch_rule(context);
+  RuleRow row = uniform_row(whole(), context.schema.row->op.returns.size(), context.tensors.size());
+  row.outputs[0] = row.inputs[linear] = sum();
+  rows.push_back(std::move(row));
+  return rows;
+}
+
+DTensor adjoint(Calls& calls, const DTensor& x) {
+  return conjugated(calls, calls.one("aten::transpose.int", {x, -2, -1}));
+}
+
+DTensor product(Calls& calls, const DTensor& a, const DTensor& b) {
+  return calls.one("aten::matmul", {a, b});
+}
+
+DTensor diagonal(Calls& calls, const DTensor& x) {
+  return calls.one("aten::diagonal", {x, 0, -2, -1});
+}
+
+DTensor on_diagonal(Calls& calls, const DTensor& x) { return calls.one("aten::diag_embed", {x}); }
+
+DTensor lower(Calls& calls, const DTensor& x, std::int64_t offset) {
+  return calls.one("aten::tril", {x, offset});
+}
+DTensor upper(Calls& calls, const DTensor& x, std::int64_t offset) {
+  return calls.one("aten::triu", {x, offset});
+}
+
+}  // namespace shardlab::linalg

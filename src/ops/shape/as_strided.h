@@ -1,0 +1,23 @@
+// as_strided.h - what as_strided(self, size, stride, storage_offset) is. For its row in view.cpp.
+#pragma once
+
+#include "ops/core/gradient_math.h"
+#include "ops/core/rows.h"
+
+namespace shardlab {
+
+/// fails  Value: other than one stride per size, or a negative one
+OutputMetas meta_as_strided(const MetaArgs& args);
+/// A tensor in pieces only takes strides that keep or exchange whole dims: a permutation.
+MeshRuleResult rule_as_strided(const RuleContext& context);
+/// Of a whole tensor: any elements of its storage.
+ViewResults view_as_strided(const Tensor& base, const MetaArgs& args);
+/// Elements go back to where they were taken from; those that were taken several times add up, and
+/// those that self does not have are dropped. Offsets count from the beginning of the storage.
+grad::Gradients grad_as_strided(const GradContext& context);
+
+/// A copy of x with its strides, in a memory of its own that holds what that of x does; one in row
+/// major order where x is in pieces, or elements of it lie on one another.
+DTensor copied_memory(Calls& calls, const DTensor& x);
+
+}  // namespace shardlab

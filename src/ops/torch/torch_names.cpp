@@ -1,0 +1,399 @@
+// torch's spellings of rows, in one table: a name of torch either is that of the op, or stands
+// here. What a call means is then the row's business alone, so that rules, gradients and messages
+// are the same however a program calls an op.
+#include "ops/torch/torch_names.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/text_of_list.h"
+#include "ops/core/arguments.h"
+#include "ops/torch/functional.h"
+
+namespace shardlab {
+namespace {
+
+/// Other words for the same op with the same arguments, sorted. In-place forms follow: multiply_
+/// is mul_.
+struct Synonym {
+  std::string_view torch, aten;
+};
+constexpr Synonym kSynonyms[] = {
+    {"absolute", "abs"},       {"broadcast_to", "expand"},
+    {"concat", "cat"},         {"concatenate", "cat"},
+    {"divide", "div"},         {"greater", "gt"},
+    {"greater_equal", "ge"},   {"less", "lt"},
+    {"less_equal", "le"},      {"moveaxis", "movedim"},
+    {"multiply", "mul"},       {"negative", "neg"},
+    {"not_equal", "ne"},       {"subtract", "sub"},
+    {"swapaxes", "transpose"}, {"swapdims", "transpose"},
+    {"true_divide", "div"},
+};
+static_assert(std::ranges::is_sorted(kSynonyms, {}, &Synonym::torch));
+
+/// F.embedding(input, weight, padding_idx, ...): there a negative index counts from the end, in
+/// ATen -1 is none.
+Arguments embedding(const Arguments& torch) {
+  const std::int64_t padding = padding_row("embedding", torch[2], torch[1]);
+  return {torch[1], torch[0], padding, torch[5], torch[6]};
+}
+
+/// A norm of one value is 0, whatever the value is; torch's functions refuse it, ATen's ops do not.
+void require_several(const char* name, const DTensor& input, std::int64_t values) {
+  if (values != 1 || input.numel() == 0) return;
+  throw Error(ErrorKind::kValue,
+              fmt::format("{}: an input of shape [{}] has one value for each mean", name,
+                          text_of_list(input.shape(), ", ")))
+      .with("fix", "give more samples or places, or running statistics and training=False");
+}
+
+std::int64_t places_of(const DTensor& input) {
+  std::int64_t places = 1;
+  for (std::size_t d = 2; d < input.ndim(); ++d) places *= input.shape()[d];
+  return places;
+}
+
+/// F.batch_norm and F.instance_norm: (input, running_mean, running_var, weight, bias, use of the
+/// input's own statistics, momentum, eps), where ATen's weight and bias come first.
+template <bool over_samples>
+Arguments batch_norm(const Arguments& torch) {
+  if (torch[0].is_tensor() && torch[5].to_bool() && torch[0].tensor().ndim() > 1) {
+    const DTensor& input = torch[0].tensor();
+    const std::int64_t samples = over_samples ? input.shape()[0] : 1;
+    require_several(over_samples ? "batch_norm" : "instance_norm", input,
+                    samples * places_of(input));
+  }
+  return {torch[0], torch[3], torch[4], torch[1], torch[2], torch[5], torch[6], torch[7], false};
+}
+
+/// F.group_norm(input, num_groups, weight, bias, eps)
+Arguments group_norm(const Arguments& torch) {
+  const std::int64_t groups = torch[1].to_int();
+  if (torch[0].is_tensor() && torch[0].tensor().ndim() > 1 && groups > 0) {
+    const DTensor& input = torch[0].tensor();
+    const std::int64_t shares = input.shape()[0] * input.shape()[1] / groups;
+    require_several("group_norm", input, shares * places_of(input));
+  }
+  return {torch[0], torch[1], torch[2], torch[3], torch[4]};
+}
+
+/// F.affine_grid(theta, size, align_corners)
+Arguments affine_grid(const Arguments& torch) {
+  return {torch[0], torch[1], torch[2].is_none() ? Argument(false) : torch[2]};
+}
+
+/// tensordot(a, b, dims): the last dims of a and the first of b, as many as `dims` says.
+Arguments tensordot_of_count(const Arguments& torch) {
+  const std::int64_t count = torch[2].to_int();
+  Dims last, first;
+  for (std::int64_t i = 0; i < count; ++i) {
+    last.push_back(i - count);
+    first.push_back(i);
+  }
+  return {torch[0], torch[1], last, first};
+}
+
+/// tensordot(a, b, dims): a pair of dims, or of lists of them.
+Arguments tensordot_of_dims(const Arguments& torch) {
+  const auto dims_of = [](const Argument& given) {
+    return given.is_ints() ? given : Argument(Dims{given.to_int()});
+  };
+  const Argument& dims = torch[2];
+  if (dims.is_ints() && dims.ints().size() == 2) {
+    return {torch[0], torch[1], Dims{dims.ints()[0]}, Dims{dims.ints()[1]}};
+  }
+  if (dims.is_list() && dims.list().size() == 2) {
+    return {torch[0], torch[1], dims_of(dims.list()[0]), dims_of(dims.list()[1])};
+  }
+  throw Error(ErrorKind::kValue, fmt::format("tensordot: dims is {}", dims.text()))
+      .with("fix", "give a number, or the dims of each tensor: dims=([0, 1], [1, 0])");
+}
+
+/// F.grid_sample(input, grid, mode, padding_mode, align_corners): words that ATen numbers.
+Arguments grid_sample(const Arguments& torch) {
+  const auto number = [](const Argument& word, std::string_view name,
+                         std::initializer_list<std::string_view> words) {
+    const auto* found = std::ranges::find(words, std::string_view(word.string()));
+    if (found != words.end()) return static_cast<std::int64_t>(found - words.begin());
+    throw Error(ErrorKind::kValue, fmt::format("grid_sample: {} is '{}'", name, word.string()))
+        .with("fix", fmt::format("use one of {}", text_of_list(words, ", ")));
+  };
+  return {torch[0], torch[1], number(torch[2], "mode", {"bilinear", "nearest", "bicubic"}),
+          number(torch[3], "padding_mode", {"zeros", "border", "reflection"}),
+          torch[4].is_none() ? Argument(false) : torch[4]};
+}
+
+/// F.adaptive_avg_pool2d, 3d(input, output_size): None is the input's own size.
+template <std::size_t dims>
+Arguments adaptive_pool(const Arguments& torch) {
+  if (!torch[0].is_tensor()) return torch;
+  return {torch[0], pooled_sizes_of(torch[1], torch[0].tensor(), dims)};
+}
+
+/// torch.cdist(x1, x2, p, compute_mode): a word that ATen numbers.
+Arguments cdist(const Arguments& torch) {
+  static constexpr std::string_view kModes[] = {"use_mm_for_euclid_dist_if_necessary",
+                                                "use_mm_for_euclid_dist",
+                                                "donot_use_mm_for_euclid_dist"};
+  const auto* mode = std::ranges::find(kModes, torch[3].string());
+  if (mode == std::end(kModes)) {
+    throw Error(ErrorKind::kValue, fmt::format("cdist: compute_mode is '{}'", torch[3].string()))
+        .with("fix", fmt::format("use one of {}", text_of_list(kModes, ", ")));
+  }
+  return {torch[0], torch[1], torch[2], mode - std::begin(kModes)};
+}
+
+/// F.upsample_bilinear(input, size, scale_factor)
+Arguments upsample_bilinear(const Arguments& torch) {
+  return {torch[0], torch[1], torch[2], "bilinear", true, Argument(), false};
+}
+
+// Sorted by name; the first of several that takes the arguments is meant.
+// clang-format off
+const TorchSpellingRow kSpellings[] = {
+    {"adaptive_avg_pool2d(Tensor input, any output_size)",
+     "adaptive_avg_pool2d", "", adaptive_pool<2>},
+    {"adaptive_avg_pool3d(Tensor input, any output_size)",
+     "adaptive_avg_pool3d", "", adaptive_pool<3>},
+    {"affine_grid(Tensor theta, int[] size, bool? align_corners=None)",
+     "affine_grid_generator", "", affine_grid},
+    {"alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False)",
+     "alpha_dropout", "input, p, training"},
+    {"batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, "
+     "Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05)",
+     "batch_norm", "", batch_norm<true>},
+    {"bfloat16(Tensor self)", "to.dtype", "self, bf16"},
+    {"binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? "
+     "size_average=None, bool? reduce=None, str reduction=\"mean\")",
+     "binary_cross_entropy", "input, target, weight, reduction"},
+    {"binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, bool? "
+     "size_average=None, bool? reduce=None, str reduction=\"mean\", Tensor? pos_weight=None)",
+     "binary_cross_entropy_with_logits", "input, target, weight, pos_weight, reduction"},
+    {"bool(Tensor self)", "to.dtype", "self, bool"},
+    {"byte(Tensor self)", "to.dtype", "self, u8"},
+    {"cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode="
+     "\"use_mm_for_euclid_dist_if_necessary\")",
+     "cdist", "", cdist},
+    {"cdouble(Tensor self)", "to.dtype", "self, c128"},
+    {"cfloat(Tensor self)", "to.dtype", "self, c64"},
+    {"char(Tensor self)", "to.dtype", "self, i8"},
+    {"cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, "
+     "bool? size_average=None, bool? reduce=None, str reduction=\"mean\")",
+     "cosine_embedding_loss", "input1, input2, target, margin, reduction"},
+    {"cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
+     "ignore_index=-100, bool? reduce=None, str reduction=\"mean\", float label_smoothing=0.0)",
+     "cross_entropy_loss", "input, target, weight, reduction, ignore_index, label_smoothing"},
+    {"ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int "
+     "blank=0, str reduction=\"mean\", bool zero_infinity=False)",
+     "ctc_loss.IntList",
+     "log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity"},
+    {"ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int "
+     "blank=0, str reduction=\"mean\", bool zero_infinity=False)",
+     "ctc_loss.Tensor",
+     "log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity"},
+    {"double(Tensor self)", "to.dtype", "self, f64"},
+    {"dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
+     "dropout", "input, p, training"},
+    {"dropout1d(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
+     "feature_dropout", "input, p, training"},
+    {"dropout2d(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
+     "feature_dropout", "input, p, training"},
+    {"dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
+     "feature_dropout", "input, p, training"},
+    {"embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float "
+     "norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False)",
+     "embedding", "", embedding},
+    {"float(Tensor self)", "to.dtype", "self, f32"},
+    {"fold(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] "
+     "padding=0, int[2] stride=1)",
+     "col2im", "input, output_size, kernel_size, dilation, padding, stride"},
+    {"grid_sample(Tensor input, Tensor grid, str mode=\"bilinear\", str padding_mode=\"zeros\", "
+     "bool? align_corners=None)",
+     "grid_sampler", "", grid_sample},
+    {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
+     "eps=1e-05)", "group_norm", "", group_norm},
+    {"half(Tensor self)", "to.dtype", "self, f16"},
+    {"hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, bool? "
+     "size_average=None, bool? reduce=None, str reduction=\"mean\")",
+     "hinge_embedding_loss", "input, target, margin, reduction"},
+    {"huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0, Tensor? "
+     "weight=None)",
+     "huber_loss", "input, target, reduction, delta"},
+    {"im2col(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] "
+     "stride=1)",
+     "im2col", "input, kernel_size, dilation, padding, stride"},
+    {"instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? "
+     "weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float "
+     "eps=1e-05)",
+     "instance_norm", "", batch_norm<false>},
+    {"int(Tensor self)", "to.dtype", "self, i32"},
+    {"l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
+     "reduction=\"mean\", Tensor? weight=None)",
+     "l1_loss", "input, target, reduction"},
+    {"logsigmoid(Tensor input)",
+     "log_sigmoid", "input"},
+    {"long(Tensor self)", "to.dtype", "self, i64"},
+    {"margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, bool? "
+     "size_average=None, bool? reduce=None, str reduction=\"mean\")",
+     "margin_ranking_loss", "input1, input2, target, margin, reduction"},
+    {"max(Tensor input, Tensor other)", "maximum", "input, other"},
+    {"min(Tensor input, Tensor other)", "minimum", "input, other"},
+    {"mse_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
+     "reduction=\"mean\", Tensor? weight=None)",
+     "mse_loss", "input, target, reduction"},
+    {"multi_margin_loss(Tensor input, Tensor target, Scalar p=1, Scalar margin=1.0, Tensor? "
+     "weight=None, bool? size_average=None, bool? reduce=None, str reduction=\"mean\")",
+     "multi_margin_loss", "input, target, p, margin, weight, reduction"},
+    {"multilabel_margin_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
+     "reduce=None, str reduction=\"mean\")",
+     "multilabel_margin_loss", "input, target, reduction"},
+    {"nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
+     "ignore_index=-100, bool? reduce=None, str reduction=\"mean\")",
+     "nll_loss_nd", "input, target, weight, reduction, ignore_index"},
+    {"norm(Tensor input, Scalar p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
+     "dtype=None)",
+     "linalg_vector_norm", "input, p, dim, keepdim, dtype"},
+    {"poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, "
+     "bool? size_average=None, float eps=1e-08, bool? reduce=None, str reduction=\"mean\")",
+     "poisson_nll_loss", "input, target, log_input, full, eps, reduction"},
+    {"short(Tensor self)", "to.dtype", "self, i16"},
+    {"smooth_l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
+     "reduction=\"mean\", float beta=1.0)",
+     "smooth_l1_loss", "input, target, reduction, beta"},
+    {"soft_margin_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
+     "reduce=None, str reduction=\"mean\")",
+     "soft_margin_loss", "input, target, reduction"},
+    {"split(Tensor tensor, int split_size_or_sections, int dim=0)",
+     "split.Tensor", "tensor, split_size_or_sections, dim"},
+    {"split(Tensor tensor, int[] split_size_or_sections, int dim=0)",
+     "split_with_sizes", "tensor, split_size_or_sections, dim"},
+    {"stft(Tensor input, int n_fft, int? hop_length=None, int? win_length=None, Tensor? "
+     "window=None, bool center=True, str pad_mode=\"reflect\", bool normalized=False, bool? "
+     "onesided=None, bool? return_complex=None, bool? align_to_window=None)",
+     "stft.center", "input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, "
+     "onesided, return_complex, align_to_window"},
+    {"tensordot(Tensor a, Tensor b, int dims=2)",
+     "tensordot", "", tensordot_of_count},
+    {"tensordot(Tensor a, Tensor b, any dims)",
+     "tensordot", "", tensordot_of_dims},
+    {"to(Tensor self, Tensor other)", "type_as", "self, other"},
+    {"triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, "
+     "float p=2.0, float eps=1e-06, bool swap=False, bool? size_average=None, bool? "
+     "reduce=None, str reduction=\"mean\")",
+     "triplet_margin_loss", "anchor, positive, negative, margin, p, eps, swap, reduction"},
+    {"upsample(Tensor input, any? size=None, any? scale_factor=None, str mode=\"nearest\", bool? "
+     "align_corners=None)",
+     "functional::interpolate", "input, size, scale_factor, mode, align_corners"},
+    {"upsample_bilinear(Tensor input, any? size=None, any? scale_factor=None)",
+     "functional::interpolate", "", upsample_bilinear},
+    {"upsample_nearest(Tensor input, any? size=None, any? scale_factor=None)",
+     "functional::interpolate", "input, size, scale_factor"},
+};
+// clang-format on
+
+using SpellingTable = std::map<std::string, std::vector<TorchSpelling>, std::less<>>;
+
+/// A function that torch writes in Python is called by its own signature.
+TorchSpelling spelling_of(const FunctionRow& function) {
+  TorchSpelling spelling;
+  spelling.signature = parse_literal_schema(function.schema);
+  spelling.name = bare_name(spelling.signature);
+  spelling.text = std::string_view(function.schema).substr(kFunctionSpace.size());
+  for (const SchemaArgument& argument : spelling.signature.arguments) {
+    spelling.defaults.push_back(parse_default(argument));
+  }
+  spelling.row = spelling.signature.name();
+  spelling.convert = [](const Arguments& given) { return given; };
+  return spelling;
+}
+
+const SpellingTable& spellings() {
+  static const SpellingTable table = [] {
+    SpellingTable by_name;
+    for (const FunctionRow& function : functions_of_torch()) {
+      TorchSpelling spelling = spelling_of(function);
+      by_name[spelling.name].push_back(std::move(spelling));
+    }
+    for (const TorchSpellingRow& row : kSpellings) {
+      TorchSpelling spelling = parse_spelling(row);
+      by_name[spelling.name].push_back(std::move(spelling));
+    }
+    return by_name;
+  }();
+  return table;
+}
+
+std::span<const TorchSpelling> spellings_of(std::string_view name) {
+  const auto found = spellings().find(name);
+  if (found == spellings().end()) return {};
+  return found->second;
+}
+
+/// The op's own name for a synonym, else the name itself.
+std::string aten_name(std::string_view name) {
+  const bool in_place = name.ends_with('_');
+  const std::string_view stem = name.substr(0, name.size() - (in_place ? 1 : 0));
+  const auto* found = std::ranges::lower_bound(kSynonyms, stem, {}, &Synonym::torch);
+  if (found == std::end(kSynonyms) || found->torch != stem) return std::string(name);
+  return std::string(found->aten) + (in_place ? "_" : "");
+}
+
+}  // namespace
+
+ResolvedCall resolve_torch_call(const OpRegistry& registry, std::string_view name,
+                                const GivenArguments& given) {
+  // F.silu(x, inplace=True) is silu_(x).
+  const auto in_place = std::ranges::find(given.keywords, "inplace", [](const auto& keyword) {
+    return std::string_view(keyword.first);
+  });
+  const std::string written = fmt::format("{}_", aten_name(name));
+  if (in_place != given.keywords.end() && in_place->second.is_scalar() &&
+      !registry.overloads(written).empty()) {
+    GivenArguments rest = given;
+    rest.keywords.erase(rest.keywords.begin() + (in_place - given.keywords.begin()));
+    return resolve_torch_call(registry, in_place->second.to_bool() ? written : name, rest);
+  }
+  return resolve_call(registry, aten_name(name), given, spellings_of(name));
+}
+
+bool is_torch_name(const OpRegistry& registry, std::string_view name) {
+  if (!registry.overloads(aten_name(name)).empty()) return true;
+  const auto rows = spellings_of(name);
+  return std::ranges::any_of(
+      rows, [&](const TorchSpelling& row) { return registry.find(row.row) != nullptr; });
+}
+
+std::vector<const OpRow*> rows_of_torch_name(const OpRegistry& registry, std::string_view name) {
+  for (const std::string_view module : {"torch.nn.functional.", "F.", "torch."}) {
+    if (!name.starts_with(module)) continue;
+    name.remove_prefix(module.size());
+    break;
+  }
+  std::string called(name);
+  for (const std::string_view family : kTorchFamilies) {
+    const bool of_family = name.starts_with(family) && name.substr(family.size()).starts_with('.');
+    if (of_family) called[family.size()] = '_';
+  }
+  std::vector<const OpRow*> rows;
+  const auto add = [&](const OpRow* row) {
+    if (row != nullptr && std::ranges::find(rows, row) == rows.end()) rows.push_back(row);
+  };
+  for (const TorchSpelling& spelling : spellings_of(called)) add(registry.find(spelling.row));
+  for (const OpRow* row : registry.overloads(aten_name(called))) add(row);
+  return rows;
+}
+
+std::vector<std::string> torch_names(const OpRegistry& registry) {
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view name) {
+    if (is_torch_name(registry, name)) names.emplace_back(name);
+  };
+  for (const std::string& op : op_names(registry)) add(op);
+  for (const Synonym& synonym : kSynonyms) add(synonym.torch);
+  for (const auto& [name, rows] : spellings()) add(name);
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+}  // namespace shardlab
