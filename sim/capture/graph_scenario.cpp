@@ -10,8 +10,8 @@
 #include "mesh/spec.h"
 #include "schema/op_row.h"
 #include "sim/capture/graph_writer.h"
-#include "sim/language/generator.h"
-#include "sim/language/value.h"
+#include "sim/language/values/generator.h"
+#include "sim/language/values/value.h"
 #include "trace/graph_break.h"
 #include "trace/graph_text.h"
 

@@ -11,7 +11,7 @@
 #include "sim/capture/capture.h"
 #include "sim/capture/graph_writer.h"
 #include "sim/capture/input_recipe.h"
-#include "sim/language/lexer.h"
+#include "sim/language/syntax/lexer.h"
 #include "sim/run/inputs.h"
 #include "sim/scenario/scenario_file.h"
 #include "trace/capture.h"

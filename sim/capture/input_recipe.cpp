@@ -7,7 +7,7 @@
 #include "base/policies.h"
 #include "mesh/spec.h"
 #include "plan/planner_name.h"
-#include "sim/language/parser.h"
+#include "sim/language/syntax/parser.h"
 #include "sim/scenario/input_init.h"
 #include "trace/graph_text.h"
 #include "trace/guards.h"

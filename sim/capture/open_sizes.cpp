@@ -10,7 +10,7 @@
 #include "mesh/spec.h"
 #include "sim/capture/capture.h"
 #include "sim/capture/input_recipe.h"
-#include "sim/language/constant.h"
+#include "sim/language/syntax/constant.h"
 #include "trace/guards.h"
 
 namespace shardlab {

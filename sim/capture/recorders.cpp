@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "sim/language/size_value.h"
+#include "sim/language/values/size_value.h"
 #include "sim/run/inputs.h"
 
 namespace shardlab {

@@ -18,7 +18,7 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/judge/scenario_run.h"
-#include "sim/language/builtin.h"
+#include "sim/language/values/builtin.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/run_text.h"
 #include "sim/report/spec_json.h"

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "sim/cli/commands.h"
-#include "sim/language/source.h"
+#include "sim/language/syntax/source.h"
 
 namespace shardlab {
 

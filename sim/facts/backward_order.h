@@ -14,7 +14,7 @@
 
 #include "comm/observer.h"
 #include "sim/facts/program_lines.h"
-#include "sim/language/interpreter.h"
+#include "sim/language/run/interpreter.h"
 
 namespace shardlab {
 

@@ -9,7 +9,7 @@
 #include "sim/facts/backward_order.h"
 #include "sim/facts/fact_program.h"
 #include "sim/facts/order_facts.h"
-#include "sim/language/source.h"
+#include "sim/language/syntax/source.h"
 
 namespace shardlab {
 

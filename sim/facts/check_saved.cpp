@@ -10,7 +10,7 @@
 #include "base/text_of_list.h"
 #include "sim/facts/fact_program.h"
 #include "sim/facts/memory_facts.h"
-#include "sim/language/interpreter.h"
+#include "sim/language/run/interpreter.h"
 
 namespace shardlab {
 

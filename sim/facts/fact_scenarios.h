@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "sim/language/interpreter.h"
+#include "sim/language/run/interpreter.h"
 #include "sim/scenario/scenario.h"
 #include "sim/world/world.h"
 

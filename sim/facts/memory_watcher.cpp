@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "autograd/autograd.h"
-#include "sim/language/source.h"
+#include "sim/language/syntax/source.h"
 #include "sim/run/memory_timeline.h"
 
 namespace shardlab {

@@ -12,7 +12,7 @@
 
 #include "base/memory_account.h"
 #include "sim/facts/program_lines.h"
-#include "sim/language/interpreter.h"
+#include "sim/language/run/interpreter.h"
 
 namespace shardlab {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "sim/language/source.h"
+#include "sim/language/syntax/source.h"
 
 namespace shardlab {
 

@@ -21,7 +21,7 @@
 #include "sim/facts/fact_world.h"
 #include "sim/facts/layout_facts.h"
 #include "sim/facts/propagate_facts.h"
-#include "sim/language/op_call.h"
+#include "sim/language/values/op_call.h"
 #include "sim/world/devices.h"
 #include "sim/world/rank_life.h"
 #include "tensor/host.h"

@@ -17,7 +17,7 @@
 #include "schema/torch_spelling.h"
 #include "sim/facts/layout_facts.h"
 #include "sim/facts/propagate_facts.h"
-#include "sim/language/op_call.h"
+#include "sim/language/values/op_call.h"
 #include "tensor/host.h"
 
 namespace shardlab {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "sim/language/program_traits.h"
+#include "sim/language/run/program_traits.h"
 #include "sim/run/one_device.h"
 #include "sim/run/process_records.h"
 #include "sim/verify/assertions.h"

@@ -2,7 +2,7 @@
 // name alone: not on mesh, placements or the order of inputs.
 #pragma once
 
-#include "sim/language/interpreter.h"
+#include "sim/language/run/interpreter.h"
 #include "sim/run/reference_calls.h"
 #include "sim/scenario/scenario.h"
 #include "trace/graph.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/language/interpreter.h"
+#include "sim/language/run/interpreter.h"
 #include "sim/run/call_listener.h"
 #include "sim/run/inputs.h"
 #include "sim/run/memory_timeline.h"

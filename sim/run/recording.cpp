@@ -8,7 +8,7 @@
 #include "autograd/grad_node.h"
 #include "base/fix.h"
 #include "base/rank_context.h"
-#include "sim/language/size_value.h"
+#include "sim/language/values/size_value.h"
 #include "tensor/device.h"
 
 namespace shardlab {

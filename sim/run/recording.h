@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/language/interpreter.h"
+#include "sim/language/run/interpreter.h"
 #include "sim/record/trace.h"
 
 namespace shardlab {

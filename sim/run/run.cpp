@@ -10,7 +10,7 @@
 #include "base/fix.h"
 #include "mesh/local_shape.h"
 #include "ops/core/factor_rule.h"
-#include "sim/language/local_program.h"
+#include "sim/language/run/local_program.h"
 #include "sim/run/inputs.h"
 #include "sim/run/process_records.h"
 #include "sim/run/program_run.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/inline_vector.h"
-#include "sim/language/numbers.h"
+#include "sim/language/syntax/numbers.h"
 #include "sim/scenario/scenario.h"
 
 namespace shardlab {

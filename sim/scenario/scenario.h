@@ -14,9 +14,9 @@
 #include "base/error.h"
 #include "base/rank_context.h"
 #include "plan/plan.h"
-#include "sim/language/ast.h"
-#include "sim/language/constant.h"
-#include "sim/language/source.h"
+#include "sim/language/syntax/ast.h"
+#include "sim/language/syntax/constant.h"
+#include "sim/language/syntax/source.h"
 
 namespace shardlab {
 

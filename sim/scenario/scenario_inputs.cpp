@@ -3,7 +3,7 @@
 #include <cctype>
 
 #include "base/nearest.h"
-#include "sim/language/parser.h"
+#include "sim/language/syntax/parser.h"
 #include "sim/scenario/input_init.h"
 #include "sim/scenario/npy.h"
 #include "sim/scenario/scenario_parts.h"

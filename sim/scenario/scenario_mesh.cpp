@@ -5,7 +5,7 @@
 
 #include "base/bytes_text.h"
 #include "base/nearest.h"
-#include "sim/language/parser.h"
+#include "sim/language/syntax/parser.h"
 #include "sim/scenario/scenario_parts.h"
 
 namespace shardlab {

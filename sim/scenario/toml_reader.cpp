@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/nearest.h"
-#include "sim/language/lexer.h"
+#include "sim/language/syntax/lexer.h"
 
 namespace shardlab {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/language/constant.h"
+#include "sim/language/syntax/constant.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scenario/toml_tree.h"
 

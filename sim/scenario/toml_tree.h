@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "sim/language/source.h"
+#include "sim/language/syntax/source.h"
 
 namespace shardlab {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "mesh/mesh_layout.h"
-#include "sim/language/constant.h"
+#include "sim/language/syntax/constant.h"
 #include "sim/scenario/scenario.h"
 
 namespace shardlab {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
-#include "sim/language/ast_walk.h"
-#include "sim/language/builtin.h"
+#include "sim/language/syntax/ast_walk.h"
+#include "sim/language/values/builtin.h"
 #include "sim/verify/global_value.h"
 
 namespace shardlab {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/language/program_traits.h"
+#include "sim/language/run/program_traits.h"
 #include "sim/run/recording.h"
 
 namespace shardlab {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/language/program_traits.h"
+#include "sim/language/run/program_traits.h"
 #include "sim/run/recording.h"
 #include "sim/scenario/scenario.h"
 #include "sim/verify/compare.h"

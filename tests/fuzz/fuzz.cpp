@@ -21,7 +21,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "sim/language/source.h"
+#include "sim/language/syntax/source.h"
 #include "sim/schedule/sanitizer.h"
 #include "tests/fuzz/targets.h"
 

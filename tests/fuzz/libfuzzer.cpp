@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "sim/language/source.h"
+#include "sim/language/syntax/source.h"
 #include "tests/fuzz/targets.h"
 
 namespace {

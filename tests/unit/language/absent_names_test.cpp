@@ -1,4 +1,4 @@
-#include "sim/language/absent_names.h"
+#include "sim/language/values/absent_names.h"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 #include <string>
 
 #include "dispatch/all_ops.h"
-#include "sim/language/builtin.h"
-#include "sim/language/global_names.h"
+#include "sim/language/values/builtin.h"
+#include "sim/language/values/global_names.h"
 
 using namespace shardlab;
 

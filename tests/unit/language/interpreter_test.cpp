@@ -1,4 +1,4 @@
-#include "sim/language/interpreter.h"
+#include "sim/language/run/interpreter.h"
 
 #include <doctest/doctest.h>
 

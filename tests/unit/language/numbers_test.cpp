@@ -1,4 +1,4 @@
-#include "sim/language/numbers.h"
+#include "sim/language/syntax/numbers.h"
 
 #include <doctest/doctest.h>
 

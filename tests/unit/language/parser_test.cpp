@@ -1,4 +1,4 @@
-#include "sim/language/parser.h"
+#include "sim/language/syntax/parser.h"
 
 #include <doctest/doctest.h>
 

@@ -12,7 +12,7 @@
 #include "kernels/cpu_kernels.h"
 #include "plan/plan.h"
 #include "propagate/propagator.h"
-#include "sim/language/interpreter.h"
+#include "sim/language/run/interpreter.h"
 #include "sim/run/reference_calls.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"

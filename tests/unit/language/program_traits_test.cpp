@@ -1,9 +1,9 @@
 // What the text of a program says about the rank in its values.
-#include "sim/language/program_traits.h"
+#include "sim/language/run/program_traits.h"
 
 #include <doctest/doctest.h>
 
-#include "sim/language/parser.h"
+#include "sim/language/syntax/parser.h"
 
 using namespace shardlab;
 

@@ -1,0 +1,156 @@
+// What `with` enters: whether calls are recorded, what a plain tensor beside a distributed one
+// means, and counting of collectives. Each keeps what it found, once per entry.
+#include "api/debug_mode.h"
+#include "autograd/grad_mode.h"
+#include "base/fix.h"
+#include "sim/language/run/interpreter.h"
+#include "sim/language/values/object.h"
+
+namespace shardlab {
+
+namespace {
+
+template <typename Context, typename... Arguments>
+Value make_context(Arguments&&... arguments) {
+  return ObjectValue{std::make_shared<Context>(std::forward<Arguments>(arguments)...)};
+}
+
+class GradContext final : public ContextManager {
+ public:
+  explicit GradContext(bool enabled) : enabled_(enabled) {}
+  std::string_view kind() const override { return "gradient mode"; }
+  Value enter(Interpreter&, const Value&) override {
+    before_.push_back(grad_enabled());
+    set_grad_enabled(enabled_);
+    return {};
+  }
+  void leave() override {
+    set_grad_enabled(before_.back());
+    before_.pop_back();
+  }
+
+ private:
+  bool enabled_;
+  std::vector<bool> before_;
+};
+
+Value run_no_grad(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("no_grad", {}, std::move(call));
+  return make_context<GradContext>(false);
+}
+
+Value run_enable_grad(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("enable_grad", {}, std::move(call));
+  return make_context<GradContext>(true);
+}
+
+// PyTorch's also takes effect where nobody enters it, which no `with` undoes.
+Value run_set_grad_enabled(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("set_grad_enabled", {"mode"}, std::move(call));
+  return make_context<GradContext>(given.flag_or("mode", true));
+}
+
+Value run_inference_mode(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("inference_mode", {"mode="}, std::move(call));
+  return make_context<GradContext>(!given.flag_or("mode", true));
+}
+
+Value run_is_grad_enabled(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("is_grad_enabled", {}, std::move(call));
+  return grad_enabled();
+}
+
+class ImplicitReplication final : public ContextManager {
+ public:
+  std::string_view kind() const override { return "implicit replication"; }
+  Value enter(Interpreter&, const Value&) override {
+    RankContext& rank = current_rank();
+    before_.push_back(std::exchange(rank.mixed, MixedTensors::kReplicate));
+    return {};
+  }
+  void leave() override {
+    current_rank().mixed = before_.back();
+    before_.pop_back();
+  }
+
+ private:
+  std::vector<MixedTensors> before_;
+};
+
+Value run_implicit_replication(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("implicit_replication", {}, std::move(call));
+  return make_context<ImplicitReplication>();
+}
+
+class DebugMode final : public ContextManager {
+ public:
+  std::string_view kind() const override { return "debug mode"; }
+  BuiltinTable members() const override { return debug_mode_methods(); }
+  Value enter(Interpreter&, const Value& self) override {
+    counted_.enter();
+    return self;
+  }
+  void leave() override { counted_.leave(); }
+  const CommDebugMode& counted() const { return counted_; }
+
+ private:
+  CommDebugMode counted_;
+};
+
+const CommDebugMode& counted_by(const Value* self) {
+  return dynamic_cast<const DebugMode&>(*self->as<ObjectValue>().object).counted();
+}
+
+Value run_debug_mode(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("CommDebugMode", {}, std::move(call));
+  return make_context<DebugMode>();
+}
+
+// The single-device run is told what the ranks counted.
+Value run_total_counts(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("get_total_counts", {}, std::move(call));
+  const std::int64_t total = counted_by(self).total();
+  return in.answer([&] { return Value(total); }, total);
+}
+
+Value run_comm_counts(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("get_comm_counts", {}, std::move(call));
+  const CommDebugMode& counted = counted_by(self);
+  const DictValue none = make_dict();
+  return in.answer(
+      [&] {
+        const DictValue counts = make_dict();
+        for (std::size_t i = 0; i < kCollectiveKinds; ++i) {
+          const auto kind = static_cast<CollectiveKind>(i);
+          if (counted.count(kind) == 0) continue;
+          counts.entries->emplace_back(std::string(to_string(kind)), counted.count(kind));
+        }
+        return Value(counts);
+      },
+      none);
+}
+
+}  // namespace
+
+BuiltinTable context_builtins() {
+  static const Builtin kTable[] = {
+      {"CommDebugMode", run_debug_mode},
+      {"enable_grad", run_enable_grad},
+      {"implicit_replication", run_implicit_replication},
+      {"inference_mode", run_inference_mode},
+      {"is_grad_enabled", run_is_grad_enabled},
+      {"no_grad", run_no_grad},
+      {"set_grad_enabled", run_set_grad_enabled},
+  };
+  return kTable;
+}
+
+BuiltinTable debug_mode_methods() {
+  static const Builtin kTable[] = {
+      {"get_comm_counts", run_comm_counts},
+      {"get_total_counts", run_total_counts},
+  };
+  return kTable;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,162 @@
+// What programs ask of a mesh. What differs between ranks is a value by rank, so that one run can
+// stand for a class of them.
+#include "api/mesh.h"
+#include "base/fix.h"
+#include "sim/language/run/interpreter.h"
+#include "sim/language/run/mesh_value.h"
+#include "sim/language/values/rank_value.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+
+namespace {
+
+const MeshValue& mesh_of(const Value* self) { return self->as<MeshValue>(); }
+const MeshLayout& reported(const Value* self) { return *mesh_of(self).reported; }
+
+// The dim that a call names; of a mesh of one dim that dim.
+std::size_t chosen_dim(const MeshLayout& layout, const Parameters& given,
+                       std::string_view function) {
+  if (given.has("mesh_dim")) return mesh_dim(layout, given["mesh_dim"]);
+  if (layout.ndim() == 1) return 0;
+  throw Error(ErrorKind::kRuntime,
+              fmt::format("{}: the mesh has {} dims, and none is named", function, layout.ndim()))
+      .with("mesh", layout.text())
+      .with("fix", fmt::format("mesh.{}(\"{}\")", function, layout.names()[0]));
+}
+
+void check_inside(const Interpreter& in, const MeshLayout& layout, std::string_view function) {
+  if (layout.coordinate_of(in.setup().rank)) return;
+  throw Error(ErrorKind::kRuntime,
+              fmt::format("{}: rank {} is not in the mesh", function, in.setup().rank))
+      .with("mesh", layout.text())
+      .with("fix", "ask on the ranks of the mesh only: if mesh.get_coordinate() is not None");
+}
+
+Value run_mesh_size(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("size", {"mesh_dim="}, std::move(call));
+  const MeshLayout& layout = reported(self);
+  return given.has("mesh_dim") ? layout.size(mesh_dim(layout, given["mesh_dim"])) : layout.size();
+}
+
+Value coordinates(const Interpreter& in, const MeshValue& mesh) {
+  Values all;
+  for (std::size_t dim = 0; dim < mesh.reported->ndim(); ++dim) {
+    all.push_back(coordinate_along(in, mesh, dim));
+  }
+  return make_tuple(std::move(all));
+}
+
+// Outside of the mesh the coordinate is None.
+Value run_coordinate(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("coordinate", {"dim="}, std::move(call));
+  const MeshLayout& layout = reported(self);
+  if (!layout.coordinate_of(in.setup().rank)) return {};
+  if (!given.has("dim")) return coordinates(in, mesh_of(self));
+  return coordinate_along(in, mesh_of(self), mesh_dim(layout, given["dim"]));
+}
+
+Value run_get_coordinate(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("get_coordinate", {}, std::move(call));
+  if (!reported(self).coordinate_of(in.setup().rank)) return {};
+  return coordinates(in, mesh_of(self));
+}
+
+Value run_sym_coordinate(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("_sym_get_coordinate", {"index"}, std::move(call));
+  check_inside(in, reported(self), "_sym_get_coordinate");
+  return coordinate_along(in, mesh_of(self), mesh_dim(reported(self), given["index"]));
+}
+
+Value run_mesh_rank(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("get_rank", {}, std::move(call));
+  return by_rank(in, [](std::int64_t rank) { return Value(rank); });
+}
+
+Value run_get_local_rank(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("get_local_rank", {"mesh_dim="}, std::move(call));
+  const std::size_t dim = chosen_dim(reported(self), given, "get_local_rank");
+  check_inside(in, reported(self), "get_local_rank");
+  return coordinate_along(in, mesh_of(self), dim);
+}
+
+Value run_get_group(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("get_group", {"mesh_dim="}, std::move(call));
+  const std::size_t dim = chosen_dim(reported(self), given, "get_group");
+  check_inside(in, reported(self), "get_group");
+  return GroupValue{mesh_of(self), dim};
+}
+
+Value run_get_all_groups(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("get_all_groups", {}, std::move(call));
+  check_inside(in, reported(self), "get_all_groups");
+  Values groups;
+  for (std::size_t dim = 0; dim < reported(self).ndim(); ++dim) {
+    groups.emplace_back(GroupValue{mesh_of(self), dim});
+  }
+  return make_list(std::move(groups));
+}
+
+Value run_is_part(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("_is_current_rank_part_of_mesh", {}, std::move(call));
+  return reported(self).coordinate_of(in.setup().rank).has_value();
+}
+
+Value run_default_group(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("_get_or_create_default_group", {}, std::move(call));
+  return GroupValue{};
+}
+
+Value run_flatten(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("_flatten", {"mesh_dim_name="}, std::move(call));
+  return flattened(in, mesh_of(self), given.text_or("mesh_dim_name", ""));
+}
+
+Value run_shape(Interpreter&, const Value* self, CallValues) {
+  return make_tuple(reported(self).shape());
+}
+
+Value run_mesh_ndim(Interpreter&, const Value* self, CallValues) {
+  return static_cast<std::int64_t>(reported(self).ndim());
+}
+
+Value run_names(Interpreter&, const Value* self, CallValues) {
+  Values out;
+  for (const std::string& name : reported(self).names()) out.emplace_back(name);
+  return make_tuple(std::move(out));
+}
+
+Value run_mesh_dim_names(Interpreter& in, const Value* self, CallValues) {
+  return reported(self).named() ? run_names(in, self, {}) : Value();
+}
+
+Value run_device_type(Interpreter& in, const Value*, CallValues) {
+  const std::string own(current_rank().device->type());
+  return in.answer([&] { return Value(own); }, own);
+}
+
+}  // namespace
+
+BuiltinTable mesh_methods() {
+  static const Builtin kTable[] = {
+      {"_flatten", run_flatten},
+      {"_get_or_create_default_group", run_default_group},
+      {"_is_current_rank_part_of_mesh", run_is_part},
+      {"_sym_get_coordinate", run_sym_coordinate},
+      {"coordinate", run_coordinate, Member::kEither},
+      {"device_type", run_device_type, Member::kValue},
+      {"get_all_groups", run_get_all_groups},
+      {"get_coordinate", run_get_coordinate},
+      {"get_group", run_get_group},
+      {"get_local_rank", run_get_local_rank},
+      {"get_rank", run_mesh_rank},
+      {"mesh_dim_names", run_mesh_dim_names, Member::kValue},
+      {"names", run_names, Member::kEither},
+      {"ndim", run_mesh_ndim, Member::kEither},
+      {"shape", run_shape, Member::kEither},
+      {"size", run_mesh_size},
+  };
+  return kTable;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,20 @@
+// augmented.h - x += y and the like: tensors and lists are written in place, so that views and
+// other names of them show the new value, as in PyTorch and Python; all else makes a new value.
+#pragma once
+
+#include "sim/language/syntax/ast.h"
+#include "sim/language/values/value.h"
+
+namespace shardlab {
+
+class Interpreter;
+
+/// What the target's name is bound to afterwards: a tensor or a list itself, but for `@=`, which
+/// makes a new one.
+Value augmented(Interpreter& in, ast::BinaryOp op, const Value& before, const Value& operand);
+
+/// Adds what a for loop over `more` takes to the list.
+///   fails  Value: `more` cannot be iterated over, or the list would hold itself
+void extend(Interpreter& in, const Value& list, const Value& more);
+
+}  // namespace shardlab

@@ -1,0 +1,266 @@
+// Names, ops and methods of a program, checked before it runs: a name that is not defined is an
+// error in the file (exit code 2).
+
+#include <algorithm>
+#include <set>
+
+#include "base/nearest.h"
+#include "base/text_of_list.h"
+#include "ops/torch/torch_names.h"
+#include "sim/language/run/interpreter.h"
+#include "sim/language/values/absent_names.h"
+#include "sim/language/values/global_names.h"
+
+namespace shardlab {
+
+namespace {
+
+class NameChecker {
+ public:
+  NameChecker(const ast::Program& program, const Environment& params,
+              const std::vector<std::string>& inputs, const OpRegistry& registry)
+      : source_(*program.source), registry_(registry) {
+    const auto bound = ast::bound_names(program.body);
+    for (const auto& [name, value] : params) {
+      globals_.insert(name);
+      const bool number = !std::holds_alternative<std::string>(value);
+      if (number && !std::ranges::binary_search(bound, name)) numbers_.insert(name);
+    }
+    globals_.insert(inputs.begin(), inputs.end());
+    for (const char* name : {"mesh", "rank", "world_size"}) globals_.insert(name);
+    globals_.insert(bound.begin(), bound.end());
+  }
+
+  void check(const ast::Block& block) {
+    for (const ast::Statement& statement : block) {
+      std::visit([&](const auto& node) { visit(node); }, statement.node);
+    }
+  }
+
+ private:
+  using Names = std::set<std::string, std::less<>>;
+
+  void visit(const ast::ExpressionStatement& node) { check(*node.value); }
+  void visit(const ast::Assign& node) {
+    check(*node.value);
+    for (const auto& target : node.targets) check_target(*target);
+  }
+  void visit(const ast::AugmentedAssign& node) {
+    check(*node.target);
+    check(*node.value);
+  }
+  void visit(const ast::If& node) {
+    for (const auto& branch : node.branches) {
+      if (branch.condition) check(*branch.condition);
+      check(branch.body);
+    }
+  }
+  void visit(const ast::For& node) {
+    check(*node.iterable);
+    check_target(*node.target);
+    check(node.body);
+    check(node.otherwise);
+  }
+  void visit(const ast::While& node) {
+    check(*node.condition);
+    check(node.body);
+    check(node.otherwise);
+  }
+  void visit(const ast::Def& node) {
+    for (const ast::Parameter& parameter : node.function->parameters) {
+      if (parameter.default_value) check(*parameter.default_value);
+    }
+    const Names around = locals_;
+    locals_.insert(node.function->locals.begin(), node.function->locals.end());
+    check(node.function->body);
+    locals_ = around;
+  }
+  void visit(const ast::With& node) {
+    for (const ast::With::Item& item : node.items) {
+      check(item.context);
+      if (item.target) check_target(*item.target);
+    }
+    check(node.body);
+  }
+  void visit(const ast::Return& node) {
+    if (node.value) check(*node.value);
+  }
+  void visit(const ast::Assert& node) {
+    check(*node.condition);
+    if (node.message) check(*node.message);
+  }
+  void visit(const ast::Pass&) {}
+  void visit(const ast::Break&) {}
+  void visit(const ast::Continue&) {}
+
+  // Names of a target are bound by it; indices in it are read.
+  void check_target(const ast::Expression& target) {
+    if (const auto* subscript = std::get_if<ast::Subscript>(&target.node)) {
+      check(*subscript->object);
+      check(*subscript->index);
+    } else if (const auto* tuple = std::get_if<ast::Tuple>(&target.node)) {
+      for (const auto& item : tuple->items) check_target(*item);
+    } else if (const auto* list = std::get_if<ast::List>(&target.node)) {
+      for (const auto& item : list->items) check_target(*item);
+    }
+  }
+
+  void check(const ast::Expression& expression) {
+    std::visit([&](const auto& node) { visit_expression(expression, node); }, expression.node);
+  }
+  void check(const ast::ExpressionPtr& expression) {
+    if (expression) check(*expression);
+  }
+  void check_all(const std::vector<ast::ExpressionPtr>& items) {
+    for (const auto& item : items) check(*item);
+  }
+
+  void visit_expression(const ast::Expression&, const ast::Constant&) {}
+  void visit_expression(const ast::Expression& at, const ast::Name& node) {
+    const bool bound = locals_.contains(node.id) || globals_.contains(node.id) ||
+                       std::find(hidden_.begin(), hidden_.end(), node.id) != hidden_.end();
+    if (bound || find_global(node.id, registry_)) return;
+    auto known = global_names(registry_);
+    known.insert(known.begin(), globals_.begin(), globals_.end());
+    known.insert(known.begin(), locals_.begin(), locals_.end());
+    refuse(source_, at.span, fmt::format("unknown name '{}'", node.id),
+           nearest_or_nothing(node.id, known));
+  }
+  void visit_expression(const ast::Expression&, const ast::Attribute& node) {
+    if (const auto module = module_path(*node.object)) return check_in_module(*module, node);
+    check_not_hidden(node);
+    check(*node.object);
+    const bool known = is_tensor_attribute(node.name) || is_torch_name(registry_, node.name) ||
+                       std::ranges::any_of(member_tables(), [&](BuiltinTable table) {
+                         return find_builtin(table, node.name) != nullptr;
+                       });
+    if (known) return;
+    refuse(source_, node.name_span,
+           fmt::format("nothing has a method or attribute '{}'", node.name),
+           nearest_or_nothing(node.name, method_names()));
+  }
+  void visit_expression(const ast::Expression&, const ast::Call& node) {
+    check(*node.function);
+    for (const ast::CallArgument& argument : node.arguments) check(*argument.value);
+  }
+  void visit_expression(const ast::Expression&, const ast::Unary& node) { check(*node.operand); }
+  void visit_expression(const ast::Expression&, const ast::Binary& node) {
+    check(*node.left);
+    check(*node.right);
+  }
+  void visit_expression(const ast::Expression&, const ast::Compare& node) {
+    check_all(node.operands);
+  }
+  void visit_expression(const ast::Expression&, const ast::Logical& node) {
+    check_all(node.operands);
+  }
+  void visit_expression(const ast::Expression&, const ast::Conditional& node) {
+    check(*node.condition);
+    check(*node.when_true);
+    check(*node.when_false);
+  }
+  void visit_expression(const ast::Expression&, const ast::Subscript& node) {
+    check(*node.object);
+    check(*node.index);
+  }
+  void visit_expression(const ast::Expression&, const ast::Slice& node) {
+    check(node.start);
+    check(node.stop);
+    check(node.step);
+  }
+  void visit_expression(const ast::Expression&, const ast::List& node) { check_all(node.items); }
+  void visit_expression(const ast::Expression&, const ast::Tuple& node) { check_all(node.items); }
+  void visit_expression(const ast::Expression&, const ast::Dict& node) {
+    check_all(node.keys);
+    check_all(node.values);
+  }
+  void visit_expression(const ast::Expression&, const ast::Comprehension& node) {
+    const std::size_t before = hidden_.size();
+    for (const auto& loop : node.loops) {
+      check(*loop.iterable);
+      ast::collect_targets(*loop.target, hidden_);
+      check_all(loop.conditions);
+    }
+    check(node.key);
+    check(*node.element);
+    hidden_.resize(before);
+  }
+  void visit_expression(const ast::Expression&, const ast::FormatString& node) {
+    for (const auto& part : node.parts) check(part.expression);
+  }
+
+  // A number of [params] that is called like a namespace: F.linear is then no function.
+  void check_not_hidden(const ast::Attribute& node) {
+    const auto* name = std::get_if<ast::Name>(&node.object->node);
+    if (name == nullptr || !numbers_.contains(name->id) || locals_.contains(name->id)) return;
+    const auto hidden = find_global(name->id, registry_);
+    if (!hidden || !hidden->is<ModuleValue>()) return;
+    refuse(source_, node.object->span,
+           fmt::format("'{0}' is a number of [params], which hides the namespace {0}", name->id),
+           "give the param another name");
+  }
+
+  // "torch.nn" for an expression that names a module; empty for anything else.
+  std::optional<std::string> module_path(const ast::Expression& expression) {
+    if (const auto* name = std::get_if<ast::Name>(&expression.node)) {
+      if (locals_.contains(name->id) || globals_.contains(name->id)) return std::nullopt;
+      const auto found = find_global(name->id, registry_);
+      if (found && found->is<ModuleValue>()) return found->as<ModuleValue>().path;
+      return std::nullopt;
+    }
+    const auto* attribute = std::get_if<ast::Attribute>(&expression.node);
+    if (attribute == nullptr) return std::nullopt;
+    const auto outer = module_path(*attribute->object);
+    if (!outer) return std::nullopt;
+    check_in_module(*outer, *attribute);
+    const auto found = find_in_module(*outer, attribute->name, registry_);
+    return found && found->is<ModuleValue>() ? std::optional(*outer + "." + attribute->name)
+                                             : std::nullopt;
+  }
+
+  void check_in_module(const std::string& module, const ast::Attribute& node) {
+    if (find_in_module(module, node.name, registry_)) return;
+    const std::vector<std::string> known = names_in_module(module, registry_);
+    if (!op_of_module(module).empty()) {
+      refuse(source_, node.name_span, fmt::format("{} has no overload '{}'", module, node.name),
+             suggest(node.name, known));
+    }
+    if (has_members_only(module)) {
+      refuse(source_, node.name_span, fmt::format("{} has no '{}'", module, node.name),
+             fmt::format("it has {}", text_of_list(known, ", ")));
+    }
+    refuse(source_, node.name_span, fmt::format("unknown op '{}.{}'", module, node.name),
+           nearest_or_nothing(node.name, known));
+  }
+
+  static std::string nearest_or_nothing(const std::string& name,
+                                        const std::vector<std::string>& known) {
+    if (std::string advice = advice_on(name); !advice.empty()) return advice;
+    const auto found = nearest(name, known);
+    return found ? fmt::format("did you mean '{}'?", *found) : "";
+  }
+
+  std::vector<std::string> method_names() const {
+    auto names = torch_names(registry_);
+    for (const BuiltinTable table : member_tables()) {
+      for (const Builtin& builtin : table) names.push_back(builtin.name);
+    }
+    return names;
+  }
+
+  const SourceText& source_;
+  const OpRegistry& registry_;
+  Names globals_;
+  Names locals_;
+  Names numbers_;                    // of [params], where the program gives them no other value
+  std::vector<std::string> hidden_;  // names of the comprehensions around
+};
+
+}  // namespace
+
+void check_names(const ast::Program& program, const Environment& params,
+                 const std::vector<std::string>& inputs, const OpRegistry& registry) {
+  NameChecker(program, params, inputs, registry).check(program.body);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,427 @@
+// A walk over the syntax tree: one rank, one interpreter, statements in order. Before anything that
+// can fail it notes the place (enter()), so that errors, traces and reports name the line. Loops
+// and nested calls are bounded by counts, which are the same in every build, and the stack by its
+// size.
+#include "sim/language/run/interpreter.h"
+
+#include <algorithm>
+
+#include "autograd/grad_mode.h"
+#include "autograd/tape.h"
+#include "base/fix.h"
+#include "dispatch/prepare.h"
+#include "sim/language/run/augmented.h"
+#include "sim/language/run/interpreter_frame.h"
+#include "sim/language/run/module_hooks.h"
+#include "sim/language/values/global_names.h"
+#include "sim/language/values/object.h"
+#include "sim/language/values/rank_value.h"
+
+namespace shardlab {
+
+namespace {
+
+/// Where the op stands that failed: a gradient fails at the place of its op, while `running`, the
+/// statement that is executed, is its backward.
+std::uint32_t failed_offset(const SourceText& source, const RankContext* context,
+                            std::uint32_t running) {
+  if (context == nullptr || context->position.file == nullptr) return running;
+  const SourcePosition& failed = context->position;
+  std::uint32_t start = 0;  // of a line of the program
+  while (source.place(start).line < failed.line) {
+    const std::size_t end = source.text().find('\n', start);
+    if (end == std::string::npos) return running;
+    start = static_cast<std::uint32_t>(end + 1);
+  }
+  for (std::uint32_t offset = start; offset < source.text().size(); ++offset) {
+    const SourcePlace place = source.place(offset);
+    if (place.line != failed.line) break;
+    if (place.column == failed.column) return offset;
+  }
+  return running;
+}
+
+// A frame, and not a local: under ASan locals may lie elsewhere.
+const char* stack_here() { return static_cast<const char*>(__builtin_frame_address(0)); }
+
+}  // namespace
+
+Interpreter::Interpreter(const ProgramSetup& setup)
+    : setup_(setup), cells_(std::make_shared<Cells>()) {
+  for (const auto& [name, literal] : *setup.params) {
+    globals_[name] = std::visit([](const auto& value) { return Value(value); }, literal);
+  }
+  globals_["mesh"] = MeshValue{setup.layout, setup.reported, nullptr};
+  if (setup.questions != nullptr) {
+    globals_["rank"] = rank_value([](std::int64_t rank) { return Value(rank); }, setup.rank);
+  } else {
+    globals_["rank"] = setup.rank;
+  }
+  globals_["world_size"] = setup.world_size;
+}
+
+Interpreter::~Interpreter() { cells_->clear(); }
+
+void Interpreter::define(const std::string& name, Value value) {
+  globals_[name] = std::move(value);
+}
+
+const Value* Interpreter::find(const std::string& name) const {
+  const auto found = globals_.find(name);
+  return found == globals_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> Interpreter::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : globals_) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void Interpreter::visit_values(const std::function<void(const Value& value)>& visit) const {
+  for (const auto& [name, value] : globals_) visit(value);
+  for (const Frame* frame = frame_; frame != nullptr; frame = frame->caller) {
+    for (const auto& [name, value] : frame->locals) visit(value);
+    for (const auto& [name, cell] : frame->cells) {
+      if (cell->value) visit(*cell->value);
+    }
+  }
+}
+
+void Interpreter::run() {
+  stack_base_ = stack_here();
+  try {
+    execute(setup_.program->body);
+  } catch (Error& error) {
+    const SourceText& source = *setup_.program->source;
+    const RankContext* context = current_rank_or_null();
+    const std::uint32_t failed = failed_offset(source, context, position_.begin);
+    if (failed != position_.begin) error.with("run by", source.at(position_.begin));
+    error.with("at", context != nullptr ? place_text(*context) : source.at(position_.begin))
+        .with("excerpt", source.excerpt(failed));
+    throw;
+  }
+}
+
+void Interpreter::enter(SourceSpan span) {
+  position_ = span;
+  if (setup_.sink != nullptr) setup_.sink->computes(span);
+  RankContext* context = current_rank_or_null();
+  if (context == nullptr || setup_.inside_op) return;
+  const SourceText& source = *setup_.program->source;
+  const SourcePlace place = source.place(span.begin);
+  context->position = {source.file().c_str(), place.line, place.column};
+}
+
+void Interpreter::check_stack() const {
+  const char* here = stack_here();
+  const auto used = stack_base_ > here ? stack_base_ - here : here - stack_base_;
+  if (static_cast<std::size_t>(used) < setup_.stack_bytes) return;
+  throw Error(ErrorKind::kRuntime, "calls are nested too deeply")
+      .with("fix", "does a def call itself without an end?");
+}
+
+Interpreter::Flow Interpreter::execute(const ast::Block& block) {
+  for (const ast::Statement& statement : block) {
+    const Flow flow = execute(statement);
+    if (flow != Flow::kNext) return flow;
+  }
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::execute(const ast::Statement& statement) {
+  check_stack();
+  if (setup_.sink != nullptr) setup_.sink->begins(statement.span);
+  enter(statement.span);
+  return std::visit([&](const auto& node) { return run_node(statement, node); }, statement.node);
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement&,
+                                        const ast::ExpressionStatement& node) {
+  evaluate(*node.value);
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::Assign& node) {
+  const Value value = evaluate(*node.value);
+  for (const auto& target : node.targets) assign(*target, value, statement.span);
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement,
+                                        const ast::AugmentedAssign& node) {
+  const Value before = evaluate(*node.target);
+  const Value operand = evaluate(*node.value);
+  enter(statement.span);
+  assign(*node.target, augmented(*this, node.op, before, operand), statement.span);
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::If& node) {
+  for (const auto& branch : node.branches) {
+    if (!branch.condition || truth(evaluate(*branch.condition))) return execute(branch.body);
+  }
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::For& node) {
+  const Value iterable = evaluate(*node.iterable);
+  const auto pass = [&](const Value& item) {
+    count_pass("for", for_steps_, 10 * setup_.step_limit, statement.span);
+    assign(*node.target, item, {0, 0});
+    return execute(node.body);
+  };
+  enter(statement.span);
+  if (const auto* range = iterable.get<RangeValue>()) {
+    for (std::int64_t i = 0; i < range->size(); ++i) {
+      const Flow flow = pass((*range)[i]);
+      if (flow == Flow::kBreak) return Flow::kNext;
+      if (flow == Flow::kReturn) return flow;
+    }
+    return execute(node.otherwise);
+  }
+  for (const Value& item : iterate(iterable)) {
+    const Flow flow = pass(item);
+    if (flow == Flow::kBreak) return Flow::kNext;
+    if (flow == Flow::kReturn) return flow;
+  }
+  return execute(node.otherwise);
+}
+
+void Interpreter::count_pass(std::string_view loop, std::int64_t& passes, std::int64_t most,
+                             SourceSpan place) {
+  if (++passes <= most) return;
+  enter(place);
+  throw Error(ErrorKind::kRuntime, fmt::format("more than {} passes through {} loops", most, loop))
+      .with("fix", loop == "while" ? "does the condition ever become False?"
+                                   : "loop over less, or leave with break");
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::While& node) {
+  while (truth(evaluate(*node.condition))) {
+    count_pass("while", steps_, setup_.step_limit, statement.span);
+    const Flow flow = execute(node.body);
+    if (flow == Flow::kBreak) return Flow::kNext;
+    if (flow == Flow::kReturn) return flow;
+  }
+  return execute(node.otherwise);
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Def& node) {
+  Values defaults;
+  for (const ast::Parameter& parameter : node.function->parameters) {
+    defaults.push_back(parameter.default_value ? evaluate(*parameter.default_value) : Value());
+  }
+  std::shared_ptr<CellMap> captured;
+  for (const std::string& name : node.function->free) {
+    if (frame_ == nullptr) break;
+    const auto cell = frame_->cells.find(name);
+    if (cell == frame_->cells.end()) continue;
+    if (captured == nullptr) captured = std::make_shared<CellMap>();
+    captured->insert(*cell);
+  }
+  bind(node.function->name,
+       FunctionValue{node.function, std::make_shared<const Values>(std::move(defaults)), captured,
+                     std::make_shared<ModuleHooks>()});
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::With& node) {
+  return run_with(statement, node, 0);
+}
+
+Interpreter::Flow Interpreter::run_with(const ast::Statement& statement, const ast::With& node,
+                                        std::size_t item) {
+  if (item == node.items.size()) return execute(node.body);
+  const auto& [expression, target] = node.items[item];
+  const Value context = evaluate(*expression);
+  enter(expression->span);
+  const auto* object = context.get<ObjectValue>();
+  auto* manager = object != nullptr ? dynamic_cast<ContextManager*>(object->object.get()) : nullptr;
+  if (manager == nullptr) {
+    fail(ErrorKind::kValue,
+         Fix{"enter one of no_grad(), inference_mode(), CommDebugMode(), "
+             "implicit_replication()"},
+         "'with' cannot enter {}", a_kind(context));
+  }
+  const Value value = manager->enter(*this, context);
+  struct Leave {
+    ContextManager* manager;
+    ~Leave() { manager->leave(); }
+  } const leave{manager};
+  if (target) assign(*target, value, statement.span);
+  return run_with(statement, node, item + 1);
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Return& node) {
+  returned_ = node.value ? evaluate(*node.value) : Value();
+  return Flow::kReturn;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::Assert& node) {
+  if (truth(evaluate(*node.condition))) return Flow::kNext;
+  const std::string_view condition = setup_.program->source->text(node.condition->span);
+  std::string message = fmt::format("assert {}", condition);
+  if (node.message) message += ": " + str(evaluate(*node.message));
+  enter(statement.span);
+  fail(ErrorKind::kAssert, "{}", message);
+}
+
+// That has a value: an inner comprehension may go through what the outer one's name of the same
+// spelling holds.
+Interpreter::OwnName* Interpreter::find_own(const std::string& name) {
+  for (std::size_t i = comprehended_.size(); i-- > own_names_;) {
+    if (comprehended_[i].name == name && comprehended_[i].value) return &comprehended_[i];
+  }
+  return nullptr;
+}
+
+// No statement runs inside of a comprehension, so that names bound there are its own.
+void Interpreter::bind(const std::string& name, const Value& value) {
+  for (std::size_t i = comprehended_.size(); i-- > own_names_;) {
+    if (comprehended_[i].name != name) continue;
+    comprehended_[i].value = value;
+    return;
+  }
+  if (frame_ != nullptr) {
+    frame_->bind(name, value);
+  } else {
+    globals_[name] = value;
+  }
+}
+
+void Interpreter::report(const std::string& name, const Value& value, SourceSpan span) {
+  if (setup_.sink == nullptr) return;
+  const std::string full = frame_ != nullptr ? frame_->function->path + "." + name : name;
+  setup_.sink->assigned(full, occurrences_[full]++, value, {setup_.program->source, span});
+}
+
+// An empty statement span: the names of a loop, which are not reported.
+void Interpreter::assign(const ast::Expression& target, const Value& value, SourceSpan statement) {
+  if (const auto* name = std::get_if<ast::Name>(&target.node)) {
+    bind(name->id, value);
+    if (statement.end > statement.begin) report(name->id, value, statement);
+    return;
+  }
+  if (const auto* subscript = std::get_if<ast::Subscript>(&target.node)) {
+    const Value object = evaluate(*subscript->object);
+    const Value key = evaluate(*subscript->index);
+    enter(target.span);
+    const Value place = settle(key);
+    return set_index(object, place, settle(value));
+  }
+  if (const auto* attribute = std::get_if<ast::Attribute>(&target.node)) {
+    const Value object = evaluate(*attribute->object);
+    enter(attribute->name_span);
+    if (attribute->name == "grad" && object.is_tensor() && value.is_none()) {
+      return drop_grad(object.as<DTensor>());
+    }
+    fail(ErrorKind::kValue, Fix{"assign to a name, or to an item: d[\"key\"] = value"},
+         "'.{}' cannot be assigned to", attribute->name);
+  }
+  const auto* tuple = std::get_if<ast::Tuple>(&target.node);
+  const auto& names = tuple != nullptr ? tuple->items : std::get<ast::List>(target.node).items;
+  const Values items = iterate(value);
+  if (items.size() != names.size()) {
+    enter(target.span);
+    fail(ErrorKind::kValue, Fix{"write one name per value: a, b = pair"},
+         "there are {} values for {} names", items.size(), names.size());
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) assign(*names[i], items[i], statement);
+}
+
+Value Interpreter::call_function(const FunctionValue& function, CallValues call) {
+  if (function.hooks->hooks.empty() || !grad_enabled()) {
+    return call_unhooked(function, std::move(call));
+  }
+  return call_hooked(*this, function, std::move(call),
+                     [&](CallValues passed) { return call_unhooked(function, std::move(passed)); });
+}
+
+// Then names alone hold the arguments: one that is rebound is free, as in Python.
+void Interpreter::bind_locals(Frame& frame, const FunctionValue& function, CallValues call) {
+  const auto& parameters = function.function->parameters;
+  std::vector<std::string> names;
+  for (const ast::Parameter& parameter : parameters) {
+    names.push_back(parameter.name + (parameter.default_value ? "=" : ""));
+  }
+  const Parameters given(function.function->name, {names.begin(), names.end()}, std::move(call));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::string& name = parameters[i].name;
+    frame.bind(name, given.given(name) ? given[name] : (*function.defaults)[i]);
+  }
+}
+
+Value Interpreter::call_unhooked(const FunctionValue& function, CallValues call) {
+  Frame frame{function.function.get(), {}, {}, frame_};
+  if (function.captured != nullptr) frame.cells = *function.captured;
+  for (const std::string& name : function.function->shared) frame.cells[name] = cells_->make();
+  bind_locals(frame, function, std::move(call));
+  // A count of calls, unlike the room that is left on a stack, is the same in every build.
+  if (calls_ == kMostNestedCalls) {
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("calls are nested too deeply: more than {}", kMostNestedCalls))
+        .with("fix", "does a def call itself without an end?");
+  }
+  const SourceSpan place = position_;
+  Frame* const caller = std::exchange(frame_, &frame);
+  const std::size_t names_of_caller = std::exchange(own_names_, comprehended_.size());
+  ++calls_;
+  returned_ = {};
+  const auto leave = [&] {
+    --calls_;
+    own_names_ = names_of_caller;
+    frame_ = caller;
+  };
+  try {
+    execute(function.function->body);
+  } catch (...) {
+    leave();
+    throw;
+  }
+  leave();
+  enter(place);
+  return std::exchange(returned_, Value());
+}
+
+std::shared_ptr<Cell> Interpreter::keep(Value value) {
+  std::shared_ptr<Cell> cell = cells_->make();
+  cell->value = std::move(value);
+  return cell;
+}
+
+void Interpreter::assert_close(const Value& a, const Value& b) {
+  note_effect("assert_close");
+  const Where where{setup_.program->source, position_};
+  if (setup_.sink != nullptr) setup_.sink->asserted_close(a, b, where);
+}
+
+void Interpreter::tell_backward(const DTensor& loss, const DTensor& seed) {
+  if (setup_.sink != nullptr) setup_.sink->backward_begins(loss, seed);
+}
+
+void Interpreter::backward_from(const DTensor& loss, const DTensor& seed, Graph graph) {
+  tell_backward(loss, seed);
+  using Tell = std::function<void(const std::string& name, const DTensor& grad)>;
+  const auto each_gradient = [this](const Tell& tell) {
+    if (setup_.sink == nullptr) return;
+    for (const auto& [name, value] : globals_) {
+      if (!value.is_tensor()) continue;
+      tell(name, grad_of(value.as<DTensor>()));
+    }
+  };
+  each_gradient([this](const std::string& name, const DTensor& grad) {
+    setup_.sink->gradient_kept(name, grad);
+  });
+  backward(loss, seed, graph);
+  each_gradient([this](const std::string& name, const DTensor& grad) {
+    setup_.sink->gradient_came(name, grad);
+  });
+}
+
+void Interpreter::print(const std::string& line) {
+  note_effect("print");
+  if (setup_.sink != nullptr) setup_.sink->printed(line);
+}
+
+}  // namespace shardlab

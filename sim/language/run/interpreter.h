@@ -1,0 +1,278 @@
+// interpreter.h - runs a program on one rank.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "schema/op_row.h"
+#include "sim/language/syntax/ast.h"
+#include "sim/language/syntax/constant.h"
+#include "sim/language/values/answers.h"
+#include "sim/language/values/builtin.h"
+#include "sim/language/values/value.h"
+#include "sim/schedule/sanitizer.h"
+
+namespace shardlab {
+
+class Cells;
+class SizeTrace;                  // size_value.h
+enum class Graph : std::uint8_t;  // autograd/tape.h
+
+/// Told about every value that a statement gives a name, in the order of the program.
+class ValueSink {
+ public:
+  virtual ~ValueSink() = default;
+  /// `occurrence` counts the assignments to this name on this rank from 0; names inside of a def
+  /// are "function.name". Two runs of one program agree in (name, occurrence).
+  virtual void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
+                        const Where& where) = 0;
+  /// A statement begins. computes(): a part of a statement runs, its operands have values.
+  virtual void begins(SourceSpan /*statement*/) {}
+  virtual void computes(SourceSpan /*expression*/) {}
+  /// One line of output, without its end.
+  virtual void printed(const std::string& line) = 0;
+  /// Two tensors or numbers of which the program says that they are the same up to rounding.
+  virtual void asserted_close(const Value& /*a*/, const Value& /*b*/, const Where& /*where*/) {}
+  /// A def has become a graph with so many breaks.
+  virtual void traced(std::size_t /*breaks*/) {}
+  /// backward() or grad() begins; `seed` may be undefined.
+  virtual void backward_begins(const DTensor& /*loss*/, const DTensor& /*seed*/) {}
+  /// A backward pass begins: `grad` is what the tensor of this name has from before, or undefined.
+  virtual void gradient_kept(const std::string& /*name*/, const DTensor& /*grad*/) {}
+  /// It has ended: what the tensor has now.
+  virtual void gradient_came(const std::string& /*name*/, const DTensor& /*grad*/) {}
+};
+
+/// kOnMesh: what the program says. kPlain: the single-device run, where every tensor is plain, and
+/// functions that place or gather a tensor give its elements as they are.
+enum class Tensors : std::uint8_t { kOnMesh, kPlain };
+
+class RankQuestions;
+
+/// What a program does beside its calls, while a part of it is captured.
+struct Effects {
+  std::set<std::string> found;  ///< by name
+  /// Hooks that defs got meanwhile: whose, and which.
+  std::set<std::pair<const void*, std::uint64_t>> hooks;
+};
+
+/// What a program runs on, beside the running rank and its calls (autograd/program.h).
+struct ProgramSetup {
+  const ast::Program* program = nullptr;
+  const Environment* params = nullptr;
+  const OpRegistry* registry = nullptr;
+  const MeshLayout* layout = nullptr;    ///< tensors live on it
+  const MeshLayout* reported = nullptr;  ///< what `mesh` tells; differs in single-device runs
+  std::int64_t rank = 0;                 ///< what `rank` tells
+  std::int64_t world_size = 1;
+  std::string backend = "threads";  ///< what process groups say that they run on
+  Tensors tensors = Tensors::kOnMesh;
+  AnswerLog* keeps = nullptr;       ///< is told the answers of this run; may be null
+  AnswerReader* follows = nullptr;  ///< the answers of another run; may be null
+  ValueSink* sink = nullptr;        ///< may be null
+  /// The program is a part of an op: the place of the rank stays that of the op's call.
+  bool inside_op = false;
+  /// One run stands for a class of ranks: asked where its ranks may take different paths. Null: the
+  /// run stands for one rank.
+  RankQuestions* questions = nullptr;
+  std::int64_t step_limit = 1'000'000;  ///< passes through while loops, in all; ten times of for
+  /// How much stack nested calls may take.
+  std::size_t stack_bytes = 128 * 1024 * sanitizer::kStackFactor;
+};
+
+/// `inputs`: names of values that define() will give.
+///   fails  ScenarioError: a name, op or method of the program that is not defined (exit code 2)
+void check_names(const ast::Program& program, const Environment& params,
+                 const std::vector<std::string>& inputs, const OpRegistry& registry);
+
+/// Attributes of tensors that are not methods: shape, T, grad, ...
+bool is_tensor_attribute(std::string_view name);
+
+/// Runs one program on the running rank. Holds all names of the program; values that are reached
+/// from it die with it. Used by one rank.
+class Interpreter {
+ public:
+  /// Copies `setup`; what it points to outlives the interpreter.
+  explicit Interpreter(const ProgramSetup& setup);
+  ~Interpreter();
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+
+  /// Gives an input or another name a value before run(). Not reported to the sink.
+  void define(const std::string& name, Value value);
+  /// Runs the whole program. Errors carry the place ("at").
+  ///   fails  what ops fail with; Assert; Value and Runtime for wrong use of the language
+  void run();
+  /// The last value of a name, or null.
+  const Value* find(const std::string& name) const;
+  /// All names outside of defs that have a value, sorted.
+  std::vector<std::string> names() const;
+  /// Calls `visit` for what each name holds, those of defs that run right now included.
+  void visit_values(const std::function<void(const Value& value)>& visit) const;
+
+  // For built-in functions.
+  const ProgramSetup& setup() const { return setup_; }
+  /// Meshes that the program flattened, by the name of their dim.
+  const std::map<std::string, MeshValue>& flattened_meshes() const { return flattened_; }
+  void keep_flattened(const std::string& name, MeshValue mesh) {
+    flattened_.emplace(name, std::move(mesh));
+  }
+  /// Anything that a program can call: a def, a built-in function, an op, a method.
+  Value call(const Value& function, CallValues call);
+  /// An op by its name in torch, and one by its row.
+  Value call_op(std::string_view name, const CallValues& call);
+  Value call_row(const OpRow& row, Arguments args);
+  /// call_op with positional arguments, for ops with one tensor result.
+  DTensor tensor_op(std::string_view base, Values positional);
+  static DTensor cast(const DTensor& tensor, DType dtype);
+  /// Whether Python takes the value as true; a tensor with one element counts as its element. Fails
+  /// with Value for other tensors.
+  bool truth(const Value& value);
+  /// True in the single-device run, where no tensor lies on a mesh.
+  bool plain() const { return setup_.tensors == Tensors::kPlain; }
+  /// What only the ranks know, such as the placements of a tensor: `own` is asked and kept on the
+  /// ranks; a run that follows them gets their answer, or `otherwise` where it took another path.
+  Value answer(const std::function<Value()>& own, const Value& otherwise = {});
+  /// What varies between ranks (rank_value.h) as it is here: from now on the run stands for those
+  /// ranks only that have the same value.
+  Value settle(const Value& value);
+  /// Anything a for loop takes, as a list.
+  Values iterate(const Value& value);
+  /// For functions that others call later: a variable that is emptied when the program has ended.
+  std::shared_ptr<Cell> keep(Value value);
+  /// To the sink, without an end of line.
+  void print(const std::string& line);
+  void assert_close(const Value& a, const Value& b);
+  /// What the program does beside its calls, by name: for captures.
+  void note_effect(const char* name) {
+    if (effects_ != nullptr) effects_->found.insert(name);
+  }
+  /// Null where nobody captures.
+  Effects* effects() const { return effects_; }
+  /// Where sizes that programs read stay symbols, while a function is traced for other sizes, too;
+  /// null: sizes are numbers.
+  SizeTrace* sizes() const { return sizes_; }
+  /// Gives what was there before.
+  SizeTrace* trace_sizes_in(SizeTrace* sizes) { return std::exchange(sizes_, sizes); }
+  /// From now on effects are put there; null: nowhere. Gives where they were put before.
+  Effects* note_effects_in(Effects* effects) { return std::exchange(effects_, effects); }
+  /// Tells the sink that gradients of `loss` are computed.
+  void tell_backward(const DTensor& loss, const DTensor& seed);
+  /// backward(), and tells the sink which gradients were there before and are after it.
+  void backward_from(const DTensor& loss, const DTensor& seed, Graph graph);
+
+  /// The language's operators, attributes and indices on any values.
+  Value binary(ast::BinaryOp op, const Value& left, const Value& right);
+  Value compare(ast::CompareOp op, const Value& left, const Value& right);
+  Value unary(ast::UnaryOp op, const Value& operand);
+  Value attribute(const Value& object, const std::string& name);
+  Value index(const Value& object, const Value& key);
+  void set_index(const Value& object, const Value& key, const Value& value);
+
+ private:
+  // What one call of a def needs: its locals, and the place it was called from.
+  struct Frame;
+  enum class Flow : std::uint8_t { kNext, kBreak, kContinue, kReturn };
+
+  // A statement answers how the block around it goes on. Each kind of node has a function here.
+  Flow execute(const ast::Block& block);
+  Flow execute(const ast::Statement& statement);
+  Flow run_node(const ast::Statement& statement, const ast::ExpressionStatement& node);
+  Flow run_node(const ast::Statement& statement, const ast::Assign& node);
+  Flow run_node(const ast::Statement& statement, const ast::AugmentedAssign& node);
+  Flow run_node(const ast::Statement& statement, const ast::If& node);
+  Flow run_node(const ast::Statement& statement, const ast::For& node);
+  Flow run_node(const ast::Statement& statement, const ast::While& node);
+  Flow run_node(const ast::Statement& statement, const ast::Def& node);
+  Flow run_node(const ast::Statement& statement, const ast::With& node);
+  Flow run_with(const ast::Statement& statement, const ast::With& node, std::size_t item);
+  Flow run_node(const ast::Statement& statement, const ast::Return& node);
+  Flow run_node(const ast::Statement& statement, const ast::Assert& node);
+  Flow run_node(const ast::Statement&, const ast::Pass&) { return Flow::kNext; }
+  Flow run_node(const ast::Statement&, const ast::Break&) { return Flow::kBreak; }
+  Flow run_node(const ast::Statement&, const ast::Continue&) { return Flow::kContinue; }
+
+  // Operands are evaluated from left to right, as in Python. A value that varies between ranks
+  // stays as it is until something needs to know what it is here.
+  Value evaluate(const ast::Expression& expression);
+  Value eval_node(const ast::Expression& expression, const ast::Constant& node);
+  Value eval_node(const ast::Expression& expression, const ast::Name& node);
+  Value eval_node(const ast::Expression& expression, const ast::Attribute& node);
+  Value eval_node(const ast::Expression& expression, const ast::Call& node);
+  Value eval_node(const ast::Expression& expression, const ast::Unary& node);
+  Value eval_node(const ast::Expression& expression, const ast::Binary& node);
+  Value eval_node(const ast::Expression& expression, const ast::Compare& node);
+  Value eval_node(const ast::Expression& expression, const ast::Logical& node);
+  Value eval_node(const ast::Expression& expression, const ast::Conditional& node);
+  Value eval_node(const ast::Expression& expression, const ast::Subscript& node);
+  Value eval_node(const ast::Expression& expression, const ast::Slice& node);
+  Value eval_node(const ast::Expression& expression, const ast::List& node);
+  Value eval_node(const ast::Expression& expression, const ast::Tuple& node);
+  Value eval_node(const ast::Expression& expression, const ast::Dict& node);
+  Value eval_node(const ast::Expression& expression, const ast::Comprehension& node);
+  Value eval_node(const ast::Expression& expression, const ast::FormatString& node);
+  /// Calls `item` once for every pass of the innermost loop that the conditions let through.
+  void comprehend(const ast::Comprehension& node, std::size_t loop,
+                  const std::function<void()>& item);
+
+  /// Functions take values that do not vary between ranks: arguments are settled, or the call
+  /// itself is put off.
+  void settle_arguments(CallValues& call);
+  bool varying(const Value& value) const;
+  bool own_truth(const Value& value);
+  std::optional<Value> call_varying(const BuiltinValue& builtin, CallValues& call);
+  Value binary_varying(ast::BinaryOp op, const Value& left, const Value& right);
+  Value binary_of_sizes(ast::BinaryOp op, const Value& left, const Value& right);
+  Value call_function(const FunctionValue& function, CallValues call);
+  Value call_unhooked(const FunctionValue& function, CallValues call);
+  static void bind_locals(Frame& frame, const FunctionValue& function, CallValues call);
+  Value call_method(const Value& object, const std::string& name, CallValues call);
+  // Unpacks sequences over targets. bind() gives one name its value; report() counts the occurrence
+  // and tells the sink.
+  void assign(const ast::Expression& target, const Value& value, SourceSpan statement);
+  void bind(const std::string& name, const Value& value);
+  void report(const std::string& name, const Value& value, SourceSpan span);
+  /// Points the rank's context, and the messages of later errors, to a place.
+  void enter(SourceSpan span);
+  /// Fails with Runtime before nested calls take more than the rank's stack has.
+  void check_stack() const;
+
+  ProgramSetup setup_;
+  std::map<std::string, MeshValue> flattened_;
+  std::unordered_map<std::string, Value> globals_;
+  std::unordered_map<std::string, std::int64_t> occurrences_;
+  Frame* frame_ = nullptr;  ///< of the def that runs; null at the top
+  std::shared_ptr<Cells> cells_;
+  /// Names of the comprehensions that run in this def, from `own_names_` on, and those of its
+  /// callers before.
+  struct OwnName {
+    std::string name;
+    std::optional<Value> value;
+  };
+  std::vector<OwnName> comprehended_;
+  std::size_t own_names_ = 0;
+  OwnName* find_own(const std::string& name);
+  Value returned_;
+  // Of defs: a recursion without an end is refused with its place, whatever the stack's size.
+  static constexpr int kMostNestedCalls = 50;
+
+  /// Counts a pass through a loop. Fails with Runtime beyond the limit.
+  void count_pass(std::string_view loop, std::int64_t& passes, std::int64_t most, SourceSpan place);
+
+  std::int64_t steps_ = 0;      ///< passes through while loops
+  std::int64_t for_steps_ = 0;  ///< passes through for loops and comprehensions
+  int calls_ = 0;               ///< of defs that run right now
+  const char* stack_base_ = nullptr;
+  SourceSpan position_;
+  Effects* effects_ = nullptr;
+  SizeTrace* sizes_ = nullptr;
+};
+
+}  // namespace shardlab

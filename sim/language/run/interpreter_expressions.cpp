@@ -1,0 +1,240 @@
+// Expressions, one overload per kind of node. Evaluation goes from left to right as in Python.
+// A value that differs between the ranks that this run stands for stays a function of the rank
+// (lift) until something has to know what it is (settle).
+
+#include <fmt/args.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/fix.h"
+#include "base/nearest.h"
+#include "sim/language/run/interpreter.h"
+#include "sim/language/run/interpreter_frame.h"
+#include "sim/language/values/global_names.h"
+#include "sim/language/values/nesting.h"
+#include "sim/language/values/python_format.h"
+#include "sim/language/values/rank_value.h"
+
+namespace shardlab {
+
+Value Interpreter::evaluate(const ast::Expression& expression) {
+  check_stack();
+  return std::visit([&](const auto& node) { return eval_node(expression, node); }, expression.node);
+}
+
+Value Interpreter::eval_node(const ast::Expression&, const ast::Constant& node) {
+  return std::visit([](const auto& value) { return Value(value); }, node.value);
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::Name& node) {
+  if (const OwnName* own = find_own(node.id)) return *own->value;
+  if (frame_ != nullptr) {
+    if (const Value* local = frame_->find(node.id)) return *local;
+    if (frame_->knows(node.id)) {
+      enter(expression.span);
+      fail(ErrorKind::kValue, Fix{"assign to it first, on every way that leads here"},
+           "'{}' is used before it has a value in {}", node.id, frame_->function->name);
+    }
+  }
+  const auto found = globals_.find(node.id);
+  if (found != globals_.end()) return found->second;
+  if (auto known = find_global(node.id, *setup_.registry)) return std::move(*known);
+  enter(expression.span);
+  fail(ErrorKind::kValue, Fix{"assign to it first, on every way that leads here"},
+       "'{}' is used before it has a value", node.id);
+}
+
+Value Interpreter::eval_node(const ast::Expression&, const ast::Attribute& node) {
+  const Value object = evaluate(*node.object);
+  enter(node.name_span);
+  return attribute(settle(object), node.name);
+}
+
+namespace {
+
+// A number that is called like a namespace: F.linear is then no function.
+void refuse_hidden(const ast::Attribute& node, const OpRegistry& registry) {
+  const auto* name = std::get_if<ast::Name>(&node.object->node);
+  if (name == nullptr) return;
+  const auto hidden = find_global(name->id, registry);
+  if (!hidden || !hidden->is<ModuleValue>()) return;
+  throw Error(ErrorKind::kValue,
+              fmt::format("'{0}' is a number here, which hides the namespace {0}", name->id))
+      .with("fix", "give the number another name");
+}
+
+}  // namespace
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call& node) {
+  // A method is called on its object directly; everything else is evaluated first.
+  const auto* method = std::get_if<ast::Attribute>(&node.function->node);
+  const Value target = evaluate(method != nullptr ? *method->object : *node.function);
+  CallValues call;
+  for (const ast::CallArgument& argument : node.arguments) {
+    Value value = evaluate(*argument.value);
+    if (argument.starred) {
+      enter(argument.span);
+      for (Value& item : iterate(value)) call.positional.push_back(std::move(item));
+    } else if (argument.keyword.empty()) {
+      call.positional.push_back(std::move(value));
+    } else {
+      call.keywords.emplace_back(argument.keyword, std::move(value));
+    }
+  }
+  enter(method != nullptr && !target.is<ModuleValue>() ? method->name_span : expression.span);
+  if (method == nullptr) return this->call(target, std::move(call));
+  if (target.is_number()) refuse_hidden(*method, *setup_.registry);
+  if (target.is<ModuleValue>()) return this->call(attribute(target, method->name), std::move(call));
+  return call_method(target, method->name, std::move(call));
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::Unary& node) {
+  const Value operand = evaluate(*node.operand);
+  enter(expression.span);
+  return unary(node.op, operand);
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::Binary& node) {
+  const Value left = evaluate(*node.left);
+  const Value right = evaluate(*node.right);
+  enter(expression.span);
+  return binary(node.op, left, right);
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::Compare& node) {
+  Value left = evaluate(*node.operands[0]);
+  for (std::size_t i = 0; i < node.ops.size(); ++i) {
+    Value right = evaluate(*node.operands[i + 1]);
+    enter(expression.span);
+    Value holds = compare(node.ops[i], left, right);
+    const bool last = i + 1 == node.ops.size();
+    if (last || !truth(holds)) return holds;
+    left = std::move(right);
+  }
+  return true;
+}
+
+Value Interpreter::eval_node(const ast::Expression&, const ast::Logical& node) {
+  const bool stops_at = node.op == ast::BoolOp::kOr;
+  for (std::size_t i = 0; i + 1 < node.operands.size(); ++i) {
+    Value value = evaluate(*node.operands[i]);
+    if (truth(value) == stops_at) return value;
+  }
+  return evaluate(*node.operands.back());
+}
+
+Value Interpreter::eval_node(const ast::Expression&, const ast::Conditional& node) {
+  return evaluate(truth(evaluate(*node.condition)) ? *node.when_true : *node.when_false);
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::Subscript& node) {
+  const Value object = evaluate(*node.object);
+  const Value key = evaluate(*node.index);
+  enter(expression.span);
+  const auto* ranks = object.get<RankValue>();
+  if (ranks != nullptr && ranks->here->is_sequence()) {
+    return lift({object, key}, [this](const Values& both) { return index(both[0], both[1]); });
+  }
+  const Value settled = ranks != nullptr ? settle(object) : object;
+  return index(settled, settle(key));
+}
+
+Value Interpreter::eval_node(const ast::Expression&, const ast::Slice& node) {
+  Values parts;
+  for (const auto* part : {&node.start, &node.stop, &node.step}) {
+    parts.push_back(*part ? evaluate(**part) : Value());
+  }
+  return SliceValue{std::make_shared<const Values>(std::move(parts))};
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::List& node) {
+  Values items;
+  for (const auto& item : node.items) items.push_back(evaluate(*item));
+  enter(expression.span);
+  check_size(items);
+  return make_list(std::move(items));
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::Tuple& node) {
+  Values items;
+  for (const auto& item : node.items) items.push_back(evaluate(*item));
+  enter(expression.span);
+  check_size(items);
+  return make_tuple(std::move(items));
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::Dict& node) {
+  const DictValue dict = make_dict();
+  for (std::size_t i = 0; i < node.keys.size(); ++i) {
+    const Value key = settle(evaluate(*node.keys[i]));
+    const Value value = evaluate(*node.values[i]);
+    enter(expression.span);
+    store(dict, key, value);
+  }
+  return dict;
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::Comprehension& node) {
+  // The names of a comprehension live in it only, as in Python.
+  const std::size_t before = comprehended_.size();
+  std::vector<std::string> names;
+  for (const auto& loop : node.loops) ast::collect_targets(*loop.target, names);
+  for (std::string& name : names) comprehended_.push_back({std::move(name), std::nullopt});
+  struct Leave {
+    std::vector<OwnName>& names;
+    std::size_t before;
+    ~Leave() { names.resize(before); }
+  } const leave{comprehended_, before};
+  Values items;
+  const DictValue dict = make_dict();
+  comprehend(node, 0, [&] {
+    if (!node.key) return items.push_back(evaluate(*node.element));
+    const Value key = settle(evaluate(*node.key));
+    const Value value = evaluate(*node.element);
+    enter(expression.span);
+    store(dict, key, value);
+  });
+  enter(expression.span);
+  if (node.key) return dict;
+  check_size(items);
+  return make_list(std::move(items));
+}
+
+void Interpreter::comprehend(const ast::Comprehension& node, std::size_t loop,
+                             const std::function<void()>& item) {
+  if (loop == node.loops.size()) return item();
+  const auto& part = node.loops[loop];
+  const Value iterable = evaluate(*part.iterable);
+  enter(part.iterable->span);
+  for (const Value& value : iterate(iterable)) {
+    count_pass("for", for_steps_, 10 * setup_.step_limit, part.iterable->span);
+    assign(*part.target, value, {0, 0});
+    bool wanted = true;
+    for (const auto& condition : part.conditions) wanted = wanted && truth(evaluate(*condition));
+    if (wanted) comprehend(node, loop + 1, item);
+  }
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::FormatString& node) {
+  Values values;
+  for (const auto& part : node.parts) {
+    values.push_back(part.expression ? evaluate(*part.expression) : Value());
+    enter(expression.span);
+    if (sizes_ != nullptr) values.back() = settle(values.back());
+  }
+  return lift(std::move(values), [&node](const Values& given) -> Value {
+    std::string out;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const auto& part = node.parts[i];
+      out += part.text + part.echo;
+      if (!part.expression) continue;
+      out += part.conversion == 'r'   ? python_format(repr(given[i]), part.format)
+             : part.conversion == 's' ? python_format(str(given[i]), part.format)
+                                      : python_format(given[i], part.format);
+    }
+    return out;
+  });
+}
+
+}  // namespace shardlab

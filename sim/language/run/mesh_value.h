@@ -1,0 +1,65 @@
+// mesh_value.h - what programs do with `mesh`, and placements given by mesh dim.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/process_group.h"
+#include "sim/language/run/interpreter.h"
+
+namespace shardlab {
+
+/// mesh["tp"], mesh["dp", "tp"]: the part of the mesh that holds this rank, in the single-device
+/// run the one that holds the rank which the program is told. A flattened mesh by its name.
+///   fails  Value: an unknown name
+MeshValue slice_mesh(const Interpreter& interpreter, const MeshValue& mesh, const Value& key);
+
+/// One dim over all dims of `mesh`, called `name` or, where that is empty, by their names joined;
+/// constructed on this rank, so that every rank of the world calls this. Redistributions on the
+/// scenario's mesh may from now on run one collective over these dims.
+///   fails  Value: the name is taken
+MeshValue flattened(Interpreter& interpreter, const MeshValue& mesh, std::string name);
+
+/// The dim of a mesh that a program gives by name or by number, also from the end.
+///   fails  Value
+std::size_t mesh_dim(const MeshLayout& layout, const Value& dim);
+
+/// What a program sees of something that depends on the rank: its value on the rank that runs, or a
+/// value by rank where one run stands for several. `at` is pure and outlives the call.
+Value by_rank(const Interpreter& interpreter, std::function<Value(std::int64_t rank)> at);
+/// The place of this rank along one dim of a mesh that it is in.
+Value coordinate_along(const Interpreter& interpreter, const MeshValue& mesh, std::size_t dim);
+/// The groups of other ranks that are to them what one group is to the running rank. Pure functions
+/// of a rank, which outlive the call.
+struct GroupsByRank {
+  std::function<std::vector<std::int64_t>(std::int64_t rank)> ranks;  ///< in the group's order
+  std::function<std::int64_t(std::int64_t rank)> number;  ///< equal for ranks of one group alone
+};
+GroupsByRank groups_by_rank(const Interpreter& interpreter, const GroupValue& group);
+
+/// A placement, or its text: S(0), R, "P(sum)".
+///   fails  Value
+Placement placement_of(const Value& value);
+
+/// Placements for `layout` from keywords (tp=S(0)): mesh dims that are not named keep `base`.
+///   fails  Value: a keyword that is not a mesh dim, naming the nearest
+Placements placements_of(const MeshLayout& layout, Placements base,
+                         const std::vector<std::pair<std::string, Value>>& keywords,
+                         std::string_view function);
+
+/// A reduction by value or by name: sum, "avg", max.
+///   fails  Value
+ReduceOp reduction_of(const Value& value);
+
+/// The group of a collective: a process group; None is the world, a text a mesh dim of the
+/// scenario's mesh, a mesh of one dim that dim.
+///   fails  Value: unknown dim. Runtime: this rank is outside of the mesh
+ProcessGroup& group_of(const Interpreter& interpreter, const Value& group);
+
+/// The mesh that a `mesh=` argument names; the scenario's without one.
+const MeshLayout* layout_of(const Interpreter& interpreter, const Value& mesh);
+
+}  // namespace shardlab

@@ -1,0 +1,308 @@
+// A name depends on the rank when something that depends on it is assigned to it, or when the
+// assignment itself stands in a branch or loop that depends on it. Repeated until nothing is added,
+// because loops and defs carry a dependence backwards in the text. What depends on the program's
+// own collectives is found in the same way.
+#include "sim/language/run/program_traits.h"
+
+#include <algorithm>
+#include <map>
+
+#include "sim/language/syntax/ast_walk.h"
+#include "sim/language/values/builtin.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::string_view kLocalWorld[] = {"to_local", "from_local"};
+// Names and members that say the rank, and those that say how large the world is.
+constexpr std::string_view kRankNames[] = {"rank", "get_rank", "get_process_group_ranks"};
+constexpr std::string_view kRankMembers[] = {
+    "coordinate", "get_coordinate",         "_sym_get_coordinate",
+    "get_rank",   "get_local_rank",         "_is_current_rank_part_of_mesh",
+    "rank",       "get_process_group_ranks"};
+constexpr std::string_view kWorldNames[] = {"world_size", "get_world_size", "WORLD",
+                                            "_get_group_size_by_name"};
+// What runs a function of the program in backward.
+constexpr std::string_view kHooks[] = {"register_hook", "register_full_backward_hook",
+                                       "register_full_backward_pre_hook"};
+
+template <std::size_t kCount>
+bool is_one_of(const std::string_view (&names)[kCount], std::string_view name) {
+  return std::ranges::find(names, name) != std::end(names);
+}
+
+bool is_collective(std::string_view name) {
+  return find_builtin(collective_builtins(), name) != nullptr;
+}
+
+bool leaves_the_mesh(std::string_view name) {
+  return std::ranges::count(kLocalWorld, name) > 0 || is_collective(name);
+}
+
+// What a walk follows through the program.
+enum class Source : std::uint8_t { kRank, kExchange };
+
+using Names = std::set<std::string, std::less<>>;
+
+bool follows(const Names& names, bool gradients, std::string_view recorded) {
+  if (recorded.ends_with(".grad")) {
+    if (gradients) return true;
+    recorded.remove_suffix(5);
+  }
+  return names.contains(recorded.substr(0, recorded.find('[')));
+}
+
+bool mentions_mesh(const ast::Expression& expression) {
+  return ast::any_part(expression, [](const ast::Expression& part) {
+    const auto* name = std::get_if<ast::Name>(&part.node);
+    return name != nullptr && name->id == "mesh";
+  });
+}
+
+class Walk {
+ public:
+  Walk(const ast::Program& program, Source source, ProgramTraits& traits)
+      : program_(program),
+        source_(source),
+        traits_(traits),
+        names_(source == Source::kRank ? traits.by_rank : traits.by_exchange),
+        gradients_(source == Source::kRank ? traits.gradients_by_rank
+                                           : traits.gradients_by_exchange) {
+    find_defs(program.body);
+  }
+
+  void run() {
+    do {
+      changed_ = false;
+      walk(program_.body, false);
+    } while (changed_);
+  }
+
+ private:
+  void find_defs(const ast::Block& block) {
+    for (const ast::Statement& statement : block) {
+      if (const auto* def = std::get_if<ast::Def>(&statement.node)) {
+        defs_[def->function->path].push_back(def->function.get());
+      }
+      ast::for_each_part(
+          statement, [](const ast::Expression&) {},
+          [&](const ast::Block& inner) { find_defs(inner); });
+    }
+  }
+
+  void mark(const std::string& name) {
+    if (names_.insert(name).second) changed_ = true;
+  }
+  void mark(bool& flag) {
+    if (!std::exchange(flag, true)) changed_ = true;
+  }
+
+  // With the path of the def that the name is local to.
+  std::string full(std::string_view name) const {
+    for (const ast::Function* function : functions_) {
+      if (function->binds(name)) return function->path + "." + std::string(name);
+    }
+    return std::string(name);
+  }
+
+  // What one node says by itself; its parts are looked at by any_part.
+  bool depends_here(const ast::Expression& expression) {
+    if (const auto* name = std::get_if<ast::Name>(&expression.node)) {
+      if (is_one_of(kWorldNames, name->id)) traits_.reads_world = true;
+      if (is_one_of(kRankNames, name->id)) traits_.reads_rank = true;
+      if (name->id == "assert_close") traits_.asserts_close = true;
+      if (leaves_the_mesh(name->id)) traits_.leaves = true;
+      if (!called_ && defs_.contains(full(name->id))) escaped_.insert(full(name->id));
+      return is_source(name->id, kRankNames) || names_.contains(full(name->id));
+    }
+    if (const auto* attribute = std::get_if<ast::Attribute>(&expression.node)) {
+      if (leaves_the_mesh(attribute->name)) traits_.leaves = true;
+      if (is_one_of(kRankMembers, attribute->name)) traits_.reads_rank = true;
+      if (mentions_mesh(*attribute->object) || is_one_of(kWorldNames, attribute->name)) {
+        traits_.reads_world = true;
+      }
+      if (is_source(attribute->name, kRankMembers)) return true;
+      return attribute->name == "grad" && gradients_;
+    }
+    return false;
+  }
+
+  // `of_rank`: how this kind of name says the rank.
+  template <std::size_t kCount>
+  bool is_source(std::string_view name, const std::string_view (&of_rank)[kCount]) const {
+    if (source_ == Source::kRank) return is_one_of(of_rank, name);
+    return name == "from_local" || is_collective(name);
+  }
+
+  // Every part is looked at: a call deep inside may pass the rank on.
+  bool depends(const ast::Expression& expression, bool under) {
+    bool found = depends_here(expression);
+    const auto* call = std::get_if<ast::Call>(&expression.node);
+    ast::for_each_part(expression, [&](const ast::Expression& part) {
+      called_ = call != nullptr && &part == call->function.get();
+      if (depends(part, under)) found = true;
+    });
+    called_ = false;
+    if (call != nullptr) calls(*call, under || found);
+    return found;
+  }
+  bool depends(const ast::ExpressionPtr& expression, bool under) {
+    return expression && depends(*expression, under);
+  }
+
+  // A call that depends on the rank, or stands where it is made on some ranks only.
+  void calls(const ast::Call& call, bool by_rank) {
+    if (!by_rank) return;
+    const auto* name = std::get_if<ast::Name>(&call.function->node);
+    const auto* method = std::get_if<ast::Attribute>(&call.function->node);
+    if ((name != nullptr && name->id == "backward") ||
+        (method != nullptr && method->name == "backward")) {
+      mark(gradients_);
+    }
+    if (method != nullptr &&
+        (method->name.ends_with('_') || method->name == "append" || method->name == "extend")) {
+      mark_target(*method->object);
+    }
+    const bool hooks = method != nullptr && is_one_of(kHooks, method->name);
+    if (hooks) mark(gradients_);
+    const auto def = name != nullptr ? defs_.find(full(name->id)) : defs_.end();
+    if (def != defs_.end()) return called_by_rank(def->first);
+    // A function that a name or an expression has as its value: any that is used as one.
+    if (method != nullptr && !hooks) return;
+    const std::set<std::string> escaped = escaped_;
+    for (const std::string& path : escaped) called_by_rank(path);
+  }
+
+  void called_by_rank(const std::string& path) {
+    for (const ast::Function* function : defs_.at(path)) {
+      for (const ast::Parameter& parameter : function->parameters) {
+        mark(path + "." + parameter.name);
+      }
+      if (called_by_rank_.insert(function).second) changed_ = true;
+    }
+  }
+
+  void mark_target(const ast::Expression& target) {
+    if (const std::string_view base = ast::base_name(target); !base.empty()) mark(full(base));
+    std::vector<std::string> names;
+    ast::collect_targets(target, names);
+    for (const std::string& name : names) mark(full(name));
+  }
+
+  void walk(const ast::Block& block, bool under) {
+    for (const ast::Statement& statement : block) {
+      std::visit([&](const auto& node) { visit(node, under); }, statement.node);
+    }
+  }
+
+  void visit(const ast::ExpressionStatement& node, bool under) { depends(*node.value, under); }
+  void visit(const ast::Assign& node, bool under) {
+    bool by_rank = depends(*node.value, under) || under;
+    for (const auto& target : node.targets) by_rank = depends_index(*target, under) || by_rank;
+    if (!by_rank) return;
+    for (const auto& target : node.targets) mark_target(*target);
+  }
+  // The index of x[rank] = v, not x itself: that it depended on the rank before is known anyway.
+  bool depends_index(const ast::Expression& target, bool under) {
+    const auto* subscript = std::get_if<ast::Subscript>(&target.node);
+    return subscript != nullptr && depends(*subscript->index, under);
+  }
+  void visit(const ast::AugmentedAssign& node, bool under) {
+    if (depends(*node.value, under) || depends_index(*node.target, under) || under) {
+      mark_target(*node.target);
+    }
+  }
+  void visit(const ast::If& node, bool under) {
+    bool by_rank = under;
+    for (const auto& branch : node.branches) by_rank = depends(branch.condition, under) || by_rank;
+    for (const auto& branch : node.branches) walk(branch.body, by_rank);
+  }
+  void loop(const ast::Block& body, const ast::Block& otherwise, bool by_rank) {
+    bool* const outer = std::exchange(loop_, &left_early_[&body]);
+    by_rank = by_rank || *loop_;
+    walk(body, by_rank);
+    loop_ = outer;
+    walk(otherwise, by_rank);
+  }
+  void visit(const ast::For& node, bool under) {
+    const bool by_rank = depends(*node.iterable, under) || under;
+    if (by_rank) mark_target(*node.target);
+    loop(node.body, node.otherwise, by_rank);
+  }
+  void visit(const ast::While& node, bool under) {
+    loop(node.body, node.otherwise, depends(*node.condition, under) || under);
+  }
+  void visit(const ast::Def& node, bool under) {
+    for (const ast::Parameter& parameter : node.function->parameters) {
+      if (depends(parameter.default_value, under)) mark(node.function->path + "." + parameter.name);
+    }
+    const ast::Function* const function = node.function.get();
+    functions_.insert(functions_.begin(), function);
+    walk(function->body, called_by_rank_.contains(function));
+    functions_.erase(functions_.begin());
+  }
+  // Contexts say whether gradients are recorded.
+  void visit(const ast::With& node, bool under) {
+    bool by_rank = under;
+    for (const ast::With::Item& item : node.items) {
+      if (depends(*item.context, under)) {
+        mark(gradients_);
+        by_rank = true;
+      }
+      if (by_rank && item.target) mark_target(*item.target);
+    }
+    walk(node.body, by_rank);
+  }
+  // The function's own name stands for what it returns.
+  void visit(const ast::Return& node, bool under) {
+    const bool by_rank = depends(node.value, under) || under;
+    if (!by_rank || functions_.empty()) return;
+    mark(functions_.front()->path);
+    // What stands below a return that some ranks take is run by the others only.
+    if (under && called_by_rank_.insert(functions_.front()).second) changed_ = true;
+  }
+  void visit(const ast::Assert& node, bool under) {
+    depends(*node.condition, under);
+    depends(node.message, under);
+  }
+  void visit(const ast::Pass&, bool) {}
+  void visit(const ast::Break&, bool under) { leave_loop(under); }
+  void visit(const ast::Continue&, bool under) { leave_loop(under); }
+  void leave_loop(bool under) {
+    if (under && loop_ != nullptr) mark(*loop_);
+  }
+
+  const ast::Program& program_;
+  const Source source_;
+  ProgramTraits& traits_;
+  Names& names_;     // those that follow from the source
+  bool& gradients_;  // all gradients do
+  std::map<std::string, std::vector<const ast::Function*>, std::less<>> defs_;  // by path
+  std::set<std::string> escaped_;  // paths of defs that are values: assigned, passed, returned
+  bool called_ = false;            // the expression looked at is what a call calls
+  std::set<const ast::Function*> called_by_rank_;  // whose body runs on some ranks only
+  std::map<const void*, bool> left_early_;         // loops that some ranks leave before others
+  bool* loop_ = nullptr;
+  std::vector<const ast::Function*> functions_;  // around the statement, the innermost first
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool ProgramTraits::follows_rank(std::string_view recorded) const {
+  return follows(by_rank, gradients_by_rank, recorded);
+}
+
+bool ProgramTraits::follows_exchange(std::string_view recorded) const {
+  return follows(by_exchange, gradients_by_exchange, recorded);
+}
+
+ProgramTraits traits_of(const ast::Program& program) {
+  ProgramTraits traits;
+  Walk(program, Source::kRank, traits).run();
+  Walk(program, Source::kExchange, traits).run();
+  return traits;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,39 @@
+// program_traits.h - what the text of a program says about where its values come from: whether it
+// leaves the distributed world, and which of its values depend on the rank that computes them, or
+// on what ranks exchange by the program's own word.
+// Found from the syntax tree, so it is the same on every rank; where the text leaves it open, the
+// larger set.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "sim/language/syntax/ast.h"
+
+namespace shardlab {
+
+/// What holds of the whole program, and of its names.
+struct ProgramTraits {
+  bool reads_rank = false;   ///< `rank`, a mesh's `coordinate`, a group's rank, ...
+  bool reads_world = false;  ///< `world_size`, or a mesh's size or shape
+  /// Local tensors or the program's own collectives: to_local, from_local, all_reduce, ...
+  bool leaves = false;
+  bool asserts_close = false;  ///< calls assert_close
+  /// Names whose value follows from the rank's number: through arithmetic, an index or a branch.
+  /// Names inside of a def are "function.name", with all defs around: "outer.inner.name".
+  std::set<std::string, std::less<>> by_rank;
+  bool gradients_by_rank = false;  ///< a backward pass begins at such a value, or in such a branch
+  /// Likewise: names whose value follows from a collective of the program's own, or from_local.
+  std::set<std::string, std::less<>> by_exchange;
+  bool gradients_by_exchange = false;
+
+  /// Whether a recorded value ("x", "outs[1]", "w.grad", "f.x") follows from the rank's number.
+  bool follows_rank(std::string_view recorded) const;
+  /// Whether it follows from a collective of the program's own, or from_local.
+  bool follows_exchange(std::string_view recorded) const;
+};
+
+ProgramTraits traits_of(const ast::Program& program);
+
+}  // namespace shardlab

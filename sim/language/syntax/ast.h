@@ -1,0 +1,290 @@
+// ast.h - the syntax tree of a program. Immutable once parsed; shared by all ranks.
+// Every node has the span of the text it was parsed from. The tree is at most kDeepestTree deep,
+// so walking it recursively is safe on a rank's small stack. A node owns its parts; pointers to
+// parts are never null where nothing else is said. What a name means is not known here: names are
+// resolved when the program runs, and looked up before by check_names().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "sim/language/syntax/source.h"
+
+namespace shardlab::ast {
+
+/// Levels of nodes, from the root down.
+inline constexpr int kDeepestTree = 200;
+
+/// The one owner of a part. A tree is dropped from its root.
+struct Expression;
+using ExpressionPtr = std::unique_ptr<const Expression>;
+
+/// Python's None and `...`, as values.
+struct None {
+  bool operator==(const None&) const = default;
+};
+struct Ellipsis {
+  bool operator==(const Ellipsis&) const = default;
+};
+
+/// -x, +x, ~x, not x.
+enum class UnaryOp : std::uint8_t { kNegative, kPositive, kInvert, kNot };
+/// Operators between two values, in the order of Python's table.
+enum class BinaryOp : std::uint8_t {
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kFloorDiv,
+  kMod,
+  kPow,
+  kMatMul,
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  // << and >>.
+  kLeft,
+  kRight,
+};
+/// Comparisons can be chained, so that they are not BinaryOps.
+enum class CompareOp : std::uint8_t {
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIs,
+  kIsNot,
+  kIn,
+  kNotIn,
+};
+/// They evaluate no more operands than they need, so that they are not BinaryOps.
+enum class BoolOp : std::uint8_t { kAnd, kOr };
+
+/// "+", "//", "<=", "not in", "and": as written.
+std::string_view to_string(UnaryOp op);
+std::string_view to_string(BinaryOp op);
+std::string_view to_string(CompareOp op);
+std::string_view to_string(BoolOp op);
+
+/// A literal.
+struct Constant {
+  std::variant<None, Ellipsis, bool, std::int64_t, double, std::string> value;
+};
+/// A name that is read, or, as a target, bound.
+struct Name {
+  std::string id;
+};
+/// object.name; `name_span` is where the name stands, for messages.
+struct Attribute {
+  ExpressionPtr object;
+  std::string name;
+  SourceSpan name_span;
+};
+/// One argument as written; f(**value) is not part of the language.
+struct CallArgument {
+  std::string keyword;  ///< empty: positional
+  ExpressionPtr value;
+  bool starred = false;  ///< f(*value)
+  SourceSpan span;       ///< with the keyword
+};
+/// function(arguments), in the order in which they are written.
+struct Call {
+  ExpressionPtr function;
+  std::vector<CallArgument> arguments;
+};
+/// -x. The minus of a number is one, too: -1 is Unary of Constant.
+struct Unary {
+  UnaryOp op;
+  ExpressionPtr operand;
+};
+/// left op right; the left one is evaluated first. The tree says what parentheses and precedence
+/// said.
+struct Binary {
+  BinaryOp op;
+  ExpressionPtr left, right;
+};
+/// a < b <= c: operands a, b, c and ops <, <=.
+struct Compare {
+  std::vector<ExpressionPtr> operands;
+  std::vector<CompareOp> ops;
+};
+/// All operands of one run of `and` or `or`.
+struct Logical {
+  BoolOp op;
+  std::vector<ExpressionPtr> operands;
+};
+/// `when_true if condition else when_false`: one of both is evaluated.
+struct Conditional {
+  ExpressionPtr condition, when_true, when_false;
+};
+/// object[index]; several indices are a Tuple, as in Python.
+struct Subscript {
+  ExpressionPtr object, index;
+};
+/// Only inside a Subscript; parts left out are null.
+struct Slice {
+  ExpressionPtr start, stop, step;
+};
+/// [a, b]: a new list each time it is evaluated.
+struct List {
+  std::vector<ExpressionPtr> items;
+};
+/// (a, b) or, where it stands alone, a, b.
+struct Tuple {
+  std::vector<ExpressionPtr> items;
+};
+/// {a: b}: keys[i] goes with values[i].
+struct Dict {
+  std::vector<ExpressionPtr> keys, values;
+};
+/// [element for target in iterable if condition ...], or {key: element for ...}.
+struct Comprehension {
+  struct Loop {
+    ExpressionPtr target, iterable;
+    std::vector<ExpressionPtr> conditions;
+  };
+  ExpressionPtr key;  ///< null: a list
+  ExpressionPtr element;
+  std::vector<Loop> loops;
+};
+/// An f-string: text and {expression!r:format} in turn.
+struct FormatString {
+  struct Part {
+    std::string text;          ///< before the expression
+    ExpressionPtr expression;  ///< null in a last part that is only text
+    char conversion = 0;       ///< of {x!r} and {x!s}: the letter
+    std::string format;
+    std::string echo;  ///< of {x=}: "x="
+  };
+  std::vector<Part> parts;
+};
+
+/// A node with its place. Expressions own their parts.
+struct Expression {
+  SourceSpan span;
+  int depth = 1;  ///< of the tree below, this node included
+  std::variant<Constant, Name, Attribute, Call, Unary, Binary, Compare, Logical, Conditional,
+               Subscript, Slice, List, Tuple, Dict, Comprehension, FormatString>
+      node;
+};
+
+/// The body of a program, a def, a loop or a branch.
+struct Statement;
+using Block = std::vector<Statement>;
+
+/// A call for what it does; its value is dropped.
+struct ExpressionStatement {
+  ExpressionPtr value;
+};
+/// One target for `a = v`, two for `a = b = v`: all get the one value, from left to right. A target
+/// is a Name, a Subscript, an Attribute, or a Tuple or List of them.
+struct Assign {
+  std::vector<ExpressionPtr> targets;
+  ExpressionPtr value;
+};
+/// target op= value: a tensor or a list is written in place, all else is bound anew.
+struct AugmentedAssign {
+  ExpressionPtr target;
+  BinaryOp op;
+  ExpressionPtr value;
+};
+/// if, elif, ..., else: the first branch whose condition holds.
+struct If {
+  struct Branch {
+    ExpressionPtr condition;  ///< null: else
+    Block body;
+  };
+  std::vector<Branch> branches;
+};
+/// A loop over what `iterable` has; `target` is bound as in an Assign.
+struct For {
+  ExpressionPtr target, iterable;
+  Block body;
+  Block otherwise;  ///< its else, which runs unless a break ended the loop
+};
+/// How often it may run is limited, as a program that never ends would hang a test.
+struct While {
+  ExpressionPtr condition;
+  Block body;
+  Block otherwise;
+};
+/// One parameter of a def; its default is evaluated once, when the def is.
+struct Parameter {
+  std::string name;
+  ExpressionPtr default_value;  ///< null: required
+  SourceSpan span;
+};
+/// A def's text, shared by all function values that it makes. Lists of names are sorted.
+struct Function {
+  std::string name;
+  std::string path;  ///< with the names of the defs around it: "outer.inner"
+  std::vector<Parameter> parameters;
+  Block body;
+  std::vector<std::string> locals;  ///< parameters and names bound in the body
+  std::vector<std::string> free;    ///< names that it, or a def inside, reads and does not bind
+  std::vector<std::string> shared;  ///< those of its locals that a def inside reads
+
+  /// Whether the name is local: Python decides that from the text, not from what ran.
+  bool binds(std::string_view id) const;
+};
+/// Binds the function's name when it is reached.
+struct Def {
+  std::shared_ptr<const Function> function;
+};
+/// Ends the def that it stands in; outside of a def it does not parse.
+struct Return {
+  ExpressionPtr value;  ///< null: None
+};
+/// with context as target, ...: entered from left to right, left in the opposite order.
+struct With {
+  struct Item {
+    ExpressionPtr context;
+    ExpressionPtr target;  ///< may be null
+  };
+  std::vector<Item> items;
+  Block body;
+};
+/// Fails the run with kind Assert where the condition does not hold.
+struct Assert {
+  ExpressionPtr condition;
+  ExpressionPtr message;  ///< may be null
+};
+// Do nothing; end the loop; end this pass of the loop.
+struct Pass {};
+struct Break {};
+struct Continue {};
+
+/// A node with its place; a block is a list of them.
+struct Statement {
+  SourceSpan span;  ///< of its first line: the header of a block
+  std::variant<ExpressionStatement, Assign, AugmentedAssign, If, For, While, Def, With, Return,
+               Assert, Pass, Break, Continue>
+      node;
+};
+
+/// A whole text and its statements. Keeps the text alive, so that spans stay valid.
+struct Program {
+  SourcePtr source;
+  Block body;
+};
+
+/// Fully parenthesised Python, which parses to the same tree: "((a + b) * c)".
+std::string print(const Expression& expression);
+/// One statement per line, blocks indented by four blanks.
+std::string print(const Block& block);
+
+/// The names an assignment, a loop or a def in `block` binds, sorted, each once; not those of the
+/// functions inside.
+std::vector<std::string> bound_names(const Block& block);
+
+/// Names that `target` binds, in order, appended to `names`.
+void collect_targets(const Expression& target, std::vector<std::string>& names);
+
+}  // namespace shardlab::ast

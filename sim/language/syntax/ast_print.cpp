@@ -1,0 +1,223 @@
+// Prints a tree as fully parenthesised Python: what tests compare, and messages quote.
+#include <fmt/format.h>
+
+#include "sim/language/syntax/ast.h"
+
+namespace shardlab::ast {
+
+namespace {
+
+std::string string_literal(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\\' || c == '\'')
+      out += '\\', out += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\x{:02x}", c);
+    else
+      out += c;
+  }
+  return out + "'";
+}
+
+struct Printer {
+  std::string list(const std::vector<ExpressionPtr>& items) const {
+    std::string out;
+    for (const auto& item : items) out += (out.empty() ? "" : ", ") + print(*item);
+    return out;
+  }
+  static std::string optional(const ExpressionPtr& part) { return part ? print(*part) : ""; }
+
+  std::string operator()(const Constant& constant) const {
+    return std::visit(*this, constant.value);
+  }
+  std::string operator()(None) const { return "None"; }
+  std::string operator()(Ellipsis) const { return "..."; }
+  std::string operator()(bool value) const { return value ? "True" : "False"; }
+  std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
+  std::string operator()(double value) const {
+    if (value == value && value > 1e308 * 10) return "1e999";
+    const std::string text = fmt::format("{}", value);
+    return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+  }
+  std::string operator()(const std::string& value) const { return string_literal(value); }
+
+  std::string operator()(const Name& name) const { return name.id; }
+  std::string operator()(const Attribute& node) const {
+    const bool number = std::holds_alternative<Constant>(node.object->node);
+    const std::string object = print(*node.object);
+    return (number ? "(" + object + ")" : object) + "." + node.name;
+  }
+  std::string operator()(const Call& call) const {
+    std::string out;
+    for (const CallArgument& argument : call.arguments) {
+      if (!out.empty()) out += ", ";
+      if (!argument.keyword.empty()) out += argument.keyword + "=";
+      out += (argument.starred ? "*" : "") + print(*argument.value);
+    }
+    return fmt::format("{}({})", print(*call.function), out);
+  }
+  std::string operator()(const Unary& node) const {
+    const bool word = node.op == UnaryOp::kNot;
+    return fmt::format("({}{}{})", to_string(node.op), word ? " " : "", print(*node.operand));
+  }
+  std::string operator()(const Binary& node) const {
+    return fmt::format("({} {} {})", print(*node.left), to_string(node.op), print(*node.right));
+  }
+  std::string operator()(const Compare& node) const {
+    std::string out = "(" + print(*node.operands[0]);
+    for (std::size_t i = 0; i < node.ops.size(); ++i) {
+      out += fmt::format(" {} {}", to_string(node.ops[i]), print(*node.operands[i + 1]));
+    }
+    return out + ")";
+  }
+  std::string operator()(const Logical& node) const {
+    std::string out = "(" + print(*node.operands[0]);
+    for (std::size_t i = 1; i < node.operands.size(); ++i) {
+      out += fmt::format(" {} {}", to_string(node.op), print(*node.operands[i]));
+    }
+    return out + ")";
+  }
+  std::string operator()(const Conditional& node) const {
+    return fmt::format("({} if {} else {})", print(*node.when_true), print(*node.condition),
+                       print(*node.when_false));
+  }
+  std::string operator()(const Subscript& node) const {
+    std::string index;
+    if (const auto* tuple = std::get_if<Tuple>(&node.index->node); tuple && !tuple->items.empty()) {
+      index = list(tuple->items) + (tuple->items.size() == 1 ? "," : "");
+    } else {
+      index = print(*node.index);
+    }
+    return fmt::format("{}[{}]", print(*node.object), index);
+  }
+  std::string operator()(const Slice& node) const {
+    std::string out = optional(node.start) + ":" + optional(node.stop);
+    if (node.step) out += ":" + print(*node.step);
+    return out;
+  }
+  std::string operator()(const List& node) const { return "[" + list(node.items) + "]"; }
+  std::string operator()(const Tuple& node) const {
+    return "(" + list(node.items) + (node.items.size() == 1 ? ",)" : ")");
+  }
+  std::string operator()(const Dict& node) const {
+    std::string out = "{";
+    for (std::size_t i = 0; i < node.keys.size(); ++i) {
+      out +=
+          fmt::format("{}{}: {}", i > 0 ? ", " : "", print(*node.keys[i]), print(*node.values[i]));
+    }
+    return out + "}";
+  }
+  std::string operator()(const Comprehension& node) const {
+    std::string out = node.key ? "{" + print(*node.key) + ": " : "[";
+    out += print(*node.element);
+    for (const auto& loop : node.loops) {
+      out += fmt::format(" for {} in {}", print(*loop.target), print(*loop.iterable));
+      for (const auto& condition : loop.conditions) out += " if " + print(*condition);
+    }
+    return out + (node.key ? "}" : "]");
+  }
+  std::string operator()(const FormatString& node) const {
+    std::string out;
+    for (const auto& part : node.parts) {
+      const auto literal = [&](std::string_view text) {
+        const std::string quoted_text = string_literal(text);
+        for (const char c : std::string_view(quoted_text).substr(1, quoted_text.size() - 2)) {
+          out.append(c == '{' || c == '}' ? 2 : 1, c);
+        }
+      };
+      literal(part.text);
+      literal(part.echo);
+      if (!part.expression) continue;
+      out += "{" + print(*part.expression) +
+             (part.conversion != 0 ? std::string{'!', part.conversion} : "");
+      out += (part.format.empty() ? "" : ":" + part.format) + "}";
+    }
+    return "f\"\"\"" + out + "\"\"\"";
+  }
+};
+
+struct StatementPrinter {
+  std::string indent;
+
+  std::string nested(const Block& block) const {
+    std::string out;
+    for (const Statement& statement : block) {
+      out += std::visit(StatementPrinter{indent + "    "}, statement.node);
+    }
+    return out;
+  }
+  std::string otherwise(const Block& block) const {
+    return block.empty() ? "" : line("else:") + nested(block);
+  }
+  std::string line(const std::string& text) const { return indent + text + "\n"; }
+
+  std::string operator()(const ExpressionStatement& node) const { return line(print(*node.value)); }
+  std::string operator()(const Assign& node) const {
+    std::string targets;
+    for (const auto& target : node.targets) targets += print(*target) + " = ";
+    return line(targets + print(*node.value));
+  }
+  std::string operator()(const AugmentedAssign& node) const {
+    return line(
+        fmt::format("{} {}= {}", print(*node.target), to_string(node.op), print(*node.value)));
+  }
+  std::string operator()(const If& node) const {
+    std::string out;
+    for (const auto& branch : node.branches) {
+      const char* word = out.empty() ? "if " : "elif ";
+      out += line(branch.condition ? word + print(*branch.condition) + ":" : "else:");
+      out += nested(branch.body);
+    }
+    return out;
+  }
+  std::string operator()(const For& node) const {
+    return line(fmt::format("for {} in {}:", print(*node.target), print(*node.iterable))) +
+           nested(node.body) + otherwise(node.otherwise);
+  }
+  std::string operator()(const While& node) const {
+    return line("while " + print(*node.condition) + ":") + nested(node.body) +
+           otherwise(node.otherwise);
+  }
+  std::string operator()(const Def& node) const {
+    std::string parameters;
+    for (const Parameter& parameter : node.function->parameters) {
+      parameters += (parameters.empty() ? "" : ", ") + parameter.name;
+      if (parameter.default_value) parameters += "=" + print(*parameter.default_value);
+    }
+    return line(fmt::format("def {}({}):", node.function->name, parameters)) +
+           nested(node.function->body);
+  }
+  std::string operator()(const With& node) const {
+    std::string items;
+    for (const With::Item& item : node.items) {
+      items += (items.empty() ? "" : ", ") + print(*item.context);
+      if (item.target) items += " as " + print(*item.target);
+    }
+    return line("with " + items + ":") + nested(node.body);
+  }
+  std::string operator()(const Return& node) const {
+    return line(node.value ? "return " + print(*node.value) : "return");
+  }
+  std::string operator()(const Assert& node) const {
+    return line("assert " + print(*node.condition) +
+                (node.message ? ", " + print(*node.message) : ""));
+  }
+  std::string operator()(const Pass&) const { return line("pass"); }
+  std::string operator()(const Break&) const { return line("break"); }
+  std::string operator()(const Continue&) const { return line("continue"); }
+};
+
+}  // namespace
+
+std::string print(const Expression& expression) { return std::visit(Printer{}, expression.node); }
+
+std::string print(const Block& block) {
+  std::string out;
+  for (const Statement& statement : block) out += std::visit(StatementPrinter{""}, statement.node);
+  return out;
+}
+
+}  // namespace shardlab::ast

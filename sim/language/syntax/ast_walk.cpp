@@ -1,0 +1,149 @@
+// One overload per kind of node lists its parts; everything else is recursion over that list.
+#include "sim/language/syntax/ast_walk.h"
+
+#include <utility>
+
+namespace shardlab::ast {
+
+namespace {
+
+using Visit = std::function<void(const Expression&)>;
+
+void part(const ExpressionPtr& expression, const Visit& visit) {
+  if (expression) visit(*expression);
+}
+void parts(const std::vector<ExpressionPtr>& expressions, const Visit& visit) {
+  for (const ExpressionPtr& expression : expressions) part(expression, visit);
+}
+
+void visit_parts(const Constant&, const Visit&) {}
+void visit_parts(const Name&, const Visit&) {}
+void visit_parts(const Attribute& node, const Visit& visit) { part(node.object, visit); }
+void visit_parts(const Call& node, const Visit& visit) {
+  part(node.function, visit);
+  for (const CallArgument& argument : node.arguments) part(argument.value, visit);
+}
+void visit_parts(const Unary& node, const Visit& visit) { part(node.operand, visit); }
+void visit_parts(const Binary& node, const Visit& visit) {
+  part(node.left, visit);
+  part(node.right, visit);
+}
+void visit_parts(const Compare& node, const Visit& visit) { parts(node.operands, visit); }
+void visit_parts(const Logical& node, const Visit& visit) { parts(node.operands, visit); }
+void visit_parts(const Conditional& node, const Visit& visit) {
+  part(node.when_true, visit);
+  part(node.condition, visit);
+  part(node.when_false, visit);
+}
+void visit_parts(const Subscript& node, const Visit& visit) {
+  part(node.object, visit);
+  part(node.index, visit);
+}
+void visit_parts(const Slice& node, const Visit& visit) {
+  for (const ExpressionPtr* bound : {&node.start, &node.stop, &node.step}) part(*bound, visit);
+}
+void visit_parts(const List& node, const Visit& visit) { parts(node.items, visit); }
+void visit_parts(const Tuple& node, const Visit& visit) { parts(node.items, visit); }
+void visit_parts(const Dict& node, const Visit& visit) {
+  for (std::size_t i = 0; i < node.keys.size(); ++i) {
+    part(node.keys[i], visit);
+    part(node.values[i], visit);
+  }
+}
+void visit_parts(const Comprehension& node, const Visit& visit) {
+  part(node.key, visit);
+  part(node.element, visit);
+  for (const Comprehension::Loop& loop : node.loops) {
+    part(loop.target, visit);
+    part(loop.iterable, visit);
+    parts(loop.conditions, visit);
+  }
+}
+void visit_parts(const FormatString& node, const Visit& visit) {
+  for (const FormatString::Part& piece : node.parts) part(piece.expression, visit);
+}
+
+using VisitBlock = std::function<void(const Block&)>;
+
+void visit_parts(const ExpressionStatement& node, const Visit& visit, const VisitBlock&) {
+  part(node.value, visit);
+}
+void visit_parts(const Assign& node, const Visit& visit, const VisitBlock&) {
+  part(node.value, visit);
+  parts(node.targets, visit);
+}
+void visit_parts(const AugmentedAssign& node, const Visit& visit, const VisitBlock&) {
+  part(node.target, visit);
+  part(node.value, visit);
+}
+void visit_parts(const If& node, const Visit& visit, const VisitBlock& visit_block) {
+  for (const If::Branch& branch : node.branches) {
+    part(branch.condition, visit);
+    visit_block(branch.body);
+  }
+}
+void visit_parts(const For& node, const Visit& visit, const VisitBlock& visit_block) {
+  part(node.iterable, visit);
+  part(node.target, visit);
+  visit_block(node.body);
+  visit_block(node.otherwise);
+}
+void visit_parts(const While& node, const Visit& visit, const VisitBlock& visit_block) {
+  part(node.condition, visit);
+  visit_block(node.body);
+  visit_block(node.otherwise);
+}
+void visit_parts(const Def& node, const Visit& visit, const VisitBlock& visit_block) {
+  for (const Parameter& parameter : node.function->parameters) {
+    part(parameter.default_value, visit);
+  }
+  visit_block(node.function->body);
+}
+void visit_parts(const With& node, const Visit& visit, const VisitBlock& visit_block) {
+  for (const With::Item& item : node.items) {
+    part(item.context, visit);
+    part(item.target, visit);
+  }
+  visit_block(node.body);
+}
+void visit_parts(const Return& node, const Visit& visit, const VisitBlock&) {
+  part(node.value, visit);
+}
+void visit_parts(const Assert& node, const Visit& visit, const VisitBlock&) {
+  part(node.condition, visit);
+  part(node.message, visit);
+}
+void visit_parts(const Pass&, const Visit&, const VisitBlock&) {}
+void visit_parts(const Break&, const Visit&, const VisitBlock&) {}
+void visit_parts(const Continue&, const Visit&, const VisitBlock&) {}
+
+}  // namespace
+
+void for_each_part(const Statement& statement, const Visit& visit, const VisitBlock& visit_block) {
+  std::visit([&](const auto& node) { visit_parts(node, visit, visit_block); }, statement.node);
+}
+
+void for_each_part(const Expression& expression, const Visit& visit) {
+  std::visit([&](const auto& node) { visit_parts(node, visit); }, expression.node);
+}
+
+bool any_part(const Expression& expression, const std::function<bool(const Expression&)>& wanted) {
+  if (wanted(expression)) return true;
+  bool found = false;
+  for_each_part(expression,
+                [&](const Expression& piece) { found = found || any_part(piece, wanted); });
+  return found;
+}
+
+std::string_view base_name(const Expression& target) {
+  if (const auto* name = std::get_if<Name>(&target.node)) return name->id;
+  if (const auto* subscript = std::get_if<Subscript>(&target.node)) {
+    return base_name(*subscript->object);
+  }
+  if (const auto* attribute = std::get_if<Attribute>(&target.node)) {
+    return base_name(*attribute->object);
+  }
+  return {};
+}
+
+}  // namespace shardlab::ast

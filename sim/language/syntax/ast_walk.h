@@ -1,0 +1,27 @@
+// ast_walk.h - going through the parts of a tree without naming every kind of node.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "sim/language/syntax/ast.h"
+
+namespace shardlab::ast {
+
+/// Calls visit(part) for every direct part of an expression, in the order of the text.
+void for_each_part(const Expression& expression,
+                   const std::function<void(const Expression&)>& visit);
+
+/// Calls visit for every expression that a statement holds itself, and visit_block for every block
+/// inside of it, the body of a def included.
+void for_each_part(const Statement& statement, const std::function<void(const Expression&)>& visit,
+                   const std::function<void(const Block&)>& visit_block);
+
+/// True when `wanted` holds for the expression or for any part of it, however deep.
+bool any_part(const Expression& expression, const std::function<bool(const Expression&)>& wanted);
+
+/// The name an assignment to this target changes: that of `x` in x, x[0] and x.y; empty for tuples
+/// and calls.
+std::string_view base_name(const Expression& target);
+
+}  // namespace shardlab::ast

@@ -1,0 +1,37 @@
+// constant.h - expressions that are known before the program runs: sizes of shapes, bounds of
+// [expect], arguments of init. They use params and mesh dims only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "sim/language/syntax/ast.h"
+#include "sim/language/syntax/numbers.h"
+#include "sim/language/syntax/source.h"
+
+namespace shardlab {
+
+/// A value of [params]; also what an override sets.
+using Literal = std::variant<bool, std::int64_t, double, std::string>;
+
+/// "True", "3", "0.5", or the string itself.
+std::string to_string(const Literal& literal);
+
+/// Names that constant expressions may use, with their values; in the order they are suggested.
+using Environment = std::vector<std::pair<std::string, Literal>>;
+
+/// Evaluates numbers, strings, names, operators, comparisons, `a if b else c`, and calls of min,
+/// max, abs, int.
+///   fails  ScenarioError: unknown name, what a constant cannot contain, arithmetic
+Literal evaluate_constant(const SourceText& source, const ast::Expression& expression,
+                          const Environment& environment);
+
+/// The same for a text, which must give an integer, or a number.
+std::int64_t evaluate_integer(const SourceText& source, SourceSpan range,
+                              const Environment& environment);
+Number evaluate_number(const SourceText& source, SourceSpan range, const Environment& environment);
+
+}  // namespace shardlab

@@ -1,0 +1,554 @@
+// Recursive descent with one function per level of precedence; binary operators between comparison
+// and unary minus share one loop over a table (precedence climbing). Every node knows how deep the
+// tree below it is, and too deep a tree is refused here, so that later walks may recurse on a
+// rank's small stack.
+#include <algorithm>
+#include <array>
+
+#include "sim/language/syntax/parser.h"
+#include "sim/language/syntax/parser_state.h"
+
+namespace shardlab {
+
+using ast::ExpressionPtr;
+
+namespace {
+
+constexpr std::string_view kWriteValue = "write a value, a name or a call here";
+
+struct BinaryRow {
+  std::string_view text;
+  int precedence;
+  ast::BinaryOp op;
+};
+constexpr std::array<BinaryRow, 12> kBinary = {{
+    {"|", 0, ast::BinaryOp::kBitOr},
+    {"^", 1, ast::BinaryOp::kBitXor},
+    {"&", 2, ast::BinaryOp::kBitAnd},
+    {"<<", 3, ast::BinaryOp::kLeft},
+    {">>", 3, ast::BinaryOp::kRight},
+    {"+", 4, ast::BinaryOp::kAdd},
+    {"-", 4, ast::BinaryOp::kSub},
+    {"*", 5, ast::BinaryOp::kMul},
+    {"/", 5, ast::BinaryOp::kDiv},
+    {"//", 5, ast::BinaryOp::kFloorDiv},
+    {"%", 5, ast::BinaryOp::kMod},
+    {"@", 5, ast::BinaryOp::kMatMul},
+}};
+
+struct CompareRow {
+  std::string_view text;
+  ast::CompareOp op;
+};
+constexpr std::array<CompareRow, 6> kCompare = {{
+    {"==", ast::CompareOp::kEqual},
+    {"!=", ast::CompareOp::kNotEqual},
+    {"<", ast::CompareOp::kLess},
+    {"<=", ast::CompareOp::kLessEqual},
+    {">", ast::CompareOp::kGreater},
+    {">=", ast::CompareOp::kGreaterEqual},
+}};
+
+}  // namespace
+
+const Token& Parser::peek(std::size_t ahead) const {
+  return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+}
+
+const Token& Parser::next() {
+  const Token& token = peek();
+  if (at_ < tokens_.size()) ++at_;
+  return token;
+}
+
+bool Parser::at_operator(std::string_view text) const {
+  return peek().kind == TokenKind::kOperator && peek().text == text;
+}
+
+bool Parser::at_keyword(std::string_view text) const {
+  return peek().kind == TokenKind::kKeyword && peek().text == text;
+}
+
+bool Parser::accept_operator(std::string_view text) {
+  if (!at_operator(text)) return false;
+  ++at_;
+  return true;
+}
+
+bool Parser::accept_keyword(std::string_view text) {
+  if (!at_keyword(text)) return false;
+  ++at_;
+  return true;
+}
+
+void Parser::expect_operator(std::string_view text, std::string_view after, std::string_view fix) {
+  if (!accept_operator(text)) unexpected(fmt::format("'{}' after {}", text, after), fix);
+}
+
+std::string Parser::expect_name(std::string_view what, std::string_view fix) {
+  if (peek().kind != TokenKind::kName) unexpected(what, fix);
+  return next().text;
+}
+
+void Parser::unexpected(std::string_view wanted, std::string_view fix) const {
+  refuse_at(peek(), fmt::format("expected {}, found {}", wanted, describe(peek())),
+            std::string(fix));
+}
+
+void Parser::refuse_at(const Token& token, std::string summary, std::string fix) const {
+  refuse(source_, token.span, std::move(summary), std::move(fix));
+}
+
+int Parser::deepest(std::initializer_list<const ast::Expression*> children) {
+  int depth = 0;
+  for (const ast::Expression* child : children) {
+    if (child != nullptr) depth = std::max(depth, child->depth);
+  }
+  return depth;
+}
+
+void Parser::refuse_depth(SourceSpan span) const {
+  refuse(source_, span, fmt::format("this is nested deeper than {}", ast::kDeepestTree),
+         "compute parts of it in statements of their own");
+}
+
+Parser::Nesting Parser::nest() {
+  // A printed tree has one bracket and one operator per level, so that it can be parsed again.
+  constexpr int kDeepest = 2 * ast::kDeepestTree;
+  if (nesting_ >= kDeepest) refuse_depth(peek().span);
+  return Nesting(nesting_);
+}
+
+ExpressionPtr Parser::whole_expression() {
+  if (peek().kind == TokenKind::kEnd) unexpected("an expression", kWriteValue);
+  ExpressionPtr found = expression_list();
+  if (peek().kind != TokenKind::kEnd) {
+    unexpected("the end of the expression", "join its parts with operators: a + b");
+  }
+  return found;
+}
+
+ExpressionPtr Parser::expression_list() {
+  ExpressionPtr first = expression();
+  if (!at_operator(",")) return first;
+  const std::uint32_t begin = first->span.begin;
+  ast::Tuple tuple;
+  tuple.items.push_back(std::move(first));
+  while (accept_operator(",")) {
+    const TokenKind kind = peek().kind;
+    const bool ends = kind == TokenKind::kNewline || kind == TokenKind::kEnd || at_operator("=") ||
+                      at_operator(")") || at_operator(":") || at_operator(";");
+    if (ends) break;
+    tuple.items.push_back(expression());
+  }
+  const SourceSpan span{begin, last_span().end};
+  int depth = 0;
+  for (const auto& item : tuple.items) depth = std::max(depth, item->depth);
+  return finish(span, depth, std::move(tuple));
+}
+
+ExpressionPtr Parser::expression() {
+  const Nesting nesting = nest();
+  if (at_keyword("lambda")) refuse_not_yet(source_, peek().span, "lambda", "write a def");
+  ExpressionPtr value = logical_or();
+  if (!at_keyword("if")) return value;
+  ++at_;
+  ExpressionPtr condition = logical_or();
+  if (!accept_keyword("else")) {
+    unexpected("'else' of a conditional expression", "write it as a if condition else b");
+  }
+  ExpressionPtr other = expression();
+  const SourceSpan span = join(value->span, other->span);
+  const int depth = deepest({value.get(), condition.get(), other.get()});
+  return finish(span, depth,
+                ast::Conditional{std::move(condition), std::move(value), std::move(other)});
+}
+
+ExpressionPtr Parser::logical_or() { return logical(ast::BoolOp::kOr, &Parser::logical_and); }
+ExpressionPtr Parser::logical_and() { return logical(ast::BoolOp::kAnd, &Parser::logical_not); }
+
+ExpressionPtr Parser::logical(ast::BoolOp op, ExpressionPtr (Parser::*operand)()) {
+  ExpressionPtr first = (this->*operand)();
+  if (!at_keyword(to_string(op))) return first;
+  ast::Logical node{op, {}};
+  node.operands.push_back(std::move(first));
+  while (accept_keyword(to_string(op))) node.operands.push_back((this->*operand)());
+  const SourceSpan span = join(node.operands.front()->span, node.operands.back()->span);
+  int depth = 0;
+  for (const auto& item : node.operands) depth = std::max(depth, item->depth);
+  return finish(span, depth, std::move(node));
+}
+
+ExpressionPtr Parser::logical_not() {
+  if (!at_keyword("not")) return comparison();
+  const Nesting nesting = nest();
+  const SourceSpan start = next().span;
+  ExpressionPtr operand = logical_not();
+  const SourceSpan span = join(start, operand->span);
+  const int depth = operand->depth;
+  return finish(span, depth, ast::Unary{ast::UnaryOp::kNot, std::move(operand)});
+}
+
+bool Parser::accept_comparison(ast::CompareOp& op) {
+  for (const CompareRow& row : kCompare) {
+    if (accept_operator(row.text)) {
+      op = row.op;
+      return true;
+    }
+  }
+  if (accept_keyword("in")) return op = ast::CompareOp::kIn, true;
+  if (accept_keyword("is")) {
+    op = accept_keyword("not") ? ast::CompareOp::kIsNot : ast::CompareOp::kIs;
+    return true;
+  }
+  const bool not_in =
+      at_keyword("not") && peek(1).kind == TokenKind::kKeyword && peek(1).text == "in";
+  if (!not_in) return false;
+  at_ += 2;
+  op = ast::CompareOp::kNotIn;
+  return true;
+}
+
+ExpressionPtr Parser::comparison() {
+  ExpressionPtr first = binary(0);
+  ast::CompareOp op{};
+  if (!accept_comparison(op)) return first;
+  ast::Compare node;
+  int depth = first->depth;
+  node.operands.push_back(std::move(first));
+  do {
+    node.ops.push_back(op);
+    node.operands.push_back(binary(0));
+    depth = std::max(depth, node.operands.back()->depth);
+  } while (accept_comparison(op));
+  const SourceSpan span = join(node.operands.front()->span, node.operands.back()->span);
+  return finish(span, depth, std::move(node));
+}
+
+ExpressionPtr Parser::binary(int loosest) {
+  ExpressionPtr left = unary();
+  while (peek().kind == TokenKind::kOperator) {
+    const auto row = std::find_if(kBinary.begin(), kBinary.end(), [&](const BinaryRow& candidate) {
+      return candidate.precedence >= loosest && candidate.text == peek().text;
+    });
+    if (row == kBinary.end()) break;
+    ++at_;
+    ExpressionPtr right = binary(row->precedence + 1);
+    const SourceSpan span = join(left->span, right->span);
+    const int depth = deepest({left.get(), right.get()});
+    left = finish(span, depth, ast::Binary{row->op, std::move(left), std::move(right)});
+  }
+  return left;
+}
+
+ExpressionPtr Parser::unary() {
+  const bool prefix = at_operator("-") || at_operator("+") || at_operator("~");
+  if (!prefix) return power();
+  const Nesting nesting = nest();
+  const Token& token = next();
+  const ast::UnaryOp op = token.text == "-"   ? ast::UnaryOp::kNegative
+                          : token.text == "+" ? ast::UnaryOp::kPositive
+                                              : ast::UnaryOp::kInvert;
+  const SourceSpan start = token.span;
+  ExpressionPtr operand = unary();
+  const SourceSpan span = join(start, operand->span);
+  const int depth = operand->depth;
+  return finish(span, depth, ast::Unary{op, std::move(operand)});
+}
+
+ExpressionPtr Parser::power() {
+  ExpressionPtr base = postfix();
+  if (!accept_operator("**")) return base;
+  const Nesting nesting = nest();
+  ExpressionPtr exponent = unary();
+  const SourceSpan span = join(base->span, exponent->span);
+  const int depth = deepest({base.get(), exponent.get()});
+  return finish(span, depth,
+                ast::Binary{ast::BinaryOp::kPow, std::move(base), std::move(exponent)});
+}
+
+ExpressionPtr Parser::postfix() {
+  ExpressionPtr object = atom();
+  while (true) {
+    if (accept_operator(".")) {
+      const SourceSpan name_span = peek().span;
+      std::string name = expect_name("a name after '.'", "name an attribute or a method: x.shape");
+      const SourceSpan span = join(object->span, name_span);
+      const int depth = object->depth;
+      object = finish(span, depth, ast::Attribute{std::move(object), std::move(name), name_span});
+    } else if (at_operator("(")) {
+      object = call(std::move(object));
+    } else if (at_operator("[")) {
+      object = subscript(std::move(object));
+    } else {
+      return object;
+    }
+  }
+}
+
+ExpressionPtr Parser::call(ExpressionPtr function) {
+  next();
+  ast::Call node;
+  int depth = function->depth;
+  while (!at_operator(")")) {
+    node.arguments.push_back(call_argument(node.arguments));
+    depth = std::max(depth, node.arguments.back().value->depth);
+    if (!accept_operator(",")) break;
+  }
+  expect_operator(")", "the arguments", "separate arguments with commas: f(a, b)");
+  const SourceSpan span{function->span.begin, last_span().end};
+  node.function = std::move(function);
+  return finish(span, depth, std::move(node));
+}
+
+ast::CallArgument Parser::call_argument(const std::vector<ast::CallArgument>& before) {
+  ast::CallArgument argument;
+  const SourceSpan start = peek().span;
+  if (at_operator("**")) {
+    refuse_not_yet(source_, start, "'**' in a call", "name the arguments one by one");
+  }
+  argument.starred = accept_operator("*");
+  const bool keyword = !argument.starred && peek().kind == TokenKind::kName &&
+                       peek(1).kind == TokenKind::kOperator && peek(1).text == "=";
+  if (keyword) {
+    argument.keyword = next().text;
+    next();
+    const bool twice = std::any_of(
+        before.begin(), before.end(),
+        [&](const ast::CallArgument& other) { return other.keyword == argument.keyword; });
+    if (twice) {
+      refuse(source_, start, fmt::format("'{}' is given twice", argument.keyword),
+             "leave one of them out");
+    }
+  } else if (!before.empty() && !before.back().keyword.empty()) {
+    refuse(source_, start, "a positional argument after a named one",
+           "put it before the named ones, or name it");
+  }
+  argument.value = expression();
+  if (at_keyword("for")) {
+    refuse_not_yet(source_, peek().span, "generators", "put the comprehension in [ ]");
+  }
+  argument.span = join(start, argument.value->span);
+  return argument;
+}
+
+ExpressionPtr Parser::subscript(ExpressionPtr object) {
+  const std::uint32_t begin = next().span.end;
+  ExpressionPtr index = slice_or_expression();
+  if (at_operator(",")) {
+    ast::Tuple tuple;
+    int depth = index->depth;
+    tuple.items.push_back(std::move(index));
+    while (accept_operator(",")) {
+      if (at_operator("]")) break;
+      tuple.items.push_back(slice_or_expression());
+      depth = std::max(depth, tuple.items.back()->depth);
+    }
+    index = finish({begin, last_span().end}, depth, std::move(tuple));
+  }
+  expect_operator("]", "the index", "separate indices with commas: x[a, b]");
+  const SourceSpan span{object->span.begin, last_span().end};
+  const int depth = deepest({object.get(), index.get()});
+  return finish(span, depth, ast::Subscript{std::move(object), std::move(index)});
+}
+
+ExpressionPtr Parser::slice_or_expression() {
+  const std::uint32_t begin = peek().span.begin;
+  const auto part_ends = [&] { return at_operator(":") || at_operator(",") || at_operator("]"); };
+  ast::Slice slice;
+  if (at_operator("]") || at_operator(","))
+    unexpected("an index", "write it as x[0], x[1:3] or x[:, 0]");
+  if (!at_operator(":")) slice.start = expression();
+  if (!accept_operator(":")) return std::move(slice.start);
+  if (!part_ends()) slice.stop = expression();
+  if (accept_operator(":") && !part_ends()) slice.step = expression();
+  const int depth = deepest({slice.start.get(), slice.stop.get(), slice.step.get()});
+  return finish({begin, last_span().end}, depth, std::move(slice));
+}
+
+ExpressionPtr Parser::atom() {
+  const Token& token = peek();
+  const SourceSpan span = token.span;
+  switch (token.kind) {
+    case TokenKind::kName:
+      return make(span, ast::Name{next().text});
+    case TokenKind::kInt:
+      return make(span, ast::Constant{next().integer});
+    case TokenKind::kFloat:
+      return make(span, ast::Constant{next().real});
+    case TokenKind::kString:
+    case TokenKind::kFString:
+      return strings();
+    case TokenKind::kKeyword:
+      if (accept_keyword("None")) return make(span, ast::Constant{ast::None{}});
+      if (accept_keyword("True")) return make(span, ast::Constant{true});
+      if (accept_keyword("False")) return make(span, ast::Constant{false});
+      break;
+    case TokenKind::kOperator:
+      if (accept_operator("...")) return make(span, ast::Constant{ast::Ellipsis{}});
+      if (at_operator("(")) return parenthesised();
+      if (at_operator("[")) return list_display();
+      if (at_operator("{")) return dict_display();
+      break;
+    default:
+      break;
+  }
+  unexpected("an expression", kWriteValue);
+}
+
+// Strings side by side are one string, as in Python.
+ExpressionPtr Parser::strings() {
+  const SourceSpan start = peek().span;
+  ast::FormatString parts;
+  std::string text;
+  while (peek().kind == TokenKind::kString || peek().kind == TokenKind::kFString) {
+    const Token& token = next();
+    if (token.kind == TokenKind::kString) {
+      text += token.text;
+      continue;
+    }
+    const std::size_t first = parts.parts.size();
+    append_format(token, parts);
+    if (first < parts.parts.size()) {
+      parts.parts[first].text = std::exchange(text, "") + parts.parts[first].text;
+    }
+    const bool open = !parts.parts.empty() && !parts.parts.back().expression;
+    if (!open) continue;
+    text = std::move(parts.parts.back().text);
+    parts.parts.pop_back();
+  }
+  const SourceSpan span = join(start, last_span());
+  if (parts.parts.empty()) return make(span, ast::Constant{std::move(text)});
+  int depth = 0;
+  for (const auto& part : parts.parts) depth = std::max(depth, part.expression->depth);
+  if (!text.empty()) parts.parts.push_back({.text = std::move(text)});
+  return finish(span, depth, std::move(parts));
+}
+
+ExpressionPtr Parser::parenthesised() {
+  const SourceSpan start = next().span;
+  if (accept_operator(")")) return make(join(start, last_span()), ast::Tuple{});
+  ExpressionPtr inner = expression();
+  if (at_keyword("for")) {
+    refuse_not_yet(source_, peek().span, "generators", "put the comprehension in [ ]");
+  }
+  if (!at_operator(",")) {
+    expect_operator(")", "the expression",
+                    "join values with operators, or separate them with commas");
+    return inner;
+  }
+  ast::Tuple tuple;
+  int depth = inner->depth;
+  tuple.items.push_back(std::move(inner));
+  while (accept_operator(",")) {
+    if (at_operator(")")) break;
+    tuple.items.push_back(expression());
+    depth = std::max(depth, tuple.items.back()->depth);
+  }
+  expect_operator(")", "the items of the tuple", "separate items with commas: (a, b)");
+  return finish(join(start, last_span()), depth, std::move(tuple));
+}
+
+ExpressionPtr Parser::list_display() {
+  const SourceSpan start = next().span;
+  ast::List list;
+  int depth = 0;
+  while (!at_operator("]")) {
+    list.items.push_back(expression());
+    depth = std::max(depth, list.items.back()->depth);
+    if (list.items.size() == 1 && at_keyword("for")) {
+      return comprehension(start.begin, nullptr, std::move(list.items[0]));
+    }
+    if (!accept_operator(",")) break;
+  }
+  expect_operator("]", "the items of the list", "separate items with commas: [a, b]");
+  return finish(join(start, last_span()), depth, std::move(list));
+}
+
+ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr key, ExpressionPtr element) {
+  ast::Comprehension node;
+  int depth = deepest({key.get(), element.get()});
+  const std::string_view close = key ? "}" : "]";
+  node.key = std::move(key);
+  node.element = std::move(element);
+  while (accept_keyword("for")) {
+    ast::Comprehension::Loop loop;
+    loop.target = target_list();
+    if (!accept_keyword("in")) {
+      unexpected("'in' after the names of the loop", "write it as for x in items");
+    }
+    loop.iterable = logical_or();
+    depth = std::max({depth, loop.target->depth, loop.iterable->depth});
+    while (accept_keyword("if")) {
+      loop.conditions.push_back(logical_or());
+      depth = std::max(depth, loop.conditions.back()->depth);
+    }
+    node.loops.push_back(std::move(loop));
+  }
+  expect_operator(close, "the comprehension", "write it as [f(x) for x in items if p(x)]");
+  return finish({begin, last_span().end}, depth, std::move(node));
+}
+
+ExpressionPtr Parser::dict_display() {
+  const SourceSpan start = next().span;
+  ast::Dict dict;
+  int depth = 0;
+  while (!at_operator("}")) {
+    if (at_operator("**")) {
+      refuse_not_yet(source_, peek().span, "'**' in a dict", "write the entries one by one");
+    }
+    dict.keys.push_back(expression());
+    const bool set = at_operator(",") || at_operator("}") || at_keyword("for");
+    if (set) refuse_not_yet(source_, start, "sets", "use a list or a dict: [a, b], {a: True}");
+    expect_operator(":", "the key", "write each entry as key: value");
+    dict.values.push_back(expression());
+    depth = std::max({depth, dict.keys.back()->depth, dict.values.back()->depth});
+    if (dict.keys.size() == 1 && at_keyword("for")) {
+      return comprehension(start.begin, std::move(dict.keys[0]), std::move(dict.values[0]));
+    }
+    if (!accept_operator(",")) break;
+  }
+  expect_operator("}", "the entries of the dict", "separate entries with commas: {a: 1, b: 2}");
+  return finish(join(start, last_span()), depth, std::move(dict));
+}
+
+// The names of a loop: like an expression list, but `in` is not an operator there.
+ExpressionPtr Parser::target_list() {
+  ExpressionPtr first = postfix();
+  if (at_operator(",")) {
+    ast::Tuple tuple;
+    int depth = first->depth;
+    const std::uint32_t begin = first->span.begin;
+    tuple.items.push_back(std::move(first));
+    while (accept_operator(",")) {
+      if (at_keyword("in")) break;
+      tuple.items.push_back(postfix());
+      depth = std::max(depth, tuple.items.back()->depth);
+    }
+    first = finish({begin, last_span().end}, depth, std::move(tuple));
+  }
+  check_target(*first);
+  return first;
+}
+
+void Parser::check_target(const ast::Expression& target) const {
+  const auto check_all = [&](const std::vector<ExpressionPtr>& items) {
+    for (const auto& item : items) check_target(*item);
+  };
+  if (std::holds_alternative<ast::Name>(target.node)) return;
+  if (std::holds_alternative<ast::Subscript>(target.node)) return;
+  if (std::holds_alternative<ast::Attribute>(target.node)) return;
+  if (const auto* tuple = std::get_if<ast::Tuple>(&target.node)) return check_all(tuple->items);
+  if (const auto* list = std::get_if<ast::List>(&target.node)) return check_all(list->items);
+  refuse(source_, target.span, "this cannot be assigned to", "assign to a name");
+}
+
+ExpressionPtr parse_expression(const SourceText& source) {
+  return parse_expression(source, {0, static_cast<std::uint32_t>(source.text().size())});
+}
+
+ExpressionPtr parse_expression(const SourceText& source, SourceSpan range) {
+  return Parser(source, tokenize(source, range, LexMode::kExpression)).whole_expression();
+}
+
+}  // namespace shardlab

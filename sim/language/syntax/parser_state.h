@@ -1,0 +1,126 @@
+// parser_state.h - the recursive descent parser behind parser.h; one object parses one text.
+// Private to parse_expression.cpp, parse_format.cpp and parse_statement.cpp.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/language/syntax/ast.h"
+#include "sim/language/syntax/lexer.h"
+
+namespace shardlab {
+
+/// Holds all tokens of the text. `nesting`: how deep the expression around this text is already.
+class Parser {
+ public:
+  Parser(const SourceText& source, std::vector<Token> tokens, int nesting = 0)
+      : source_(source), tokens_(std::move(tokens)), nesting_(nesting) {}
+
+  /// All statements up to the end of the tokens.
+  ast::Block program();
+  /// An expression up to the end of the tokens; tuples without parentheses are allowed.
+  ast::ExpressionPtr whole_expression();
+
+ private:
+  // Tokens.
+  const Token& peek(std::size_t ahead = 0) const;
+  const Token& next();
+  bool at_operator(std::string_view text) const;
+  bool at_keyword(std::string_view text) const;
+  bool accept_operator(std::string_view text);
+  bool accept_keyword(std::string_view text);
+  /// `after` completes "expected ':' after ...".
+  void expect_operator(std::string_view text, std::string_view after, std::string_view fix);
+  std::string expect_name(std::string_view what, std::string_view fix);
+  SourceSpan last_span() const { return tokens_[at_ - 1].span; }
+  [[noreturn]] void unexpected(std::string_view wanted, std::string_view fix) const;
+  [[noreturn]] void refuse_at(const Token& token, std::string summary, std::string fix = "") const;
+
+  template <typename Node>
+  ast::ExpressionPtr make(SourceSpan span, Node node,
+                          std::initializer_list<const ast::Expression*> children = {}) {
+    return finish(span, deepest(children), std::move(node));
+  }
+  template <typename Node>
+  ast::ExpressionPtr make(SourceSpan span, Node node,
+                          const std::vector<ast::ExpressionPtr>& children) {
+    int depth = 0;
+    for (const auto& child : children) depth = std::max(depth, child->depth);
+    return finish(span, depth, std::move(node));
+  }
+  template <typename Node>
+  ast::ExpressionPtr finish(SourceSpan span, int below, Node node) {
+    if (below >= ast::kDeepestTree) refuse_depth(span);
+    return ast::ExpressionPtr(new ast::Expression{span, below + 1, std::move(node)});
+  }
+  static int deepest(std::initializer_list<const ast::Expression*> children);
+  [[noreturn]] void refuse_depth(SourceSpan span) const;
+
+  /// One level of recursion. Brackets and prefix operators recurse before a tree exists to measure.
+  class Nesting {
+   public:
+    explicit Nesting(int& depth) : depth_(depth) { ++depth_; }
+    ~Nesting() { --depth_; }
+    Nesting(const Nesting&) = delete;
+    Nesting& operator=(const Nesting&) = delete;
+
+   private:
+    int& depth_;
+  };
+  Nesting nest();
+
+  // Expressions, from loose to tight.
+  ast::ExpressionPtr expression_list();
+  ast::ExpressionPtr expression();
+  ast::ExpressionPtr logical_or();
+  ast::ExpressionPtr logical_and();
+  ast::ExpressionPtr logical(ast::BoolOp op, ast::ExpressionPtr (Parser::*operand)());
+  ast::ExpressionPtr logical_not();
+  ast::ExpressionPtr comparison();
+  bool accept_comparison(ast::CompareOp& op);
+  ast::ExpressionPtr binary(int loosest);
+  ast::ExpressionPtr unary();
+  ast::ExpressionPtr power();
+  ast::ExpressionPtr postfix();
+  ast::ExpressionPtr call(ast::ExpressionPtr function);
+  ast::CallArgument call_argument(const std::vector<ast::CallArgument>& before);
+  ast::ExpressionPtr subscript(ast::ExpressionPtr object);
+  ast::ExpressionPtr slice_or_expression();
+  ast::ExpressionPtr atom();
+  ast::ExpressionPtr strings();
+  ast::ExpressionPtr parenthesised();
+  ast::ExpressionPtr list_display();
+  /// `key` is null for a list.
+  ast::ExpressionPtr comprehension(std::uint32_t begin, ast::ExpressionPtr key,
+                                   ast::ExpressionPtr element);
+  ast::ExpressionPtr dict_display();
+  ast::ExpressionPtr target_list();
+  void check_target(const ast::Expression& target) const;
+  void append_format(const Token& token, ast::FormatString& out);
+  ast::FormatString::Part format_field(const Token& token, std::size_t& i);
+
+  // Statements.
+  void line(ast::Block& out);
+  ast::Statement simple();
+  ast::Statement expression_or_assignment();
+  ast::Block block(std::string_view after);
+  ast::Statement if_statement();
+  ast::Statement for_statement();
+  ast::Statement while_statement();
+  ast::Statement def_statement();
+  ast::Statement with_statement();
+  bool at_grouped_contexts() const;
+  std::vector<ast::Parameter> parameters();
+
+  const SourceText& source_;
+  std::vector<Token> tokens_;
+  std::size_t at_ = 0;
+  int nesting_ = 0;
+  int loops_ = 0;
+  std::string path_;  ///< of the def around, with a dot at its end; empty: none
+};
+
+}  // namespace shardlab

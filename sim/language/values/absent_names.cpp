@@ -1,0 +1,53 @@
+// A sorted table, searched by halves: the names of torch that users try first, with advice on what
+// to write instead.
+#include "sim/language/values/absent_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardlab {
+
+namespace {
+
+// Sorted by name.
+// clang-format off
+constexpr AbsentName kRows[] = {
+    {"DTensor", "distribute(t, mesh=mesh, tp=S(0)) or from_local(t, mesh=mesh, tp=S(0))"},
+    {"DeviceMesh", "the dims under [mesh]; the program has it as mesh"},
+    {"all_gather_into_tensor", "all_gather(t, dim, group=\"tp\")"},
+    {"all_to_all_single", "all_to_all(t, split_dim, concat_dim, group=\"tp\")"},
+    {"autocast", "x.to(bf16) where it is wanted"},
+    {"autograd", "grad(loss, [w1, w2]) or backward(loss)"},
+    {"clip_grad_norm_", "the norm of the gradients, and their product with a factor"},
+    {"device_mesh", "the dims under [mesh]; the program has it as mesh"},
+    {"distribute_tensor", "distribute(t, mesh=mesh, tp=S(0))"},
+    {"euler_gamma", "the number"},
+    {"inf", "float(\"inf\")"},
+    {"init_device_mesh", "the dims under [mesh]; the program has it as mesh"},
+    {"math", "numbers and tensor ops: tensor(2.0).sqrt()"},
+    {"nan", "float(\"nan\")"},
+    {"nn", "functions: F.linear(x, weight), F.gelu(x)"},
+    {"np", "ops on tensors: arange(4), x.sum()"},
+    {"numpy", "x.tolist()"},
+    {"optim", "the step itself: w = w - lr * w.grad"},
+    {"parameters", "the inputs by their names"},
+    {"pi", "3.141592653589793"},
+    {"reduce_scatter_tensor", "reduce_scatter(t, \"sum\", dim, group=\"tp\")"},
+    {"shard_map", "x.to_local(), ops on pieces, and from_local(t, mesh=mesh, tp=S(0))"},
+    {"zero_grad", "w = w.detach().requires_grad_(), which has no gradient yet"},
+};
+// clang-format on
+static_assert(std::ranges::is_sorted(kRows, {}, &AbsentName::name));
+
+}  // namespace
+
+std::span<const AbsentName> absent_names() { return kRows; }
+
+std::string advice_on(std::string_view name) {
+  const auto* row = std::ranges::lower_bound(kRows, name, {}, &AbsentName::name);
+  if (row == std::end(kRows) || row->name != name) return "";
+  return fmt::format("programs do not have it: write {}", row->instead);
+}
+
+}  // namespace shardlab

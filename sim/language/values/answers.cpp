@@ -1,0 +1,33 @@
+// The log is a list in the order of the program; a reader walks along it and stops for good where
+// the two runs take different paths, because nothing after that place is known to mean the same.
+#include "sim/language/values/answers.h"
+
+namespace shardlab {
+
+namespace {
+constexpr std::size_t kMostAnswers = 100'000;
+}  // namespace
+
+void AnswerLog::keep(SourceSpan place, Value answer) {
+  if (answers_.size() < kMostAnswers) answers_.push_back({place.begin, std::move(answer)});
+}
+
+std::optional<Value> AnswerReader::next(SourceSpan place) {
+  if (lost_) return std::nullopt;
+  const auto& answers = log_->answers();
+  if (at_ == answers.size() || answers[at_].place != place.begin) {
+    lost_ = true;
+    return std::nullopt;
+  }
+  return answers[at_++].value;
+}
+
+bool AnswerReader::branch(SourceSpan place, bool own) {
+  const std::optional<Value> told = next(place);
+  const bool* followed = told ? told->get<bool>() : nullptr;
+  if (followed == nullptr || *followed == own || branches_ == Branches::kOwn) return own;
+  ++flips_;
+  return *followed;
+}
+
+}  // namespace shardlab

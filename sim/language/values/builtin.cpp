@@ -1,0 +1,196 @@
+// Finding built-in functions, and reading their arguments: positional ones by place, keywords by
+// name, and each mistake answered with the function's name and what it takes.
+#include "sim/language/values/builtin.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/fix.h"
+#include "base/nearest.h"
+#include "base/text_of_list.h"
+#include "sim/language/values/object.h"
+
+namespace shardlab {
+
+const Builtin* find_builtin(BuiltinTable table, std::string_view name) {
+  const auto found = std::find_if(table.begin(), table.end(),
+                                  [&](const Builtin& builtin) { return builtin.name == name; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+std::span<const BuiltinTable> function_tables() {
+  static const BuiltinTable kTables[] = {
+      python_builtins(),     distributed_builtins(), placement_builtins(), parallel_builtins(),
+      collective_builtins(), group_builtins(),       factory_builtins(),   assert_builtins(),
+      context_builtins(),    trace_builtins()};
+  return kTables;
+}
+
+std::span<const BuiltinTable> member_tables() {
+  static const BuiltinTable kTables[] = {
+      tensor_methods(),    container_methods(), mesh_methods(),       placement_methods(),
+      group_methods(),     function_methods(),  debug_mode_methods(), handle_methods(),
+      generator_methods(), traced_methods()};
+  return kTables;
+}
+
+BuiltinTable members_of(const Value& object) {
+  if (object.is_tensor()) return tensor_methods();
+  if (object.is<MeshValue>()) return mesh_methods();
+  if (object.is<Placement>()) return placement_methods();
+  if (object.is<GroupValue>()) return group_methods();
+  if (object.is<FunctionValue>()) return function_methods();
+  if (const auto* other = object.get<ObjectValue>()) return other->object->members();
+  return container_methods();
+}
+
+const Builtin* find_function(std::string_view name) {
+  for (const BuiltinTable table : function_tables()) {
+    if (const Builtin* found = find_builtin(table, name)) return found;
+  }
+  return nullptr;
+}
+
+namespace {
+
+bool may_be_left_out(std::string_view name) { return name.ends_with('='); }
+std::string_view plain(std::string_view name) {
+  return may_be_left_out(name) ? name.substr(0, name.size() - 1) : name;
+}
+
+// "f(t, mesh=...)"
+std::string usage(std::string_view function, const std::vector<std::string_view>& names) {
+  std::vector<std::string> written;
+  for (const std::string_view name : names) {
+    written.push_back(fmt::format("{}{}", name, may_be_left_out(name) ? "..." : ""));
+  }
+  return fmt::format("call it as {}({})", function, text_of_list(written, ", "));
+}
+
+}  // namespace
+
+Parameters::Parameters(std::string_view function, std::vector<std::string_view> names,
+                       CallValues call, Others others)
+    : function_(function) {
+  if (call.positional.size() > names.size()) {
+    fail(ErrorKind::kValue, Fix{usage(function, names)},
+         "{}: the number of arguments is {}, and it takes at most {}", function,
+         call.positional.size(), names.size());
+  }
+  for (std::size_t i = 0; i < call.positional.size(); ++i) {
+    given_.emplace_back(plain(names[i]), std::move(call.positional[i]));
+  }
+  for (auto& [keyword, value] : call.keywords) {
+    const auto name = std::ranges::find(names, keyword, plain);
+    // redistribute(t, x=S(0)) on a mesh dim x: what stands first is given, so x is the mesh dim.
+    const bool another = name == names.end() || given(plain(*name));
+    if (another && others == Others::kKeep) {
+      others_.emplace_back(keyword, std::move(value));
+      continue;
+    }
+    if (name == names.end()) {
+      std::vector<std::string> known;
+      for (const std::string_view candidate : names) known.emplace_back(plain(candidate));
+      throw Error(ErrorKind::kValue, fmt::format("{}: unknown argument '{}'", function, keyword))
+          .with("fix", suggest(keyword, known));
+    }
+    if (given(plain(*name))) {
+      fail(ErrorKind::kValue, Fix{"leave one of them out"}, "{}: argument '{}' is given twice",
+           function, keyword);
+    }
+    given_.emplace_back(plain(*name), std::move(value));
+  }
+  for (const std::string_view name : names) {
+    if (!given(plain(name)) && !may_be_left_out(name)) {
+      fail(ErrorKind::kValue, Fix{usage(function, names)}, "{}: argument '{}' is missing", function,
+           name);
+    }
+  }
+}
+
+const Value& Parameters::operator[](std::string_view name) const {
+  static const Value kNone;
+  for (const auto& [key, value] : given_) {
+    if (key == name) return value;
+  }
+  return kNone;
+}
+
+bool Parameters::given(std::string_view name) const {
+  return std::any_of(given_.begin(), given_.end(),
+                     [&](const auto& entry) { return entry.first == name; });
+}
+
+bool Parameters::has(std::string_view name) const { return !(*this)[name].is_none(); }
+
+void Parameters::refuse(std::string_view name, std::string_view wanted,
+                        std::string_view example) const {
+  const Value& value = (*this)[name];
+  const std::string what =
+      value.is_none() ? a_kind(value) : fmt::format("{}, {}", a_kind(value), repr(value));
+  fail(ErrorKind::kValue, Fix{fmt::format("write for example {}={}", name, example)},
+       "{}: argument '{}' is {}, not {}", function_, name, what, wanted);
+}
+
+DTensor Parameters::tensor(std::string_view name) const {
+  if (const auto* tensor = (*this)[name].get<DTensor>()) return *tensor;
+  refuse(name, "a tensor", "x");
+}
+
+std::int64_t Parameters::integer(std::string_view name) const {
+  if (const auto* integer = (*this)[name].get<std::int64_t>()) return *integer;
+  refuse(name, "an int", "1");
+}
+
+std::int64_t Parameters::integer_or(std::string_view name, std::int64_t otherwise) const {
+  return has(name) ? integer(name) : otherwise;
+}
+
+double Parameters::number(std::string_view name) const {
+  const Value& value = (*this)[name];
+  if (value.is_number()) return to_double(number_of(value));
+  refuse(name, "a number", "0.5");
+}
+
+double Parameters::number_or(std::string_view name, double otherwise) const {
+  return has(name) ? number(name) : otherwise;
+}
+
+bool Parameters::flag_or(std::string_view name, bool otherwise) const {
+  if (!has(name)) return otherwise;
+  if (const auto* flag = (*this)[name].get<bool>()) return *flag;
+  refuse(name, "True or False", "True");
+}
+
+std::string Parameters::text(std::string_view name) const {
+  if (const auto* text = (*this)[name].get<std::string>()) return *text;
+  refuse(name, "a string", "\"text\"");
+}
+
+std::string Parameters::text_or(std::string_view name, std::string otherwise) const {
+  return has(name) ? text(name) : otherwise;
+}
+
+std::optional<DType> Parameters::dtype(std::string_view name) const {
+  if (!has(name)) return std::nullopt;
+  if (const auto* dtype = (*this)[name].get<DType>()) return *dtype;
+  refuse(name, "a dtype", "f32");
+}
+
+Dims Parameters::sizes(std::string_view name) const {
+  if (auto dims = dims_of((*this)[name])) return std::move(*dims);
+  refuse(name, "a list of ints", "[2, 3]");
+}
+
+std::optional<Dims> dims_of(const Value& value) {
+  if (const auto* integer = value.get<std::int64_t>()) return Dims{*integer};
+  if (!value.is_sequence()) return std::nullopt;
+  Dims dims;
+  for (const Value& item : items_of(value)) {
+    if (!item.is<std::int64_t>()) return std::nullopt;
+    dims.push_back(item.as<std::int64_t>());
+  }
+  return dims;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,125 @@
+// builtin.h - functions of the language that are not ops: what they get and how they are found.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/language/values/value.h"
+
+namespace shardlab {
+
+class Interpreter;
+class OpRegistry;
+
+/// Arguments as the program gave them, evaluated from left to right; keywords in their order.
+struct CallValues {
+  Values positional;
+  std::vector<std::pair<std::string, Value>> keywords;
+};
+
+/// What a member is without a call: x.size is a method to be called, x.shape a value. `mesh.shape`
+/// and `mesh.coordinate` may also be called.
+enum class Member : std::uint8_t { kMethod, kValue, kEither };
+
+/// One built-in function, or member (then `self` is its object and not among the arguments). Runs
+/// on the rank whose interpreter it is given; what it throws gets the place of the call.
+struct Builtin {
+  std::string name;
+  Value (*run)(Interpreter& interpreter, const Value* self, CallValues call);
+  Member member = Member::kMethod;
+};
+
+/// A theme's functions; the names are those of the program. Tables are constant and shared by all
+/// ranks.
+using BuiltinTable = std::span<const Builtin>;
+
+BuiltinTable python_builtins();       ///< range, len, print, ...
+BuiltinTable distributed_builtins();  ///< distribute, from_local, redistribute, ...
+BuiltinTable placement_builtins();    ///< Shard, Replicate, Partial, ..., S, P, SS
+BuiltinTable group_builtins();        ///< get_process_group_ranks, get_rank, ...
+BuiltinTable collective_builtins();   ///< all_reduce, all_gather, ...
+BuiltinTable assert_builtins();       ///< assert_close
+BuiltinTable context_builtins();      ///< no_grad, CommDebugMode, ...: what `with` enters
+BuiltinTable trace_builtins();        ///< trace
+BuiltinTable parallel_builtins();     ///< column_wise, row_wise, shard, ...
+BuiltinTable factory_builtins();      ///< randn, ones, arange, ...
+BuiltinTable tensor_methods();        ///< x.size(), x.item(), x.detach(), ...
+BuiltinTable container_methods();     ///< list, dict and string methods
+BuiltinTable mesh_methods();          ///< mesh.size(), mesh.get_group(), mesh.ndim, ...
+BuiltinTable placement_methods();     ///< p.dim, p.is_shard(), ...
+BuiltinTable group_methods();         ///< g.rank(), g.size(), g.group_name
+BuiltinTable function_methods();      ///< f.register_full_backward_hook(), ... of a def
+BuiltinTable debug_mode_methods();    ///< comm.get_total_counts(), ...
+BuiltinTable handle_methods();        ///< h.remove() of a hook
+BuiltinTable generator_methods();     ///< g.manual_seed(), g.initial_seed()
+BuiltinTable traced_methods();        ///< step.graphs, step.guards, step.breaks
+
+/// All tables of functions that are called by their bare names, and all tables of members.
+std::span<const BuiltinTable> function_tables();
+std::span<const BuiltinTable> member_tables();
+/// The members of a value of this kind; those of containers where it has none of its own.
+BuiltinTable members_of(const Value& object);
+
+/// Null when there is none, else valid as long as the process.
+const Builtin* find_builtin(BuiltinTable table, std::string_view name);
+/// Any function that is called by its bare name.
+const Builtin* find_function(std::string_view name);
+
+/// Arguments by name: positional ones are named in the order of `names`. A name ending in "=" may
+/// be left out.
+class Parameters {
+ public:
+  /// What happens to keywords that no name stands for.
+  enum class Others : std::uint8_t { kRefuse, kKeep };
+
+  ///   fails  Value: too many, unknown (unless kept), doubled or missing arguments
+  Parameters(std::string_view function, std::vector<std::string_view> names, CallValues call,
+             Others others = Others::kRefuse);
+
+  /// Given, maybe as None.
+  bool given(std::string_view name) const;
+  /// Given, and not None.
+  bool has(std::string_view name) const;
+  /// None when it was left out.
+  const Value& operator[](std::string_view name) const;
+  /// Keywords that are not a parameter (Others::kKeep), in the order given.
+  const std::vector<std::pair<std::string, Value>>& others() const { return others_; }
+
+  // Each fails with Value, naming function and argument, when the value is of another kind.
+  // Those with `_or` answer `otherwise` where the argument was left out or is None.
+  DTensor tensor(std::string_view name) const;
+  std::int64_t integer(std::string_view name) const;
+  std::int64_t integer_or(std::string_view name, std::int64_t otherwise) const;
+  double number(std::string_view name) const;
+  double number_or(std::string_view name, double otherwise) const;
+  bool flag_or(std::string_view name, bool otherwise) const;
+  std::string text(std::string_view name) const;
+  std::string text_or(std::string_view name, std::string otherwise) const;
+  std::optional<DType> dtype(std::string_view name) const;
+  /// A list or tuple of integers, or one integer.
+  Dims sizes(std::string_view name) const;
+
+  /// Fails with Value: "f: argument 'name' is a list, [1, 2], not `wanted`"; the fix is to write
+  /// it as `example`.
+  [[noreturn]] void refuse(std::string_view name, std::string_view wanted,
+                           std::string_view example) const;
+
+ private:
+  std::string function_;
+  std::vector<std::pair<std::string_view, Value>> given_;
+  std::vector<std::pair<std::string, Value>> others_;
+};
+
+/// Fails with Value: the object has no attribute or method of that name; the fix names one.
+[[noreturn]] void refuse_attribute(const Value& object, std::string_view name,
+                                   const OpRegistry& registry);
+
+/// A list or tuple of integers, or one integer.
+std::optional<Dims> dims_of(const Value& value);
+
+}  // namespace shardlab

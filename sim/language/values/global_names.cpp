@@ -1,0 +1,213 @@
+// Where a bare name or a module's attribute leads: placements, modules and dtypes first, then
+// built-in functions, then ops by their ATen or torch names, then reductions.
+#include "sim/language/values/global_names.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "ops/torch/torch_names.h"
+#include "sim/language/values/builtin.h"
+
+namespace shardlab {
+
+namespace {
+
+struct DTypeRow {
+  std::string_view name;
+  DType dtype;
+};
+constexpr DTypeRow kTorchDTypes[] = {
+    {"float32", DType::kF32},     {"float", DType::kF32},
+    {"float64", DType::kF64},     {"double", DType::kF64},
+    {"float16", DType::kF16},     {"half", DType::kF16},
+    {"bfloat16", DType::kBF16},   {"int64", DType::kI64},
+    {"long", DType::kI64},        {"int32", DType::kI32},
+    {"int", DType::kI32},         {"int16", DType::kI16},
+    {"short", DType::kI16},       {"int8", DType::kI8},
+    {"uint8", DType::kU8},        {"uint64", DType::kU64},
+    {"bool", DType::kBool},       {"complex64", DType::kC64},
+    {"complex128", DType::kC128}, {"cfloat", DType::kC64},
+    {"cdouble", DType::kC128},    {"float8_e4m3fn", DType::kF8E4M3FN},
+};
+
+constexpr std::array<std::string_view, 13> kModules = {"torch",
+                                                       "F",
+                                                       "torch.nn",
+                                                       "aten",
+                                                       "torch.nn.functional",
+                                                       "torch.distributed",
+                                                       "torch.distributed.GroupMember",
+                                                       "torch.distributed.group",
+                                                       "torch.distributed.tensor",
+                                                       "torch.fft",
+                                                       "torch.linalg",
+                                                       "torch.ops",
+                                                       "torch.special"};
+
+/// "linalg" of "torch.linalg"; empty for other modules.
+std::string_view family_of(std::string_view module) {
+  constexpr std::string_view kTorch = "torch.";
+  if (!module.starts_with(kTorch)) return {};
+  module.remove_prefix(kTorch.size());
+  return std::ranges::find(kTorchFamilies, module) != kTorchFamilies.end() ? module
+                                                                           : std::string_view();
+}
+
+/// What stands for torch's classes `group` and `GroupMember`: the world's group, and what a rank
+/// that is in no group gets (T-16, T-17).
+struct WorldRow {
+  std::string_view module, name;
+  Value (*value)();
+};
+constexpr WorldRow kWorldRows[] = {
+    {"torch.distributed.GroupMember", "NON_GROUP_MEMBER", [] { return Value(kNonGroupMember); }},
+    {"torch.distributed.GroupMember", "WORLD", [] { return Value(GroupValue()); }},
+    {"torch.distributed.group", "WORLD", [] { return Value(GroupValue()); }},
+};
+
+/// Functions of a module whose name means something else in a program.
+struct OtherwiseRow {
+  std::string_view module, alias, name, op;
+};
+constexpr OtherwiseRow kOtherwise[] = {
+    {"torch", "torch", "dist", "dist"},
+    {"torch", "torch", "trace", "trace"},
+    {"torch.nn.functional", "F", "unfold", "im2col"},  // a method has windows of one dim
+};
+
+bool is_module(std::string_view path) {
+  return std::find(kModules.begin(), kModules.end(), path) != kModules.end();
+}
+
+/// "aten" for aten and torch.ops.aten; empty for modules that are no namespace of ops.
+std::string_view namespace_of(std::string_view module) {
+  constexpr std::string_view kOps = "torch.ops.";
+  if (module == "aten") return module;
+  if (!module.starts_with(kOps)) return {};
+  module.remove_prefix(kOps.size());
+  return module.find('.') == std::string_view::npos ? module : std::string_view();
+}
+
+std::string_view space_of(const OpRow& row) {
+  return std::string_view(row.op.base).substr(0, row.op.base.find("::"));
+}
+
+/// The namespaces that ops are registered in, sorted.
+std::set<std::string, std::less<>> op_namespaces(const OpRegistry& registry) {
+  std::set<std::string, std::less<>> names;
+  for (const OpRow* row : registry.rows()) names.emplace(space_of(*row));
+  return names;
+}
+
+}  // namespace
+
+bool has_members_only(std::string_view module) {
+  return std::ranges::find(kWorldRows, module, &WorldRow::module) != std::end(kWorldRows);
+}
+
+std::string op_of_module(std::string_view module) {
+  const std::size_t dot = module.rfind('.');
+  if (dot == std::string_view::npos) return "";
+  const std::string_view space = namespace_of(module.substr(0, dot));
+  return space.empty() ? "" : fmt::format("{}::{}", space, module.substr(dot + 1));
+}
+
+std::vector<std::string> names_in_module(std::string_view module, const OpRegistry& registry) {
+  std::vector<std::string> names;
+  if (const std::string op = op_of_module(module); !op.empty()) {
+    for (const OpRow* row : registry.overloads(op)) {
+      names.push_back(row->op.overload.empty() ? "default" : row->op.overload);
+    }
+    return names;
+  }
+  if (module == "torch.ops") {
+    const auto spaces = op_namespaces(registry);
+    return {spaces.begin(), spaces.end()};
+  }
+  for (const WorldRow& row : kWorldRows) {
+    if (row.module == module) names.emplace_back(row.name);
+  }
+  if (!names.empty()) return names;
+  const std::string_view space = namespace_of(module);
+  if (space.empty()) return global_names(registry);
+  std::set<std::string_view> ops;
+  for (const OpRow* row : registry.rows()) {
+    if (space_of(*row) == space) ops.insert(bare_name(row->op));
+  }
+  return {ops.begin(), ops.end()};
+}
+
+std::optional<DType> find_dtype(std::string_view name) {
+  if (name == "bool") return std::nullopt;  // Python's function; where a dtype is wanted it is one
+  return parse_dtype(name);
+}
+
+std::optional<DType> find_torch_dtype(std::string_view name) {
+  for (const DTypeRow& row : kTorchDTypes) {
+    if (row.name == name) return row.dtype;
+  }
+  return std::nullopt;
+}
+
+std::optional<Value> find_global(std::string_view name, const OpRegistry& registry) {
+  if (name == "R") return Placement::replicate();
+  if (name == "torch" || name == "F" || name == "aten") return ModuleValue{std::string(name)};
+  if (name == "dist") return ModuleValue{"torch.distributed"};
+  if (std::ranges::find(kTorchFamilies, name) != kTorchFamilies.end()) {
+    return ModuleValue{fmt::format("torch.{}", name)};
+  }
+  if (const auto dtype = find_dtype(name)) return *dtype;
+  if (const Builtin* builtin = find_function(name)) return BuiltinValue{builtin, nullptr};
+  if (is_torch_name(registry, name)) return OpValue{std::string(name), nullptr};
+  if (const auto reduction = parse_reduce_op(name)) return *reduction;
+  return std::nullopt;
+}
+
+std::optional<Value> find_in_module(const std::string& module, const std::string& name,
+                                    const OpRegistry& registry) {
+  const std::string path = module + "." + name;
+  for (const WorldRow& row : kWorldRows) {
+    if (row.module == module && row.name == name) return row.value();
+  }
+  if (has_members_only(module)) return std::nullopt;
+  if (is_module(path)) return ModuleValue{path};
+  const auto when = [&](bool known) {
+    return known ? std::optional<Value>(ModuleValue{path}) : std::nullopt;
+  };
+  if (module == "torch.ops") return when(op_namespaces(registry).contains(name));
+  if (!namespace_of(module).empty()) return when(!registry.overloads(op_of_module(path)).empty());
+  if (const std::string op = op_of_module(module); !op.empty()) {
+    const OpRow* row = registry.find(op + "." + name);
+    return row != nullptr ? std::optional<Value>(RowValue{row}) : std::nullopt;
+  }
+  if (module == "torch") {
+    if (const auto dtype = find_torch_dtype(name)) return *dtype;
+    if (name == "contiguous_format" || name == "preserve_format") return name;
+  }
+  if (const std::string_view family = family_of(module); !family.empty()) {
+    const std::string op = fmt::format("{}_{}", family, name);
+    return is_torch_name(registry, op) ? std::optional<Value>(OpValue{op, nullptr}) : std::nullopt;
+  }
+  for (const OtherwiseRow& row : kOtherwise) {
+    if (row.name == name && (module == row.module || module == row.alias)) {
+      return OpValue{std::string(row.op), nullptr};
+    }
+  }
+  if (module == "torch.nn" || find_dtype(name)) return std::nullopt;
+  return find_global(name, registry);
+}
+
+std::vector<std::string> global_names(const OpRegistry& registry) {
+  std::vector<std::string> names = {"R",    "torch", "F",    "aten",
+                                    "dist", "mesh",  "rank", "world_size"};
+  names.insert(names.end(), kTorchFamilies.begin(), kTorchFamilies.end());
+  for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(to_string(static_cast<DType>(i)));
+  for (const BuiltinTable table : function_tables()) {
+    for (const Builtin& builtin : table) names.push_back(builtin.name);
+  }
+  for (std::string& name : torch_names(registry)) names.push_back(std::move(name));
+  return names;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,41 @@
+// global_names.h - names that mean something in every program.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/op_row.h"
+#include "sim/language/values/value.h"
+
+namespace shardlab {
+
+/// torch.distributed.GroupMember.NON_GROUP_MEMBER, and its value there.
+inline constexpr std::int64_t kNonGroupMember = -100;
+
+/// A dtype by its own name ("f32"), or below torch ("float32", "long").
+std::optional<DType> find_dtype(std::string_view name);
+std::optional<DType> find_torch_dtype(std::string_view name);
+
+/// What a bare name means that the program does not define: R, dtypes, reductions, modules,
+/// functions, ops.
+std::optional<Value> find_global(std::string_view name, const OpRegistry& registry);
+
+/// What `module.name` means: torch.cat, F.gelu, torch.nn.functional, aten.add.Tensor,
+/// torch.ops.my.op.
+std::optional<Value> find_in_module(const std::string& module, const std::string& name,
+                                    const OpRegistry& registry);
+/// Everything find_in_module knows of a module, for suggestions.
+std::vector<std::string> names_in_module(std::string_view module, const OpRegistry& registry);
+/// Whether a module is a class of torch's that holds no ops: torch.distributed.group.
+bool has_members_only(std::string_view module);
+/// The op whose overloads a module holds: "my::op" for torch.ops.my.op, "aten::add" for aten.add;
+/// empty for other modules.
+std::string op_of_module(std::string_view module);
+
+/// Everything find_global knows, for suggestions.
+std::vector<std::string> global_names(const OpRegistry& registry);
+
+}  // namespace shardlab

@@ -1,0 +1,96 @@
+// Each container stores at how deep a level it lies at least; storing one in another raises the
+// levels below it. A container that would hold itself shows by its own level being raised, so that
+// cycles cannot come about, and every walk ends.
+#include "sim/language/values/nesting.h"
+
+#include "base/error.h"
+#include "base/fix.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::int64_t kMostItems = 1'000'000;
+
+// Shared parts are counted as often as they appear.
+void count(const Value& value, std::int64_t& items) {
+  count_item(items);
+  if (value.is_sequence()) {
+    for (const Value& item : items_of(value)) count(item, items);
+  } else if (const auto* dict = value.get<DictValue>()) {
+    for (const auto& [key, item] : *dict->entries) count(item, items);
+  }
+}
+
+// The level of a container, or null for any other value.
+int* level_of(const Value& value) {
+  if (const auto* list = value.get<ListValue>()) return &list->items->level;
+  if (const auto* tuple = value.get<TupleValue>()) return &tuple->items->level;
+  if (const auto* dict = value.get<DictValue>()) return &dict->entries->level;
+  return nullptr;
+}
+
+}  // namespace
+
+void count_item(std::int64_t& items) {
+  if (++items <= kMostItems) return;
+  fail(ErrorKind::kValue, Fix{"keep many numbers in a tensor"}, "a list holds more than {} items",
+       kMostItems);
+}
+
+void check_level(const Value& value, int level) {
+  int* const known = level_of(value);
+  if (known == nullptr || *known >= level) return;
+  if (level >= kDeepestContainer) {
+    fail(ErrorKind::kValue, Fix{"keep inner values in containers of their own"},
+         "containers are nested deeper than {}", kDeepestContainer);
+  }
+  *known = level;
+  if (value.is_sequence()) {
+    for (const Value& item : items_of(value)) check_level(item, level + 1);
+  } else {
+    for (const auto& [key, item] : *value.as<DictValue>().entries) {
+      check_level(key, level + 1);
+      check_level(item, level + 1);
+    }
+  }
+}
+
+void check_size(const Values& items) {
+  std::int64_t sum = 0;
+  for (const Value& item : items) count(item, sum);
+}
+
+void check_stored(const Value& container, const Value& item) {
+  const int level = *level_of(container);
+  check_level(item, level + 1);
+  // check_level() raises the level of values inside of the item only: where it has raised that of
+  // the container, the container is one of them.
+  if (*level_of(container) == level) return;
+  throw Error(ErrorKind::kValue, fmt::format("a {} cannot hold itself", kind_name(container)))
+      .with("fix", "store a copy: list(x)");
+}
+
+void store(const DictValue& dict, const Value& key, const Value& value) {
+  if (!key.is_number() && !key.is<std::string>() && !key.is<TupleValue>() && !key.is_none()) {
+    fail(ErrorKind::kValue, Fix{"use a number, a string, a tuple or None"},
+         "{} cannot be a key of a dict", a_kind(key));
+  }
+  check_stored(dict, key);
+  check_stored(dict, value);
+  for (auto& [known, item] : *dict.entries) {
+    if (!equal(known, key)) continue;
+    item = value;
+    return;
+  }
+  dict.entries->emplace_back(key, value);
+}
+
+const Value* find(const DictValue& dict, const Value& key) {
+  for (const auto& [known, item] : *dict.entries) {
+    if (equal(known, key)) return &item;
+  }
+  return nullptr;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,31 @@
+// nesting.h - lists inside of lists: bounded in depth, so that walking and dropping them is safe on
+// a rank's small stack, and in what a walk visits; storing in lists and dicts.
+#pragma once
+
+#include "sim/language/values/value.h"
+
+namespace shardlab {
+
+/// Notes that `value` is now inside of `level` containers, and what that means for all values
+/// inside of it.
+///   fails  Value: deeper than kDeepestContainer
+void check_level(const Value& value, int level);
+
+/// One more item of a walk through a value that may hold one list many times.
+///   fails  Value: more than a million items in all
+void count_item(std::int64_t& items);
+
+/// Items of a new list or tuple.
+///   fails  Value: more than a million items in all
+void check_size(const Values& items);
+
+/// An item that is put into a list or dict that exists.
+///   fails  Value: `container` would hold itself, or nest too deeply
+void check_stored(const Value& container, const Value& item);
+
+/// dict[key] = value, in place.
+void store(const DictValue& dict, const Value& key, const Value& value);
+/// Null when the key is not there.
+const Value* find(const DictValue& dict, const Value& key);
+
+}  // namespace shardlab

@@ -1,0 +1,23 @@
+// op_call.h - values of a program as arguments of ops, and results as values.
+#pragma once
+
+#include <string_view>
+
+#include "schema/binder.h"
+#include "sim/language/values/builtin.h"
+
+namespace shardlab {
+
+/// What an op gets of a call. Python's types stand for dtypes: bool, int (i64) and float (f64).
+///   fails  Value: a value that no op takes, such as a placement or a function
+GivenArguments arguments_of(std::string_view function, const CallValues& call);
+
+/// A number where an op wants a tensor becomes a tensor without dims, which decides no dtype. On a
+/// rank.
+void wrap_numbers(const OpRow& row, Arguments& args);
+
+/// One result is that value, several are a tuple, none is None.
+Value value_of(const Results& results);
+Value value_of(const Argument& argument);
+
+}  // namespace shardlab
