@@ -9,7 +9,7 @@
 #include <map>
 
 #include "dispatch/all_ops.h"
-#include "sim/faults/mutating_communicator.h"
+#include "tests/support/mutating_communicator.h"
 #include "sim/judge/scenario_run.h"
 #include "tests/property/recorded_numbers.h"
 #include "tests/property/shipped_scenarios.h"

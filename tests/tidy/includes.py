@@ -37,7 +37,6 @@ LAW = {
     "sim/facts": ["sim/proof", "sim/capture"],
     "sim/testing": ["sim/verify"],
     "sim/proof": ["sim/verify"],
-    "sim/faults": ["src/comm", "src/kernels"],
     "sim/doctor": ["sim/report"],
     "sim/install": ["sim/testing", "sim/judge"],
     "sim/cli": ["sim/report", "sim/facts", "sim/doctor", "sim/capture", "sim/proof"],

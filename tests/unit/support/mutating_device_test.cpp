@@ -1,4 +1,4 @@
-#include "sim/faults/mutating_device.h"
+#include "tests/support/mutating_device.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "sim/faults/mutating_communicator.h"
+#include "tests/support/mutating_communicator.h"
 
 #include <doctest/doctest.h>
 

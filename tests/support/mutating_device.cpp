@@ -1,7 +1,7 @@
 // A launch is told by its kernel and how many of that kernel its rank has launched, so that it is
 // the same one in a program whose other kernels convert less. The right result is computed first,
 // and then spoilt: who asks what a mistake has changed compares the two.
-#include "sim/faults/mutating_device.h"
+#include "tests/support/mutating_device.h"
 
 #include <algorithm>
 #include <map>

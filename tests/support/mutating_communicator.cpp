@@ -1,7 +1,7 @@
 // The real collective runs first, so that all ranks stay in step; then the result is spoilt in one
 // way on the ranks that the mutation concerns. Whether the bytes changed is noted, because a
 // mutation that changes nothing need not be found.
-#include "sim/faults/mutating_communicator.h"
+#include "tests/support/mutating_communicator.h"
 
 #include <algorithm>
 #include <functional>
