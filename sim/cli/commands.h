@@ -146,26 +146,6 @@ struct VerifyOpsArguments {
 /// Whether ops, sharded in every way, give the values of one device.
 int verify_ops_command(const VerifyOpsArguments& arguments);
 
-/// `check`.
-struct CheckArguments {
-  CommonArguments common;
-  std::vector<std::string> files;
-  std::string known;  ///< known_differences.toml; empty: the nearest above the first file
-  std::int64_t max_shown = 20;
-  bool list_skipped = false;          ///< name each line that is skipped
-  std::string id;                     ///< of the only line to check; empty: all
-  std::optional<std::uint64_t> seed;  ///< of drawn placements
-  std::optional<std::int64_t> draws;  ///< of each program
-  std::string outcomes;               ///< file of expected counts; empty: none
-  bool as_scenario = false;           ///< print the first failing program as a scenario, no report
-  bool shard = false;                 ///< sequences with their inputs placed in every way
-  std::optional<std::size_t> workers;  ///< of those, at once
-};
-/// `check --shard`: a table of its own.
-int check_shards_command(const CheckArguments& arguments);
-/// Compares recorded facts with our answers.
-int check_command(const CheckArguments& arguments);
-
 /// `diff`.
 struct DiffArguments {
   CommonArguments common;

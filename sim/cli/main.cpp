@@ -1,8 +1,8 @@
 // Argument parsing only; what commands do is in their own files.
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -12,24 +12,13 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/completion.h"
 #include "sim/cli/interrupts.h"
+#include "sim/cli/options.h"
 #include "sim/cli/version.h"
 #include "sim/verify/kept_value.h"
 
 namespace {
 
 using namespace shardlab;
-
-// CLI11's own would tell of a range up to 1.8e308.
-CLI::Validator whole_number_from(std::int64_t lowest) {
-  const auto complaint = [lowest](const std::string& text) -> std::string {
-    std::int64_t number = 0;
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (error == std::errc() && stop == end && number >= lowest) return "";
-    return fmt::format("'{}' is no whole number from {} on", text, lowest);
-  };
-  return {complaint, lowest > 0 ? "POSITIVE" : "NONNEGATIVE"};
-}
 
 CLI::Validator size_in_bytes() {
   const auto read = [](std::string& text) -> std::string {
@@ -41,14 +30,6 @@ CLI::Validator size_in_bytes() {
     return fmt::format("'{}' is no size, such as 4GiB, 512MiB or a number of bytes", given);
   };
   return {read, "b, kib, mib, gib"};
-}
-
-void add_common(CLI::App* command, CommonArguments& common) {
-  command
-      ->add_option("--color", common.color, "colours: auto, always or never (NO_COLOR is honoured)")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  command->add_flag_callback(
-      "--json", [&common] { common.output = Output::kJson; }, "the same facts for machines");
 }
 
 void add_run_options(CLI::App* command, RunArguments& arguments) {
@@ -115,7 +96,6 @@ struct Parsed {
   PlanArguments plan;
   OpsArguments ops;
   VerifyOpsArguments verify_ops;
-  CheckArguments check;
   DiffArguments diff;
   DoctorArguments doctor;
   std::string shell;
@@ -399,41 +379,6 @@ void add_table_commands(CLI::App& app, Parsed& parsed) {
       "  shardlab ops --unrecorded tests/golden/facts/propagate\n"
       "Without NAME, all of them.");
   ops->callback([&parsed] { parsed.chosen = [&parsed] { return ops_command(parsed.ops); }; });
-
-  auto* check = app.add_subcommand("check", "compare recorded facts with our answers");
-  check->add_option("FILE", parsed.check.files, "facts: .jsonl or .jsonl.gz, or folders of them")
-      ->required();
-  check->add_option("--max-shown", parsed.check.max_shown, "failing lines to print");
-  check->add_flag("--skipped", parsed.check.list_skipped,
-                  "name each line that is skipped, and why");
-  check->add_option("--known", parsed.check.known,
-                    "known_differences.toml (default: the nearest above the first file)");
-  check->add_option("--id", parsed.check.id, "only the line with this id");
-  check->add_option("--seed", parsed.check.seed, "of drawn meshes and placements");
-  check->add_option("--draws", parsed.check.draws, "of each program that is run")
-      ->check(whole_number_from(0));
-  check->add_option("--outcomes", parsed.check.outcomes, "file of the counts that are expected");
-  check->add_flag("--as-scenario", parsed.check.as_scenario,
-                  "print the first failing program as a scenario and nothing else");
-  auto* shard = check->add_flag("--shard", parsed.check.shard,
-                                "op sequences with their inputs placed in every way on meshes of "
-                                "4, of 3 and of 2 x 2 ranks, against one device");
-  check
-      ->add_option("--workers", parsed.check.workers, "OpInfos at once (default: a processor each)")
-      ->needs(shard)
-      ->check(CLI::Range(1, 1024));
-  for (const char* name : {"--known", "--outcomes", "--as-scenario", "--max-shown", "--skipped"}) {
-    shard->excludes(name);
-  }
-  add_common(check, parsed.check.common);
-  check->footer(
-      "Examples:\n"
-      "  shardlab check tests/golden/facts/layout/*.gz\n"
-      "  shardlab check --max-shown 3 tests/golden/facts/propagate/matrix.jsonl.gz\n"
-      "  shardlab check --shard tests/golden/facts/kernels/opinfo_aten.jsonl.gz\n"
-      "With --shard, --draws is how many placements of each sequence are tried on each mesh (64).\n"
-      "moved: right once operands were made replicas, as the refusal of a view or a write asks.");
-  check->callback([&parsed] { parsed.chosen = [&parsed] { return check_command(parsed.check); }; });
 }
 
 void add_verify_ops(CLI::App& app, Parsed& parsed) {
@@ -558,6 +503,13 @@ void refuse_arguments(const CLI::App& app, const CLI::ParseError& error, const s
 int main(int argc, char** argv) {
   tell_on_interrupt();
   std::signal(SIGPIPE, SIG_DFL);
+  if (argc > 1 && std::string_view(argv[1]) == "check") {
+    std::fputs(
+        "error: `shardlab check` is a program of its own, which tests/run builds: "
+        "build/tests/facts/check FILE...\n",
+        stderr);
+    return kCannotRun;
+  }
   CLI::App app(
       "shardlab - distributed tensors on simulated ranks: placements, collectives, numbers");
   app.require_subcommand(1);

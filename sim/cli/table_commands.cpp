@@ -1,4 +1,4 @@
-// ops, check, diff and doctor.
+// ops, diff and doctor.
 #include <fmt/format.h>
 #include <cstdio>
 #include <cstdlib>
@@ -8,12 +8,8 @@
 #include "backends/nccl/launch.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/commands.h"
-#include "sim/cli/files_below.h"
 #include "sim/cli/ops_tables.h"
 #include "sim/doctor/doctor.h"
-#include "sim/facts/chain_outcomes.h"
-#include "sim/facts/check.h"
-#include "sim/facts/known_differences.h"
 #include "sim/report/ops_text.h"
 #include "sim/report/run_diff.h"
 #include "sim/world/backends.h"
@@ -33,56 +29,6 @@ int ops_command(const OpsArguments& arguments) {
                                : ops_text(registry, arguments.name, sampled_call);
   print_text(text);
   return kFine;
-}
-
-namespace {
-
-// The first failure that a scenario shows.
-int print_scenario(const CheckSummary& summary) {
-  for (const CheckFailure& failure : summary.failures) {
-    if (failure.scenario.empty()) continue;
-    const std::string text = fmt::format("# {}\n# expected {}\n# got      {}\n{}", failure.field,
-                                         failure.expected, failure.got, failure.scenario);
-    print_text(text);
-    return kFailed;
-  }
-  std::fputs("# no failure is shown by a scenario\n", stdout);
-  return summary.failed == 0 ? kFine : kFailed;
-}
-
-}  // namespace
-
-int check_command(const CheckArguments& given) {
-  CheckArguments arguments = given;
-  arguments.files.clear();
-  for (const std::string& path : given.files) {
-    const auto found = files_below(path, {".jsonl", ".jsonl.gz"}, "facts");
-    arguments.files.insert(arguments.files.end(), found.begin(), found.end());
-  }
-  if (arguments.shard) return check_shards_command(arguments);
-  KnownDifferences known;
-  if (!arguments.known.empty()) {
-    known = KnownDifferences::read(arguments.known);
-  } else if (const auto found = KnownDifferences::find_file(arguments.files.front())) {
-    known = KnownDifferences::read(*found);
-  }
-  ChainOutcomes outcomes;
-  if (!arguments.outcomes.empty()) outcomes = ChainOutcomes::read(arguments.outcomes);
-  CheckOptions options = outcomes.options;
-  options.max_shown = arguments.max_shown;
-  options.list_skipped = arguments.list_skipped;
-  options.id = arguments.id;
-  options.seed = arguments.seed.value_or(options.seed);
-  options.draws = arguments.draws.value_or(options.draws);
-  CheckRun run(check_families(), &known, options);
-  for (const std::string& file : arguments.files) run.check_file(file);
-  CheckSummary summary = run.finish();
-  if (!arguments.outcomes.empty()) outcomes.compare(arguments.outcomes, summary);
-  if (arguments.as_scenario) return print_scenario(summary);
-  const std::string text =
-      arguments.common.output == Output::kJson ? summary.json().dump() + "\n" : summary.text();
-  print_text(text);
-  return summary.failed == 0 ? kFine : kFailed;
 }
 
 int diff_command(const DiffArguments& arguments) {

@@ -2,6 +2,7 @@
 // program.
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
@@ -9,9 +10,11 @@
 #include "sim/capture/graph_program.h"
 #include "sim/capture/graph_scenario.h"
 #include "sim/capture/open_sizes.h"
+#include "sim/capture/recorded_capture.h"
 #include "sim/capture/trace_report.h"
 #include "sim/cli/run_arguments.h"
-#include "sim/facts/recorded_capture.h"
+#include "sim/recorded/check_programs.h"
+#include "sim/recorded/known_differences.h"
 #include "sim/run/process_records.h"
 #include "trace/graph_json.h"
 #include "trace/graph_lines.h"
@@ -240,10 +243,23 @@ int trace_command(const TraceArguments& arguments) {
   return code;
 }
 
+namespace {
+
+// Every call of recordings, against what was recorded of it.
+int compare_recordings(const std::vector<std::string>& paths, Output output) {
+  const KnownDifferences known = KnownDifferences::nearest(paths.front());
+  CheckRun run({&kRecordedPrograms, 1}, &known, {});
+  for (const std::string& path : paths) run.check_file(path);
+  const CheckSummary summary = run.finish();
+  print_text(output == Output::kJson ? summary.json().dump() + "\n" : summary.text());
+  return summary.failed == 0 ? kFine : kFailed;
+}
+
+}  // namespace
+
 int replay_command(const TraceArguments& arguments) {
   const OpRegistry& registry = all_ops();
-  CheckArguments recordings;
-  recordings.common = arguments.run.common;
+  std::vector<std::string> recordings;
   // As it is, a recording is compared call by call; else it is captured, and its graph runs.
   const bool as_graph =
       arguments.until || arguments.rank || arguments.pinned || !arguments.run.backend.empty();
@@ -251,7 +267,7 @@ int replay_command(const TraceArguments& arguments) {
   for (const std::string& path : arguments.run.files) {
     const auto recording = recording_of_file(path);
     if (recording && !as_graph) {
-      recordings.files.push_back(path);
+      recordings.push_back(path);
     } else if (recording) {
       const Captured captured =
           capture_recording(*recording, registry, {.backend = recording->backend});
@@ -260,8 +276,8 @@ int replay_command(const TraceArguments& arguments) {
       code = std::max(code, replay_graphs(graphs_of_file(path), registry, arguments));
     }
   }
-  if (recordings.files.empty()) return code;
-  return std::max(code, check_command(recordings));
+  if (recordings.empty()) return code;
+  return std::max(code, compare_recordings(recordings, arguments.run.common.output));
 }
 
 }  // namespace shardlab

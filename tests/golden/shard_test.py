@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`shardlab check --shard` on recorded sequences: nothing wrong, and few OpInfos refused.
+"""`check --shard` on recorded sequences: nothing wrong, and few OpInfos refused.
 
     shard_test.py FACTS PROGRAM
 
@@ -16,7 +16,7 @@ LEAST_SHARE = 98.5  # percent of OpInfos that run in every placement
 
 def main():
     facts, program = sys.argv[1:]
-    run = subprocess.run([program, "check", "--json", "--shard", facts], capture_output=True,
+    run = subprocess.run([program, "--json", "--shard", facts], capture_output=True,
                          text=True)
     if run.returncode != 0:
         sys.exit(f"exit code {run.returncode}\n{run.stdout}{run.stderr}")

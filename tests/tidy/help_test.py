@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 from desk import Desk  # noqa: E402
 
 SUPPORTED = ("run", "test", "trace", "replay", "show", "plan", "explain", "ops", "verify-ops",
-             "check", "diff", "doctor", "completion")
+             "diff", "doctor", "completion")
 
 # What the examples of `diff` read, and how a user makes it.
 MLP = "shardlab run --json --values all scenarios/models/megatron_mlp.toml"

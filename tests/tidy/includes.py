@@ -34,12 +34,12 @@ LAW = {
     "sim/verify": ["sim/run"],
     "sim/judge": ["sim/verify", "sim/capture"],
     "sim/report": ["sim/judge"],
-    "sim/facts": ["sim/proof", "sim/capture"],
+    "sim/recorded": ["sim/verify", "sim/capture"],
     "sim/testing": ["sim/verify"],
     "sim/proof": ["sim/verify"],
     "sim/doctor": ["sim/report"],
     "sim/install": ["sim/testing", "sim/judge"],
-    "sim/cli": ["sim/report", "sim/facts", "sim/doctor", "sim/capture", "sim/proof"],
+    "sim/cli": ["sim/report", "sim/recorded", "sim/doctor", "sim/capture", "sim/proof"],
 }
 
 # Libraries that stay out of the headers of these folders: whoever includes such a header would

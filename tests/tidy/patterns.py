@@ -52,7 +52,7 @@ CUT_NUMBER = re.compile(
     rf"\.get<(?:{INTEGER}|std::vector<{INTEGER}>)>\(\)"
     rf"|\.value\(\s*\"[^\"]*\",\s*(?:\d|{INTEGER}[{{(])"
 )
-JSON_READERS = ("sim/facts/", "sim/report/", "sim/cli/")
+JSON_READERS = ("tests/facts/", "sim/capture/recorded_", "sim/cli/", "sim/recorded/", "sim/report/")
 
 # What only some systems have stands in small files, which have a side for each.
 OF_ONE_SYSTEM = {

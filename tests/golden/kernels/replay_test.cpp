@@ -16,12 +16,12 @@
 #include "kernels/cpu_kernels.h"
 #include "kernels/kernel_id.h"
 #include "kernels/promotion.h"
-#include "sim/facts/agreement.h"
-#include "sim/facts/layout_facts.h"
-#include "sim/facts/open_choice.h"
-#include "sim/facts/value_case.h"
+#include "sim/capture/recorded_json.h"
 #include "sim/record/text_lines.h"
 #include "tensor/host.h"
+#include "tests/facts/agreement.h"
+#include "tests/facts/open_choice.h"
+#include "tests/facts/value_case.h"
 
 using namespace shardlab;
 

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "comm/observer.h"
-#include "sim/facts/reference_rng.h"
 #include "tensor/host.h"
+#include "tests/facts/reference_rng.h"
 #include "tests/unit/dispatch/op_mesh.h"
 
 namespace shardlab {

@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/facts/case_report.h"
-#include "sim/facts/order_facts.h"
+#include "sim/recorded/case_report.h"
+#include "tests/facts/order_facts.h"
 
 using namespace shardlab;
 

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/facts/chain_judge.h"
+#include "tests/facts/chain_judge.h"
 
 using namespace shardlab;
 

@@ -1,4 +1,4 @@
-// check_line.h - single lines of facts through the families of `shardlab check`, right and with a
+// check_line.h - single lines of facts through the families of `check`, right and with a
 // fault planted.
 #pragma once
 
@@ -10,11 +10,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "sim/facts/check.h"
+#include "sim/recorded/check.h"
+#include "tests/facts/check_families.h"
 
 namespace shardlab {
 
-/// What `shardlab check` says of one line.
+/// What `check` says of one line.
 inline CheckSummary check_line(const std::string& line) {
   std::string name = (std::filesystem::temp_directory_path() / "shardlab_line_XXXXXX").string();
   REQUIRE(mkdtemp(name.data()) != nullptr);

@@ -1,4 +1,4 @@
-#include "sim/facts/check.h"
+#include "sim/recorded/check.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "sim/facts/known_differences.h"
 #include "sim/record/text_lines.h"
+#include "sim/recorded/known_differences.h"
 
 using namespace shardlab;
 

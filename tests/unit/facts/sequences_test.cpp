@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "dispatch/all_ops.h"
-#include "sim/facts/open_choice.h"
-#include "sim/facts/plain_world.h"
 #include "tensor/host.h"
+#include "tests/facts/open_choice.h"
+#include "tests/facts/plain_world.h"
 #include "tests/unit/facts/check_line.h"
 
 using namespace shardlab;

@@ -6,8 +6,8 @@
 
 #include "dispatch/all_ops.h"
 #include "ops/core/factor_rule.h"
-#include "sim/facts/sequence_sample.h"
-#include "sim/facts/shard_table.h"
+#include "tests/facts/sequence_sample.h"
+#include "tests/facts/shard_table.h"
 
 namespace shardlab {
 namespace {

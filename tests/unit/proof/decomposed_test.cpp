@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
-#include "sim/facts/shape_call.h"
 #include "sim/proof/op_proof.h"
+#include "tests/facts/shape_call.h"
 
 namespace shardlab {
 namespace {

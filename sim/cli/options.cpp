@@ -1,0 +1,29 @@
+// Validators whose complaints say what was expected, and what every command understands.
+#include "sim/cli/options.h"
+
+#include <fmt/format.h>
+#include <charconv>
+
+namespace shardlab {
+
+// CLI11's own would tell of a range up to 1.8e308.
+CLI::Validator whole_number_from(std::int64_t lowest) {
+  const auto complaint = [lowest](const std::string& text) -> std::string {
+    std::int64_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && stop == end && number >= lowest) return "";
+    return fmt::format("'{}' is no whole number from {} on", text, lowest);
+  };
+  return {complaint, lowest > 0 ? "POSITIVE" : "NONNEGATIVE"};
+}
+
+void add_common(CLI::App* command, CommonArguments& common) {
+  command
+      ->add_option("--color", common.color, "colours: auto, always or never (NO_COLOR is honoured)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  command->add_flag_callback(
+      "--json", [&common] { common.output = Output::kJson; }, "the same facts for machines");
+}
+
+}  // namespace shardlab

@@ -1,0 +1,74 @@
+// program_player.h - a program that was recorded elsewhere, run here call by call on all its ranks
+// (tests/golden/facts/programs/README.md).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "propagate/propagator.h"
+#include "sim/capture/recorded_event.h"
+#include "sim/world/world.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+
+/// What one event did.
+struct PlayedEvent {
+  std::vector<Results> results;      ///< by rank; lists flattened, None is undefined
+  std::vector<Results> kept;         ///< the same with the recorded placements
+  Json moves = Json::array();        ///< of rank 0: operands that the call had redistributed
+  Json collectives = Json::array();  ///< of rank 0, in order: kind, mesh dim, reduction
+  std::optional<Error> error;
+};
+
+/// Runs events in the order of the file, and keeps the values that they made under their numbers.
+/// Used by one thread.
+class ProgramPlayer {
+ public:
+  /// `program`: the first line of the file. Fails with Value for what is malformed, Unsupported for
+  /// a mesh that is too large to run.
+  explicit ProgramPlayer(const Json& program);
+  ~ProgramPlayer();
+  ProgramPlayer(const ProgramPlayer&) = delete;
+  ProgramPlayer& operator=(const ProgramPlayer&) = delete;
+
+  const MeshLayout* layout() const { return layout_; }
+  /// Values of plain tensors were recorded on rank 0 alone, and pieces exchanged by an all-gather
+  /// and a cut (K-11).
+  bool one_rank_recorded() const { return one_rank_recorded_; }
+  /// Nothing holds data: values are shapes.
+  bool shapes_only() const { return shapes_only_; }
+  /// Whether every value that the event takes is there.
+  bool has_operands(const Json& event) const;
+
+  /// Inputs and constants too: they give what they describe.
+  PlayedEvent play(const Json& event);
+  /// From now on these are the values of the numbers in the event's "out"; those that are there
+  /// already stay.
+  void keep(const Json& event, const PlayedEvent& played);
+  /// Of shapes alone: the event gives what the file says, whatever computes it.
+  void suppose(const Json& event);
+  /// Nobody knows any more what these numbers hold: what the event gives or writes to.
+  void forget(const Json& event);
+  /// The value of a number on each rank.
+  std::vector<DTensor> values(std::int64_t number) const;
+
+ private:
+  std::optional<Error> run_ranks(const RankBody& body);
+
+  Arena arena_;
+  const MeshLayout* layout_ = nullptr;
+  bool shapes_only_ = false;
+  bool one_rank_recorded_ = false;
+  std::unique_ptr<Device> device_;
+  Propagator propagator_;
+  std::unique_ptr<World> world_;
+  std::vector<std::vector<std::string>> submeshes_;
+  /// By rank, then by number; of shapes alone the first rank's.
+  std::vector<std::vector<DTensor>> values_;
+};
+
+}  // namespace shardlab

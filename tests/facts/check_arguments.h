@@ -1,0 +1,33 @@
+// check_arguments.h - what the program check is asked for on its command line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/cli/commands.h"
+
+namespace shardlab {
+
+struct CheckArguments {
+  CommonArguments common;
+  std::vector<std::string> files;  ///< no folders
+  std::string known;  ///< known_differences.toml; empty: the nearest above the first file
+  std::int64_t max_shown = 20;
+  bool list_skipped = false;           ///< name each line that is skipped
+  std::string id;                      ///< of the only line to check; empty: all
+  std::optional<std::uint64_t> seed;   ///< of drawn placements
+  std::optional<std::int64_t> draws;   ///< of each program
+  std::string outcomes;                ///< file of expected counts; empty: none
+  bool as_scenario = false;            ///< print the first failing program as a scenario, no report
+  bool shard = false;                  ///< sequences with their inputs placed in every way
+  std::optional<std::size_t> workers;  ///< of those, at once
+};
+
+/// Compares recorded facts with our answers. Gives the exit code, as the next one.
+int check_facts(const CheckArguments& arguments);
+/// --shard: a table of its own.
+int check_shards(const CheckArguments& arguments);
+
+}  // namespace shardlab

@@ -1,0 +1,13 @@
+// check_families.h - the kinds of facts that there are.
+#pragma once
+
+#include <span>
+
+#include "sim/recorded/check.h"
+
+namespace shardlab {
+
+/// All families, looked through in order.
+std::span<const CheckFamily> check_families();
+
+}  // namespace shardlab
