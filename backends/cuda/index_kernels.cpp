@@ -163,7 +163,7 @@ struct Scatter {
   Tensor out;  // contiguous, of a compute dtype
   std::size_t dim;
   Tensor index;
-  LocalArg value;  // a tensor of the index's shape or larger, or a number
+  LocalArg value;      // a tensor of the index's shape or larger, or a number
   Tensor counts = {};  // undefined: not counted
 };
 

@@ -37,8 +37,8 @@ Failure prepare(Context& context) {
     return failed;
   }
   // f32 products in f32: no tensor cores with fewer bits.
-  if (const Failure failed = context.check(
-          cublasSetMathMode(context.blas, CUBLAS_DEFAULT_MATH), "cublasSetMathMode")) {
+  if (const Failure failed = context.check(cublasSetMathMode(context.blas, CUBLAS_DEFAULT_MATH),
+                                           "cublasSetMathMode")) {
     return failed;
   }
   if (const Failure failed = context.check(
@@ -113,9 +113,9 @@ Failure release(Context* context, void* data) {
 
 Failure copy_in(Context* context, void* to, const void* host, std::size_t bytes) {
   if (const Failure failed = here(context)) return failed;
-  if (const Failure failed = context->check(
-          cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, context->stream),
-          "cudaMemcpy to the device")) {
+  if (const Failure failed =
+          context->check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, context->stream),
+                         "cudaMemcpy to the device")) {
     return failed;
   }
   // The host's memory is the caller's again when this returns.
@@ -324,8 +324,8 @@ Failure bad_indices(Context* context, std::int64_t* count) {
   }
   *count = static_cast<std::int64_t>(bad);
   if (bad == 0) return nullptr;
-  return context->check(
-      cudaMemsetAsync(context->bad_indices, 0, sizeof bad, context->stream), "cudaMemset");
+  return context->check(cudaMemsetAsync(context->bad_indices, 0, sizeof bad, context->stream),
+                        "cudaMemset");
 }
 
 }  // namespace

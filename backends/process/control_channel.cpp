@@ -508,7 +508,7 @@ class ControlChannel::Impl {
   std::atomic<bool> failed_{false};
   std::atomic<bool> stopping_{false};
   std::pair<Descriptor, Descriptor> wake_;  ///< a pipe: closing its second end wakes listen()
-  std::thread listening_;  ///< last: it uses everything above
+  std::thread listening_;                   ///< last: it uses everything above
 };
 
 std::unique_ptr<ControlChannel> ControlChannel::open(const Membership& membership,

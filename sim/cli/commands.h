@@ -52,12 +52,12 @@ struct RunArguments {
   ReportLength length = ReportLength::kOverview;
   int line = 0;  ///< of the source, alone and in full; 0: all
   Replay replay = Replay::kShown;
-  bool memory_timeline = false;              ///< what a rank held in the course of the program
-  bool log = false;                          ///< as an indented log of what the dispatcher did
-  std::string why;                           ///< op, source line, value name or "all"
-  std::optional<std::int64_t> rank;          ///< whose prints are shown; none: those of all ranks
-  std::string html;                          ///< `run`: page to write; empty: none
-  std::string filter;                        ///< `test`: part of a path, title or matrix point
+  bool memory_timeline = false;      ///< what a rank held in the course of the program
+  bool log = false;                  ///< as an indented log of what the dispatcher did
+  std::string why;                   ///< op, source line, value name or "all"
+  std::optional<std::int64_t> rank;  ///< whose prints are shown; none: those of all ranks
+  std::string html;                  ///< `run`: page to write; empty: none
+  std::string filter;                ///< `test`: part of a path, title or matrix point
   bool list = false;
   bool verbose = false;            ///< `test`: reports of what fails, too
   std::int64_t keep_elements = 0;  ///< `run --json`: of each value; 0: none

@@ -162,9 +162,9 @@ class OpProver::Impl {
   // What one device has, for a gradient that flows into each result that may have one.
   struct Expected {
     std::vector<ExpectedCall> by_root;
-    std::unique_ptr<Error> error;  // the call is refused there, too
-    bool marked = true;            // what is exact is known
-    std::vector<bool> leaves;      // by slot
+    std::unique_ptr<Error> error;               // the call is refused there, too
+    bool marked = true;                         // what is exact is known
+    std::vector<bool> leaves;                   // by slot
     std::vector<std::string> without_gradient;  // why some inputs are no leaves
 
     std::size_t roots() const {

@@ -43,7 +43,7 @@ struct Run {
   std::optional<Verdict> verdict;
   MemoryReport memory;
   std::vector<MemoryPoint> memory_timeline;  ///< of the reporting rank, where it was asked for
-  std::optional<SharingStats> kernels;  ///< on the ranks, where they may be shared
+  std::optional<SharingStats> kernels;       ///< on the ranks, where they may be shared
   /// The report is made in another rank's process: nothing that ranks did is known here.
   bool reported_elsewhere = false;
   std::vector<ClassReport> classes;   ///< of a shape-only mesh; the reporting rank's comes first

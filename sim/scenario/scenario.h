@@ -41,7 +41,7 @@ struct ScenarioMeshDim {
 
 /// [mesh]; its ranks are a part of the world's.
 struct ScenarioMesh {
-  std::vector<ScenarioMeshDim> dims;               ///< in file order: the first is mesh dim 0
+  std::vector<ScenarioMeshDim> dims;  ///< in file order: the first is mesh dim 0
   // A mesh smaller than the world leaves ranks out: they run the program and hold nothing of it.
   std::optional<std::vector<std::int64_t>> ranks;  ///< row-major; none: 0, 1, 2, ...
   std::int64_t size = 1;                           ///< how many ranks are in it
@@ -78,7 +78,7 @@ struct ScenarioInput {
   std::vector<Number> values;     ///< kValues: row-major, as many as the sizes say
   std::string file;               ///< where the values came from, as written; empty: from here
   // As x.requires_grad_() at the start of the program.
-  bool requires_grad = false;     ///< asked for here, or listed in [expect] grads
+  bool requires_grad = false;  ///< asked for here, or listed in [expect] grads
   /// Dims that may have another size when a graph of the program runs again.
   std::vector<std::int64_t> dynamic;
   std::vector<std::string> drawn_with;  ///< names in `arguments` and `scale`

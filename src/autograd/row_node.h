@@ -91,7 +91,7 @@ class RowNode : public GradNode {
   ArgumentSet wanted_ = 0;
   bool in_parts_ = false;
   bool one_kernel_ = false;  // a composite op that is recorded as one (op_row.h, Gradient)
-  bool keeps_ = false;  // something that is dropped after backward
+  bool keeps_ = false;       // something that is dropped after backward
 };
 
 }  // namespace shardlab

@@ -42,10 +42,10 @@ DTensor without_terms(const DTensor& x) {
 
 DTensor placed_like(const DTensor& x, const DTensorSpec* spec) {
   if (spec == nullptr) return x;
-  return redistribute_tensor(x, spec->with(x.meta()),
-                             {.direction = current_rank().pass == Pass::kBackward
-                                               ? Direction::kBackward
-                                               : Direction::kForward});
+  return redistribute_tensor(
+      x, spec->with(x.meta()),
+      {.direction =
+           current_rank().pass == Pass::kBackward ? Direction::kBackward : Direction::kForward});
 }
 
 ViewChain::ViewChain(std::vector<ViewStep> steps, const DTensor& base, const DTensor& view)

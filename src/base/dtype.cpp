@@ -44,18 +44,30 @@ const DTypeRow& row_of(DType dtype) { return kRows[static_cast<std::size_t>(dtyp
 // Width order inside a category. u64 is wider than every signed type and does not mix with them.
 int rank_in_category(DType dtype) {
   switch (dtype) {
-    case DType::kU8: return 0;
-    case DType::kI8: return 1;
-    case DType::kI16: return 2;
-    case DType::kI32: return 3;
-    case DType::kI64: return 4;
-    case DType::kU64: return 5;
-    case DType::kF8E4M3FN: return 0;
-    case DType::kF16: return 1;
-    case DType::kBF16: return 1;
-    case DType::kF32: return 2;
-    case DType::kF64: return 3;
-    default: return 0;
+    case DType::kU8:
+      return 0;
+    case DType::kI8:
+      return 1;
+    case DType::kI16:
+      return 2;
+    case DType::kI32:
+      return 3;
+    case DType::kI64:
+      return 4;
+    case DType::kU64:
+      return 5;
+    case DType::kF8E4M3FN:
+      return 0;
+    case DType::kF16:
+      return 1;
+    case DType::kBF16:
+      return 1;
+    case DType::kF32:
+      return 2;
+    case DType::kF64:
+      return 3;
+    default:
+      return 0;
   }
 }
 
@@ -85,10 +97,14 @@ void refuse_unpromoted(DType a, DType b) {
 
 DType complex_of(DType real) {
   switch (real) {
-    case DType::kF16: return DType::kC32;
-    case DType::kBF16: return DType::kBC32;
-    case DType::kF64: return DType::kC128;
-    default: return DType::kC64;
+    case DType::kF16:
+      return DType::kC32;
+    case DType::kBF16:
+      return DType::kBC32;
+    case DType::kF64:
+      return DType::kC128;
+    default:
+      return DType::kC64;
   }
 }
 
@@ -122,21 +138,30 @@ DType promote(DType a, DType b) {
 
 DType default_dtype(Category category) {
   switch (category) {
-    case Category::kBool: return DType::kBool;
-    case Category::kInteger: return DType::kI64;
-    case Category::kFloat: return DType::kF32;
-    case Category::kComplex: return DType::kC64;
+    case Category::kBool:
+      return DType::kBool;
+    case Category::kInteger:
+      return DType::kI64;
+    case Category::kFloat:
+      return DType::kF32;
+    case Category::kComplex:
+      return DType::kC64;
   }
   return DType::kF32;
 }
 
 DType real_dtype(DType dtype) {
   switch (dtype) {
-    case DType::kC32: return DType::kF16;
-    case DType::kBC32: return DType::kBF16;
-    case DType::kC64: return DType::kF32;
-    case DType::kC128: return DType::kF64;
-    default: return dtype;
+    case DType::kC32:
+      return DType::kF16;
+    case DType::kBC32:
+      return DType::kBF16;
+    case DType::kC64:
+      return DType::kF32;
+    case DType::kC128:
+      return DType::kF64;
+    default:
+      return dtype;
   }
 }
 
@@ -175,8 +200,8 @@ Half to_half(float value) {
 
 float to_float(Half value) {
   const std::uint32_t exponent = (value.bits >> 10) & 0x1F, fraction = value.bits & 0x3FF;
-  float magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
-                                   : unpack_small_float(exponent, fraction, 10, 15);
+  float magnitude =
+      exponent == 31 ? (fraction ? NAN : INFINITY) : unpack_small_float(exponent, fraction, 10, 15);
   return (value.bits & 0x8000) ? -magnitude : magnitude;
 }
 
@@ -189,8 +214,8 @@ Float8E4M3 to_float8(float value) {
 
 float to_float(Float8E4M3 value) {
   const std::uint32_t exponent = (value.bits >> 3) & 0xF, fraction = value.bits & 7;
-  float magnitude = exponent == 15 && fraction == 7 ? NAN
-                                                    : unpack_small_float(exponent, fraction, 3, 7);
+  float magnitude =
+      exponent == 15 && fraction == 7 ? NAN : unpack_small_float(exponent, fraction, 3, 7);
   return (value.bits & 0x80) ? -magnitude : magnitude;
 }
 

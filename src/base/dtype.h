@@ -11,8 +11,22 @@ namespace shardlab {
 /// Element types, named as in type strings. The order is that of the tables here and in dtype.cpp,
 /// and says nothing about promotion.
 enum class DType : std::uint8_t {
-  kBool, kU8, kU64, kI8, kI16, kI32, kI64, kF16, kBF16, kF32, kF64, kC64, kC128, kF8E4M3FN,
-  kC32, kBC32,  ///< names only: no kernel takes them
+  kBool,
+  kU8,
+  kU64,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kC64,
+  kC128,
+  kF8E4M3FN,
+  kC32,
+  kBC32,  ///< names only: no kernel takes them
 };
 inline constexpr int kDTypeCount = 16;
 
@@ -80,9 +94,15 @@ DType float_dtype(DType dtype);
 double unit_roundoff(DType dtype);
 
 // 16-bit and 8-bit floats are stored as bits; kernels compute in float.
-struct Half { std::uint16_t bits; };
-struct BFloat16 { std::uint16_t bits; };
-struct Float8E4M3 { std::uint8_t bits; };
+struct Half {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+struct Float8E4M3 {
+  std::uint8_t bits;
+};
 
 /// Round to nearest, ties to even; NaN stays NaN. f8e4m3fn has no infinity: 448 is the largest.
 Half to_half(float value);

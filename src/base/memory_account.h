@@ -47,8 +47,8 @@ struct MemoryAccount {
   /// What the rank holds now: the sum of `held`. A Storage counts once, under one purpose.
   std::int64_t held_bytes = 0;
   HeldBytes held{};
-  HeldFor making = HeldFor::kOther;    ///< what Storages are made for right now
-  bool inside_kernel = false;          ///< a KernelScope lives
+  HeldFor making = HeldFor::kOther;  ///< what Storages are made for right now
+  bool inside_kernel = false;        ///< a KernelScope lives
   /// An op has read what requires a gradient: what becomes a leaf from now on is no parameter of
   /// the program but a result that it cuts off, as recomputation does.
   bool learning = false;

@@ -74,10 +74,10 @@ struct alignas(64) RankContext {
 
   /// Ranks of the run, those outside of every mesh included.
   std::int64_t world_size = 1;
-  std::int64_t step = 0;             ///< ops dispatched so far, for messages
-  MemoryAccount* memory = nullptr;   ///< outlives every Storage made on this rank; may be null
-  ProcessGroup* world = nullptr;     ///< all ranks of the run
-  ProgramCalls* calls = nullptr;     ///< what a program here calls (autograd/program.h)
+  std::int64_t step = 0;              ///< ops dispatched so far, for messages
+  MemoryAccount* memory = nullptr;    ///< outlives every Storage made on this rank; may be null
+  ProcessGroup* world = nullptr;      ///< all ranks of the run
+  ProgramCalls* calls = nullptr;      ///< what a program here calls (autograd/program.h)
   ProgramCalls* own_calls = nullptr;  ///< the end of that chain: what programs inside of ops call
   /// Asked where the ranks may part that this one stands for; null: it stands for itself.
   RankQuestions* questions = nullptr;

@@ -6,8 +6,8 @@
 namespace shardlab {
 
 namespace {
-constexpr std::array<std::string_view, kReduceOpCount> kNames = {
-    "sum", "avg", "max", "min", "product", "band", "bor", "bxor"};
+constexpr std::array<std::string_view, kReduceOpCount> kNames = {"sum",     "avg",  "max", "min",
+                                                                 "product", "band", "bor", "bxor"};
 }  // namespace
 
 std::string_view to_string(ReduceOp op) { return kNames[static_cast<std::size_t>(op)]; }

@@ -10,14 +10,14 @@ namespace shardlab {
 /// The tensors of a call in schema order, lists flattened, undefined handles for None.
 struct TensorSlot {
   DTensor handle;
-  std::size_t argument = 0;             ///< schema index
-  const DTensorSpec* spec = nullptr;    ///< the handle's, or the replica a plain tensor counts as
+  std::size_t argument = 0;           ///< schema index
+  const DTensorSpec* spec = nullptr;  ///< the handle's, or the replica a plain tensor counts as
 };
 /// A call in two forms: what propagation sees (schema) and what the rank holds (slots).
 struct Unwrapped {
   OpSchema schema;
   boost::container::small_vector<TensorSlot, 4> slots;
-  bool distributed = false;             ///< some tensor is a DTensor
+  bool distributed = false;  ///< some tensor is a DTensor
 };
 
 /// The mesh of the first DTensor in schema order, keyword ones included; null without one.

@@ -17,8 +17,7 @@ double number_arg(const KernelCall& call, std::size_t index) {
 
 }  // namespace
 
-void refuse_law(std::string_view op, std::string_view name, double value,
-                std::string_view wanted) {
+void refuse_law(std::string_view op, std::string_view name, double value, std::string_view wanted) {
   fail(ErrorKind::kValue, Fix{"choose a number that the law has"}, "{}: {} is {}; it must be {}",
        op, name, value, wanted);
 }

@@ -29,9 +29,9 @@ class DTensorImpl : public Counted {
   /// itself never looks at it.
   std::uint32_t note = 0;
   // The tape's part. The node keeps what it needs of forward alive, and goes with the last handle.
-  Ref<Counted> grad_node;          ///< GradNode; null for leaves and untracked values
-  Ref<Counted> grad;               ///< DTensorImpl: the accumulated gradient of a leaf
-  Hold grad_memory;                ///< of grad
+  Ref<Counted> grad_node;  ///< GradNode; null for leaves and untracked values
+  Ref<Counted> grad;       ///< DTensorImpl: the accumulated gradient of a leaf
+  Hold grad_memory;        ///< of grad
   std::shared_ptr<const TensorExtras> extras;
 
  protected:

@@ -110,8 +110,8 @@ class Expansion {
     InlineVector<Verdict, 64> verdicts;  ///< by code
     InlineVector<double, 16> costs;      ///< by code of a whole list; NaN = not priced yet
     std::vector<double> bounds;          ///< MoveCosts::at_least, likewise
-    std::optional<MoveCosts> moves;    ///< from `given`
-    std::size_t given_code = kNoCode;  ///< of the placements it has now
+    std::optional<MoveCosts> moves;      ///< from `given`
+    std::size_t given_code = kNoCode;    ///< of the placements it has now
     std::size_t code_behind(std::size_t front, std::size_t kind) const {
       return front * kinds.size() + kind + 1;
     }

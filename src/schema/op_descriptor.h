@@ -13,8 +13,19 @@ namespace shardlab {
 
 /// What an argument or a result holds; kOther is a type that no op here reads.
 enum class TypeKind : std::uint8_t {
-  kTensor, kScalar, kInt, kFloat, kBool, kComplex, kString, kDType, kDevice, kLayout, kMemoryFormat,
-  kGenerator, kOther,
+  kTensor,
+  kScalar,
+  kInt,
+  kFloat,
+  kBool,
+  kComplex,
+  kString,
+  kDType,
+  kDevice,
+  kLayout,
+  kMemoryFormat,
+  kGenerator,
+  kOther,
 };
 
 /// "Tensor(a!)?[]", "int[2]", "ScalarType?": kind, list, optional, fixed list size.
@@ -44,7 +55,7 @@ struct SchemaArgument {
   SchemaType type;
   AliasInfo alias;
   bool keyword_only = false;
-  bool is_out = false;                      ///< keyword-only and written (X-3)
+  bool is_out = false;                           ///< keyword-only and written (X-3)
   std::optional<std::string_view> default_text;  ///< "1", "[]", "None", "contiguous_format", ...
 };
 

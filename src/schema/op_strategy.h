@@ -58,7 +58,7 @@ struct OutputSharding {
   std::vector<const DTensorSpec*> outputs;
   /// Wanted spec per positional tensor argument, lists flattened, None left out.
   std::vector<const DTensorSpec*> inputs;
-  bool needs_redistribute = false;  ///< some input moves (K-27)
+  bool needs_redistribute = false;       ///< some input moves (K-27)
   std::vector<AdaptedArgument> adapted;  ///< non-empty: plain arguments change locally (D-33, K-30)
   /// Another row runs locally in place of the called one (squeeze -> squeeze.dims); else null.
   const OpRow* local_row = nullptr;

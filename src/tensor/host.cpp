@@ -27,21 +27,33 @@ template <typename Visit>
 void with_stored_type(DType dtype, Visit visit) {
   switch (dtype) {
     case DType::kBool:
-    case DType::kU8: return visit(std::uint8_t{});
-    case DType::kI8: return visit(std::int8_t{});
-    case DType::kI16: return visit(std::int16_t{});
-    case DType::kI32: return visit(std::int32_t{});
-    case DType::kI64: return visit(std::int64_t{});
-    case DType::kU64: return visit(std::uint64_t{});
-    case DType::kF16: return visit(Half{});
-    case DType::kBF16: return visit(BFloat16{});
-    case DType::kF8E4M3FN: return visit(Float8E4M3{});
+    case DType::kU8:
+      return visit(std::uint8_t{});
+    case DType::kI8:
+      return visit(std::int8_t{});
+    case DType::kI16:
+      return visit(std::int16_t{});
+    case DType::kI32:
+      return visit(std::int32_t{});
+    case DType::kI64:
+      return visit(std::int64_t{});
+    case DType::kU64:
+      return visit(std::uint64_t{});
+    case DType::kF16:
+      return visit(Half{});
+    case DType::kBF16:
+      return visit(BFloat16{});
+    case DType::kF8E4M3FN:
+      return visit(Float8E4M3{});
     case DType::kF32:
-    case DType::kC64: return visit(float{});
+    case DType::kC64:
+      return visit(float{});
     case DType::kF64:
-    case DType::kC128: return visit(double{});
+    case DType::kC128:
+      return visit(double{});
     case DType::kC32:
-    case DType::kBC32: break;
+    case DType::kBC32:
+      break;
   }
   fail(ErrorKind::kUnsupported, Fix{"cast the tensor to a dtype of 32 or 64 bits first"},
        "values of dtype {} cannot be read or written", to_string(dtype));

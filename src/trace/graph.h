@@ -228,9 +228,9 @@ struct GraphNode {
 
 /// What decisions rest on besides types and meshes. Texts are as the user writes them.
 struct GraphPolicies {
-  std::string planner;                                     ///< empty: the default's choice
-  std::string implicit;                                    ///< "allow", "warn", "forbid"
-  std::string mixed;                                       ///< "refuse", "replicate"
+  std::string planner;   ///< empty: the default's choice
+  std::string implicit;  ///< "allow", "warn", "forbid"
+  std::string mixed;     ///< "refuse", "replicate"
   struct Rule {
     std::string op, rule;
     std::string local;  ///< text of its local program; empty: none

@@ -32,8 +32,7 @@ double microseconds_a_call(Round round) {
   for (int i = 0; i < kRounds; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     round();
-    const std::chrono::duration<double, std::micro> took =
-        std::chrono::steady_clock::now() - begin;
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
     best = i == 0 ? took.count() : std::min(best, took.count());
   }
   return best / kCalls;
@@ -142,8 +141,7 @@ int main(int argc, char** argv) {
   try {
     const bool on_host = argc > 1 && std::string_view(argv[1]) == "cpu";
     process::ControlChannel& channel = nccl::join();
-    const std::unique_ptr<Device> device =
-        make_device({.name = on_host ? "cpu" : "cuda"}, "nccl");
+    const std::unique_ptr<Device> device = make_device({.name = on_host ? "cpu" : "cuda"}, "nccl");
     WorldOptions options;
     options.ranks = channel.size();
     options.backend = "nccl";

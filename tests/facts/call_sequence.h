@@ -33,7 +33,7 @@ struct SequenceOutput {
 /// A sequence as read. Values are numbered: inputs, constants, then the results of all calls.
 struct CallSequence {
   std::string id;
-  std::string opinfo;  ///< with the variant, if there is one: "norm/fro"
+  std::string opinfo;   ///< with the variant, if there is one: "norm/fro"
   bool random = false;  ///< a random op is among the calls
   std::vector<RecordedTensor> inputs;
   std::vector<RecordedTensor> constants;

@@ -9,10 +9,10 @@
 #include <map>
 
 #include "dispatch/all_ops.h"
-#include "tests/support/mutating_communicator.h"
 #include "sim/judge/scenario_run.h"
 #include "tests/property/recorded_numbers.h"
 #include "tests/property/shipped_scenarios.h"
+#include "tests/support/mutating_communicator.h"
 
 namespace shardlab {
 namespace {

@@ -388,7 +388,7 @@ class CaseRun {
   std::vector<Values> results_;          ///< by mesh index
   std::vector<MemoryAccount> accounts_;  ///< by rank; they outlive every tensor
   Plan plan_;
-  bool moves_ = false;                   ///< the plan has steps
+  bool moves_ = false;  ///< the plan has steps
 };
 
 }  // namespace

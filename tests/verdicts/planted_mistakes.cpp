@@ -29,11 +29,11 @@
 
 #include "dispatch/all_ops.h"
 #include "kernels/kernel_id.h"
-#include "tests/support/mutating_communicator.h"
-#include "tests/support/mutating_device.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/run/program_run.h"
 #include "sim/scenario/scenario_file.h"
+#include "tests/support/mutating_communicator.h"
+#include "tests/support/mutating_device.h"
 #include "tests/verdicts/mistake_effect.h"
 
 namespace {

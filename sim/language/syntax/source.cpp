@@ -9,11 +9,6 @@
 
 namespace shardlab {
 
-namespace {
-
-
-}  // namespace
-
 SourceText::SourceText(std::string file, std::string text)
     : file_(std::move(file)), text_(std::move(text)), line_starts_{0} {
   for (std::size_t i = 0; i < text_.size(); ++i) {

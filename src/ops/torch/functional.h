@@ -25,8 +25,8 @@ std::span<const FunctionRow> functions_of_torch();
 
 // By theme, each sorted by name.
 std::span<const FunctionRow> attention_functions();  ///< functional_attention.cpp
-std::span<const FunctionRow> pooling_functions();  ///< functional_pools.cpp
-std::span<const FunctionRow> tensor_functions();   ///< functional_tensors.cpp
+std::span<const FunctionRow> pooling_functions();    ///< functional_pools.cpp
+std::span<const FunctionRow> tensor_functions();     ///< functional_tensors.cpp
 
 /// An adaptive pool's sizes, one number or one for each dim; None is the input's own size there.
 ///   fails  Value: another number of sizes
