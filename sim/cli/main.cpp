@@ -9,11 +9,11 @@
 
 #include "base/nearest.h"
 #include "base/text_of_list.h"
+#include "base/version.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/completion.h"
 #include "sim/cli/interrupts.h"
 #include "sim/cli/options.h"
-#include "sim/cli/version.h"
 #include "sim/verify/kept_value.h"
 
 namespace {
@@ -514,7 +514,7 @@ int main(int argc, char** argv) {
       "shardlab - distributed tensors on simulated ranks: placements, collectives, numbers");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "help of all commands");
-  app.set_version_flag("--version", std::string("shardlab ") + kVersion, "print the version");
+  app.set_version_flag("--version", fmt::format("shardlab {}", version()), "print the version");
   app.footer(
       "Examples:\n  shardlab run scenarios/models/megatron_mlp.toml\n"
       "  shardlab show \"f32[10@x, 6@y]\" --mesh x=2,y=3\n"

@@ -163,6 +163,21 @@ require_packages() {
   [ "${#missing[@]}" -eq 0 ] || printf 'these packages seem to be missing:\n\n  %s\n\n' "$line"
 }
 
+# Puts the formatter that tests/tidy asks for into the folder $1, by pip; apt may install that. The
+# test is skipped where this does not succeed, and says what the log's last line says.
+install_formatter() {
+  local tools=$1 wanted=$repository/tests/tidy/formatter.txt prefix
+  ! cmp -s "$wanted" "$tools/formatter.txt" || return 0
+  mkdir -p "$tools"
+  if ! python3 -m pip --version && prefix=$(apt_prefix); then
+    # shellcheck disable=SC2086  # unquoted on purpose: the prefix is no word or two
+    $prefix apt-get install -y --no-install-recommends python3-pip
+  fi >"$tools/log.txt" 2>&1
+  python3 -m pip install --quiet --disable-pip-version-check --no-input --retries 0 \
+    --timeout 10 --upgrade --target "$tools" -r "$wanted" \
+    >>"$tools/log.txt" 2>&1 && cp "$wanted" "$tools"
+}
+
 apt_options=()  # of all calls of own_apt
 
 # apt-get with lists and archives of its own below the folder $1, so that it asks for no rights.

@@ -116,6 +116,23 @@ class SetUp(unittest.TestCase):
         )
         return done.stdout or f"exit code {done.returncode}"
 
+    def test_the_formatter_comes_by_pip_once_and_a_failure_leaves_its_reason(self):
+        tools = self.folder / "tools"
+        python = self.folder / "python3"
+        python.write_text("#!/bin/sh\necho \"python3 $*\" >&2\nexit $STATUS\n")
+        python.chmod(0o755)
+        (self.folder / "id").symlink_to("/bin/false")
+        (self.folder / "sudo").symlink_to("/bin/false")
+        script = f'install_formatter "{tools}" && echo done'
+        self.assertEqual(self.told(script, STATUS="1"), "exit code 1")
+        asked = (tools / "log.txt").read_text().splitlines()
+        pip = f"^python3 -m pip install .*--target {tools} -r .*formatter.txt$"
+        self.assertRegex(asked[-1], pip)
+        self.assertEqual(self.told(script, STATUS="0"), "done\n")
+        (tools / "log.txt").unlink()
+        self.assertEqual(self.told(script, STATUS="1"), "done\n")
+        self.assertFalse((tools / "log.txt").exists())
+
     def test_each_system_gets_the_line_of_its_package_manager(self):
         release = self.folder / "os-release"
         script = (

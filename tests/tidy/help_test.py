@@ -83,11 +83,11 @@ def main():
         problem = problem_of(program, command)
         print(f"shardlab {command} --help: {problem or 'ok'}")
         failed += problem is not None
-    version = re.search(r"^  version: '([^']+)'", pathlib.Path(root, "meson.build").read_text(
-        encoding="utf-8"), re.MULTILINE)[1]
+    news = pathlib.Path(root, "NEWS.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## (\S+)", news, re.MULTILINE)[1]
     said = ask(program, "--version")
-    if (said.returncode, said.stdout) != (0, f"shardlab {version}\n"):
-        print(f"shardlab --version says {said.stdout!r}, the project is {version}")
+    if (said.returncode, said.stdout) != (0, f"shardlab {newest}\n"):
+        print(f"shardlab --version says {said.stdout!r}, the newest of NEWS.md is {newest}")
         failed += 1
     overview = ask(program, "--help")
     for command in SUPPORTED:

@@ -2,6 +2,7 @@
 """Each tidy check finds a planted violation, and leaves its innocent neighbour alone."""
 
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -9,6 +10,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 
+import commits_test  # noqa: E402
 import fixes  # noqa: E402
 import functions  # noqa: E402
 import readme  # noqa: E402
@@ -438,6 +440,35 @@ class Readme(unittest.TestCase):
         files["README.md"] = text.replace("g()", "h()")
         found = [str(problem) for problem in readme.problems_of(Tidy.plant(self, files))]
         self.assertEqual(found, ["README.md:1: no test has this C++ example"])
+
+
+class Commits(unittest.TestCase):
+    def git(self, *arguments):
+        who = ("-c", "user.name=x", "-c", "user.email=x@localhost", "-c", "commit.gpgsign=false")
+        done = subprocess.run(
+            ["git", *who, *arguments], cwd=self.root, capture_output=True, encoding="utf-8"
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.root = temporary.name
+        self.git("init", "-q")
+        self.git("commit", "-q", "--allow-empty", "-m", "x" * 99)
+        self.base = self.git("rev-parse", "HEAD")
+
+    def test_a_subject_with_a_character_too_many(self):
+        self.git("commit", "-q", "--allow-empty", "-m", "a" * 72 + "\n\n" + "y" * 90)
+        self.assertEqual(list(commits_test.long_subjects(self.root, self.base)), [])
+        self.git("commit", "-q", "--allow-empty", "-m", "b" * 73)
+        (found,) = commits_test.long_subjects(self.root, self.base)
+        self.assertRegex(found, "^[0-9a-f]+ has 73 characters of 72: b+$")
+
+    def test_a_history_without_the_first_commit(self):
+        with self.assertRaisesRegex(commits_test.NotHere, "is not in this history"):
+            list(commits_test.long_subjects(self.root, "0" * 40))
 
 
 if __name__ == "__main__":

@@ -2,4 +2,5 @@
 //   shardlab::spmd(8, [](shardlab::RankContext&) { ... })
 #pragma once
 
+#include "base/version.h"    // IWYU pragma: export
 #include "sim/world/spmd.h"  // IWYU pragma: export
