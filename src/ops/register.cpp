@@ -2,7 +2,7 @@
 // test could not build a registry of its own.
 #include "ops/register.h"
 
-#include "ops/core/pointwise.h"
+#include "ops/core/derived.h"
 
 namespace shardlab {
 
@@ -10,67 +10,77 @@ namespace {
 
 // clang-format off
 constexpr OpFamily kFamilies[] = {
-    {"along_dim", register_along_dim},
-    {"attention", register_attention},
-    {"channel_norm", register_channel_norm},
-    {"complex", register_complex},
-    {"composite", register_composite},
-    {"contraction", register_contraction},
-    {"convolution", register_convolution},
+    // create
     {"copy", register_copy},
-    {"counting", register_counting},
     {"create", register_create},
-    {"data_programs", register_data_programs},
-    {"diagonal", register_diagonal},
-    {"distance", register_distance},
-    {"embedding_bag", register_embedding_bag},
-    {"factorization", register_factorization},
-    {"finite_difference", register_finite_difference},
-    {"fourier", register_fourier},
-    {"functional", register_functional},
+    {"range_programs", register_range_programs},
+    // elementwise
+    {"activation", register_activation},
+    {"arithmetic", register_arithmetic},
+    {"complex", register_complex},
+    {"elementary", register_elementary},
     {"fused_steps", register_fused_steps},
-    {"grid_sample", register_grid_sample},
-    {"group_norm", register_group_norm},
-    {"histogram", register_histogram},
+    {"logic", register_logic},
+    {"slopes", register_slopes},
+    {"special", register_special},
+    // index
+    {"data_programs", register_data_programs},
+    {"embedding_bag", register_embedding_bag},
     {"index", register_index},
     {"index_programs", register_index_programs},
-    {"join", register_join},
+    {"lookup", register_lookup},
+    // linalg
+    {"contraction", register_contraction},
+    {"distance", register_distance},
+    {"factorization", register_factorization},
+    {"fourier", register_fourier},
     {"least_squares", register_least_squares},
     {"linalg", register_linalg},
     {"linalg_programs", register_linalg_programs},
-    {"lookup", register_lookup},
+    {"matrix", register_matrix},
+    {"scaled_products", register_scaled_products},
+    {"short_time", register_short_time},
+    // loss
     {"loss", register_loss},
     {"loss_parallel", register_loss_parallel},
     {"margin_loss", register_margin_loss},
-    {"matrix", register_matrix},
-    {"norm", register_norm},
-    {"activation", register_activation},
-    {"elementary", register_elementary},
-    {"arithmetic", register_arithmetic},
-    {"logic", register_logic},
-    {"special", register_special},
     {"pointwise_loss", register_pointwise_loss},
+    // nn
+    {"attention", register_attention},
+    {"channel_norm", register_channel_norm},
+    {"convolution", register_convolution},
+    {"grid_sample", register_grid_sample},
+    {"group_norm", register_group_norm},
+    {"norm", register_norm},
     {"pooling", register_pooling},
-    {"prims", register_prims},
-    {"query", register_query},
-    {"range_programs", register_range_programs},
-    {"rearrange", register_rearrange},
     {"recurrent", register_recurrent},
-    {"reduction", register_reduction},
     {"resample", register_resample},
-    {"scaled_products", register_scaled_products},
+    // reduce
+    {"along_dim", register_along_dim},
+    {"counting", register_counting},
+    {"finite_difference", register_finite_difference},
+    {"histogram", register_histogram},
+    {"reduction", register_reduction},
     {"segments", register_segments},
-    {"select", register_select},
-    {"slopes", register_slopes},
-    {"short_time", register_short_time},
     {"spread", register_spread},
-    {"stacking", register_stacking},
     {"statistics", register_statistics},
+    // shape
+    {"diagonal", register_diagonal},
+    {"join", register_join},
+    {"query", register_query},
+    {"rearrange", register_rearrange},
+    {"select", register_select},
+    {"stacking", register_stacking},
     {"view", register_view},
     {"windows", register_windows},
-    {"alias", register_alias},  // of the others
-    {"foreach", register_foreach},  // derived from all others
-    {"derived", register_derived},  // what is left of ATen's names for them
+    // torch
+    {"composite", register_composite},
+    {"functional", register_functional},
+    {"prims", register_prims},
+    // Of the others: further names, the same for lists, and what is left of ATen's names.
+    {"alias", register_alias},
+    {"foreach", register_foreach},
+    {"derived", register_derived},
 };
 // clang-format on
 

@@ -1,46 +1,30 @@
 """Who may include whom, and files that nothing includes or builds."""
 
+import pathlib
 import re
 
 from source import Problem
 
-# The law: each folder may include itself, those on its right, and what they may include.
-# A test may include anything. backends/* stands for each folder below it without a row of its own.
-LAW = {
-    "src/base": [],
-    "src/tensor": ["src/base"],
-    "src/kernels": ["src/tensor"],
-    "src/mesh": ["src/tensor"],
-    "src/schema": ["src/mesh"],
-    "src/plan": ["src/mesh"],
-    "src/comm": ["src/mesh"],
-    "src/ops": ["src/schema", "src/kernels"],
-    "src/propagate": ["src/ops", "src/plan"],
-    "src/redistribute": ["src/plan", "src/comm", "src/kernels"],
-    "src/dispatch": ["src/propagate", "src/redistribute"],
-    "src/autograd": ["src/dispatch"],
-    "src/trace": ["src/autograd"],
-    "src/api": ["src/trace"],
-    "backends/shared": ["src/comm", "src/tensor", "src/kernels"],
-    "backends/process": ["backends/shared"],
-    "backends/*": ["backends/process"],
-    "sim/schedule": ["src/base"],
-    "sim/world": ["sim/schedule", "src/api", "backends/*"],
-    "sim/record": ["src/schema", "src/plan", "src/comm"],
-    "sim/language": ["sim/world"],
-    "sim/scenario": ["sim/language"],
-    "sim/run": ["sim/scenario", "sim/record"],
-    "sim/capture": ["sim/run"],
-    "sim/verify": ["sim/run"],
-    "sim/judge": ["sim/verify", "sim/capture"],
-    "sim/report": ["sim/judge"],
-    "sim/recorded": ["sim/verify", "sim/capture"],
-    "sim/testing": ["sim/verify"],
-    "sim/proof": ["sim/verify"],
-    "sim/doctor": ["sim/report"],
-    "sim/install": ["sim/testing", "sim/judge"],
-    "sim/cli": ["sim/report", "sim/recorded", "sim/doctor", "sim/capture", "sim/proof"],
-}
+
+def read_law(page):
+    """{folder: what it may include, besides what these may include}, from the page's table. There
+    `mesh` stands for src/mesh, sim/mesh or backends/mesh, whichever is a row."""
+    rows = dict(re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", page, re.MULTILINE))
+    tops = ("src/", "sim/", "backends/", "")
+
+    def meant(name):
+        found = [top + name for top in tops if top + name in rows]
+        if len(found) != 1:
+            raise SystemExit(f"src/README.md: {len(found)} folders are called {name}")
+        return found[0]
+
+    return {
+        folder: [meant(name) for name in known.split(", ") if name != "–"]
+        for folder, known in rows.items()
+    }
+
+
+LAW = read_law((pathlib.Path(__file__).parents[2] / "src/README.md").read_text(encoding="utf-8"))
 
 # Libraries that stay out of the headers of these folders: whoever includes such a header would
 # need the library, too.
@@ -54,9 +38,15 @@ LISTED = re.compile(r"'([^'\n]+\.(?:cpp|cu|h))'")  # a header: the precompiled o
 FILES_BLOCK = re.compile(r"\bfiles\(([^()]*)\)")
 
 
-def row_of(folder):
-    own = folder in LAW or not folder.startswith("backends/")
-    return folder if own else "backends/*"
+def place_of(path):
+    """The room of a file, or its wing in a room that has wings: src/mesh, src/ops/nn."""
+    folder = path.rpartition("/")[0]
+    room = "/".join(folder.split("/")[:2])
+    return folder if any(row.startswith(room + "/") for row in LAW) else room
+
+
+def row_of(place):
+    return place if place in LAW else place.rpartition("/")[0] + "/*"
 
 
 def known_by(row):
@@ -73,21 +63,22 @@ def known_by(row):
 def check_law(repository):
     """Every include goes down the table of design; an unlisted folder has no row yet."""
     for file in repository.cpp("src", "sim", "backends"):
-        if row_of(file.folder) not in LAW:
-            yield Problem(file.path, 0, f"{file.folder} has no row in the include law")
+        own = place_of(file.path)
+        if row_of(own) not in LAW:
+            yield Problem(file.path, 0, f"{own} has no row in the include law")
             continue
-        known = known_by(row_of(file.folder))
+        known = known_by(row_of(own))
         for line, _, name in file.includes:
             target = repository.resolve(file, name)
             if target is None:
                 continue
-            folder = repository.files[target].folder
-            row = row_of(folder)
-            # One backend is not another, though both have one row.
-            both = row == "backends/*" and row_of(file.folder) == row
-            allowed = folder == file.folder if both else row in known
+            place = place_of(target)
+            row = row_of(place)
+            # One backend or wing is not another, though both have one row.
+            both = row.endswith("*") and row_of(own) == row
+            allowed = place == own if both else row in known
             if not allowed:
-                yield Problem(file.path, line, f"{file.folder} may not include {folder} ({name})")
+                yield Problem(file.path, line, f"{own} may not include {place} ({name})")
 
 
 def check_found(repository):

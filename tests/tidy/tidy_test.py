@@ -117,6 +117,26 @@ class Tidy(unittest.TestCase):
         files = {"src/extra/a.cpp": "", "src/extra/meson.build": "files('a.cpp')\n"}
         self.assert_finds(files, expected)
 
+    def test_wings_of_a_room(self):
+        files = {
+            "src/ops/core/rows.h": "",
+            "src/ops/register.h": '#include "ops/core/rows.h"\n',
+            "src/ops/nn/norm.h": '#include "ops/core/rows.h"\n#include "ops/register.h"\n',
+            "src/ops/linalg/norm.cpp": '#include "ops/nn/norm.h"\n',
+            "src/ops/torch/names.cpp": '#include "ops/nn/norm.h"\n',
+            "sim/language/odd/a.cpp": "",
+            "src/ops/meson.build": "files('linalg/norm.cpp', 'torch/names.cpp')\n",
+            "sim/language/meson.build": "files('odd/a.cpp')\n",
+        }
+        self.assertEqual(
+            self.found(files),
+            [
+                "sim/language/odd/a.cpp: sim/language/odd has no row in the include law",
+                "src/ops/linalg/norm.cpp:1: src/ops/linalg may not include src/ops/nn "
+                "(ops/nn/norm.h)",
+            ],
+        )
+
     def test_tests_may_include_anything(self):
         files = {
             "sim/cli/a.h": "",

@@ -7,7 +7,6 @@
 
 #include "autograd/program.h"
 #include "schema/op_row.h"
-#include "sim/language/run/interpreter.h"
 #include "sim/language/values/replaced.h"
 #include "trace/sizes.h"
 

@@ -18,7 +18,6 @@
 #include "ops/core/gradient_math.h"
 #include "ops/core/meta.h"
 #include "ops/core/rows.h"
-#include "ops/register.h"
 #include "schema/aten_schemas.h"
 
 namespace shardlab {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "kernels/kernel_id.h"
-#include "ops/register.h"
 
 namespace shardlab {
 namespace {

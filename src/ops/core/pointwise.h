@@ -30,11 +30,4 @@ inline constexpr double kOneSixth = 1.0F / 6.0F;
 /// what passes terms refuses a number that makes NaN of a term that is 0.
 void add_pointwise_rows(OpRegistry& registry, std::span<const Row> rows);
 
-// The tables, each a file.
-void register_activation(OpRegistry& registry);
-void register_elementary(OpRegistry& registry);
-void register_arithmetic(OpRegistry& registry);
-void register_logic(OpRegistry& registry);
-void register_special(OpRegistry& registry);
-
 }  // namespace shardlab

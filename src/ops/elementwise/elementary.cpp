@@ -9,6 +9,7 @@
 #include "ops/core/holomorphic.h"
 #include "ops/core/meta.h"
 #include "ops/core/pointwise.h"
+#include "ops/register.h"
 
 namespace shardlab {
 namespace {

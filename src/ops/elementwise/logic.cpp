@@ -2,6 +2,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/core/meta.h"
 #include "ops/core/pointwise.h"
+#include "ops/register.h"
 
 namespace shardlab {
 namespace {

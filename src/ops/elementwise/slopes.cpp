@@ -1,5 +1,7 @@
 // Activations with a weight or a random slope, and the ops by which the reference computes the
 // gradients of activations: formulas on global values, in f32 for half types.
+#include "ops/elementwise/slopes.h"
+
 #include <cmath>
 
 #include "base/fix.h"
@@ -9,7 +11,6 @@
 #include "ops/core/pointwise.h"
 #include "ops/core/rows.h"
 #include "ops/register.h"
-#include "ops/torch/functional.h"
 
 namespace shardlab {
 namespace {

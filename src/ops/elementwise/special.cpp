@@ -12,6 +12,7 @@
 #include "ops/core/holomorphic.h"
 #include "ops/core/meta.h"
 #include "ops/core/pointwise.h"
+#include "ops/register.h"
 
 namespace shardlab {
 namespace {

@@ -15,6 +15,7 @@
 #include "ops/core/matmul.h"
 #include "ops/core/rows.h"
 #include "ops/core/view_meta.h"
+#include "ops/elementwise/slopes.h"
 #include "ops/register.h"
 
 namespace shardlab {

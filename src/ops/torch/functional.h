@@ -32,8 +32,4 @@ std::span<const FunctionRow> tensor_functions();     ///< functional_tensors.cpp
 ///   fails  Value: another number of sizes
 Dims pooled_sizes_of(const Argument& given, const DTensor& x, std::size_t dims);
 
-/// Dropped elements take the lower bound of selu, and the result is scaled to keep mean and
-/// variance. `room`: memory for as many draws as there are choices (slopes.cpp).
-DTensor dropped_to_floor(Calls& calls, const DTensor& x, const DTensor& room, double p);
-
 }  // namespace shardlab
