@@ -1,14 +1,13 @@
 // Every line is taken apart field by field; a field that is not of its kind, that nobody knows or
 // that contradicts the lines before it is named with its line. What a file claims is believed only
 // as far as the file is long: counts follow from lines, never the other way round.
+#include "trace/graph_objects.h"
+
 #include <algorithm>
 
 #include "base/fix.h"
 #include "tensor/tensor.h"
 #include "trace/graph_fields.h"
-#include "trace/graph_json.h"
-#include "trace/graph_lines.h"
-#include "trace/graph_objects.h"
 
 namespace shardlab {
 
@@ -479,26 +478,6 @@ std::vector<ProgramGraph> read_graph_objects(const NextGraphLine& next) {
   Reader reader;
   while (const auto line = next()) reader.take(line->object, line->number);
   return reader.end();
-}
-
-std::vector<ProgramGraph> read_graphs(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text[first] != '{') return read_graph_lines(text);
-  std::size_t at = 0, number = 0;
-  return read_graph_objects([&]() -> std::optional<GraphLine> {
-    while (at < text.size()) {
-      ++number;
-      const std::size_t end = std::min(text.find('\n', at), text.size());
-      const std::string_view one = text.substr(at, end - at);
-      at = end + 1;
-      if (one.empty()) continue;
-      Json object = Json::parse(one, nullptr, false);
-      if (!object.is_discarded()) return GraphLine{std::move(object), number};
-      fail(ErrorKind::kValue, Fix{kCaptureAgain},
-           "line {} of the graph is not JSON: it is damaged or cut off", number);
-    }
-    return std::nullopt;
-  });
 }
 
 }  // namespace shardlab
