@@ -1,5 +1,6 @@
 """Who may include whom, and files that nothing includes or builds."""
 
+import collections
 import pathlib
 import re
 
@@ -33,6 +34,9 @@ HEAVY = re.compile(r"^(Eigen/|unsupported/Eigen|cuda|cublas|curand|mpi\.h|nccl)"
 
 # Contracts that stand before their first user does; gone from here as soon as they have one.
 AHEAD = {"src/base/scheduler.h"}
+
+# Circles that are known.
+CIRCLES = "tests/tidy/circles.txt"
 
 LISTED = re.compile(r"'([^'\n]+\.(?:cpp|cu|h))'")  # a header: the precompiled one
 FILES_BLOCK = re.compile(r"\bfiles\(([^()]*)\)")
@@ -79,6 +83,59 @@ def check_law(repository):
             allowed = place == own if both else row in known
             if not allowed:
                 yield Problem(file.path, line, f"{own} may not include {place} ({name})")
+
+
+def reached(start, next_of):
+    """All that is reached from `start`, which is among it only where a circle leads back."""
+    found, left = set(), list(next_of(start))
+    while left:
+        current = left.pop()
+        if current not in found:
+            found.add(current)
+            left += next_of(current)
+    return found
+
+
+def circles(repository):
+    """Sources of one folder that need each other: a source and its header are one, and a header
+    without a source is a part of whoever includes it. Lines `folder: name name`."""
+    included, sources = collections.defaultdict(set), set()
+    for file in repository.cpp("src", "sim", "backends"):
+        own = file.path.rpartition(".")[0]
+        if not file.path.endswith(".h"):
+            sources.add(own)
+        targets = (repository.resolve(file, name) for _, _, name in file.includes)
+        units = {target.rpartition(".")[0] for target in targets if target}
+        included[own] |= {unit for unit in units if place_of(unit) == place_of(own)}
+
+    def needs(own):
+        def opened(unit):
+            return included[unit] if unit == own or unit not in sources else ()
+
+        return reached(own, opened) & sources - {own}
+
+    needed = {own: needs(own) for own in sources}
+    behind = {own: reached(own, needed.get) for own in sources}
+    found = set()
+    for own in sources:
+        around = sorted(other for other in behind[own] if own in behind[other])
+        if around:
+            names = " ".join(unit.rpartition("/")[2] for unit in around)
+            found.add(f"{place_of(own)}: {names}")
+    return sorted(found)
+
+
+def check_circles(repository):
+    """No circle but those of the list, and none of the list that is open by now."""
+    listed = repository.files.get(CIRCLES)
+    known = [line for line in (listed.text.splitlines() if listed else []) if line[:1] not in "#"]
+    found = circles(repository)
+    for circle in found:
+        if circle not in known:
+            yield Problem(CIRCLES, 0, f"sources that need each other are not listed: {circle}")
+    for circle in known:
+        if circle not in found:
+            yield Problem(CIRCLES, 0, f"no circle any more, or a smaller one: {circle}")
 
 
 def check_found(repository):
@@ -130,6 +187,7 @@ def check_sorted_sources(repository):
 
 CHECKS = (
     check_law,
+    check_circles,
     check_found,
     check_pure_headers,
     check_dead_files,

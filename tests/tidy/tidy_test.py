@@ -137,6 +137,24 @@ class Tidy(unittest.TestCase):
             ],
         )
 
+    def test_sources_that_need_each_other(self):
+        files = {
+            "src/mesh/a.h": "",
+            "src/mesh/a.cpp": '#include "mesh/a.h"\n#include "mesh/own.h"\n',
+            "src/mesh/own.h": '#include "mesh/a.h"\n#include "mesh/b.h"\n',
+            "src/mesh/b.h": "",
+            "src/mesh/b.cpp": '#include "mesh/b.h"\n',
+            "src/mesh/meson.build": "files('a.cpp', 'b.cpp')\n",
+        }
+        self.assertEqual(self.found(files), [])
+        files["src/mesh/b.cpp"] += '#include "mesh/own.h"\n'
+        new = "sources that need each other are not listed: src/mesh: a b"
+        self.assert_finds(files, f"tests/tidy/circles.txt: {new}")
+        listed = {"tests/tidy/circles.txt": "# known\nsrc/mesh: a b\n"}
+        self.assertEqual(self.found({**files, **listed}), [])
+        old = "no circle any more, or a smaller one: src/mesh: a b"
+        self.assert_finds(listed, f"tests/tidy/circles.txt: {old}")
+
     def test_tests_may_include_anything(self):
         files = {
             "sim/cli/a.h": "",
