@@ -12,8 +12,8 @@
 #include "sim/capture/graph_writer.h"
 #include "sim/capture/input_recipe.h"
 #include "sim/language/syntax/lexer.h"
-#include "sim/run/inputs.h"
 #include "sim/scenario/scenario_file.h"
+#include "sim/scenario/type_text.h"
 #include "trace/capture.h"
 #include "trace/guards.h"
 
@@ -102,9 +102,9 @@ std::vector<Guard> facts_of(const Scenario& scenario) {
   add_mesh(scenario, *layout, facts);
   add_policies(scenario, facts);
   for (const ScenarioInput& input : scenario.inputs) {
-    const DTensorSpec* spec = spec_of(input.type, layout, DType::kF32);
+    const DTensorSpec* spec = spec_of(input.type, layout);
     add_input_facts(facts, "inputs." + input.name, {spec->meta(), spec, input.requires_grad},
-                    input.dynamic);
+                    input.recipe.dynamic);
   }
   add_drawn(scenario, facts);
   add_params(scenario, facts);

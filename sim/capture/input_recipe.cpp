@@ -1,14 +1,12 @@
 // An input of a graph is one of a scenario again before it is drawn, so that both are drawn alike.
 #include "sim/capture/input_recipe.h"
 
-#include <algorithm>
-
+#include "api/inputs.h"
 #include "base/fix.h"
 #include "base/policies.h"
 #include "mesh/spec.h"
 #include "plan/planner_name.h"
 #include "sim/language/syntax/parser.h"
-#include "sim/scenario/input_init.h"
 #include "trace/graph_text.h"
 #include "trace/guards.h"
 
@@ -16,20 +14,12 @@ namespace shardlab {
 
 namespace {
 
-// Lists of values, which no file names: those that came from a file are in the graph, too.
-constexpr InitRow kLists[] = {{"values", InputInit::kValues, 0, 0},
-                              {"file", InputInit::kValues, 0, 0}};
-
-const InitRow& init_named(const std::string& name) {
-  if (const InitRow* row = find_init(name)) return *row;
-  const auto list = std::ranges::find(kLists, name, &InitRow::name);
-  if (list != std::end(kLists)) return *list;
-  fail(ErrorKind::kValue, Fix{kCaptureProgram}, "'{}' is not a way to make an input", name);
-}
-
-Number number_of_scalar(const Scalar& scalar) {
-  if (scalar.is_integral()) return scalar.to_int();
-  return scalar.to_double();
+/// Whether it says all elements of a value with this many.
+bool is_whole(const InputRecipe& recipe, std::int64_t elements) {
+  if (lists_values(recipe)) return static_cast<std::int64_t>(recipe.values.size()) == elements;
+  const InputInit* init = find_input_init(recipe.init);
+  if (init != nullptr) return recipe.arguments.size() >= init->fewest;
+  fail(ErrorKind::kValue, Fix{kCaptureProgram}, "'{}' is not a way to make an input", recipe.init);
 }
 
 // Messages about a graph point to the words of the graph.
@@ -50,22 +40,12 @@ ScenarioInput input_of(const ProgramGraph& graph, const GraphNode& node) {
   input.type.dtype = type.dtype;
   input.type.sizes.assign(type.shape.begin(), type.shape.end());
   input.where = where_of(graph.file, node.name);
-  const InitRow& init = init_named(node.recipe.init);
-  input.init = init.init;
-  for (const Scalar& argument : node.recipe.arguments) {
-    input.arguments.push_back(number_of_scalar(argument));
-  }
-  for (const Scalar& value : node.recipe.values) input.values.push_back(number_of_scalar(value));
-  const bool enough = input.arguments.size() >= init.fewest &&
-                      (input.init != InputInit::kValues ||
-                       static_cast<std::int64_t>(input.values.size()) == product(type.shape));
-  if (!enough) {
+  if (!is_whole(node.recipe, product(type.shape))) {
     fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the input '{}' does not say all of its elements",
          node.name);
   }
-  input.scale = node.recipe.scale;
+  input.recipe = node.recipe;
   input.requires_grad = node.requires_grad;
-  input.dynamic = node.recipe.dynamic;
   return input;
 }
 

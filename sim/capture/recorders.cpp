@@ -12,16 +12,13 @@ ProgramCalls& Recorders::around(std::int64_t rank, ProgramCalls& next,
                                 const std::vector<GivenInput>& inputs) {
   auto recorder = std::make_unique<Recorder>(next, layout_);
   const bool dynamic = std::ranges::any_of(
-      inputs, [](const GivenInput& input) { return !input.from->dynamic.empty(); });
+      inputs, [](const GivenInput& input) { return !input.from->recipe.dynamic.empty(); });
   std::vector<NamedTensor> named;
   for (const GivenInput& input : inputs) {
-    InputRecipe recipe = recipe_of(*input.from);
-    if (dynamic) {
-      recipe.sizes = input.from->type.written;
-      recipe.dynamic = input.from->dynamic;
-    }
+    InputRecipe recipe = input.from->recipe;
+    if (dynamic) recipe.sizes = input.from->type.written;
     recorder->input(input.from->name, std::move(recipe), input.value);
-    named.push_back({input.from->name, input.value, input.from->dynamic});
+    named.push_back({input.from->name, input.value, input.from->recipe.dynamic});
   }
   std::shared_ptr<SizeTrace> sizes;
   if (dynamic) {

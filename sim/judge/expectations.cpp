@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "mesh/type_string.h"
-#include "sim/run/inputs.h"
+#include "sim/scenario/type_text.h"
 
 namespace shardlab {
 

@@ -11,11 +11,11 @@
 #include "mesh/local_shape.h"
 #include "ops/core/factor_rule.h"
 #include "sim/language/run/local_program.h"
-#include "sim/run/inputs.h"
 #include "sim/run/process_records.h"
 #include "sim/run/program_run.h"
 #include "sim/run/topology.h"
 #include "sim/scenario/scenario_file.h"
+#include "sim/scenario/type_text.h"
 #include "sim/world/backends.h"
 
 namespace shardlab {
@@ -28,8 +28,8 @@ void check_as_written(const Scenario& scenario, const MeshLayout* layout,
                       const OpRegistry& registry) {
   check_names(scenario, registry);
   if (scenario.reference) check_names(as_reference(scenario), registry);
-  for (const ScenarioInput& input : scenario.inputs) spec_of(input.type, layout, DType::kF32);
-  for (const ExpectedType& type : scenario.expect.types) spec_of(type.type, layout, DType::kF32);
+  for (const ScenarioInput& input : scenario.inputs) spec_of(input.type, layout);
+  for (const ExpectedType& type : scenario.expect.types) spec_of(type.type, layout);
 }
 
 // Bytes of the inputs on all ranks and, for the verdict, in two single-device runs (one in f64).
@@ -38,7 +38,7 @@ void check_input_memory(const Scenario& scenario, const MeshLayout* layout,
   double sum = 0, largest = 0;
   const ScenarioInput* culprit = nullptr;
   for (const ScenarioInput& input : scenario.inputs) {
-    const DTensorSpec* spec = spec_of(input.type, layout, DType::kF32);
+    const DTensorSpec* spec = spec_of(input.type, layout);
     const Dims shape = local_shape(*spec, *layout->coordinate_of(layout->rank_at_index(0)));
     const double element = static_cast<double>(item_bytes(spec->dtype()));
     double local = element, whole = element + 8;

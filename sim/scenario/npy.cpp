@@ -18,7 +18,7 @@ namespace shardlab {
 namespace {
 
 template <typename T>
-Number load(const char* at) {
+Scalar load(const char* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
   if constexpr (std::is_same_v<T, Half>)
@@ -32,7 +32,7 @@ Number load(const char* at) {
 struct FormatRow {
   std::string_view descr;
   std::size_t bytes;
-  Number (*load)(const char*);
+  Scalar (*load)(const char*);
 };
 constexpr FormatRow kFormats[] = {
     {"<f4", 4, load<float>},         {"<f8", 8, load<double>},       {"<f2", 2, load<Half>},
@@ -159,7 +159,7 @@ std::string path_beside(const std::string& scenario, const std::string& file) {
   return as_it_is ? file : scenario.substr(0, slash + 1) + file;
 }
 
-std::vector<Number> read_input_file(const std::string& scenario, const ScenarioInput& input) {
+std::vector<Scalar> read_input_file(const std::string& scenario, const ScenarioInput& input) {
   const std::string path = path_beside(scenario, input.file);
   NpyArray array;
   try {

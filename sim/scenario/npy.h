@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/inline_vector.h"
-#include "sim/language/syntax/numbers.h"
 #include "sim/scenario/scenario.h"
 
 namespace shardlab {
@@ -13,7 +12,7 @@ namespace shardlab {
 /// An array as the file holds it, with integers and floats kept apart.
 struct NpyArray {
   Dims shape;
-  std::vector<Number> numbers;  ///< row-major
+  std::vector<Scalar> numbers;  ///< row-major
 };
 
 ///   fails  Value: cannot be read, not an .npy file, Fortran order, big-endian or another dtype
@@ -24,6 +23,6 @@ std::string path_beside(const std::string& scenario, const std::string& file);
 
 /// The elements of an input with `file =`.
 ///   fails  ScenarioError at the input: as read_npy; another shape than the input's type
-std::vector<Number> read_input_file(const std::string& scenario, const ScenarioInput& input);
+std::vector<Scalar> read_input_file(const std::string& scenario, const ScenarioInput& input);
 
 }  // namespace shardlab

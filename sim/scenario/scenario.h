@@ -17,6 +17,7 @@
 #include "sim/language/syntax/ast.h"
 #include "sim/language/syntax/constant.h"
 #include "sim/language/syntax/source.h"
+#include "trace/graph.h"
 
 namespace shardlab {
 
@@ -47,41 +48,16 @@ struct ScenarioMesh {
   std::int64_t size = 1;                           ///< how many ranks are in it
 };
 
-/// How the elements of an input come about.
-/// Numbers are drawn by global index from the scenario's seed, so that an input has the same
-/// elements however it is cut.
-enum class InputInit : std::uint8_t {
-  // Drawn: standard normal, uniform in [0, 1), whole numbers in [low, high).
-  kRandn,
-  kRand,
-  kRandint,
-  // Computed: one number everywhere, 0, 1, 2, ... in row-major order, or the identity matrix.
-  kZeros,
-  kOnes,
-  kFull,
-  kArange,
-  kEye,
-  // Given, in row-major order: in the scenario, or in a file beside it.
-  kValues,
-  kFile,
-};
-
 /// One entry of [inputs]: its type, and where its elements come from.
 struct ScenarioInput {
   std::string name;
   Where where;
   TypeText type;
-  InputInit init = InputInit::kRandn;
-  // What is not asked for by `init` is empty.
-  std::vector<Number> arguments;  ///< randn(scale), full(value), randint(low, high)
-  double scale = 1;               ///< multiplies what init gives
-  std::vector<Number> values;     ///< kValues: row-major, as many as the sizes say
-  std::string file;               ///< where the values came from, as written; empty: from here
+  InputRecipe recipe{.init = "randn", .arguments = {}, .values = {}};
+  std::string file;  ///< where the values came from, as written; empty: from here
   // As x.requires_grad_() at the start of the program.
-  bool requires_grad = false;  ///< asked for here, or listed in [expect] grads
-  /// Dims that may have another size when a graph of the program runs again.
-  std::vector<std::int64_t> dynamic;
-  std::vector<std::string> drawn_with;  ///< names in `arguments` and `scale`
+  bool requires_grad = false;           ///< asked for here, or listed in [expect] grads
+  std::vector<std::string> drawn_with;  ///< names in the recipe's arguments and scale
 };
 
 /// A limit of [expect] on a count or on bytes: "<= 2", or exact.

@@ -206,7 +206,7 @@ void check_distinct_names(const Scenario& scenario) {
 void check_dynamic(const Scenario& scenario) {
   const auto sizes = size_params(scenario);
   for (const ScenarioInput& input : scenario.inputs) {
-    for (const std::int64_t dim : input.dynamic) {
+    for (const std::int64_t dim : input.recipe.dynamic) {
       const std::string& written = input.type.written[static_cast<std::size_t>(dim)];
       const std::vector<std::string> names = names_in(written);
       const bool named = std::ranges::any_of(
@@ -224,8 +224,8 @@ void check_dynamic(const Scenario& scenario) {
 void check_types(const Scenario& scenario) {
   Arena arena;
   const MeshLayout* layout = layout_of(scenario.mesh, arena);
-  for (const ScenarioInput& input : scenario.inputs) check_type(input.type, layout);
-  for (const ExpectedType& expected : scenario.expect.types) check_type(expected.type, layout);
+  for (const ScenarioInput& input : scenario.inputs) spec_of(input.type, layout);
+  for (const ExpectedType& expected : scenario.expect.types) spec_of(expected.type, layout);
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include "api/inputs.h"
 #include "base/nearest.h"
 #include "sim/language/syntax/parser.h"
-#include "sim/scenario/input_init.h"
 #include "sim/scenario/npy.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"
@@ -13,17 +13,18 @@ namespace shardlab {
 
 namespace {
 
-constexpr InitRow kInits[] = {
-    {"randn", InputInit::kRandn, 0, 1},     {"rand", InputInit::kRand, 0, 0},
-    {"randint", InputInit::kRandint, 2, 2}, {"zeros", InputInit::kZeros, 0, 0},
-    {"ones", InputInit::kOnes, 0, 0},       {"full", InputInit::kFull, 1, 1},
-    {"arange", InputInit::kArange, 0, 0},   {"eye", InputInit::kEye, 0, 0},
-};
-
 const std::vector<std::string>& reserved_names() {
   static const std::vector<std::string> kNames = {"mesh", "rank", "world_size", "torch", "F",
                                                   "aten", "R",    "S",          "P"};
   return kNames;
+}
+
+Scalar scalar_of(const Number& number) {
+  return std::visit([](auto value) { return Scalar(value); }, number);
+}
+
+bool draws_reals(const ScenarioInput& input) {
+  return input.recipe.init == "randn" || input.recipe.init == "rand";
 }
 
 class InputReader {
@@ -71,12 +72,12 @@ class InputReader {
     if (const TomlEntry* init = section.find("init")) read_init(read_text(file_, *init));
     if (const TomlEntry* values = section.find("values")) read_values(*values);
     if (const TomlEntry* file = section.find("file")) {
-      input_.init = InputInit::kValues;
+      input_.recipe.init = "values";
       input_.file = read_text(file_, *file)->text();
-      input_.values = read_input_file(file_->file(), input_);
+      input_.recipe.values = read_input_file(file_->file(), input_);
     }
     if (const TomlEntry* scale = section.find("scale")) {
-      input_.scale = to_double(scalar(*scale));
+      input_.recipe.scale = scalar(*scale).to_double();
     }
     if (const TomlEntry* dynamic = section.find("dynamic")) read_dynamic(section, *dynamic);
     if (const TomlEntry* grad = section.find("requires_grad")) {
@@ -94,6 +95,7 @@ class InputReader {
   void read_dynamic(const TomlSection& section, const TomlEntry& entry) {
     const auto ndim = static_cast<std::int64_t>(input_.type.sizes.size());
     std::vector<std::int64_t> given;
+    std::vector<std::int64_t>& dynamic = input_.recipe.dynamic;
     if (const auto* all = std::get_if<bool>(&entry.value.value)) {
       for (std::int64_t dim = 0; *all && dim < ndim; ++dim) {
         if (!names_in(input_.type.written[at(dim)]).empty()) given.push_back(dim);
@@ -109,12 +111,11 @@ class InputReader {
             .refuse(fmt::format("{} has no dim {}: it has {}", section.name, dim, ndim),
                     "count dims from 0");
       }
-      input_.dynamic.push_back(dim < 0 ? dim + ndim : dim);
+      dynamic.push_back(dim < 0 ? dim + ndim : dim);
     }
-    std::ranges::sort(input_.dynamic);
-    const auto twice = std::unique(input_.dynamic.begin(), input_.dynamic.end());
-    input_.dynamic.erase(twice, input_.dynamic.end());
-    if (input_.init != InputInit::kValues || input_.dynamic.empty()) return;
+    std::ranges::sort(dynamic);
+    dynamic.erase(std::unique(dynamic.begin(), dynamic.end()), dynamic.end());
+    if (!lists_values(input_.recipe) || dynamic.empty()) return;
     section.where(entry.value)
         .refuse(fmt::format("{} has dynamic dims and lists its values", section.name),
                 "give it an init, as randn or arange, which has values for every size");
@@ -132,13 +133,13 @@ class InputReader {
   }
 
   // A number, or an expression over params.
-  Number scalar(const TomlEntry& entry) {
+  Scalar scalar(const TomlEntry& entry) {
     if (const auto* text = std::get_if<SourcePtr>(&entry.value.value)) {
       draws_with((*text)->text());
       const auto end = static_cast<std::uint32_t>((*text)->text().size());
-      return evaluate_number(**text, {0, end}, environment_);
+      return scalar_of(evaluate_number(**text, {0, end}, environment_));
     }
-    return read_number(file_, entry);
+    return scalar_of(read_number(file_, entry));
   }
 
   void refuse_two_sources(const TomlSection& section) const {
@@ -160,8 +161,9 @@ class InputReader {
     const auto* call = std::get_if<ast::Call>(&expression->node);
     if (call != nullptr) called = call->function.get();
     const auto* name = std::get_if<ast::Name>(&called->node);
-    const InitRow* row = name == nullptr ? nullptr : find_init(name->id);
-    if (row == nullptr) refuse_init(*text, called->span);
+    const InputInit* init = name == nullptr ? nullptr : find_input_init(name->id);
+    if (init == nullptr) refuse_init(*text, called->span);
+    std::vector<Scalar>& arguments = input_.recipe.arguments;
     if (call != nullptr) {
       for (const ast::CallArgument& argument : call->arguments) {
         if (!argument.keyword.empty() || argument.starred) {
@@ -170,51 +172,51 @@ class InputReader {
         }
         const SourceSpan span = argument.value->span;
         draws_with(text->text(span));
-        input_.arguments.push_back(evaluate_number(*text, span, environment_));
+        arguments.push_back(scalar_of(evaluate_number(*text, span, environment_)));
       }
     }
-    const std::size_t given = input_.arguments.size();
-    if (given < row->fewest || given > row->most) {
+    const std::size_t given = arguments.size();
+    if (given < init->fewest || given > init->most) {
       refuse(*text, expression->span,
-             fmt::format("{} takes {} arguments, not {}", row->name,
-                         row->fewest == row->most ? fmt::format("{}", row->most)
-                                                  : fmt::format("{} or {}", row->fewest, row->most),
+             fmt::format("{} takes {} arguments, not {}", init->name,
+                         init->fewest == init->most
+                             ? fmt::format("{}", init->most)
+                             : fmt::format("{} or {}", init->fewest, init->most),
                          given),
-             fmt::format("write {}{}", row->name,
-                         row->fewest == 0   ? ""
-                         : row->fewest == 1 ? "(1)"
-                                            : "(0, 1)"));
+             fmt::format("write {}{}", init->name,
+                         init->fewest == 0   ? ""
+                         : init->fewest == 1 ? "(1)"
+                                             : "(0, 1)"));
     }
-    input_.init = row->init;
+    input_.recipe.init = init->name;
     check_init(*text, expression->span);
   }
 
   [[noreturn]] static void refuse_init(const SourceText& text, SourceSpan span) {
     std::vector<std::string> known;
-    for (const InitRow& row : kInits) known.emplace_back(row.name);
+    for (const InputInit& init : input_inits()) known.emplace_back(init.name);
     refuse(text, span, fmt::format("unknown init '{}'", text.text(span)),
            suggest(text.text(span), known));
   }
 
   void check_init(const SourceText& text, SourceSpan span) const {
     const bool floating = is_floating(*input_.type.dtype) || is_complex(*input_.type.dtype);
-    const bool draws = input_.init == InputInit::kRandn || input_.init == InputInit::kRand;
-    if (draws && !floating) {
+    if (draws_reals(input_) && !floating) {
       refuse(text, span, fmt::format("{} needs a floating dtype", text.text(span)),
              "use randint(low, high), arange, zeros, ones or values");
     }
-    if (input_.init == InputInit::kEye && input_.type.sizes.size() != 2) {
+    if (input_.recipe.init == "eye" && input_.type.sizes.size() != 2) {
       refuse(text, span, "eye needs a matrix", "give the type two dims");
     }
-    if (input_.init != InputInit::kRandint) return;
-    if (!(to_double(input_.arguments[0]) < to_double(input_.arguments[1]))) {
+    if (input_.recipe.init != "randint") return;
+    if (!(input_.recipe.arguments[0].to_double() < input_.recipe.arguments[1].to_double())) {
       refuse(text, span, "randint: low must be less than high",
              "write the smaller number first: randint(0, 10)");
     }
   }
 
   void read_values(const TomlEntry& entry) {
-    input_.init = InputInit::kValues;
+    input_.recipe.init = "values";
     flatten(entry.value, 0);
   }
 
@@ -222,12 +224,12 @@ class InputReader {
     const auto& sizes = input_.type.sizes;
     if (depth == sizes.size()) {
       if (const auto* flag = std::get_if<bool>(&value.value)) {
-        input_.values.push_back(std::int64_t{*flag ? 1 : 0});
+        input_.recipe.values.emplace_back(std::int64_t{*flag ? 1 : 0});
       } else if (const auto* integer = std::get_if<std::int64_t>(&value.value)) {
-        input_.values.push_back(*integer);
+        input_.recipe.values.emplace_back(*integer);
       } else if (const auto* real = std::get_if<double>(&value.value)) {
         check_real(value);
-        input_.values.push_back(*real);
+        input_.recipe.values.emplace_back(*real);
       } else {
         refuse_kind(file_, value, "values", "a number");
       }
@@ -261,8 +263,7 @@ class InputReader {
 
 // randn is the default, which integers do not have.
 void check_default(const ScenarioInput& input) {
-  const bool draws = input.init == InputInit::kRandn || input.init == InputInit::kRand;
-  if (!draws || !is_integral(*input.type.dtype)) return;
+  if (!draws_reals(input) || !is_integral(*input.type.dtype)) return;
   input.where.refuse(
       fmt::format("input '{}' is {} and says no values", input.name, to_string(*input.type.dtype)),
       fmt::format("write {} = {{ type = \"{}\", init = \"arange\" }}", input.name,
@@ -298,8 +299,8 @@ std::vector<std::string> names_in(std::string_view expression) {
 }
 
 bool is_dynamic(const Scenario& scenario) {
-  return std::ranges::any_of(scenario.inputs,
-                             [](const ScenarioInput& input) { return !input.dynamic.empty(); });
+  return std::ranges::any_of(
+      scenario.inputs, [](const ScenarioInput& input) { return !input.recipe.dynamic.empty(); });
 }
 
 std::vector<std::pair<std::string, std::int64_t>> size_params(const Scenario& scenario) {
@@ -317,13 +318,6 @@ std::vector<std::pair<std::string, std::int64_t>> size_params(const Scenario& sc
     }
   }
   return sizes;
-}
-
-std::span<const InitRow> init_rows() { return kInits; }
-
-const InitRow* find_init(std::string_view name) {
-  const auto found = std::ranges::find(kInits, name, &InitRow::name);
-  return found == std::end(kInits) ? nullptr : &*found;
 }
 
 }  // namespace shardlab

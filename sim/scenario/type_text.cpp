@@ -132,12 +132,12 @@ TypeText resolve_type(const SourcePtr& text, const Environment& environment) {
   return Resolver(text, environment).resolve();
 }
 
-void check_type(const TypeText& type, const MeshLayout* layout) {
+const DTensorSpec* spec_of(const TypeText& type, const MeshLayout* layout, DType fallback) {
   const SourceText& text = *type.text;
   try {
     const ParsedType parsed = parse_type(text.text(), *layout);
-    const TensorMeta meta = contiguous_meta(parsed.shape, parsed.dtype.value_or(DType::kF32));
-    layout->arena().spec(layout, parsed.placements, parsed.order, meta);
+    const TensorMeta meta = contiguous_meta(parsed.shape, parsed.dtype.value_or(fallback));
+    return layout->arena().spec(layout, parsed.placements, parsed.order, meta);
   } catch (const TypeStringError& error) {
     const auto begin = static_cast<std::uint32_t>(error.span().offset);
     refuse(text, {begin, begin}, error.summary(), fix_of(error));

@@ -2,7 +2,7 @@
 // of a type string to the parser of src/mesh.
 #pragma once
 
-#include "mesh/mesh_layout.h"
+#include "mesh/spec.h"
 #include "sim/language/syntax/constant.h"
 #include "sim/scenario/scenario.h"
 
@@ -12,9 +12,10 @@ namespace shardlab {
 ///   fails  ScenarioError: no brackets, unknown dtype, a size that is not an integer or negative
 TypeText resolve_type(const SourcePtr& text, const Environment& environment);
 
-/// Refuses what no tensor on `layout` can have: unknown mesh dims, placements that do not go
-/// together.
-///   fails  ScenarioError at the part of the text that is wrong
-void check_type(const TypeText& type, const MeshLayout* layout);
+/// What the type says of a tensor on `layout`; without a dtype in the text it has `fallback`.
+///   fails  ScenarioError at the part of the text that is wrong: unknown mesh dims, placements that
+///          do not go together
+const DTensorSpec* spec_of(const TypeText& type, const MeshLayout* layout,
+                           DType fallback = DType::kF32);
 
 }  // namespace shardlab

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "mesh/local_shape.h"
-#include "sim/run/inputs.h"
+#include "sim/scenario/type_text.h"
 #include "sim/verify/causes.h"
 
 namespace shardlab {
@@ -95,7 +95,7 @@ class Collector {
 
   void add_cuts(Evidence& evidence) const {
     for (const ScenarioInput& input : scenario_.inputs) {
-      const DTensorSpec* spec = spec_of(input.type, &layout_, DType::kF32);
+      const DTensorSpec* spec = spec_of(input.type, &layout_);
       for (std::size_t mesh_dim = 0; mesh_dim < layout_.ndim(); ++mesh_dim) {
         const Placement& placement = spec->placement(mesh_dim);
         if (!placement.is_shard()) continue;

@@ -3,7 +3,7 @@
 // changes no value of another.
 #include "api/inputs.h"
 
-#include <array>
+#include <algorithm>
 
 #include "api/distribute.h"
 #include "autograd/autograd.h"
@@ -27,23 +27,16 @@ std::uint64_t stable_hash(std::string_view text) {
   return hash;
 }
 
-// A factory row, what its sizes are called, and what the arguments of the recipe are called there.
-enum class Sizes : std::uint8_t { kShape, kCount, kRowsAndColumns };
-struct FactoryOf {
-  std::string_view init;
-  const char* op;
-  Sizes sizes = Sizes::kShape;
-  std::array<const char*, 2> arguments = {};
-};
-constexpr FactoryOf kFactories[] = {
-    {"randn", "aten::randn"},
-    {"rand", "aten::rand"},
-    {"randint", "aten::randint.low", Sizes::kShape, {"low", "high"}},
-    {"zeros", "aten::zeros"},
-    {"ones", "aten::ones"},
-    {"full", "aten::full", Sizes::kShape, {"fill_value"}},
-    {"arange", "aten::arange", Sizes::kCount},
-    {"eye", "aten::eye.m", Sizes::kRowsAndColumns},
+using Sizes = InputInit::Sizes;
+constexpr InputInit kInits[] = {
+    {"randn", 0, 1, "aten::randn"},
+    {"rand", 0, 0, "aten::rand"},
+    {"randint", 2, 2, "aten::randint.low", {"low", "high"}},
+    {"zeros", 0, 0, "aten::zeros"},
+    {"ones", 0, 0, "aten::ones"},
+    {"full", 1, 1, "aten::full", {"fill_value"}},
+    {"arange", 0, 0, "aten::arange", {}, Sizes::kCount},
+    {"eye", 0, 0, "aten::eye.m", {}, Sizes::kRowsAndColumns},
 };
 
 using Named = std::vector<std::pair<std::string, Argument>>;
@@ -62,23 +55,24 @@ Named sizes_of(Sizes sizes, const Dims& shape) {
 
 DTensor drawn(std::uint64_t seed, std::string_view name, const InputRecipe& recipe,
               const DTensorSpec* spec) {
-  const bool listed = recipe.init == "values" || recipe.init == "file";
-  if (listed) return distribute(tensor_from(recipe.values, spec->shape(), spec->dtype()), spec);
-  const auto* const factory = std::ranges::find(kFactories, recipe.init, &FactoryOf::init);
-  if (factory == std::end(kFactories)) {
+  if (lists_values(recipe)) {
+    return distribute(tensor_from(recipe.values, spec->shape(), spec->dtype()), spec);
+  }
+  const InputInit* init = find_input_init(recipe.init);
+  if (init == nullptr) {
     fail(ErrorKind::kValue, Fix{"randn, rand, randint, zeros, ones, full, arange, eye or values"},
          "'{}' is not a way to make the input '{}'", recipe.init, name);
   }
-  Named named = sizes_of(factory->sizes, spec->shape());
+  Named named = sizes_of(init->sizes, spec->shape());
   named.emplace_back("dtype", spec->dtype());
-  for (std::size_t i = 0; i < factory->arguments.size() && factory->arguments[i]; ++i) {
+  for (std::size_t i = 0; i < init->fewest; ++i) {
     if (i >= recipe.arguments.size()) {
       fail(ErrorKind::kValue, Fix{"give one number for each"}, "the input '{}': {} needs its {}",
-           name, recipe.init, factory->arguments[i]);
+           name, recipe.init, init->names[i]);
     }
-    named.emplace_back(factory->arguments[i], recipe.arguments[i]);
+    named.emplace_back(init->names[i], recipe.arguments[i]);
   }
-  const OpRow& row = plain_calls().find(factory->op);
+  const OpRow& row = plain_calls().find(init->op);
   RandomState state{hash_mix(seed, stable_hash(name)), 0};
   return dispatch_factory(row, bind_arguments(row, {}, std::move(named)), spec, &state);
 }
@@ -95,6 +89,17 @@ DTensor scaled(const DTensor& piece, const InputRecipe& recipe) {
 }
 
 }  // namespace
+
+std::span<const InputInit> input_inits() { return kInits; }
+
+const InputInit* find_input_init(std::string_view name) {
+  const auto* const found = std::ranges::find(kInits, name, &InputInit::name);
+  return found == std::end(kInits) ? nullptr : found;
+}
+
+bool lists_values(const InputRecipe& recipe) {
+  return recipe.init == "values" || recipe.init == "file";
+}
 
 DTensor make_input(std::uint64_t seed, std::string_view name, const InputRecipe& recipe,
                    const DTensorSpec* spec) {

@@ -3,13 +3,33 @@
 // mesh, they are the same numbers.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "mesh/dtensor.h"
 #include "trace/graph.h"
 
 namespace shardlab {
+
+/// A function that makes the elements of an input. Beside these, "values" and "file" list them.
+struct InputInit {
+  enum class Sizes : std::uint8_t { kShape, kCount, kRowsAndColumns };
+
+  std::string_view name;                  ///< "randint"
+  std::size_t fewest, most;               ///< numbers that it is given
+  const char* op;                         ///< the factory: "aten::randint.low"
+  std::array<const char*, 2> names = {};  ///< what that calls the numbers
+  Sizes sizes = Sizes::kShape;            ///< how it is told the shape
+};
+/// All of them.
+std::span<const InputInit> input_inits();
+/// Null for another name.
+const InputInit* find_input_init(std::string_view name);
+/// Whether the recipe lists the elements.
+bool lists_values(const InputRecipe& recipe);
 
 /// This rank's piece of a value with this spec; of a pending reduction its term, dealt out as
 /// distribute() does. Drawn from a generator of its own.

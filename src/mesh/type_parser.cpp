@@ -113,8 +113,7 @@ class MeshDimReader {
 
 class TypeReader {
  public:
-  TypeReader(std::string_view text, const MeshLayout& layout, const SizeEvaluator& sizes)
-      : cursor_(text), sizes_(sizes), mesh_dims_(layout) {
+  TypeReader(std::string_view text, const MeshLayout& layout) : cursor_(text), mesh_dims_(layout) {
     type_.placements = Placements(layout.ndim());
     type_.order = ShardOrder(layout.ndim(), -1);
   }
@@ -185,8 +184,7 @@ class TypeReader {
       refuse(span, fmt::format("size {} is too large", text), "give a size below 2^63");
     }
     if (!plain || error != std::errc()) {
-      if (!sizes_) refuse(span, fmt::format("'{}' is not a size", text), "write a whole number");
-      size = sizes_(text, span);
+      refuse(span, fmt::format("'{}' is not a size", text), "write a whole number");
     }
     if (size < 0) {
       refuse(span, fmt::format("size {} is negative", size), "give a size of 0 or more");
@@ -245,7 +243,6 @@ class TypeReader {
   static constexpr std::int64_t kMaxElements = std::int64_t{1} << 58;  // of 16 bytes: 2^62 bytes
 
   Cursor cursor_;
-  const SizeEvaluator& sizes_;
   std::int64_t elements_ = 1;
   MeshDimReader mesh_dims_;
   ParsedType type_;
@@ -253,8 +250,8 @@ class TypeReader {
 
 }  // namespace
 
-ParsedType parse_type(std::string_view text, const MeshLayout& layout, const SizeEvaluator& sizes) {
-  return TypeReader(text, layout, sizes).read();
+ParsedType parse_type(std::string_view text, const MeshLayout& layout) {
+  return TypeReader(text, layout).read();
 }
 
 Placements parse_placements_by_dim(std::string_view text, const MeshLayout& layout,

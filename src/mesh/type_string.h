@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,9 +29,6 @@ class TypeStringError : public Error {
   TextSpan span_;
 };
 
-/// Evaluates a size that is not a plain integer ("4*hidden"). The text is passed as written.
-using SizeEvaluator = std::function<std::int64_t(std::string_view expression, TextSpan where)>;
-
 /// A type as it was written, before it is checked against a tensor: shard dims are in range, sizes
 /// are whole numbers of at least 0.
 struct ParsedType {
@@ -45,8 +41,7 @@ struct ParsedType {
 /// Names are looked up in `layout`. Mesh dims that are not named hold replicas.
 /// Fails with TypeStringError: malformed text, names that are no mesh dim, a mesh dim used twice,
 /// sizes below 0.
-ParsedType parse_type(std::string_view text, const MeshLayout& layout,
-                      const SizeEvaluator& sizes = {});
+ParsedType parse_type(std::string_view text, const MeshLayout& layout);
 /// "tp=S(0), dp=R": placements by mesh dim; dims not named keep `base`.
 /// Fails with TypeStringError likewise.
 Placements parse_placements_by_dim(std::string_view text, const MeshLayout& layout,

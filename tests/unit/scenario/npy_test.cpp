@@ -51,10 +51,10 @@ TEST_CASE("an .npy file gives shape and elements") {
                                std::string("\x01\x00\xfe\xff\x2c\x01", 6)));
   const NpyArray array = read_npy(file.path());
   CHECK(array.shape == Dims{1, 3});
-  CHECK(array.numbers == std::vector<Number>{std::int64_t{1}, std::int64_t{-2}, std::int64_t{300}});
+  CHECK(array.numbers == std::vector<Scalar>{1, -2, 300});
   const TemporaryFile scalar(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (), }\n",
                                  std::string("\x00\x00\x00\x00\x00\x00\xf8\x3f", 8)));
-  CHECK(read_npy(scalar.path()).numbers == std::vector<Number>{1.5});
+  CHECK(read_npy(scalar.path()).numbers == std::vector<Scalar>{1.5});
 }
 
 TEST_CASE("files that are no .npy, or of a kind that is not read, are refused") {

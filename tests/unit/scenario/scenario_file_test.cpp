@@ -97,22 +97,21 @@ TEST_CASE("inputs: types with evaluated sizes, and how their elements come about
   CHECK(x.type.text->text() == "f32[8@dp, 16]");
   CHECK(x.type.dtype == DType::kF32);
   CHECK(x.type.sizes == std::vector<std::int64_t>{8, 16});
-  CHECK(x.init == InputInit::kRandn);
+  CHECK(x.recipe.init == "randn");
   CHECK(x.requires_grad);  // listed in grads
   const ScenarioInput& w = scenario.inputs[1];
   CHECK(w.type.text->text() == "f32[16, 64@(dp,tp)]");
-  CHECK(w.arguments == std::vector<Number>{0.0625});
-  CHECK(w.scale == 2);
+  CHECK(w.recipe.arguments == std::vector<Scalar>{0.0625});
+  CHECK(w.recipe.scale == 2);
   CHECK_FALSE(w.requires_grad);
   const ScenarioInput& i = scenario.inputs[2];
-  CHECK(i.init == InputInit::kRandint);
-  CHECK(i.arguments == std::vector<Number>{std::int64_t{0}, std::int64_t{16}});
+  CHECK(i.recipe.init == "randint");
+  CHECK(i.recipe.arguments == std::vector<Scalar>{0, 16});
   CHECK_FALSE(i.requires_grad);
-  CHECK(scenario.inputs[3].values ==
-        std::vector<Number>{std::int64_t{1}, 2.5, std::int64_t{3}, std::int64_t{-4}});
-  CHECK(scenario.inputs[4].values == std::vector<Number>{std::int64_t{1}, std::int64_t{0}});
-  CHECK(scenario.inputs[5].init == InputInit::kFull);
-  CHECK(scenario.inputs[5].arguments == std::vector<Number>{std::int64_t{2}});
+  CHECK(scenario.inputs[3].recipe.values == std::vector<Scalar>{1, 2.5, 3, -4});
+  CHECK(scenario.inputs[4].recipe.values == std::vector<Scalar>{1, 0});
+  CHECK(scenario.inputs[5].recipe.init == "full");
+  CHECK(scenario.inputs[5].recipe.arguments == std::vector<Scalar>{2});
   CHECK(scenario.inputs[5].requires_grad);
   CHECK(scenario.inputs[5].type.sizes.empty());
 }
