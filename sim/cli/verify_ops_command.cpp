@@ -1,7 +1,6 @@
 // verify-ops: ops are proven side by side, each by a prover of its own, since what one op has
 // decided is of no use to another.
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/ordered_jobs.h"
 #include "sim/proof/proof_text.h"
+#include "sim/report/ops_text.h"
 #include "sim/run/run.h"
 #include "sim/scenario/scenario_file.h"
 
@@ -38,22 +38,14 @@ std::vector<SampledOp> sampled_ops(const OpRegistry& registry) {
   return ops;
 }
 
-// "aten::add.Tensor" is asked for as that, as add.Tensor, as add, or as part of a name: *add*.
-bool matches(const std::string& name, const std::string& pattern) {
-  if (pattern.empty()) return true;
-  const std::string after = name.substr(name.find("::") + 2);
-  const auto fits = [&](const std::string& text) {
-    return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
-  };
-  return fits(name) || fits(after) || fits(after.substr(0, after.find('.')));
-}
-
 // Those that match one of the patterns.
 std::vector<SampledOp> chosen_ops(const OpRegistry& registry,
                                   const std::vector<std::string>& patterns) {
   std::vector<SampledOp> all = sampled_ops(registry), chosen;
   for (SampledOp& op : all) {
-    const auto meant = [&](const std::string& pattern) { return matches(op.name, pattern); };
+    const auto meant = [&](const std::string& pattern) {
+      return pattern.empty() || op_matches(op.name, pattern);
+    };
     if (std::ranges::any_of(patterns, meant)) chosen.push_back(op);
   }
   if (!chosen.empty()) return chosen;

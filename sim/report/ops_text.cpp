@@ -2,10 +2,12 @@
 #include "sim/report/ops_text.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/fix.h"
 #include "ops/torch/torch_names.h"
 #include "sim/report/rule_text.h"
 
@@ -13,8 +15,18 @@ namespace shardlab {
 
 namespace {
 
+bool is_pattern(std::string_view name) { return name.find('*') != std::string_view::npos; }
+
 std::vector<const OpRow*> named_rows(const OpRegistry& registry, std::string_view name) {
   if (name.empty()) return registry.rows();
+  if (is_pattern(name)) {
+    std::vector<const OpRow*> rows = registry.rows();
+    std::erase_if(rows, [pattern = std::string(name)](const OpRow* row) {
+      return !op_matches(row->name(), pattern);
+    });
+    if (!rows.empty()) return rows;
+    fail(ErrorKind::kValue, Fix{"shardlab ops lists all"}, "no op matches '{}'", name);
+  }
   if (std::vector<const OpRow*> overloads = registry.overloads(name); !overloads.empty()) {
     return overloads;
   }
@@ -37,6 +49,16 @@ std::string flags_text(const OpRow& row) {
   add(kExact, "bitwise however it is cut");
   if (!row.runs()) text += fmt::format("{}no kernel: shapes only", text.empty() ? "" : ", ");
   return text;
+}
+
+/// "src/ops/elementary.cpp:398": a compiler names files as seen from the build folder, this one
+/// too.
+std::string source_text(const OpRow& row) {
+  constexpr std::string_view kHere = "sim/report/ops_text.cpp";
+  std::string_view file = row.source.file, to_here = __FILE__;
+  if (to_here.ends_with(kHere)) to_here.remove_suffix(kHere.size());
+  if (file.starts_with(to_here)) file.remove_prefix(to_here.size());
+  return fmt::format("{}:{}", file, row.source.line);
 }
 
 bool shown_with_base(const OpRow& row, const std::vector<const OpRow*>& rows) {
@@ -71,15 +93,24 @@ void append_row(std::string& out, const OpRow& row, const std::vector<const OpRo
               : base.parts() != nullptr ? "through its parts"
                                         : "no");
   append_line(out, "why", program ? "" : row.why);
+  append_line(out, "source", source_text(row));
 }
 
 }  // namespace
+
+bool op_matches(const std::string& name, const std::string& pattern) {
+  const std::string after = name.substr(name.find("::") + 2);
+  const auto fits = [&](const std::string& text) {
+    return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+  };
+  return fits(name) || fits(after) || fits(after.substr(0, after.find('.')));
+}
 
 std::string ops_text(const OpRegistry& registry, std::string_view name,
                      const ExampleCall& example) {
   const std::vector<const OpRow*> rows = named_rows(registry, name);
   std::string out;
-  if (!name.empty()) {
+  if (!name.empty() && !is_pattern(name)) {
     for (const OpRow* row : rows) {
       if (!shown_with_base(*row, rows)) append_row(out, *row, registry.rows(), example);
     }
@@ -106,7 +137,8 @@ std::string ops_json(const OpRegistry& registry, std::string_view name) {
                     {"runs", row->runs()},
                     {"gradient", static_cast<bool>(row->gradient)},
                     {"variant_of", row->base != nullptr ? row->base->name() : ""},
-                    {"why", row->why}});
+                    {"why", row->why},
+                    {"source", source_text(*row)}});
   }
   return list.dump();
 }

@@ -101,7 +101,8 @@ bool OpRow::opaque() const {
   return handled != nullptr && !handled->gives_the_op;
 }
 
-const OpRow& OpRegistry::add(OpRow row) {
+const OpRow& OpRegistry::add(OpRow row, SourceLine added) {
+  if (row.source.line == 0) row.source = row.base != nullptr ? row.base->source : added;
   row.name_ = row.op.name();
   row.inplace_ = row.op.is_inplace();
   row.out_variant_ = row.op.is_out_variant();

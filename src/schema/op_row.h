@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/source_line.h"
 #include "schema/calls.h"
 #include "schema/gradient_reads.h"
 #include "schema/op_strategy.h"
@@ -254,6 +255,8 @@ struct OpColumns {
   int shape_argument = -1;
   int stride_argument = -1;
   const char* why = "";
+  /// Where the row is written in a table; as registered (OpRegistry::add) where it is in none.
+  SourceLine source{"", 0};
 };
 
 /// An op: its schema and its columns. Filled in by its family, completed by OpRegistry::add, and
@@ -304,8 +307,9 @@ class OpRegistry {
   OpRegistry() = default;
   OpRegistry(OpRegistry&&) = default;  // rows stay where they are
   OpRegistry& operator=(OpRegistry&&) = default;
-  /// Fails with Internal for a duplicate name. The stored row's address is stable.
-  const OpRow& add(OpRow row);
+  /// Fails with Internal for a duplicate name. The stored row's address is stable. A row that does
+  /// not say where it is written has the place of the row it comes from, or of this call.
+  const OpRow& add(OpRow row, SourceLine added = {});
   /// Gives a registered op and the variants derived from it another rule; before ranks run. Fails
   /// as at().
   /// With a program that computes on pieces nothing else does where the rule decides: no handler,

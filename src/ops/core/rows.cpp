@@ -43,9 +43,14 @@ constexpr UnsaidArgument kUnsaid[] = {
     {kFlashBackward, "philox_seed", Unsaid::kMayBeNone},
 };
 
+/// Of an op of ATen, by its name, or what is written in its place.
+std::string_view schema_of(std::string_view name) {
+  return name.find('(') == std::string_view::npos ? aten_schema(name) : name;
+}
+
 OpRow base_row(const Row& row) {
   OpRow made;
-  made.op = aten_descriptor(aten_schema(row.name));
+  made.op = aten_descriptor(schema_of(row.name.text));
   made.meta = row.meta;
   made.rule = row.rule;
   made.filter = row.filter;
@@ -59,12 +64,13 @@ OpRow base_row(const Row& row) {
   made.shape_argument = row.shape_argument;
   made.stride_argument = row.stride_argument;
   made.why = row.why;
+  made.source = row.name.source;
   return made;
 }
 
 void add_named(OpRegistry& registry, const OpRow& base, const char* name, bool bare) {
   if (name == nullptr) return;
-  add_variant(registry, base, aten_descriptor(aten_schema(name)),
+  add_variant(registry, base, aten_descriptor(schema_of(name)),
               bare ? ShardingRule{PointwiseRule{}} : base.rule);
 }
 

@@ -3,6 +3,7 @@
 // metadata.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string_view>
 
@@ -24,8 +25,23 @@ struct Decisive {
   const char* keyword = nullptr;                  ///< the keyword that counts
 };
 
+/// How a row begins, and where it is written: {"add.Tensor"_op, ...}. (Without the ending g++ does
+/// not know the line of a text in a long table.)
+struct OpText {
+  const char* text;
+};
+constexpr OpText operator""_op(const char* text, std::size_t) { return {text}; }
+struct RowText {
+  const char* text;
+  SourceLine source;
+
+  constexpr RowText(OpText of_row, SourceLine place = {}) : text(of_row.text), source(place) {}
+};
+
 struct Row {
-  const char* name;  ///< "add.Tensor"; the schema stands in the table of ATen
+  /// "add.Tensor", an op of ATen, whose table has the schema; or the schema itself of an op that
+  /// ATen does not have: "shardlab::cbrt(Tensor self) -> Tensor". So are the names of variants.
+  RowText name;
   MetaFn meta = nullptr;
   ShardingRule rule;
   Compute compute;

@@ -107,10 +107,10 @@ Gradients grad_embedding_backward(const GradContext& context) {
 // Sorted by name.
 // clang-format off
 constexpr Row kLookupRows[] = {
-    {"embedding", meta_embedding, rule_embedding,
+    {"embedding"_op, meta_embedding, rule_embedding,
      MaskedLookup{KernelId::kEmbedding, KernelId::kEmbeddingMasked}, {nullptr, "embedding.out"},
      {grad_embedding, "indices"}, "a mask tells which rank owns a row", kNeedsPosition | kExact},
-    {"embedding_dense_backward", meta_embedding_backward, rule_embedding_backward,
+    {"embedding_dense_backward"_op, meta_embedding_backward, rule_embedding_backward,
      KernelId::kEmbeddingDenseBackward, {nullptr, "embedding_dense_backward.out"},
      {grad_embedding_backward, "indices"},
      "lookups of one row add up", 0, {2}},

@@ -158,20 +158,21 @@ Results vdot(Calls& calls, const Arguments& args) {
 // Sorted by name.
 // clang-format off
 constexpr Row kMatrixRows[] = {
-    {"addmm", meta_product_plus<2>, FactorRule{"+mn,mk,kn->mn"}, KernelId::kAddmm,
+    {"addmm"_op, meta_product_plus<2>, FactorRule{"+mn,mk,kn->mn"}, KernelId::kAddmm,
      {"addmm_", "addmm.out"}, {holomorphic<grad_addmm>, "mat1:mat2 mat2:mat1"}, kLinearPlus},
-    {"baddbmm", meta_product_plus<3>, FactorRule{"+bmn,bmk,bkn->bmn"}, KernelId::kBaddbmm,
+    {"baddbmm"_op, meta_product_plus<3>, FactorRule{"+bmn,bmk,bkn->bmn"}, KernelId::kBaddbmm,
      {"baddbmm_", "baddbmm.out"},
      {holomorphic<grad_baddbmm>, "batch1:batch2 batch2:batch1"}, kLinearPlus},
-    {"bmm", meta_product<3>, FactorRule{"bmk,bkn->bmn"}, KernelId::kBmm, {nullptr, "bmm.out"},
+    {"bmm"_op, meta_product<3>, FactorRule{"bmk,bkn->bmn"}, KernelId::kBmm, {nullptr, "bmm.out"},
      {holomorphic<grad_bmm>, "self:mat2 mat2:self"}, kLinear},
-    {"dot", meta_dot, FactorRule{"i,i->"}, KernelId::kDot, {nullptr, "dot.out"},
+    {"dot"_op, meta_dot, FactorRule{"i,i->"}, KernelId::kDot, {nullptr, "dot.out"},
      {holomorphic<grad_dot>, "self:tensor tensor:self"}, kLinear},
-    {"mm", meta_product<2>, FactorRule{"mk,kn->mn"}, KernelId::kMm, {nullptr, "mm.out"},
+    {"mm"_op, meta_product<2>, FactorRule{"mk,kn->mn"}, KernelId::kMm, {nullptr, "mm.out"},
      {holomorphic<grad_mm>, "self:mat2 mat2:self"}, kLinear},
-    {"mv", meta_mv, FactorRule{"mk,k->m"}, KernelId::kMv, {nullptr, "mv.out"},
+    {"mv"_op, meta_mv, FactorRule{"mk,k->m"}, KernelId::kMv, {nullptr, "mv.out"},
      {holomorphic<grad_mv>, "self:vec vec:self"}, kLinear},
-    {"vdot", nullptr, {}, vdot, {nullptr, "vdot.out"}, {}, "dot, with the first factor conjugated"},
+    {"vdot"_op, nullptr, {}, vdot, {nullptr, "vdot.out"}, {},
+     "dot, with the first factor conjugated"},
 };
 // clang-format on
 

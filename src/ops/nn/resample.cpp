@@ -184,7 +184,7 @@ Results upsample_to(Calls& calls, const Arguments& args) {
 
 // A family of upsampling: forward and backward of 1, 2 or 3 dims.
 struct Upsampling {
-  const char* name;
+  RowText name;
   PartsFn to;
   KernelId forward;
   KernelId backward;
@@ -196,7 +196,7 @@ struct Upsampling {
 #define SHARDLAB_UPSAMPLING(id, stem, forward, backward_kernel)            \
   constexpr const char* k##id = stem;                                      \
   constexpr const char* k##id##Backward = stem "_backward";                \
-  constexpr Upsampling k##id##Row = {stem,                                 \
+  constexpr Upsampling k##id##Row = {OpText{stem},                         \
                                      upsample_to<k##id>,                   \
                                      KernelId::forward,                    \
                                      KernelId::backward_kernel,            \
@@ -232,9 +232,9 @@ constexpr const Upsampling* kUpsamplings[] = {
 
 void register_upsampling(OpRegistry& registry) {
   for (const Upsampling* family : kUpsamplings) {
-    const std::string name = family->name, out = name + ".out", backward = name + "_backward",
+    const std::string name = family->name.text, out = name + ".out", backward = name + "_backward",
                       grad_input = backward + ".grad_input";
-    add_row(registry, {name.c_str(),
+    add_row(registry, {family->name,
                        meta_upsample,
                        upsample_rule,
                        family->forward,
@@ -242,9 +242,15 @@ void register_upsampling(OpRegistry& registry) {
                        family->gradient,
                        kLinearMap});
     const std::string vec = name + ".vec";
-    add_row(registry, {vec.c_str(), nullptr, {}, family->to, {}, {}, "by sizes or by factors"});
+    add_row(registry, {{{vec.c_str()}, family->name.source},
+                       nullptr,
+                       {},
+                       family->to,
+                       {},
+                       {},
+                       "by sizes or by factors"});
     constexpr int kInputSize = 2;  // the sizes of all dims
-    add_row(registry, {backward.c_str(),
+    add_row(registry, {{{backward.c_str()}, family->name.source},
                        meta_upsample_backward,
                        upsample_rule,
                        family->backward,

@@ -177,24 +177,25 @@ Results hash_tensor(Calls& calls, const Arguments& args) {
 // Sorted by name.
 // clang-format off
 constexpr Row kCountingRows[] = {
-    {"aminmax", nullptr, {}, aminmax, {}, {}, "amin and amax"},
-    {"bucketize.Scalar", meta_bucketize, boundaries_whole, KernelId::kBucketize,
+    {"aminmax"_op, nullptr, {}, aminmax, {}, {}, "amin and amax"},
+    {"bucketize.Scalar"_op, meta_bucketize, boundaries_whole, KernelId::kBucketize,
      {nullptr, "bucketize.Scalar_out"}, {}, "counts all boundaries", kNotDifferentiable},
-    {"bucketize.Tensor", meta_bucketize, bucketize_rule, KernelId::kBucketize,
+    {"bucketize.Tensor"_op, meta_bucketize, bucketize_rule, KernelId::kBucketize,
      {nullptr, "bucketize.Tensor_out"}, {}, "counts of boundaries add up", kNotDifferentiable, {},
      bucketize_filter},
-    {"count_nonzero", nullptr, {}, count_nonzero, {}, {}, "a sum of truths", kNotDifferentiable},
-    {"count_nonzero.dim_IntList", nullptr, {}, count_nonzero, {}, {}, "a sum of truths",
+    {"count_nonzero"_op, nullptr, {}, count_nonzero, {}, {}, "a sum of truths", kNotDifferentiable},
+    {"count_nonzero.dim_IntList"_op, nullptr, {}, count_nonzero, {}, {}, "a sum of truths",
      kNotDifferentiable},
-    {"hash_tensor", nullptr, {}, hash_tensor, {}, {}, "exclusive or of bits", kNotDifferentiable},
-    {"histc", meta_histc, histc_rule, KernelId::kHistc, {nullptr, "histc.out"}, {},
+    {"hash_tensor"_op, nullptr, {}, hash_tensor, {}, {}, "exclusive or of bits",
+     kNotDifferentiable},
+    {"histc"_op, meta_histc, histc_rule, KernelId::kHistc, {nullptr, "histc.out"}, {},
      "counts add up where the bounds are given", kAllowUneven | kNotDifferentiable},
-    {"norm.ScalarOpt_dim", nullptr, {}, norm_along, {}, {}, "linalg_vector_norm"},
-    {"norm.ScalarOpt_dim_dtype", nullptr, {}, norm_along, {}, {}, "linalg_vector_norm"},
-    {"norm.ScalarOpt_dtype", nullptr, {}, norm_as, {}, {}, "linalg_vector_norm"},
-    {"std_mean", nullptr, {}, std_mean_of_all, {}, {}, "std and mean"},
-    {"std_mean.correction", nullptr, {}, std_mean, {}, {}, "std and mean"},
-    {"std_mean.dim", nullptr, {}, std_mean_along, {}, {}, "std and mean"},
+    {"norm.ScalarOpt_dim"_op, nullptr, {}, norm_along, {}, {}, "linalg_vector_norm"},
+    {"norm.ScalarOpt_dim_dtype"_op, nullptr, {}, norm_along, {}, {}, "linalg_vector_norm"},
+    {"norm.ScalarOpt_dtype"_op, nullptr, {}, norm_as, {}, {}, "linalg_vector_norm"},
+    {"std_mean"_op, nullptr, {}, std_mean_of_all, {}, {}, "std and mean"},
+    {"std_mean.correction"_op, nullptr, {}, std_mean, {}, {}, "std and mean"},
+    {"std_mean.dim"_op, nullptr, {}, std_mean_along, {}, {}, "std and mean"},
 };
 // clang-format on
 

@@ -80,11 +80,12 @@ constexpr const char* kSpread = "spreads of pieces do not add up";
 // Sorted by name.
 // clang-format off
 constexpr Row kSpreadRows[] = {
-    {"std.correction", meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kStd,
+    {"std.correction"_op, meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kStd,
      {nullptr, "std.correction_out"}, {grad_deviation, "self result"}, kSpread, kAllowUneven},
-    {"var.correction", meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kVar,
+    {"var.correction"_op, meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kVar,
      {nullptr, "var.correction_out"}, {grad_var, "self"}, kSpread, kAllowUneven},
-    {"var_mean.correction", meta_spread_and_mean, kept_dims_rule<NoDims::kAll>, KernelId::kVarMean,
+    {"var_mean.correction"_op, meta_spread_and_mean, kept_dims_rule<NoDims::kAll>,
+     KernelId::kVarMean,
      {nullptr, "var_mean.correction_out"}, {grad_var_mean, "self"}, kSpread, kAllowUneven},
 };
 // clang-format on

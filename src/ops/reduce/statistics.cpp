@@ -226,13 +226,13 @@ constexpr const char* kSorted = "sort and gather";
 // Sorted by name.
 // clang-format off
 constexpr Row kStatisticsRows[] = {
-    {"corrcoef", nullptr, {}, correlation, {}, {}, "cov"},
-    {"cov", nullptr, {}, covariance, {}, {}, "mm"},
-    {"nanquantile", nullptr, {}, quantile<true>, {nullptr, "nanquantile.out"}, {}, kSorted},
-    {"nanquantile.scalar", nullptr, {}, quantile_of_number<true>,
+    {"corrcoef"_op, nullptr, {}, correlation, {}, {}, "cov"},
+    {"cov"_op, nullptr, {}, covariance, {}, {}, "mm"},
+    {"nanquantile"_op, nullptr, {}, quantile<true>, {nullptr, "nanquantile.out"}, {}, kSorted},
+    {"nanquantile.scalar"_op, nullptr, {}, quantile_of_number<true>,
      {nullptr, "nanquantile.scalar_out"}, {}, kSorted},
-    {"quantile", nullptr, {}, quantile<false>, {nullptr, "quantile.out"}, {}, kSorted},
-    {"quantile.scalar", nullptr, {}, quantile_of_number<false>, {nullptr, "quantile.scalar_out"},
+    {"quantile"_op, nullptr, {}, quantile<false>, {nullptr, "quantile.out"}, {}, kSorted},
+    {"quantile.scalar"_op, nullptr, {}, quantile_of_number<false>, {nullptr, "quantile.scalar_out"},
      {}, kSorted},
 };
 // clang-format on

@@ -376,44 +376,47 @@ constexpr const char* kWeighted = "the loss of each element times its weight";
 // clang-format off
 constexpr FunctionRow kFunctions[] = {
     {"functional::feature_alpha_dropout(Tensor input, float p=0.5, bool training=False, bool "
-     "inplace=False) -> Tensor", feature_alpha_dropout, "bernoulli_ and a product", kRandom},
+     "inplace=False) -> Tensor"_op, feature_alpha_dropout, "bernoulli_ and a product", kRandom},
     {"functional::gaussian_nll_loss(Tensor input, Tensor target, Tensor var, bool full=False, "
-     "float eps=1e-06, str reduction=\"mean\") -> Tensor", gaussian_nll_loss, "pointwise"},
+     "float eps=1e-06, str reduction=\"mean\") -> Tensor"_op, gaussian_nll_loss, "pointwise"},
     {"functional::gaussian_nll_loss.float(Tensor input, Tensor target, float var, bool full=False, "
-     "float eps=1e-06, str reduction=\"mean\") -> Tensor", gaussian_nll_loss_of_one, "pointwise"},
+     "float eps=1e-06, str reduction=\"mean\") -> Tensor"_op, gaussian_nll_loss_of_one,
+     "pointwise"},
     {"functional::gumbel_softmax(Tensor logits, float tau=1, bool hard=False, float eps=1e-10, int "
-     "dim=-1) -> Tensor", gumbel_softmax, "exponential_ and softmax", kRandom},
+     "dim=-1) -> Tensor"_op, gumbel_softmax, "exponential_ and softmax", kRandom},
     {"functional::huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0,"
-     " Tensor weight) -> Tensor", weighted_huber_loss, kWeighted},
+     " Tensor weight) -> Tensor"_op, weighted_huber_loss, kWeighted},
     {"functional::interpolate(Tensor input, any? size=None, any? scale_factor=None, str "
      "mode=\"nearest\", bool? align_corners=None, bool? recompute_scale_factor=None, bool "
-     "antialias=False) -> Tensor", interpolate, "the upsampling that the mode names"},
+     "antialias=False) -> Tensor"_op, interpolate, "the upsampling that the mode names"},
     {"functional::kl_div(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, "
-     "str reduction=\"mean\", bool log_target=False) -> Tensor", kl_div, "kl_div and a reduction"},
+     "str reduction=\"mean\", bool log_target=False) -> Tensor"_op, kl_div,
+     "kl_div and a reduction"},
     {"functional::l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, "
-     "str reduction=\"mean\", Tensor weight) -> Tensor", weighted_l1_loss, kWeighted},
+     "str reduction=\"mean\", Tensor weight) -> Tensor"_op, weighted_l1_loss, kWeighted},
     {"functional::local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, "
-     "float k=1.0) -> Tensor", local_response_norm, "a pool over channels"},
+     "float k=1.0) -> Tensor"_op, local_response_norm, "a pool over channels"},
     {"functional::lp_pool1d(Tensor input, Scalar norm_type, int[1] kernel_size, int[1]? "
-     "stride=None, bool ceil_mode=False) -> Tensor", lp_pool<1>, "avg_pool1d of powers"},
+     "stride=None, bool ceil_mode=False) -> Tensor"_op, lp_pool<1>, "avg_pool1d of powers"},
     {"functional::lp_pool2d(Tensor input, Scalar norm_type, int[2] kernel_size, int[2]? "
-     "stride=None, bool ceil_mode=False) -> Tensor", lp_pool<2>, "avg_pool2d of powers"},
+     "stride=None, bool ceil_mode=False) -> Tensor"_op, lp_pool<2>, "avg_pool2d of powers"},
     {"functional::lp_pool3d(Tensor input, Scalar norm_type, int[3] kernel_size, int[3]? "
-     "stride=None, bool ceil_mode=False) -> Tensor", lp_pool<3>, "avg_pool3d of powers"},
+     "stride=None, bool ceil_mode=False) -> Tensor"_op, lp_pool<3>, "avg_pool3d of powers"},
     {"functional::mse_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
-     "reduce=None, str reduction=\"mean\", Tensor weight) -> Tensor", weighted_mse_loss, kWeighted},
+     "reduce=None, str reduction=\"mean\", Tensor weight) -> Tensor"_op, weighted_mse_loss,
+     kWeighted},
     {"functional::multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, "
-     "bool? size_average=None, bool? reduce=None, str reduction=\"mean\") -> Tensor",
+     "bool? size_average=None, bool? reduce=None, str reduction=\"mean\") -> Tensor"_op,
      multilabel_soft_margin_loss, "log_sigmoid and a reduction"},
-    {"functional::normalize(Tensor input, Scalar p=2., int[1] dim=1, float eps=1e-12) -> Tensor",
+    {"functional::normalize(Tensor input, Scalar p=2., int[1] dim=1, float eps=1e-12) -> Tensor"_op,
      normalize, "linalg_vector_norm"},
     {"functional::rrelu(Tensor input, float lower=0.125, float upper=0.33333333333333331, bool "
-     "training=False, bool inplace=False) -> Tensor", rrelu, "rrelu_with_noise_functional",
+     "training=False, bool inplace=False) -> Tensor"_op, rrelu, "rrelu_with_noise_functional",
      kRandom},
     {"functional::softmin(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) "
-     "-> Tensor", softmin, "softmax"},
-    {"functional::softsign(Tensor input) -> Tensor", softsign, "pointwise"},
-    {"functional::tanhshrink(Tensor input) -> Tensor", tanhshrink, "pointwise"},
+     "-> Tensor"_op, softmin, "softmax"},
+    {"functional::softsign(Tensor input) -> Tensor"_op, softsign, "pointwise"},
+    {"functional::tanhshrink(Tensor input) -> Tensor"_op, tanhshrink, "pointwise"},
 };
 // clang-format on
 
@@ -433,10 +436,11 @@ std::span<const FunctionRow> functions_of_torch() {
 void register_functional(OpRegistry& registry) {
   for (const FunctionRow& function : functions_of_torch()) {
     OpRow row;
-    row.op = parse_literal_schema(function.schema);
+    row.op = parse_literal_schema(function.schema.text);
     row.compute = PartsFn{function.parts};
     row.why = function.why;
     row.flags = function.flags;
+    row.source = function.schema.source;
     registry.add(std::move(row));
   }
 }

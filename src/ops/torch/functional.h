@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "schema/op_row.h"
+#include "ops/core/rows.h"
 
 namespace shardlab {
 
@@ -13,7 +13,7 @@ constexpr std::string_view kFunctionSpace = "functional::";
 
 /// One of them: the schema is torch's signature.
 struct FunctionRow {
-  const char* schema;
+  RowText schema;
   PartsFn parts;
   const char* why;
   std::uint32_t flags = 0;  ///< OpFlag

@@ -339,7 +339,7 @@ Results linear_cross_entropy(Calls& calls, const Arguments& args) {
 constexpr FunctionRow kAttentionFunctions[] = {
     {"functional::linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, "
      "Tensor? linear_bias=None, Tensor? weight=None, str reduction=\"mean\", int? "
-     "ignore_index=None, float label_smoothing=0.0, any? options=None) -> Tensor",
+     "ignore_index=None, float label_smoothing=0.0, any? options=None) -> Tensor"_op,
      linear_cross_entropy, "linear and cross_entropy_loss"},
     {"functional::multi_head_attention_forward(Tensor query, Tensor key, Tensor value, int "
      "embed_dim_to_check, int num_heads, Tensor? in_proj_weight, Tensor? in_proj_bias, Tensor? "
@@ -348,7 +348,7 @@ constexpr FunctionRow kAttentionFunctions[] = {
      "need_weights=True, Tensor? attn_mask=None, bool use_separate_proj_weight=False, Tensor? "
      "q_proj_weight=None, Tensor? k_proj_weight=None, Tensor? v_proj_weight=None, Tensor? "
      "static_k=None, Tensor? static_v=None, bool average_attn_weights=True, bool "
-     "is_causal=False) -> Tensor", multi_head_attention, "products between views", kRandom},
+     "is_causal=False) -> Tensor"_op, multi_head_attention, "products between views", kRandom},
 };
 // clang-format on
 

@@ -180,43 +180,43 @@ constexpr const char* kWithPlaces = "the pool that gives places, too";
 // clang-format off
 constexpr FunctionRow kPoolFunctions[] = {
     {"functional::adaptive_max_pool1d(Tensor input, any output_size, bool return_indices=False) -> "
-     "Tensor", adaptive_max_pool<kAdaptive1d, 1>, kWithPlaces},
+     "Tensor"_op, adaptive_max_pool<kAdaptive1d, 1>, kWithPlaces},
     {"functional::adaptive_max_pool2d(Tensor input, any output_size, bool return_indices=False) -> "
-     "Tensor", adaptive_max_pool<kAdaptiveMax2d, 2>, kWithPlaces},
+     "Tensor"_op, adaptive_max_pool<kAdaptiveMax2d, 2>, kWithPlaces},
     {"functional::adaptive_max_pool3d(Tensor input, any output_size, bool return_indices=False) -> "
-     "Tensor", adaptive_max_pool<kAdaptiveMax3d, 3>, kWithPlaces},
+     "Tensor"_op, adaptive_max_pool<kAdaptiveMax3d, 3>, kWithPlaces},
     {"functional::embedding(Tensor input, Tensor weight, int? padding_idx=None, float max_norm, "
-     "float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+     "float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"_op,
      embedding_of_bounded_rows, "embedding_renorm_ and embedding"},
     {"functional::embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? "
      "max_norm=None, float norm_type=2.0, bool scale_grad_by_freq=False, str mode=\"mean\", bool "
      "sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int? "
-     "padding_idx=None) -> Tensor", embedding_bag, "_embedding_bag"},
+     "padding_idx=None) -> Tensor"_op, embedding_bag, "_embedding_bag"},
     {"functional::fractional_max_pool2d(Tensor input, int[2] kernel_size, int[2]? "
      "output_size=None, any? output_ratio=None, bool return_indices=False, Tensor? "
-     "_random_samples=None) -> Tensor", fractional_max_pool<kFractional2d, 2>, kWithPlaces,
+     "_random_samples=None) -> Tensor"_op, fractional_max_pool<kFractional2d, 2>, kWithPlaces,
      kRandom},
     {"functional::fractional_max_pool3d(Tensor input, int[3] kernel_size, int[3]? "
      "output_size=None, any? output_ratio=None, bool return_indices=False, Tensor? "
-     "_random_samples=None) -> Tensor", fractional_max_pool<kFractional3d, 3>, kWithPlaces,
+     "_random_samples=None) -> Tensor"_op, fractional_max_pool<kFractional3d, 3>, kWithPlaces,
      kRandom},
     {"functional::max_pool1d(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] "
-     "padding=0, int[1] dilation=1, bool ceil_mode=False, bool return_indices) -> Tensor",
+     "padding=0, int[1] dilation=1, bool ceil_mode=False, bool return_indices) -> Tensor"_op,
      max_pool<kMax1d>, kWithPlaces},
     {"functional::max_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] "
-     "padding=0, int[2] dilation=1, bool ceil_mode=False, bool return_indices) -> Tensor",
+     "padding=0, int[2] dilation=1, bool ceil_mode=False, bool return_indices) -> Tensor"_op,
      max_pool<kMax2d>, kWithPlaces},
     {"functional::max_pool3d(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] "
-     "padding=0, int[3] dilation=1, bool ceil_mode=False, bool return_indices) -> Tensor",
+     "padding=0, int[3] dilation=1, bool ceil_mode=False, bool return_indices) -> Tensor"_op,
      max_pool<kMax3d>, kWithPlaces},
     {"functional::max_unpool1d(Tensor input, Tensor indices, int[1] kernel_size, int[1]? "
-     "stride=None, int[1] padding=0, int[]? output_size=None) -> Tensor", max_unpool<1>,
+     "stride=None, int[1] padding=0, int[]? output_size=None) -> Tensor"_op, max_unpool<1>,
      "max_unpool2d"},
     {"functional::max_unpool2d(Tensor input, Tensor indices, int[2] kernel_size, int[2]? "
-     "stride=None, int[2] padding=0, int[]? output_size=None) -> Tensor", max_unpool<2>,
+     "stride=None, int[2] padding=0, int[]? output_size=None) -> Tensor"_op, max_unpool<2>,
      "max_unpool2d"},
     {"functional::max_unpool3d(Tensor input, Tensor indices, int[3] kernel_size, int[3]? "
-     "stride=None, int[3] padding=0, int[]? output_size=None) -> Tensor", max_unpool<3>,
+     "stride=None, int[3] padding=0, int[]? output_size=None) -> Tensor"_op, max_unpool<3>,
      "max_unpool3d"},
 };
 // clang-format on

@@ -88,18 +88,18 @@ constexpr std::uint32_t kByData = kDataDependent | kNotDifferentiable;
 // Sorted by name.
 // clang-format off
 constexpr FunctionRow kTensorFunctions[] = {
-    {"functional::argwhere(Tensor input) -> Tensor", rows_that_hold, "nonzero", kByData},
-    {"functional::lu(Tensor A, bool pivot=True, bool get_infos=False) -> Tensor", packed_factors,
+    {"functional::argwhere(Tensor input) -> Tensor"_op, rows_that_hold, "nonzero", kByData},
+    {"functional::lu(Tensor A, bool pivot=True, bool get_infos=False) -> Tensor"_op, packed_factors,
      "linalg_lu_factor_ex"},
-    {"functional::nonzero(Tensor input, *, bool as_tuple) -> Tensor", places_that_hold,
+    {"functional::nonzero(Tensor input, *, bool as_tuple) -> Tensor"_op, places_that_hold,
      "nonzero_numpy", kByData},
     {"functional::norm(Tensor input, str p, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
-     "dtype=None) -> Tensor", norm_by_word, "linalg_vector_norm, or singular values"},
+     "dtype=None) -> Tensor"_op, norm_by_word, "linalg_vector_norm, or singular values"},
     {"functional::unique(Tensor input, bool sorted=True, bool return_inverse=False, bool "
-     "return_counts=False, int? dim=None) -> Tensor", unique_elements, kDistinct, kByData},
+     "return_counts=False, int? dim=None) -> Tensor"_op, unique_elements, kDistinct, kByData},
     {"functional::unique_consecutive(Tensor input, bool return_inverse=False, bool "
-     "return_counts=False, int? dim=None) -> Tensor", unique_neighbours, kDistinct, kByData},
-    {"functional::unravel_index(Tensor indices, int[1] shape) -> Tensor[]", unravelled,
+     "return_counts=False, int? dim=None) -> Tensor"_op, unique_neighbours, kDistinct, kByData},
+    {"functional::unravel_index(Tensor indices, int[1] shape) -> Tensor[]"_op, unravelled,
      "floor_divide and remainder", kNotDifferentiable},
 };
 // clang-format on

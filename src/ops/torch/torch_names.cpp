@@ -296,9 +296,9 @@ using SpellingTable = std::map<std::string, std::vector<TorchSpelling>, std::les
 /// A function that torch writes in Python is called by its own signature.
 TorchSpelling spelling_of(const FunctionRow& function) {
   TorchSpelling spelling;
-  spelling.signature = parse_literal_schema(function.schema);
+  spelling.signature = parse_literal_schema(function.schema.text);
   spelling.name = bare_name(spelling.signature);
-  spelling.text = std::string_view(function.schema).substr(kFunctionSpace.size());
+  spelling.text = std::string_view(function.schema.text).substr(kFunctionSpace.size());
   for (const SchemaArgument& argument : spelling.signature.arguments) {
     spelling.defaults.push_back(parse_default(argument));
   }
