@@ -1,5 +1,5 @@
 // commands.h - what each command of the program does, once its arguments are parsed. Every function
-// returns the exit code (scenarios/README.md) and writes results to stdout, errors to stderr.
+// returns the exit code (sim/contract.md) and writes results to stdout, errors to stderr.
 #pragma once
 
 #include <cstdint>

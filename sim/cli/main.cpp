@@ -125,7 +125,8 @@ void add_run(CLI::App& app, Parsed& parsed) {
                   "run has a name for is refused")
       ->type_name("NAME|LINE|all");
   add_lengths(run, parsed.run);
-  run->add_option("--rank", parsed.run.rank, "show what this rank prints, and no other")
+  run->add_option("--rank", parsed.run.rank,
+                  "show what this rank prints, and no other; with --log or --json what it did")
       ->check(whole_number_from(0));
   run->add_option("--html", parsed.run.html, "write the run as one page for a browser, too")
       ->type_name("FILE");
@@ -363,7 +364,8 @@ void add_spec_commands(CLI::App& app, Parsed& parsed) {
 void add_table_commands(CLI::App& app, Parsed& parsed) {
   auto* ops = app.add_subcommand("ops", "the ops and their sharding rules");
   ops->add_option("NAME", parsed.ops.name,
-                  "one op, all overloads of a base name, or torch's name: F.linear");
+                  "one op, all overloads of a base name, a part of names (*norm*), or torch's "
+                  "name: F.linear");
   ops->add_flag("--families", parsed.ops.families,
                 "how many overloads each family has, and how their rules are known");
   ops->add_option("--unrecorded", parsed.ops.unrecorded,

@@ -39,6 +39,14 @@ MemoryLimits memory_limits(const RunArguments& arguments) {
           .available_bytes = arguments.memory_bytes.value_or(pages * page_bytes)};
 }
 
+// The rank whose events are told, where each keeps its own.
+std::int64_t reporter_of(const RunArguments& arguments, const std::string& backend) {
+  if (!is_shape_only(backend) && channel_of(backend) == nullptr) return *arguments.rank;
+  fail(ErrorKind::kUnsupported, Fix{"--backend threads, or leave --rank out"},
+       "--rank {}: with backend {} the log and the JSON are those of one rank, the mesh's first",
+       *arguments.rank, backend);
+}
+
 }  // namespace
 
 std::vector<Setting> settings_of(const RunArguments& arguments) {
@@ -114,6 +122,8 @@ ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenar
   options.memory = memory_limits(arguments);
   options.keep_elements = arguments.keep_elements;
   options.memory_timeline = arguments.memory_timeline || !arguments.html.empty();
+  const bool by_rank = arguments.log || arguments.common.output == Output::kJson;
+  if (by_rank && arguments.rank) options.reporting_rank = reporter_of(arguments, options.backend);
   return options;
 }
 

@@ -289,6 +289,14 @@ Json memory_json(const Run& run) {
   return json;
 }
 
+// What only some command lines ask for.
+void add_asked(const Run& run, Json& json) {
+  if (run.options.reporting_rank) json["rank"] = run.reporting_rank;
+  if (run.options.schedule.kind == SchedulerKind::kSeeded) {
+    json["schedule_seed"] = run.options.schedule.seed;
+  }
+}
+
 }  // namespace
 
 Json facts_of_run(const ScenarioResult& result) {
@@ -318,9 +326,7 @@ Json facts_of_run(const ScenarioResult& result) {
   if (run.kernels) {
     json["kernels"] = {{"run", run.kernels->run}, {"shared", run.kernels->shared}};
   }
-  if (run.options.schedule.kind == SchedulerKind::kSeeded) {
-    json["schedule_seed"] = run.options.schedule.seed;
-  }
+  add_asked(run, json);
   json["collectives"]["by_group"] = sums_json(run);
   json["collectives"]["links"] = links_json(run);
   if (!result.met()) json["again"] = replay_command(run);

@@ -155,7 +155,7 @@ Run prepare_run(const Scenario& scenario, const OpRegistry& all_ops,
   plans.planner = options.planner ? options.planner : scenario.planner;
   plans.weights = scenario.weights;
   run.propagator = std::make_unique<Propagator>(*run.registry, plans);
-  run.reporting_rank = run.layout->rank_at_index(0);
+  run.reporting_rank = options.reporting_rank.value_or(run.layout->rank_at_index(0));
   return run;
 }
 

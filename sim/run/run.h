@@ -29,7 +29,7 @@ struct Run {
   const OpRegistry* registry = nullptr;       ///< own_ops, or the caller's
   std::unique_ptr<Propagator> propagator;     ///< events point into its decisions
   std::vector<InputReport> inputs;
-  std::int64_t reporting_rank = 0;  ///< the mesh's first rank: whose events these are
+  std::int64_t reporting_rank = 0;  ///< whose events these are: the mesh's first, or as asked
   /// What the reporting rank did, in order; they point into `arena` and `propagator`.
   std::vector<TraceEvent> events;
   std::vector<CollectiveCounts> counts;  ///< by rank; on a shape-only mesh by class

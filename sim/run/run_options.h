@@ -44,6 +44,7 @@ struct ScenarioOptions {
   Progress* progress = nullptr;                    ///< told where the run is; null: nobody asks
   std::int64_t keep_elements = 0;                  ///< of each value, for the report; 0: none
   bool memory_timeline = false;                    ///< of the reporting rank, for the report
+  std::optional<std::int64_t> reporting_rank;      ///< none: the mesh's first
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
   /// Told what every rank recorded, by rank, once the run is over and before the values go. On a
   /// shape-only mesh, what the first rank of each class recorded.

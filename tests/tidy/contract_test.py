@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""What users may rely on is one page, sim/contract.md, and the program keeps it.
+
+    contract_test.py PROGRAM ROOT
+
+The program is run so that every command shows all of its keys. Each key that it prints, each
+option that it takes and each variable that it reads stands on the page; what stands on the page is
+printed, taken and read.
+"""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+
+PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+ROOT = pathlib.Path(sys.argv[2]).resolve()
+PAGE = (ROOT / "sim" / "contract.md").read_text(encoding="utf-8")
+
+# What no shipped scenario shows: a wrong call, values that ranks hold for themselves, ...
+PLANTED = {
+    "wrong": """
+        [mesh]
+        tp = 2
+        [inputs]
+        x = "f32[8@tp, 16]"
+        w = { type = "f32[16, 4]", requires_grad = true }
+        [program]
+        code = '''
+        y = from_local(x.to_local() + 1.0 * rank, mesh=mesh, tp=S(0))
+        z = from_local((x @ w).to_local() * (1 + rank), mesh=mesh)
+        print(x.to_local().sum().item())
+        loss = (x @ w).pow(2).mean()
+        loss.backward()
+        '''
+        [expect]
+        grads = ["w"]
+        [reference]
+        code = '''
+        y = x + 0
+        '''
+        """,
+    "waits": """
+        [mesh]
+        tp = 2
+        [inputs]
+        x = "f32[8@tp, 16]"
+        [program]
+        code = '''
+        y = x.redistribute(tp=R, async_op=True)
+        z = y * 2
+        '''
+        """,
+    "warns": """
+        [mesh]
+        tp = 2
+        [inputs]
+        x = "f32[8@tp, 16]"
+        [program]
+        code = '''
+        y = x.sum()
+        z = y.pow(2)
+        '''
+        [expect]
+        implicit = "warn"
+        """,
+    "fails": """
+        [mesh]
+        tp = 2
+        [inputs]
+        x = "f32[8@tp, 16]"
+        [program]
+        code = '''
+        if rank == 1:
+            assert False
+        barrier()
+        '''
+        """,
+}
+WHOLE = ("--json", "--values", "3", "--memory-timeline")
+
+
+def section(title):
+    """What stands below a heading, up to the next one of its level or above."""
+    level = title.split(" ")[0]
+    begin = PAGE.index(f"\n{title}\n") + len(title) + 2
+    end = re.compile(rf"^#{{1,{len(level)}}} ", re.MULTILINE).search(PAGE, begin)
+    return PAGE[begin : end.start() if end else len(PAGE)]
+
+
+def cells(text):
+    """(names in the first column, names in the second) of each row of its tables."""
+    for line in text.splitlines():
+        if line.startswith("| ") and not line.startswith("|--"):
+            columns = line.strip("| ").split(" | ")
+            yield [re.findall(r"`([^`]+)`", column) for column in (*columns, "")[:2]], columns[0]
+
+
+def listed(title):
+    """The names in the first column below a heading; `.name` and `[]` go on where the last one
+    that begins a path ends. Containers of what is listed are listed."""
+    names = set()
+    for (spans, _), _ in cells(section(title)):
+        base = ""
+        for span in spans:
+            below = span[0] == "." or (span[0] == "[" and base[:1] not in ("", "["))
+            base = base if below else span
+            names |= containers(base + span if below else span)
+    return names
+
+
+def containers(path):
+    ends = [at for at, letter in enumerate(path) if letter in ".[" and at > 0]
+    return {path, *(path[:end] for end in ends)} - {""}
+
+
+def paths_of(value, path, found):
+    """Adds every path in it, `[]` for each entry of a list, with the texts that are there."""
+    texts = found.setdefault(path, set())
+    if isinstance(value, dict):
+        for key, part in value.items():
+            paths_of(part, f"{path}.{key}" if path else key, found)
+    elif isinstance(value, list):
+        for part in value:
+            paths_of(part, path + "[]", found)
+    elif isinstance(value, str):
+        texts.add(value)
+
+
+def any_name(path, known):
+    """The path as KNOWN has it: `*` is any name, and parts of an order are entries of it."""
+    path = re.sub(r"^order\[\](\.parts\[\])+", "order[]", path)
+    steps = path.split(".")
+    for name in known:
+        pattern = name.split(".")
+        if len(pattern) == len(steps) and all(a in (b, "*") for a, b in zip(pattern, steps)):
+            return name
+    return path
+
+
+class Contract(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.folder = pathlib.Path(temporary.name)
+        for name, text in PLANTED.items():
+            lines = (line.removeprefix(" " * 8) for line in text.splitlines())
+            (cls.folder / f"{name}.toml").write_text("\n".join(lines), encoding="utf-8")
+        cls.runs = {}
+        shipped, planted = (ROOT / "scenarios").rglob("*.toml"), cls.folder.glob("*.toml")
+        for path in (*sorted(shipped), *sorted(planted)):
+            options = WHOLE if path.parent.name != "llama3" else WHOLE[:1]
+            cls.keys_of("run", *options, str(path), found=cls.runs)
+        more = ("--scheduler", "seeded", "--rank", "1")
+        cls.keys_of("run", "--json", *more, "waits.toml", found=cls.runs)
+
+    @classmethod
+    def shardlab(cls, *arguments, text=None):
+        done = subprocess.run(
+            [PROGRAM, *arguments], cwd=cls.folder, env={**os.environ, "NO_COLOR": "1"}, input=text,
+            capture_output=True, encoding="utf-8", timeout=120, check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    @classmethod
+    def keys_of(cls, *arguments, text=None, found=None):
+        """The paths in what a command prints, one object or list, or one a line; added to FOUND."""
+        found = {} if found is None else found
+        _, output, errors = cls.shardlab(*arguments, text=text)
+        assert output, (arguments, errors)
+        try:
+            paths_of(json.loads(output), "", found)
+        except json.JSONDecodeError:
+            for line in output.splitlines():
+                paths_of(json.loads(line), "", found)
+        return found
+
+    def same(self, title, paths, unseen=()):
+        """PATHS are those below the heading; UNSEEN: what no run here can show."""
+        known = listed(title)
+        found = {any_name(path, known) for path in paths} - {""}
+        self.assertEqual(found - known, set(), f"printed, and not on the page: {title}")
+        self.assertEqual(known - found - set(unseen), set(), f"on the page only: {title}")
+
+    def test_commands_and_options(self):
+        _, script, _ = self.shardlab("completion", "bash")
+        taken = {}
+        for command, words in re.findall(r"^    ([\w-]+)\) options=\"(.*)\"", script, re.MULTILINE):
+            taken[command] = set(words.split())
+        told = {command: set() for command in taken}
+        for (commands, options), first in cells(section("## Commands and options")):
+            if first.startswith("all"):
+                commands = set(taken) - set(commands)
+            for command in commands:
+                told.setdefault(command, set()).update(options)
+        self.assertEqual(taken, told)
+
+    def test_exit_codes(self):
+        _, overview, _ = self.shardlab("--help")
+        said = overview.partition("Exit codes:")[2]
+        told = [first for _, first in cells(section("## Exit codes")) if first != "code"]
+        self.assertEqual(re.findall(r"\b\d+\b", said), told)
+        self.assertEqual(self.shardlab("run", "waits.toml")[0], 0)
+        self.assertEqual(self.shardlab("run", "wrong.toml")[0], 1)
+        self.assertEqual(self.shardlab("run", "absent.toml")[0], 2)
+        loop = "[mesh]\ntp = 2\n[program]\ncode = '''\nfor i in range(9999999):\n    i + 1\n'''\n"
+        (self.folder / "loop.toml").write_text(loop, encoding="utf-8")
+        with subprocess.Popen(
+            [PROGRAM, "run", str(self.folder / "loop.toml")],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        ) as running:
+            time.sleep(0.5)
+            running.send_signal(signal.SIGINT)
+        self.assertEqual(running.returncode, 130)
+
+    def test_variables(self):
+        read = {"NO_COLOR"}
+        for folder in ("src", "sim", "backends"):
+            for path in (ROOT / folder).rglob("*.*"):
+                if path.suffix in (".cpp", ".h"):
+                    read |= set(re.findall(r'"(SHARDLAB_[A-Z_]+)"', path.read_text("utf-8")))
+        self.assertEqual(read, listed("## Environment variables"))
+
+    def test_run(self):
+        # Only where ranks are processes, or on a GPU.
+        self.same("### `run --json`", self.runs, {"calls.not_judged", "ran_on_host[]"})
+
+    def test_words(self):
+        sources = ""
+        for folder in ("src", "sim"):
+            for path in (ROOT / folder).rglob("*.cpp"):
+                sources += path.read_text("utf-8")
+        found = dict(self.runs)
+        fsdp = str(ROOT / "scenarios/models/fsdp_linear.toml")
+        self.keys_of("doctor", "--json", found=found)
+        self.keys_of("trace", "--json", fsdp, found=found)
+        for (places, words), _ in cells(section("## Words")):
+            for place in places:
+                self.assertEqual(found[place] - set(words), set(), place)
+                for word in set(words) - found[place]:
+                    self.assertIn(f'"{word}"', sources, place)
+
+    def test_trace_and_replay(self):
+        fsdp, found = str(ROOT / "scenarios/models/fsdp_linear.toml"), {}
+        for file in (fsdp, "wrong.toml"):
+            self.keys_of("trace", "--json", file, found=found)
+        self.same("### `trace --json`", found)
+        self.shardlab("trace", "--out", "step.graph", fsdp)
+        self.same("### `replay --json`", self.keys_of("replay", "--json", "step.graph"))
+
+    def test_show(self):
+        self.same("### `show --json`", self.keys_of("show", "--json", "f32[10@x]", "--mesh", "x=3"))
+
+    def test_plan(self):
+        found = {}
+        for source, target in (("f32[6@x]", "f32[6@y]"), ("f32[6@(y,x)]", "f32[6]"),
+                               ("f32[6]{avg:(x,y)}", "f32[6]")):
+            self.keys_of("plan", "--json", source, target, "--mesh", "x=2,y=3", "--flatten", "x,y",
+                         found=found)
+        self.keys_of("plan", "--batch", "-", text='{"source": "f32[6]"}\n', found=found)
+        self.same("### `plan --json`", found)
+
+    def test_explain(self):
+        found = self.keys_of(
+            "explain", "--json", "F.linear", "f32[8@x, 16]", "f32[4, 16]", "--mesh", "x=2")
+        one = self.keys_of(
+            "explain", "--json", "mm", "f32[7@x, 16]", "f32[16, 4]", "--mesh", "x=8")
+        found |= {f"calls[].{path}": texts for path, texts in one.items() if path}
+        self.same("### `explain --json`", found)
+
+    def test_ops(self):
+        self.same("### `ops --json`", self.keys_of("ops", "--json", "mm"))
+        self.same("### `ops --families --json`", self.keys_of("ops", "--families", "--json"))
+        (self.folder / "ops.json").write_text('{"ops": [{"op": "aten.mm.default"}]}', "utf-8")
+        (self.folder / "mm.jsonl").write_text('{"id": "mm#1", "op": "aten.add.Tensor"}\n', "utf-8")
+        self.same("### `ops --unrecorded --json`",
+                  self.keys_of("ops", "--unrecorded", str(self.folder), "--json"))
+
+    def test_verify_ops(self):
+        found = {}
+        for pattern in ("view", "view_as_complex", "binary_cross_entropy"):
+            self.keys_of("verify-ops", "--json", "--details", pattern, found=found)
+        drops = str(ROOT / "scenarios/ops/own_rule_that_drops.toml")
+        self.keys_of("verify-ops", "--json", "--mesh", "2", "--rules", drops, found=found)
+        self.same("### `verify-ops --json`", found)
+
+    def test_diff(self):
+        for name, seed in (("a.json", 0), ("b.json", 1)):
+            _, output, _ = self.shardlab(
+                "run", "--json", "--values", "all", "--seed", str(seed), "waits.toml")
+            (self.folder / name).write_text(output, encoding="utf-8")
+        self.same("### `diff --json`", self.keys_of("diff", "--json", "a.json", "b.json"))
+
+    def test_doctor(self):
+        self.same("### `doctor --json`", self.keys_of("doctor", "--json"))
+
+    def test_junit(self):
+        (self.folder / "unreadable.toml").write_text("[mesh\n", encoding="utf-8")
+        files = ("wrong.toml", "waits.toml", "unreadable.toml")
+        self.shardlab("test", "--junit", "results.xml", *files)
+        tree = xml.etree.ElementTree.parse(self.folder / "results.xml")
+        found = set()
+        for element in tree.iter():
+            found |= {element.tag, *(f"{element.tag}.{name}" for name in element.attrib)}
+        # Only in a job whose ranks are processes.
+        self.assertEqual(found | {"skipped", "skipped.message"}, listed("## JUnit"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
