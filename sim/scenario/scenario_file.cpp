@@ -129,6 +129,7 @@ void check_reference(const TomlSection& root, const ast::Program& program,
 /// What a setting may name, in its full form.
 std::vector<std::string> setting_keys(const TomlSection& root) {
   std::vector<std::string> keys = {"seed", "world"};
+  for (const std::string_view kind : kWeighted) keys.push_back(fmt::format("weights.{}", kind));
   for (const char* table : {"mesh", "params"}) {
     const TomlEntry* entry = root.find(table);
     if (entry == nullptr) continue;
@@ -163,7 +164,7 @@ void check_setting(const TomlSection& root, Setting& setting) {
                          suggest(setting.key, names));
   }
   setting.key = key;
-  if (key.starts_with("topology.")) return;
+  if (key.starts_with("topology.") || key.starts_with("weights.")) return;
   const bool integer = std::holds_alternative<std::int64_t>(setting.value);
   if (!integer && !key.starts_with("params.")) {
     setting.where.refuse(
@@ -348,7 +349,7 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
   out.expect = read_expectation(root, environment, values);
   out.topology = read_topology(root, out.mesh, settings);
   out.planner = read_planner(root);
-  out.weights = read_weights(root);
+  out.weights = read_weights(root, settings);
   if (const TomlEntry* entry = root.find("backend")) {
     static const std::vector<std::string> kBackends = {"threads", "fake"};
     out.backend = kBackends[read_choice(file_, *entry, kBackends)];

@@ -197,6 +197,27 @@ std::optional<double> set_figure(const std::vector<Setting>& settings, const std
                         fmt::format("write --set {}=25", key));
 }
 
+// As --set or the file gives it; none: neither does.
+std::optional<double> weight_of(const TomlSection& section, const std::vector<Setting>& settings,
+                                std::string_view kind) {
+  const auto checked = [&](const Where& where, double value) {
+    if (value >= 0 && std::isfinite(value)) return value;
+    where.refuse(fmt::format("the weight of {} must not be negative", kind),
+                 "give a number of 0 and more");
+  };
+  const std::string key = fmt::format("weights.{}", kind);
+  if (const Setting* setting = find_setting(settings, key)) {
+    const auto* integer = std::get_if<std::int64_t>(&setting->value);
+    const auto* real = std::get_if<double>(&setting->value);
+    return checked(setting->where, integer != nullptr ? static_cast<double>(*integer)
+                                   : real != nullptr  ? *real
+                                                      : -1);
+  }
+  const TomlEntry* entry = section.find(kind);
+  if (entry == nullptr) return std::nullopt;
+  return checked(section.where(entry->value), to_double(read_number(section.file, *entry)));
+}
+
 }  // namespace
 
 std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMesh& mesh,
@@ -216,24 +237,22 @@ std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMe
   return links;
 }
 
-std::optional<StepWeights> read_weights(const TomlSection& root) {
+std::optional<StepWeights> read_weights(const TomlSection& root,
+                                        const std::vector<Setting>& settings) {
   const TomlEntry* entry = root.find("weights");
-  if (entry == nullptr) return std::nullopt;
-  const TomlSection section{root.file, "[weights]", &read_table(root.file, *entry)};
-  section.check_keys({"all_to_all", "all_gather", "reduce_scatter", "all_reduce"});
+  const bool set = std::ranges::any_of(
+      settings, [](const Setting& setting) { return setting.key.starts_with("weights."); });
+  if (entry == nullptr && !set) return std::nullopt;
+  const TomlTable none{};
+  const TomlSection section{root.file, "[weights]",
+                            entry == nullptr ? &none : &read_table(root.file, *entry)};
+  section.check_keys({kWeighted.begin(), kWeighted.end()});
   StepWeights weights;
-  for (const TomlEntry& weight : *section.table) {
-    const double value = to_double(read_number(root.file, weight));
-    if (!(value >= 0) || !std::isfinite(value)) {
-      section.where(weight.value)
-          .refuse(fmt::format("the weight of {} must not be negative", weight.key),
-                  "give a number of 0 and more");
-    }
-    double& meant = weight.key == "all_to_all"       ? weights.all_to_all
-                    : weight.key == "all_gather"     ? weights.all_gather
-                    : weight.key == "reduce_scatter" ? weights.reduce_scatter
-                                                     : weights.all_reduce;
-    meant = value;
+  double* const meant[] = {&weights.all_to_all, &weights.all_gather, &weights.reduce_scatter,
+                           &weights.all_reduce};
+  for (std::size_t i = 0; i < kWeighted.size(); ++i) {
+    const auto written = weight_of(section, settings, kWeighted[i]);
+    if (written) *meant[i] = *written;
   }
   return weights;
 }

@@ -2,7 +2,9 @@
 // Private to scenario_file.cpp.
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,7 +40,11 @@ std::vector<ScenarioRule> read_rules(const TomlSection& root);
 std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMesh& mesh,
                                        const std::vector<Setting>& settings);
 
+/// What [weights] may weigh.
+inline constexpr std::array<std::string_view, 4> kWeighted = {"all_to_all", "all_gather",
+                                                              "reduce_scatter", "all_reduce"};
 /// [weights]: what the planner graph adds up for collectives; none: their times.
-std::optional<StepWeights> read_weights(const TomlSection& root);
+std::optional<StepWeights> read_weights(const TomlSection& root,
+                                        const std::vector<Setting>& settings);
 
 }  // namespace shardlab

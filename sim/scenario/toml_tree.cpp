@@ -128,6 +128,23 @@ class Converter {
   const SourcePtr& file_;
 };
 
+// What most people mean who write what is no TOML: a program, or a word of Python in a value.
+std::string fix_of(const SourceText& file, std::uint32_t at) {
+  const std::string_view text = file.text();
+  if (file.file().ends_with(".py")) {
+    return fmt::format("a program is the code of a scenario: write file = \"{}\" below [program]",
+                       file.file());
+  }
+  const std::size_t begin = text.find_last_of(" =[{,\n", at) + 1;
+  const std::size_t end = text.find_first_of(" ]},\n", at);
+  const std::string_view word = text.substr(begin, end - begin);
+  if (word == "True" || word == "False") {
+    return fmt::format("write {}: only the code of [program] is Python, all else is TOML",
+                       word == "True" ? "true" : "false");
+  }
+  return "write each key once as KEY = VALUE, texts in quotes, tables in [brackets], all in UTF-8";
+}
+
 }  // namespace
 
 std::string_view kind_name(const TomlValue& value) {
@@ -147,9 +164,8 @@ TomlTable read_toml(const SourcePtr& file) {
     return Converter(file).table(toml::parse(std::string_view(file->text())));
   } catch (const toml::parse_error& error) {
     const std::uint32_t at = offset_of(*file, error.source().begin);
-    refuse(
-        *file, {at, at}, fmt::format("this is not TOML: {}", error.description()),
-        "write each key once as KEY = VALUE, texts in quotes, tables in [brackets], all in UTF-8");
+    refuse(*file, {at, at}, fmt::format("this is not TOML: {}", error.description()),
+           fix_of(*file, at));
   }
 }
 

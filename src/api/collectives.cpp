@@ -24,7 +24,7 @@ DTensor collected(const SourceLine& place, const CollectiveEvent& event) {
   }
   if (event.x.requires_grad()) {
     throw Error(ErrorKind::kUnsupported, fmt::format("{}: carries no gradients", name))
-        .with("fix", "use redistribute(), which does");
+        .with("fix", "use redistribute(), which does, or detach() the tensor first");
   }
   return program_calls().perform(event).at(0).tensor();
 }

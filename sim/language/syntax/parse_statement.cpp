@@ -40,6 +40,15 @@ constexpr std::array<std::string_view, 11> kOutside = {"import", "from",   "clas
                                                        "raise",  "del",    "yield", "async",
                                                        "await",  "lambda", "except"};
 
+std::string in_place_of(std::string_view keyword) {
+  if (keyword == "import" || keyword == "from") {
+    return "leave the line out: torch, F, dist and all ops are there without it";
+  }
+  if (keyword == "class") return "write defs, and keep what they share in a dict";
+  if (keyword == "lambda") return "write a def, also inside of a def, and use its name";
+  return "programs have assignments, calls, if, for, while, def, with, assert and return";
+}
+
 }  // namespace
 
 ast::Block Parser::program() {
@@ -103,7 +112,7 @@ ast::Statement Parser::simple() {
   }
   if (std::find(kOutside.begin(), kOutside.end(), token.text) != kOutside.end()) {
     refuse_at(token, fmt::format("'{}' is not part of the language", token.text),
-              "programs have assignments, calls, if, for, while, def, with, assert and return");
+              in_place_of(token.text));
   }
   return expression_or_assignment();
 }

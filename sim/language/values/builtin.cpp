@@ -134,6 +134,12 @@ void Parameters::refuse(std::string_view name, std::string_view wanted,
 
 DTensor Parameters::tensor(std::string_view name) const {
   if (const auto* tensor = (*this)[name].get<DTensor>()) return *tensor;
+  if (given(name) && !has(name)) {
+    fail(ErrorKind::kValue,
+         Fix{"if it is a gradient: there is none before backward(), and only of leaves, of which a "
+             "w.to_local() is none; w.grad.to_local() is its piece"},
+         "{}: argument '{}' is None, not a tensor", function_, name);
+  }
   refuse(name, "a tensor", "x");
 }
 

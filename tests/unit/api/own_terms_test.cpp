@@ -244,7 +244,7 @@ TEST_CASE("collectives of a program refuse what they cannot do before other rank
         {[&] { all_reduce(placed, ReduceOp::kSum, world); }, "all_reduce: f32[3@x] is distributed",
          "collectives take local tensors: x.to_local()"},
         {[&] { all_gather(leaf, 0, world); }, "all_gather: carries no gradients",
-         "use redistribute(), which does"},
+         "use redistribute(), which does, or detach() the tensor first"},
         {[&] { broadcast(ones({2}), 2, world); }, "broadcast: src is 2; the group has 2 ranks",
          "give its place in the group, from 0 to 1"},
         {[&] { broadcast(ones({2}), -1, world); }, "broadcast: src is -1; the group has 2 ranks",
