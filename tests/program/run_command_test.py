@@ -7,6 +7,8 @@
 import contextlib
 import json
 import os
+import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +18,19 @@ import unittest
 from program import PROGRAM, Program
 
 # 7 rows over 4 ranks: pieces of 2, 2, 2 and 1 row.
+ONE_RANK_ADDS = """
+[mesh]
+tp = 4
+[inputs]
+x = "f32[8@tp]"
+[program]
+code = '''
+piece = x.to_local() * 2
+if rank == 3:
+    piece = piece + 1
+'''
+"""
+
 RANK_PRINTS = """
 [mesh]
 dp = 4
@@ -278,6 +293,31 @@ class RunCommand(Program):
         self.assertEqual((code, output), (2, ""))
         self.assertIn("error: --rank 4: there is no such rank\n", errors)
         self.assertIn("ranks are numbered from 0 to 3", errors)
+
+    def test_log_and_json_are_those_of_the_rank_that_is_asked_for(self):
+        self.plant(parts=ONE_RANK_ADDS)
+        for rank, adds in ((0, 0), (3, 1)):
+            log = self.fine("run", "--log", "--rank", str(rank), "parts.toml")
+            self.assertTrue(log.startswith(f"rank {rank} of 4\n"), log)
+            self.assertEqual(log.count("local add.Scalar"), adds, log)
+            run = json.loads(self.fine("run", "--json", "--rank", str(rank), "parts.toml"))
+            local = [event["local_op"] for event in run["events"] if "local_op" in event]
+            self.assertEqual((run["rank"], local.count("aten::add.Scalar")), (rank, adds))
+        self.assertNotIn("rank", json.loads(self.fine("run", "--json", "parts.toml")))
+
+    @unittest.skipUnless(shutil.which("gdb") and platform.machine() == "x86_64",
+                         "there is no gdb here, or its registers have other names")
+    def test_a_debugger_stops_at_a_line_of_one_rank(self):
+        self.plant(parts=ONE_RANK_ADDS)
+        line = 1 + ONE_RANK_ADDS.splitlines().index("    piece = piece + 1")
+        done = subprocess.run(
+            ["gdb", "-batch", "-ex", f"break shardlab_statement if $rdi == 3 && $rsi == {line}",
+             "-ex", "run", "-ex", "print $rdi", "-ex", "print $rsi", "-ex", "kill",
+             "--args", PROGRAM, "run", "--scheduler", "threads", "parts.toml"],
+            cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+            check=False,
+        )
+        self.assertIn(f"$1 = 3\n$2 = {line}\n", done.stdout, done.stderr)
 
     def test_json_has_the_prints_of_all_ranks(self):
         printed = json.loads(self.fine("run", "--json", text=RANK_PRINTS))["printed"]
