@@ -15,7 +15,6 @@
 #include "kernels/half_runs.h"
 #include "kernels/strided_loop.h"
 #include "kernels/vectors.h"
-#include "kernels/wide_kernels.h"
 #include "tensor/strided_copy.h"
 
 namespace shardlab {
@@ -139,23 +138,6 @@ std::int64_t truncate_vectors(std::int64_t*, const From*, std::int64_t) {
 }
 #endif
 
-const HalfRuns& half_runs() {
-  static const HalfRuns runs =
-      wide_kernels() != nullptr ? wide_kernels()->half_runs : own_half_runs();
-  return runs;
-}
-void convert_half(float* to, const Half* from, std::int64_t count) {
-  half_runs().widen_f16(to, from, count);
-}
-void convert_half(float* to, const BFloat16* from, std::int64_t count) {
-  half_runs().widen_bf16(to, from, count);
-}
-void convert_half(Half* to, const float* from, std::int64_t count) {
-  half_runs().narrow_f16(to, from, count);
-}
-void convert_half(BFloat16* to, const float* from, std::int64_t count) {
-  half_runs().narrow_bf16(to, from, count);
-}
 template <typename To, typename From>
 concept HasRun = requires(To* to, const From* from) {
   convert_half(to, from, 1);

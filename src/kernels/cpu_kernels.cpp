@@ -3,7 +3,6 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/matmul.h"
-#include "kernels/wide_kernels.h"
 
 namespace shardlab {
 
@@ -43,7 +42,6 @@ KernelTable make_table() {
   add_triangle_kernels(table);
   add_variance_kernels(table);
   add_vector_norm_kernels(table);
-  if (const WideKernels* wide = wide_kernels()) wide->add(table);
   return table;
 }
 

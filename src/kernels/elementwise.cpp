@@ -12,7 +12,6 @@
 #include "base/fix.h"
 #include "kernels/convert.h"
 #include "kernels/strided_loop.h"
-#include "kernels/wide_kernels.h"
 
 namespace shardlab {
 
@@ -200,29 +199,14 @@ bool run_directly(const Tensor& out, std::span<const LocalArg> operands, const E
   return true;
 }
 
-// Of the two copies that there may be.
-struct RealLoops {
-  std::span<const ElementLoop> f32 = element_loops<float>();
-  std::span<const ElementLoop> f64 = element_loops<double>();
-  std::span<const ElementLoop> bf16 = bfloat16_loops();
-};
-const RealLoops& real_loops() {
-  static const RealLoops loops = [] {
-    const WideKernels* wide = wide_kernels();
-    return wide != nullptr ? RealLoops{wide->f32_loops, wide->f64_loops, wide->bf16_loops}
-                           : RealLoops{};
-  }();
-  return loops;
-}
-
 std::span<const ElementLoop> loops_of(DType compute) {
   switch (compute) {
     case DType::kI64:
       return element_loops<std::int64_t>();
     case DType::kF32:
-      return real_loops().f32;
+      return element_loops<float>();
     case DType::kF64:
-      return real_loops().f64;
+      return element_loops<double>();
     case DType::kC64:
       return element_loops<std::complex<float>>();
     default:
@@ -233,7 +217,7 @@ std::span<const ElementLoop> loops_of(DType compute) {
 const ElementLoop& find_loop(Element function, DType promoted) {
   const auto index = static_cast<std::size_t>(function);
   if (promoted == DType::kBF16) {
-    const ElementLoop& direct = real_loops().bf16[index];
+    const ElementLoop& direct = bfloat16_loops()[index];
     if (direct.run != nullptr) return direct;
   }
   const ElementLoop& loop = loops_of(compute_dtype(promoted))[index];

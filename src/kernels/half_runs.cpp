@@ -1,5 +1,5 @@
-// Several elements at a time, in whatever registers this copy of the kernels has: compilers make no
-// vectors of the processor's own conversion, and long ones of bf16's.
+// Several elements at a time: compilers make no vectors of the processor's own conversion, and long
+// ones of bf16's.
 #include "kernels/half_runs.h"
 
 #include "kernels/vectors.h"
@@ -35,6 +35,9 @@ void narrow(Target* to, const float* from, std::int64_t count) {
 
 }  // namespace
 
-HalfRuns own_half_runs() { return {widen<Half>, widen<BFloat16>, narrow<Half>, narrow<BFloat16>}; }
+void convert_half(float* to, const Half* from, std::int64_t count) { widen(to, from, count); }
+void convert_half(float* to, const BFloat16* from, std::int64_t count) { widen(to, from, count); }
+void convert_half(Half* to, const float* from, std::int64_t count) { narrow(to, from, count); }
+void convert_half(BFloat16* to, const float* from, std::int64_t count) { narrow(to, from, count); }
 
 }  // namespace shardlab

@@ -7,16 +7,11 @@
 
 namespace shardlab {
 
-/// to[i] = from[i] for i in [0, count), neither overlapping. Numbers round to nearest even; of NaN
-/// one stands for all of a sign.
-struct HalfRuns {
-  void (*widen_f16)(float* to, const Half* from, std::int64_t count);
-  void (*widen_bf16)(float* to, const BFloat16* from, std::int64_t count);
-  void (*narrow_f16)(Half* to, const float* from, std::int64_t count);
-  void (*narrow_bf16)(BFloat16* to, const float* from, std::int64_t count);
-};
-
-/// Those of the copy of the kernels that asks.
-HalfRuns own_half_runs();
+/// to[i] = from[i] for i in [0, count), neither overlapping. Numbers round to nearest even; all NaNs
+/// of a sign become one.
+void convert_half(float* to, const Half* from, std::int64_t count);
+void convert_half(float* to, const BFloat16* from, std::int64_t count);
+void convert_half(Half* to, const float* from, std::int64_t count);
+void convert_half(BFloat16* to, const float* from, std::int64_t count);
 
 }  // namespace shardlab

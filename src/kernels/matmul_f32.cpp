@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "kernels/tile_multiply.h"
-#include "kernels/wide_kernels.h"
+#include "kernels/wide_products.h"
 
 namespace shardlab {
 
@@ -12,8 +12,8 @@ template const Products<float>& own_products<float>();
 void multiply(const MatrixView<float>& out, const MatrixView<const float>& a,
               const MatrixView<const float>& b) {
   if (out.rows == 1 || out.columns == 1) return eigen_multiply(out, a, b);
-  const WideKernels* wide = wide_kernels();
-  multiply_with(wide != nullptr ? wide->f32_products : own_products<float>(), out, a, b);
+  const WideProducts* wide = wide_products();
+  multiply_with(wide != nullptr ? wide->f32 : own_products<float>(), out, a, b);
 }
 
 std::string_view product_level() {

@@ -1,8 +1,8 @@
-// This program has one copy of each kernel.
-#include "kernels/wide_kernels.h"
+// This program has one copy of products.
+#include "kernels/wide_products.h"
 
 namespace shardlab {
 
-const WideKernels* wide_kernels() { return nullptr; }
+const WideProducts* wide_products() { return nullptr; }
 
 }  // namespace shardlab

@@ -1,26 +1,15 @@
-// What the copy of the kernels for AVX-512 consists of: compiled together with them, for that
-// processor. Every name that is used here is the copy's own.
+// The second copy of products, compiled for AVX-512: every name used here is the copy's own.
 #include "kernels/tile_multiply.h"
-#include "kernels/wide_kernels.h"
+#include "kernels/wide_products.h"
 
 namespace shardlab {
 
-const WideKernels& kernels_for_avx512() {
-  static const WideKernels kernels = [] {
+const WideProducts& products_for_avx512() {
+  static const WideProducts products = [] {
     fix_block_sizes();
-    return WideKernels{[](KernelTable& table) {
-                         add_normalization_kernels(table);
-                         add_softmax_kernels(table);
-                         add_variance_kernels(table);
-                       },
-                       element_loops<float>(),
-                       element_loops<double>(),
-                       bfloat16_loops(),
-                       own_products<float>(),
-                       own_products<double>(),
-                       own_half_runs()};
+    return WideProducts{own_products<float>(), own_products<double>()};
   }();
-  return kernels;
+  return products;
 }
 
 }  // namespace shardlab

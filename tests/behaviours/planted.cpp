@@ -6,8 +6,8 @@
 
 namespace shardlab {
 
-struct WideKernels;  // kernels/wide_kernels.h, which needs Eigen
-const WideKernels* wide_kernels() { return nullptr; }
+struct WideProducts;  // kernels/wide_products.h, which needs Eigen
+const WideProducts* wide_products() { return nullptr; }
 
 bool planted(std::string_view fault) {
   const char* chosen = std::getenv("SHARDLAB_FAULT");

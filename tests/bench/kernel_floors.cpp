@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/wide_kernels.h"
+#include "kernels/wide_products.h"
 
 namespace shardlab {
 
@@ -77,7 +77,7 @@ TimedWork memory_floor(std::span<const Tensor> inputs, const Tensor& output) {
 TimedWork eigen_floor(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t inner,
                       std::int64_t columns) {
 #ifdef SHARDLAB_WITH_WIDE_FLOOR
-  if (wide_kernels() != nullptr) return eigen_avx512_floor(dtype, batch, rows, inner, columns);
+  if (wide_products() != nullptr) return eigen_avx512_floor(dtype, batch, rows, inner, columns);
 #endif
   return eigen_own_floor(dtype, batch, rows, inner, columns);
 }
