@@ -99,7 +99,7 @@ LibraryAnswer ask_library(const Library& library) {
     const Raw raw = ask(library);
     _exit(write(ends[1], &raw, sizeof raw) == sizeof raw ? 0 : 1);
   }
-  close(ends[1]);
+  ::close(ends[1]);
   Raw raw;
   std::size_t got = 0;
   while (child > 0 && got < sizeof raw) {
@@ -107,7 +107,7 @@ LibraryAnswer ask_library(const Library& library) {
     if (size <= 0) break;
     got += static_cast<std::size_t>(size);
   }
-  close(ends[0]);
+  ::close(ends[0]);
   if (child > 0) waitpid(child, nullptr, 0);
   if (got < sizeof raw || raw.file == 0) return {};
   return {library.files[raw.file - 1], raw.number, raw.text.data()};

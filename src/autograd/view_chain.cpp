@@ -31,7 +31,7 @@ DTensor laid_out(const DTensor& source, const DTensor& like, Graph graph) {
   return target;
 }
 
-DTensor without_terms(const DTensor& x) {
+DTensor shape_without_terms(const DTensor& x) {
   DTensor shape = without_values(x);
   if (!x.distributed()) return shape;
   const DTensorSpec* spec = x.spec();
@@ -101,7 +101,7 @@ WriteNode::WriteNode(Ref<GradNode> write, ViewChain chain, const DTensor& base)
     : GradNode(write->name()),
       write_(std::move(write)),
       chain_(std::move(chain)),
-      base_(without_terms(base)) {
+      base_(shape_without_terms(base)) {
   connect(base);
   for (std::size_t i = 1; i < write_->edges().size(); ++i) connect(write_->edges()[i]);
 }
