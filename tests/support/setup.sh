@@ -128,22 +128,32 @@ missing_from() {
   done
 }
 
-# Without root, sudo or another way to install, the line to type is all there is.
+packages_came=  # not empty: a build folder that was configured before must look for them
+
+# Without root, sudo or another way to install, the line to type is all there is. Arguments are uses
+# that a build may lack.
 require_apt_packages() {
+  local use
   local -a names missing
   mapfile -t names < <(package_names apt build)
   mapfile -t missing < <(missing_from apt "${names[@]}")
   [ "${#missing[@]}" -eq 0 ] || install_packages "${missing[@]}"
-  mapfile -t names < <(package_names apt mpi)
-  mapfile -t missing < <(missing_from apt "${names[@]}")
-  if [ "${#missing[@]}" -gt 0 ] && apt_prefix >/dev/null; then
-    # In a shell of its own: it may fail.
-    (install_packages "${missing[@]}") || echo "going on without ${missing[*]}"
-  fi
+  for use in "$@"; do
+    mapfile -t names < <(package_names apt "$use")
+    mapfile -t missing < <(missing_from apt "${names[@]}")
+    if [ "${#missing[@]}" -gt 0 ] && apt_prefix >/dev/null; then
+      # In a shell of its own: it may fail.
+      if (install_packages "${missing[@]}"); then
+        packages_came=yes
+      else
+        echo "going on without ${missing[*]}"
+      fi
+    fi
+  done
 }
 
 # With apt, installs what is missing. Of other package managers it prints the line to type, and goes
-# on, for what is missing may have come in another way: Meson decides.
+# on, for what is missing may have come in another way: Meson decides. Arguments are further uses (mpi).
 require_packages() {
   local manager tool line
   # shellcheck disable=SC1091  # written by tests/support/unpack
@@ -151,7 +161,7 @@ require_packages() {
   local -a names missing=()
   manager=$(package_manager /etc/os-release "$(uname -s)") || manager=
   if [ "$manager" = apt ]; then
-    require_apt_packages
+    require_apt_packages "$@"
   fi
   mapfile -t names < <(package_names "${manager:-apt}" build)
   [ -z "$manager" ] || mapfile -t missing < <(missing_from "$manager" "${names[@]}")
@@ -218,24 +228,27 @@ configure() {
     echo "configuring $folder"
     logged "$no_line" 1 meson setup "$folder" "$repository" "$@" ||
       stop "meson cannot configure $folder; the reason stands above"
+  elif [ -n "$packages_came" ]; then
+    logged "$no_line" 1 meson setup --reconfigure "$folder" "$repository" "$@" ||
+      stop "meson cannot configure $folder again; the reason stands above"
   elif [ "$#" -gt 0 ]; then
     logged "$no_line" 1 meson configure "$folder" "$@" ||
       stop "meson cannot set $* in $folder; the reason stands above"
   fi
 }
 
-# What `shardlab run` with these arguments needs, one target of the build folder $1 a line. The
-# module for GPUs takes minutes: only whoever asks for device cuda wants it. Meson has its target
-# where there is nvcc.
+# What `shardlab run` with these arguments needs, one target of the build folder $1 a line: modules
+# only for whoever asks for them (that for GPUs takes minutes). Meson has their targets where there
+# are nvcc and MPI.
 program_targets() {
-  local folder=$1 module=libshardlab_cuda.so
+  local folder=$1 module=
   shift
   echo shardlab
   case " $* " in
-    *" --device cuda "* | *" --device=cuda "*)
-      ! grep -q "^build $module:" "$folder/build.ninja" || echo "$module"
-      ;;
+    *" --device cuda "* | *" --device=cuda "*) module=libshardlab_cuda.so ;;
+    *" --backend mpi "* | *" --backend=mpi "*) module=libshardlab_mpi.so ;;
   esac
+  [ -z "$module" ] || ! grep -q "^build $module:" "$folder/build.ninja" || echo "$module"
 }
 
 # Prints ninja's output; of the lines that only count, one in 20.

@@ -63,6 +63,19 @@ class SetUp(unittest.TestCase):
         update, install = "apt-get update\n", "apt-get install -y --no-install-recommends "
         self.assertEqual(self.apt_log.read_text(), update * 2 + install + "libcli11-dev\n")
 
+    def test_only_who_asks_for_mpi_installs_it(self):
+        dpkg = 'case "$*" in *openmpi*|*libcli11-dev*) exit 1 ;; esac\necho installed\n'
+        apt = RECORD + 'case "$*" in *openmpi*) exit 100 ;; esac\n'
+        scenario = str(REPOSITORY / "scenarios/smoke/add.toml")
+        for options, asks in (((), False), (("--backend", "mpi"), True)):
+            self.apt_log.write_text("")
+            self.run_script(
+                "scenarios/run", scenario, *options,
+                dpkg_query=dpkg, id="echo 0\n", apt_get=apt, meson="exit 1\n",
+            )
+            self.assertIn("libcli11-dev", self.apt_log.read_text())
+            self.assertEqual("openmpi" in self.apt_log.read_text(), asks, options)
+
     def test_sudo_without_a_password_installs(self):
         sudo = '[ "$2" = true ] && exit 0\nshift\nexec "$@"\n'
         done = self.run_script(
@@ -205,15 +218,18 @@ class SetUp(unittest.TestCase):
             self.assertEqual(done.returncode, 2, command)
             self.assertIn(text, done.stderr)
 
-    def test_the_module_for_gpus_is_built_when_asked_for_where_nvcc_is(self):
+    def test_a_module_is_built_when_asked_for_where_its_library_is(self):
         rules = self.folder / "build.ninja"
         script = '. "$1/tests/support/setup.sh" && shift && program_targets "$@"'
         both, alone = "shardlab\nlibshardlab_cuda.so\n", "shardlab\n"
+        mpi = "shardlab\nlibshardlab_mpi.so\n"
         for text, arguments, targets in (
             ("build libshardlab_cuda.so: CUSTOM", ("a.toml", "--device", "cuda"), both),
             ("build libshardlab_cuda.so: CUSTOM", ("--device=cuda", "a.toml"), both),
             ("build libshardlab_cuda.so: CUSTOM", ("a.toml", "--device", "cpu"), alone),
             ("build shardlab: LINKER", ("a.toml", "--device", "cuda"), alone),
+            ("build libshardlab_mpi.so: LINKER", ("a.toml", "--backend", "mpi"), mpi),
+            ("build libshardlab_mpi.so: LINKER", ("a.toml", "--backend", "threads"), alone),
         ):
             rules.write_text(text + "\n")
             done = subprocess.run(
