@@ -7,8 +7,8 @@
 
 namespace shardlab {
 
-/// to[i] = from[i] for i in [0, count), neither overlapping. Numbers round to nearest even; all NaNs
-/// of a sign become one.
+/// to[i] = from[i] for i in [0, count), neither overlapping. Numbers round to nearest even; all
+/// NaNs of a sign become one.
 void convert_half(float* to, const Half* from, std::int64_t count);
 void convert_half(float* to, const BFloat16* from, std::int64_t count);
 void convert_half(Half* to, const float* from, std::int64_t count);

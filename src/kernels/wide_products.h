@@ -1,7 +1,7 @@
-// wide_products.h - products of f32 and f64, compiled a second time for processors with AVX-512, which
-// run them in about half the time. Both copies give the same bits: the terms of an element are added
-// in one order, however wide a register is (products.h). So the processor chooses, and no report
-// has to say what it chose.
+// wide_products.h - products of f32 and f64, compiled a second time for processors with AVX-512,
+// which run them in about half the time. Both copies give the same bits: the terms of an element
+// are added in one order, however wide a register is (products.h). So the processor chooses, and no
+// report has to say what it chose.
 #pragma once
 
 #include "kernels/products.h"

@@ -153,7 +153,8 @@ require_apt_packages() {
 }
 
 # With apt, installs what is missing. Of other package managers it prints the line to type, and goes
-# on, for what is missing may have come in another way: Meson decides. Arguments are further uses (mpi).
+# on, for what is missing may have come in another way: Meson decides. Arguments: further
+# uses (mpi).
 require_packages() {
   local manager tool line
   # shellcheck disable=SC1091  # written by tests/support/unpack

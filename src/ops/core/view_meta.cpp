@@ -98,7 +98,7 @@ TensorMeta expand_meta(const TensorMeta& meta, std::span<const std::int64_t> siz
 namespace {
 
 /// A permutation to show: "2, 1, 0".
-std::string reversed_dims_text(std::size_t ndim) {
+std::string order_reversed(std::size_t ndim) {
   Dims dims;
   for (std::size_t d = ndim; d-- > 0;) dims.push_back(static_cast<std::int64_t>(d));
   return text_of_list(dims, ", ");
@@ -109,7 +109,7 @@ std::string reversed_dims_text(std::size_t ndim) {
 TensorMeta permute_meta(const TensorMeta& meta, std::span<const std::int64_t> dims) {
   if (dims.size() != meta.shape.size()) {
     fail(ErrorKind::kValue,
-         Fix{fmt::format("reverse all of them: x.permute({})", reversed_dims_text(meta.shape.size()))},
+         Fix{fmt::format("reverse all of them: x.permute({})", order_reversed(meta.shape.size()))},
          "permute names {} dims, the tensor has {}; it must name each once", dims.size(),
          meta.shape.size());
   }
@@ -117,7 +117,7 @@ TensorMeta permute_meta(const TensorMeta& meta, std::span<const std::int64_t> di
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (std::ranges::count(dims, dims[i]) > 1) {
       fail(ErrorKind::kValue,
-           Fix{fmt::format("x.permute({}) reverses all", reversed_dims_text(dims.size()))},
+           Fix{fmt::format("x.permute({}) reverses all", order_reversed(dims.size()))},
            "permute names dim {} twice; it must name each once", dims[i]);
     }
     result.shape[i] = meta.shape[index_of(dims[i])];
