@@ -33,8 +33,9 @@ struct CheckRun::State {
   }
 
   /// One line: counts it as passed, failed, skipped or known.
+  /// `stem`: of the file, where it is one of the project's own facts.
   void count(const CheckFamily& family, const std::string& id, const Json& fact,
-             const CaseReport& report, bool own) {
+             const CaseReport& report, const std::optional<std::string>& stem) {
     for (const SkipReason reason : report.skipped_fields()) ++summary.field_skips[reason];
     if (report.differences().empty() && report.skipped()) {
       ++summary.skipped;
@@ -66,7 +67,7 @@ struct CheckRun::State {
     ++summary.known;
     for (const std::size_t row : rows) {
       ++summary.known_by_cause[known->row(row).cause];
-      if (own) ++counts[row];
+      if (stem && std::ranges::count(known->row(row).files, *stem) > 0) ++counts[row];
     }
   }
 
@@ -166,7 +167,8 @@ void CheckRun::check_file(const std::string& path) {
     } else {
       check_line(*checker, fact, report);
     }
-    state_->count(*family, fmt::format("{}:{}", path, line + 1), fact, report, own);
+    state_->count(*family, fmt::format("{}:{}", path, line + 1), fact, report,
+                  own ? std::optional(stem) : std::nullopt);
   }
   checker->finish(state_->summary);
   if (own) {

@@ -264,9 +264,9 @@ std::optional<std::size_t> KnownDifferences::explain(std::string_view family, co
 
 bool KnownDifferences::counts_apply(const std::string& fact_file) const {
   std::error_code error;
-  const fs::path facts = fs::weakly_canonical(fs::path(folder_) / "facts", error);
+  const fs::path own = fs::weakly_canonical(folder_, error);
   const fs::path file = fs::weakly_canonical(fact_file, error);
-  return !error && file.string().starts_with(facts.string() + "/");
+  return !error && file.string().starts_with(own.string() + "/");
 }
 
 }  // namespace shardlab

@@ -7,19 +7,21 @@
 //   files = ["device_mesh"]             # whose lines count; default: the last part of family
 //   when = { mesh = { ascending = false } }   # every predicate holds on the case's fields
 //   ours = { "local_rank" = "$coordinate" }   # field -> the answer we give, compared
-//   count = 8                           # lines of tests/golden/facts, exact
+//   count = 8                           # lines of these files below tests/golden, exact
 //   proof = "X-43 the array's order rules: groups keep it"   # name of the test that proves it
 //
-// Predicates: a plain value (equality), or a table of { present, one_of, contains, starts_with,
-// at_least, at_most, ascending, unique }. Fields are dotted paths; in `ours` a "*" stands for one
-// component. `ours` may refer to the case: "$field" from its root, "^field" beside the field
-// itself. An answer `{ where = { path = value } }` says parts of a field's answer instead of the
-// whole; paths start at the field; `{ present = false }` is the only predicate there. Of a decision
-// that had candidates `{ cheapest_without = ["P(max)"] }` is the field of the cheapest one that has
-// no such placement, and `{ candidates_without = ["P(max)"] }` the number of those that have none.
-// "2:P(max)" is one of operand 2 alone; of a list, the candidates of elements that are given so are
-// meant. `contains` looks into nested lists, and for any of several
-// texts. An answer is never one of several: where it depends on the case, there are several rows.
+// Predicates: a plain value (equality), or a table of { present, one_of, contains, without,
+// starts_with, same_as, at_least, at_most, more_than, ascending, unique }; same_as and more_than
+// may name another field of the case, "$args.1". Fields are dotted paths; in `ours` a "*" stands
+// for one component. `ours` may refer to the case: "$field" from its root, "^field" beside the
+// field itself. An answer `{ where = { path = value } }` says parts of a field's answer instead of
+// the whole; paths start at the field; `{ present = false }` is the only predicate there. Of a
+// decision that had candidates `{ cheapest_without = ["P(max)"] }` is the field of the cheapest one
+// that has no such placement, and `{ candidates_without = ["P(max)"] }` the number of those that
+// have none. "2:P(max)" is one of operand 2 alone; of a list, the candidates of elements that are
+// given so are meant. `contains` looks into nested lists and tables, and for any of several texts;
+// `without` says that there is none of them. An answer is never one of several: where it depends on
+// the case, there are several rows.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +60,7 @@ class KnownDifferences {
   /// Index of the row that explains this difference of a case, or empty.
   std::optional<std::size_t> explain(std::string_view family, const Json& fact,
                                      std::string_view field, const Json& got) const;
-  /// True when `fact_file` is one of the project's own facts (in facts/ beside the rows' file):
+  /// True when `fact_file` is one of the project's own facts (below the folder of the rows' file):
   /// only for those the counts are exact.
   bool counts_apply(const std::string& fact_file) const;
 

@@ -35,7 +35,8 @@ bool unique(const Json& value) {
   return std::adjacent_find(found.begin(), found.end()) == found.end();
 }
 
-/// A text in a text, or an item anywhere in nested lists. Of several that are wanted one will do.
+/// A text in a text, or an item anywhere in nested lists and tables. Of several that are wanted one
+/// will do.
 bool contains(const Json& value, const Json& wanted) {
   if (wanted.is_array()) {
     return std::ranges::any_of(wanted, [&](const Json& one) { return contains(value, one); });
@@ -44,16 +45,33 @@ bool contains(const Json& value, const Json& wanted) {
     return value.get_ref<const std::string&>().find(wanted.get_ref<const std::string&>()) !=
            std::string::npos;
   }
-  return value.is_array() && std::ranges::any_of(value, [&](const Json& item) {
-           return item.is_array() ? contains(item, wanted) : item == wanted;
+  return value.is_structured() && std::ranges::any_of(value, [&](const Json& item) {
+           return item.is_structured() ? contains(item, wanted) : item == wanted;
          });
 }
 
-bool predicate_holds(const std::string& name, const Json& argument, const Json* value) {
+/// `$path` is that field of the case.
+const Json* resolved(const Json& argument, const Json& fact) {
+  const bool refers =
+      argument.is_string() && argument.get_ref<const std::string&>().starts_with('$');
+  return refers ? find_field(fact, argument.get<std::string>().substr(1)) : &argument;
+}
+
+bool predicate_holds(const std::string& name, const Json& argument, const Json* value,
+                     const Json& fact) {
   if (name == "present") return (value != nullptr) == argument.get<bool>();
   if (value == nullptr) return false;
   if (name == "one_of") return has_item(argument, *value);
   if (name == "contains") return contains(*value, argument);
+  if (name == "without") return !contains(*value, argument);
+  if (name == "same_as") {
+    const Json* other = resolved(argument, fact);
+    return other != nullptr && *value == *other;
+  }
+  if (name == "more_than") {
+    const Json* least = resolved(argument, fact);
+    return least != nullptr && value->is_number() && least->is_number() && *value > *least;
+  }
   if (name == "starts_with") {
     return value->is_string() &&
            value->get_ref<const std::string&>().starts_with(argument.get_ref<const std::string&>());
@@ -71,8 +89,9 @@ bool has_item(const Json& list, const Json& wanted) {
 }
 
 void check_predicates(const Json& when) {
-  constexpr std::string_view kKnown[] = {"present",  "one_of",  "contains",  "starts_with",
-                                         "at_least", "at_most", "ascending", "unique"};
+  constexpr std::string_view kKnown[] = {"present",   "one_of",   "contains",   "without",
+                                         "same_as",   "at_least", "at_most",    "more_than",
+                                         "ascending", "unique",   "starts_with"};
   for (const auto& [path, wanted] : when.items()) {
     if (!wanted.is_object()) continue;
     for (const auto& [name, argument] : wanted.items()) {
@@ -111,7 +130,7 @@ bool holds(const Json& when, const Json& fact) {
       continue;
     }
     for (const auto& [name, argument] : wanted.items()) {
-      if (!predicate_holds(name, argument, value)) return false;
+      if (!predicate_holds(name, argument, value, fact)) return false;
     }
   }
   return true;

@@ -51,11 +51,13 @@ struct NanMedian {
   }
 };
 
-// The least among the most frequent values, at its last place; NaN is less than every number here.
+// The least among the most frequent values, at its last place. NaN is the largest, but where the
+// row begins with it the least, as the reference's sort leaves it.
 struct Mode {
   template <typename T>
   static std::int64_t place(const T* row, std::int64_t count) {
-    auto entries = entries_of<SortOrder::kNanFirst>(row, count);
+    auto entries = is_nan(row[0]) ? entries_of<SortOrder::kNanFirst>(row, count)
+                                  : entries_of<SortOrder::kAscending>(row, count);
     std::sort(entries.begin(), entries.end());
     const auto value = [&](std::size_t i) { return row[entries[i].place]; };
     std::uint64_t best = entries[0].place;

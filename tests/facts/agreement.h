@@ -13,8 +13,9 @@ namespace shardlab {
 /// Of a case whose recorded value is wrong in digits that matter, why it is; null for all others.
 const char* differs_on_purpose(const std::string& id);
 
-/// True where they part in what is NaN alone, and the op is one of which the reference's NaN is
-/// known to be wrong. `op`: as ValueCase has it, of an in-place or out= case the functional one.
+/// True where they part in what is NaN alone, or in the sign of infinities, and the op is one of
+/// which the reference's are known to be wrong. `op`: as ValueCase has it, of an in-place or out=
+/// case the functional one.
 bool differs_by_limits(const std::string& op, const Tensor& got, const RecordedOutput& expected);
 
 /// |got - expected| <= absolute + relative * |expected|.

@@ -130,7 +130,8 @@ class ValueChecker final : public CaseChecker {
     }
     nearer_ += nearer;
     if (wrong_record) {
-      report.skip(SkipReason::kWrongRecord, "the reference has NaN where the op has a limit");
+      report.skip(SkipReason::kWrongRecord,
+                  "the reference has NaN, or another infinity, where the op has a limit");
     }
     const std::string wrong = wrong_choice(row, args, results);
     if (!wrong.empty()) report.differs("outputs", "what the op is defined to give", wrong);

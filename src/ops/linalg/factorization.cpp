@@ -178,17 +178,15 @@ OutputMetas no_results_of(const MetaArgs&) { return {}; }
 
 std::vector<RuleRow> whole_rule(const RuleContext&) { return {}; }
 
-/// All dims but that of the vectors; an operand that is stretched along a dim stays whole.
+/// All dims but that of the vectors, and those along which one operand stretches.
 std::vector<RuleRow> cross_rule(const RuleContext& context) {
-  const std::int64_t own = wrap_dim(context.schema.args[2].to_int(), context.tensors[0]->ndim());
-  const Dims& shape = context.outputs[0].meta.shape;
-  std::vector<RuleRow> rows = shard_all_dims_but(context, own, 2);
-  for (RuleRow& row : rows) {
+  const Dims &a = context.tensors[0]->shape(), &b = context.tensors[1]->shape();
+  std::vector<RuleRow> rows =
+      shard_all_dims_but(context, wrap_dim(context.schema.args[2].to_int(), a.size()), 2);
+  std::erase_if(rows, [&](const RuleRow& row) {
     const std::size_t dim = index_of(row.outputs[0].placement.dim);
-    for (const std::size_t i : {0, 1}) {
-      if (context.tensors[i]->shape()[dim] != shape[dim]) row.inputs[i] = whole();
-    }
-  }
+    return a[dim] != b[dim];
+  });
   return rows;
 }
 

@@ -362,6 +362,21 @@ TEST_CASE("X-31 the gradient of attention over heads is gathered, as in the refe
   });
 }
 
+TEST_CASE("vectors beside one that stretches are not cut where it does") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const DTensor rows = mesh.place("S(0)", {4, 3}, counted(12));
+    for (const char* placements : {"S(0)", "R"}) {
+      CAPTURE(placements);
+      const DTensor one = mesh.place(placements, {1, 3}, {1, 0, 0});
+      const DTensor product = ops().one("aten::linalg_cross", {one, rows});
+      CHECK(to_string(product.spec()->placements()) == "R");
+      // Beside rank 1's rows, the recorded answer has no piece of the one vector.
+      CHECK(whole(product) == Values{0, -2, 1, 0, -5, 4, 0, -8, 7, 0, -11, 10});
+    }
+  });
+}
+
 TEST_CASE("a masked-off gradient is left out on every rank, the others are right") {
   OpMesh mesh({2, 2});
   mesh.run([&](RankContext&) {

@@ -21,8 +21,9 @@ TEST_CASE("fields are found by path, in lists by number, keys may hold dots") {
 }
 
 TEST_CASE("predicates on fields of a case") {
-  const Json fact = Json::parse(
-      R"({"op":"aten::add","n":4,"placements":["S0","R"],"mesh":[[0,2],[1,3]],"twice":[0,0]})");
+  const Json fact =
+      Json::parse(R"({"op":"aten::add","n":4,"placements":["S0","R"],"mesh":[[0,2],[1,3]],)"
+                  R"("twice":[0,0]})");
   struct Row {
     const char* when;
     bool holds;
@@ -42,6 +43,13 @@ TEST_CASE("predicates on fields of a case") {
       {R"({"n":{"at_least":5}})", false},
       {R"({"mesh":{"ascending":false,"unique":true}})", true},
       {R"({"twice":{"unique":false}})", true},
+      {R"({"placements":{"without":["S1","P"]}})", true},
+      {R"({"placements":{"without":["S1","R"]}})", false},
+      {R"({"n":{"more_than":"$twice.0"}})", true},
+      {R"({"n":{"more_than":4}})", false},
+      {R"({"n":{"more_than":"$missing"}})", false},
+      {R"({"twice.0":{"same_as":"$twice.1"}})", true},
+      {R"({"twice":{"same_as":"$mesh"}})", false},
   };
   for (const Row& row : rows) {
     CAPTURE(row.when);

@@ -143,3 +143,14 @@ TEST_CASE("V-24 the mode is the least of the most frequent numbers, at its last 
   CHECK(values_of<float>(outputs[0])[0] == -1);
   CHECK(values_of<std::int64_t>(outputs[1])[0] == 5);
 }
+
+TEST_CASE("V-24 among numbers that are there once NaN is the mode where the row begins with it") {
+  Kernels kernels;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor x = kernels.f32({4, 3}, {2, nan, 1, nan, 2, 1, nan, 1, 1, nan, nan, nan});
+  const std::vector<Tensor> outputs{empty(kernels.device(), Dims{4}, DType::kF32),
+                                    empty(kernels.device(), Dims{4}, DType::kI64)};
+  kernels.run(KernelId::kMode, {x, Scalar(1), Scalar(false)}, outputs);
+  CHECK(values_of<std::int64_t>(outputs[1]) == std::vector<std::int64_t>{2, 0, 2, 0});
+  CHECK(values_of<float>(outputs[0])[0] == 1);
+}
