@@ -3,6 +3,8 @@
 #include "sim/world/spmd.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -23,6 +25,26 @@ Device& device_of_type(const std::string& type, const std::string& backend) {
   std::unique_ptr<Device>& device = devices[type];
   if (device == nullptr) device = make_device({.name = type}, backend);
   return *device;
+}
+
+// Throws what ranks threw, with what runs them in this order again.
+void rethrow(const WorldResult& result, const SchedulerOptions& schedule) {
+  try {
+    result.rethrow();
+  } catch (Error& error) {
+    if (schedule.kind != SchedulerKind::kSeeded) throw;
+    throw error.with("schedule", fmt::format("seeded, seed {}", schedule.seed));
+  }
+}
+
+// Whether the process whose lowest rank is `own` tells why ranks failed: rank 0's, which may have
+// been killed, and that of the first rank that only learned of it.
+bool tells(const WorldResult& result, std::int64_t own) {
+  std::int64_t sound = 0;
+  for (const RankFailure& failure : result.failures) {
+    if (failure.rank == sound && !failure.consequence) ++sound;
+  }
+  return own == 0 || own == sound;
 }
 
 }  // namespace
@@ -51,12 +73,32 @@ std::unique_ptr<const OpRegistry> ops_with(const std::function<void(OpRegistry&)
 
 void spmd(WorldOptions options, const std::function<void(RankContext&)>& body) {
   const SchedulerOptions schedule = options.schedule;
+  rethrow(try_spmd(std::move(options), body), schedule);
+}
+
+int run_main(int argc, char** argv, WorldOptions defaults,
+             const std::function<void(RankContext&)>& body) {
+  std::mutex mutex;
+  std::int64_t own = std::numeric_limits<std::int64_t>::max();
   try {
-    try_spmd(std::move(options), body).rethrow();
-  } catch (Error& error) {
-    if (schedule.kind != SchedulerKind::kSeeded) throw;
-    throw error.with("schedule", fmt::format("seeded, seed {}", schedule.seed));
+    WorldOptions options = options_from(argc, argv, std::move(defaults));
+    const SchedulerOptions schedule = options.schedule;
+    const WorldResult result = try_spmd(std::move(options), [&](RankContext& rank) {
+      {
+        const std::lock_guard lock(mutex);
+        own = std::min(own, rank.rank);
+      }
+      body(rank);
+    });
+    if (!result.ok() && !tells(result, own)) return 1;
+    rethrow(result, schedule);
+    return 0;
+  } catch (const Error& error) {
+    std::fputs(fmt::format("error: {}\n", error.text()).c_str(), stderr);
+  } catch (const std::exception& error) {
+    std::fputs(fmt::format("error: {}\n", error.what()).c_str(), stderr);
   }
+  return 1;
 }
 
 WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&)>& body) {

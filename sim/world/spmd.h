@@ -33,6 +33,12 @@ WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&
 ///   fails  Value: an unknown backend or scheduler, what is no number. As ProcessBackend::join
 WorldOptions options_from(int& argc, char** argv, WorldOptions defaults = {});
 
+/// All of a program's main(): `body` on the ranks that options_from() says. Gives 0; or 1 where it
+/// fails, once stderr has the message: of several processes those of rank 0 and of the first rank
+/// that only learned of it write it.
+int run_main(int argc, char** argv, WorldOptions defaults,
+             const std::function<void(RankContext&)>& body);
+
 /// All ops, and what a program adds to them or changes: OpRegistry::add, set_rule, set_handler,
 /// set_factor_rule (shardlab/ops.h has them). tests/unit/world/extension_test.cpp has examples.
 std::unique_ptr<const OpRegistry> ops_with(const std::function<void(OpRegistry&)>& extend);

@@ -1,5 +1,6 @@
-// shardlab.h - all that a program in C++ needs on a rank: tensors, meshes, ops, gradients. Runs of
-// many simulated ranks are started by sim/world/spmd.h.
+// shardlab.h - all that a program in C++ needs on a rank: tensors, meshes, ops, gradients, and
+// calls of ops by name, recording_calls().one("aten::abs", {x}). Runs of many simulated ranks are
+// started by sim/world/spmd.h.
 #pragma once
 
 #include "api/collectives.h"     // IWYU pragma: export
@@ -18,4 +19,5 @@
 #include "autograd/tape.h"       // IWYU pragma: export
 #include "comm/device_mesh.h"    // IWYU pragma: export
 #include "mesh/type_string.h"    // IWYU pragma: export
+#include "schema/calls.h"        // IWYU pragma: export
 #include "tensor/host.h"         // IWYU pragma: export

@@ -4,8 +4,9 @@ import shlex
 import subprocess
 
 
-def output(*command, code=0, **options):
-    """What a command prints; an AssertionError with all of it where it ends with another code."""
+def output(*command, code=0, errors=False, **options):
+    """What a command prints, on stderr with ERRORS; an AssertionError with all of it where it ends
+    with another code."""
     done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -16,4 +17,4 @@ def output(*command, code=0, **options):
     )
     if done.returncode != code:
         raise AssertionError(f"{shlex.join(map(str, command))}\n{done.stdout}{done.stderr}")
-    return done.stdout
+    return done.stderr if errors else done.stdout

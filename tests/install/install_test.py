@@ -4,8 +4,9 @@
     install_test.py BUILD LIBDIR COMPILER...
 
 Installs BUILD below a temporary folder, renames that, asks pkg-config and CMake there, builds the
-programs of this folder outside of the repository and runs them; runs an installed scenario with the
-installed program. What is in the repository is found by nothing of it.
+programs of this folder outside of the repository and runs them, and the examples of all pages: a
+block ```cpp NAME of one is a program, or the file NAME.inc that a program here includes. Runs an
+installed scenario with the installed program. What is in the repository is found by nothing of it.
 """
 
 import json
@@ -23,6 +24,7 @@ sys.dont_write_bytecode = True
 from commands import output  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
+EXAMPLE = re.compile(r"^```cpp (\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BUILD, LIBDIR, *COMPILER = sys.argv[1:]
 
 
@@ -35,6 +37,11 @@ class Install(unittest.TestCase):
         output(*install, "--destdir", cls.folder / "d")
         cls.prefix = cls.folder / "moved here"
         (cls.folder / "d/usr/local").rename(cls.prefix)
+        cls.examples = {}
+        for page in HERE.parents[1].glob("*/**/README.md"):
+            cls.examples.update(EXAMPLE.findall(page.read_text(encoding="utf-8")))
+        for name, text in cls.examples.items():
+            (cls.folder / f"{name}.inc").write_text(text, encoding="utf-8")
 
     @classmethod
     def flags(cls, package):
@@ -60,15 +67,37 @@ class Install(unittest.TestCase):
                           encoding="utf-8")
         program = self.folder / name
         warnings = ("-Wall", "-Wextra", "-Werror")
-        output(*COMPILER, *warnings, source, *self.flags(package), "-o", program)
+        examples = f"-I{self.folder}"
+        output(*COMPILER, *warnings, examples, source, *self.flags(package), "-o", program)
         return program
 
     def test_flags_name_the_copy_only(self):
         for flag in self.flags("shardlab-conformance"):
             self.assertNotIn(str(HERE.parents[1]), flag)
 
+    def test_the_first_program(self):
+        page = (HERE.parents[1] / "src/api/README.md").read_text(encoding="utf-8")
+        told = output(self.build("first", text=self.examples["first"]))
+        self.assertIn(f"It prints `{told.strip()}`", page)
+
+    def test_a_program_that_fails_says_why_and_ends_with_1(self):
+        program = self.build("first", text=self.examples["first"])
+        told = output(program, "--ranks", "4", code=1, errors=True)
+        self.assertRegex(told, r"^error: .*8 ranks")
+        told = output(program, "--ranks", "none", code=1, errors=True)
+        self.assertRegex(told, r"^error: --ranks: 'none' is not a whole number.*\n +fix  ")
+
+    def test_pieces_of_programs(self):
+        self.assertRegex(
+            output(self.build("pages")),
+            r"^by hand: 0\.9 1\.9 2\.9\n"
+            r"around: 0\.5 0\.5 0\.5\naround: 0 gathers, not recorded\n"
+            r"traced: the graph does not fit: .*\n"
+            r"x  f32\[8@dp, 16\]  \w+\ndigests \w+ \w+\n",
+        )
+
     def test_a_training_loop(self):
-        program = self.build("train")
+        program = self.build("train", text=self.examples["train"])
         loss = re.compile(r"step (\d+): loss (\d\.\d{3})\n")
         eight = loss.findall(output(program))
         self.assertEqual([step for step, _ in eight], ["0", "20", "40"])
@@ -129,6 +158,10 @@ class Install(unittest.TestCase):
         told = output(self.build("program"))
         self.assertEqual(told, "f32[3, 2]{sum:tp} -> f32[3, 2], 10\n")
 
+    def test_the_test_on_ranks_of_the_page(self):
+        program = self.build("column_parallel", text=self.examples["column_parallel"])
+        self.assertIn("1 passed", output(program))
+
     def test_a_test_on_ranks(self):
         program = self.build("ranks_test")
         # What doctest keeps per thread is shared by the fibers of one, which take turns.
@@ -142,9 +175,6 @@ class Install(unittest.TestCase):
         self.assertIn("element 4 is 1, expected 2: off by 1", told)
 
     def test_a_backend_passes_the_conformance_suite(self):
-        page = (HERE.parents[1] / "backends/README.md").read_text(encoding="utf-8")
-        example = page.split("```cpp\n")[1].split("```")[0]
-        self.assertIn(example, (HERE / "own_backend.cpp").read_text(encoding="utf-8"))
         program = self.build("own_backend", "shardlab-conformance")
         self.assertRegex(output(program, "--no-colors"), r"cases: +\d+ \| +\d+ passed \| 0 failed")
         told = output(
@@ -182,7 +212,9 @@ class Install(unittest.TestCase):
             "not a rule: wrong in line 11, aten::exp, y f32[7, 5]{sum:tp}, z f32[7, 5]{sum:tp},"
             " u f32[7, 5]{sum:tp}, v f32[7]{sum:tp}, 0 all_reduce, 0 all_gather\n"
             "local: right, y f32[3, 7@tp], x.grad f32[3, 7@tp], w.grad f32[7@tp], 1 all_reduce,"
-            " 1 all_gather\n",
+            " 1 all_gather\n"
+            "loop: right, y f32[6, 7@tp], z f32[7@tp, 3], x.grad f32[7@tp, 6], 0 all_reduce,"
+            " 0 all_gather\n",
         )
 
     def test_a_program_that_was_written_from_a_graph(self):

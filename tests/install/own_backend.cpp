@@ -47,7 +47,4 @@ std::unique_ptr<Backend> make_relay(std::int64_t ranks, Scheduler& scheduler) {
   return std::make_unique<Relay>(make_threads_backend(ranks, scheduler));
 }
 
-int main(int argc, char** argv) {
-  register_backend("relay", make_relay);
-  return run_conformance("relay", argc, argv);
-}
+#include <own_backend.inc>

@@ -1,6 +1,6 @@
-// An op, and rules for ops that are there, which a user adds from outside of the repository. What
-// the page src/api/README.md shows stands here in the same words. Each function prints one line,
-// which install_test.py compares with what must come out.
+// Ops, and rules for ops that are there, which a user adds from outside of the repository, as the
+// page src/api/README.md shows them: install_test.py writes its examples to files. Each function
+// prints one line, which the test compares with what must come out.
 #include <shardlab/ops.h>
 #include <shardlab/scenario.h>
 
@@ -8,85 +8,26 @@
 
 using namespace shardlab;
 
-// One number per row: scale * (x[i, 0]^2 + x[i, 1]^2 + ...).
-OutputMetas energy_shape(const MetaArgs& args) {
-  const TensorMeta& x = *args.tensor(0);
-  if (x.shape.size() != 2) {
-    fail(ErrorKind::kValue, "{}: x has {} dims, must have 2", args.op().name(), x.shape.size());
-  }
-  return {{contiguous_meta(Dims{x.shape[0]}, x.dtype)}};
+#include <energy.inc>
+#include <local_program.inc>
+#include <own_rules.inc>
+#include <raw_kernel.inc>
+
+std::vector<DTensor> cube_gradient(const GradContext& context) {
+  const Expression x = grad::in(context, 0);
+  return {(grad::flowing(context) * (x * x * 3.0)).value()};
 }
 
-// On one mesh dim: cut by rows, as the result then is; or by columns, and a sum is pending.
-std::vector<RuleRow> energy_rule(const RuleContext&) {
-  return {{{any(0)}, {any(0)}}, {{sum()}, {any(1)}}};
-}
-
-// What each rank computes on its piece, in other ops.
-Results energy(Calls& calls, const OpRow&, const Arguments& args) {
-  const DTensor squares = calls.one("aten::mul.Tensor", {args[0], args[0]});
-  const DTensor sums = calls.one("aten::sum.dim_IntList", {squares, Dims{1}});
-  return calls("aten::mul.Scalar", {sums, args[1]});
-}
-
-// 2 * scale * x, times the gradient of x's row; on global values.
-std::vector<DTensor> energy_gradient(const GradContext& context) {
-  const double scale = context.inputs[1].to_double();
-  const Expression of_rows = grad::flowing(context).with("aten::unsqueeze", 1);
-  return {(grad::in(context, 0) * (2 * scale) * of_rows).value()};
-}
-
-std::unique_ptr<const OpRegistry> ops_with_energy() {
+std::unique_ptr<const OpRegistry> ops_with_cube() {
   return ops_with([](OpRegistry& registry) {
     OpRow row;
-    row.op = parse_op_schema("my::energy(Tensor x, float scale=1.0) -> Tensor");
-    row.meta = energy_shape;
-    row.rule = energy_rule;
-    row.compute = energy;
-    row.gradient = {energy_gradient, "x"};
-    row.flags = kAllowUneven;  // also where some ranks have no row, or no column
-    row.why = "a row's terms add up";
+    row.op = parse_op_schema("my::cube(Tensor x) -> Tensor");
+    row.meta = meta_contiguous;
+    row.rule = PointwiseRule{};
+    row.compute = cube;
+    row.gradient = {cube_gradient, "x"};
+    row.flags = kAllowUneven;
     registry.add(std::move(row));
-  });
-}
-
-// Products without a sum over ranks have the bits that one device has.
-std::vector<RuleRow> by_rows_or_columns(const RuleContext&) {
-  return {{{any(0)}, {any(0), whole()}}, {{any(1)}, {whole(), any(1)}}};
-}
-
-// In the types of the first generation: what comes out, or what to ask about instead.
-older::OutputSharding of_whole_values(const older::OpSchema& schema) {
-  const DTensorSpec* x = schema.args_spec()[0];
-  if (!x->has_partial()) return {x, {}, std::nullopt};
-  older::OpSchema reduced = schema;
-  reduced.args_schema[0] = x->with(Placements(x->layout()->ndim()));
-  return {{}, {reduced}, "a pending sum is added up first"};
-}
-
-std::unique_ptr<const OpRegistry> ops_with_rules() {
-  return ops_with([](OpRegistry& registry) {
-    registry.set_rule("aten::mm", DimRuleFn{by_rows_or_columns});
-    registry.set_rule("aten::neg", MeshRuleFn{older::run<of_whole_values>});
-    set_factor_rule(registry, "aten::linear", "bk,nk->bn");  // decided as a whole
-  });
-}
-
-// Of a row that is cut, each rank adds up its part of the squares.
-Results rms_norm_on_pieces(const OnPieces& call) {
-  const DTensor &x = call.args[0].tensor(), &weight = call.args[2].tensor();
-  const std::int64_t columns = call.args[1].ints()[0];
-  DTensor squares = sum(x * x, Dims{-1}, KeepDim::kYes);
-  for (ProcessGroup* group : groups_of(call, 'b')) {
-    squares = all_reduce(squares, ReduceOp::kSum, *group);
-  }
-  const DTensor scale = rsqrt(squares / columns + call.args[3].to_double());
-  return {Argument(x * scale * weight)};
-}
-
-std::unique_ptr<const OpRegistry> ops_with_a_local_program() {
-  return ops_with([](OpRegistry& registry) {
-    set_factor_rule(registry, "aten::rms_norm", "ab,b->ab", {rms_norm_on_pieces, "b"});
   });
 }
 
@@ -212,6 +153,28 @@ void show_rules(const char* what, const OpRegistry& ops, const char* text = kRul
               static_cast<int>(counts.total(CollectiveKind::kAllGather)));
 }
 
+// Views of pieces: a transposed matrix, every other column.
+const char* const kCube = R"(
+[mesh]
+tp = 4
+[inputs]
+x = "f32[7@tp, 6]"
+[program]
+code = """
+y = torch.ops.my.cube(x.t())
+z = torch.ops.my.cube(x[:, ::2])
+backward(y.sum() + z.sum())
+"""
+[expect]
+grads = ["x"]
+[reference]
+code = """
+y = x.t() * x.t() * x.t()
+z = x[:, ::2].pow(3)
+backward(y.sum() + z.sum())
+"""
+)";
+
 int main() {
   show_op();
   show_scenario();
@@ -219,4 +182,5 @@ int main() {
   show_rules("own", *ops_with_rules());
   show_rules("not a rule", *ops_with_a_wrong_rule());
   show_rules("local", *ops_with_a_local_program(), kLocal);
+  show_rules("loop", *ops_with_cube(), kCube);
 }

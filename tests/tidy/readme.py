@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Every link of the project's own pages leads to a file or a heading that is there, and every
-scenario that a command on them names is there. A C++ example is, line by line, part of a test.
-Messages of the program that send their reader to a heading are checked alike. README.md has 300
-lines at most.
+scenario that a command on them names is there. A C++ example has a name, by which tests/install
+builds it. Messages of the program that send their reader to a heading are checked alike. README.md
+has 300 lines at most.
 
     readme.py [ROOT]        default: the repository this script is in
 
@@ -24,7 +24,7 @@ HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*$", re.MULTILINE)
 CODE = re.compile(r"^```.*?^```[ \t]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
 MOST_LINES = 300
-EXAMPLE = re.compile(r"^```cpp\n(.*?)^```", re.MULTILINE | re.DOTALL)
+EXAMPLE = re.compile(r"^```cpp *(\w*)$", re.MULTILINE)
 # In a fenced block: what `scenarios/run` or `shardlab run` is given up to the first option.
 COMMAND = re.compile(
     r"^[ \t$]*(?:build/)?(scenarios/run|shardlab run|shardlab test)((?:[ \t]+[\w./]+)+)",
@@ -83,16 +83,11 @@ def check_messages(repository):
 
 
 def check_examples(repository, file):
-    tests = [page for path, page in repository.files.items() if path.startswith("tests/")]
+    tests = [page for path, page in repository.files.items() if path.startswith("tests/install/")]
     for fence in EXAMPLE.finditer(file.text):
-        lines = [line.strip() for line in fence[1].splitlines()]
-        if not any(_holds(page.text, lines) for page in tests):
-            yield Problem(file.path, file.line_of(fence.start()), "no test has this C++ example")
-
-
-def _holds(text, lines):
-    stripped = "\n".join(line.strip() for line in text.splitlines())
-    return "\n".join(lines) in stripped
+        uses = (f"<{fence[1]}.inc>", f'examples["{fence[1]}"]')
+        if not any(use in page.text for page in tests for use in uses):
+            yield Problem(file.path, file.line_of(fence.start()), "no test builds this C++ example")
 
 
 def check_length(repository):

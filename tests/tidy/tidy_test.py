@@ -470,14 +470,14 @@ class Readme(unittest.TestCase):
         self.assertEqual(self.found("a\n" * 300), [])
         self.assertEqual(self.found("a\n" * 301), ["README.md:301: 301 lines of 300"])
 
-    def test_examples_are_code_of_a_test(self):
-        test = 'TEST_CASE("a") {\n  f([] {\n    g();\n  });\n}\n'
-        text = "```cpp\nf([] {\n  g();\n});\n```\n"
-        files = {"README.md": text, "tests/unit/api/a_test.cpp": test}
+    def test_examples_are_built_by_a_test(self):
+        frame = 'void f() {\n#include <step.inc>\n}\n'
+        files = {"README.md": "```cpp step\ng();\n```\n", "tests/install/a.cpp": frame}
         self.assertEqual(list(readme.problems_of(Tidy.plant(self, files))), [])
-        files["README.md"] = text.replace("g()", "h()")
-        found = [str(problem) for problem in readme.problems_of(Tidy.plant(self, files))]
-        self.assertEqual(found, ["README.md:1: no test has this C++ example"])
+        for fence in ("```cpp\n", "```cpp other\n"):
+            files["README.md"] = f"{fence}g();\n```\n"
+            found = [str(problem) for problem in readme.problems_of(Tidy.plant(self, files))]
+            self.assertEqual(found, ["README.md:1: no test builds this C++ example"])
 
 
 class Commits(unittest.TestCase):

@@ -1,0 +1,63 @@
+// Pieces of programs that src/api/README.md shows, each in a program that it fits into. Prints what
+// came of them, which install_test.py compares with what must come out.
+#include <shardlab/trace.h>
+
+#include <cstdio>
+
+using namespace shardlab;
+
+namespace {
+
+DTensor weight(const MeshLayout* mesh) {
+  DTensor w = distribute_tensor(tensor({1, 2, 3}, {3}), mesh, "tp=S(0)");
+  require_grad(w);
+  return w;
+}
+
+void tell(const char* what, const DTensor& x) {
+  std::printf("%s:", what);
+  for (const double number : read_doubles(x.local())) std::printf(" %g", number);
+  std::printf("\n");
+}
+
+void step_by_hand(const MeshLayout* mesh, bool speaks) {
+  DTensor w = weight(mesh);
+  const DTensor loss = sum(w * 2.0);
+#include <by_hand.inc>
+  const DTensor whole = full_tensor(w);
+  if (speaks) tell("by hand", whole);
+}
+
+void count_and_change(const MeshLayout* mesh, bool speaks) {
+  const DTensor w = weight(mesh);
+  const DTensor loss = sum(redistribute(w, "tp=R"));
+#include <around.inc>
+  const DTensor whole = full_tensor(grad_of(w));
+  if (!speaks) return;
+  tell("around", whole);
+  std::printf("around: %d gathers, %srecorded\n", static_cast<int>(gathers),
+              requires_grad(w * 2.0) ? "" : "not ");
+}
+
+void trace_values(const MeshLayout* mesh, bool speaks) {
+  const DTensor x = distribute_tensor(tensor({4, 8}, {2}), mesh, "tp=S(0)");
+  const DTensor y = distribute_tensor(tensor({4, 8}, {2}), init_mesh({{"x", 2}}), "x=S(0)");
+  try {
+#include <traced.inc>
+  } catch (const Error& error) {
+    if (speaks) std::printf("traced: %s\n", error.summary().c_str());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_main(argc, argv, {.ranks = 2}, [](RankContext& rank) {
+    const MeshLayout* tp = init_mesh({{"tp", 2}});
+    step_by_hand(tp, rank.rank == 0);
+    count_and_change(tp, rank.rank == 0);
+    trace_values(tp, rank.rank == 0);
+    const MeshLayout* mesh = init_mesh({{"dp", 2}});
+#include <drawn_inputs.inc>
+  });
+}
