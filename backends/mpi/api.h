@@ -1,6 +1,6 @@
 // api.h - what this backend calls of MPI, as a table that a module of its own fills in: linking MPI
 // would make every start of the program slower, and the rest of the backend compiles without it.
-// Messages are bytes. All functions but error_text return 0 or an error code. One thread calls.
+// Messages are bytes. All functions but the last return 0 or an error code. One thread calls.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct Api {
   /// Whether all are over; those that are become null. A message of another length than its
   /// receive is an error.
   int (*test_all)(int count, Request* requests, int* done);
-  /// Gives a receive up and waits until its memory is free.
+  /// Gives a receive up: it is soon over, unless its message has begun to arrive.
   int (*cancel_receive)(Request* request);
   /// On all processes of the job: a new run begins, and messages that nobody has received are
   /// forgotten.
@@ -43,6 +43,8 @@ struct Api {
   int (*broadcast)(void* data, int bytes, int root);
   /// The largest tag of a run.
   int most_tag;
+  /// 1: the code says that a message had another length than its receive.
+  int (*truncated)(int code);
   const char* (*error_text)(int code);
   /// "Open MPI v4.1.4".
   const char* version;

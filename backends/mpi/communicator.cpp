@@ -1,5 +1,6 @@
-// Where ranks compare calls, each publishes its own on the control channel first, and messages
-// start once all of the group have come with calls that fit.
+// Each call is noted on the control channel first, for who may wait for this rank too long. Where
+// ranks compare calls, it is published there, and messages start once all of the group have come
+// with calls that fit.
 #include "backends/mpi/communicator.h"
 
 #include <algorithm>
@@ -27,10 +28,13 @@ using backends::Call;
 // A pending result. Its tensor holds it until it is waited for.
 class PendingResult final : public Work {
  public:
-  /// `compared`: where ranks compare the call before data moves.
-  PendingResult(const std::shared_ptr<Engine>& engine, TensorOperation operation,
+  /// `call`: as the channel knows it; `compared`: where ranks compare it before data moves.
+  PendingResult(const std::shared_ptr<Engine>& engine, TensorOperation operation, std::string call,
                 std::optional<process::CallPlace> compared)
-      : engine_(engine), operation_(std::move(operation)), compared_(compared) {}
+      : engine_(engine),
+        operation_(std::move(operation)),
+        call_(std::move(call)),
+        compared_(compared) {}
 
   void attach(Storage& storage) { storage_ = &storage; }
 
@@ -41,10 +45,11 @@ class PendingResult final : public Work {
       fail(ErrorKind::kRuntime, Fix{"wait for the result, or print it, before the program ends"},
            "a collective was pending when its world ended");
     }
-    if (compared_ && operation_.operation->begun == 0) {
-      engine->session().channel().wait_for(*compared_);
-    }
+    process::ControlChannel& channel = engine->session().channel();
+    if (compared_ && operation_.operation->begun == 0) channel.wait_for(*compared_);
+    channel.waits_in(call_);
     engine->wait(operation_.operation);
+    channel.goes_on();
     storage_->complete(std::move(*operation_.result));
   }
   bool done() const override { return operation_.operation->over(); }
@@ -52,6 +57,7 @@ class PendingResult final : public Work {
  private:
   const std::weak_ptr<Engine> engine_;
   TensorOperation operation_;
+  const std::string call_;
   const std::optional<process::CallPlace> compared_;
   Storage* storage_ = nullptr;
 };
@@ -84,8 +90,14 @@ class MpiCommunicator final : public Communicator {
   void run_to_end(const std::shared_ptr<Operation>& operation,
                   std::optional<process::CallPlace> compared) {
     begin_when_met(*operation, compared);
+    label(*operation);
     run_.engine->start(operation);
     run_.engine->wait(operation);
+    run_.session.channel().goes_on();
+  }
+  /// As the call that was entered last.
+  void label(Operation& operation) const {
+    operation.transfer.call = {kind_, group_.name, sequence_ - 1};
   }
   void begin_when_met(Operation& operation, std::optional<process::CallPlace> compared) {
     if (!compared) return;
@@ -93,19 +105,23 @@ class MpiCommunicator final : public Communicator {
       return channel.take_met(place);
     };
   }
-  /// Where calls are compared, publishes this one.
+  /// Notes the call; where calls are compared, publishes it, and says where it meets the others'.
   std::optional<process::CallPlace> enter(const Call& call, Issue issue);
 
   Run& run_;
   const Group group_;
   const std::size_t rank_;
-  std::uint64_t sequence_ = 0;
+  std::uint64_t sequence_ = 0;                      ///< calls entered
+  CollectiveKind kind_ = CollectiveKind::kBarrier;  ///< of the last one
 };
 
 std::optional<process::CallPlace> MpiCommunicator::enter(const Call& call, Issue issue) {
-  if (run_.checks == CollectiveChecks::kOff || size() == 1) return std::nullopt;
   const process::CallPlace place{group_.tag, sequence_++};
-  run_.session.channel().enter({place, group_.name, group_.ranks, issue == Issue::kWait}, call);
+  kind_ = call.kind;
+  if (size() == 1) return std::nullopt;
+  run_.session.channel().enter({place, group_.name, group_.ranks, issue == Issue::kWait}, call,
+                               run_.checks);
+  if (run_.checks == CollectiveChecks::kOff) return std::nullopt;
   return place;
 }
 
@@ -123,9 +139,11 @@ Tensor MpiCommunicator::perform(Call& call) {
   TensorOperation operation = tensor_operation(run_.session, seat(), call, kept, meta.dtype);
   if (call.issue == Issue::kAsync) {
     begin_when_met(*operation.operation, compared);
+    label(*operation.operation);
     run_.engine->start(operation.operation);
     auto storage = make_ref<Storage>(BufferRef{});
-    const auto pending = make_ref<PendingResult>(run_.engine, std::move(operation), compared);
+    const auto pending = make_ref<PendingResult>(run_.engine, std::move(operation),
+                                                 run_.session.channel().last_call(), compared);
     pending->attach(*storage);
     storage->set_pending(pending);
     return Tensor(std::move(storage), std::move(meta));

@@ -100,8 +100,9 @@ int test_all(int count, Request* requests, int* done) {
     if (handle == MPI_REQUEST_NULL) continue;
     int over = 0, bytes = 0;
     MPI_Status status;
-    if (const int code = MPI_Test(&handle, &over, &status)) return code;
-    keep(handle, requests[i]);
+    const int code = MPI_Test(&handle, &over, &status);
+    keep(handle, requests[i]);  // an error, too, ends the request
+    if (code != MPI_SUCCESS) return code;
     if (over == 0) {
       *done = 0;
     } else if (requests[i].expected >= 0) {
@@ -116,10 +117,7 @@ int test_all(int count, Request* requests, int* done) {
 int cancel_receive(Request* request) {
   MPI_Request handle = native(*request);
   if (handle == MPI_REQUEST_NULL) return MPI_SUCCESS;
-  if (const int code = MPI_Cancel(&handle)) return code;
-  const int code = MPI_Wait(&handle, MPI_STATUS_IGNORE);
-  keep(handle, *request);
-  return code;
+  return MPI_Cancel(&handle);
 }
 
 int broadcast(void* data, int bytes, int root) {
@@ -127,6 +125,11 @@ int broadcast(void* data, int bytes, int root) {
 }
 
 int finish() { return MPI_Finalize(); }
+
+int truncated(int code) {
+  int kind = MPI_SUCCESS;
+  return MPI_Error_class(code, &kind) == MPI_SUCCESS && kind == MPI_ERR_TRUNCATE ? 1 : 0;
+}
 
 const char* error_text(int code) {
   static char text[MPI_MAX_ERROR_STRING];
@@ -157,6 +160,7 @@ extern "C" __attribute__((visibility("default"))) Api* shardlab_mpi_table() {
       .renew = renew,
       .broadcast = broadcast,
       .most_tag = kMostTag,
+      .truncated = truncated,
       .error_text = error_text,
       .version = version(),
   };

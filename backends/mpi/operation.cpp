@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <string>
 
 #include "backends/shared/patience.h"
 #include "base/error.h"
@@ -28,12 +29,6 @@ void Transfer::start(const Pieces& sends, const Pieces& receives, int tag) {
       }
     }
   };
-  senders_.clear();
-  for (const Piece& piece : receives) {
-    for (std::size_t begin = 0; begin < piece.bytes; begin += kMostBytes) {
-      senders_.push_back(piece.peer);
-    }
-  }
   start_all(receives, receives_, session_.api().receive, "MPI_Irecv");
   start_all(sends, sends_, session_.api().send, "MPI_Isend");
 }
@@ -41,7 +36,16 @@ void Transfer::start(const Pieces& sends, const Pieces& receives, int tag) {
 bool Transfer::test(std::vector<Request>& requests) {
   int done = 0;
   const auto count = static_cast<int>(requests.size());
-  session_.check(session_.api().test_all(count, requests.data(), &done), "a collective");
+  const int code = session_.api().test_all(count, requests.data(), &done);
+  if (code != 0 && session_.api().truncated(code) != 0) {
+    throw Error(
+        ErrorKind::kRuntime,
+        fmt::format("sizes differ in {} on group {}, call {}: rank {} got a message of "
+                    "another length than its own shape and dtype say",
+                    to_string(call.kind), call.group, call.sequence, session_.channel().rank()))
+        .with("fix", "--check-collectives (WorldOptions::checks) says which rank brings what");
+  }
+  session_.check(code, "a collective");
   if (done != 0) requests.clear();
   return done != 0;
 }
@@ -51,22 +55,26 @@ bool Transfer::done() {
   return test(sends_) && received;
 }
 
-std::vector<std::int64_t> Transfer::awaited() const {
-  std::set<std::int64_t> ranks;
-  for (std::size_t i = 0; i < receives_.size(); ++i) {
-    if (receives_[i].expected >= 0) ranks.insert(senders_[i]);
-  }
-  return {ranks.begin(), ranks.end()};
-}
-
+// Where a message has begun to arrive, MPI writes until its sender has sent it all, which may have
+// stopped.
 bool Transfer::cancel() {
-  for (Request& request : receives_) session_.api().cancel_receive(&request);
-  receives_.clear();
-  try {
-    return test(sends_);
-  } catch (const Error&) {
-    return false;
+  for (Request& request : receives_) {
+    session_.api().cancel_receive(&request);
+    request.expected = -1;
   }
+  const process::Clock::time_point deadline = process::Clock::now() + backends::kLastMessages;
+  const auto over = [this](std::vector<Request>& requests) {
+    try {
+      return test(requests);
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  while (!over(receives_)) {
+    if (process::Clock::now() > deadline) return false;
+    sched_yield();
+  }
+  return over(sends_);
 }
 
 Engine::~Engine() { give_up(); }
@@ -111,30 +119,27 @@ bool Engine::advance() {
   return moved;
 }
 
-void Engine::check_hope(const Operation& operation, process::Clock::time_point since) {
+void Engine::check_hope(process::Clock::time_point since) {
   process::ControlChannel& channel = session_.channel();
   const process::Clock::time_point now = process::Clock::now();
-  if (channel.failed()) {
-    if (!deadline_) deadline_ = now + backends::kLastMessages;
-    const Verdict verdict = channel.verdict();
-    const bool alive = verdict.kind == VerdictKind::kRankFailed && channel.gone().empty();
-    if (alive && now < *deadline_) return;
-    give_up();
-    throw to_error(verdict);
+  const process::Clock::duration waited = now - since;
+  if (!channel.failed()) {
+    channel.wait_on(std::chrono::duration_cast<std::chrono::milliseconds>(waited),
+                    session_.patience());
   }
-  if (now - since < session_.patience()) return;
-  const std::vector<std::int64_t> awaited = operation.transfer.awaited();
-  const std::chrono::duration<double> seconds = session_.patience();
-  throw Error(ErrorKind::kRuntime,
-              fmt::format("{} sent nothing to a collective for {:.3g} s",
-                          awaited.empty() ? "other ranks" : fold_ranks(awaited), seconds.count()))
-      .with("fix", backends::kWaitedTooLong);
+  if (!channel.failed()) return;
+  if (!deadline_) deadline_ = now + backends::kLastMessages;
+  const Verdict verdict = channel.verdict();
+  const bool alive = verdict.kind == VerdictKind::kRankFailed && channel.gone().empty();
+  if (alive && now < *deadline_) return;
+  give_up();
+  throw to_error(verdict);
 }
 
 void Engine::wait(const std::shared_ptr<Operation>& operation) {
   const process::Clock::time_point since = process::Clock::now();
   while (!operation->over()) {
-    check_hope(*operation, since);
+    check_hope(since);
     // More ranks than processors: whoever has nothing to do makes room.
     if (!advance() && !operation->over()) sched_yield();
   }

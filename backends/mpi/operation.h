@@ -10,9 +10,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backends/mpi/session.h"
+#include "comm/communicator.h"
 
 namespace shardlab::mpi {
 
@@ -24,18 +26,25 @@ struct Piece {
 };
 using Pieces = std::vector<Piece>;
 
+/// Which collective, for messages.
+struct CallName {
+  CollectiveKind kind = CollectiveKind::kBarrier;
+  std::string group;
+  std::uint64_t sequence = 0;  ///< on the group
+};
+
 /// The messages of one step.
 class Transfer {
  public:
   explicit Transfer(Session& session) : session_(session) {}
 
+  CallName call;
+
   /// Pieces meet in the order in which both sides name them, per tag.
   void start(const Pieces& sends, const Pieces& receives, int tag);
   /// Fails with Runtime when a message has another length than its receiver expects.
   bool done();
-  /// Ranks of the job whose messages have not come.
-  std::vector<std::int64_t> awaited() const;
-  /// Gives up what has not arrived. False when memory is still being read.
+  /// Gives up what has not arrived. False when memory is still read or written.
   bool cancel();
 
  private:
@@ -43,7 +52,6 @@ class Transfer {
 
   Session& session_;
   std::vector<Request> sends_, receives_;
-  std::vector<std::int64_t> senders_;  ///< of receives_
 };
 
 /// Steps that follow each other: each may start the transfer, and the next comes when it is done.
@@ -75,15 +83,14 @@ class Engine {
   /// Begins with the first step.
   void start(const std::shared_ptr<Operation>& operation);
   /// Moves all operations on until this one is over. Once a rank has failed, what does not arrive
-  /// soon never will: fails with Runtime, the verdict; likewise after the session's patience,
-  /// naming the ranks whose messages have not come.
+  /// soon never will: fails with Runtime, the verdict; likewise after the session's patience.
   void wait(const std::shared_ptr<Operation>& operation);
 
  private:
   bool advance();
   void give_up();
-  /// Throws when the operation will not be over.
-  void check_hope(const Operation& operation, process::Clock::time_point since);
+  /// Throws when what is waited for will not come.
+  void check_hope(process::Clock::time_point since);
 
   Session& session_;
   std::optional<process::Clock::time_point> deadline_;  ///< once a rank has failed

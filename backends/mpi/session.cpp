@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "backends/process/hosts.h"
+#include "backends/process/last_resort.h"
 #include "backends/shared/module.h"
 #include "backends/shared/patience.h"
 #include "base/error.h"
@@ -57,6 +58,11 @@ Session& Session::get() {
 }
 
 Session::Session() : api_(open_api()), patience_(backends::longest_wait()) {
+  const std::chrono::milliseconds join = backends::longest_join();
+  std::optional<process::LastResort> last_resort;
+  last_resort.emplace(join, fmt::format("not all processes of the job have come to MPI_Init within "
+                                        "{:g} s (SHARDLAB_JOIN_SECONDS=SECONDS waits longer)",
+                                        std::chrono::duration<double>(join).count()));
   int rank = 0, size = 1;
   check(api_->start(&rank, &size), "MPI_Init");
   std::array<char, 256> here{};
@@ -68,13 +74,15 @@ Session::Session() : api_(open_api()), patience_(backends::longest_wait()) {
     meeting = {here, listener->port(), getpid()};
   }
   check(api_->broadcast(&meeting, sizeof meeting, 0), "MPI_Bcast");
+  last_resort.reset();
   // On one host the name need not resolve.
   const std::string host = meeting.host == here ? "localhost" : meeting.host.data();
   channel_ = process::ControlChannel::open({.rank = rank,
                                             .size = size,
                                             .host = host,
                                             .port = meeting.port,
-                                            .job = fmt::format("mpi {}", meeting.process)},
+                                            .job = fmt::format("mpi {}", meeting.process),
+                                            .patience = join},
                                            std::move(listener));
   hosts_ = process::host_numbers(*channel_);
 }
@@ -82,7 +90,11 @@ Session::Session() : api_(open_api()), patience_(backends::longest_wait()) {
 Session::~Session() {
   const bool whole = channel_->leave();
   channel_.reset();
-  if (whole) api_->finish();
+  if (!whole) return;
+  const process::LastResort last_resort(
+      patience_, fmt::format("not all processes of the job have come to MPI_Finalize within {:g} s",
+                             std::chrono::duration<double>(patience_).count()));
+  api_->finish();
 }
 
 void Session::begin_run() { check(api_->renew(), "the next run's tags"); }

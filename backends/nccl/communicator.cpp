@@ -119,13 +119,16 @@ class NcclCommunicator final : public Communicator {
   std::string what(const Call& call) const {
     return fmt::format("{} on group {}", backends::signature(call), name());
   }
-  // Where calls are compared: what the others hear of this one.
+  // What the others hear of this call.
   process::Entrance entrance(Issue issue) {
     return {{place_.number, sequence_++}, name(), place_.ranks, issue == Issue::kWait};
   }
-  bool compared() const { return turns_ && size() > 1; }
+  bool told() const { return turns_ && size() > 1; }
   void take_turn(const Call& call) {
-    if (compared()) turns_->take(entrance(Issue::kWait), call);
+    if (told()) turns_->take(entrance(Issue::kWait), call);
+  }
+  void go_on() {
+    if (told()) turns_->go_on();
   }
   Tensor finish_now(Exchange exchange, const Call& call) {
     PendingExchange pending(session_, place_.comm, std::move(exchange), what(call));
@@ -144,23 +147,26 @@ class NcclCommunicator final : public Communicator {
   const std::shared_ptr<Session> session_;
   const GroupPlace place_;
   const Abort abort_;
-  const std::shared_ptr<Turns> turns_;  // null: calls are not compared
-  std::uint64_t sequence_ = 0;          // of compared calls
+  const std::shared_ptr<Turns> turns_;  // null: nobody is told of calls
+  std::uint64_t sequence_ = 0;          // of calls that are told
 };
 
 Tensor NcclCommunicator::perform(Call& call) {
   if (!gives_tensor(call.kind)) {
     enter_and_wait(call);
+    go_on();
     return {};
   }
   TensorMeta meta = result_meta(call, rank());
   if (call.issue == Issue::kWait) {
     take_turn(call);
-    return run(call, meta.shape);
+    Tensor result = run(call, meta.shape);
+    go_on();
+    return result;
   }
   const auto pending = make_ref<PendingExchange>(
       session_, place_.comm, plan_exchange(*session_, place_, call, meta.shape), what(call));
-  if (compared()) {
+  if (told()) {
     const process::Entrance mine = entrance(call.issue);
     pending->post_later([turns = std::weak_ptr(turns_), place = mine.place] {
       if (const std::shared_ptr<Turns> alive = turns.lock()) alive->await(place);
@@ -252,6 +258,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(std::int64_t color, std::i
   // Colours are any numbers here; NCCL's are small ones, none negative: that of a group's first.
   const int nccl_color = members.empty() ? kNoColor : static_cast<int>(members.front());
   made.comm = session_->split(place_.comm, nccl_color, static_cast<int>(made.rank));
+  go_on();
   if (color < 0) return nullptr;
   return make_communicator(session_, std::move(made), abort_, turns_);
 }

@@ -25,7 +25,8 @@ struct GroupPlace {
 /// How a rank tells all others that it gives up.
 using Abort = std::function<void(const Error& reason)>;
 
-/// Its NCCL communicator ends with the session's others. `turns`: where calls are compared.
+/// Its NCCL communicator ends with the session's others. `turns`: null where there is nobody to
+/// tell what is called.
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Session> session, GroupPlace place,
                                                 Abort abort,
                                                 std::shared_ptr<Turns> turns = nullptr);

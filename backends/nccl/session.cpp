@@ -29,6 +29,7 @@
 #include <utility>
 
 #include "backends/nccl/library.h"
+#include "comm/verdict.h"
 
 namespace shardlab::nccl {
 
@@ -40,8 +41,8 @@ using backends::Patience;
 constexpr std::chrono::milliseconds kReportTakes{1'500};
 // How long a visit may take to come back after the others have heard of a failure, with a patience
 // that is not far shorter; and how long the others may take to abort, who wait for theirs.
-constexpr std::chrono::milliseconds kVisitTakes{1'500};
-constexpr int kAbortTakesVisits = 3;
+constexpr std::chrono::milliseconds kVisitTakes{1'000};
+constexpr int kAbortTakesVisits = 2;
 
 // A program whose calls never repeat is remembered so far, then from the beginning.
 constexpr std::size_t kMostSignatures = 4096;
@@ -166,13 +167,14 @@ void Session::check_states(const std::string& what) {
 }
 
 void Session::check_wait(std::chrono::milliseconds waited, const std::string& what) {
+  peers_.wait_on(waited, patience_);
   check_peers();
   check_states(what);
   if (waited < patience_) return;
   const std::chrono::duration<double> seconds = patience_;
   give_up(Error(ErrorKind::kRuntime, fmt::format("rank {} has waited {:.3g} s for {}", lane_->rank,
                                                  seconds.count(), what))
-              .with("fix", backends::kWaitedTooLong));
+              .with("fix", kWaitedTooLong));
 }
 
 void Session::poll_until(const std::function<bool()>& over, const std::string& what) {
@@ -187,7 +189,7 @@ void Session::poll_until(const std::function<bool()>& over, const std::string& w
 }
 
 Outcome Session::visit(Comm comm, std::function<Outcome()> call, std::function<void()> back,
-                       const std::string& what, Limit limit) {
+                       const std::string& what) {
   const auto outcome = std::make_shared<Outcome>();
   const auto body = [lane = lane_, call = std::move(call), outcome] {
     lane->api.SetDevice(lane->device);
@@ -200,7 +202,7 @@ Outcome Session::visit(Comm comm, std::function<Outcome()> call, std::function<v
   }
   Patience patience;
   while (!visit_->errand.over()) {
-    limit == Limit::kNone ? check_peers() : check_wait(patience.waited(), what);
+    check_wait(patience.waited(), what);
     patience.pause();
   }
   come_back();
@@ -381,7 +383,7 @@ void Session::drain(const std::string& what) {
   poll_until([&] { return reached(all.event); }, what);
 }
 
-// Waits for the other ranks of the node as long as they take. It comes back where these abort.
+// Waits for the other ranks of the node.
 void Session::end_one(Comm comm) {
   drain("the last collectives");
   const auto finalized = std::make_shared<Result>(Result::kInternalError);
@@ -393,7 +395,7 @@ void Session::end_one(Comm comm) {
   const auto back = [this, comm, finalized] {
     if (*finalized == Result::kSuccess) std::erase(alive_, comm);
   };
-  const Outcome outcome = visit(comm, call, back, "the end of a communicator", Limit::kNone);
+  const Outcome outcome = visit(comm, call, back, "the end of a communicator");
   check(lane_->api, outcome.result, "ncclCommFinalize", lane_->rank, comm);
 }
 

@@ -31,6 +31,12 @@ class Peers {
   virtual ~Peers() = default;
   /// Once a rank has failed, or its process is gone: what this rank throws.
   virtual std::optional<Error> failure() const = 0;
+  /// Asked again and again while this rank waits for others, before it has waited for `patience`
+  /// and after: may give the reason that failure() has from then on.
+  virtual void wait_on(std::chrono::milliseconds waited, std::chrono::milliseconds patience) const {
+    static_cast<void>(waited);
+    static_cast<void>(patience);
+  }
   /// That this rank gives up. Before it aborts: NCCL's abort waits for the other ranks of its node,
   /// which must hear of the failure to come.
   virtual void tell(const Error& reason) const = 0;
@@ -109,14 +115,12 @@ class Session {
   void abort() noexcept;
 
  private:
-  enum class Limit { kPatience, kNone };
-
   /// Waits until `over` holds, or something fails.
   void poll_until(const std::function<bool()>& over, const std::string& what);
   /// Has a thread make a call that may wait for other ranks, and waits for it. `comm` is used by
   /// it; `back` is called when it has come back, under the mutex.
   Outcome visit(Comm comm, std::function<Outcome()> call, std::function<void()> back,
-                const std::string& what, Limit limit = Limit::kPatience);
+                const std::string& what);
   /// The visit is over: whatever it has made or ended is known.
   void come_back();
   /// The visit did not come back.

@@ -10,14 +10,15 @@
 namespace shardlab::nccl {
 
 void Turns::take(const process::Entrance& entrance, const backends::Call& call) {
-  channel_.enter(entrance, call);
-  make_until(entrance.place);
+  channel_.enter(entrance, call, checks_);
+  if (checks_ == CollectiveChecks::kOn) make_until(entrance.place);
 }
 
 void Turns::queue(const process::Entrance& entrance, const backends::Call& call,
                   std::function<void()> make) {
-  queued_.emplace(entrance.place, std::move(make));
-  channel_.enter(entrance, call);
+  if (checks_ == CollectiveChecks::kOn) queued_.emplace(entrance.place, std::move(make));
+  channel_.enter(entrance, call, checks_);
+  if (checks_ == CollectiveChecks::kOff) make();
 }
 
 void Turns::await(process::CallPlace place) {

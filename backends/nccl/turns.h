@@ -1,7 +1,7 @@
-// turns.h - where ranks compare what they call: NCCL's calls are held back until rank 0 has seen
-// all ranks of the group come with calls that fit. They are made in the order in which it saw that,
-// which is the same on all ranks, so that groups that share a stream never wait for each other
-// crosswise.
+// turns.h - says what the rank calls. Where ranks compare that, NCCL's calls are held back until
+// rank 0 has seen all ranks of the group come with calls that fit. They are made in the order in
+// which it saw that, which is the same on all ranks, so that groups that share a stream never wait
+// for each other crosswise.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,19 @@ namespace shardlab::nccl {
 /// Used by one thread. Ends before its session.
 class Turns {
  public:
-  Turns(process::ControlChannel& channel, Session& session)
-      : channel_(channel), session_(session) {}
+  Turns(process::ControlChannel& channel, Session& session, CollectiveChecks checks)
+      : channel_(channel), session_(session), checks_(checks) {}
 
-  /// Publishes a call that waits: returns when it may be made, all others whose turn is before it
-  /// having been made.
+  /// Says a call that waits: returns when it may be made, all others whose turn is before it having
+  /// been made.
   ///   fails  with the verdict
   void take(const process::Entrance& entrance, const backends::Call& call);
-  /// Publishes one that does not wait: `make` is called when its turn has come and somebody waits.
+  /// Says one that does not wait: `make` is called when its turn has come and somebody waits, or at
+  /// once where calls are not compared.
   void queue(const process::Entrance& entrance, const backends::Call& call,
              std::function<void()> make);
+  /// The rank does not wait in its last call any more.
+  void go_on() { channel_.goes_on(); }
   /// Returns when a queued call has been made.
   void await(process::CallPlace place);
   /// The program has ended: returns when all queued calls have been made.
@@ -43,6 +46,7 @@ class Turns {
 
   process::ControlChannel& channel_;
   Session& session_;
+  const CollectiveChecks checks_;
   std::map<process::CallPlace, std::function<void()>> queued_;
   std::int32_t next_group_ = 1;  ///< the world is 0
 };

@@ -18,8 +18,6 @@ namespace shardlab::nccl {
 
 namespace {
 
-constexpr std::int64_t kJoinSeconds = 60;
-
 // This process in its job, from the first world that asks for it to the end of the process.
 class Job {
  public:
@@ -48,15 +46,9 @@ class Job {
     membership.port = launch_.port;
     membership.ports = launch_.ports;
     membership.job = launch_.job;
-    membership.patience = patience();
+    membership.patience = backends::longest_join();
     channel_ = process::ControlChannel::open(membership);
     hosts_ = process::host_numbers(*channel_);
-  }
-
-  static std::chrono::seconds patience() {
-    const std::optional<std::string> text = environment("SHARDLAB_JOIN_SECONDS");
-    const long seconds = text ? std::strtol(text->c_str(), nullptr, 10) : 0;
-    return std::chrono::seconds(seconds > 0 ? seconds : kJoinSeconds);
   }
 
   const Launch launch_;
@@ -76,6 +68,10 @@ class ChannelPeers final : public Peers {
         std::ranges::find(verdict.culprits, channel_.rank()) == verdict.culprits.end();
     if (alive && !last_messages_are_over()) return std::nullopt;
     return to_error(verdict);
+  }
+  void wait_on(std::chrono::milliseconds waited,
+               std::chrono::milliseconds patience) const override {
+    if (!channel_.failed()) channel_.wait_on(waited, patience);
   }
   void tell(const Error& reason) const override {
     if (channel_.failed()) return;
@@ -117,8 +113,11 @@ class World final : public Backend {
     place.name = "world";
     place.hosts = job_.hosts();
     for (std::int64_t i = 0; i < channel_.size(); ++i) place.ranks.push_back(i);
-    place.comm = session_->join(agree_on_id(), channel_.size(), rank);
-    if (checks_ == CollectiveChecks::kOn) turns_ = std::make_shared<Turns>(channel_, *session_);
+    const UniqueId id = agree_on_id();
+    channel_.waits_for("the start of NCCL");
+    place.comm = session_->join(id, channel_.size(), rank);
+    channel_.goes_on();
+    turns_ = std::make_shared<Turns>(channel_, *session_, checks_);
     return make_communicator(
         session_, std::move(place),
         [this, rank](const Error& reason) { rank_failed(rank, reason); }, turns_);
@@ -126,10 +125,8 @@ class World final : public Backend {
 
   // Before NCCL's communicators end, which waits for the other ranks.
   void settle(std::int64_t) override {
-    if (turns_) {
-      turns_->settle();
-      if (!channel_.failed()) channel_.tell_ended();
-    }
+    turns_->settle();
+    if (!channel_.failed()) channel_.tell_ended();
     // A rank that has come to its end does not fail of what others do afterwards.
     if (!session_->idle()) session_->drain("the last collectives");
   }
@@ -182,7 +179,7 @@ class World final : public Backend {
   const ChannelPeers peers_;
   std::unique_ptr<LocalSide> side_;
   std::shared_ptr<Session> session_;
-  std::shared_ptr<Turns> turns_;  // null: calls are not compared
+  std::shared_ptr<Turns> turns_;
   mutable std::optional<Verdict> verdict_;
 };
 

@@ -6,9 +6,15 @@
 //
 // A job runs one world after another, the same on every process: begin_run .. end_run.
 //
+// Nobody waits for ever (B-16). Where others have not come for the longest wait, rank 0 asks all
+// ranks where they are, says so in a verdict, and takes those that do not answer for gone; their
+// background threads answer while the program computes, loops or sleeps. Once a run has failed,
+// its end waits two seconds for those that still compute, and takes them for gone, too.
+//
 // Threads: one calls everything but failed() and tell_failed(), which any may call.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -18,8 +24,10 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/process/checks.h"
 #include "backends/process/referee.h"
 #include "backends/process/socket.h"
+#include "backends/shared/patience.h"
 #include "comm/verdict.h"
 
 namespace shardlab::process {
@@ -33,6 +41,10 @@ struct Membership {
   int ports = 1;           ///< on the first free one of so many from there on
   std::string job;         ///< equal in all processes of a job: others are turned away
   std::chrono::milliseconds patience{60'000};  ///< until those that are missing are named
+  /// How long an exchange waits for others, once all are there; a shorter patience is one for
+  /// collectives.
+  std::chrono::milliseconds longest_wait =
+      std::max<std::chrono::milliseconds>(backends::longest_wait(), std::chrono::seconds(3));
 };
 
 /// This process's end. Made once per process, since a job is joined once.
@@ -53,14 +65,16 @@ class ControlChannel {
   std::int64_t size() const;
 
   /// What every process brings, by rank, on every process; empty for those that are gone. All that
-  /// are left take part, also after a failure.
+  /// are left take part, also after a failure. Who does not come for the longest wait is gone, but
+  /// for one that reports().
   std::vector<std::string> exchange(std::string_view mine);
   /// The same on `root` only; elsewhere nothing, and only rank 0 waits for the others.
   std::vector<std::string> gather(std::string_view mine, std::int64_t root);
 
-  /// A world without failures; those of earlier ones are forgotten. Fails with Runtime naming the
-  /// ranks that are gone.
-  void begin_run();
+  /// A world without failures; those of earlier ones are forgotten. `about` says what runs, a line
+  /// for each thing that is the same on all ranks.
+  ///   fails  Runtime naming the ranks that are gone; Value where a rank runs something else
+  void begin_run(std::string_view about = "");
   /// This process's rank failed. The first failure to reach rank 0 is everybody's.
   void tell_failed(const Verdict& verdict);
   /// Whether some rank failed, or its process ended, during this run.
@@ -70,17 +84,32 @@ class ControlChannel {
   /// Called once per run when it fails, on the background thread, or on the one that told; must not
   /// wait. It may be called at once. Gone with end_run.
   void on_failure(std::function<void()> notify);
-  /// Calls are compared on rank 0 before data moves (backends/process/referee.h): publishes one of
-  /// this process's rank. A mismatch or deadlock becomes the run's failure.
-  void enter(const Entrance& entrance, const backends::Call& call);
-  /// This rank now waits for what it entered before.
+  /// This rank enters a collective, and waits in it if it is called so. Where calls are compared on
+  /// rank 0 before data moves (backends/process/referee.h), publishes it: a mismatch or deadlock
+  /// becomes the run's failure. Others hear of it anyway when they have waited too long.
+  void enter(const Entrance& entrance, const backends::Call& call, CollectiveChecks checks);
+  /// Calls are compared, and this rank now waits for what it entered before.
   void wait_for(CallPlace place);
+  /// The last that it entered, for waits_in().
+  std::string last_call() const;
+  /// What this rank does, for those that wait for it: computes, waits in a call that it entered
+  /// before, or for something else.
+  void goes_on();
+  void waits_in(std::string call);
+  void waits_for(std::string_view what);
+  /// Asked again and again while this rank waits for others. Where one of them has ended without
+  /// this rank's collective, or where it has waited for `patience`, the run fails; then failed()
+  /// holds when this returns.
+  void wait_on(std::chrono::milliseconds waited, std::chrono::milliseconds patience);
   /// Whether all ranks of the group have entered and their calls fit. True once per call.
   bool take_met(CallPlace place);
   /// The next call of which that holds, once each, in an order that all ranks share.
   std::optional<CallPlace> next_met();
   /// This rank calls nothing more in this run.
   void tell_ended();
+  /// This process judges what ranks did, which takes as long as it takes: others wait for what it
+  /// brings to the next exchange.
+  void reports();
 
   /// exchange(mine), as the last of a run: what happens to processes from now on does not count as
   /// a failure of the run.
@@ -90,6 +119,8 @@ class ControlChannel {
   bool leave(std::string_view reason = "");
   /// Ranks whose processes are gone.
   std::vector<std::int64_t> gone() const;
+  /// What is known of why: "its process ended", ...; empty: it is not gone.
+  std::string why_gone(std::int64_t rank) const;
 
  private:
   class Impl;

@@ -31,6 +31,22 @@ bool get_tensor(Reader& reader, Tensor& x) {
 
 }  // namespace
 
+void put(Writer& writer, const Entrance& entrance) {
+  writer.put(entrance.place);
+  writer.put(entrance.waits);
+  writer.put_text(entrance.group);
+  writer.put_list<std::int64_t>(entrance.ranks);
+}
+
+Entrance get_entrance(Reader& reader) {
+  Entrance entrance;
+  entrance.place = reader.get<CallPlace>();
+  entrance.waits = reader.get<bool>();
+  entrance.group = reader.text();
+  entrance.ranks = reader.list<std::int64_t>();
+  return entrance;
+}
+
 void EnteredCall::put(Writer& writer, const backends::Call& call) {
   writer.put(call.kind);
   writer.put(call.op);

@@ -19,6 +19,16 @@ struct CallPlace {
   auto operator<=>(const CallPlace&) const = default;
 };
 
+/// A rank enters a collective.
+struct Entrance {
+  CallPlace place;
+  std::string group;                ///< its name
+  std::vector<std::int64_t> ranks;  ///< global, in group order
+  bool waits = true;                ///< the rank does nothing else before it is over
+};
+void put(Writer& writer, const Entrance& entrance);
+Entrance get_entrance(Reader& reader);
+
 /// A call with the memory that it points to; tensors have metadata only.
 class EnteredCall {
  public:

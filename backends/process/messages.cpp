@@ -34,6 +34,7 @@ namespace {
 void put(Writer& writer, const RankReport& report) {
   writer.put(report.rank);
   writer.put(report.state);
+  writer.put(report.seconds);
   writer.put_text(report.what);
   writer.put_text(report.op);
   writer.put_text(report.group);
@@ -46,6 +47,7 @@ RankReport get_report(Reader& reader) {
   RankReport report;
   report.rank = reader.get<std::int64_t>();
   report.state = reader.get<RankReport::State>();
+  report.seconds = reader.get<double>();
   report.what = reader.text();
   report.op = reader.text();
   report.group = reader.text();

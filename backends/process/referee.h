@@ -16,14 +16,6 @@
 
 namespace shardlab::process {
 
-/// A rank enters a collective.
-struct Entrance {
-  CallPlace place;
-  std::string group;                ///< its name
-  std::vector<std::int64_t> ranks;  ///< global, in group order
-  bool waits = true;                ///< the rank does nothing else before it is over
-};
-
 /// The state of one run, kept by rank 0's channel under its lock.
 class Referee {
  public:

@@ -1,8 +1,11 @@
-// Every process says hello to rank 0 with its job, rank and size. Rank 0 answers when all have
-// come, or tells those that came who is missing; whoever does not belong to the job is turned away.
+// Every process says hello to rank 0 with its job, rank and size. Rank 0 hears many at a time, and
+// answers when all have come, or tells those that came who is missing. Another job's process is
+// told so; whoever is none of ours, or says nothing, is dropped without a word.
 // Rank 0 speaks first: where it may listen on one of several ports, others listen on the rest, and
 // whoever comes there hears that or nothing, and goes on to the next port.
 #include "backends/process/rendezvous.h"
+
+#include <poll.h>
 
 #include <algorithm>
 #include <utility>
@@ -21,6 +24,10 @@ const char* const kStartAll =
 constexpr std::chrono::seconds kGreetingTakes(2);
 // For so long somebody is waited for at the first port, before the others are tried.
 constexpr std::chrono::milliseconds kFirstPortTakes(50);
+// For so long the host of rank 0 may leave a call at one of several ports without an answer.
+constexpr std::chrono::milliseconds kCallTakes(500);
+// A hello is shorter, whatever the job is called.
+constexpr std::size_t kLongestHello = 65'536;
 
 enum class Greeting : std::uint32_t { kRankZero, kHello, kWelcome, kRefused };
 
@@ -59,31 +66,30 @@ class Reception {
   explicit Reception(const Membership& membership)
       : membership_(membership), peers_(static_cast<std::size_t>(membership.size - 1)) {}
 
-  /// Whoever does not belong here is turned away with the reason.
-  void admit(Connection connection, Clock::time_point deadline) {
-    connection.send(type(Greeting::kRankZero), rank_zero(membership_));
-    const std::optional<Frame> frame =
-        connection.wait(std::min(deadline, Clock::now() + kGreetingTakes));
-    if (!frame || frame->type != type(Greeting::kHello)) return;
-    Reader reader(frame->payload);
-    const std::string job = reader.text();
-    const auto rank = reader.get<std::int64_t>(), size = reader.get<std::int64_t>();
-    std::string refusal;
-    if (job != membership_.job) {
-      refusal = "rank 0 belongs to another job";
-    } else if (size != membership_.size) {
-      refusal = fmt::format("rank {} counts {} processes, rank 0 counts {}", rank, size,
-                            membership_.size);
-    } else if (rank < 1 || rank >= size) {
-      refusal = fmt::format("there is no rank {} in a job of {} processes", rank, size);
-    } else if (peers_[static_cast<std::size_t>(rank - 1)]) {
-      refusal = fmt::format("rank {} is there already", rank);
+  /// Takes in who comes and what they say, until something happens; false when `deadline` passed.
+  bool serve(Listener& listener, Clock::time_point deadline) {
+    std::vector<pollfd> entries{{listener.descriptor(), POLLIN, 0}};
+    Clock::time_point next = deadline;
+    for (const Guest& guest : guests_) {
+      entries.push_back({guest.connection.descriptor(), POLLIN, 0});
+      next = std::min(next, guest.until);
     }
-    if (!refusal.empty()) {
-      connection.send(type(Greeting::kRefused), refusal);
-      return;
+    poll(entries.data(), entries.size(), milliseconds_until(next));
+    const Clock::time_point now = Clock::now();
+    std::vector<Guest> staying;
+    for (std::size_t i = 0; i < guests_.size(); ++i) {
+      const bool stays = entries[i + 1].revents == 0 ? now < guests_[i].until : hear(guests_[i]);
+      if (stays) staying.push_back(std::move(guests_[i]));
     }
-    peers_[static_cast<std::size_t>(rank - 1)] = std::move(connection);
+    guests_ = std::move(staying);
+    if (entries[0].revents != 0) {
+      Guest guest{{}, now + kGreetingTakes};
+      if (listener.accept(now, guest.connection)) {
+        guest.connection.send(type(Greeting::kRankZero), rank_zero(membership_));
+        guests_.push_back(std::move(guest));
+      }
+    }
+    return now < deadline;
   }
 
   std::vector<std::int64_t> missing() const {
@@ -110,17 +116,59 @@ class Reception {
   }
 
  private:
+  /// Somebody who has not said hello.
+  struct Guest {
+    Connection connection;
+    Clock::time_point until;
+  };
+
+  /// False when there is nothing more to hear from the guest.
+  bool hear(Guest& guest) {
+    const bool open = guest.connection.receive();
+    try {
+      if (const std::optional<Frame> frame = guest.connection.next()) {
+        admit(*frame, std::move(guest.connection));
+        return false;
+      }
+    } catch (const Error&) {
+      return false;  // no message of ours
+    }
+    return open && guest.connection.unread() < kLongestHello;
+  }
+
+  void admit(const Frame& frame, Connection connection) {
+    if (frame.type != type(Greeting::kHello)) return;
+    Reader reader(frame.payload);
+    const std::string job = reader.text();
+    const auto rank = reader.get<std::int64_t>(), size = reader.get<std::int64_t>();
+    std::string refusal;
+    if (job != membership_.job) {
+      refusal = "rank 0 belongs to another job";
+    } else if (size != membership_.size) {
+      refusal = fmt::format("rank {} counts {} processes, rank 0 counts {}", rank, size,
+                            membership_.size);
+    } else if (rank < 1 || rank >= size) {
+      refusal = fmt::format("there is no rank {} in a job of {} processes", rank, size);
+    } else if (peers_[static_cast<std::size_t>(rank - 1)]) {
+      refusal = fmt::format("rank {} is there already", rank);
+    }
+    if (!refusal.empty()) {
+      connection.send(type(Greeting::kRefused), refusal);
+      return;
+    }
+    peers_[static_cast<std::size_t>(rank - 1)] = std::move(connection);
+  }
+
   const Membership& membership_;
   std::vector<Connection> peers_;
+  std::vector<Guest> guests_;
 };
 
 std::vector<Connection> receive_all(const Membership& membership, Listener& listener,
                                     Clock::time_point deadline) {
   Reception reception(membership);
   while (!reception.missing().empty()) {
-    Connection connection;
-    if (!listener.accept(deadline, connection)) reception.give_up();
-    reception.admit(std::move(connection), deadline);
+    if (!reception.serve(listener, deadline)) reception.give_up();
   }
   return reception.welcome();
 }
@@ -145,7 +193,7 @@ Connection find_rank_zero(const Membership& membership, Clock::time_point deadli
       const Clock::time_point now = Clock::now();
       const auto port = static_cast<std::uint16_t>(membership.port + i);
       Connection connection =
-          connect_to(membership.host, port, i == 0 ? now + kFirstPortTakes : now);
+          connect_to(membership.host, port, i == 0 ? now + kFirstPortTakes : now, kCallTakes);
       if (connection &&
           is_rank_zero(connection, membership, std::min(deadline, now + kGreetingTakes))) {
         return connection;

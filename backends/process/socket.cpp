@@ -1,5 +1,5 @@
-// Messages with a fixed header over blocking sends and non-blocking reads. A header without our
-// magic number comes from something that is not part of the job.
+// Messages with a fixed header. Neither sends nor reads wait, whatever a peer does that is stopped
+// or floods us. A header without our magic number comes from something that is not part of the job.
 #include "backends/process/socket.h"
 
 #include <netdb.h>
@@ -31,21 +31,24 @@ struct Header {
 // Tells our peers from whoever else finds the port.
 constexpr std::uint32_t kMagic = 0x53484C42;
 
-int milliseconds_until(Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
-}
-
-bool wait_readable(int descriptor, Clock::time_point deadline) {
+// `events`: POLLIN, POLLOUT.
+bool wait_until_ready(int descriptor, short events, Clock::time_point deadline) {
   while (true) {
-    pollfd entry{descriptor, POLLIN, 0};
+    pollfd entry{descriptor, events, 0};
     const int ready = poll(&entry, 1, milliseconds_until(deadline));
     if (ready > 0) return true;
     if (ready == 0 || errno != EINTR) return false;
   }
 }
 
+bool would_wait() { return errno == EAGAIN || errno == EWOULDBLOCK; }
+
 }  // namespace
+
+int milliseconds_until(Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
+}
 
 Descriptor::Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 
@@ -66,28 +69,43 @@ Connection::Connection(Descriptor descriptor) : descriptor_(std::move(descriptor
 
 bool Connection::send(std::uint32_t type, std::string_view payload) {
   const Header header{type, kMagic, payload.size()};
-  std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
-  bytes += payload;
-  for (std::size_t sent = 0; sent < bytes.size();) {
-    const auto count = send_quietly(descriptor_, bytes.data() + sent, bytes.size() - sent);
+  unsent_.append(reinterpret_cast<const char*>(&header), sizeof header);
+  unsent_ += payload;
+  return flush();
+}
+
+bool Connection::flush() {
+  while (behind()) {
+    const auto count = send_quietly(descriptor_, unsent_.data() + sent_, unsent_.size() - sent_);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    sent += static_cast<std::size_t>(count);
+    if (count < 0 && would_wait()) return true;
+    if (count <= 0) break;
+    sent_ += static_cast<std::size_t>(count);
   }
-  return true;
+  // What a peer did not take that is gone is dropped.
+  const bool taken = !behind();
+  unsent_.clear();
+  sent_ = 0;
+  return taken;
+}
+
+void Connection::drain(Clock::time_point deadline) {
+  while (behind() && wait_until_ready(descriptor_.get(), POLLOUT, deadline)) flush();
 }
 
 bool Connection::receive() {
   constexpr std::size_t kChunk = 65536;
-  while (true) {
+  constexpr int kMostChunks = 64;
+  for (int i = 0; i < kMostChunks; ++i) {
     const std::size_t before = received_.size();
     received_.resize(before + kChunk);
     const ssize_t count = recv(descriptor_.get(), received_.data() + before, kChunk, MSG_DONTWAIT);
     received_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     if (count > 0) continue;
     if (count < 0 && errno == EINTR) continue;
-    return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    return count < 0 && would_wait();
   }
+  return true;
 }
 
 std::optional<Frame> Connection::next() {
@@ -111,7 +129,7 @@ std::optional<Frame> Connection::next() {
 std::optional<Frame> Connection::wait(Clock::time_point deadline) {
   while (true) {
     if (std::optional<Frame> frame = next()) return frame;
-    if (!wait_readable(descriptor_.get(), deadline)) return std::nullopt;
+    if (!wait_until_ready(descriptor_.get(), POLLIN, deadline)) return std::nullopt;
     if (!receive()) return next();
   }
 }
@@ -168,7 +186,7 @@ Listener::Listener(std::uint16_t port, int ports) {
 }
 
 bool Listener::accept(Clock::time_point deadline, Connection& connection) {
-  if (!wait_readable(descriptor_.get(), deadline)) return false;
+  if (!wait_until_ready(descriptor_.get(), POLLIN, deadline)) return false;
   connection = Connection(accepted(descriptor_));
   return static_cast<bool>(connection);
 }
@@ -190,16 +208,26 @@ Addresses resolve(const std::string& host, std::uint16_t port) {
   return Addresses(found, &freeaddrinfo);
 }
 
+// Sockets do not wait: what a firewall drops would take the kernel's two minutes.
+bool connects(const Descriptor& descriptor, const addrinfo& address, Clock::time_point deadline) {
+  if (connect(descriptor.get(), address.ai_addr, address.ai_addrlen) == 0) return true;
+  if (errno != EINPROGRESS || !wait_until_ready(descriptor.get(), POLLOUT, deadline)) return false;
+  int error = 0;
+  socklen_t size = sizeof error;
+  return getsockopt(descriptor.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+}
+
 }  // namespace
 
-Connection connect_to(const std::string& host, std::uint16_t port, Clock::time_point deadline) {
+Connection connect_to(const std::string& host, std::uint16_t port, Clock::time_point deadline,
+                      std::chrono::milliseconds one_try) {
   constexpr std::chrono::milliseconds kPause(20);
   const Addresses addresses = resolve(host, port);
   while (true) {
     for (const addrinfo* entry = addresses.get(); entry != nullptr; entry = entry->ai_next) {
       Descriptor descriptor = stream_socket(entry->ai_family);
       if (!descriptor) continue;
-      if (connect(descriptor.get(), entry->ai_addr, entry->ai_addrlen) == 0) {
+      if (connects(descriptor, *entry, Clock::now() + one_try)) {
         return Connection(std::move(descriptor));
       }
     }

@@ -12,6 +12,9 @@ namespace shardlab::process {
 
 using Clock = std::chrono::steady_clock;
 
+/// For poll(): at least 0, rounded up.
+int milliseconds_until(Clock::time_point deadline);
+
 /// Owns a file descriptor.
 class Descriptor {
  public:
@@ -34,7 +37,7 @@ struct Frame {
 };
 
 /// One end of a connection, unconnected by default. receive(), next() and wait() by one thread;
-/// send() by one at a time.
+/// send(), flush() and drain() by one at a time.
 class Connection {
  public:
   Connection() = default;
@@ -42,11 +45,20 @@ class Connection {
 
   int descriptor() const { return descriptor_.get(); }
   explicit operator bool() const { return static_cast<bool>(descriptor_); }
-  /// Waits while the peer does not read. False when the peer is gone.
+  /// Does not wait: what the peer does not take at once is kept for flush(). False when the peer is
+  /// gone.
   bool send(std::uint32_t type, std::string_view payload);
-  /// Takes in what has arrived, without waiting. False once the peer has closed its end; frames
-  /// that came before are there still.
+  /// Sends of what was kept as much as the peer takes. False when the peer is gone.
+  bool flush();
+  /// Whether something was kept.
+  bool behind() const { return sent_ < unsent_.size(); }
+  /// flush() until nothing is left, the peer is gone, or `deadline` passes.
+  void drain(Clock::time_point deadline);
+  /// Takes in what has arrived, without waiting, and not all of it where that is much. False once
+  /// the peer has closed its end; frames that came before are there still.
   bool receive();
+  /// Bytes that have come and are no frame yet.
+  std::size_t unread() const { return received_.size() - taken_; }
   /// The next whole frame of those received.
   std::optional<Frame> next();
   /// Waits for a frame until `deadline`; none: it passed, or the peer is gone.
@@ -56,6 +68,8 @@ class Connection {
   Descriptor descriptor_;
   std::string received_;
   std::size_t taken_ = 0;  ///< bytes of received_ that next() has given away
+  std::string unsent_;
+  std::size_t sent_ = 0;  ///< bytes of unsent_ that are on their way
 };
 
 /// A port that others connect to.
@@ -67,14 +81,18 @@ class Listener {
   std::uint16_t port() const { return port_; }
   /// Waits until `deadline`; false then.
   bool accept(Clock::time_point deadline, Connection& connection);
+  /// For poll(): readable when somebody connects.
+  int descriptor() const { return descriptor_.get(); }
 
  private:
   Descriptor descriptor_;
   std::uint16_t port_;
 };
 
-/// Tries again until somebody listens there or `deadline` passes: then it is unconnected. Fails
-/// with Runtime for a host that nobody knows.
-Connection connect_to(const std::string& host, std::uint16_t port, Clock::time_point deadline);
+/// Tries again until somebody listens there or `deadline` passes: then it is unconnected. A try
+/// that nobody answers takes `one_try`, whatever the deadline. Fails with Runtime for a host that
+/// nobody knows.
+Connection connect_to(const std::string& host, std::uint16_t port, Clock::time_point deadline,
+                      std::chrono::milliseconds one_try = std::chrono::seconds(2));
 
 }  // namespace shardlab::process

@@ -1,6 +1,6 @@
-// Linux could make descriptors that are not inherited in one call (SOCK_CLOEXEC, accept4, eventfd);
-// in two calls every system does. Only against the signal of a lost peer there are two ways, and
-// that of macOS, an option of the socket, has not been tried.
+// Linux could make descriptors that are not inherited and do not wait in one call (SOCK_CLOEXEC,
+// accept4, eventfd); in several calls every system does. Only against the signal of a lost peer
+// there are two ways, and that of macOS, an option of the socket, has not been tried.
 #include "backends/process/stream_socket.h"
 
 #include <fcntl.h>
@@ -17,8 +17,11 @@ constexpr int kSendFlags = MSG_NOSIGNAL;
 constexpr int kSendFlags = 0;
 #endif
 
-Descriptor not_inherited(int descriptor) {
-  if (descriptor >= 0) fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+Descriptor prepared(int descriptor) {
+  if (descriptor >= 0) {
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    fcntl(descriptor, F_SETFL, O_NONBLOCK);
+  }
   return Descriptor(descriptor);
 }
 
@@ -27,7 +30,7 @@ Descriptor quiet(int descriptor) {
   const int on = 1;
   setsockopt(descriptor, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
 #endif
-  return not_inherited(descriptor);
+  return prepared(descriptor);
 }
 
 }  // namespace
@@ -45,7 +48,7 @@ std::ptrdiff_t send_quietly(const Descriptor& to, const char* bytes, std::size_t
 std::pair<Descriptor, Descriptor> make_pipe() {
   int ends[2] = {-1, -1};
   if (pipe(ends) != 0) return {};
-  return {not_inherited(ends[0]), not_inherited(ends[1])};
+  return {prepared(ends[0]), prepared(ends[1])};
 }
 
 }  // namespace shardlab::process

@@ -11,7 +11,13 @@ namespace shardlab::backends {
 namespace {
 
 constexpr int kYields = 200;
-constexpr double kUsualSeconds = 300;
+
+std::chrono::milliseconds seconds_from(const char* variable, double usual) {
+  const char* named = std::getenv(variable);
+  const double seconds = named == nullptr ? 0 : std::strtod(named, nullptr);
+  return std::chrono::milliseconds(
+      static_cast<std::int64_t>(1000 * (seconds > 0 ? seconds : usual)));
+}
 
 }  // namespace
 
@@ -23,11 +29,7 @@ void Patience::pause() {
   }
 }
 
-std::chrono::milliseconds longest_wait() {
-  const char* named = std::getenv("SHARDLAB_PATIENCE");
-  const double seconds = named == nullptr ? 0 : std::strtod(named, nullptr);
-  return std::chrono::milliseconds(
-      static_cast<std::int64_t>(1000 * (seconds > 0 ? seconds : kUsualSeconds)));
-}
+std::chrono::milliseconds longest_wait() { return seconds_from("SHARDLAB_PATIENCE", 300); }
+std::chrono::milliseconds longest_join() { return seconds_from("SHARDLAB_JOIN_SECONDS", 60); }
 
 }  // namespace shardlab::backends

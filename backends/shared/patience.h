@@ -24,11 +24,9 @@ class Patience {
 /// them goes on as far as where ranks share memory, and fails there of its own if it would.
 inline constexpr std::chrono::milliseconds kLastMessages{200};
 
-/// What to do about a wait that has taken too long.
-inline constexpr const char* kWaitedTooLong =
-    "--check-collectives says who is where; SHARDLAB_PATIENCE=SECONDS waits longer";
-
 /// How long a rank waits for others until it fails: SHARDLAB_PATIENCE, in seconds, else 300 s.
 std::chrono::milliseconds longest_wait();
+/// How long the ranks of a job may take to come: SHARDLAB_JOIN_SECONDS, else 60 s.
+std::chrono::milliseconds longest_join();
 
 }  // namespace shardlab::backends

@@ -36,11 +36,11 @@ struct CommonArguments {
 /// `run` and `test`.
 struct RunArguments {
   CommonArguments common;
-  std::vector<std::string> files;     ///< `test`: files and folders
-  std::vector<std::string> settings;  ///< "key=value"
-  std::vector<std::string> links;     ///< "tp=400,1.5": GB/s and microseconds
-  std::string backend;                ///< empty: the scenario's
-  CollectiveChecks checks = CollectiveChecks::kOff;
+  std::vector<std::string> files;                   ///< `test`: files and folders
+  std::vector<std::string> settings;                ///< "key=value"
+  std::vector<std::string> links;                   ///< "tp=400,1.5": GB/s and microseconds
+  std::string backend;                              ///< empty: the scenario's
+  CollectiveChecks checks = CollectiveChecks::kOn;  ///< where ranks are processes
   DeviceChoice device;
   std::optional<SchedulerKind> scheduler;  ///< none: pool
   /// Of the inputs and random ops; under the scheduler `seeded`, of the order of ranks instead.

@@ -10,11 +10,14 @@ namespace shardlab {
 namespace {
 
 // Rank 0 reports the same error for a file that cannot run; any other error reaches it as a failure
-// of this rank.
+// of this rank. Where its process is gone, whoever is left speaks.
 int silently(process::ControlChannel* channel, const std::function<int()>& command) {
   try {
     return command();
   } catch (const Error& error) {
+    if (channel != nullptr && !channel->why_gone(0).empty()) {
+      print({.err = "error: " + error.text() + "\n"});
+    }
     if (channel != nullptr) channel->leave(error.summary());
     return error.kind() == ErrorKind::kInternal ? kOurDefect : kCannotRun;
   }

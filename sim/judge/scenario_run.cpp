@@ -145,6 +145,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   run_on_ranks(result.run, listeners.empty() ? nullptr : &listeners, ranks);
   if (steps != nullptr) result.judgement.steps = steps->verdict();
   process::ControlChannel* channel = channel_of(options.backend);
+  if (channel != nullptr && !result.run.reported_elsewhere) channel->reports();
   const std::int64_t reporter = result.run.reporting_rank;
   if (result.run.reported_elsewhere) {
     result.judgement.met_elsewhere = share_finding(*channel, reporter, false);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/process/checks.h"
 #include "base/bytes_text.h"
 #include "sim/report/implicit_moves.h"
 #include "sim/report/paint.h"
@@ -61,6 +62,9 @@ std::string replay_command(const Run& run) {
     command += " --set " + quoted(setting);
   }
   if (run.options.backend != run.scenario.backend) command += " --backend " + run.options.backend;
+  if (processes != nullptr && run.options.checks == CollectiveChecks::kOff) {
+    command += " --no-check-collectives";
+  }
   if (schedule.kind != SchedulerKind::kPool) {
     command += fmt::format(" --scheduler {}", to_string(schedule.kind));
   }

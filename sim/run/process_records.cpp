@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backends/process/wire.h"
+#include "base/fix.h"
 #include "redistribute/redistribute.h"
 #include "sim/world/backends.h"
 
@@ -204,6 +205,10 @@ void gather_records(process::ControlChannel& channel, std::int64_t reporter, Val
 
 bool share_finding(process::ControlChannel& channel, std::int64_t reporter, bool met) {
   const std::vector<std::string> all = channel.exchange(met ? "met" : "not met");
+  if (const std::string why = channel.why_gone(reporter); !why.empty()) {
+    fail(ErrorKind::kRuntime, Fix{"see what that rank wrote before; then start the job again"},
+         "rank {}, which reports, is gone: {}", reporter, why);
+  }
   return all[static_cast<std::size_t>(reporter)] == "met";
 }
 

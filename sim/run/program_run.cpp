@@ -3,6 +3,8 @@
 // go through here and differ in ProgramRun's fields only.
 #include "sim/run/program_run.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -151,6 +153,17 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   keep_what_is_left(run, interpreter, recording);
 }
 
+// The same on all ranks, and another text where anything of the scenario or of how it runs differs.
+std::string what_runs(const Scenario& scenario, const ScenarioOptions& options) {
+  const std::string& text = scenario.file->text();
+  const auto* bytes = reinterpret_cast<const Bytef*>(text.data());
+  std::string result = fmt::format("scenario {} ({} bytes, {:08x})", scenario.title, text.size(),
+                                   crc32_z(0, bytes, text.size()));
+  for (const std::string& setting : scenario.settings) result += " " + setting;
+  if (options.planner) result += fmt::format(" --planner {}", to_string(*options.planner));
+  return result + " --device " + options.device.name;
+}
+
 WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_t ranks,
                       const ScenarioOptions& options) {
   WorldOptions world;
@@ -159,6 +172,7 @@ WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_
   world.schedule.workers = options.workers.value_or(workers_that_pay(*run.scenario));
   world.backend = options.backend;
   world.checks = options.checks;
+  if (channel_of(options.backend) != nullptr) world.program = what_runs(*run.scenario, options);
   world.seed = run.scenario->seed;
   world.propagator = &propagator;
   world.plans = &propagator.plans();

@@ -70,8 +70,9 @@ constexpr OptionRow kOptions[] = {
 // these options.
 int take_option(Given& given, int argc, char** argv, int at) {
   const std::string_view word = argv[at];
-  if (word == "--check-collectives") {
-    given.options.checks = CollectiveChecks::kOn;
+  if (word == "--check-collectives" || word == "--no-check-collectives") {
+    given.options.checks =
+        word == "--check-collectives" ? CollectiveChecks::kOn : CollectiveChecks::kOff;
     return 1;
   }
   const std::size_t equals = word.find('=');

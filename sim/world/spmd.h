@@ -26,9 +26,10 @@ void spmd(WorldOptions options, const std::function<void(RankContext&)>& body);
 WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&)>& body);
 
 /// What a program was started with, in place of the defaults: --ranks, --backend, --device,
-/// --scheduler, --workers, --seed, --check-collectives as of `shardlab run`, else SHARDLAB_RANKS,
-/// SHARDLAB_BACKEND, ... of the environment. These arguments are taken out of argv; others are left
-/// to the program. Where each rank is a process there are as many ranks as processes, unless
+/// --scheduler, --workers, --seed, --[no-]check-collectives as of `shardlab run`, else
+/// SHARDLAB_RANKS, SHARDLAB_BACKEND, ... of the environment. These arguments are taken out of argv;
+/// others are left to the program. Where each rank is a process there are as many ranks as
+/// processes, unless
 /// --ranks says otherwise: one program runs on threads, under mpirun and under torchrun.
 ///   fails  Value: an unknown backend or scheduler, what is no number. As ProcessBackend::join
 WorldOptions options_from(int& argc, char** argv, WorldOptions defaults = {});

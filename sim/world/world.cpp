@@ -12,6 +12,7 @@
 #include "backends/process/messages.h"
 #include "base/fix.h"
 #include "base/rank_ranges.h"
+#include "base/version.h"
 #include "comm/communicator.h"
 #include "sim/schedule/single_scheduler.h"
 #include "sim/world/class_world.h"
@@ -89,6 +90,17 @@ class RankRuns {
   std::unique_ptr<Backend> backend_;
   std::vector<RankOutcome> outcomes_;
 };
+
+// What must be the same in all processes, a line for each.
+std::string about(const WorldOptions& options) {
+  return fmt::format(
+      "shardlab {}\n{}\n{} ranks, collective checks {}, seed {}, mixed tensors {}, implicit "
+      "redistribution {}\n",
+      version(), options.program.empty() ? "a program in C++" : options.program, options.ranks,
+      options.checks == CollectiveChecks::kOn ? "on" : "off", options.seed,
+      options.mixed == MixedTensors::kRefuse ? "refused" : "as replicas",
+      static_cast<int>(options.implicit));
+}
 
 // The failure that explains the others. Of ranks that failed on their own, the lowest, which does
 // not depend on the scheduler as the first does.
@@ -194,7 +206,7 @@ WorldResult World::run(const RankBody& body) {
   for (std::int64_t rank = 0; rank < options_.ranks; ++rank) {
     devices.push_back(&options_.device(rank));
   }
-  if (channel_ != nullptr) channel_->begin_run();
+  if (channel_ != nullptr) channel_->begin_run(about(options_));
   std::unique_ptr<Backend> backend = channel_ != nullptr
                                          ? backend_.processes->make(options_.checks)
                                          : backend_.make(options_.ranks, *scheduler_);

@@ -31,6 +31,9 @@ struct WorldOptions {
   /// `schedule` does not matter where each rank has a process, and where ranks are run by class.
   std::string backend = "threads";
   CollectiveChecks checks = CollectiveChecks::kOff;
+  /// What runs, as a line of text that is the same on all ranks: "long.toml (156 bytes, 7ca1b2)".
+  /// Where each rank has a process, another line on one of them is refused before anything runs.
+  std::string program = {};
   /// The device of each rank; called once per rank, in rank order, before any rank starts. One
   /// device may serve all ranks. Classes of ranks have that of rank 0, which has shapes only.
   std::function<Device&(std::int64_t rank)> device = {};
@@ -109,7 +112,8 @@ class World {
   /// that was interned and every state of every plan, are both inside or both outside of the mesh,
   /// and give the same answer to every question.
   ///   fails  Runtime: the system cannot carry so many ranks, known before any rank starts;
-  ///          Unsupported: more than `most_classes` classes
+  ///          Unsupported: more than `most_classes` classes;
+  ///          Value: a process has another version, program or options
   WorldResult run(const RankBody& body);
   /// The same for a body that does not ask for whom it runs.
   WorldResult run(const std::function<void(RankContext&)>& body);

@@ -18,6 +18,8 @@ std::string_view to_string(VerdictKind kind) {
       return "deadlock";
     case VerdictKind::kRankFailed:
       return "rank_failed";
+    case VerdictKind::kTimeout:
+      return "timeout";
   }
   return "?";
 }
@@ -65,27 +67,45 @@ std::string summary(const Verdict& verdict) {
       return "deadlock: " + deadlock_summary(verdict);
     case VerdictKind::kRankFailed:
       return fmt::format("{} failed: {}", fold_ranks(verdict.culprits), verdict.cause);
+    case VerdictKind::kTimeout:
+      return "timeout: " + verdict.cause;
   }
   return "?";
 }
 
 namespace {
 
+std::string duration_text(const RankReport& report) {
+  return report.seconds > 0 ? fmt::format(" for {:.1f} s", report.seconds) : "";
+}
+
+// Something else than a collective has no group.
+std::string call_text(const RankReport& report) {
+  std::string result = report.what;
+  if (!report.op.empty()) result += " of " + report.op;
+  if (!report.group.empty()) {
+    result += fmt::format(" on group {}, call {}", report.group, report.call);
+  }
+  if (!report.where.empty()) result += ", at " + report.where;
+  return result;
+}
+
 std::string describe(const RankReport& report) {
   switch (report.state) {
     case RankReport::State::kRuns:
-      return "running";
+      return "running" + duration_text(report) +
+             (report.what.empty() ? "" : ", after " + call_text(report));
     case RankReport::State::kEnded:
       return "ended";
     case RankReport::State::kFailed:
       return "failed";
+    case RankReport::State::kSilent:
+      return "its process does not answer: it is stopped, or cut off";
     case RankReport::State::kWaits:
       break;
   }
-  std::string result = fmt::format("in {}", report.what);
-  if (!report.op.empty()) result += " of " + report.op;
-  result += fmt::format(" on group {}, call {}", report.group, report.call);
-  if (!report.where.empty()) result += ", at " + report.where;
+  std::string result = "in " + call_text(report);
+  if (report.seconds > 0) result += "," + duration_text(report);
   if (!report.missing.empty()) result += ", waiting for " + fold_ranks(report.missing);
   return result;
 }
@@ -119,9 +139,11 @@ std::string text(const Verdict& verdict) {
 }
 
 Error to_error(const Verdict& verdict) {
-  return Error(ErrorKind::kRuntime, summary(verdict))
-      .with("verdict", std::string(to_string(verdict.kind)))
-      .with("ranks", text(verdict));
+  Error error = Error(ErrorKind::kRuntime, summary(verdict))
+                    .with("verdict", std::string(to_string(verdict.kind)))
+                    .with("ranks", text(verdict));
+  if (verdict.kind == VerdictKind::kTimeout) error.with("fix", kWaitedTooLong);
+  return error;
 }
 
 }  // namespace shardlab

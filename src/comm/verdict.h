@@ -12,22 +12,25 @@
 
 namespace shardlab {
 
-/// The three ways in which a world can stop (B-5, B-6, B-7).
+/// The ways in which a world can stop (B-5, B-6, B-7).
 enum class VerdictKind : std::uint8_t {
   kMismatch,    ///< ranks of a group entered different collectives, or equal ones that do not fit
   kDeadlock,    ///< every live rank waits
   kRankFailed,  ///< a rank threw
+  kTimeout,     ///< ranks that are processes waited for others as long as they may
 };
-/// "mismatch", "deadlock", "rank_failed".
+/// "mismatch", "deadlock", "rank_failed", "timeout".
 std::string_view to_string(VerdictKind kind);
 
 /// What one rank was doing.
 struct RankReport {
-  enum class State : std::uint8_t { kRuns, kWaits, kEnded, kFailed };
+  /// kSilent: its process does not answer.
+  enum class State : std::uint8_t { kRuns, kWaits, kEnded, kFailed, kSilent };
   std::int64_t rank = 0;
   State state = State::kRuns;
   std::int64_t alike = 0;  ///< how many more ranks do the same and are not reported one by one
-  // The rest where it waits:
+  double seconds = 0;      ///< it runs or waits for so long; 0: not known
+  // The rest where it waits, or, where it runs and that is known, of its last collective:
   std::string what;       ///< "all_reduce(f32[4], sum)"
   std::string op;         ///< ATen name of the op that communicates, or empty
   std::string group;      ///< name of the process group
@@ -41,13 +44,17 @@ struct Verdict {
   VerdictKind kind = VerdictKind::kRankFailed;
   /// Global ranks, ascending. mismatch: those that differ from the majority (all without one);
   /// deadlock: awaited ranks that have ended, else all awaited ones; rank_failed: the first to
-  /// fail.
+  /// fail; timeout: those that did not come.
   std::vector<std::int64_t> culprits;
   std::vector<RankReport> ranks;  ///< by rank
   /// rank_failed: the failure's summary; mismatch: what does not fit, "the ranks of group x entered
-  /// all_reduce with different dtypes".
+  /// all_reduce with different dtypes"; timeout: who waited where and for how long.
   std::string cause;
 };
+
+/// What to do about a wait that has taken too long.
+inline constexpr const char* kWaitedTooLong =
+    "see what those ranks do there; SHARDLAB_PATIENCE=SECONDS waits longer";
 
 /// "ranks 0-3,7" or "rank 4".
 std::string fold_ranks(std::span<const std::int64_t> ranks);
@@ -55,7 +62,8 @@ std::string fold_ranks(std::span<const std::int64_t> ranks);
 std::string summary(const Verdict& verdict);
 /// Who waits where for whom, one line per set of ranks that agree.
 std::string text(const Verdict& verdict);
-/// What every rank throws: Runtime with parts "verdict" (the kind's name) and "ranks" (the text).
+/// What every rank throws: Runtime with parts "verdict" (the kind's name) and "ranks" (the text),
+/// and "fix" for a timeout.
 Error to_error(const Verdict& verdict);
 
 }  // namespace shardlab

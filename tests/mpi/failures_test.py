@@ -89,12 +89,67 @@ class Failures(unittest.TestCase):
     def test_a_deadlock(self):
         self.same_as_threads(CASES / "run_deadlock.toml", 2)
 
-    def test_without_comparing_a_rank_that_waits_too_long_says_for_whom(self):
-        ENVIRONMENT["SHARDLAB_PATIENCE"] = "1"
-        self.addCleanup(ENVIRONMENT.pop, "SHARDLAB_PATIENCE")
-        code, _, errors = self.job(2, "run", CASES / "run_deadlock.toml")
+    def test_without_comparing_a_rank_that_has_ended_is_missed_at_once(self):
+        code, _, errors = self.job(2, "run", CASES / "run_deadlock.toml", "--no-check-collectives")
         self.assertEqual(code, 1)
-        self.assertIn("error: rank 1 sent nothing to a collective for 1 s", errors)
+        self.assertIn("error: deadlock: no rank can advance, rank 1 missing", errors)
+        self.assertIn("rank 1: ended", errors)
+
+    def test_without_comparing_a_message_of_another_length_says_where(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "sizes.toml")
+            text = (CASES / "run_mismatch.toml").read_text(encoding="utf-8")
+            text = text.replace("all_gather(b.to_local(), 0", 'all_reduce(a.to_local(), "sum"')
+            path.write_text(text, encoding="utf-8")
+            code, _, errors = self.job(2, "run", path, "--no-check-collectives")
+        self.assertEqual(code, 1)
+        self.assertRegex(errors, r"error: .*sizes differ in all_\w+ on group x, call 0: rank \d")
+        self.assertNotRegex(errors, "Segmentation fault|ERRORS_ARE_FATAL")
+
+    def test_the_line_that_runs_a_failure_again_leaves_out_comparing_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "failing.toml")
+            path.write_text("[mesh]\nx = 2\n[program]\ncode = 'assert rank == 2'\n",
+                            encoding="utf-8")
+            _, text, errors = self.job(2, "test", path, "--no-check-collectives")
+        self.assertIn(f"mpirun -n 2 shardlab run {path} --backend mpi --no-check-collectives",
+                      text, errors)
+
+    def test_two_programs_in_one_job_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            words = []
+            for times in (20, 30):
+                path = pathlib.Path(folder, f"{times}.toml")
+                path.write_text(LONG.replace("4", "2").replace("1000000", str(times)),
+                                encoding="utf-8")
+                words += [":"] if words else []
+                words += ["-n", "1", SHARDLAB, "run", path, "--backend", "mpi"]
+            code, _, errors = output(MPIRUN, *words)
+        self.assertEqual(code, 2, errors)
+        told = "error: rank 1 runs something else than rank 0: scenario  ("
+        self.assertEqual(errors.count(told), 1, errors)
+
+    def test_a_stopped_rank_of_a_scenario_is_named_and_the_others_end(self):
+        for victim in (2, 0):
+            seconds, errors = self.stopped(victim)
+            self.assertLess(seconds, 1 + 5, errors)
+            self.assertRegex(errors, rf"error: timeout: rank \d waited .* for rank {victim}")
+            self.assertIn(f"rank {victim}: its process does not answer", errors)
+
+    def stopped(self, victim):
+        """(seconds until the job had ended, what it complained of)"""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "long.toml")
+            path.write_text(LONG, encoding="utf-8")
+            job = subprocess.Popen([MPIRUN, "-n", "4", SHARDLAB, "run", "--backend", "mpi", path],
+                                   env=ENVIRONMENT | {"SHARDLAB_PATIENCE": "1"},
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, encoding="utf-8")
+            os.kill(process_of_rank(victim, str(path)), signal.SIGSTOP)
+            began = time.monotonic()
+            errors = job.communicate(timeout=TIMEOUT)[1]
+        self.assertNotEqual(job.returncode, 0)
+        return time.monotonic() - began, errors
 
     def test_a_job_of_another_size_says_what_to_type(self):
         code, text, errors = self.job(3, "run", CASES / "run_deadlock.toml")

@@ -86,8 +86,8 @@ TEST_CASE("V-27 a loop of bf16 gives what the loop of f32 gives, rounded") {
       std::size_t different = 0;
       for (std::size_t k = 0; k < count; ++k) {
         const bool nan = std::isnan(single[k]);
-        const bool same = nan ? std::isnan(to_float(a[k]))
-                              : a[k].bits == to_bfloat16(single[k]).bits;
+        const bool same =
+            nan ? std::isnan(to_float(a[k])) : a[k].bits == to_bfloat16(single[k]).bits;
         if (!same) ++different;
       }
       CAPTURE(std::string(kFunctionNames[f]));

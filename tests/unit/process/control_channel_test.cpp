@@ -1,13 +1,19 @@
 #include "backends/process/control_channel.h"
 
+#include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "backends/process/rendezvous.h"
 
 using namespace shardlab;
 using namespace shardlab::process;
@@ -204,6 +210,267 @@ TEST_CASE("a process of another job is turned away with the reason") {
   ControlChannel::open(place(0, 2, port), std::move(listener));
   stranger.join();
   CHECK(refusal == "rank 0 belongs to another job");
+}
+
+namespace {
+
+// A job whose ranks lose their patience with exchanges after so long.
+constexpr std::chrono::milliseconds kPatience{300};
+
+void in_impatient_job(std::int64_t size, const Body& body) {
+  Listener listener(0);
+  const std::uint16_t port = listener.port();
+  std::vector<std::thread> threads;
+  for (std::int64_t rank = 0; rank < size; ++rank) {
+    std::optional<Listener> mine;
+    if (rank == 0) mine.emplace(std::move(listener));
+    threads.emplace_back([&body, rank, size, port, mine = std::move(mine)]() mutable {
+      Membership membership = place(rank, size, port);
+      membership.longest_wait = kPatience;
+      auto channel = ControlChannel::open(membership, std::move(mine));
+      body(rank, channel);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Returns when `count` others have passed here.
+struct Gate {
+  std::atomic<int> passed{0};
+  void pass() {
+    ++passed;
+    passed.notify_all();
+  }
+  void await(int count) {
+    for (int seen = passed; seen < count; seen = passed) passed.wait(seen);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("B-16 the end of a run misses a rank that does not come, and goes on without it") {
+  for (const std::int64_t victim : {1, 0}) {
+    CAPTURE(victim);
+    Gate gate;
+    in_impatient_job(3, [&](std::int64_t rank, auto& channel) {
+      channel->begin_run();
+      if (rank == victim) {
+        gate.await(2);  // as if it slept
+        CHECK_THROWS(channel->begin_run());
+        return;
+      }
+      const Strings left = channel->end_run("alive");
+      CHECK(left[static_cast<std::size_t>(rank)] == "alive");
+      CHECK(left[static_cast<std::size_t>(victim)].empty());
+      CHECK(channel->verdict().kind == VerdictKind::kTimeout);
+      CHECK(channel->verdict().culprits == std::vector<std::int64_t>{victim});
+      CHECK(channel->gone() == std::vector<std::int64_t>{victim});
+      CHECK(text(channel->verdict()).find(fmt::format("rank {}: running for ", victim)) !=
+            std::string::npos);
+      gate.pass();
+      gate.await(2);
+    });
+  }
+}
+
+TEST_CASE("B-16 once a run has failed its end waits two seconds, whatever the patience") {
+  Gate gate;
+  in_job(3, [&](std::int64_t rank, auto& channel) {
+    channel->begin_run();
+    if (rank == 2) return gate.await(2);
+    if (rank == 1) channel->tell_failed(failure_of(1, "the wheel came off"));
+    const Strings left = channel->end_run("alive");
+    CHECK(left == Strings{"alive", "alive", ""});
+    CHECK(channel->verdict().cause == "the wheel came off");
+    CHECK(channel->why_gone(2) == "it did not end when the run had failed");
+    gate.pass();
+  });
+}
+
+TEST_CASE("B-16 a process that does not answer is named, rank 0 as well") {
+  for (const std::int64_t victim : {1, 0}) {
+    CAPTURE(victim);
+    Listener listener(0);
+    const std::uint16_t port = listener.port();
+    std::vector<Connection> stopped;
+    const auto come = [&](std::int64_t rank, std::optional<Listener> mine) {
+      Membership membership = place(rank, 3, port);
+      membership.longest_wait = kPatience;
+      // It joins, and says nothing more: as a process that is stopped.
+      if (rank == victim) {
+        stopped = meet(membership, std::move(mine));
+        return;
+      }
+      auto channel = ControlChannel::open(membership, std::move(mine));
+      CHECK(channel->exchange("here")[static_cast<std::size_t>(victim)].empty());
+      CHECK(channel->why_gone(victim) == "it does not answer: it is stopped, or cut off");
+    };
+    std::vector<std::thread> threads;
+    for (const std::int64_t rank : {0, 1, 2}) {
+      std::optional<Listener> mine;
+      if (rank == 0) mine.emplace(std::move(listener));
+      threads.emplace_back(
+          [&come, rank, mine = std::move(mine)]() mutable { come(rank, std::move(mine)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+TEST_CASE("whoever judges takes as long as it takes") {
+  in_impatient_job(2, [](std::int64_t rank, auto& channel) {
+    channel->begin_run();
+    channel->end_run("");
+    if (rank == 0) {
+      channel->reports();
+      std::this_thread::sleep_for(4 * kPatience);
+    }
+    CHECK(channel->exchange(rank == 0 ? "met" : "") == Strings{"met", ""});
+    CHECK(channel->gone().empty());
+  });
+}
+
+TEST_CASE("a wait for a rank that has ended without the call fails at once") {
+  in_job(3, [](std::int64_t rank, auto& channel) {
+    channel->begin_run();
+    if (rank != 1) {
+      const backends::Call call(CollectiveKind::kBarrier);
+      channel->enter({{0, 0}, "world", {0, 1, 2}, true}, call, CollectiveChecks::kOff);
+      channel->wait_on(std::chrono::seconds(1), std::chrono::hours(1));
+      await_failure(*channel);
+    } else {
+      channel->tell_ended();
+    }
+    channel->end_run("");
+    CHECK(channel->verdict().kind == VerdictKind::kDeadlock);
+    CHECK(channel->verdict().culprits == std::vector<std::int64_t>{1});
+  });
+}
+
+TEST_CASE("B-16 a patience that is over is a verdict when wait_on returns") {
+  Gate gate;
+  in_job(3, [&](std::int64_t rank, auto& channel) {
+    channel->begin_run();
+    if (rank != 1) {
+      const backends::Call call(CollectiveKind::kBarrier);
+      channel->enter({{0, 0}, "world", {0, 1, 2}, true}, call, CollectiveChecks::kOff);
+      gate.pass();
+      gate.await(2);
+      channel->wait_on(std::chrono::seconds(7), std::chrono::seconds(7));
+      REQUIRE(channel->failed());
+      CHECK(channel->verdict().cause.ends_with(
+          "waited 7 s for rank 1 in barrier() on group world, call 0"));
+    } else {
+      await_failure(*channel);
+    }
+    channel->end_run("");
+    CHECK(channel->verdict().culprits == std::vector<std::int64_t>{1});
+  });
+}
+
+TEST_CASE("a rank that runs something else is refused before anything runs, on all ranks") {
+  in_job(3, [](std::int64_t rank, auto& channel) {
+    const std::string about =
+        rank == 2 ? "shardlab 1\ndraw.toml\nseed 0\n" : "shardlab 1\ntrain.toml\nseed 1\n";
+    try {
+      channel->begin_run(about);
+      FAIL("they differ");
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::kValue);
+      CHECK(error.summary() ==
+            "rank 2 runs something else than rank 0: draw.toml, and not train.toml");
+    }
+    channel->begin_run("the same");
+    channel->end_run("");
+  });
+}
+
+TEST_CASE("a large message to a process that does not read keeps nobody waiting") {
+  Listener listener(0);
+  const std::uint16_t port = listener.port();
+  std::vector<Connection> stopped;
+  std::thread other([&] { stopped = meet(place(1, 3, port), std::nullopt); });
+  std::thread third([&] {
+    Membership membership = place(2, 3, port);
+    membership.longest_wait = kPatience;
+    auto channel = ControlChannel::open(membership);
+    CHECK(channel->exchange(std::string(1 << 26, 'x'))[1].empty());
+    CHECK(channel->exchange("again") == Strings{"again", "", "again"});
+  });
+  Membership membership = place(0, 3, port);
+  membership.longest_wait = kPatience;
+  auto channel = ControlChannel::open(membership, std::move(listener));
+  CHECK(channel->exchange("")[2].size() == 1 << 26);
+  CHECK(channel->exchange("again") == Strings{"again", "", "again"});
+  other.join();
+  third.join();
+}
+
+namespace {
+
+// Somebody who is none of the job's: says this, and stays or goes.
+Connection stranger(std::uint16_t port, std::string_view bytes) {
+  Connection connection = connect_to("localhost", port, Clock::now() + std::chrono::seconds(20));
+  REQUIRE(static_cast<bool>(connection));
+  if (!bytes.empty()) {
+    REQUIRE(::send(connection.descriptor(), bytes.data(), bytes.size(), 0) ==
+            static_cast<ssize_t>(bytes.size()));
+  }
+  return connection;
+}
+
+}  // namespace
+
+TEST_CASE("strangers at the port are dropped, and keep no rank from joining") {
+  using namespace std::string_literals;
+  const std::string magic = "BLHS";  // as the first bytes of our frames have it
+  const std::vector<std::string> greetings = {
+      "",
+      "GET / HTTP/1.0\r\n\r\n",
+      std::string(64, '\377'),
+      "\1\0\0\0"s,
+      "\1\0\0\0"s + magic + std::string(7, '\377') + "\177",      // a frame without an end
+      "\1\0\0\0"s + magic + "\4\0\0\0\0\0\0\0\377\377\377\377"s,  // a hello that is cut short
+      "\1\0\0\0"s + magic + std::string(8, '\0')};
+  Listener listener(0);
+  const std::uint16_t port = listener.port();
+  std::vector<Connection> held;
+  for (int i = 0; i < 8; ++i) {
+    for (const std::string& greeting : greetings) held.push_back(stranger(port, greeting));
+  }
+  std::thread other([port] {
+    CHECK(ControlChannel::open(place(1, 2, port))->exchange("1") == Strings{"0", "1"});
+  });
+  const Clock::time_point begin = Clock::now();
+  CHECK(ControlChannel::open(place(0, 2, port), std::move(listener))->exchange("0") ==
+        Strings{"0", "1"});
+  // One after the other, those that say nothing would take two seconds each.
+  CHECK(Clock::now() - begin < std::chrono::seconds(10));
+  other.join();
+}
+
+TEST_CASE("a port that answers nothing takes no longer than a try may") {
+  // Nobody accepts, and the queue of those that wait is full: as behind a firewall that drops.
+  Descriptor listening(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(::bind(listening.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(::listen(listening.get(), 0) == 0);
+  socklen_t size = sizeof address;
+  ::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  const std::uint16_t port = ntohs(address.sin_port);
+  std::vector<Connection> queue;
+  const auto try_once = [&] {
+    return connect_to("127.0.0.1", port, Clock::now(), std::chrono::milliseconds(100));
+  };
+  while (queue.size() < 100) {
+    queue.push_back(try_once());
+    if (!queue.back()) break;
+  }
+  REQUIRE(queue.size() < 100);
+  const Clock::time_point begin = Clock::now();
+  CHECK(!try_once());
+  CHECK(Clock::now() - begin < std::chrono::seconds(5));
 }
 
 namespace {

@@ -50,6 +50,13 @@ TEST_CASE("options_from reads what it knows and leaves the rest") {
   CHECK(line.pointers[static_cast<std::size_t>(line.count)] == nullptr);
 }
 
+TEST_CASE("options_from: the last word on checks counts") {
+  CHECK(Line({"--check-collectives", "--no-check-collectives"}).read().checks ==
+        CollectiveChecks::kOff);
+  CHECK(Line({"--no-check-collectives", "--check-collectives"}).read().checks ==
+        CollectiveChecks::kOn);
+}
+
 TEST_CASE("options_from: the command line comes before the environment, that before defaults") {
   WorldOptions defaults;
   defaults.ranks = 8;

@@ -1,0 +1,294 @@
+// Exchanges are complete when every process has brought its part, leaves or is gone. Whoever waits
+// too long is answered by a question to all ranks: what they say of themselves makes the verdict,
+// and those that say nothing are gone. It takes half a second, and one is asked at a time.
+#include "backends/process/hub.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "backends/process/messages.h"
+
+namespace shardlab::process {
+
+Hub::Hub(JobState& state, const StandingBoard& board, std::chrono::milliseconds longest_wait,
+         Send send)
+    : state_(state),
+      board_(board),
+      longest_wait_(longest_wait),
+      send_(std::move(send)),
+      received_(static_cast<std::size_t>(state.size)),
+      leaving_(static_cast<std::size_t>(state.size)) {}
+
+void Hub::send_to_all(Message message, const std::string& payload) {
+  for (std::int64_t rank = 1; rank < state_.size; ++rank) {
+    if (!state_.gone(rank)) send_(rank, message, payload);
+  }
+}
+
+bool Hub::hear(std::int64_t from, Message message, std::string_view payload) {
+  Reader reader(payload);
+  switch (message) {
+    case Message::kContribution: {
+      const auto contribution = reader.get<Contribution>();
+      contribute(from, contribution, reader.text());
+      return true;
+    }
+    case Message::kFailed: {
+      const auto run = reader.get<std::uint64_t>();
+      decide(run, get_verdict(reader));
+      return true;
+    }
+    case Message::kLeaves:
+      leave(from, std::string(payload));
+      return true;
+    case Message::kEntered:
+      hear_call(from, reader);
+      return true;
+    case Message::kWaits: {
+      const auto run = reader.get<std::uint64_t>();
+      rule(run, calls_of(run).referee.wait(from, reader.get<CallPlace>()));
+      return true;
+    }
+    case Message::kEnded:
+      hear_end(from, reader);
+      return true;
+    case Message::kLongWait:
+      hear_wait(from, reader);
+      return true;
+    case Message::kStanding:
+      hear_answer(from, reader);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void Hub::contribute(std::int64_t from, const Contribution& contribution, std::string part) {
+  const auto count = static_cast<std::size_t>(state_.size);
+  Round& round = rounds_
+                     .try_emplace(contribution.sequence, Round{contribution, from, Clock::now(),
+                                                               std::vector<std::string>(count),
+                                                               std::vector<bool>(count, false)})
+                     .first->second;
+  round.parts[static_cast<std::size_t>(from)] = std::move(part);
+  round.here[static_cast<std::size_t>(from)] = true;
+  finish_rounds();
+}
+
+std::vector<std::int64_t> Hub::missing_from(const Round& round) const {
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t rank = 0; rank < state_.size; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    if (!round.here[index] && !state_.gone(rank) && !leaving_[index]) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void Hub::finish_rounds() {
+  while (!rounds_.empty() && missing_from(rounds_.begin()->second).empty()) {
+    auto node = rounds_.extract(rounds_.begin());
+    Round& round = node.mapped();
+    const std::int64_t root = round.contribution.root;
+    Writer writer;
+    writer.put(round.contribution);
+    for (const std::string& part : round.parts) writer.put_text(part);
+    if (root == kEveryRank) send_to_all(Message::kEveryone, writer.take());
+    if (root > 0 && !state_.gone(root)) send_(root, Message::kEveryone, writer.bytes());
+    if (root <= 0) state_.store(round.contribution, std::move(round.parts));
+    state_.changed.notify_all();
+  }
+}
+
+void Hub::decide(std::uint64_t run, const Verdict& verdict) {
+  if (!state_.verdicts.try_emplace(run, verdict).second) return;
+  send_to_all(Message::kVerdict, verdict_payload(run, verdict));
+  state_.hear_verdict(run);
+}
+
+void Hub::lose(std::int64_t rank, const std::string& reason) {
+  if (state_.gone(rank)) return;
+  Writer writer;
+  writer.put(rank);
+  writer.put_text(reason);
+  // It is told, too, if it is there still: the others do not wait for it any more.
+  if (rank != 0) send_to_all(Message::kGone, std::string(writer.bytes()));
+  state_.lose(rank, reason, verdict_on_gone(rank, reason));
+  finish_rounds();
+  // Whoever hears of rank 0 that it is gone waits for no exchange any more.
+  if (rank == 0) send_to_all(Message::kGone, writer.take());
+  see_all_leave();
+}
+
+void Hub::leave(std::int64_t rank, const std::string& reason) {
+  leaving_[static_cast<std::size_t>(rank)] = reason;
+  if (state_.active) return lose(rank, reason);
+  if (!leaving_since_) leaving_since_ = Clock::now();
+  finish_rounds();
+  see_all_leave();
+}
+
+void Hub::see_all_leave() {
+  for (std::int64_t rank = 0; rank < state_.size; ++rank) {
+    if (!state_.gone(rank) && !leaving_[static_cast<std::size_t>(rank)]) return;
+  }
+  state_.all_leave = true;
+  send_to_all(Message::kAllLeave, "");
+  state_.changed.notify_all();
+}
+
+void Hub::begin_run() {
+  for (std::size_t i = 0; i < leaving_.size(); ++i) {
+    if (!leaving_[i]) continue;
+    const std::string reason =
+        leaving_[i]->empty() ? "its process left before the run began" : *leaving_[i];
+    lose(static_cast<std::int64_t>(i), reason);
+  }
+  calls_.erase(calls_.begin(), calls_.upper_bound(state_.run));
+}
+
+Hub::Calls& Hub::calls_of(std::uint64_t run) {
+  return calls_.try_emplace(run, state_.size).first->second;
+}
+
+void Hub::rule(std::uint64_t run, const Referee::Ruling& ruling) {
+  if (ruling.verdict) decide(run, *ruling.verdict);
+  if (!ruling.met) return;
+  Writer writer;
+  writer.put(run);
+  writer.put(*ruling.met);
+  for (const std::int64_t rank : ruling.ranks) {
+    if (rank == 0) {
+      state_.met.push_back(*ruling.met);
+    } else if (!state_.gone(rank)) {
+      send_(rank, Message::kMet, writer.bytes());
+    }
+  }
+}
+
+void Hub::hear_call(std::int64_t from, Reader& reader) {
+  const auto run = reader.get<std::uint64_t>();
+  const Entrance entrance = get_entrance(reader);
+  auto call = std::make_unique<EnteredCall>(reader);
+  rule(run, calls_of(run).referee.enter(from, entrance, std::move(call)));
+}
+
+void Hub::hear_wait(std::int64_t from, Reader& reader) {
+  const auto run = reader.get<std::uint64_t>();
+  LongWait wait{from, reader.get<double>(), std::nullopt};
+  const bool lost_patience = reader.get<bool>();
+  wait.standing = get_standing(reader);
+  if (state_.verdicts.contains(run)) return;
+  if (lost_patience) return ask_all(std::move(wait), run, std::nullopt, false);
+  calls_of(run).waits.wait(std::move(wait));
+  look_for_hopeless(run);
+}
+
+void Hub::hear_end(std::int64_t from, Reader& reader) {
+  const auto run = reader.get<std::uint64_t>();
+  EnteredCounts entered;
+  for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+    const auto group = reader.get<std::int32_t>();
+    entered[group] = reader.get<std::uint64_t>();
+  }
+  Calls& calls = calls_of(run);
+  rule(run, calls.referee.end(from));
+  calls.waits.end(from, std::move(entered));
+  look_for_hopeless(run);
+}
+
+void Hub::look_for_hopeless(std::uint64_t run) {
+  if (state_.verdicts.contains(run)) return;
+  if (std::optional<LongWait> wait = calls_of(run).waits.hopeless()) {
+    ask_all(std::move(*wait), run, std::nullopt, false);
+  }
+}
+
+// Whoever has another question asks again.
+void Hub::ask_all(LongWait wait, std::uint64_t run, std::optional<std::uint64_t> sequence,
+                  bool at_the_end) {
+  if (question_) return;
+  question_.emplace(
+      Question{Inquiry(++questions_, state_.size, std::move(wait), Clock::now() + kAnswerTakes),
+               run, sequence, at_the_end});
+  Inquiry& inquiry = question_->inquiry;
+  inquiry.answer(0, board_.standing(inquiry.group()));
+  Writer writer;
+  writer.put(inquiry.number());
+  writer.put(inquiry.group());
+  send_to_all(Message::kAsk, writer.take());
+}
+
+void Hub::hear_answer(std::int64_t from, Reader& reader) {
+  const auto number = reader.get<std::uint64_t>();
+  if (!question_ || question_->inquiry.number() != number) return;
+  question_->inquiry.answer(from, get_standing(reader));
+  if (question_->inquiry.over(Clock::now())) conclude();
+}
+
+// All have answered, or had the time to.
+void Hub::conclude() {
+  const Question question = std::move(*question_);
+  question_.reset();
+  if (question.sequence) {
+    const auto found = rounds_.find(*question.sequence);
+    if (found != rounds_.end()) conclude_round(question, found->second);
+    return;
+  }
+  if (question.at_the_end) {
+    leaving_since_ = Clock::now();
+  } else {
+    decide(question.run, question.inquiry.verdict());
+  }
+  for (const std::int64_t rank : question.inquiry.silent()) {
+    if (!sends(rank)) lose(rank, kNoAnswer);
+  }
+}
+
+bool Hub::sends(std::int64_t rank) const {
+  return Clock::now() - received_[static_cast<std::size_t>(rank)] < kAnswerTakes;
+}
+
+void Hub::conclude_round(const Question& question, Round& round) {
+  round.since = Clock::now();
+  std::vector<std::int64_t> missing = missing_from(round);
+  const std::vector<std::int64_t> unheard = question.inquiry.silent();
+  const std::set<std::int64_t> silent(unheard.begin(), unheard.end());
+  std::erase_if(missing, [&](std::int64_t rank) {
+    return question.inquiry.reports(rank) || (silent.contains(rank) && sends(rank));
+  });
+  if (missing.empty()) return;
+  const Verdict verdict = question.inquiry.verdict();
+  decide(question.run, verdict);
+  for (const std::int64_t rank : missing) {
+    lose(rank, silent.contains(rank) ? kNoAnswer : verdict.cause);
+  }
+}
+
+void Hub::keep_watch() {
+  const Clock::time_point time = Clock::now();
+  if (question_ && question_->inquiry.over(time)) conclude();
+  if (question_) return;
+  if (!rounds_.empty()) return watch_round(rounds_.begin()->second, time);
+  if (leaving_since_ && !state_.all_leave && time - *leaving_since_ > longest_wait_) {
+    ask_all({}, state_.run, std::nullopt, true);
+  }
+}
+
+void Hub::watch_round(const Round& round, Clock::time_point time) {
+  const Contribution& contribution = round.contribution;
+  const Clock::duration waited = time - round.since;
+  if (contribution.ends_run && state_.verdicts.contains(contribution.run)) {
+    if (waited < kEndTakes) return;
+    for (const std::int64_t rank : missing_from(round)) {
+      lose(rank, "it did not end when the run had failed");
+    }
+  } else if (waited >= longest_wait_) {
+    const double seconds = std::chrono::duration<double>(waited).count();
+    ask_all({.rank = round.first, .seconds = seconds, .standing = {}}, contribution.run,
+            contribution.sequence, false);
+  }
+}
+
+}  // namespace shardlab::process

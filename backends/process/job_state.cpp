@@ -1,0 +1,58 @@
+// Everything here is short, and under the one mutex of the channel.
+#include "backends/process/job_state.h"
+
+#include <utility>
+
+#include "backends/process/messages.h"
+
+namespace shardlab::process {
+
+std::string verdict_payload(std::uint64_t run, const Verdict& verdict) {
+  Writer writer;
+  writer.put(run);
+  put(writer, verdict);
+  return writer.take();
+}
+
+std::vector<std::int64_t> JobState::gone_ranks() const {
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t other = 0; other < size; ++other) {
+    if (gone(other)) ranks.push_back(other);
+  }
+  return ranks;
+}
+
+void JobState::lose(std::int64_t other, std::string reason, const Verdict& verdict) {
+  if (active) {
+    verdicts.try_emplace(run, verdict);
+    failed = true;
+  }
+  why_gone[static_cast<std::size_t>(other)] = reason.empty() ? "it ended" : std::move(reason);
+  changed.notify_all();
+}
+
+void JobState::hear_verdict(std::uint64_t of_run) {
+  if (of_run == run && active) failed = true;
+  changed.notify_all();
+}
+
+void JobState::store(const Contribution& contribution, std::vector<std::string> parts) {
+  if (contribution.ends_run) active = false;
+  results.emplace(contribution.sequence, std::move(parts));
+  changed.notify_all();
+}
+
+Verdict verdict_on_gone(std::int64_t rank, const std::string& reason) {
+  Verdict verdict;
+  verdict.kind = VerdictKind::kRankFailed;
+  verdict.culprits = {rank};
+  verdict.cause =
+      reason.empty() ? "its process ended in the middle of the run (killed or crashed)" : reason;
+  RankReport report;
+  report.rank = rank;
+  report.state = RankReport::State::kFailed;
+  verdict.ranks.push_back(std::move(report));
+  return verdict;
+}
+
+}  // namespace shardlab::process

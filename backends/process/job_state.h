@@ -1,0 +1,88 @@
+// job_state.h - what a process knows of its job, and the words in which processes speak of it:
+// shared by the channel and, on rank 0, the hub. Inside of this folder only.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/process/entered_call.h"
+#include "comm/verdict.h"
+
+namespace shardlab::process {
+
+enum class Message : std::uint32_t {
+  kContribution = 16,  ///< to rank 0: one process's part of an exchange
+  kEveryone,           ///< from rank 0: all parts
+  kFailed,             ///< to rank 0: a verdict on a run
+  kVerdict,            ///< from rank 0: the verdict on a run
+  kGone,               ///< from rank 0: a rank whose process is gone
+  kLeaves,             ///< to rank 0: takes part in no further run
+  kAllLeave,           ///< from rank 0
+  kEntered,            ///< to rank 0: a call
+  kWaits,              ///< to rank 0: for a call
+  kEnded,              ///< to rank 0: no further calls
+  kMet,                ///< from rank 0: a call that all have entered
+  kLongWait,           ///< to rank 0: waits, and whether it has lost its patience
+  kAsk,                ///< from and to rank 0: where are you?
+  kStanding,           ///< the answer
+  kGoodbye,
+};
+
+/// One process's part of an exchange, but for what it brings.
+struct Contribution {
+  std::uint64_t sequence;
+  std::int64_t root;  ///< or kEveryRank
+  std::uint64_t run;  ///< the last one that has begun
+  bool ends_run;
+};
+inline constexpr std::int64_t kEveryRank = -1;
+
+/// Whoever is asked has so long to answer; it takes a message each way.
+inline constexpr std::chrono::milliseconds kAnswerTakes{500};
+/// For so long the end of a failed run waits for those that compute.
+inline constexpr std::chrono::milliseconds kEndTakes{2'000};
+inline constexpr const char* kNoAnswer = "it does not answer: it is stopped, or cut off";
+
+std::string verdict_payload(std::uint64_t run, const Verdict& verdict);
+
+/// Any thread, under the mutex.
+struct JobState {
+  JobState(std::int64_t own_rank, std::int64_t ranks)
+      : rank(own_rank), size(ranks), why_gone(static_cast<std::size_t>(ranks)) {}
+
+  bool gone(std::int64_t other) const {
+    return why_gone[static_cast<std::size_t>(other)].has_value();
+  }
+  std::vector<std::int64_t> gone_ranks() const;
+  /// From now on that rank is; the run fails with `verdict`, if there is one and it has none.
+  void lose(std::int64_t other, std::string reason, const Verdict& verdict);
+  /// The run fails, unless it is another one.
+  void hear_verdict(std::uint64_t of_run);
+  /// What an exchange has brought.
+  void store(const Contribution& contribution, std::vector<std::string> parts);
+
+  const std::int64_t rank, size;
+  std::mutex mutex;  ///< guards what follows, but for `failed`
+  std::condition_variable changed;
+  std::vector<std::optional<std::string>> why_gone;           ///< by rank; none: it is not
+  bool all_leave = false;                                     ///< nobody takes part any more
+  std::map<std::uint64_t, std::vector<std::string>> results;  ///< of exchanges, by sequence
+  std::map<std::uint64_t, Verdict> verdicts;                  ///< by run
+  std::deque<CallPlace> met;  ///< calls that all have entered, in the order in which rank 0 saw it
+  std::uint64_t run = 0;
+  bool active = false;  ///< between the run's begin and its end
+  std::atomic<bool> failed{false};
+};
+
+/// The run fails because that process is gone. `reason` empty: it was killed, or crashed.
+Verdict verdict_on_gone(std::int64_t rank, const std::string& reason);
+
+}  // namespace shardlab::process

@@ -1,0 +1,57 @@
+// standing.h - where a rank is, as the other processes hear it when they have waited for it too
+// long (B-16). Its process keeps it, and answers while the rank itself computes, loops or sleeps.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "backends/process/entered_call.h"
+#include "backends/process/socket.h"
+
+namespace shardlab::process {
+
+/// What a rank does at the moment.
+struct Standing {
+  enum class Doing : std::uint8_t {
+    kComputes,  ///< the program's own business
+    kWaits,     ///< for other ranks
+    kEnded,     ///< the program has, and the process is here still
+    kReports,   ///< judges and prints what ranks did, which may take long
+  };
+  Doing doing = Doing::kComputes;
+  double seconds = 0;         ///< it has done so for
+  std::string what;           ///< for what it waits, where that is no collective
+  std::string call;           ///< the last it entered: Entrance and EnteredCall; empty: none
+  std::uint64_t entered = 0;  ///< collectives of the group that was asked about
+};
+void put(Writer& writer, const Standing& standing);
+Standing get_standing(Reader& reader);
+
+/// The own rank's. Any thread.
+class StandingBoard {
+ public:
+  /// A new run: nothing has been entered.
+  void begin_run();
+  /// Enters a collective, and waits in it if it is called so.
+  void enter(const Entrance& entrance, const backends::Call& call);
+  void now(Standing::Doing doing, std::string_view what = "");
+  /// Waits in a call that it entered before.
+  void wait_in(std::string call);
+  /// `group`: whose collectives are counted.
+  Standing standing(std::int32_t group) const;
+  /// The last call entered, as bytes; empty: none.
+  std::string last_call() const;
+  /// How many collectives of each group it has entered.
+  std::map<std::int32_t, std::uint64_t> entered() const;
+
+ private:
+  mutable std::mutex mutex_;  ///< guards the following
+  Standing now_;
+  Clock::time_point since_ = Clock::now();
+  std::map<std::int32_t, std::uint64_t> entered_;
+};
+
+}  // namespace shardlab::process

@@ -1,0 +1,56 @@
+// watch.h - rank 0's watch over waits that may never end: who waits long, who has ended, and what
+// all ranks say when they are asked (B-16). Kept under the channel's lock.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "backends/process/silence.h"
+#include "backends/process/socket.h"
+
+namespace shardlab::process {
+
+/// How many collectives a rank has entered, by group.
+using EnteredCounts = std::map<std::int32_t, std::uint64_t>;
+
+/// The waits of one run that last, and the ranks that have ended.
+class LongWaits {
+ public:
+  void wait(LongWait wait);
+  void end(std::int64_t rank, EnteredCounts entered);
+  /// A wait for a collective that a rank of its group has ended without: it never ends.
+  std::optional<LongWait> hopeless() const;
+
+ private:
+  std::map<std::int64_t, LongWait> waits_;  ///< by rank
+  std::map<std::int64_t, EnteredCounts> ended_;
+};
+
+/// All ranks are asked once where they are.
+class Inquiry {
+ public:
+  /// Whoever has not answered at `deadline` does not answer.
+  Inquiry(std::uint64_t number, std::int64_t ranks, LongWait wait, Clock::time_point deadline);
+
+  std::uint64_t number() const { return number_; }
+  /// The group whose collectives are counted.
+  std::int32_t group() const { return group_; }
+  void answer(std::int64_t rank, Standing standing);
+  bool over(Clock::time_point now) const;
+  Verdict verdict() const { return verdict_on_wait(wait_, standings_); }
+  /// Those that have not answered.
+  std::vector<std::int64_t> silent() const;
+  /// The rank has answered, and makes the report.
+  bool reports(std::int64_t rank) const;
+
+ private:
+  const std::uint64_t number_;
+  const LongWait wait_;
+  const std::int32_t group_;
+  const Clock::time_point deadline_;
+  std::vector<std::optional<Standing>> standings_;  ///< by rank
+};
+
+}  // namespace shardlab::process

@@ -1,0 +1,97 @@
+// One rank of a job falls silent, dies, or calls something else than the others, in the way that
+// it is told; the others say what they hear, and when. Driven by ways_test.py, over MPI and over
+// the double of NCCL.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string_view>
+
+#include "comm/process_group.h"
+#include "sim/world/spmd.h"
+#include "tests/support/local_tensor.h"
+
+using namespace shardlab;
+
+namespace {
+
+constexpr std::int64_t kOdd = 1;  // the rank
+
+void say(std::int64_t rank, const std::string& text) {
+  // Processes of one machine read the same clock.
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  std::string line =
+      fmt::format("{} {:.3f} {}\n", rank, std::chrono::duration<double>(now).count(), text);
+  // At once, and in one piece: several processes write to one pipe.
+  if (write(STDOUT_FILENO, line.data(), line.size()) < 0) std::abort();
+}
+
+Tensor ones(std::int64_t count, DType dtype = DType::kF32) {
+  return local_tensor({count}, dtype, std::vector<double>(static_cast<std::size_t>(count), 1));
+}
+
+void fall_silent(std::string_view way) {
+  if (way == "stop") raise(SIGSTOP);
+  for (const volatile bool on = true; way == "loop" && on;) {
+  }
+  while (way == "sleep") sleep(1000);
+}
+
+void die(std::string_view way) {
+  if (way == "kill") raise(SIGKILL);
+  if (way == "segv") raise(SIGSEGV);
+  if (way == "throw") throw std::runtime_error("mine");
+  if (way == "exit") std::exit(0);
+  if (way == "abort") std::abort();
+  if (way == "_exit") _exit(0);
+}
+
+// What the odd rank calls in place of the others' second sum; false: the same.
+bool call_otherwise(std::string_view way, RankContext& rank) {
+  if (way == "skip") return true;
+  if (way == "dtype") rank.world->all_reduce(ones(300, DType::kF64), ReduceOp::kSum);
+  if (way == "size") rank.world->all_reduce(ones(3'000), ReduceOp::kSum);
+  if (way == "other") rank.world->barrier();
+  return way == "dtype" || way == "size" || way == "other";
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  WorldOptions defaults;
+  defaults.ranks = 4;
+  const WorldOptions options = options_from(count, arguments, defaults);
+  const std::string_view way = count > 1 ? arguments[1] : "";
+  const bool at_the_end = count > 2 && std::string_view(arguments[2]) == "end";
+  std::int64_t me = -1;
+  try {
+    spmd(options, [&](RankContext& rank) {
+      me = rank.rank;
+      const bool odd = rank.rank == kOdd;
+      rank.world->all_reduce(ones(300), ReduceOp::kSum);
+      if (odd && !at_the_end) {
+        say(me, "goes its way");
+        fall_silent(way);
+        die(way);
+        if (call_otherwise(way, rank)) return;
+      }
+      rank.world->all_reduce(ones(300), ReduceOp::kSum);
+      if (odd && at_the_end) {
+        say(me, "goes its way");
+        fall_silent(way);
+        die(way);
+      }
+    });
+  } catch (const Error& error) {
+    say(me, error.text());
+    return 1;
+  } catch (const std::exception& error) {
+    say(me, error.what());
+    return 1;
+  }
+  say(me, "fine");
+  return 0;
+}
