@@ -537,7 +537,7 @@ constexpr Row kIndexRows[] = {
      "indices count over the whole dim", 0, {1}},
     {"scatter_add"_op, meta_scatter_elements, rule_scatter<false>, KernelId::kScatterAdd,
      {"scatter_add_", "scatter_add.out"}, {grad_scatter_add, "index:src"},
-     "indices count over the whole dim", 0, {1}},
+     "indices count over the whole dim", kSumsLinearly, {1}},
     {"scatter_reduce.two"_op, meta_scatter_reduce, rule_scatter<true>, KernelId::kScatterReduce,
      {"scatter_reduce_.two", "scatter_reduce.two_out"},
      {grad_scatter_reduce, "self index src result"},
