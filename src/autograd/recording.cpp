@@ -8,7 +8,6 @@
 #include "dispatch/dispatcher.h"
 #include "dispatch/local_call.h"
 #include "dispatch/plain_calls.h"
-#include "dispatch/prepare.h"
 #include "schema/argument.h"
 #include "schema/calls.h"
 #include "schema/op_row.h"
@@ -18,9 +17,8 @@ namespace shardlab {
 namespace {
 
 class RecordingCalls : public PlainCalls {
- public:
-  Results call(const OpRow& row, const Arguments& args) override {
-    if (taken_apart(row, args)) return in_parts(row, args);
+ private:
+  Results as_one(const OpRow& row, const Arguments& args) override {
     if (makes_views(row)) {
       if (DTensor target = view_to_write(row, args); target.defined()) return {std::move(target)};
     }
@@ -35,18 +33,15 @@ class RecordingCalls : public PlainCalls {
     return writes ? written(row, args, node) : made(row, args, node);
   }
 
-  DTensor redistribute(const DTensor& x, const Placements& placements) override {
-    if (!x.distributed()) return x;
-    const DTensorSpec* want = x.spec()->with(placements);
-    check_implicit(x, want);
+  DTensor moved(const DTensor& x, const DTensorSpec* want) override {
     return on_tape::redistribute(x, want, {}, {});
   }
 
  private:
   // One kernel in the reference is recorded as one. What may give a view is its parts there, too.
-  Results in_parts(const OpRow& row, const Arguments& args) {
+  Results in_parts(const OpRow& row, const Arguments& args) override {
     const bool views = !row.op.returns.empty() && !row.op.returns.front().alias.marks.empty();
-    if (row.gradient.reads == nullptr || views) return decomposed(*this, row, args);
+    if (row.gradient.reads == nullptr || views) return PlainCalls::in_parts(row, args);
     const Ref<RowNode> node = look_at(row, args) ? make_ref<RowNode>(row, args) : nullptr;
     Results results;
     {
