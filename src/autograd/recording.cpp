@@ -37,7 +37,6 @@ class RecordingCalls : public PlainCalls {
     return on_tape::redistribute(x, want, {}, {});
   }
 
- private:
   // One kernel in the reference is recorded as one. What may give a view is its parts there, too.
   Results in_parts(const OpRow& row, const Arguments& args) override {
     const bool views = !row.op.returns.empty() && !row.op.returns.front().alias.marks.empty();
@@ -58,7 +57,7 @@ class RecordingCalls : public PlainCalls {
   static bool look_at(const OpRow& row, const Arguments& args) {
     const bool recording =
         (current_rank().mode & kModeAutograd) != 0 && !row.has(kNotDifferentiable);
-    bool needed = false, learns = false;
+    bool needed = false, tracked = false;
     for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
       if (!argument.is_tensor() || !argument.tensor().defined()) return;
       const DTensor& x = argument.tensor();
@@ -68,10 +67,10 @@ class RecordingCalls : public PlainCalls {
         if (read) bring_up_to_date(x);
         needed |= recording && requires_grad(x);
       }
-      learns |= x.requires_grad();
+      tracked |= x.requires_grad();
     });
-    if (learns && current_rank().memory != nullptr) current_rank().memory->learning = true;
-    return needed || (recording && learns);
+    if (tracked && current_rank().memory != nullptr) current_rank().memory->parameters_read = true;
+    return needed || (recording && tracked);
   }
 
   Results recorded_by_element(const OpRow& row, const Arguments& args) {

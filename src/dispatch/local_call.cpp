@@ -147,7 +147,7 @@ LocalTensors stored(const LocalCall& call, const OutputMetas& metas, const Local
 
 // Errors name the local op and the op that it belongs to.
 template <typename Program>
-Results told_of(const LocalCall& call, const Program& program) {
+Results run_as_part_of(const LocalCall& call, const Program& program) {
   try {
     return program();
   } catch (Error& error) {
@@ -162,7 +162,7 @@ Results program_results(const LocalCall& call) {
   const OpRow& row = *call.row;
   const Arguments args = with_locals(call);
   const auto* program = std::get_if<ProgramFn>(&row.compute);
-  return told_of(call, [&] {
+  return run_as_part_of(call, [&] {
     return program != nullptr ? (*program)(plain_calls(), row, args)
                               : through_parts(plain_calls(), row, args);
   });
@@ -291,7 +291,7 @@ Tensor piece_of(const LocalCall& call, std::size_t i, const Argument& result,
 
 Results given_by_user(const LocalCall& call, const OutputSharding& decision) {
   const Arguments args = with_locals(call);
-  return told_of(call, [&] {
+  return run_as_part_of(call, [&] {
     return (*call.row->on_pieces)({plain_calls(), *call.row, args, decision});
   });
 }

@@ -60,8 +60,8 @@ std::size_t read_count(const OpDescriptor& op) {
       op.arguments, [](const SchemaArgument& argument) { return !argument.is_out; }));
 }
 
-/// How many arguments it writes that are not out=: state, or what it changes in place.
-std::ptrdiff_t written_beside_out(const OpDescriptor& op) {
+/// How many arguments it writes other than out= tensors: state, or what it changes in place.
+std::ptrdiff_t count_state(const OpDescriptor& op) {
   return std::ranges::count_if(op.arguments, [](const SchemaArgument& argument) {
     return argument.alias.write && !argument.is_out;
   });
@@ -120,7 +120,7 @@ bool has_form(Form form, const OpDescriptor& op, const OpDescriptor& base) {
     case Form::kInPlace:
       return writes_first(op) && !base.is_inplace() && !base.is_view();
     case Form::kOut:
-      return !writes_first(base) && written_beside_out(op) == written_beside_out(base);
+      return !writes_first(base) && count_state(op) == count_state(base);
   }
   return false;
 }

@@ -215,7 +215,7 @@ Gradients grad_softmax_backward(const GradContext& context) {
   return gradients;
 }
 
-// What an element adds to all later ones comes back from these.
+// An element is part of all later sums, so it gets the sum of their gradients.
 Gradients grad_cumsum(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& x = input(context, 0);
