@@ -245,7 +245,7 @@ Results written_out(Calls& calls, const OpRow& row, const Arguments& args, const
     for (const DTensor& out : tensors_in(args[i])) {
       if (next == values.size()) {
         fail(ErrorKind::kValue, Fix{fmt::format("pass {} tensors as out", values.size())},
-             "{}: there are more out= tensors than results", row.name());
+             "{}: there are more out= tensors than results; there must be as many", row.name());
       }
       if (values[next].defined()) write_out(calls, row, out, values[next]);
       ++next;
@@ -254,7 +254,8 @@ Results written_out(Calls& calls, const OpRow& row, const Arguments& args, const
   }
   if (next != values.size()) {
     fail(ErrorKind::kValue, Fix{fmt::format("pass {} tensors as out", values.size())},
-         "{}: there are {} results and {} out= tensors", row.name(), values.size(), next);
+         "{}: there are {} results and {} out= tensors; there must be as many", row.name(),
+         values.size(), next);
   }
   return row.op.returns.empty() ? Results() : outs;
 }

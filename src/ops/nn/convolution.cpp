@@ -307,7 +307,9 @@ Results conv_padded(Calls& calls, const Arguments& args) {
   }
   if (word != "same" || std::ranges::any_of(args[3].ints(), [](auto step) { return step != 1; })) {
     fail(ErrorKind::kValue, Fix{"write \"valid\", or \"same\" with a stride of 1"},
-         "padding is \"{}\" with the stride [{}]", word, text_of_list(args[3].ints(), ", "));
+         "padding is \"{}\" with the stride [{}]; it must be \"valid\", or \"same\" with a stride "
+         "of 1",
+         word, text_of_list(args[3].ints(), ", "));
   }
   const Dims& kernel = args[1].tensor().shape();
   const Dims& dilation = args[5].ints();
