@@ -14,9 +14,8 @@ KernelId mask_making_kernel(const OpRow& row, const OutputSharding& decision) {
   const auto* lookup = std::get_if<MaskedLookup>(&row.compute);
   if (lookup == nullptr || row.on_pieces) return KernelId::kNone;
   const bool pending = std::ranges::any_of(
-      decision.outputs.front()->placements(), [](const Placement& placement) {
-        return placement.kind == PlacementKind::kMaskPartial;
-      });
+      decision.outputs.front()->placements(),
+      [](const Placement& placement) { return placement.kind == PlacementKind::kMaskPartial; });
   return pending ? lookup->masked : KernelId::kNone;
 }
 

@@ -9,6 +9,7 @@
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "ops/core/expression.h"
+#include "ops/core/meta.h"
 #include "ops/core/pointwise.h"
 #include "ops/core/rows.h"
 #include "ops/register.h"

@@ -4,6 +4,7 @@
 
 #include "base/fix.h"
 #include "ops/core/expression.h"
+#include "ops/core/meta.h"
 #include "ops/core/pointwise.h"
 #include "ops/core/rows.h"
 #include "ops/register.h"

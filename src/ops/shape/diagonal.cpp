@@ -4,6 +4,7 @@
 
 #include "base/fix.h"
 #include "base/saturating.h"
+#include "base/text_of_list.h"
 #include "ops/core/arguments.h"
 #include "ops/core/gradient_math.h"
 #include "ops/core/meta.h"
