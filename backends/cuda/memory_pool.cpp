@@ -16,7 +16,6 @@ MemoryPool::Block MemoryPool::take(std::size_t size_bytes) {
   const auto found = kept_.lower_bound(wanted);
   if (found != kept_.end() && found->first <= wanted + wanted / 4) {
     const Block block{found->second, found->first};
-    kept_bytes_ -= block.size_bytes;
     kept_.erase(found);
     return block;
   }
@@ -29,15 +28,11 @@ MemoryPool::Block MemoryPool::take(std::size_t size_bytes) {
   return {data, wanted};
 }
 
-void MemoryPool::keep(const Block& block) {
-  kept_.emplace(block.size_bytes, block.data);
-  kept_bytes_ += block.size_bytes;
-}
+void MemoryPool::keep(const Block& block) { kept_.emplace(block.size_bytes, block.data); }
 
 void MemoryPool::release_kept() {
   for (const auto& [size, data] : kept_) table_.release(context_, data);
   kept_.clear();
-  kept_bytes_ = 0;
 }
 
 }  // namespace shardlab::cuda

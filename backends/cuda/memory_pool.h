@@ -25,7 +25,6 @@ class MemoryPool {
   /// also after all that is kept has been given back.
   Block take(std::size_t size_bytes);
   void keep(const Block& block);
-  std::size_t kept_bytes() const { return kept_bytes_; }
 
  private:
   void release_kept();
@@ -33,7 +32,6 @@ class MemoryPool {
   const Table& table_;
   Context* const context_;
   std::multimap<std::size_t, void*> kept_;
-  std::size_t kept_bytes_ = 0;
 };
 
 }  // namespace shardlab::cuda

@@ -108,7 +108,6 @@ class Planner {
                                             const Tensor& to, const Tensor& counted,
                                             const Native& native);
   Tensor packed(const Tensor& x, std::int64_t dim, Lengths lengths, std::int64_t room);
-  Exchange reduce_by_hand(const Tensor& pieces, const Dims& shape, ReduceOp op);
   Exchange reduce_pieces(const Tensor& packed, Lengths counts, const Dims& shape, ReduceOp op);
   static Tensor ordered(Session& session, backends::Ordering::To to, ReduceOp op,
                         const Tensor& from, Tensor result);

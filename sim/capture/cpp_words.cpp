@@ -1,5 +1,5 @@
-// Tables of words. A name is looked up among all that a printed program says itself, so that no
-// input hides a function.
+// Tables of words. A name is looked up among all that a printed program says itself, functions of
+// the C++ API included (api/op_functions.h), so that no input hides a function.
 #include "sim/capture/cpp_words.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "api/op_functions.h"
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "schema/op_row.h"
@@ -15,67 +16,6 @@
 namespace shardlab {
 
 namespace {
-
-constexpr OpFunction kFunctions[] = {
-    {"aten::add.Scalar", "add", 2},
-    {"aten::add.Tensor", "add", 2},
-    {"aten::amax", "amax", 2},
-    {"aten::amin", "amin", 2},
-    {"aten::cat", "cat", 2},
-    {"aten::clone", "clone", 1},
-    {"aten::div.Scalar", "div", 2},
-    {"aten::div.Tensor", "div", 2},
-    {"aten::eq.Scalar", "eq", 2},
-    {"aten::eq.Tensor", "eq", 2},
-    {"aten::exp", "exp", 1},
-    {"aten::expand", "expand", 2},
-    {"aten::gather", "gather", 3},
-    {"aten::ge.Scalar", "ge", 2},
-    {"aten::ge.Tensor", "ge", 2},
-    {"aten::gelu", "gelu", 1},
-    {"aten::gt.Scalar", "gt", 2},
-    {"aten::gt.Tensor", "gt", 2},
-    {"aten::le.Scalar", "le", 2},
-    {"aten::le.Tensor", "le", 2},
-    {"aten::linear", "linear", 3},
-    {"aten::log", "log", 1},
-    {"aten::log_softmax.int", "log_softmax", 2},
-    {"aten::lt.Scalar", "lt", 2},
-    {"aten::lt.Tensor", "lt", 2},
-    {"aten::matmul", "matmul", 2},
-    {"aten::mean", "mean", 1},
-    {"aten::mean.dim", "mean", 2},
-    {"aten::mm", "mm", 2},
-    {"aten::mul.Scalar", "mul", 2},
-    {"aten::mul.Tensor", "mul", 2},
-    {"aten::ne.Scalar", "ne", 2},
-    {"aten::ne.Tensor", "ne", 2},
-    {"aten::neg", "neg", 1},
-    {"aten::permute", "permute", 2},
-    {"aten::pow.Tensor_Scalar", "pow", 2},
-    {"aten::pow.Tensor_Tensor", "pow", 2},
-    {"aten::relu", "relu", 1},
-    {"aten::reshape", "reshape", 2},
-    {"aten::rsqrt", "rsqrt", 1},
-    {"aten::select.int", "select", 3},
-    {"aten::sigmoid", "sigmoid", 1},
-    {"aten::silu", "silu", 1},
-    {"aten::softmax.int", "softmax", 2},
-    {"aten::sqrt", "sqrt", 1},
-    {"aten::squeeze", "squeeze", 1},
-    {"aten::squeeze.dim", "squeeze", 2},
-    {"aten::stack", "stack", 2},
-    {"aten::sub.Scalar", "sub", 2},
-    {"aten::sub.Tensor", "sub", 2},
-    {"aten::sum", "sum", 1},
-    {"aten::sum.dim_IntList", "sum", 2},
-    {"aten::tanh", "tanh", 1},
-    {"aten::to.dtype", "to", 2},
-    {"aten::transpose.int", "transpose", 3},
-    {"aten::unsqueeze", "unsqueeze", 2},
-    {"aten::view", "view", 2},
-    {"aten::where.self", "where", 3},
-};
 
 // Keywords, and macros of the standard headers that look like names.
 constexpr auto kKeywords = std::to_array<std::string_view>({
@@ -99,7 +39,7 @@ constexpr auto kKeywords = std::to_array<std::string_view>({
     "NULL",
 });
 
-// What printed programs say besides the functions above.
+// Other names that printed programs say.
 constexpr auto kSaid = std::to_array<std::string_view>({
     "all_gather",
     "all_ops",
@@ -284,15 +224,16 @@ std::string cpp_placements(const Placements& placements) {
 }
 
 std::string cpp_identifier(std::string name) {
-  const bool taken = std::ranges::find(kKeywords, name) != kKeywords.end() ||
-                     std::ranges::find(kSaid, name) != kSaid.end() ||
-                     std::ranges::find(kFunctions, name, &OpFunction::name) != std::end(kFunctions);
+  const bool taken =
+      std::ranges::find(kKeywords, name) != kKeywords.end() ||
+      std::ranges::find(kSaid, name) != kSaid.end() ||
+      std::ranges::find(op_functions(), name, &OpFunction::name) != op_functions().end();
   return taken ? name + "_" : name;
 }
 
 const OpFunction* function_of(std::string_view op) {
-  const auto* const found = std::ranges::find(kFunctions, op, &OpFunction::op);
-  return found == std::end(kFunctions) ? nullptr : found;
+  const auto found = std::ranges::find(op_functions(), op, &OpFunction::op);
+  return found == op_functions().end() ? nullptr : &*found;
 }
 
 bool is_none(const GraphArgument& argument) {

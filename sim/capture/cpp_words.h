@@ -14,6 +14,7 @@
 
 namespace shardlab {
 
+struct OpFunction;
 struct OpRow;
 
 /// "\"a\\n\"": every text in one line.
@@ -41,14 +42,8 @@ std::string cpp_placements(const Placements& placements);
 /// The name, with "_" behind it where a program in C++ means something else by it.
 std::string cpp_identifier(std::string name);
 
-/// A function of api/tensor_ops.h that is one call of an op, with the op's arguments in their
-/// order.
-struct OpFunction {
-  std::string_view op;    ///< "aten::sum.dim_IntList"
-  std::string_view name;  ///< "sum"
-  std::size_t most;       ///< arguments that it takes; the op's others have their defaults then
-};
-/// Null: the op has none, or one with arguments of its own.
+/// The function of api/tensor_ops.h that is one call of the op. Null: the op has none, or one with
+/// arguments of its own.
 const OpFunction* function_of(std::string_view op);
 
 bool is_none(const GraphArgument& argument);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "api/op_functions.h"
 #include "base/text_of_list.h"
 #include "mesh/shard_order.h"
 #include "schema/op_row.h"

@@ -38,15 +38,15 @@ namespace {
 
 using verification::Meaning;
 
-// A program that reads its rank is run once per rank: up to so many, or as many as have together so
-// many elements of inputs.
-constexpr std::int64_t kToldRanks = 64;
-constexpr std::int64_t kToldElements = std::int64_t{1} << 20;
+// A program that reads its rank has one reference run per rank: up to so many, or as many as have
+// together so many elements of inputs.
+constexpr std::int64_t kReferenceRuns = 64;
+constexpr std::int64_t kReferenceElements = std::int64_t{1} << 20;
 
-std::int64_t most_told_ranks(const Scenario& scenario) {
+std::int64_t most_reference_runs(const Scenario& scenario) {
   std::int64_t elements = 1;
   for (const ScenarioInput& input : scenario.inputs) elements += product(input.type.sizes);
-  return std::max(kToldRanks, kToldElements / elements);
+  return std::max(kReferenceRuns, kReferenceElements / elements);
 }
 
 // Values that [expect] names, at their end, and gradients.
@@ -142,7 +142,7 @@ class Verification {
   void run_alone_as_meant() {
     const std::int64_t ranks = run_.scenario.world;
     const std::int64_t told =
-        traits_.reads_rank ? std::min(ranks, most_told_ranks(run_.scenario)) : 1;
+        traits_.reads_rank ? std::min(ranks, most_reference_runs(run_.scenario)) : 1;
     if (traits_.reads_rank) inputs_.told_ranks = told;
     add_meaning(ToldWorld::kTrue, told);
     const bool counts = traits_.reads_rank || traits_.reads_world;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/bytes_text.h"
-#include "base/text_of_list.h"
 
 namespace shardlab {
 
@@ -26,8 +25,6 @@ std::vector<std::string> peak_cells(const PeakReport& peak) {
   parts.front() = place + ": " + parts.front();
   return parts;
 }
-
-std::string peak_text(const PeakReport& peak) { return text_of_list(peak_cells(peak), ", "); }
 
 Json held_json(const HeldBytes& held) {
   Json json = Json::object();

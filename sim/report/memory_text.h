@@ -9,10 +9,8 @@
 
 namespace shardlab {
 
-/// "at line 12, backward: parameters and inputs 64 MiB, gradients 32 MiB, ...": what is not held is
-/// left out.
-std::string peak_text(const PeakReport& peak);
-/// The same between its commas.
+/// "at line 12, in its backward: parameters and inputs 64 MiB", "gradients 32 MiB", ...: only
+/// purposes for which something is held.
 std::vector<std::string> peak_cells(const PeakReport& peak);
 /// { bytes, line, pass, inputs, gradients, ... }; line is null before the program's first line.
 Json peak_json(const PeakReport& peak);

@@ -31,7 +31,8 @@ std::string seen_by(const ProgramRun& run, std::size_t index) {
   return text;
 }
 
-// One entry per class of the result: of classes that turned out to be the same, the first.
+// The entries of the classes that the result has. Classes that did the same became one: its entry
+// is that of the first.
 template <typename T>
 std::vector<T> picked(std::vector<T>& all, const std::vector<RankClass>& classes) {
   std::vector<T> kept;

@@ -52,7 +52,7 @@ void keep_what_is_left(const ProgramRun& run, const Interpreter& interpreter,
 }
 
 // The curve of memory is that of the program alone.
-void run_told(ProgramRun& run, RankContext& rank, const std::function<void()>& program) {
+void run_with_timeline(ProgramRun& run, RankContext& rank, const std::function<void()>& program) {
   const bool told = run.timeline && rank.rank == run.reporting_rank;
   if (told) run.timeline->clear();  // a class may run once more
   const ListeningScope scope(*rank.memory, told ? &*run.timeline : nullptr);
@@ -65,8 +65,8 @@ bool shares_kernels(const ScenarioOptions& options) {
          find_backend(options.backend).processes == nullptr;
 }
 
-// Kernels on fewer elements take less than waking a thread.
-std::int64_t workers_that_pay(const Scenario& scenario) {
+// One for programs on few elements: their kernels take less time than waking a thread.
+std::int64_t default_workers(const Scenario& scenario) {
   constexpr std::int64_t kElements = 1 << 20;
   std::int64_t elements = 0;
   for (const ScenarioInput& input : scenario.inputs) elements += product(input.type.sizes);
@@ -141,7 +141,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   {
     const ProgramScope scope(*calls);
     const ObserverScope observed(marks);
-    run_told(run, rank, [&] {
+    run_with_timeline(run, rank, [&] {
       if (run.body) return run.body(runs, given);
       SizeTrace* sizes = run.listener != nullptr ? run.listener->sizes(rank.rank) : nullptr;
       interpreter.trace_sizes_in(sizes);
@@ -169,7 +169,7 @@ WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_
   WorldOptions world;
   world.ranks = ranks;
   world.schedule = options.schedule;
-  world.schedule.workers = options.workers.value_or(workers_that_pay(*run.scenario));
+  world.schedule.workers = options.workers.value_or(default_workers(*run.scenario));
   world.backend = options.backend;
   world.checks = options.checks;
   if (channel_of(options.backend) != nullptr) world.program = what_runs(*run.scenario, options);

@@ -41,7 +41,7 @@ struct ScenarioOptions {
   DeviceDecorator around_device;                   ///< likewise
   std::int64_t step_limit = 1'000'000;             ///< passes through while loops, on each rank
   DeviceChoice device;                             ///< of the ranks, and of the single-device run
-  Progress* progress = nullptr;                    ///< told where the run is; null: nobody asks
+  Progress* progress = nullptr;                    ///< is told how far the run is; null: none
   std::int64_t keep_elements = 0;                  ///< of each value, for the report; 0: none
   bool memory_timeline = false;                    ///< of the reporting rank, for the report
   std::optional<std::int64_t> reporting_rank;      ///< none: the mesh's first

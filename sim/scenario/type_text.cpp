@@ -104,7 +104,8 @@ class Resolver {
     }
     const std::int64_t size = evaluate_integer(*source_, span(first, cut), environment_);
     if (size < 0) {
-      refuse(*source_, span(first, cut), fmt::format("the size of a tensor dim is {}", size),
+      refuse(*source_, span(first, cut),
+             fmt::format("the size of a tensor dim is {}; it must be 0 or more", size),
              "give sizes of 0 or more");
     }
     keep(begin, first);

@@ -8,35 +8,12 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/kernel_id.h"
-
 namespace shardlab {
 
 Summing summing_of(const OpRow& row) {
-  if (row.op.base == "aten::convolution" || row.op.base == "aten::convolution_backward") {
-    return Summing::kLinear;
-  }
-  switch (row.kernel()) {
-    case KernelId::kMm:
-    case KernelId::kBmm:
-    case KernelId::kAddmm:
-    case KernelId::kBaddbmm:
-    case KernelId::kMv:
-    case KernelId::kDot:
-    case KernelId::kSum:
-    case KernelId::kMean:
-    case KernelId::kCumsum:
-    case KernelId::kNllLossForward:
-    case KernelId::kNllLossBackward:
-    case KernelId::kScatterAdd:
-    case KernelId::kEmbeddingDenseBackward:
-      return Summing::kLinear;
-    case KernelId::kProd:
-    case KernelId::kVectorNorm:
-      return Summing::kPositive;
-    default:
-      return Summing::kOther;
-  }
+  if (row.computed_by_program()) return Summing::kOther;  // it rounds after each of its ops
+  if (row.has(kSumsLinearly)) return Summing::kLinear;
+  return row.has(kSumsOneSign) ? Summing::kPositive : Summing::kOther;
 }
 
 double RoundingBound::allowed(double exact, double terms, double absolute, double own) const {

@@ -1,4 +1,4 @@
-// The same rows and kernels as on the ranks: a wrong kernel is found by recorded facts, not here.
+// Runs the same rows and kernels as the ranks. So it cannot find a wrong kernel: recorded facts do.
 #include "sim/verify/step_eval.h"
 
 #include <cmath>

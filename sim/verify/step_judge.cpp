@@ -306,16 +306,13 @@ class OpJudge {
     return finding;
   }
 
-  bool is_program() const {
-    return std::holds_alternative<ProgramFn>(row_.compute) || row_.parts() != nullptr;
-  }
-
   RoundingBound bound_for(const WholeValue& got, std::int64_t results) const {
     RoundingBound bound;
     const double own = unit_roundoff(got.own.dtype());
     bound.u = std::max(own, coarsest_);
     // Kernels compute f16 and bf16 in f32; programs round after every op.
-    bound.u_accumulator = is_program() ? bound.u : std::min(bound.u, unit_roundoff(DType::kF32));
+    bound.u_accumulator =
+        row_.computed_by_program() ? bound.u : std::min(bound.u, unit_roundoff(DType::kF32));
     // The judge's own f64 rounds as much as an f64 program.
     if (got.own.dtype() == DType::kF64 || got.own.dtype() == DType::kC128) bound.u_accumulator *= 2;
     bound.ranks = static_cast<double>(got.count);
@@ -327,7 +324,7 @@ class OpJudge {
 
   // A: what the errors of additions are measured against.
   std::vector<double> absolute_of(std::size_t index, const std::vector<double>& exact) {
-    if (is_program() || summing_of(row_) == Summing::kOther) return response_of(index, exact);
+    if (summing_of(row_) == Summing::kOther) return response_of(index, exact);
     if (summing_of(row_) == Summing::kPositive) {
       std::vector<double> result = exact;
       for (double& number : result) number = std::fabs(number);

@@ -121,7 +121,9 @@ DTensor loss_parallel(Operand logits, const DTensor& target, const ClassLoss& lo
   const PlaceScope scope(logits.place);
   const auto number = reduction_number(loss.reduction);
   if (!number) {
-    throw Error(ErrorKind::kValue, fmt::format("loss_parallel: reduction '{}'", loss.reduction))
+    throw Error(ErrorKind::kValue,
+                fmt::format("loss_parallel: reduction is '{}'; it must be 'mean', 'sum' or 'none'",
+                            loss.reduction))
         .with("fix", "use 'mean', 'sum' or 'none'");
   }
   const Argument weight = loss.weight.defined() ? Argument(loss.weight) : Argument();

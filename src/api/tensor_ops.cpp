@@ -2,6 +2,9 @@
 // No function decides anything about shapes, dtypes or placements.
 #include "api/tensor_ops.h"
 
+#include <algorithm>
+
+#include "api/op_functions.h"
 #include "autograd/at_place.h"
 #include "autograd/program.h"
 #include "base/fix.h"
@@ -64,58 +67,104 @@ std::vector<DTensor> pieces(std::string_view name, Operand x, Rest&&... rest) {
 
 }  // namespace
 
-DTensor add(Operand a, const DTensor& b) { return call("aten::add.Tensor", a, b); }
-DTensor add(Operand a, Scalar b) { return call("aten::add.Scalar", a, b); }
-DTensor sub(Operand a, const DTensor& b) { return call("aten::sub.Tensor", a, b); }
-DTensor sub(Operand a, Scalar b) { return call("aten::sub.Scalar", a, b); }
-DTensor mul(Operand a, const DTensor& b) { return call("aten::mul.Tensor", a, b); }
-DTensor mul(Operand a, Scalar b) { return call("aten::mul.Scalar", a, b); }
-DTensor div(Operand a, const DTensor& b) { return call("aten::div.Tensor", a, b); }
-DTensor div(Operand a, Scalar b) { return call("aten::div.Scalar", a, b); }
-DTensor pow(Operand base, const DTensor& exponent) {
-  return call("aten::pow.Tensor_Tensor", base, exponent);
+// Functions that are one call of an op, whose arguments they take in its order: name, op,
+// parameters, and these as arguments.
+// clang-format off
+#define SHARDLAB_ONE_CALL(X)                                                                     \
+  X(add, "aten::add.Tensor", (Operand a, const DTensor& b), a, b)                                \
+  X(add, "aten::add.Scalar", (Operand a, Scalar b), a, b)                                        \
+  X(sub, "aten::sub.Tensor", (Operand a, const DTensor& b), a, b)                                \
+  X(sub, "aten::sub.Scalar", (Operand a, Scalar b), a, b)                                        \
+  X(mul, "aten::mul.Tensor", (Operand a, const DTensor& b), a, b)                                \
+  X(mul, "aten::mul.Scalar", (Operand a, Scalar b), a, b)                                        \
+  X(div, "aten::div.Tensor", (Operand a, const DTensor& b), a, b)                                \
+  X(div, "aten::div.Scalar", (Operand a, Scalar b), a, b)                                        \
+  X(pow, "aten::pow.Tensor_Tensor", (Operand base, const DTensor& exponent), base, exponent)     \
+  X(pow, "aten::pow.Tensor_Scalar", (Operand base, Scalar exponent), base, exponent)             \
+  X(neg, "aten::neg", (Operand x), x)                                                            \
+  X(eq, "aten::eq.Tensor", (Operand a, const DTensor& b), a, b)                                  \
+  X(eq, "aten::eq.Scalar", (Operand a, Scalar b), a, b)                                          \
+  X(ne, "aten::ne.Tensor", (Operand a, const DTensor& b), a, b)                                  \
+  X(ne, "aten::ne.Scalar", (Operand a, Scalar b), a, b)                                          \
+  X(lt, "aten::lt.Tensor", (Operand a, const DTensor& b), a, b)                                  \
+  X(lt, "aten::lt.Scalar", (Operand a, Scalar b), a, b)                                          \
+  X(le, "aten::le.Tensor", (Operand a, const DTensor& b), a, b)                                  \
+  X(le, "aten::le.Scalar", (Operand a, Scalar b), a, b)                                          \
+  X(gt, "aten::gt.Tensor", (Operand a, const DTensor& b), a, b)                                  \
+  X(gt, "aten::gt.Scalar", (Operand a, Scalar b), a, b)                                          \
+  X(ge, "aten::ge.Tensor", (Operand a, const DTensor& b), a, b)                                  \
+  X(ge, "aten::ge.Scalar", (Operand a, Scalar b), a, b)                                          \
+  X(where, "aten::where.self", (Operand condition, const DTensor& a, const DTensor& b),          \
+    condition, a, b)                                                                             \
+  X(exp, "aten::exp", (Operand x), x)                                                            \
+  X(log, "aten::log", (Operand x), x)                                                            \
+  X(sqrt, "aten::sqrt", (Operand x), x)                                                          \
+  X(rsqrt, "aten::rsqrt", (Operand x), x)                                                        \
+  X(tanh, "aten::tanh", (Operand x), x)                                                          \
+  X(sigmoid, "aten::sigmoid", (Operand x), x)                                                    \
+  X(relu, "aten::relu", (Operand x), x)                                                          \
+  X(silu, "aten::silu", (Operand x), x)                                                          \
+  X(sum, "aten::sum", (Operand x), x)                                                            \
+  X(mean, "aten::mean", (Operand x), x)                                                          \
+  X(matmul, "aten::matmul", (Operand a, const DTensor& b), a, b)                                 \
+  X(mm, "aten::mm", (Operand a, const DTensor& b), a, b)                                         \
+  X(softmax, "aten::softmax.int", (Operand x, std::int64_t dim), x, dim)                         \
+  X(log_softmax, "aten::log_softmax.int", (Operand x, std::int64_t dim), x, dim)                 \
+  X(view, "aten::view", (Operand x, const Dims& shape), x, shape)                                \
+  X(reshape, "aten::reshape", (Operand x, const Dims& shape), x, shape)                          \
+  X(transpose, "aten::transpose.int", (Operand x, std::int64_t dim0, std::int64_t dim1),         \
+    x, dim0, dim1)                                                                               \
+  X(permute, "aten::permute", (Operand x, const Dims& dims), x, dims)                            \
+  X(squeeze, "aten::squeeze", (Operand x), x)                                                    \
+  X(squeeze, "aten::squeeze.dim", (Operand x, std::int64_t dim), x, dim)                         \
+  X(unsqueeze, "aten::unsqueeze", (Operand x, std::int64_t dim), x, dim)                         \
+  X(expand, "aten::expand", (Operand x, const Dims& shape), x, shape)                            \
+  X(select, "aten::select.int", (Operand x, std::int64_t dim, std::int64_t index), x, dim, index)\
+  X(gather, "aten::gather", (Operand x, std::int64_t dim, const DTensor& index), x, dim, index)  \
+  X(clone, "aten::clone", (Operand x), x)                                                        \
+  X(to, "aten::to.dtype", (Operand x, DType dtype), x, dtype)
+// clang-format on
+
+#define SHARDLAB_DEFINE(name, op, parameters, ...) \
+  DTensor name parameters { return call(op, __VA_ARGS__); }
+SHARDLAB_ONE_CALL(SHARDLAB_DEFINE)
+#undef SHARDLAB_DEFINE
+
+namespace {
+
+constexpr std::size_t count_of(std::string_view arguments) {
+  return static_cast<std::size_t>(std::ranges::count(arguments, ',')) + 1;
 }
-DTensor pow(Operand base, Scalar exponent) {
-  return call("aten::pow.Tensor_Scalar", base, exponent);
-}
-DTensor neg(Operand x) { return call("aten::neg", x); }
+
+constexpr OpFunction kOpFunctions[] = {
+#define SHARDLAB_ROW(name, op, parameters, ...) {op, #name, count_of(#__VA_ARGS__)},
+    SHARDLAB_ONE_CALL(SHARDLAB_ROW)
+#undef SHARDLAB_ROW
+    // What follows in the op's arguments these take in another form, or not at all.
+    {"aten::amax", "amax", 2},
+    {"aten::amin", "amin", 2},
+    {"aten::cat", "cat", 2},
+    {"aten::gelu", "gelu", 1},
+    {"aten::linear", "linear", 3},
+    {"aten::mean.dim", "mean", 2},
+    {"aten::stack", "stack", 2},
+    {"aten::sum.dim_IntList", "sum", 2},
+};
+
+}  // namespace
+
+std::span<const OpFunction> op_functions() { return kOpFunctions; }
 
 DTensor operator-(Scalar a, Operand b) { return call("aten::rsub.Scalar", b, a); }
 DTensor operator/(Scalar a, Operand b) { return mul({call("aten::reciprocal", b), b.place}, a); }
 
-DTensor eq(Operand a, const DTensor& b) { return call("aten::eq.Tensor", a, b); }
-DTensor eq(Operand a, Scalar b) { return call("aten::eq.Scalar", a, b); }
-DTensor ne(Operand a, const DTensor& b) { return call("aten::ne.Tensor", a, b); }
-DTensor ne(Operand a, Scalar b) { return call("aten::ne.Scalar", a, b); }
-DTensor lt(Operand a, const DTensor& b) { return call("aten::lt.Tensor", a, b); }
-DTensor lt(Operand a, Scalar b) { return call("aten::lt.Scalar", a, b); }
-DTensor le(Operand a, const DTensor& b) { return call("aten::le.Tensor", a, b); }
-DTensor le(Operand a, Scalar b) { return call("aten::le.Scalar", a, b); }
-DTensor gt(Operand a, const DTensor& b) { return call("aten::gt.Tensor", a, b); }
-DTensor gt(Operand a, Scalar b) { return call("aten::gt.Scalar", a, b); }
-DTensor ge(Operand a, const DTensor& b) { return call("aten::ge.Tensor", a, b); }
-DTensor ge(Operand a, Scalar b) { return call("aten::ge.Scalar", a, b); }
-DTensor where(Operand condition, const DTensor& a, const DTensor& b) {
-  return call("aten::where.self", condition, a, b);
-}
-
-DTensor exp(Operand x) { return call("aten::exp", x); }
-DTensor log(Operand x) { return call("aten::log", x); }
-DTensor sqrt(Operand x) { return call("aten::sqrt", x); }
-DTensor rsqrt(Operand x) { return call("aten::rsqrt", x); }
-DTensor tanh(Operand x) { return call("aten::tanh", x); }
-DTensor sigmoid(Operand x) { return call("aten::sigmoid", x); }
-DTensor relu(Operand x) { return call("aten::relu", x); }
 DTensor gelu(Operand x, Gelu form) {
   return call("aten::gelu", x, form == Gelu::kTanh ? "tanh" : "none");
 }
-DTensor silu(Operand x) { return call("aten::silu", x); }
 
-DTensor sum(Operand x) { return call("aten::sum", x); }
 DTensor sum(Operand x, const Dims& dims, KeepDim keep) {
   return call("aten::sum.dim_IntList", x, dims, kept(keep));
 }
-DTensor mean(Operand x) { return call("aten::mean", x); }
 DTensor mean(Operand x, const Dims& dims, KeepDim keep) {
   return call("aten::mean.dim", x, dims, kept(keep));
 }
@@ -129,14 +178,10 @@ DTensor var(Operand x, const Dims& dims, const Variance& options) {
   return call("aten::var.correction", x, dims, options.correction, kept(options.keep));
 }
 
-DTensor matmul(Operand a, const DTensor& b) { return call("aten::matmul", a, b); }
-DTensor mm(Operand a, const DTensor& b) { return call("aten::mm", a, b); }
 DTensor linear(Operand x, const DTensor& weight, const DTensor& bias) {
   return call("aten::linear", x, weight, optional_tensor(bias));
 }
 
-DTensor softmax(Operand x, std::int64_t dim) { return call("aten::softmax.int", x, dim); }
-DTensor log_softmax(Operand x, std::int64_t dim) { return call("aten::log_softmax.int", x, dim); }
 DTensor layer_norm(Operand x, const Dims& shape, const Norm& options) {
   return call("aten::layer_norm", x, shape, optional_tensor(options.weight),
               optional_tensor(options.bias), options.eps.value_or(1e-5));
@@ -165,23 +210,9 @@ DTensor scaled_dot_product_attention(Operand query, const DTensor& key, const DT
               options.scale ? Argument(*options.scale) : Argument());
 }
 
-DTensor view(Operand x, const Dims& shape) { return call("aten::view", x, shape); }
-DTensor reshape(Operand x, const Dims& shape) { return call("aten::reshape", x, shape); }
-DTensor transpose(Operand x, std::int64_t dim0, std::int64_t dim1) {
-  return call("aten::transpose.int", x, dim0, dim1);
-}
-DTensor permute(Operand x, const Dims& dims) { return call("aten::permute", x, dims); }
-DTensor squeeze(Operand x) { return call("aten::squeeze", x); }
-DTensor squeeze(Operand x, std::int64_t dim) { return call("aten::squeeze.dim", x, dim); }
-DTensor unsqueeze(Operand x, std::int64_t dim) { return call("aten::unsqueeze", x, dim); }
-DTensor expand(Operand x, const Dims& shape) { return call("aten::expand", x, shape); }
-
 DTensor slice(Operand x, std::int64_t dim, const Range& range) {
   return call("aten::slice.Tensor", x, dim, optional_int(range.start), optional_int(range.end),
               range.step);
-}
-DTensor select(Operand x, std::int64_t dim, std::int64_t index) {
-  return call("aten::select.int", x, dim, index);
 }
 std::vector<DTensor> split(Operand x, std::int64_t size, std::int64_t dim) {
   return pieces("aten::split.Tensor", x, size, dim);
@@ -195,16 +226,12 @@ DTensor cat(const std::vector<DTensor>& tensors, std::int64_t dim, SourceLine pl
 DTensor stack(const std::vector<DTensor>& tensors, std::int64_t dim, SourceLine place) {
   return only_tensor(call_at(place, "aten::stack", {list_of(tensors), dim}));
 }
-DTensor gather(Operand x, std::int64_t dim, const DTensor& index) {
-  return call("aten::gather", x, dim, index);
-}
-DTensor clone(Operand x) { return call("aten::clone", x); }
-DTensor to(Operand x, DType dtype) { return call("aten::to.dtype", x, dtype); }
 
 DTensor whole_item(Operand x) {
   return at_place(x.place, [&] {
     if (x.tensor.numel() != 1) {
-      throw Error(ErrorKind::kValue, fmt::format("item: a tensor of {} elements", x.tensor.numel()))
+      throw Error(ErrorKind::kValue,
+                  fmt::format("item: the tensor has {} elements; it must have 1", x.tensor.numel()))
           .with("fix", "item() takes one element; index the tensor first");
     }
     const DTensor whole = full_tensor(x);

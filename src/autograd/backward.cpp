@@ -321,7 +321,7 @@ void require_grad(const DTensor& x) {
   }
   x.impl()->requires_grad = true;
   const MemoryAccount* const memory = current_rank().memory;
-  if (memory == nullptr || memory->learning || !is_leaf(x) || !x.local().defined()) return;
+  if (memory == nullptr || memory->parameters_read || !is_leaf(x) || !x.local().defined()) return;
   x.local().storage()->become_input();
 }
 

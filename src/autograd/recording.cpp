@@ -8,7 +8,6 @@
 #include "dispatch/dispatcher.h"
 #include "dispatch/local_call.h"
 #include "dispatch/plain_calls.h"
-#include "dispatch/prepare.h"
 #include "schema/argument.h"
 #include "schema/calls.h"
 #include "schema/op_row.h"
@@ -18,9 +17,8 @@ namespace shardlab {
 namespace {
 
 class RecordingCalls : public PlainCalls {
- public:
-  Results call(const OpRow& row, const Arguments& args) override {
-    if (taken_apart(row, args)) return in_parts(row, args);
+ private:
+  Results as_one(const OpRow& row, const Arguments& args) override {
     if (makes_views(row)) {
       if (DTensor target = view_to_write(row, args); target.defined()) return {std::move(target)};
     }
@@ -35,18 +33,14 @@ class RecordingCalls : public PlainCalls {
     return writes ? written(row, args, node) : made(row, args, node);
   }
 
-  DTensor redistribute(const DTensor& x, const Placements& placements) override {
-    if (!x.distributed()) return x;
-    const DTensorSpec* want = x.spec()->with(placements);
-    check_implicit(x, want);
+  DTensor moved(const DTensor& x, const DTensorSpec* want) override {
     return on_tape::redistribute(x, want, {}, {});
   }
 
- private:
   // One kernel in the reference is recorded as one. What may give a view is its parts there, too.
-  Results in_parts(const OpRow& row, const Arguments& args) {
+  Results in_parts(const OpRow& row, const Arguments& args) override {
     const bool views = !row.op.returns.empty() && !row.op.returns.front().alias.marks.empty();
-    if (row.gradient.reads == nullptr || views) return decomposed(*this, row, args);
+    if (row.gradient.reads == nullptr || views) return PlainCalls::in_parts(row, args);
     const Ref<RowNode> node = look_at(row, args) ? make_ref<RowNode>(row, args) : nullptr;
     Results results;
     {
@@ -63,7 +57,7 @@ class RecordingCalls : public PlainCalls {
   static bool look_at(const OpRow& row, const Arguments& args) {
     const bool recording =
         (current_rank().mode & kModeAutograd) != 0 && !row.has(kNotDifferentiable);
-    bool needed = false, learns = false;
+    bool needed = false, tracked = false;
     for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
       if (!argument.is_tensor() || !argument.tensor().defined()) return;
       const DTensor& x = argument.tensor();
@@ -73,10 +67,10 @@ class RecordingCalls : public PlainCalls {
         if (read) bring_up_to_date(x);
         needed |= recording && requires_grad(x);
       }
-      learns |= x.requires_grad();
+      tracked |= x.requires_grad();
     });
-    if (learns && current_rank().memory != nullptr) current_rank().memory->learning = true;
-    return needed || (recording && learns);
+    if (tracked && current_rank().memory != nullptr) current_rank().memory->parameters_read = true;
+    return needed || (recording && tracked);
   }
 
   Results recorded_by_element(const OpRow& row, const Arguments& args) {

@@ -39,8 +39,8 @@ Argument each_tensor(const Argument& argument, const Keep& keep) {
   });
 }
 
-/// The same value as what the edge leads to.
-DTensor at_end_of(const GradNode::Edge& edge, const DTensor& x) {
+/// A handle of the same value, whose gradient goes where the edge leads.
+DTensor attached_to(const GradNode::Edge& edge, const DTensor& x) {
   DTensor handle(x.local(), x.spec());
   copy_marks(handle, x);
   if (edge.node) {
@@ -301,7 +301,7 @@ Arguments RowNode::inputs_on_tape() const {
       if (!edge.wanted() || !argument.is_tensor() || !argument.tensor().local().defined()) {
         return argument;
       }
-      return Argument(at_end_of(edge, argument.tensor()));
+      return Argument(attached_to(edge, argument.tensor()));
     };
     args[i] = each_slot(args[i], place);
   }
@@ -318,7 +318,7 @@ Results RowNode::outputs_on_tape() {
       const DTensor& x = argument.tensor();
       const bool recorded = x.local().defined() && !is_integral(x.dtype());
       if (!recorded || !gives_gradient(edge.output)) return argument;
-      return Argument(at_end_of(edge, x));
+      return Argument(attached_to(edge, x));
     };
     result = each_slot(result, place);
   }

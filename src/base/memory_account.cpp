@@ -39,7 +39,7 @@ void MemoryAccount::move(HeldFor from, HeldFor to, std::int64_t bytes) {
 
 void MemoryAccount::begin() {
   most = held;
-  learning = false;
+  parameters_read = false;
   note_peak();
 }
 

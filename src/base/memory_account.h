@@ -49,9 +49,9 @@ struct MemoryAccount {
   HeldBytes held{};
   HeldFor making = HeldFor::kOther;  ///< what Storages are made for right now
   bool inside_kernel = false;        ///< a KernelScope lives
-  /// An op has read what requires a gradient: what becomes a leaf from now on is no parameter of
-  /// the program but a result that it cuts off, as recomputation does.
-  bool learning = false;
+  /// An op has read a tensor that requires a gradient. A leaf that is made from now on is not a
+  /// parameter of the program but a result that it cuts off, as recomputation does.
+  bool parameters_read = false;
   MemoryListener* listener = nullptr;  ///< may be null
 
   // When most was held, for the first time, since begin().

@@ -101,9 +101,9 @@ bool observed(const ProcessGroup& group) { return observed() && group.size() > 1
 
 // The result of an asynchronous collective, whose wait the observer hears of once. Where a backend
 // has nothing to wait for (a stream orders its work), the program waits all the same.
-class ToldWait final : public Work {
+class ObservedWait final : public Work {
  public:
-  ToldWait(Tensor result, CollectiveRecord record, Storage& storage)
+  ObservedWait(Tensor result, CollectiveRecord record, Storage& storage)
       : result_(std::move(result)), record_(std::move(record)), storage_(storage) {}
 
   void wait() override {
@@ -124,10 +124,10 @@ class ToldWait final : public Work {
   bool told_ = false;
 };
 
-Tensor with_told_wait(Tensor result, CollectiveRecord record) {
+Tensor with_observed_wait(Tensor result, CollectiveRecord record) {
   auto storage = make_ref<Storage>(BufferRef{});
   TensorMeta meta = result.meta();
-  storage->set_pending(make_ref<ToldWait>(std::move(result), std::move(record), *storage));
+  storage->set_pending(make_ref<ObservedWait>(std::move(result), std::move(record), *storage));
   return Tensor(std::move(storage), std::move(meta));
 }
 
@@ -196,7 +196,9 @@ Tensor ProcessGroup::perform_observed(Call& call, std::int64_t sequence) {
   CollectiveRecord record = record_of(call, sequence);
   current_rank().observer->collective(record);
   Tensor result = real().perform(call);
-  if (call.issue == Issue::kAsync) result = with_told_wait(std::move(result), std::move(record));
+  if (call.issue == Issue::kAsync) {
+    result = with_observed_wait(std::move(result), std::move(record));
+  }
   if (has_told_result(call.kind) && observed(*this)) {
     current_rank().observer->collective_ends(ended(*this, call, result));
   }

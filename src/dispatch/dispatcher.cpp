@@ -4,12 +4,13 @@
 // advance of the random state, and compute nothing.
 #include "dispatch/dispatcher.h"
 
-#include "base/fix.h"
 #include "base/rank_context.h"
-#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "dispatch/factory.h"
+#include "dispatch/index_masks.h"
+#include "dispatch/list_operands.h"
 #include "dispatch/local_call.h"
+#include "dispatch/masked_lookup.h"
 #include "dispatch/observed_op.h"
 #include "dispatch/placed_sizes.h"
 #include "dispatch/plain_calls.h"
@@ -17,9 +18,6 @@
 #include "dispatch/random_draw.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/meta.h"
-#include "propagate/propagator.h"
-#include "redistribute/redistribute.h"
-#include "schema/list_element.h"
 
 namespace shardlab {
 
@@ -44,32 +42,14 @@ Argument resolve(const OpRow& row, const AdaptedArgument& adapted, const OutputS
   return {};
 }
 
-// What the kernel must know about its position, and which kernel it is.
-struct Position {
-  LocalView view;
-  bool needed = false;
-  KernelId kernel = KernelId::kNone;
-};
-
-bool is_masked_lookup(const OpRow& row, const OutputSharding& decision) {
-  if (!std::holds_alternative<MaskedLookup>(row.compute) || row.on_pieces) return false;
-  for (const Placement& placement : decision.outputs.front()->placements()) {
-    if (placement.kind == PlacementKind::kMaskPartial) return true;
-  }
-  return false;
-}
-
-Position position_of(const OpRow& row, const OutputSharding& decision,
-                     const Coordinate& coordinate) {
-  Position position;
-  if (!row.has(kNeedsPosition)) return position;
+// Where the kernel is in the whole tensor, for rows that ask.
+std::optional<LocalView> position_of(const OpRow& row, const OutputSharding& decision,
+                                     const Coordinate& coordinate) {
+  if (!row.has(kNeedsPosition)) return std::nullopt;
   const DTensorSpec* spec = row.position_argument < 0
                                 ? decision.outputs.front()
                                 : decision.inputs[static_cast<std::size_t>(row.position_argument)];
-  position.view = local_view(*spec, coordinate);
-  position.needed = true;
-  if (is_masked_lookup(row, decision)) position.kernel = std::get<MaskedLookup>(row.compute).masked;
-  return position;
+  return local_view(*spec, coordinate);
 }
 
 // Of the results, on this rank.
@@ -100,13 +80,13 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
     }
     local_args = &adapted_args;
   }
-  const Position position = position_of(row, decision, coordinate);
+  const std::optional<LocalView> position = position_of(row, decision, coordinate);
   const LocalCall local{.row = &row,
                         .args = local_args,
                         .tensors = {locals.data(), locals.size()},
-                        .view = position.needed ? &position.view : nullptr,
+                        .view = position ? &*position : nullptr,
                         .random = random,
-                        .kernel = position.kernel,
+                        .kernel = position ? mask_making_kernel(row, decision) : KernelId::kNone,
                         .device = current_rank().device};
   if (row.on_pieces) return run_on_pieces(local, decision, local_metas(decision, coordinate));
   const bool kernel = computed_by_kernel(row);
@@ -117,10 +97,7 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
   OutputMetas metas;
   if (row.view() == nullptr) {
     metas = local_metas(decision, coordinate);
-    if (position.kernel != KernelId::kNone) {
-      // A masked lookup also yields its mask, shaped like the local index tensor.
-      metas.push_back({.meta = contiguous_meta(locals[1].shape(), DType::kBool), .present = true});
-    }
+    if (local.kernel != KernelId::kNone) metas.push_back(mask_meta(local));
   }
   if (kernel) {
     check_output_sizes(local, metas);
@@ -201,20 +178,6 @@ DTensor without_spec(const Tensor& local) {
   return DTensor(local);
 }
 
-// The decision. An exception of a rule that is not an Error of ours is wrapped, with the original
-// as its cause (D-21 as X-45).
-InUse<OutputSharding> decide(const Unwrapped& call) {
-  try {
-    return current_rank().propagator->propagate(call.schema);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& other) {
-    Error error(ErrorKind::kRuntime,
-                fmt::format("{}: its sharding rule failed", call.schema.row->name()));
-    throw error.caused_by(Error(ErrorKind::kInternal, other.what()));
-  }
-}
-
 Results run_distributed(const Unwrapped& call, const Arguments& args,
                         const OutputSharding& decision) {
   const OpRow& row = *call.schema.row;
@@ -237,13 +200,9 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
     if (!mesh.participates()) refuse_absent(row);
     return without_spec(outputs[i]);
   };
-  if (mesh.participates() && is_masked_lookup(row, decision)) {
-    Results results = group_results(row.op, decision.outputs.size(), take);
-    results.front().tensor().impl()->extras =
-        std::make_shared<TensorExtras>(TensorExtras{outputs.back()});
-    return results;
-  }
-  return group_results(row.op, decision.outputs.size(), take);
+  Results results = group_results(row.op, decision.outputs.size(), take);
+  if (outputs.size() > decision.outputs.size()) keep_mask(results, outputs.back());
+  return results;
 }
 
 Results run_plain(const Unwrapped& call, const Arguments& args) {
@@ -290,66 +249,6 @@ class NamedOp {
   RankContext& rank_;
   const char* previous_;
 };
-
-DTensor without_terms(const DTensor& x) {
-  if (!x.distributed() || !x.spec()->has_partial()) return x;
-  return redistribute_tensor(x, x.spec()->with(Placements(x.spec()->layout()->ndim())));
-}
-
-bool has_tensor_beside_lists(const Arguments& args) {
-  return std::ranges::any_of(args, [](const Argument& argument) {
-    return argument.is_tensor() && argument.tensor().defined();
-  });
-}
-
-// Whether the op on element k moves nothing.
-bool takes_as_it_lies(const OpRow& row, const Arguments& args, std::size_t k) {
-  const OpRow* one = element_row(row);
-  if (one == nullptr) return false;
-  const Unwrapped call = unwrap(*one, element_arguments(row, args, k));
-  return !call.distributed || !decide(call)->needs_redistribute;
-}
-
-// what is written to keeps its placements, and so does the tensor beside it where the first
-// element, whose wish counts for all, and this one take it as it lies.
-void check_written_terms(const OpRow& row, const Arguments& args, const ArgumentList& list) {
-  for (std::size_t k = 0; k < list.size(); ++k) {
-    if (!list[k].is_tensor() || !list[k].tensor().distributed()) continue;
-    if (!list[k].tensor().spec()->has_partial()) continue;
-    if (takes_as_it_lies(row, args, k) && takes_as_it_lies(row, args, 0)) continue;
-    throw Error(ErrorKind::kRuntime,
-                fmt::format("{}: a pending reduction would need the tensor beside the lists "
-                            "differently than the other elements",
-                            row.name()))
-        .with("op", fmt::format("element {}", type_string(list[k].tensor())))
-        .with("fix", "redistribute it to R first, or call the op for each element");
-  }
-}
-
-// A tensor beside lists has one placement for all of their elements, that which the first one
-// wants. Pending reductions, its own and those of elements, suit some and not others, so they are
-// carried out in front.
-Arguments with_whole_operands(const OpRow& row, const Arguments& args) {
-  if (!has_tensor_beside_lists(args)) return args;
-  Arguments whole = args;
-  for (Argument& argument : whole) {
-    if (!argument.is_tensor() || !argument.tensor().defined()) continue;
-    argument = without_terms(argument.tensor());
-  }
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    if (!whole[i].is_list()) continue;
-    if (row.inplace() && !only_read(row, i)) {
-      check_written_terms(row, whole, whole[i].list());
-      continue;
-    }
-    ArgumentList items = whole[i].list();
-    for (Argument& item : items) {
-      if (item.is_tensor() && item.tensor().defined()) item = without_terms(item.tensor());
-    }
-    whole[i] = std::move(items);
-  }
-  return whole;
-}
 
 Results run_row(const OpRow& row, const Arguments& args) {
   const Unwrapped call = unwrap(row, args);
@@ -399,69 +298,18 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
   }
 }
 
-bool is_index_mask(const Argument& index) {
-  if (!index.is_tensor() || !index.tensor().defined()) return false;
-  return index.tensor().dtype() == DType::kBool || index.tensor().dtype() == DType::kU8;
-}
-
-// Where the indices of a call stand, if a mask is one of them. How many elements it chooses
-// depends on data, which shape inference does not see: its places are found before.
-std::optional<std::size_t> masked_indices(const OpRow& row, const Arguments& args) {
-  if (!row.info.needs_pytree) return std::nullopt;  // no argument is a list of tensors
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!row.op.arguments[i].type.elements_optional || !args[i].is_list()) continue;
-    if (std::ranges::any_of(args[i].list(), is_index_mask)) return i;
-  }
-  return std::nullopt;
-}
-
-// A mask is as large as the dims that it stands for.
-void check_mask(const OpRow& row, const Dims& mask, const Dims& self, std::size_t dim) {
-  const bool fits =
-      dim + mask.size() <= self.size() &&
-      std::equal(mask.begin(), mask.end(), self.begin() + static_cast<std::ptrdiff_t>(dim));
-  if (fits) return;
-  fail(ErrorKind::kValue, Fix{"give a mask of the sizes of the dims that it chooses from"},
-       "{}: a mask [{}] at dim {} of a tensor [{}]", row.name(), text_of_list(mask, ", "), dim,
-       text_of_list(self, ", "));
-}
-
-// A mask of several dims is a list of places in each of them.
-ArgumentList with_places(const OpRow& row, const Dims& self, const ArgumentList& indices) {
-  ArgumentList found;
-  std::size_t dim = 0;
-  for (const Argument& index : indices) {
-    if (!is_index_mask(index)) {
-      found.push_back(index);
-      ++dim;
-      continue;
-    }
-    const Dims& mask = index.tensor().shape();
-    check_mask(row, mask, self, dim);
-    dim += mask.size();
-    const Results places = plain_calls()("aten::nonzero_numpy", {index});
-    found.insert(found.end(), places[0].list().begin(), places[0].list().end());
-  }
-  return found;
-}
-
-// By itself: what few calls need is then no part of what all of them pass.
-[[gnu::noinline, gnu::cold]] Results dispatch_with_places(const OpRow& row, const Arguments& args,
-                                                          std::size_t masked) {
-  Arguments given = args;
-  given[masked] = with_places(row, args[0].tensor().shape(), args[masked].list());
-  return dispatch_one(row, given);
+// By itself: what ops on lists of tensors need is then no part of what all others pass.
+[[gnu::noinline, gnu::cold]] Results dispatch_lists(const OpRow& row, const Arguments& args) {
+  if (const auto places = with_places_of_masks(row, args)) return dispatch_one(row, *places);
+  const bool raw = std::holds_alternative<Handler>(row.compute);  // as given (D-2)
+  if (!row.has(kIndependentLists) || raw) return dispatch_one(row, args);
+  return dispatch_one(row, with_whole_operands(row, args));
 }
 
 }  // namespace
 
 Results dispatch(const OpRow& row, const Arguments& args) {
-  if (const auto masked = masked_indices(row, args)) {
-    return dispatch_with_places(row, args, *masked);
-  }
-  const bool raw = std::holds_alternative<Handler>(row.compute);  // as given (D-2)
-  if (!row.has(kIndependentLists) || raw) return dispatch_one(row, args);
-  return dispatch_one(row, with_whole_operands(row, args));
+  return row.info.needs_pytree ? dispatch_lists(row, args) : dispatch_one(row, args);
 }
 
 }  // namespace shardlab

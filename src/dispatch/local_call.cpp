@@ -145,13 +145,9 @@ LocalTensors stored(const LocalCall& call, const OutputMetas& metas, const Local
   return written;
 }
 
-bool computed_by_program(const OpRow& row) {
-  return std::holds_alternative<ProgramFn>(row.compute) || row.parts() != nullptr;
-}
-
-// A failure within names the op on pieces; which op that is part of is told, too.
+// Errors name the local op and the op that it belongs to.
 template <typename Program>
-Results told_of(const LocalCall& call, const Program& program) {
+Results run_as_part_of(const LocalCall& call, const Program& program) {
   try {
     return program();
   } catch (Error& error) {
@@ -166,7 +162,7 @@ Results program_results(const LocalCall& call) {
   const OpRow& row = *call.row;
   const Arguments args = with_locals(call);
   const auto* program = std::get_if<ProgramFn>(&row.compute);
-  return told_of(call, [&] {
+  return run_as_part_of(call, [&] {
     return program != nullptr ? (*program)(plain_calls(), row, args)
                               : through_parts(plain_calls(), row, args);
   });
@@ -295,7 +291,7 @@ Tensor piece_of(const LocalCall& call, std::size_t i, const Argument& result,
 
 Results given_by_user(const LocalCall& call, const OutputSharding& decision) {
   const Arguments args = with_locals(call);
-  return told_of(call, [&] {
+  return run_as_part_of(call, [&] {
     return (*call.row->on_pieces)({plain_calls(), *call.row, args, decision});
   });
 }
@@ -379,7 +375,7 @@ LocalTensors run_on_pieces(const LocalCall& call, const OutputSharding& decision
 }
 
 bool computed_by_kernel(const OpRow& row) {
-  return row.view() == nullptr && !computed_by_program(row);
+  return row.view() == nullptr && !row.computed_by_program();
 }
 
 bool takes_result(const OpRow& row, std::size_t argument) {
@@ -427,7 +423,7 @@ void check_output_sizes(const LocalCall& call, const OutputMetas& metas) {
 LocalTensors run_local(const LocalCall& call, const OutputMetas& metas) {
   const OpRow& row = *call.row;
   if (row.view() != nullptr) return run_view(call);
-  if (computed_by_program(row)) return run_program(call, metas);
+  if (row.computed_by_program()) return run_program(call, metas);
   const KernelId kernel = call.kernel != KernelId::kNone ? call.kernel : row.kernel();
   // Where nothing computes, shapes are all there is to an op.
   if (kernel == KernelId::kNone && !call.device->shape_only()) {

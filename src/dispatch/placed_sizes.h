@@ -1,4 +1,4 @@
-// placed_sizes.h - sizes of outputs that were held against the pieces of the inputs before.
+// placed_sizes.h - a cache: sizes of local outputs that were found to fit these local inputs.
 #pragma once
 
 #include <array>

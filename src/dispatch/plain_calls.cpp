@@ -1,4 +1,5 @@
-// The one place that decides what becomes of a call: taken apart, or dispatched.
+// The one place that decides what becomes of a call: taken apart, or dispatched. For a rule that is
+// asked first the dispatcher finds the decision again in the cache.
 #include "dispatch/plain_calls.h"
 
 #include "base/rank_context.h"
@@ -13,16 +14,15 @@ namespace shardlab {
 
 namespace {
 
-// A user's rule for a composite op comes before its parts (D-2), unless the rule does not take this
+// A user's rule for a composite op comes before its parts (D-2). Null: the rule does not take this
 // call (D-19).
-bool rule_takes(const OpRow& row, const Arguments& args) {
+InUse<OutputSharding> rule_decision(const Unwrapped& call) {
+  if (!call.distributed) return {};
   try {
-    const Unwrapped call = unwrap(row, args);
-    if (call.distributed) current_rank().propagator->propagate(call.schema);
-    return call.distributed;
+    return current_rank().propagator->propagate(call.schema);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnsupported) throw;
-    return false;
+    return {};
   }
 }
 
@@ -33,16 +33,21 @@ bool draws(const OpRow& row, const Arguments& args) {
   return share && args[*share].to_double() > 0;
 }
 
-bool draws_by_rule(const OpRow& row, const Arguments& args) {
-  return std::holds_alternative<RuleOrParts>(row.compute) && draws(row, args);
+// Whether a call is taken apart: a composite op, unless it has a rule of its own that takes the
+// call and it draws no numbers. Everything else is dispatched.
+bool taken_apart(const OpRow& row, const Arguments& args) {
+  if (std::holds_alternative<PartsFn>(row.compute)) return true;
+  if (!std::holds_alternative<RuleOrParts>(row.compute)) return false;
+  return draws(row, args) || !rule_decision(unwrap(row, args));
 }
 
 // The numbers that an op draws belong to elements of the whole, and a piece alone does not know its
-// place in it. So a composite op that draws takes its operands where the user's rule wants them,
-// and its steps then run on them as on any DTensor.
-Arguments where_rule_wants(Calls& calls, const OpRow& row, Arguments args) {
+// place in it. So a composite op that draws takes its operands as the user's rule places them, and
+// its steps then run on them as on any DTensor.
+Arguments placed_by_rule(Calls& calls, const OpRow& row, Arguments args) {
   const Unwrapped call = unwrap(row, args);
-  const InUse<OutputSharding> decision = current_rank().propagator->propagate(call.schema);
+  const InUse<OutputSharding> decision = rule_decision(call);
+  if (!decision) return args;
   std::size_t next = 0;
   for (const TensorSlot& slot : call.slots) {
     if (!slot.handle.defined() || slot.argument >= row.op.positional_count()) continue;
@@ -55,20 +60,14 @@ Arguments where_rule_wants(Calls& calls, const OpRow& row, Arguments args) {
 
 }  // namespace
 
-bool taken_apart(const OpRow& row, const Arguments& args) {
-  if (std::holds_alternative<PartsFn>(row.compute) || draws_by_rule(row, args)) return true;
-  return std::holds_alternative<RuleOrParts>(row.compute) && !rule_takes(row, args);
-}
-
 Results through_parts(Calls& calls, const OpRow& row, const Arguments& args) {
   return is_derived(row) ? derived_results(calls, row, args) : row.parts()(calls, args);
 }
 
 Results decomposed(Calls& calls, const OpRow& row, const Arguments& args) {
   try {
-    const bool by_rule = draws_by_rule(row, args) && rule_takes(row, args);
-    Results results =
-        through_parts(calls, row, by_rule ? where_rule_wants(calls, row, args) : args);
+    const bool by_rule = std::holds_alternative<RuleOrParts>(row.compute) && draws(row, args);
+    Results results = through_parts(calls, row, by_rule ? placed_by_rule(calls, row, args) : args);
     if (results.empty() && !row.op.returns.empty()) {
       fail(ErrorKind::kInternal, "{}: its decomposition does not apply to this call", row.name());
     }
@@ -84,17 +83,27 @@ Results decomposed(Calls& calls, const OpRow& row, const Arguments& args) {
 }
 
 Results PlainCalls::call(const OpRow& row, const Arguments& args) {
-  return taken_apart(row, args) ? decomposed(*this, row, args) : dispatch(row, args);
-}
-
-const OpRow& PlainCalls::find(std::string_view name) const {
-  return current_rank().propagator->registry().at(name);
+  return taken_apart(row, args) ? in_parts(row, args) : as_one(row, args);
 }
 
 DTensor PlainCalls::redistribute(const DTensor& x, const Placements& placements) {
   if (!x.distributed()) return x;
   const DTensorSpec* want = x.spec()->with(placements);
   check_implicit(x, want);
+  return moved(x, want);
+}
+
+const OpRow& PlainCalls::find(std::string_view name) const {
+  return current_rank().propagator->registry().at(name);
+}
+
+Results PlainCalls::in_parts(const OpRow& row, const Arguments& args) {
+  return decomposed(*this, row, args);
+}
+
+Results PlainCalls::as_one(const OpRow& row, const Arguments& args) { return dispatch(row, args); }
+
+DTensor PlainCalls::moved(const DTensor& x, const DTensorSpec* want) {
   return redistribute_tensor(x, want);
 }
 

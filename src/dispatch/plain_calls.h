@@ -1,14 +1,11 @@
-// plain_calls.h - calls without a tape: where it is decided what becomes of a call. The tape
-// (autograd/recording.cpp) asks the same function.
+// plain_calls.h - calls without a tape, and the decision what becomes of a call. Calls with one
+// (autograd/recording.cpp) only do something else with what was decided.
 #pragma once
 
 #include "schema/op_row.h"
 
 namespace shardlab {
 
-/// Whether a call is taken apart: a composite op, unless it has a rule of its own that takes the
-/// call (D-2, D-19). Everything else is dispatched.
-bool taken_apart(const OpRow& row, const Arguments& args);
 /// A composite op, in terms of others.
 Results through_parts(Calls& calls, const OpRow& row, const Arguments& args);
 /// The same. Errors inside name the op that failed; the call is added.
@@ -18,9 +15,17 @@ Results decomposed(Calls& calls, const OpRow& row, const Arguments& args);
 /// object serves all ranks.
 class PlainCalls : public Calls {
  public:
-  Results call(const OpRow& row, const Arguments& args) override;
-  const OpRow& find(std::string_view name) const override;
-  DTensor redistribute(const DTensor& x, const Placements& placements) override;
+  /// A composite op is taken apart, unless it has a rule of its own that takes the call (D-2,
+  /// D-19). Everything else is dispatched.
+  Results call(const OpRow& row, const Arguments& args) final;
+  const OpRow& find(std::string_view name) const final;
+  DTensor redistribute(const DTensor& x, const Placements& placements) final;
+
+ protected:
+  virtual Results in_parts(const OpRow& row, const Arguments& args);
+  virtual Results as_one(const OpRow& row, const Arguments& args);
+  /// `x` where `want` places it, which the rank allows.
+  virtual DTensor moved(const DTensor& x, const DTensorSpec* want);
 };
 /// What gradients, handlers and local programs, which have plain tensors, are run with.
 Calls& plain_calls();

@@ -113,6 +113,18 @@ const DTensorSpec* wanted_pieces(const DTensorSpec* want) {
 
 }  // namespace
 
+InUse<OutputSharding> decide(const Unwrapped& call) {
+  try {
+    return current_rank().propagator->propagate(call.schema);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& other) {
+    Error error(ErrorKind::kRuntime,
+                fmt::format("{}: its sharding rule failed", call.schema.row->name()));
+    throw error.caused_by(Error(ErrorKind::kInternal, other.what()));
+  }
+}
+
 void check_implicit(const DTensor& x, const DTensorSpec* want) {
   const RankContext& rank = current_rank();
   const bool forbidden = rank.implicit == ImplicitRedistribution::kForbid;

@@ -1,4 +1,4 @@
-// prepare.h - what every path through the dispatcher shares: inputs brought to the decision's
+// prepare.h - what every path through the dispatcher shares: the decision, inputs brought to its
 // placements, and the context that errors get.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include "comm/device_mesh.h"
 #include "dispatch/local_call.h"
 #include "dispatch/unwrap.h"
+#include "plan/in_use.h"
 
 namespace shardlab {
 
@@ -19,6 +20,9 @@ bool has_context(const Error& error);
 void add_context(Error& error, const Unwrapped& call);
 /// The same for a call that others make up, and for one of plain tensors.
 void add_context(Error& error, const OpRow& row, const Arguments& args);
+/// What all ranks decide for the call. An exception of its rule that is not an Error of ours is
+/// wrapped, as its cause (D-21 as X-45).
+InUse<OutputSharding> decide(const Unwrapped& call);
 /// Fails with Runtime when a part of an op brings `x` there by itself, with communication, and the
 /// rank forbids implicit redistribution. What backward moves is not asked for.
 void check_implicit(const DTensor& x, const DTensorSpec* want);

@@ -1,5 +1,5 @@
-// Several elements at a time: compilers make no vectors of the processor's own conversion, and long
-// ones of bf16's.
+// Conversions of several elements at a time. By hand, because compilers do not vectorise the
+// processor's conversion of f16, and need many instructions for that of bf16.
 #include "kernels/half_runs.h"
 
 #include "kernels/vectors.h"

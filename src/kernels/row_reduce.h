@@ -582,13 +582,4 @@ Scratch<Result> reduce_mapped(const Tensor& self, const RowLayout& layout, Map m
   return results;
 }
 
-/// output element i = reduce(row i, elements in it).
-template <typename T, typename Result, typename Reduce>
-void reduce_rows(const Tensor& out, const Tensor& source, const DimMask& reduced, Reduce reduce) {
-  Rows<T> rows(source, reduced);
-  const auto results = scratch<Result>(rows.count());
-  for (std::int64_t i = 0; i < rows.count(); ++i) results[i] = reduce(rows.row(i), rows.size());
-  store_row_major(out, results.get(), dtype_of<Result>());
-}
-
 }  // namespace shardlab

@@ -200,11 +200,11 @@ struct Beside {
   }
 };
 
-// Rows one after the other, each finished beside the next one.
+// Rows one after the other: each is finished while the next one is read.
 template <template <typename, typename> typename RowOf, typename T, typename Stored>
-class OwedRows {
+class PipelinedRows {
  public:
-  explicit OwedRows(std::int64_t size) : size_(size) {
+  explicit PipelinedRows(std::int64_t size) : size_(size) {
     if constexpr (!std::is_same_v<T, Stored>) kept_ = scratch<T>(2 * size);
   }
 
@@ -212,15 +212,16 @@ class OwedRows {
     T* const kept = place_of(to);
     const T largest = largest_of<T>(x, size_);
     constexpr std::int64_t kLong = 4096 / sizeof(Stored);
-    const Beside<Row, T, Stored> beside{owed_, kept, size_ > kLong ? x + size_ : nullptr,
+    const Beside<Row, T, Stored> beside{unfinished_, kept, size_ > kLong ? x + size_ : nullptr,
                                         to + size_};
-    owed_ = Row::make(x, to, kept, largest, sum_of_powers<T>(x, size_, largest, beside));
+    unfinished_ = Row::make(x, to, kept, largest, sum_of_powers<T>(x, size_, largest, beside));
   }
   // After the last one.
   void finish() {
-    if (owed_.to == nullptr) return;
-    for_vectors<T>(size_, [this](std::int64_t i, std::int64_t some) { owed_.finish(i, some); });
-    owed_ = {};
+    if (unfinished_.to == nullptr) return;
+    for_vectors<T>(size_,
+                   [this](std::int64_t i, std::int64_t some) { unfinished_.finish(i, some); });
+    unfinished_ = {};
   }
 
  private:
@@ -239,7 +240,7 @@ class OwedRows {
   std::int64_t size_;
   Scratch<T> kept_;
   bool odd_ = false;
-  Row owed_;
+  Row unfinished_;
 };
 
 // to = exp(x - largest) / totals for elements of one line, past the caches if asked for.
@@ -264,7 +265,7 @@ void parts_of_line(const FetchedLine<T>& x, const T* largest, const T* totals, T
   });
 }
 
-// What columns beside each other have as their largest numbers.
+// Column-wise maxima.
 template <typename T>
 struct LargestOfLines {
   Scratch<T> values;
@@ -352,7 +353,7 @@ void softmax(const Tensor& out, const Tensor& self, const DimMask& dim) {
     const RowLayout to(out, dim), from(self, dim);
     auto* const target = reinterpret_cast<Stored*>(writable_bytes(out));
     const auto* const source = reinterpret_cast<const Stored*>(readable_bytes(self));
-    OwedRows<Row, T, Stored> rows(from.size());
+    PipelinedRows<Row, T, Stored> rows(from.size());
     for (std::int64_t i = 0; i < from.rows(); ++i) {
       rows.add(source + from.offset_of(i), target + to.offset_of(i));
     }
@@ -361,7 +362,7 @@ void softmax(const Tensor& out, const Tensor& self, const DimMask& dim) {
   if (with_stored_rows<T>({&self, &out}, dim, where_they_lie)) return;
   OutputRows<T> output(out, dim);
   Rows<T> input(self, dim);
-  OwedRows<Row, T, T> rows(input.size());
+  PipelinedRows<Row, T, T> rows(input.size());
   for (std::int64_t i = 0; i < input.count(); ++i) {
     output.write(i, [&](T* to) {
       rows.add(input.row(i), to);

@@ -53,7 +53,7 @@ struct LeafSums {
   T sum;
   double squares;
 
-  Spread<T> around(T first, double count) const {
+  Spread<T> spread(T first, double count) const {
     const T shift = sum / count;
     const double squares_left = squares - squared_magnitude(shift) * count;
     return {count, first + shift, squares_left < 0 ? 0 : squares_left};
@@ -104,7 +104,7 @@ Spread<T> leaf_spread(const Source* x, std::int64_t count) {
         load_vector<double>(to, static_cast<const double*>(rest) + lane);
       });
     }
-    return LeafSums<T>{sums.folded(), squares.folded()}.around(first, size);
+    return LeafSums<T>{sums.folded(), squares.folded()}.spread(first, size);
   } else {
     T sums[kSpreadLanes] = {};
     double squares[kSpreadLanes] = {};
@@ -119,7 +119,7 @@ Spread<T> leaf_spread(const Source* x, std::int64_t count) {
         squares[i] += squares[i + half];
       }
     }
-    return LeafSums<T>{sums[0], squares[0]}.around(first, size);
+    return LeafSums<T>{sums[0], squares[0]}.spread(first, size);
   }
 }
 
@@ -223,7 +223,7 @@ class SpreadDown {
     }
     for (std::int64_t c = 0; c < columns_; ++c) {
       spreads[c] =
-          LeafSums<T>{sums_[c], squares_[c]}.around(firsts_[c], static_cast<double>(count));
+          LeafSums<T>{sums_[c], squares_[c]}.spread(firsts_[c], static_cast<double>(count));
     }
   }
 

@@ -122,8 +122,8 @@ Dims strides_in_order(const Dims& global, const Dims& shape, std::int64_t smalle
 
 Chunk chunk_of(std::int64_t length, std::int64_t count, std::int64_t index) {
   if (length < 0) {
-    fail(ErrorKind::kValue, Fix{"give sizes of 0 or more"}, "the size of a tensor dim is {}",
-         length);
+    fail(ErrorKind::kValue, Fix{"give sizes of 0 or more"},
+         "the size of a tensor dim is {}; it must be 0 or more", length);
   }
   if (index < 0 || index >= count) {
     fail(ErrorKind::kValue, Fix{"coordinates count from 0 to the number of ranks less 1"},

@@ -283,9 +283,6 @@ const DTensorSpec* Arena::spec(const MeshLayout* layout, const Placements& place
   return impl_->specs.find_or_insert(hash, key, make);
 }
 
-std::size_t Arena::layout_count() const { return impl_->layouts.size(); }
-std::size_t Arena::spec_count() const { return impl_->specs.size(); }
-
 void Arena::visit_specs(const std::function<void(const DTensorSpec&)>& visit) const {
   impl_->specs.visit(visit);
 }

@@ -108,9 +108,6 @@ class Arena {
                           const ShardOrder& order, const TensorMeta& meta,
                           StridedShards strided = StridedShards::kOrder);
 
-  /// How many are interned, for tests and reports.
-  std::size_t layout_count() const;
-  std::size_t spec_count() const;
   /// All specs interned so far, in no order.
   void visit_specs(const std::function<void(const DTensorSpec&)>& visit) const;
 

@@ -40,47 +40,38 @@ void tell_observer(const Plan& plan, const RedistributeOptions& options) {
 Tensor execute(const Plan& plan, const DeviceMesh& mesh, Tensor x,
                const RedistributeOptions& options, const TensorExtras* extras) {
   tell_observer(plan, options);
-  // The mask lies as the tensor does now, so it is applied before anything moves (K-18, X-15).
+  // The mask is placed as the tensor is now, so it is applied before anything moves (K-18, X-15).
   if (extras && extras->mask.defined()) x = masked(x, extras->mask);
   const StepRunner runner(plan, mesh, options);
   for (std::size_t index = 0; index < plan.steps.size(); ++index) x = runner.run(index, x);
   return x;
 }
 
+DTensor moved(const DTensor& x, const DTensorSpec* target, const RedistributeOptions& options) {
+  check_one_mesh(x.spec(), target);
+  const DeviceMesh& mesh = device_mesh(target->layout());
+  if (!mesh.participates()) return DTensor(x.local(), target);
+  const InUse<Plan> plan = find_plan(x.spec(), target, mesh, options);
+  const TensorExtras* extras = x.impl()->extras.get();
+  const bool stays = plan->steps.empty();
+  DTensor result(stays ? x.local() : execute(*plan, mesh, x.local(), options, extras), target);
+  if (stays) result.impl()->extras = x.impl()->extras;
+  tell_placed(PlacedRecord::Kind::kRedistribute, x, result, options.argument);
+  return result;
+}
+
 }  // namespace
 
 Tensor redistribute_local(const Tensor& local, const DTensorSpec* source, const DTensorSpec* target,
                           const RedistributeOptions& options, const TensorExtras* extras) {
-  check_one_mesh(source, target);
-  const DeviceMesh& mesh = device_mesh(source->layout());
-  if (!mesh.participates()) return local;
-  const InUse<Plan> plan = find_plan(source, target, mesh, options);
-  Tensor result = plan->steps.empty() ? local : execute(*plan, mesh, local, options, extras);
-  if (observer_to_tell() != nullptr) {
-    const DTensor from(local, source);
-    if (extras != nullptr) from.impl()->extras = std::make_shared<TensorExtras>(*extras);
-    tell_placed(PlacedRecord::Kind::kRedistribute, from, DTensor(result, target), options.argument);
-  }
-  return result;
+  const DTensor x(local, source);
+  if (extras != nullptr) x.impl()->extras = std::make_shared<TensorExtras>(*extras);
+  return moved(x, target, options).local();
 }
 
 DTensor redistribute_tensor(const DTensor& x, const DTensorSpec* target,
                             const RedistributeOptions& options) {
-  const DTensorSpec* source = x.spec();
-  if (source->same_pieces(*target)) return x;
-  check_one_mesh(source, target);
-  const DeviceMesh& mesh = device_mesh(source->layout());
-  if (!mesh.participates()) return DTensor(x.local(), target);
-  const InUse<Plan> plan = find_plan(source, target, mesh, options);
-  if (!plan->steps.empty()) {
-    DTensor result(execute(*plan, mesh, x.local(), options, x.impl()->extras.get()), target);
-    tell_placed(PlacedRecord::Kind::kRedistribute, x, result, options.argument);
-    return result;
-  }
-  DTensor result(x.local(), target);
-  result.impl()->extras = x.impl()->extras;
-  tell_placed(PlacedRecord::Kind::kRedistribute, x, result, options.argument);
-  return result;
+  return x.spec()->same_pieces(*target) ? x : moved(x, target, options);
 }
 
 const DTensorSpec* gradient_target(const DTensorSpec* gradient, const DTensorSpec* forward_source) {

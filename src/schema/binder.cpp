@@ -65,7 +65,7 @@ std::optional<Argument> to_scalar(TypeKind kind, const Argument& value) {
   }
 }
 
-std::optional<Argument> when(bool fits, const Argument& value) {
+std::optional<Argument> value_if(bool fits, const Argument& value) {
   return fits ? std::optional(value) : std::nullopt;
 }
 
@@ -195,15 +195,15 @@ std::string given_text(const GivenArguments& given) {
 std::optional<Argument> coerced(const SchemaArgument& declared, const Argument& value,
                                 BindRules::Numbers numbers) {
   const SchemaType& type = declared.type;
-  if (value.is_none()) return when(type.is_optional, value);
+  if (value.is_none()) return value_if(type.is_optional, value);
   if (type.is_list) {
     return type.kind == TypeKind::kInt ? to_ints(type, value) : to_list(type, value);
   }
   const bool number_fits = numbers == BindRules::Numbers::kStandForTensors && !declared.alias.write;
   switch (type.kind) {
     case TypeKind::kTensor:  // a number stands for a 0-dim tensor that does not decide dtypes
-      return when(value.is_tensor() || value.is_spec() || (value.is_scalar() && number_fits),
-                  value);
+      return value_if(value.is_tensor() || value.is_spec() || (value.is_scalar() && number_fits),
+                      value);
     case TypeKind::kScalar:
     case TypeKind::kInt:
     case TypeKind::kFloat:
@@ -211,14 +211,14 @@ std::optional<Argument> coerced(const SchemaArgument& declared, const Argument& 
     case TypeKind::kComplex:
       return to_scalar(type.kind, value);
     case TypeKind::kDType:
-      return when(value.is_dtype(), value);
+      return value_if(value.is_dtype(), value);
     case TypeKind::kString:
     case TypeKind::kMemoryFormat:
     case TypeKind::kDevice:
     case TypeKind::kLayout:
-      return when(value.is_string(), value);
+      return value_if(value.is_string(), value);
     case TypeKind::kGenerator:
-      return when(std::holds_alternative<Generator>(value.variant()), value);
+      return value_if(std::holds_alternative<Generator>(value.variant()), value);
     case TypeKind::kOther:
       return value;
   }

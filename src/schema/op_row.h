@@ -234,6 +234,10 @@ enum OpFlag : std::uint32_t {
                               ///< follows the dtype which the program names
   kReadsGradients = 1u << 9,  ///< the schema writes `grads` back unscaled; here they are read,
                               ///< so that pending ones may be moved
+  // How far the kernel's roundings may take a sum from the exact one. With neither flag, and for
+  // programs, the judge of calls finds out by changing the operands a little.
+  kSumsLinearly = 1u << 10,  ///< linear in its operands: at most the op on absolute values
+  kSumsOneSign = 1u << 11,   ///< of terms of one sign, as in a norm: at most the result itself
 };
 
 /// What a row says of its op, one column per question that the library asks; the in-place and out=
@@ -279,6 +283,11 @@ struct OpRow : OpColumns {
   }
   /// Null for ops that are not composite.
   PartsFn parts() const;
+  /// Other ops compute its pieces: those of a local program, or its parts.
+  bool computed_by_program() const {
+    return std::holds_alternative<ProgramFn>(compute) || std::holds_alternative<PartsFn>(compute) ||
+           std::holds_alternative<RuleOrParts>(compute);
+  }
   /// True for a handler whose results need not be the op's.
   bool opaque() const;
   /// What its gradient keeps: everything, when the row does not say.

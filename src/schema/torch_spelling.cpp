@@ -22,7 +22,9 @@ std::vector<std::string> split(std::string_view text) {
 
 std::int64_t reduction_of(const TorchSpelling& spelling, const std::string& word) {
   if (const auto number = reduction_number(word)) return *number;
-  throw Error(ErrorKind::kValue, fmt::format("{}: reduction is '{}'", spelling.name, word))
+  throw Error(
+      ErrorKind::kValue,
+      fmt::format("{}: reduction is '{}'; it must be 'mean', 'sum' or 'none'", spelling.name, word))
       .with("op", spelling.text)
       .with("fix", "use 'mean', 'sum' or 'none'");
 }

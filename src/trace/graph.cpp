@@ -23,12 +23,6 @@ std::optional<Kind> named(const std::array<std::string_view, N>& names, std::str
   return static_cast<Kind>(found - names.begin());
 }
 
-bool is_call(const GraphNode& node) {
-  return node.kind != NodeKind::kInput && node.kind != NodeKind::kConstant &&
-         node.kind != NodeKind::kMesh && node.kind != NodeKind::kSize &&
-         node.kind != NodeKind::kNumber && node.kind != NodeKind::kSizeGuard;
-}
-
 }  // namespace
 
 bool same_number(const Scalar& a, const Scalar& b) {
@@ -80,10 +74,6 @@ bool writes(const GraphNode& node, ValueRef value) {
   return found && std::ranges::any_of(node.results, [&](const GraphResult& result) {
            return result.value == value;
          });
-}
-
-std::int64_t call_count(const ProgramGraph& graph) {
-  return std::ranges::count_if(graph.nodes, is_call);
 }
 
 std::int64_t collective_count(const ProgramGraph& graph) {

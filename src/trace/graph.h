@@ -299,8 +299,7 @@ void for_each_value(Argument& argument, const Visit& visit) {
     for (auto& item : *list) for_each_value(item, visit);
   }
 }
-/// How many nodes are no inputs, constants or setup actions.
-std::int64_t call_count(const ProgramGraph& graph);
+/// How many collectives its nodes issue; one that is waited for counts once.
 std::int64_t collective_count(const ProgramGraph& graph);
 
 }  // namespace shardlab

@@ -18,9 +18,6 @@ const DTensor& TracedObject::tensor(const TracedValue& value) {
 const Argument& TracedObject::constant(const TracedValue& value) {
   return std::get<Argument>(value.object_);
 }
-WorldMeta TracedObject::world(const TracedValue& value) {
-  return std::get<WorldMeta>(value.object_);
-}
 const PlacementType& TracedObject::type(const TracedValue& value) {
   return *std::get<const PlacementType*>(value.object_);
 }

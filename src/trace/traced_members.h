@@ -43,7 +43,6 @@ const TracedMember* find_member(TracedKind kind, std::string_view name);
 struct TracedObject {
   static const DTensor& tensor(const TracedValue& value);
   static const Argument& constant(const TracedValue& value);
-  static WorldMeta world(const TracedValue& value);
   static const PlacementType& type(const TracedValue& value);
   static const std::shared_ptr<PlacementObject>& placement(const TracedValue& value);
   static const MeshLayout* mesh(const TracedValue& value);

@@ -31,6 +31,10 @@ LEAD = re.compile(r"(?:\s|(?:public|private|protected)\s*:(?!:))*")
 NAME = re.compile(
     r"((?:[A-Za-z_]\w*::)*(?:operator\s*[^\s\w(]+|operator\s*\(\)|~?[A-Za-z_]\w*))\s*\("
 )
+# A type in front of the name, and nothing that only a value or a type has.
+DECLARATION = re.compile(
+    r"(?!using\b|typedef\b|friend\s+class\b|return\b|static_assert\b|extern\s+template\b)"
+    r"[^()={]*[\w>&*\]]\s+[*&]*(?:operator|~?\w)[^()={]*\(", re.DOTALL)
 TEST_NAME = re.compile(r'\w+\s*\(\s*"((?:\\.|[^"\\])*)"')
 
 
@@ -58,10 +62,10 @@ def _name(file, start, end):
     return name[1] if name else "lambda"
 
 
-def functions_of(file):
-    """The functions of a file at namespace or class level, in order."""
+def _scan(file):
+    """(functions, heads of statements) of a file at namespace or class level, in order."""
     code = PREPROCESSOR.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), file.code)
-    found, stack, start = [], [], 0
+    found, heads, stack, start = [], [], [], 0
     for match in BRACE_OR_END.finditer(code):
         position, mark = match.start(), match[0]
         inside_function = bool(stack) and stack[-1][0] != "container"
@@ -80,8 +84,23 @@ def functions_of(file):
             # After an initialiser `a_{1}` the head goes on: a body or a semicolon follows.
             start = head if kind == "value" else position + 1
         elif not inside_function:
+            heads.append(code[LEAD.match(code, start).end():position])
             start = position + 1
-    return found
+    return found, heads
+
+
+def functions_of(file):
+    """The functions of a file at namespace or class level, in order."""
+    if "functions" not in file.__dict__:
+        file.functions, file.heads = _scan(file)
+    return file.functions
+
+
+def declared_in(file):
+    """Names of the functions that a file declares without a body, each as often as it does."""
+    functions_of(file)
+    names = [NAME.search(head) for head in file.heads if DECLARATION.match(head)]
+    return [name[1] for name in names if name]
 
 
 def all_functions(repository):

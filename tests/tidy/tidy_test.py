@@ -15,6 +15,7 @@ import fixes  # noqa: E402
 import functions  # noqa: E402
 import readme  # noqa: E402
 import tidy  # noqa: E402
+import uncalled  # noqa: E402
 from source import Repository  # noqa: E402
 
 # A tree without a violation.
@@ -319,6 +320,32 @@ class Tidy(unittest.TestCase):
         }
         expected = "1 of 2 functions have over 60 lines, more than 1%"
         self.assert_finds(files, f"{functions.LIST}: {expected}")
+
+    def uncalled(self, files):
+        return [str(problem) for problem in uncalled.problems_of(self.plant(files))]
+
+    def test_a_function_without_a_caller(self):
+        files = {
+            "src/mesh/layout.h": "int used();\nint idle(int x = f());\nint f();\n",
+            "src/mesh/layout.cpp": "int used() { return f(); }\nint f() { return 1; }\n"
+            "int idle(int x) { return x; }\nint again() { return used(); }\n",
+            "sim/cli/a.cpp": "int main() { return again(); }  // idle()\n",
+        }
+        known = {"tests/tidy/uncalled.txt": "main: starts\n"}
+        expected = "src/mesh/layout.h: nobody in the product calls idle()"
+        self.assertEqual(self.uncalled({**files, **known}), [expected])
+        known = {"tests/tidy/uncalled.txt": "main: starts\nidle: for tests\nused: for tests\n"}
+        expected = "tests/tidy/uncalled.txt:0: 'used' is called, or gone: take it off the list"
+        self.assertEqual(self.uncalled({**files, **known}), [expected.replace(":0", "")])
+
+    def test_functions_of_installed_headers_are_for_users(self):
+        files = {
+            "sim/install/shardlab/a.h": '#include "mesh/layout.h"  // IWYU pragma: export\n',
+            "src/mesh/layout.h": '#include "mesh/inner.h"\nint idle();\n',
+            "src/mesh/inner.h": "struct Inner {\n  int idle() const;\n  int deep() const;\n};\n",
+        }
+        expected = "src/mesh/inner.h: nobody in the product calls deep()"
+        self.assertEqual(self.uncalled(files), [expected])
 
 
 class Functions(unittest.TestCase):

@@ -1,15 +1,20 @@
 // trace.h - programs as graphs, and what programs need that `shardlab trace --cpp` has written:
-// inputs as scenarios draw them, planners, links and rules of a run, digests of what is left.
+// inputs as scenarios draw them, planners, links and rules of a run, digests of what is left. And
+// for who captures programs of another language: its functions on groups, hooks of its modules on
+// backward, and texts of objects as expressions.
 #pragma once
 
 #include "api/digests.h"           // IWYU pragma: export
 #include "api/inputs.h"            // IWYU pragma: export
 #include "api/make_tensor.h"       // IWYU pragma: export
+#include "api/traced_functions.h"  // IWYU pragma: export
 #include "autograd/program.h"      // IWYU pragma: export
 #include "dispatch/all_ops.h"      // IWYU pragma: export
 #include "ops/core/factor_rule.h"  // IWYU pragma: export
 #include "propagate/propagator.h"  // IWYU pragma: export
 #include "shardlab/shardlab.h"     // IWYU pragma: export
+#include "trace/backward_hooks.h"  // IWYU pragma: export
 #include "trace/capture.h"         // IWYU pragma: export
 #include "trace/digest.h"          // IWYU pragma: export
+#include "trace/emitter.h"         // IWYU pragma: export
 #include "trace/traced_capture.h"  // IWYU pragma: export

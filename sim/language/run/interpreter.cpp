@@ -275,8 +275,7 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
   fail(ErrorKind::kAssert, "{}", message);
 }
 
-// That has a value: an inner comprehension may go through what the outer one's name of the same
-// spelling holds.
+// Names without a value yet are passed over: in [x for x in x] the list is the outer x.
 Interpreter::OwnName* Interpreter::find_own(const std::string& name) {
   for (std::size_t i = comprehended_.size(); i-- > own_names_;) {
     if (comprehended_[i].name == name && comprehended_[i].value) return &comprehended_[i];

@@ -48,7 +48,6 @@ class TracedDef::Reads {
   }
 
   const std::vector<NamedTensor>& tensors() const { return tensors_; }
-  const std::vector<Guard>& own_facts() const { return facts_; }
   const std::vector<Generator>& generators() const { return generators_; }
 
   std::vector<Guard> facts() const {

@@ -166,11 +166,6 @@ std::string to_string(const Literal& literal) {
   return float_text(std::get<double>(literal));
 }
 
-Literal evaluate_constant(const SourceText& source, const ast::Expression& expression,
-                          const Environment& environment) {
-  return Evaluator(source, environment).value(expression);
-}
-
 Number evaluate_number(const SourceText& source, SourceSpan range, const Environment& environment) {
   const ast::ExpressionPtr expression = parse_expression(source, range);
   return Evaluator(source, environment).number(*expression);

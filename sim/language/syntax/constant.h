@@ -23,13 +23,10 @@ std::string to_string(const Literal& literal);
 /// Names that constant expressions may use, with their values; in the order they are suggested.
 using Environment = std::vector<std::pair<std::string, Literal>>;
 
-/// Evaluates numbers, strings, names, operators, comparisons, `a if b else c`, and calls of min,
-/// max, abs, int.
-///   fails  ScenarioError: unknown name, what a constant cannot contain, arithmetic
-Literal evaluate_constant(const SourceText& source, const ast::Expression& expression,
-                          const Environment& environment);
-
-/// The same for a text, which must give an integer, or a number.
+/// The value of a text of numbers, strings, names, operators, comparisons, `a if b else c`, and
+/// calls of min, max, abs, int.
+///   fails  ScenarioError: unknown name, what a constant cannot contain, arithmetic, a value of
+///          another kind
 std::int64_t evaluate_integer(const SourceText& source, SourceSpan range,
                               const Environment& environment);
 Number evaluate_number(const SourceText& source, SourceSpan range, const Environment& environment);

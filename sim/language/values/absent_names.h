@@ -13,7 +13,8 @@ struct AbsentName {
   std::string_view instead;
 };
 
-/// Sorted by name; none of them means anything to a program.
+/// Sorted by name; none of them means anything to a program. All of them are asked for by the test
+/// that tries each.
 std::span<const AbsentName> absent_names();
 
 /// The "fix" for an unknown name that torch or Python has: "torch has it, programs do not: write

@@ -26,7 +26,6 @@ bool AnswerReader::branch(SourceSpan place, bool own) {
   const std::optional<Value> told = next(place);
   const bool* followed = told ? told->get<bool>() : nullptr;
   if (followed == nullptr || *followed == own || branches_ == Branches::kOwn) return own;
-  ++flips_;
   return *followed;
 }
 

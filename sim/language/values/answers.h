@@ -43,8 +43,6 @@ class AnswerReader {
   std::optional<Value> next(SourceSpan place);
   /// The same for a branch that goes `own` way here.
   bool branch(SourceSpan place, bool own);
-  /// Branches that would have gone another way in this run and followed the log instead.
-  std::int64_t flips() const { return flips_; }
 
  private:
   // Complete before it is followed: the ranks' run has ended.
@@ -52,7 +50,6 @@ class AnswerReader {
   Branches branches_;
   std::size_t at_ = 0;
   bool lost_ = false;
-  std::int64_t flips_ = 0;
 };
 
 }  // namespace shardlab

@@ -158,10 +158,6 @@ double Parameters::number(std::string_view name) const {
   refuse(name, "a number", "0.5");
 }
 
-double Parameters::number_or(std::string_view name, double otherwise) const {
-  return has(name) ? number(name) : otherwise;
-}
-
 bool Parameters::flag_or(std::string_view name, bool otherwise) const {
   if (!has(name)) return otherwise;
   if (const auto* flag = (*this)[name].get<bool>()) return *flag;

@@ -96,7 +96,6 @@ class Parameters {
   std::int64_t integer(std::string_view name) const;
   std::int64_t integer_or(std::string_view name, std::int64_t otherwise) const;
   double number(std::string_view name) const;
-  double number_or(std::string_view name, double otherwise) const;
   bool flag_or(std::string_view name, bool otherwise) const;
   std::string text(std::string_view name) const;
   std::string text_or(std::string_view name, std::string otherwise) const;

@@ -60,8 +60,8 @@ std::size_t read_count(const OpDescriptor& op) {
       op.arguments, [](const SchemaArgument& argument) { return !argument.is_out; }));
 }
 
-/// How many arguments it writes that are not out=: state, or what it changes in place.
-std::ptrdiff_t written_beside_out(const OpDescriptor& op) {
+/// How many arguments it writes other than out= tensors: state, or what it changes in place.
+std::ptrdiff_t count_state(const OpDescriptor& op) {
   return std::ranges::count_if(op.arguments, [](const SchemaArgument& argument) {
     return argument.alias.write && !argument.is_out;
   });
@@ -120,7 +120,7 @@ bool has_form(Form form, const OpDescriptor& op, const OpDescriptor& base) {
     case Form::kInPlace:
       return writes_first(op) && !base.is_inplace() && !base.is_view();
     case Form::kOut:
-      return !writes_first(base) && written_beside_out(op) == written_beside_out(base);
+      return !writes_first(base) && count_state(op) == count_state(base);
   }
   return false;
 }
@@ -245,7 +245,7 @@ Results written_out(Calls& calls, const OpRow& row, const Arguments& args, const
     for (const DTensor& out : tensors_in(args[i])) {
       if (next == values.size()) {
         fail(ErrorKind::kValue, Fix{fmt::format("pass {} tensors as out", values.size())},
-             "{}: there are more out= tensors than results", row.name());
+             "{}: there are more out= tensors than results; there must be as many", row.name());
       }
       if (values[next].defined()) write_out(calls, row, out, values[next]);
       ++next;
@@ -254,7 +254,8 @@ Results written_out(Calls& calls, const OpRow& row, const Arguments& args, const
   }
   if (next != values.size()) {
     fail(ErrorKind::kValue, Fix{fmt::format("pass {} tensors as out", values.size())},
-         "{}: there are {} results and {} out= tensors", row.name(), values.size(), next);
+         "{}: there are {} results and {} out= tensors; there must be as many", row.name(),
+         values.size(), next);
   }
   return row.op.returns.empty() ? Results() : outs;
 }

@@ -151,8 +151,8 @@ OutputMetas metas_of_elements(const OpRow& row, const Arguments& args, MetaList 
 void check_written_shape(const OpRow& row, const Dims& result, const Dims& target) {
   if (result == target) return;
   fail(ErrorKind::kValue, Fix{"use the op that returns a new tensor: x + y, not x += y"},
-       "{}: the result has shape [{}], the tensor that it is written to has shape [{}]", row.name(),
-       text_of_list(result, ", "), text_of_list(target, ", "));
+       "{}: the result has shape [{}]; the tensor that it is written to, [{}], must have the same",
+       row.name(), text_of_list(result, ", "), text_of_list(target, ", "));
 }
 
 void check_argument_shape(const MetaArgs& args, std::size_t index, const Dims& shape) {

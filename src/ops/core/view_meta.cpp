@@ -147,8 +147,8 @@ TensorMeta remove_dims(const TensorMeta& meta, std::span<const std::int64_t> rem
 void require_part_shape(std::string_view op, const Dims& source, const Dims& part) {
   if (source == part) return;
   fail(ErrorKind::kValue, Fix{fmt::format("give a src of shape [{}]", text_of_list(part, ", "))},
-       "{}: src has shape [{}], the part [{}]", op, text_of_list(source, ", "),
-       text_of_list(part, ", "));
+       "{}: src has shape [{}]; it must have that of the part, [{}]", op,
+       text_of_list(source, ", "), text_of_list(part, ", "));
 }
 
 TensorMeta unsqueeze_meta(const TensorMeta& meta, std::int64_t position) {

@@ -49,7 +49,8 @@ OutputMetas meta_strided(const MetaArgs& args) {
   const Dims size = sizes_of(args[0]), stride = sizes_of(args[1]);
   if (size.size() != stride.size()) {
     fail(ErrorKind::kValue, Fix{"write one stride per size"},
-         "empty_strided: there are {} sizes and {} strides", size.size(), stride.size());
+         "empty_strided: there are {} sizes and {} strides; there must be as many", size.size(),
+         stride.size());
   }
   return {{{size, stride, dtype_argument(args, DType::kF32)}}};
 }
@@ -305,8 +306,9 @@ OutputMetas meta_multinomial(const MetaArgs& args) {
   }
   if (shape.size() > 2 || draws < 1 || shape.back() == 0) {
     fail(ErrorKind::kValue, Fix{"give weights of shape [rows, categories], and draw at least once"},
-         "multinomial: there are {} draws from {} categories in {} dims", draws, shape.back(),
-         shape.size());
+         "multinomial: there are {} draws from {} categories in {} dims; draws and categories must "
+         "be at least 1, dims 1 or 2",
+         draws, shape.back(), shape.size());
   }
   shape.back() = draws;
   return {{contiguous_meta(shape, DType::kI64)}};

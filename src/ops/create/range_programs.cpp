@@ -84,7 +84,7 @@ Results window(Calls& calls, const Arguments& args) {
   const DType dtype = require_float("a window", wanted_dtype(args[1 + numbers]));
   if (length < 0) {
     fail(ErrorKind::kValue, Fix{"give how many numbers there are"},
-         "a window of {} numbers; it must not be a negative count", length);
+         "the length of a window is {}; it must not be negative", length);
   }
   if (length == 1) return {calls.one("ones", {Dims{1}, dtype})};
   const bool periodic = numbers == 0 || args[1].to_bool();

@@ -340,7 +340,7 @@ Gradients grad_div(const GradContext& context) {
       });
 }
 
-// What is rounded is flat nearly everywhere.
+// The gradient of rounding is 0.
 Gradients grad_div_mode(const GradContext& context) {
   if (context.inputs[2].is_none()) return grad_div(context);
   const auto flat = [&] { return zeros_like(context.calls, context.grads[0]); };

@@ -9,6 +9,7 @@
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "ops/core/expression.h"
+#include "ops/core/meta.h"
 #include "ops/core/pointwise.h"
 #include "ops/core/rows.h"
 #include "ops/register.h"
@@ -137,8 +138,9 @@ Results numbers_from_tensor(Calls& calls, const Arguments& args) {
   if (first.size() != self.size() || second.size() != self.size() ||
       numbers.shape() != Dims{count}) {
     fail(ErrorKind::kValue, Fix{"give lists of one length, and a number for each element"},
-         "{}: there are {}, {} and {} tensors and numbers of shape [{}]", op, self.size(),
-         first.size(), second.size(), text_of_list(numbers.shape(), ", "));
+         "{}: there are {}, {} and {} tensors, and numbers of shape [{}]; there must be as many of "
+         "each",
+         op, self.size(), first.size(), second.size(), text_of_list(numbers.shape(), ", "));
   }
   for (std::int64_t k = 0; k < count; ++k) {
     const auto i = static_cast<std::size_t>(k);

@@ -4,6 +4,7 @@
 
 #include "base/fix.h"
 #include "ops/core/expression.h"
+#include "ops/core/meta.h"
 #include "ops/core/pointwise.h"
 #include "ops/core/rows.h"
 #include "ops/register.h"
@@ -135,7 +136,7 @@ Results run_fused_sgd(Calls& calls, const OpRow& row, const Arguments& args) {
   const bool plain = args[kMomentum].to_double() == 0;
   if (plain && !args[kBuffers].list().empty()) {
     fail(ErrorKind::kValue, Fix{"pass momentum_buffer_list=[] where momentum is 0"},
-         "{}: there are {} momentum buffers, and no momentum", row.name(),
+         "{}: there are {} momentum buffers; where momentum is 0 there must be none", row.name(),
          args[kBuffers].list().size());
   }
   const std::size_t count = element_count(row, args, plain ? kBuffers : args.size());

@@ -210,9 +210,10 @@ Results prelu(Calls& calls, const Arguments& args) {
   const DTensor &x = args[0].tensor(), &weight = args[1].tensor();
   const std::int64_t channels = x.ndim() < 2 ? 1 : x.shape()[1];
   if (weight.ndim() > 1 || (weight.numel() != 1 && weight.numel() != channels)) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give a weight of shape [1] or [{}]", channels)},
-         "prelu: there are {} weights in {} dims for {} channels", weight.numel(), weight.ndim(),
-         channels);
+    fail(
+        ErrorKind::kValue, Fix{fmt::format("give a weight of shape [1] or [{}]", channels)},
+        "prelu: there are {} weights in {} dims; there must be one, or one for each of {} channels",
+        weight.numel(), weight.ndim(), channels);
   }
   Dims line(x.ndim(), 1);
   if (x.ndim() >= 2) line[1] = weight.numel();
@@ -231,7 +232,9 @@ Slopes leak(Calls& calls, const Arguments& args) {
   const double lower = args[2].to_double(), upper = args[3].to_double();
   if (!(lower <= upper)) {
     fail(ErrorKind::kValue, Fix{"give a lower bound that is not above the upper one"},
-         "rrelu_with_noise: slopes are drawn from {} to {}", lower, upper);
+         "rrelu_with_noise: slopes are drawn from {} to {}; the lower bound must not be above the "
+         "upper one",
+         lower, upper);
   }
   if (!args[4].to_bool()) {
     return {calls.one("aten::leaky_relu", {x, (lower + upper) / 2}), args[1].tensor()};

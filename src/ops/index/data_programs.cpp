@@ -36,8 +36,8 @@ Results nonzero(Calls& calls, const Arguments& args) {
 Results nonzero_static(Calls& calls, const Arguments& args) {
   const std::int64_t size = args[1].to_int();
   if (size < 0) {
-    fail(ErrorKind::kValue, Fix{"give a size of at least 0"}, "nonzero_static: the size is {}",
-         size);
+    fail(ErrorKind::kValue, Fix{"give a size of at least 0"},
+         "nonzero_static: size is {}; it must not be negative", size);
   }
   const DTensor all = calls.one("nonzero", {args[0]});
   const std::int64_t found = all.shape()[0];
@@ -73,8 +73,9 @@ Results masked_scatter(Calls& calls, const Arguments& args) {
   const std::int64_t count = places.tensor().numel();
   if (source.dtype() != x.dtype() || source.numel() < count) {
     fail(ErrorKind::kValue, Fix{"give as many elements as the mask chooses, in the tensor's dtype"},
-         "masked_scatter: the mask chooses {} elements of {}, the source has {} of {}", count,
-         to_string(x.dtype()), source.numel(), to_string(source.dtype()));
+         "masked_scatter: the mask chooses {} elements of {}, the source has {} of {}; it must "
+         "have as many, of the same dtype",
+         count, to_string(x.dtype()), source.numel(), to_string(source.dtype()));
   }
   const DTensor values = calls.one("slice.Tensor", {source, 0, 0, count});
   const DTensor result =
@@ -106,7 +107,8 @@ Results bincount(Calls& calls, const Arguments& args) {
   const std::int64_t least = args[2].to_int();
   if (x.ndim() != 1 || !is_integral(x.dtype()) || least < 0) {
     fail(ErrorKind::kValue, Fix{"give integers in one dim, and a minlength of at least 0"},
-         "bincount takes integers in one dim, not {} of {} dims, and minlength {}",
+         "bincount: the tensor is {} of {} dims, minlength is {}; they must be integers of one "
+         "dim, and at least 0",
          to_string(x.dtype()), x.ndim(), least);
   }
   std::int64_t size = least;

@@ -145,7 +145,7 @@ Results embedding_bags(Calls& calls, const Arguments& args) {
 
 // The gradients of bags: what each index adds to its bag, and gets back from it.
 
-/// As the forward pass kept it, or where it did not by where bags begin.
+/// The bag of each index: saved by forward, otherwise derived from the bags' offsets.
 DTensor bag_of_each(Calls& calls, const DTensor& indices, const DTensor& offsets,
                     const DTensor& kept) {
   return kept.numel() == indices.numel() ? cast_to(calls, kept, DType::kI64)

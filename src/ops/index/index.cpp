@@ -59,7 +59,7 @@ void check_index_fits(const MetaArgs& args, const TensorMeta& addressed, std::si
   const bool too_long = shape.empty() && product(index) > 1 && free_dim == kNoDim;
   if (too_long) {
     fail(ErrorKind::kValue, Fix{"give one index: index[:1]"},
-         "{}: there are {} indices for a tensor of one element and no dims", args.op().base,
+         "{}: there are {} indices for a tensor without dims; there must be one", args.op().base,
          product(index));
   }
 }
@@ -195,8 +195,8 @@ OutputMetas meta_index_fill(const MetaArgs& args) {
   const std::size_t dims = args.tensor(2)->shape.size();
   if (dims > 1 || (value != nullptr && !value->shape.empty())) {
     fail(ErrorKind::kValue, Fix{"give an index of one dim and a value without dims"},
-         "{}: the index has {} dims and the value {}", args.op().base, dims,
-         value == nullptr ? 0 : value->shape.size());
+         "{}: the index has {} dims and the value {}; they must have at most 1 and none",
+         args.op().base, dims, value == nullptr ? 0 : value->shape.size());
   }
   return meta_scatter(args);
 }
@@ -232,7 +232,7 @@ void require_reduction(const MetaArgs& args) {
   fail(ErrorKind::kValue,
        Fix{by_index ? "write \"prod\", \"mean\", \"amax\" or \"amin\"; index_add adds"
                     : "write \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\""},
-       "{}: reduce is {}", args.op().base, args[4].text());
+       "{}: there is no reduction {}", args.op().base, args[4].text());
 }
 
 OutputMetas meta_scatter_reduce(const MetaArgs& args) {
@@ -537,7 +537,7 @@ constexpr Row kIndexRows[] = {
      "indices count over the whole dim", 0, {1}},
     {"scatter_add"_op, meta_scatter_elements, rule_scatter<false>, KernelId::kScatterAdd,
      {"scatter_add_", "scatter_add.out"}, {grad_scatter_add, "index:src"},
-     "indices count over the whole dim", 0, {1}},
+     "indices count over the whole dim", kSumsLinearly, {1}},
     {"scatter_reduce.two"_op, meta_scatter_reduce, rule_scatter<true>, KernelId::kScatterReduce,
      {"scatter_reduce_.two", "scatter_reduce.two_out"},
      {grad_scatter_reduce, "self index src result"},

@@ -38,7 +38,8 @@ Results put(Calls& calls, const Arguments& args) {
   require_long("put", index);
   if (args[2].tensor().numel() != index.numel()) {
     fail(ErrorKind::kValue, Fix{"give one element for each index"},
-         "put: there are {} indices and {} elements", index.numel(), args[2].tensor().numel());
+         "put: there are {} indices and {} elements; there must be as many", index.numel(),
+         args[2].tensor().numel());
   }
   const ArgumentList places{flat(calls, index)};
   const DTensor result =
@@ -237,7 +238,7 @@ const char* reduction_of(const Argument& argument) {
     if (argument.string() == older) return name;
   }
   fail(ErrorKind::kValue, Fix{"write \"add\" or \"multiply\", or use scatter_reduce"},
-       "scatter: reduce is \"{}\"", argument.string());
+       "scatter: there is no reduction \"{}\"", argument.string());
 }
 
 /// scatter.reduce(self, dim, index, src, *, reduce)

@@ -113,7 +113,7 @@ constexpr Row kLookupRows[] = {
     {"embedding_dense_backward"_op, meta_embedding_backward, rule_embedding_backward,
      KernelId::kEmbeddingDenseBackward, {nullptr, "embedding_dense_backward.out"},
      {grad_embedding_backward, "indices"},
-     "lookups of one row add up", 0, {2}},
+     "lookups of one row add up", kSumsLinearly, {2}},
 };
 // clang-format on
 

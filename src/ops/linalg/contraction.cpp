@@ -295,7 +295,9 @@ DTensor contracted_dims(Calls& calls, DTensor a, DTensor b, const Dims& of_a, co
   const Dims from = wrap_dims(of_a, a.ndim()), to = wrap_dims(of_b, b.ndim());
   if (from.size() != to.size()) {
     fail(ErrorKind::kValue, Fix{"name as many dims of each"},
-         "tensordot: {} dims of the first tensor and {} of the second", from.size(), to.size());
+         "tensordot: dims names {} dims of the first tensor and {} of the second; it must name as "
+         "many of both",
+         from.size(), to.size());
   }
   std::int64_t inner = 1;
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -471,7 +473,9 @@ Results multi_dot(Calls& calls, const Arguments& args) {
     if (fits) continue;
     fail(ErrorKind::kValue,
          Fix{"give matrices, each with as many rows as the one before has columns"},
-         "linalg_multi_dot: tensor {} is [{}]", i, text_of_list(chain[i].shape(), ", "));
+         "linalg_multi_dot: tensor {} has shape [{}]; it must be a matrix, with as many rows as "
+         "the one before has columns",
+         i, text_of_list(chain[i].shape(), ", "));
   }
   Dims shape;
   if (!row) shape.push_back(chain.front().shape()[0]);
@@ -486,7 +490,8 @@ Results chain_matmul(Calls& calls, const Arguments& args) {
   for (std::size_t i = 0; i < chain.size(); ++i) {
     if (chain[i].ndim() == 2) continue;
     fail(ErrorKind::kValue, Fix{"use linalg.multi_dot, which takes vectors at its ends"},
-         "chain_matmul: tensor {} is [{}], no matrix", i, text_of_list(chain[i].shape(), ", "));
+         "chain_matmul: tensor {} has shape [{}]; it must be a matrix", i,
+         text_of_list(chain[i].shape(), ", "));
   }
   return chain.size() == 1 ? Results{chain[0]} : multi_dot(calls, args);
 }
@@ -497,7 +502,8 @@ Results chain_matmul(Calls& calls, const Arguments& args) {
 Results matrix_power(Calls& calls, const Arguments& args) {
   DTensor x = args[0].tensor();
   if (x.ndim() < 2 || x.shape()[x.ndim() - 1] != x.shape()[x.ndim() - 2]) {
-    fail(ErrorKind::kValue, Fix{"give square matrices"}, "linalg_matrix_power: [{}] are not square",
+    fail(ErrorKind::kValue, Fix{"give square matrices"},
+         "linalg_matrix_power: the matrices have shape [{}]; they must be square",
          text_of_list(x.shape(), ", "));
   }
   const std::int64_t n = args[1].to_int();

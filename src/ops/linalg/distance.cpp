@@ -78,7 +78,8 @@ Results cdist(Calls& calls, const Arguments& args) {
   require_real("cdist", b);
   require_one_dtype("cdist", {{"x1", args[0]}, {"x2", args[1]}});
   if (args[2].to_double() < 0) {
-    fail(ErrorKind::kValue, Fix{"give a p of at least 0"}, "cdist: p is {}", args[2].text());
+    fail(ErrorKind::kValue, Fix{"give a p of at least 0"},
+         "cdist: p is {}; it must not be negative", args[2].text());
   }
   const DTensor difference =
       calls.one("sub.Tensor", {calls.one("unsqueeze", {a, -2}), calls.one("unsqueeze", {b, -3})});
@@ -118,9 +119,10 @@ Expression sent_to_rows(Calls& calls, const DTensor& gradient, const DTensor& ro
 Results cdist_backward(Calls& calls, const Arguments& args) {
   const DTensor &gradient = args[0].tensor(), &distances = args[4].tensor();
   if (gradient.shape() != distances.shape()) {
-    fail(ErrorKind::kValue, Fix{"pass the gradient of what cdist gave"},
-         "_cdist_backward: the gradient has {} elements, the distances {}", gradient.numel(),
-         distances.numel());
+    fail(
+        ErrorKind::kValue, Fix{"pass the gradient of what cdist gave"},
+        "_cdist_backward: the gradient has {} elements, the distances {}; they must have one shape",
+        gradient.numel(), distances.numel());
   }
   require_one_dtype("_cdist_backward",
                     {{"x1", args[1]}, {"x2", args[2]}, {"grad", args[0]}, {"cdist", args[4]}});
@@ -169,9 +171,10 @@ void check_trilinear_dtypes(const Arguments& args) {
     const bool both = std::ranges::find(beside_third, dim) != beside_third.end();
     const DType left = both ? first : promote(first, second), right = both ? second : third;
     if (left == right) continue;
-    fail(ErrorKind::kValue, Fix{"cast the factors to one dtype"},
-         "_trilinear: dim {} is summed over a product of {} and {}", dim, to_string(left),
-         to_string(right));
+    fail(
+        ErrorKind::kValue, Fix{"cast the factors to one dtype"},
+        "_trilinear: dim {} is summed over a product of {} and {}; the factors must have one dtype",
+        dim, to_string(left), to_string(right));
   }
 }
 
@@ -244,8 +247,9 @@ Results renorm(Calls& calls, const Arguments& args) {
   const double most = args[3].to_double();
   if (x.ndim() < 2 || !(args[1].to_double() > 0) || !(most >= 0)) {
     fail(ErrorKind::kValue, Fix{"give at least two dims, a positive p and a maxnorm of at least 0"},
-         "renorm: p is {} and maxnorm {} for a tensor of {} dims", args[1].text(), args[3].text(),
-         x.ndim());
+         "renorm: p is {}, maxnorm is {}, the tensor has {} dims; they must be above 0, at least "
+         "0, and at least 2",
+         args[1].text(), args[3].text(), x.ndim());
   }
   const std::int64_t dim = wrap_dim(args[2].to_int(), x.ndim());
   const Expression wide = Expression(calls, x).to(f32_for_half(x.dtype()));

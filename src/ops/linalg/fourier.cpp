@@ -117,7 +117,9 @@ OutputMetas meta_c2r(const MetaArgs& args) {
   const std::int64_t whole = args[3].to_int();
   if (whole < 1 || size < whole / 2 + 1) {
     fail(ErrorKind::kValue, Fix{fmt::format("give a size from 1 to {}", 2 * size - 1)},
-         "{}: {} places are not one half of last_dim_size {}", args.op().name(), size, whole);
+         "{}: the last dim has size {}, last_dim_size is {}; it must be from 1 to twice the size "
+         "less 1",
+         args.op().name(), size, whole);
   }
   size = whole;
   const Dims others(dims.begin(), dims.end() - 1);
@@ -199,7 +201,7 @@ std::int64_t normalization(const Argument& norm, Way way) {
   if (norm.string() == "forward") return way == Way::kForward ? 2 : 0;
   if (norm.string() == "ortho") return 1;
   fail(ErrorKind::kValue, Fix{"write norm='backward', 'forward' or 'ortho'"},
-       "norm is '{}', which is no normalization", norm.string());
+       "norm is '{}'; it must be 'backward', 'forward' or 'ortho'", norm.string());
 }
 
 /// Integers and halves are transformed in f32.
@@ -236,7 +238,7 @@ void check_sizes(const Extent& extent) {
   for (const std::int64_t size : extent.sizes) {
     if (size >= 1) continue;
     fail(ErrorKind::kValue, Fix{"give a size of at least 1"},
-         "a transform of {} places makes no sense", size);
+         "the size of a transform is {}; it must be at least 1", size);
   }
 }
 
@@ -265,7 +267,8 @@ Extent some_dims(const DTensor& x, const Argument& s, const Argument& dim) {
   const Dims sizes = s.is_none() ? Dims(extent.dims.size(), -1) : ints_of(s);
   if (sizes.size() != extent.dims.size()) {
     fail(ErrorKind::kValue, Fix{"give one size for each transformed dim"},
-         "{} sizes are given for {} dims", sizes.size(), extent.dims.size());
+         "there are {} sizes for {} transformed dims; there must be one per dim", sizes.size(),
+         extent.dims.size());
   }
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     extent.sizes.push_back(sizes[i] == -1 ? x.shape()[index_of(extent.dims[i])] : sizes[i]);

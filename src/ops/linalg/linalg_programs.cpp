@@ -347,8 +347,9 @@ Results tensor_inverse(Calls& calls, const Arguments& args) {
   const std::int64_t rows = product(sizes.first(at)), columns = product(sizes.subspan(at));
   if (first < 1 || rows != columns) {
     fail(ErrorKind::kValue, Fix{"give an ind that parts the dims into equal products"},
-         "linalg_tensorinv: ind {} parts [{}] into {} by {}", first, text_of_list(x.shape(), ", "),
-         rows, columns);
+         "linalg_tensorinv: ind is {}, which parts [{}] into {} by {}; it must be at least 1, and "
+         "both parts equal",
+         first, text_of_list(x.shape(), ", "), rows, columns);
   }
   Dims shape;
   for (std::size_t d = at; d < x.ndim(); ++d) shape.push_back(x.shape()[d]);
@@ -375,7 +376,8 @@ Results tensor_solve(Calls& calls, const Arguments& args) {
   const std::int64_t rows = product(sizes.first(at)), columns = product(sizes.subspan(at));
   if (rows != columns) {
     fail(ErrorKind::kValue, Fix{"give a tensor that is square between its first and last dims"},
-         "linalg_tensorsolve: [{}] is {} by {}", text_of_list(a.shape(), ", "), rows, columns);
+         "linalg_tensorsolve: the tensor [{}] is {} by {}; it must be square",
+         text_of_list(a.shape(), ", "), rows, columns);
   }
   Dims shape;
   for (std::size_t d = at; d < a.ndim(); ++d) shape.push_back(a.shape()[d]);

@@ -38,7 +38,8 @@ OutputMetas meta_scaled_mm(const MetaArgs& args) {
     }
     fail(ErrorKind::kValue,
          Fix{fmt::format("give one number of float32, or [{}]", text_of_list(rows, ", "))},
-         "{}: {} is {}", args.op().name(), args.op().arguments[index].name, type_string(*scale));
+         "{}: {} is {}; it must be one number of f32, or [{}]", args.op().name(),
+         args.op().arguments[index].name, type_string(*scale), text_of_list(rows, ", "));
   };
   scales(2, Dims{a.shape[0], 1});
   scales(3, Dims{1, b.shape[1]});

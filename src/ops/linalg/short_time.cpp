@@ -62,16 +62,17 @@ Frames frames_of(const Argument& length, const Argument& hop, const Argument& wi
   const Frames frames{size, int_or(hop, size / 4), int_or(window_length, size), window};
   if (window.is_tensor() && window.tensor().shape() != Dims{frames.window_length}) {
     fail(ErrorKind::kValue, Fix{fmt::format("give a window [{}]", frames.window_length)},
-         "a window [{}] is not one of win_length {}", text_of_list(window.tensor().shape(), ", "),
-         frames.window_length);
+         "a window has shape [{}]; it must be [{}], win_length",
+         text_of_list(window.tensor().shape(), ", "), frames.window_length);
   }
   const bool fits =
       size > 0 && frames.hop > 0 && frames.window_length > 0 && frames.window_length <= size;
   if (fits) return frames;
   fail(ErrorKind::kValue,
        Fix{"give n_fft and hop_length above 0, and a window of win_length <= n_fft places"},
-       "frames of {} places, {} apart, with windows of {} make no sense", size, frames.hop,
-       frames.window_length);
+       "n_fft is {}, hop_length {} and win_length {}; they must be above 0, win_length at most "
+       "n_fft",
+       size, frames.hop, frames.window_length);
 }
 
 /// The window as long as a frame; None where it is 1 everywhere.
@@ -99,9 +100,10 @@ Results transformed_frames(Calls& calls, DTensor x, const Frames& frames, bool n
   if (single) x = calls.one("aten::unsqueeze", {x, 0});
   const std::int64_t length = x.shape().back();
   if (x.ndim() != 2 || length < frames.length) {
-    fail(ErrorKind::kValue, Fix{"give [time] or [batch, time], at least n_fft long"},
-         "stft: a signal [{}] has no frame of {} places", text_of_list(x.shape(), ", "),
-         frames.length);
+    fail(
+        ErrorKind::kValue, Fix{"give [time] or [batch, time], at least n_fft long"},
+        "stft: the signal has shape [{}]; it must be [time] or [batch, time] of at least {} places",
+        text_of_list(x.shape(), ", "), frames.length);
   }
   ArgumentList pieces;
   for (std::int64_t from = 0; from + frames.length <= length; from += frames.hop) {
@@ -159,8 +161,8 @@ void check_inverse(const Frames& frames, bool half, bool return_complex) {
   if (frames.hop > frames.window_length) {
     fail(ErrorKind::kValue,
          Fix{fmt::format("give a hop_length from 1 to {}", frames.window_length)},
-         "istft: windows of {} places, {} apart, leave places between them", frames.window_length,
-         frames.hop);
+         "istft: windows have {} places and are {} apart; they must not leave places between them",
+         frames.window_length, frames.hop);
   }
   if (half && return_complex) {
     fail(ErrorKind::kValue, Fix{"give all frequencies and onesided=False, or no return_complex"},

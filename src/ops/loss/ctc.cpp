@@ -164,12 +164,13 @@ class Sequences {
     const auto wrong = [&](std::int64_t count) { return count < 0 || count > given_.shape()[0]; };
     if (!fit || std::ranges::any_of(steps_of_, wrong) || std::ranges::min(labels_of_) < 0) {
       fail(ErrorKind::kValue, Fix{"give lengths of what is there"},
-           "ctc_loss: the lengths do not fit {} steps and {} labels", given_.shape()[0],
-           targets.numel());
+           "ctc_loss: a length is negative or too large for {} steps and {} labels",
+           given_.shape()[0], targets.numel());
     }
     if (blank < 0 || blank >= given_.shape()[2]) {
       fail(ErrorKind::kValue, Fix{"name a class by its number"},
-           "ctc_loss: blank is {}, there are {} classes", blank, given_.shape()[2]);
+           "ctc_loss: blank is {}; it must be the number of one of {} classes", blank,
+           given_.shape()[2]);
     }
   }
 

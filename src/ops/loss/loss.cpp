@@ -6,6 +6,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/core/arguments.h"
 #include "ops/core/gradient_math.h"
+#include "ops/core/meta.h"
 #include "ops/core/rows.h"
 #include "ops/core/rules.h"
 #include "ops/register.h"
@@ -235,11 +236,11 @@ constexpr Row kLossRows[] = {
     {"nll_loss_backward"_op, meta_nll_loss_backward, rule_nll_loss_backward,
      KernelId::kNllLossBackward, {nullptr, "nll_loss_backward.grad_input"},
      {grad_nll_loss_backward<kSampleForward>, "target weight"},
-     "samples are independent", 0, {4}},
+     "samples are independent", kSumsLinearly, {4}},
     {"nll_loss_forward"_op, meta_nll_loss, rule_nll_loss, KernelId::kNllLossForward,
      {nullptr, "nll_loss_forward.output"},
      {grad_nll_loss<kSampleBackward>, "self target weight result1 !weight !result1"},
-     "sums over samples add up", 0, {3}},
+     "sums over samples add up", kSumsLinearly, {3}},
 };
 // clang-format on
 

@@ -203,7 +203,7 @@ void require_targets(std::string_view op, const Classes& given, const Dims& shap
   if (target.shape() == shape && target.dtype() == DType::kI64) return;
   fail(ErrorKind::kValue,
        Fix{fmt::format("give a target of shape [{}] and dtype i64", text_of_list(shape, ", "))},
-       "{}: the target has shape [{}] and dtype {}, the scores [{}]", op,
+       "{}: the target has shape [{}] and dtype {}; it must fit the scores [{}], in i64", op,
        text_of_list(target.shape(), ", "), to_string(target.dtype()),
        text_of_list(given.x.value().shape(), ", "));
 }

@@ -307,7 +307,9 @@ Results conv_padded(Calls& calls, const Arguments& args) {
   }
   if (word != "same" || std::ranges::any_of(args[3].ints(), [](auto step) { return step != 1; })) {
     fail(ErrorKind::kValue, Fix{"write \"valid\", or \"same\" with a stride of 1"},
-         "padding is \"{}\" with the stride [{}]", word, text_of_list(args[3].ints(), ", "));
+         "padding is \"{}\" with the stride [{}]; it must be \"valid\", or \"same\" with a stride "
+         "of 1",
+         word, text_of_list(args[3].ints(), ", "));
   }
   const Dims& kernel = args[1].tensor().shape();
   const Dims& dilation = args[5].ints();
@@ -400,12 +402,12 @@ constexpr Row kConvolutionRows[] = {
     {"conv_transpose3d.input"_op, nullptr, {}, conv_transpose, {}, {}, "convolution"},
     {"convolution"_op, meta_convolution, convolution_rule, {}, {},
      {grad_convolution, "input weight"},
-     "a mesh dim that cuts a spatial dim stays: the handler fetches halos (X-38)", kCollective, {},
-     window_filter<kForward>},
+     "a mesh dim that cuts a spatial dim stays: the handler fetches halos (X-38)",
+     kCollective | kSumsLinearly, {}, window_filter<kForward>},
     {"convolution_backward"_op, meta_convolution_backward, convolution_backward_rule, {}, {},
      {grad_convolution_backward, "grad_output input weight"},
-     "gradients of shared weights sum over the batch and over cut spatial dims", kCollective, {},
-     window_filter<kBackward>},
+     "gradients of shared weights sum over the batch and over cut spatial dims",
+     kCollective | kSumsLinearly, {}, window_filter<kBackward>},
 };
 // clang-format on
 

@@ -30,8 +30,8 @@ void check_words(const MetaArgs& args, std::size_t first) {
   fail(ErrorKind::kValue,
        Fix{"give interpolation_mode 0 (linear), 1 (nearest) or 2 (cubic), and padding_mode 0 "
            "(zeros), 1 (border) or 2 (reflection)"},
-       "{}: interpolation_mode {} with padding_mode {} is none that it knows", args.op().name(),
-       between, outside);
+       "{}: interpolation_mode is {} and padding_mode is {}; both must be 0, 1 or 2",
+       args.op().name(), between, outside);
 }
 
 /// The shape of the values of `input` at the points of `grid`, which is [samples, ..sizes, dims].

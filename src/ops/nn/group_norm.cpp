@@ -28,7 +28,9 @@ std::int64_t checked_groups(const MetaArgs& args, const TensorMeta& input) {
   const std::int64_t groups = number("group"), channels = input.shape[1];
   if (groups < 1 || channels % groups != 0) {
     fail(ErrorKind::kValue, Fix{"give a number of groups that divides the number of channels"},
-         "{}: {} channels do not make {} groups", args.op().name(), channels, groups);
+         "{}: there are {} channels and {} groups; groups must be at least 1 and divide the "
+         "channels",
+         args.op().name(), channels, groups);
   }
   std::int64_t places = 1;
   for (std::size_t d = 2; d < input.shape.size(); ++d) places *= input.shape[d];

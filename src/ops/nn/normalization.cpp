@@ -54,8 +54,8 @@ DType checked_vectors(const MetaArgs& args, const TensorMeta& input) {
     const DType own = args.tensor(index)->dtype;
     if (!goes_beside(own, input.dtype) || (found && own != dtype)) {
       fail(ErrorKind::kValue, Fix{fmt::format("cast it to {}", to_string(input.dtype))},
-           "{}: {} is {}, the input is {}", args.op().name(), name, to_string(own),
-           to_string(input.dtype));
+           "{}: {} is {}; its dtype must go with that of the input, {}", args.op().name(), name,
+           to_string(own), to_string(input.dtype));
     }
     dtype = own;
     found = true;

@@ -42,8 +42,8 @@ Dims per_dim(const Argument& argument, std::size_t count, const Dims& fallback) 
   if (sizes.size() == 1) sizes = Dims(count, sizes[0]);
   if (sizes.size() == count) return sizes;
   fail(ErrorKind::kValue, Fix{fmt::format("give one number, or {}", count)},
-       "a pool of {} dims is given {} numbers: [{}]", count, sizes.size(),
-       text_of_list(sizes, ", "));
+       "a pool of {} dims is given {} numbers, [{}]; it must be given one, or one per dim", count,
+       sizes.size(), text_of_list(sizes, ", "));
 }
 
 struct Pooling {
@@ -62,19 +62,20 @@ Dims pooled_sizes(const MetaArgs& args, const TensorMeta& self, const Pooling& p
         std::max({pooling.kernel[i], pooling.stride[i], pooling.dilation[i]});
     if (largest > kMost) {
       fail(ErrorKind::kValue, Fix{"give numbers below 2147483648"},
-           "{}: windows with a size, a stride or a dilation of {} are too large", args.op().name(),
-           largest);
+           "{}: a size, a stride or a dilation of windows is {}; it must be below 2147483648",
+           args.op().name(), largest);
     }
     if (pooling.stride[i] <= 0 || pooling.kernel[i] <= 0 ||
         pooling.padding[i] > pooling.kernel[i] / 2) {
       fail(ErrorKind::kValue, Fix{"give strides above 0 and a padding of at most half the window"},
-           "{}: windows of {} with stride {} and padding {} make no sense", args.op().name(),
-           pooling.kernel[i], pooling.stride[i], pooling.padding[i]);
+           "{}: windows have size {}, stride {} and padding {}; size and stride must be above 0, "
+           "padding at most half the size",
+           args.op().name(), pooling.kernel[i], pooling.stride[i], pooling.padding[i]);
     }
     if (pooling.padding[i] < 0 || pooling.dilation[i] <= 0) {
       fail(ErrorKind::kValue, Fix{"give dilations above 0, and no negative padding"},
-           "{}: windows with padding {} and dilation {} make no sense", args.op().name(),
-           pooling.padding[i], pooling.dilation[i]);
+           "{}: windows have padding {} and dilation {}; they must be at least 0 and at least 1",
+           args.op().name(), pooling.padding[i], pooling.dilation[i]);
     }
     const std::int64_t room =
         size + 2 * pooling.padding[i] - pooling.dilation[i] * (pooling.kernel[i] - 1) - 1;
@@ -107,7 +108,7 @@ OutputMetas meta_avg_pool(const MetaArgs& args) {
   const Argument& divisor = argument_or_none(args, "divisor_override");
   if (divisor.is_scalar() && divisor.to_int() == 0) {
     fail(ErrorKind::kValue, Fix{"leave divisor_override out, or give another number"},
-         "{}: divisor_override is 0", args.op().name());
+         "{}: divisor_override is 0; it must be another number", args.op().name());
   }
   return {{resized(self, pooled_sizes(args, self, mean_pooling(args, 1)))}};
 }
@@ -163,8 +164,9 @@ OutputMetas meta_adaptive_pool(const MetaArgs& args) {
   require_elements(args, self);
   const Dims sizes = per_dim(args[1], count, {});
   if (std::ranges::any_of(sizes, [](std::int64_t size) { return size < 0; })) {
-    fail(ErrorKind::kValue, Fix{"give sizes of at least 0"}, "{}: output_size is [{}]",
-         args.op().name(), text_of_list(sizes, ", "));
+    fail(ErrorKind::kValue, Fix{"give sizes of at least 0"},
+         "{}: output_size is [{}]; no size may be negative", args.op().name(),
+         text_of_list(sizes, ", "));
   }
   return {{resized(self, sizes)}};
 }
@@ -214,7 +216,8 @@ OutputMetas meta_unpool(const MetaArgs& args) {
   const Dims steps = stride.is_none() ? Dims{} : ints_of(stride);
   if (std::ranges::any_of(steps, [](std::int64_t step) { return step <= 0; })) {
     fail(ErrorKind::kValue, Fix{"give the strides of the pool, above 0"},
-         "{}: the strides are [{}]", args.op().name(), text_of_list(steps, ", "));
+         "{}: the strides are [{}]; they must be above 0", args.op().name(),
+         text_of_list(steps, ", "));
   }
   if (!(args.tensor(1)->shape == self.shape) || sizes.size() != spatial_dims(args.op())) {
     fail(ErrorKind::kValue, Fix{"give the indices that came with the values, and output_size"},

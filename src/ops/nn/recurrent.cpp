@@ -34,7 +34,9 @@ std::vector<Expression> gates(Calls& calls, const Expression& x, std::int64_t co
          Fix{fmt::format("give weights of {} times as many rows as the state "
                          "has numbers",
                          count)},
-         "a recurrent layer: {} rows of weights are not {} gates", x.value().shape()[1], count);
+         "a recurrent layer: there are {} rows of weights; there must be as many for each of {} "
+         "gates",
+         x.value().shape()[1], count);
   }
   return parts;
 }
@@ -165,7 +167,8 @@ Network network_of(std::string_view op, const Arguments& args, std::size_t param
                      (network.bidirectional ? 2 : 1);
   if (cells == 0 || list.size() != cells * each) {
     fail(ErrorKind::kValue, Fix{fmt::format("give {} tensors for each layer and direction", each)},
-         "{}: {} parameters are not those of {} layers", op, list.size(), network.layers);
+         "{}: there are {} parameters; they must be those of {} layers", op, list.size(),
+         network.layers);
   }
   for (std::size_t i = 0; i < list.size(); i += each) {
     CellWeights cell{list[i].tensor(), list[i + 1].tensor(), {}, {}, {}};

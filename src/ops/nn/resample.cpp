@@ -39,8 +39,8 @@ void require_gradient(const MetaArgs& args, const TensorMeta& gradient, const Di
     return;
   }
   fail(ErrorKind::kValue, Fix{"give the gradient of the result that these arguments give"},
-       "{}: the gradient is [{}], the result has the sizes [{}]", args.op().name(),
-       text_of_list(gradient.shape, ", "), text_of_list(sizes, ", "));
+       "{}: the gradient has shape [{}]; its last sizes must be those of the result, [{}]",
+       args.op().name(), text_of_list(gradient.shape, ", "), text_of_list(sizes, ", "));
 }
 
 TensorMeta resized(const TensorMeta& like, const Dims& sizes) {
@@ -72,8 +72,8 @@ void require_sizes(const MetaArgs& args, const Dims& sizes) {
   const bool positive = std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; });
   if (sizes.size() == count && positive) return;
   fail(ErrorKind::kValue, Fix{fmt::format("give {} sizes of at least 1", count)},
-       "{}: output_size {} is not a size of each of {} dims", args.op().name(), args[1].text(),
-       count);
+       "{}: output_size is {}; it must be one size, at least 1, for each of {} dims",
+       args.op().name(), args[1].text(), count);
 }
 
 /// There is something to take samples of.
@@ -99,8 +99,8 @@ OutputMetas meta_upsample_backward(const MetaArgs& args) {
   const Dims& whole = args[2].ints();
   if (whole.size() != gradient.shape.size()) {
     fail(ErrorKind::kValue, Fix{"give the sizes of all dims of the input"},
-         "{}: input_size has {} sizes, the gradient {} dims", args.op().name(), whole.size(),
-         gradient.shape.size());
+         "{}: input_size has {} sizes; it must have one for each of {} dims", args.op().name(),
+         whole.size(), gradient.shape.size());
   }
   require_sizes(args, args[1].ints());
   require_samples(args, whole);
@@ -168,8 +168,8 @@ Results upsample_to(Calls& calls, const Arguments& args) {
       const double size = static_cast<double>(x.shape()[d + 2]) * factor_at(factors, d);
       if (!(size >= 1 && size < 0x1p40)) {
         fail(ErrorKind::kValue, Fix{"give factors that leave at least one element"},
-             "{}: a factor of {} makes {} elements of {}", op, factor_at(factors, d), size,
-             x.shape()[d + 2]);
+             "{}: a factor of {} makes {} elements of {}; it must leave at least one", op,
+             factor_at(factors, d), size, x.shape()[d + 2]);
       }
       scaled.push_back(static_cast<std::int64_t>(size));
     }

@@ -215,7 +215,7 @@ Gradients grad_softmax_backward(const GradContext& context) {
   return gradients;
 }
 
-// What an element adds to all later ones comes back from these.
+// An element is part of all later sums, so it gets the sum of their gradients.
 Gradients grad_cumsum(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& x = input(context, 0);
@@ -262,7 +262,7 @@ constexpr Row kAlongDimRows[] = {
     {"cumprod"_op, meta_cumsum, others_rule, KernelId::kCumprod, {"cumprod_", "cumprod.out"},
      {holomorphic<grad_cumprod>, "self result"}, kScan},
     {"cumsum"_op, meta_cumsum, cumsum_rule, KernelId::kCumsum, {"cumsum_", "cumsum.out"},
-     {grad_cumsum, ""}, "linear; sums run over the whole dim"},
+     {grad_cumsum, ""}, "linear; sums run over the whole dim", kSumsLinearly},
     {"logcumsumexp"_op, meta_logcumsumexp, others_rule, KernelId::kLogcumsumexp,
      {nullptr, "logcumsumexp.out"}, {holomorphic<grad_logcumsumexp>, "self result"}, kScan},
     {"sort"_op, meta_sort, others_rule, KernelId::kSort, {nullptr, "sort.values"},

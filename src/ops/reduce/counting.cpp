@@ -66,9 +66,10 @@ OutputMetas meta_histc(const MetaArgs& args) {
   require_order(args.op().name(), args.tensor(0)->dtype);
   const std::int64_t bins = args[1].to_int();
   if (bins < 1 || args[2].to_double() > args[3].to_double()) {
-    fail(ErrorKind::kValue, Fix{"give at least one bin, and min below max"},
-         "{}: {} bins from {} to {} make no sense", args.op().name(), bins, args[2].text(),
-         args[3].text());
+    fail(
+        ErrorKind::kValue, Fix{"give at least one bin, and min below max"},
+        "{}: bins is {}, min {} and max {}; bins must be at least 1, and min must not be above max",
+        args.op().name(), bins, args[2].text(), args[3].text());
   }
   return {{contiguous_meta(Dims{bins}, require_float(args.op().name(), args.tensor(0)->dtype))}};
 }

@@ -19,7 +19,8 @@ namespace {
 /// The dims of a call: those named, or all. Each has as many samples as the ends need.
 Dims dims_of_slopes(const DTensor& x, const Argument& named, std::int64_t edge_order) {
   if (edge_order != 1 && edge_order != 2) {
-    fail(ErrorKind::kValue, Fix{"use 1 or 2"}, "gradient: edge_order is {}", edge_order);
+    fail(ErrorKind::kValue, Fix{"use 1 or 2"}, "gradient: edge_order is {}; it must be 1 or 2",
+         edge_order);
   }
   Dims dims = distinct_dims("gradient", named, x.ndim());
   for (std::size_t d = 0; named.is_none() && d < x.ndim(); ++d) {
@@ -29,7 +30,8 @@ Dims dims_of_slopes(const DTensor& x, const Argument& named, std::int64_t edge_o
     const std::int64_t length = x.shape()[index_of(dim)];
     if (length > edge_order) continue;
     fail(ErrorKind::kValue, Fix{fmt::format("give at least {} samples", edge_order + 1)},
-         "gradient: dim {} has {} samples, edge_order is {}", dim, length, edge_order);
+         "gradient: dim {} has {} samples; it must have more than edge_order, {}", dim, length,
+         edge_order);
   }
   return dims;
 }
@@ -37,7 +39,8 @@ Dims dims_of_slopes(const DTensor& x, const Argument& named, std::int64_t edge_o
 void require_spacing_for_each(std::size_t spacings, const Dims& dims) {
   if (spacings == dims.size()) return;
   fail(ErrorKind::kValue, Fix{"give a spacing for each dim, or one number"},
-       "gradient: there are {} spacings for {} dims", spacings, dims.size());
+       "gradient: there are {} spacings for {} dims; there must be one per dim", spacings,
+       dims.size());
 }
 
 /// Samples along one dim, by places that count from the end where they are negative.
@@ -97,8 +100,8 @@ DTensor slope_by_coordinates(const Samples& y, const DTensor& places, std::int64
   const std::int64_t length = y.x.shape()[index_of(y.dim)];
   if (places.ndim() != 1 || places.numel() != length) {
     fail(ErrorKind::kValue, Fix{"give a coordinate for each sample"},
-         "gradient: coordinates of shape [{}] for {} samples", text_of_list(places.shape(), ", "),
-         length);
+         "gradient: the coordinates have shape [{}]; there must be {} in one dim, one per sample",
+         text_of_list(places.shape(), ", "), length);
   }
   const DTensor widths = y.calls.one("diff", {places});
   // As long as the dim, of which it counts the steps; all other dims are 1.

@@ -25,8 +25,9 @@ Results searchsorted(Calls& calls, const Arguments& args) {
                      std::equal(x.shape().begin(), x.shape().end() - 1, sorted.shape().begin());
   if (!alike) {
     fail(ErrorKind::kValue, Fix{"give values whose dims but the last are those of the boundaries"},
-         "searchsorted: boundaries of {} dims do not go with values of {}", sorted.ndim(),
-         x.ndim());
+         "searchsorted: the boundaries have {} dims, the values {}; all dims but the last must be "
+         "the same",
+         sorted.ndim(), x.ndim());
   }
   const DType dtype = args[2].to_bool() ? DType::kI32 : DType::kI64;
   if (x.numel() == 0) return {calls.one("new_zeros", {x, x.shape(), dtype})};
@@ -63,7 +64,8 @@ DTensor dim_of_points(Calls& calls, const DTensor& points, std::size_t dim) {
 /// The edges of `bins` equal bins over the given range, or over that of the elements.
 DTensor equal_edges(Calls& calls, const DTensor& x, std::int64_t bins, double low, double high) {
   if (bins < 1) {
-    fail(ErrorKind::kValue, Fix{"give at least one bin"}, "a histogram of {} bins", bins);
+    fail(ErrorKind::kValue, Fix{"give at least one bin"},
+         "a histogram has {} bins; it must have at least 1", bins);
   }
   if (low == high) {
     low -= 0.5;
@@ -103,12 +105,15 @@ ArgumentList edges_of(Calls& calls, const DTensor& points, const Dims& bins,
   if (bins.size() != static_cast<std::size_t>(points.shape()[1]) ||
       bounds.size() != 2 * bins.size()) {
     fail(ErrorKind::kValue, Fix{"give a number of bins and two bounds for each dim"},
-         "a histogram over {} dims has {} numbers of bins and {} bounds", points.shape()[1],
-         bins.size(), bounds.size());
+         "a histogram over {} dims is given {} numbers of bins and {} bounds; it must be given one "
+         "number and two bounds per dim",
+         points.shape()[1], bins.size(), bounds.size());
   }
   for (std::size_t dim = 0; dim < bins.size(); ++dim) {
     if (bounds[2 * dim] <= bounds[2 * dim + 1]) continue;
-    fail(ErrorKind::kValue, Fix{"give the lower bound first"}, "a histogram from {} to {}",
+    fail(ErrorKind::kValue, Fix{"give the lower bound first"},
+         "the range of a histogram is from {} to {}; its lower bound must not be above the upper "
+         "one",
          bounds[2 * dim], bounds[2 * dim + 1]);
   }
   ArgumentList edges;

@@ -26,12 +26,12 @@ Between between_of(std::string_view op, const std::string& word) {
   const auto* found = std::ranges::find(kWords, word);
   if (found != std::end(kWords)) return static_cast<Between>(found - std::begin(kWords));
   fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", text_of_list(kWords, ", "))},
-       "{}: interpolation is '{}'", op, word);
+       "{}: there is no interpolation '{}'", op, word);
 }
 
 [[noreturn]] void refuse_share(std::string_view op) {
   fail(ErrorKind::kValue, Fix{"give shares from 0 to 1: 0.5 is the median"},
-       "{}: q has an element that is not in [0, 1]", op);
+       "{}: q has an element outside of [0, 1]; all must be in it", op);
 }
 
 void check_quantile(std::string_view op, const DTensor& x, const DTensor& q) {
@@ -41,11 +41,12 @@ void check_quantile(std::string_view op, const DTensor& x, const DTensor& q) {
   }
   if (q.ndim() > 1 || q.dtype() != x.dtype()) {
     fail(ErrorKind::kValue, Fix{"give q as a number, or as a list in the tensor's dtype"},
-         "{}: q is {} of {} dims for a tensor of {}", op, to_string(q.dtype()), q.ndim(),
-         to_string(x.dtype()));
+         "{}: q is {} of {} dims; it must have at most 1, and the dtype of the tensor, {}", op,
+         to_string(q.dtype()), q.ndim(), to_string(x.dtype()));
   }
   if (x.numel() > 0) return;
-  fail(ErrorKind::kValue, Fix{"give at least one element"}, "{}: the tensor has no elements", op);
+  fail(ErrorKind::kValue, Fix{"give at least one element"},
+       "{}: the tensor has no elements; it must have at least one", op);
 }
 
 /// The lines of which quantiles are wanted, as the last dim: behind the dims that stay.

@@ -4,6 +4,7 @@
 
 #include "base/fix.h"
 #include "base/saturating.h"
+#include "base/text_of_list.h"
 #include "ops/core/arguments.h"
 #include "ops/core/gradient_math.h"
 #include "ops/core/meta.h"
@@ -22,8 +23,8 @@ struct Diagonal {
 
 void require_two(const OpDescriptor& op, std::int64_t dim1, std::int64_t dim2) {
   if (dim1 != dim2) return;
-  fail(ErrorKind::kValue, Fix{"name two different dims"}, "{}: dim1 and dim2 are both dim {}",
-       op.name(), dim1);
+  fail(ErrorKind::kValue, Fix{"name two different dims"},
+       "{}: dim1 and dim2 are both dim {}; they must differ", op.name(), dim1);
 }
 
 Diagonal diagonal_of(const OpDescriptor& op, const TensorMeta& self, std::int64_t offset,
@@ -99,8 +100,8 @@ Results diagonal_copy(Calls& calls, const OpRow&, const Arguments& args) {
 Dims embedded_sizes(const OpDescriptor& op, const Dims& shape, const Argument& offset,
                     const Argument& first, const Argument& second) {
   if (shape.empty()) {
-    fail(ErrorKind::kValue, Fix{"x.unsqueeze(0) has a dim"}, "{}: the tensor has no dim",
-         op.name());
+    fail(ErrorKind::kValue, Fix{"x.unsqueeze(0) has a dim"},
+         "{}: the tensor has 0 dims; it must have at least 1", op.name());
   }
   const std::size_t ndim = shape.size() + 1;
   const std::int64_t dim1 = wrap_dim(first.to_int(), ndim), dim2 = wrap_dim(second.to_int(), ndim);

@@ -76,8 +76,9 @@ Results is_close(Calls& calls, const Arguments& args) {
          to_string(b.value().dtype()));
   }
   if (args[2].to_double() < 0 || args[3].to_double() < 0) {
-    fail(ErrorKind::kValue, Fix{"give tolerances of at least 0"}, "isclose: rtol is {} and atol {}",
-         args[2].text(), args[3].text());
+    fail(ErrorKind::kValue, Fix{"give tolerances of at least 0"},
+         "isclose: rtol is {} and atol is {}; neither may be negative", args[2].text(),
+         args[3].text());
   }
   Expression same = a.eq(b.value());
   if (args[4].to_bool()) same = same || (a.of("isnan") && b.of("isnan"));

@@ -143,8 +143,8 @@ Results meshgrid(Calls& calls, const Arguments& args) {
   std::vector<DTensor> tensors = tensors_of(args[0], "meshgrid");
   const std::string indexing = args.size() > 1 ? args[1].string() : "ij";
   if (indexing != "ij" && indexing != "xy") {
-    fail(ErrorKind::kValue, Fix{"write \"ij\" or \"xy\""}, "meshgrid: indexing is \"{}\"",
-         indexing);
+    fail(ErrorKind::kValue, Fix{"write \"ij\" or \"xy\""},
+         "meshgrid: indexing is \"{}\"; it must be \"ij\" or \"xy\"", indexing);
   }
   const bool exchanged = indexing == "xy" && tensors.size() >= 2;
   if (exchanged) std::swap(tensors[0], tensors[1]);
@@ -196,7 +196,7 @@ Results pad_sequence(Calls& calls, const Arguments& args) {
   const std::string side = args[3].string();
   if (side != "right" && side != "left") {
     fail(ErrorKind::kValue, Fix{"write \"left\" or \"right\""},
-         "pad_sequence: padding_side is \"{}\"", side);
+         "pad_sequence: padding_side is \"{}\"; it must be \"left\" or \"right\"", side);
   }
   std::int64_t longest = 0;
   for (const DTensor& x : sequences) {
@@ -289,11 +289,13 @@ Results chunk_cat(Calls& calls, const Arguments& args) {
     require_ndim("_chunk_cat", x, index_of(dim) + 1);
     if (x.dtype() != dtype) {
       fail(ErrorKind::kValue, Fix{"cast the tensors to one dtype"},
-           "_chunk_cat: the tensors are {} and {}", to_string(dtype), to_string(x.dtype()));
+           "_chunk_cat: the tensors are {} and {}; they must have one dtype", to_string(dtype),
+           to_string(x.dtype()));
     }
     if (x.numel() == 0) {
       fail(ErrorKind::kValue, Fix{"leave out the tensors that have no elements"},
-           "_chunk_cat: a tensor [{}] has no elements", text_of_list(x.shape(), ", "));
+           "_chunk_cat: a tensor has shape [{}]; it must have elements",
+           text_of_list(x.shape(), ", "));
     }
     const std::int64_t size = x.shape()[index_of(dim)];
     const std::int64_t missing = (chunks - size % chunks) % chunks;
@@ -409,8 +411,8 @@ Results set_memory(Calls& calls, const Arguments& args) {
   }
   if (self.dtype() != source.dtype()) {
     fail(ErrorKind::kValue, Fix{"cast the source: source.to(x.dtype)"},
-         "set_: the source is {}, the tensor is {}", to_string(source.dtype()),
-         to_string(self.dtype()));
+         "set_: the source is {}; it must have the dtype of the tensor, {}",
+         to_string(source.dtype()), to_string(self.dtype()));
   }
   const Dims size = ints_of(args[3]), stride = ints_of(args[4]);
   const DTensor part = calls.one(

@@ -359,7 +359,8 @@ OutputMetas meta_roll(const MetaArgs& args) {
   if (shifts == 0 || (dims != shifts && !(dims == 0 && shifts == 1))) {
     fail(ErrorKind::kValue,
          Fix{"give one shift per dim: roll(x, [1, 2], [0, 1]), or one shift alone: roll(x, 1)"},
-         "roll: there are {} shifts for {} dims", shifts, dims);
+         "roll: there are {} shifts for {} dims; there must be one per dim, or one alone", shifts,
+         dims);
   }
   if (dims > 0 && args.tensor(0)->shape.empty()) {
     fail(ErrorKind::kValue, Fix{"leave dims out: roll(x, 1)"},

@@ -120,7 +120,8 @@ Results combinations(Calls& calls, const Arguments& args) {
   const bool again = args[2].to_bool();
   if (x.ndim() != 1 || r < 0) {
     fail(ErrorKind::kValue, Fix{"flatten it: x.flatten(), and choose at least 0"},
-         "combinations: {} elements of a tensor of {} dims", r, x.ndim());
+         "combinations: r is {}, the tensor has {} dims; they must be at least 0, and 1", r,
+         x.ndim());
   }
   if (r == 0) return {calls.one("new_empty", {x, Dims{0}})};
   const std::int64_t count = x.numel();
@@ -159,7 +160,8 @@ Results vander(Calls& calls, const Arguments& args) {
   const std::int64_t count = int_or(args[1], x.numel());
   if (x.ndim() != 1 || count < 0) {
     fail(ErrorKind::kValue, Fix{"give a tensor of one dim, and N of at least 0"},
-         "vander: a tensor of {} dims, N = {}", x.ndim(), count);
+         "vander: the tensor has {} dims, N is {}; they must be 1, and at least 0", x.ndim(),
+         count);
   }
   const DTensor powers = powers_of(calls, x, count);
   return {args[2].to_bool() ? powers : calls.one("flip", {powers, Dims{1}})};
@@ -169,7 +171,8 @@ Results vander_of_rows(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const std::int64_t count = int_or(args[1], x.ndim() == 0 ? 1 : x.shape().back());
   if (x.dtype() == DType::kBool || (!args[1].is_none() && count < 2)) {
-    fail(ErrorKind::kValue, Fix{"give numbers, and N of at least 2"}, "linalg_vander: {}, N = {}",
+    fail(ErrorKind::kValue, Fix{"give numbers, and N of at least 2"},
+         "linalg_vander: the tensor is {}, N is {}; they must be numbers, and at least 2",
          to_string(x.dtype()), count);
   }
   return {powers_of(calls, x.ndim() == 0 ? calls.one("unsqueeze", {x, 0}) : x, count)};
@@ -181,7 +184,8 @@ Results diff(Calls& calls, const Arguments& args) {
   const std::int64_t n = args[1].to_int();
   if (x.ndim() == 0 || n < 0) {
     fail(ErrorKind::kValue, Fix{"give a tensor of at least one dim, and n of at least 0"},
-         "diff: a tensor of {} dims, n = {}", x.ndim(), n);
+         "diff: the tensor has {} dims, n is {}; they must be at least 1, and at least 0", x.ndim(),
+         n);
   }
   const std::int64_t dim = wrap_dim(args[2].to_int(), x.ndim());
   if (n == 0) return {calls.one("clone", {x})};
@@ -210,8 +214,9 @@ Results take_along_dim(Calls& calls, const Arguments& args) {
   }
   if (x.ndim() != index.ndim() || index.dtype() != DType::kI64) {
     fail(ErrorKind::kValue, Fix{"give indices of i64 with as many dims as the tensor"},
-         "take_along_dim: indices of {} dims and {} for a tensor of {} dims", index.ndim(),
-         to_string(index.dtype()), x.ndim());
+         "take_along_dim: the indices have {} dims and dtype {}; they must have {} dims, as the "
+         "tensor, and i64",
+         index.ndim(), to_string(index.dtype()), x.ndim());
   }
   const std::int64_t dim = wrap_dim(args[2].to_int(), x.ndim());
   const std::int64_t length = x.shape()[index_of(dim)];

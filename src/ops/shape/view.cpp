@@ -125,7 +125,8 @@ OutputMetas meta_repeat(const MetaArgs& args) {
   Dims shape = ints_of(args[1]);
   if (shape.size() < self.shape.size()) {
     fail(ErrorKind::kValue, Fix{"give one count per dim; 1 leaves a dim as it is"},
-         "repeat: there are {} counts for a tensor of {} dims", shape.size(), self.shape.size());
+         "repeat: there are {} counts for a tensor of {} dims; there must be at least one per dim",
+         shape.size(), self.shape.size());
   }
   const std::size_t pad = shape.size() - self.shape.size();
   for (std::size_t i = 0; i < shape.size(); ++i) {

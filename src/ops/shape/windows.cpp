@@ -44,8 +44,8 @@ std::int64_t window_count(const OpDescriptor& op, std::int64_t length, std::int6
                           std::int64_t step) {
   if (size < 0 || size > length || step < 1) {
     fail(ErrorKind::kValue, Fix{"give windows no longer than the dim, and a step of at least 1"},
-         "{}: windows of {} elements, {} apart, do not fit a dim of size {}", op.base, size, step,
-         length);
+         "{}: windows have {} elements and are {} apart; they must fit a dim of size {}", op.base,
+         size, step, length);
   }
   return (length - size) / step + 1;
 }
@@ -146,8 +146,8 @@ std::array<Extent, 2> extents(std::string_view op, std::span<const Argument> num
                           extent.dilation < kMost && extent.padding < kMost;
     if (sensible && extent.dilation * (extent.kernel - 1) + 1 <= extent.padded()) continue;
     fail(ErrorKind::kValue, Fix{"give windows that fit the padded picture"},
-         "{}: a window of {}, {} apart, does not fit {} pixels with {} on each side", op,
-         extent.kernel, extent.dilation, extent.length, extent.padding);
+         "{}: a window has {} places, {} apart; it must fit into {} pixels with {} on each side",
+         op, extent.kernel, extent.dilation, extent.length, extent.padding);
   }
   return both;
 }
@@ -228,7 +228,9 @@ std::vector<Pad> pads_of(std::string_view op, const DTensor& x, const Argument& 
     fail(ErrorKind::kValue,
          Fix{fmt::format("give {} numbers and a tensor of {} or {} dims", 2 * dims, dims + 1,
                          dims + 2)},
-         "{}: there are {} numbers for a tensor of {} dims", op, counts.size(), x.ndim());
+         "{}: there are {} numbers for a tensor of {} dims; there must be two per padded dim, and "
+         "channels in front",
+         op, counts.size(), x.ndim());
   }
   std::vector<Pad> pads;
   for (std::size_t i = 0; i < dims; ++i) {
@@ -330,7 +332,9 @@ Results pad_circle(Calls& calls, const Arguments& args) {
   if (counts.size() % 2 != 0 || (x.ndim() != padded_dims + 1 && x.ndim() != padded_dims + 2)) {
     fail(ErrorKind::kValue,
          Fix{"pad all dims of [channels, ..] or [batch, channels, ..] but these"},
-         "circular pad: there are {} numbers for a tensor of {} dims", counts.size(), x.ndim());
+         "circular pad: there are {} numbers for a tensor of {} dims; there must be two per padded "
+         "dim",
+         counts.size(), x.ndim());
   }
   std::vector<Pad> pads;
   for (std::size_t i = 0; i < counts.size() / 2; ++i) {

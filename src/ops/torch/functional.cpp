@@ -66,7 +66,9 @@ Results feature_alpha_dropout(Calls& calls, const Arguments& args) {
   const bool drops = p != 0 && args[2].to_bool() && x.numel() > 0;
   if (!(p >= 0 && p <= 1) || (drops && x.ndim() < 2)) {
     fail(ErrorKind::kValue, Fix{"give a tensor [batch, channels, ..], and p in [0, 1]"},
-         "feature_alpha_dropout: p is {} for a tensor of {} dims", args[1].text(), x.ndim());
+         "feature_alpha_dropout: p is {}, the tensor has {} dims; p must be in [0, 1], and dims at "
+         "least 2",
+         args[1].text(), x.ndim());
   }
   if (!drops) return {x};
   if (p == 1) return calls("mul.Scalar", {x, 0});
@@ -130,7 +132,8 @@ Results lp_pool(Calls& calls, const Arguments& args) {
   const double p = args[1].to_double();
   const Dims kernel = ints_of(args[2]), stride = ints_of(args[3]);
   if (p == 0) {
-    fail(ErrorKind::kValue, Fix{"give another norm_type"}, "lp_pool: norm_type is 0");
+    fail(ErrorKind::kValue, Fix{"give another norm_type"},
+         "lp_pool: norm_type is 0; it must be another number");
   }
   if (std::isinf(p)) {
     const Expression sizes = x.of("aten::abs"), signed_sizes = p > 0 ? sizes : -sizes;
@@ -154,8 +157,8 @@ Expression in_a_word(std::string_view loss, const Expression& terms, const Argum
   if (word.string() == "none") return terms;
   if (word.string() == "mean") return terms.of("aten::mean");
   if (word.string() == "sum") return terms.of("aten::sum");
-  fail(ErrorKind::kValue, Fix{"use 'mean', 'sum' or 'none'"}, "{}: reduction is '{}'", loss,
-       word.string());
+  fail(ErrorKind::kValue, Fix{"use 'mean', 'sum' or 'none'"},
+       "{}: reduction is '{}'; it must be 'mean', 'sum' or 'none'", loss, word.string());
 }
 
 void refuse_older_words(std::string_view loss, const Argument& average, const Argument& reduce) {
@@ -169,7 +172,7 @@ Results weighted(std::string_view loss, const Arguments& args, const Expression&
                  const Argument& word, const Argument& weight, bool by_weights) {
   if (weight.tensor().shape() != args[0].tensor().shape()) {
     fail(ErrorKind::kValue, Fix{"give a weight for each element of the input"},
-         "{}: the weight has shape [{}], the input [{}]", loss,
+         "{}: the weight has shape [{}]; it must have that of the input, [{}]", loss,
          text_of_list(weight.tensor().shape(), ", "), text_of_list(args[0].tensor().shape(), ", "));
   }
   const Expression weights = formula(terms.calls(), weight), each = terms * weights;
@@ -219,13 +222,14 @@ DTensor variance_beside(Calls& calls, const DTensor& x, const DTensor& variance)
   }
   if (shape.size() == given.size() && others == 1) return variance;
   fail(ErrorKind::kValue, Fix{"give a variance of the input's shape, or without its last dim"},
-       "gaussian_nll_loss: the variance has shape [{}], the input [{}]", text_of_list(given, ", "),
-       text_of_list(shape, ", "));
+       "gaussian_nll_loss: the variance has shape [{}]; it must have that of the input, [{}], or "
+       "lack its last dim",
+       text_of_list(given, ", "), text_of_list(shape, ", "));
 }
 
 [[noreturn]] void refuse_negative_variance() {
   fail(ErrorKind::kValue, Fix{"give variances of at least 0"},
-       "gaussian_nll_loss: the variance has a negative element");
+       "gaussian_nll_loss: the variance has a negative element; it must have none");
 }
 
 /// (input, target, var, full, eps, reduction), with the variance as a tensor
@@ -300,7 +304,7 @@ const ResampleMode& resample_mode(const Argument& word) {
   std::vector<std::string_view> names;
   for (const ResampleMode& mode : kResampleModes) names.push_back(mode.name);
   fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", text_of_list(names, ", "))},
-       "interpolate: mode is '{}'", word.string());
+       "interpolate: there is no mode '{}'", word.string());
 }
 
 /// One number for each of `dims`, given so or as one for all.
@@ -313,7 +317,8 @@ std::vector<double> numbers_of(const Argument& given, std::size_t dims, std::str
   }
   if (numbers.size() == dims) return numbers;
   fail(ErrorKind::kValue, Fix{"give one number, or one for each dim behind the channels"},
-       "interpolate: {} is {} for {} dims", name, given.text(), dims);
+       "interpolate: {} is {}; it must be one number, or one for each of {} dims", name,
+       given.text(), dims);
 }
 
 /// The sizes asked for, or the factors; None stands for the other.
@@ -325,13 +330,14 @@ Scaling scaling_of(const Arguments& args, const Dims& shape, bool by_sizes_only)
   const bool sized = !args[1].is_none(), scaled = !args[2].is_none();
   const std::size_t dims = shape.size() - 2;
   if (sized == scaled) {
-    fail(ErrorKind::kValue, Fix{"give size or scale_factor"}, "interpolate: {} given",
+    fail(ErrorKind::kValue, Fix{"give size or scale_factor"},
+         "interpolate: {} given; exactly one must be",
          sized ? "both size and scale_factor are" : "neither size nor scale_factor is");
   }
   const bool recompute = !args[5].is_none() && args[5].to_bool();
   if (sized && recompute) {
     fail(ErrorKind::kValue, Fix{"leave recompute_scale_factor out"},
-         "interpolate: recompute_scale_factor is given with a size");
+         "interpolate: recompute_scale_factor is true beside a size; it must be left out there");
   }
   const std::vector<double> numbers =
       numbers_of(args[sized ? 1 : 2], dims, sized ? "size" : "scale_factor");

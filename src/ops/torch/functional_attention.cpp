@@ -307,14 +307,16 @@ Results linear_cross_entropy(Calls& calls, const Arguments& args) {
                     (table.ndim() == 2 || x.ndim() == 2);
   if (!fits) {
     fail(ErrorKind::kValue, Fix{"give [samples, features] and [classes, features]"},
-         "linear_cross_entropy: an input of [{}] with a weight of [{}]",
+         "linear_cross_entropy: the input has shape [{}], the weight [{}]; they must be [samples, "
+         "features] and [classes, features]",
          text_of_list(x.shape(), ", "), text_of_list(table.shape(), ", "));
   }
   Dims shape(x.shape().begin(), x.shape().end() - 1);
   for (std::size_t d = 0; d + 1 < table.ndim(); ++d) shape.push_back(table.shape()[d]);
   if (args[2].tensor().shape() == shape && !args[6].is_none()) {
     fail(ErrorKind::kValue, Fix{"leave ignore_index out: the target holds probabilities"},
-         "linear_cross_entropy: ignore_index beside a target of probabilities");
+         "linear_cross_entropy: ignore_index is given; beside a target of probabilities it must be "
+         "left out");
   }
   DTensor weight = table;
   Argument bias = args[3];
@@ -328,7 +330,8 @@ Results linear_cross_entropy(Calls& calls, const Arguments& args) {
   const auto reduction = reduction_number(args[5].string());
   if (!reduction) {
     fail(ErrorKind::kValue, Fix{"use 'mean', 'sum' or 'none'"},
-         "linear_cross_entropy: reduction is '{}'", args[5].string());
+         "linear_cross_entropy: reduction is '{}'; it must be 'mean', 'sum' or 'none'",
+         args[5].string());
   }
   return calls("cross_entropy_loss",
                {logits, args[2], args[4], *reduction, int_or(args[6], -100), args[7]});

@@ -51,7 +51,7 @@ Results fractional_max_pool(Calls& calls, const Arguments& args) {
   }
   if (args[2].is_none() && args[3].is_none()) {
     fail(ErrorKind::kValue, Fix{"give output_size or output_ratio"},
-         "{}: neither output_size nor output_ratio is given", op);
+         "{}: neither output_size nor output_ratio is given; one must be", op);
   }
   Dims sizes = ints_of(args[2]);
   for (std::size_t d = 0; args[2].is_none() && d < dims; ++d) {
@@ -90,7 +90,8 @@ Dims unpooled_sizes(const DTensor& x, const Dims& kernel, const Dims& stride, co
   if (fits) return given;
   fail(ErrorKind::kValue,
        Fix{fmt::format("give sizes less than a stride away from [{}]", text_of_list(sizes, ", "))},
-       "max_unpool: output_size is {}", wanted.text());
+       "max_unpool: output_size is {}; each size must be less than a stride away from the default",
+       wanted.text());
 }
 
 template <std::size_t dims>
@@ -137,7 +138,7 @@ Results embedding_bag(Calls& calls, const Arguments& args) {
   const auto* mode = std::ranges::find(kModes, args[6].string());
   if (mode == std::end(kModes)) {
     fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", text_of_list(kModes, ", "))},
-         "embedding_bag: mode is '{}'", args[6].string());
+         "embedding_bag: there is no mode '{}'", args[6].string());
   }
   // Older programs give the table first.
   const bool turned =
@@ -147,16 +148,17 @@ Results embedding_bag(Calls& calls, const Arguments& args) {
   Argument weights = args[8], last = args[9];
   if ((input.ndim() == 2) == args[2].is_tensor() || input.ndim() < 1 || input.ndim() > 2) {
     fail(ErrorKind::kValue, Fix{"give a row for each bag, or a line of indices and its offsets"},
-         "embedding_bag: indices of {} dims, {} offsets", input.ndim(),
-         args[2].is_tensor() ? "with" : "without");
+         "embedding_bag: the indices have {} dims, {} offsets; they must have 2 without offsets, "
+         "or 1 with them",
+         input.ndim(), args[2].is_tensor() ? "with" : "without");
   }
   if (weights.is_tensor() && *mode != "sum") {
     fail(ErrorKind::kValue, Fix{"use mode='sum', and divide what it gives"},
-         "embedding_bag: per_sample_weights with mode '{}'", *mode);
+         "embedding_bag: mode is '{}'; with per_sample_weights it must be 'sum'", *mode);
   }
   if (weights.is_tensor() && weights.tensor().shape() != input.shape()) {
     fail(ErrorKind::kValue, Fix{"give one weight for each index"},
-         "embedding_bag: per_sample_weights [{}] for indices [{}]",
+         "embedding_bag: per_sample_weights has shape [{}]; it must have that of the indices, [{}]",
          text_of_list(weights.tensor().shape(), ", "), text_of_list(input.shape(), ", "));
   }
   if (input.ndim() == 2) {
@@ -230,8 +232,9 @@ Dims pooled_sizes_of(const Argument& given, const DTensor& x, std::size_t dims) 
   if (sizes.size() != dims || x.ndim() <= dims) {
     fail(ErrorKind::kValue,
          Fix{fmt::format("give {} sizes, and a tensor with channels in front of them", dims)},
-         "an adaptive pool of {} dims: output_size is {} for a tensor of {} dims", dims,
-         given.text(), x.ndim());
+         "an adaptive pool of {} dims: output_size is {}, the tensor has {} dims; they must be one "
+         "size per pooled dim, and more dims than these",
+         dims, given.text(), x.ndim());
   }
   Dims all;
   for (std::size_t d = 0; d < dims; ++d) {

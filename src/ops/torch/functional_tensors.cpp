@@ -59,8 +59,9 @@ Results unravelled(Calls& calls, const Arguments& args) {
   const Dims shape = ints_of(args[1]);
   if (!is_integral(indices.dtype()) || std::ranges::any_of(shape, [](auto n) { return n < 0; })) {
     fail(ErrorKind::kValue, Fix{"give integers, and the sizes of a tensor"},
-         "unravel_index: indices of {} in [{}]", to_string(indices.dtype()),
-         text_of_list(shape, ", "));
+         "unravel_index: the indices are {}, the shape is [{}]; they must be integers, and no size "
+         "negative",
+         to_string(indices.dtype()), text_of_list(shape, ", "));
   }
   ArgumentList places;
   std::int64_t apart = 1;

@@ -105,7 +105,10 @@ Arguments tensordot_of_dims(const Arguments& torch) {
   if (dims.is_list() && dims.list().size() == 2) {
     return {torch[0], torch[1], dims_of(dims.list()[0]), dims_of(dims.list()[1])};
   }
-  throw Error(ErrorKind::kValue, fmt::format("tensordot: dims is {}", dims.text()))
+  throw Error(
+      ErrorKind::kValue,
+      fmt::format("tensordot: dims is {}; it must be a number, or a list of dims for each tensor",
+                  dims.text()))
       .with("fix", "give a number, or the dims of each tensor: dims=([0, 1], [1, 0])");
 }
 
@@ -115,7 +118,8 @@ Arguments grid_sample(const Arguments& torch) {
                          std::initializer_list<std::string_view> words) {
     const auto* found = std::ranges::find(words, std::string_view(word.string()));
     if (found != words.end()) return static_cast<std::int64_t>(found - words.begin());
-    throw Error(ErrorKind::kValue, fmt::format("grid_sample: {} is '{}'", name, word.string()))
+    throw Error(ErrorKind::kValue,
+                fmt::format("grid_sample: there is no {} '{}'", name, word.string()))
         .with("fix", fmt::format("use one of {}", text_of_list(words, ", ")));
   };
   return {torch[0], torch[1], number(torch[2], "mode", {"bilinear", "nearest", "bicubic"}),
@@ -137,7 +141,8 @@ Arguments cdist(const Arguments& torch) {
                                                 "donot_use_mm_for_euclid_dist"};
   const auto* mode = std::ranges::find(kModes, torch[3].string());
   if (mode == std::end(kModes)) {
-    throw Error(ErrorKind::kValue, fmt::format("cdist: compute_mode is '{}'", torch[3].string()))
+    throw Error(ErrorKind::kValue,
+                fmt::format("cdist: there is no compute_mode '{}'", torch[3].string()))
         .with("fix", fmt::format("use one of {}", text_of_list(kModes, ", ")));
   }
   return {torch[0], torch[1], torch[2], mode - std::begin(kModes)};

@@ -142,7 +142,7 @@ TEST_CASE("faults on ranks carry the place in the program") {
        "is for another shape"},
       {"x = distribute(tensor([1., 2.]), tp=S(0)).redistribute('[2@qq]')\n", "qq"},
       {"x = tensor([[1., 2.]]) @ tensor([[1., 2.]])\n", "mm"},
-      {"x = tensor([1., 2.]).item()\n", "item: a tensor of 2 elements"},
+      {"x = tensor([1., 2.]).item()\n", "item: the tensor has 2 elements; it must have 1"},
       {"x = tensor([1., 2.])[2]\n", "index 2 is out of range for dim 0 of size 2"},
       {"x = tensor([[1., 2.], [3.]])\n", "the rows have different lengths"},
       {"x = distribute(tensor([1.]), tp=S(0))\ny = all_reduce(x, sum)\n",

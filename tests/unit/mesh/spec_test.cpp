@@ -21,6 +21,12 @@ std::optional<ErrorKind> kind_of(const Call& call) {
   return std::nullopt;
 }
 
+std::int64_t specs_in(const Arena& arena) {
+  std::int64_t count = 0;
+  arena.visit_specs([&](const DTensorSpec&) { ++count; });
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("M-8 equal specs are one object; every field counts") {
@@ -34,7 +40,7 @@ TEST_CASE("M-8 equal specs are one object; every field counts") {
   CHECK(spec != arena.spec(arena.layout({{2, 2}, {"a", "b"}, {}}), {kS0, kS0}, meta));
   CHECK(spec != arena.spec(mesh, {kS0, kS0}, {{8, 8}, {1, 8}, DType::kF32}));
   CHECK(spec != arena.spec(mesh, {kS0, kS0}, contiguous_meta(Dims{8, 8}, DType::kF64)));
-  CHECK(arena.spec_count() == 6);
+  CHECK(specs_in(arena) == 6);
   CHECK(spec->with({kS0, kR}) == arena.spec(mesh, {kS0, kR}, meta));
   CHECK(spec->with({kS0, kS0}, {1, 0})->has_default_order() == false);
   CHECK(spec->with(contiguous_meta(Dims{8, 8}, DType::kF64))->dtype() == DType::kF64);
@@ -98,7 +104,7 @@ TEST_CASE("M-11 X-41 X-42 specs that make no sense are refused, and nothing is k
   CHECK(kind_of([&] {
           arena.spec(mesh, {Placement::strided_shard(0, 2), kS0}, {1, 0}, meta);
         }) == ErrorKind::kValue);
-  CHECK(arena.spec_count() == 1);
+  CHECK(specs_in(arena) == 1);
 }
 
 TEST_CASE("a spec whose bytes cannot be counted is refused, also when a size is 0") {
@@ -130,5 +136,5 @@ TEST_CASE("M-16 threads that intern the same spec get the same object") {
   }
   for (std::thread& thread : threads) thread.join();
   for (std::size_t t = 1; t < kThreads; ++t) CHECK(found[t] == found[0]);
-  CHECK(arena.spec_count() == kSpecs);
+  CHECK(specs_in(arena) == kSpecs);
 }

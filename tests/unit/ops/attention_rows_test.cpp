@@ -274,13 +274,16 @@ const test::RefusedRow kWrongAttention[] = {
      "aten::bmm: f64[1, 2, 2] and f64[2, 2, 3] cannot be multiplied | give sizes that fit, such as "
      "[m, k] and [k, n]; y.mT exchanges the last two dims"},
     {"y = F.linear_cross_entropy(x, w, i)", "x f64[5, 2]; w f64[3, 3]; i i64[5]<3",
-     "linear_cross_entropy: an input of [5, 2] with a weight of [3, 3] | give [samples, features] "
+     "linear_cross_entropy: the input has shape [5, 2], the weight [3, 3]; they must be [samples, "
+     "features] and [classes, features] | give [samples, features] "
      "and [classes, features]"},
     {"y = F.linear_cross_entropy(x, w, i, reduction='median')",
      "x f64[5, 2]; w f64[3, 2]; i i64[5]<3",
-     "linear_cross_entropy: reduction is 'median' | use 'mean', 'sum' or 'none'"},
+     "linear_cross_entropy: reduction is 'median'; it must be 'mean', 'sum' or 'none' | use "
+     "'mean', 'sum' or 'none'"},
     {"y = F.linear_cross_entropy(x, w, i, ignore_index=1)", "x f64[5, 2]; w f64[3, 2]; i f64[5, 3]",
-     "linear_cross_entropy: ignore_index beside a target of probabilities | leave ignore_index "
+     "linear_cross_entropy: ignore_index is given; beside a target of probabilities it must be "
+     "left out | leave ignore_index "
      "out: the target holds probabilities"},
     {"y = aten._scaled_dot_product_flash_attention_for_cpu_backward(x, x, x, x, x, x, 0.0, False)",
      "x f64[2, 2]",

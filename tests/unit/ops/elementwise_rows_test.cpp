@@ -362,7 +362,8 @@ const test::RefusedRow kWrongPairs[] = {
      "isclose compares tensors of one dtype, not f64 and i64 | cast one of them: "
      "other.to(x.dtype)"},
     {"y = torch.isclose(x, x, rtol=-1.0)", "x f64[5]",
-     "isclose: rtol is -1.0 and atol 1e-08 | give tolerances of at least 0"},
+     "isclose: rtol is -1.0 and atol is 1e-08; neither may be negative | give tolerances of at "
+     "least 0"},
     {"y = torch.nextafter(x, w)", "x f64[5]; w f32[4]",
      "aten::nextafter: sizes 5 and 4 of dim 0 do not broadcast | give equal sizes, or 1 where a "
      "tensor repeats"},

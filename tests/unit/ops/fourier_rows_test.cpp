@@ -389,33 +389,37 @@ const test::RefusedRow kWrongTransforms[] = {
      "istft: squares of the windows add up to 0 at a place | give a window, and a hop_length, that "
      "leave no place without one"},
     {"y = torch.fft.fft(x, n=0)", "x f64[5, 2]",
-     "a transform of 0 places makes no sense | give a size of at least 1"},
+     "the size of a transform is 0; it must be at least 1 | give a size of at least 1"},
     {"y = torch.fft.fft(x, dim=2)", "x f64[5, 2]",
      "dim 2 is out of range: it must lie in [-2, 1] | use 0 to 1, or count from the last dim: -1 "
      "to -2"},
     {"y = torch.fft.fft(x)", "x f64[]",
      "a number alone has no dim to transform | give a tensor with at least one dim"},
     {"y = torch.fft.fft(x, norm='both')", "x f64[5]",
-     "norm is 'both', which is no normalization | write norm='backward', 'forward' or 'ortho'"},
+     "norm is 'both'; it must be 'backward', 'forward' or 'ortho' | write norm='backward', "
+     "'forward' or 'ortho'"},
     {"y = torch.fft.rfft(x)", "x c128[5]",
      "a transform of real numbers takes no c128 | take its real part first, or call the op without "
      "r"},
     {"y = torch.fft.fftn(x, dim=(0, -2))", "x f64[5, 2]",
      "aten::_fft_c2c: dim 0 is transformed twice | name each dim once"},
     {"y = torch.fft.fftn(x, s=(2, 2, 2))", "x f64[5, 2]",
-     "3 sizes are given for 2 dims | give one size for each transformed dim"},
+     "there are 3 sizes for 2 transformed dims; there must be one per dim | give one size for each "
+     "transformed dim"},
     {"y = torch.fft.fftn(x, s=(2, 2), dim=(0,))", "x f64[5, 2]",
-     "2 sizes are given for 1 dims | give one size for each transformed dim"},
+     "there are 2 sizes for 1 transformed dims; there must be one per dim | give one size for each "
+     "transformed dim"},
     {"y = torch.fft.fft(x)", "x f64[3, 0]",
-     "a transform of 0 places makes no sense | give a size of at least 1"},
+     "the size of a transform is 0; it must be at least 1 | give a size of at least 1"},
     {"y = torch.fft.rfftn(x, dim=())", "x f64[3]",
      "a transform of real numbers needs at least one dim | name at least one dim"},
     {"y = torch.fft.irfftn(z, dim=())", "z c128[3]",
      "a transform to real numbers needs at least one dim | name at least one dim"},
     {"y = torch.fft.irfft(z)", "z c128[1]",
-     "a transform of 0 places makes no sense | give a size of at least 1"},
+     "the size of a transform is 0; it must be at least 1 | give a size of at least 1"},
     {"y = aten._fft_c2r.default(z, [0], 0, 9)", "z c128[3]",
-     "aten::_fft_c2r: 3 places are not one half of last_dim_size 9 | give a size from 1 to 5"},
+     "aten::_fft_c2r: the last dim has size 3, last_dim_size is 9; it must be from 1 to twice the "
+     "size less 1 | give a size from 1 to 5"},
     {"y = aten._fft_r2c.default(z, [0], 0, True)", "z c128[3]",
      "aten::_fft_r2c takes float32 or float64, not c128 | cast it first, to float32 or float64"},
     {"y = aten._fft_r2c.default(x, [], 0, True)", "x f64[3]",
@@ -426,19 +430,23 @@ const test::RefusedRow kWrongTransforms[] = {
     {"y = torch.stft(x, 4)", "x f64[9]",
      "stft: return_complex has to be given for real inputs | write return_complex=True"},
     {"y = torch.stft(x, 4, return_complex=True)", "x f64[2, 2, 9]",
-     "stft: a signal [2, 2, 13] has no frame of 4 places | give [time] or [batch, time], at least "
+     "stft: the signal has shape [2, 2, 13]; it must be [time] or [batch, time] of at least 4 "
+     "places | give [time] or [batch, time], at least "
      "n_fft long"},
     {"y = torch.stft(x, 12, center=False, return_complex=True)", "x f64[9]",
-     "stft: a signal [1, 9] has no frame of 12 places | give [time] or [batch, time], at least "
+     "stft: the signal has shape [1, 9]; it must be [time] or [batch, time] of at least 12 places "
+     "| give [time] or [batch, time], at least "
      "n_fft long"},
     {"y = torch.stft(x, 4, 0, return_complex=True)", "x f64[9]",
-     "frames of 4 places, 0 apart, with windows of 4 make no sense | give n_fft and hop_length "
+     "n_fft is 4, hop_length 0 and win_length 4; they must be above 0, win_length at most n_fft | "
+     "give n_fft and hop_length "
      "above 0, and a window of win_length <= n_fft places"},
     {"y = torch.stft(x, 4, 1, 6, return_complex=True)", "x f64[9]",
-     "frames of 4 places, 1 apart, with windows of 6 make no sense | give n_fft and hop_length "
+     "n_fft is 4, hop_length 1 and win_length 6; they must be above 0, win_length at most n_fft | "
+     "give n_fft and hop_length "
      "above 0, and a window of win_length <= n_fft places"},
     {"y = torch.stft(x, 4, window=w, return_complex=True)", "x f64[9]; w f64[3]",
-     "a window [3] is not one of win_length 4 | give a window [4]"},
+     "a window has shape [3]; it must be [4], win_length | give a window [4]"},
     {"y = torch.stft(z, 4, onesided=True, return_complex=True)", "z c128[9]",
      "stft: the spectrum of complex signals has no half that says all | leave onesided out, or "
      "write onesided=False"},
@@ -446,7 +454,8 @@ const test::RefusedRow kWrongTransforms[] = {
      "istft: a spectrum [3, 4] is not [batch, 3, frames] of complex numbers | give what stft gave "
      "with the same n_fft"},
     {"y = torch.istft(z, 4, hop_length=5)", "z c128[3, 4]",
-     "istft: windows of 4 places, 5 apart, leave places between them | give a hop_length from 1 to "
+     "istft: windows have 4 places and are 5 apart; they must not leave places between them | give "
+     "a hop_length from 1 to "
      "4"},
     {"y = torch.istft(z, 4, return_complex=True)", "z c128[3, 4]",
      "istft: one half of a spectrum is that of a real signal | give all frequencies and "

@@ -468,7 +468,8 @@ const test::RefusedRow kWrongLosses[] = {
      "target 6 is out of range; it must be in [0, 3) | give logits of more classes, or -100 "
      "(ignore_index) where there is none"},
     {"y = F.cross_entropy(x, i, reduction='median')", "x f64[5, 3]; i i64[5]<3",
-     "cross_entropy: reduction is 'median' | use 'mean', 'sum' or 'none'"},
+     "cross_entropy: reduction is 'median'; it must be 'mean', 'sum' or 'none' | use 'mean', 'sum' "
+     "or 'none'"},
     {"y = F.cross_entropy(x, i, weight=w)", "x f64[5, 3]; i i64[5]<3; w f64[2]",
      "nll_loss takes one weight per class: there are 3 classes and 2 weights | give a weight of "
      "shape [3]"},
@@ -481,23 +482,28 @@ const test::RefusedRow kWrongLosses[] = {
      "aten::sub.Tensor: sizes 5 and 4 of dim 0 do not broadcast | give equal sizes, or 1 where a "
      "tensor repeats"},
     {"y = F.mse_loss(x, t, reduction='all')", "x f64[5]; t f64[5]",
-     "mse_loss: reduction is 'all' | use 'mean', 'sum' or 'none'"},
+     "mse_loss: reduction is 'all'; it must be 'mean', 'sum' or 'none' | use 'mean', 'sum' or "
+     "'none'"},
     {"y = F.smooth_l1_loss(x, t, beta=-1.0)", "x f64[5]; t f64[5]",
      "smooth_l1_loss: beta is -1.0, must not be negative | give a beta of at least 0"},
     {"y = F.huber_loss(x, t, delta=0.0)", "x f64[5]; t f64[5]",
      "huber_loss: delta is 0.0, must be above 0 | give a delta above 0"},
     {"y = F.kl_div(x, t, reduction='half')", "x f64[5]; t f64[5]",
-     "kl_div: reduction is 'half' | use 'mean', 'sum' or 'none'"},
+     "kl_div: reduction is 'half'; it must be 'mean', 'sum' or 'none' | use 'mean', 'sum' or "
+     "'none'"},
     {"y = F.binary_cross_entropy(x.sigmoid(), t)", "x f64[5]; t f64[4]",
      "aten::mul.Tensor: sizes 4 and 5 of dim 0 do not broadcast | give equal sizes, or 1 where a "
      "tensor repeats"},
     {"y = F.gaussian_nll_loss(x, t, v.abs())", "x f64[5, 2]; t f64[5, 2]; v f64[3]",
-     "gaussian_nll_loss: the variance has shape [3], the input [5, 2] | give a variance of the "
+     "gaussian_nll_loss: the variance has shape [3]; it must have that of the input, [5, 2], or "
+     "lack its last dim | give a variance of the "
      "input's shape, or without its last dim"},
     {"y = F.gaussian_nll_loss(x, t, v)", "x f64[5, 2]; t f64[5, 2]; v f64[5, 2]",
-     "gaussian_nll_loss: the variance has a negative element | give variances of at least 0"},
+     "gaussian_nll_loss: the variance has a negative element; it must have none | give variances "
+     "of at least 0"},
     {"y = F.gaussian_nll_loss(x, t, 0.5, reduction='all')", "x f64[5]; t f64[5]",
-     "gaussian_nll_loss: reduction is 'all' | use 'mean', 'sum' or 'none'"},
+     "gaussian_nll_loss: reduction is 'all'; it must be 'mean', 'sum' or 'none' | use 'mean', "
+     "'sum' or 'none'"},
     {"y = F.margin_ranking_loss(x, w, t)", "x f64[5]; w f64[5]; t f64[5, 1]",
      "margin_ranking_loss takes inputs and a target of as many dims, not 1, 1 and 2 | give three "
      "tensors of as many dims: target.flatten()"},
@@ -507,23 +513,30 @@ const test::RefusedRow kWrongLosses[] = {
     {"y = F.multi_margin_loss(x, i, p=3)", "x f64[5, 3]; i i64[5]<3",
      "multi_margin_loss: p is 3; it must be 1 or 2 | p is 1 or 2"},
     {"y = F.multi_margin_loss(x, i)", "x f64[5, 3]; i i64[4]<3",
-     "multi_margin_loss: the target has shape [4] and dtype i64, the scores [5, 3] | give a target "
+     "multi_margin_loss: the target has shape [4] and dtype i64; it must fit the scores [5, 3], in "
+     "i64 | give a target "
      "of shape [5] and dtype i64"},
     {"y = F.multi_margin_loss(x, i)", "x f64[5, 3]; i i64[5]<9",
      "index 6 is out of range; it must be in [0, 3) | give a larger tensor, or other indices"},
     {"y = F.multilabel_margin_loss(x, i)", "x f64[2, 3]; i i64[2, 2]<3",
-     "multilabel_margin_loss_forward: the target has shape [2, 2] and dtype i64, the scores [2, 3] "
+     "multilabel_margin_loss_forward: the target has shape [2, 2] and dtype i64; it must fit the "
+     "scores [2, 3], in i64 "
      "| give a target of shape [2, 3] and dtype i64"},
     {"y = F.multilabel_soft_margin_loss(x, t, reduction='all')", "x f64[2, 3]; t f64[2, 3]",
-     "multilabel_soft_margin_loss: reduction is 'all' | use 'mean', 'sum' or 'none'"},
+     "multilabel_soft_margin_loss: reduction is 'all'; it must be 'mean', 'sum' or 'none' | use "
+     "'mean', 'sum' or 'none'"},
     {"y = F.triplet_margin_loss(x, w, v, reduction='all')", "x f64[5, 2]; w f64[5, 2]; v f64[5, 2]",
-     "triplet_margin_loss: reduction is 'all' | use 'mean', 'sum' or 'none'"},
+     "triplet_margin_loss: reduction is 'all'; it must be 'mean', 'sum' or 'none' | use 'mean', "
+     "'sum' or 'none'"},
     {"y = F.ctc_loss(x, i, (4, 5), (2, 1))", "x f64[4, 2, 3]; i i64[2, 2]<2",
-     "ctc_loss: the lengths do not fit 4 steps and 4 labels | give lengths of what is there"},
+     "ctc_loss: a length is negative or too large for 4 steps and 4 labels | give lengths of what "
+     "is there"},
     {"y = F.ctc_loss(x, i, (4, 4), (2, 3))", "x f64[4, 2, 3]; i i64[2, 2]<2",
-     "ctc_loss: the lengths do not fit 4 steps and 4 labels | give lengths of what is there"},
+     "ctc_loss: a length is negative or too large for 4 steps and 4 labels | give lengths of what "
+     "is there"},
     {"y = F.ctc_loss(x, i, (4, 4), (2, 1), blank=3)", "x f64[4, 2, 3]; i i64[2, 2]<2",
-     "ctc_loss: blank is 3, there are 3 classes | name a class by its number"},
+     "ctc_loss: blank is 3; it must be the number of one of 3 classes | name a class by its "
+     "number"},
     {"y = F.ctc_loss(x, i, (4,), (2, 1))", "x f64[4, 2, 3]; i i64[2, 2]<2",
      "ctc_loss: 1 lengths of steps and 2 of labels for a batch of 2, targets of 2 dims | give "
      "log_probs [steps, batch, classes], targets of whole numbers [batch, labels] or one after "
@@ -538,10 +551,14 @@ const test::RefusedRow kWrongLosses[] = {
      "aten::native_batch_norm: weight has the shape [3]; it must have one number per channel | "
      "give it the shape [2]"},
     {"y = F.group_norm(x, 3)", "x f64[5, 4]",
-     "aten::native_group_norm: 4 channels do not make 3 groups | give a number of groups that "
+     "aten::native_group_norm: there are 4 channels and 3 groups; groups must be at least 1 and "
+     "divide the channels | give a number "
+     "of groups that "
      "divides the number of channels"},
     {"y = F.group_norm(x, 0)", "x f64[5, 4]",
-     "aten::native_group_norm: 4 channels do not make 0 groups | give a number of groups that "
+     "aten::native_group_norm: there are 4 channels and 0 groups; groups must be at least 1 and "
+     "divide the channels | give a number "
+     "of groups that "
      "divides the number of channels"},
     {"y = F.group_norm(x, 2, w)", "x f64[5, 4]; w f64[2]",
      "aten::native_group_norm: weight has the shape [2]; it must have one number per channel | "
@@ -564,14 +581,16 @@ const test::RefusedRow kWrongLosses[] = {
     {"y = F.glu(x, 0)", "x f64[3, 2]",
      "glu: dim 0 has size 3; it must have two equal halves | name a dim of even size"},
     {"y = F.prelu(x, w)", "x f64[5, 2]; w f64[3]",
-     "prelu: there are 3 weights in 1 dims for 2 channels | give a weight of shape [1] or [2]"},
+     "prelu: there are 3 weights in 1 dims; there must be one, or one for each of 2 channels | "
+     "give a weight of shape [1] or [2]"},
     {"y = F.gelu(x, approximate='sin')", "x f64[5]",
      "approximate is 'sin'; it must be 'none' or 'tanh' | leave approximate out, or write "
      "approximate='tanh'"},
     {"y = F.softmax(i, 0)", "i i64[5]<3",
      "aten::_softmax takes floats, not i64 | cast it first: x.float()"},
     {"y = F.rrelu(x, 0.5, 0.25)", "x f64[5]",
-     "rrelu_with_noise: slopes are drawn from 0.5 to 0.25 | give a lower bound that is not above "
+     "rrelu_with_noise: slopes are drawn from 0.5 to 0.25; the lower bound must not be above the "
+     "upper one | give a lower bound that is not above "
      "the upper one"},
     {"y = F.normalize(x, dim=3)", "x f64[5]",
      "dim 3 is out of range: it must lie in [-1, 0] | use 0, or -1, the last dim"},

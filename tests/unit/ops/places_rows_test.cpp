@@ -340,11 +340,13 @@ const test::RefusedRow kWrongPlaces[] = {
     {"y = x.scatter(0, i, w)", "x f64[5]; i i64[3]<9; w f64[3]",
      "index 6 is out of range; it must be in [0, 5) | give a larger tensor, or other indices"},
     {"y = x.scatter(0, i, w, reduce='max')", "x f64[5]; i i64[3]<3; w f64[3]",
-     "scatter: reduce is \"max\" | write \"add\" or \"multiply\", or use scatter_reduce"},
+     "scatter: there is no reduction \"max\" | write \"add\" or \"multiply\", or use "
+     "scatter_reduce"},
     {"y = x.scatter(0, i, w)", "x f64[5]; i f64[3]; w f64[3]",
      "the dtype of an index must be i64 or i32, not f64 | cast it: index.to(torch.int64)"},
     {"y = torch.scatter_reduce(x, 0, i, w, 'median')", "x f64[5]; i i64[3]<3; w f64[3]",
-     "aten::scatter_reduce: reduce is \"median\" | write \"sum\", \"prod\", \"mean\", \"amax\" or "
+     "aten::scatter_reduce: there is no reduction \"median\" | write \"sum\", \"prod\", \"mean\", "
+     "\"amax\" or "
      "\"amin\""},
     {"y = x.index_add(0, i, w)", "x f64[5]; i i64[3]<3; w f64[2]",
      "aten::index_add: the source has shape [2], there are 3 indices for dim 0 of [5] | give a "
@@ -356,24 +358,30 @@ const test::RefusedRow kWrongPlaces[] = {
      "index_copy: the source has shape [2, 2], there are 1 indices for dim 0 of [5, 2] | give a "
      "source of shape [1, 2]"},
     {"y = x.index_fill(0, i, v)", "x f64[5]; i i64[2]<3; v f64[2]",
-     "aten::index_fill: the index has 1 dims and the value 1 | give an index of one dim and a "
+     "aten::index_fill: the index has 1 dims and the value 1; they must have at most 1 and none | "
+     "give an index of one dim and a "
      "value without dims"},
     {"y = x.index_reduce(0, i, w, 'sum')", "x f64[5]; i i64[3]<3; w f64[3]",
-     "aten::index_reduce: reduce is \"sum\" | write \"prod\", \"mean\", \"amax\" or \"amin\"; "
+     "aten::index_reduce: there is no reduction \"sum\" | write \"prod\", \"mean\", \"amax\" or "
+     "\"amin\"; "
      "index_add adds"},
     {"y = x.masked_scatter(m, w)", "x f64[5]; m bool[5]; w f64[1]",
-     "masked_scatter: the mask chooses 4 elements of f64, the source has 1 of f64 | give as many "
+     "masked_scatter: the mask chooses 4 elements of f64, the source has 1 of f64; it must have as "
+     "many, of the same dtype | give as many "
      "elements as the mask chooses, in the tensor's dtype"},
     {"y = x.masked_scatter(i, w)", "x f64[5]; i i64[5]<2; w f64[5]",
      "masked_scatter: the mask is i64, must be bool | compare it with a number: x != 0"},
     {"y = x.put(i, w)", "x f64[5]; i i64[2]<3; w f64[3]",
-     "put: there are 2 indices and 3 elements | give one element for each index"},
+     "put: there are 2 indices and 3 elements; there must be as many | give one element for each "
+     "index"},
     {"y = torch.select_scatter(x, w, 1, 2)", "x f64[5, 2]; w f64[5]",
      "index 2 is out of range for dim 1 of size 2 | use an index from -2 to 1"},
     {"y = torch.slice_scatter(x, w, 0, 1, 3)", "x f64[5]; w f64[3]",
-     "aten::slice_scatter: src has shape [3], the part [2] | give a src of shape [2]"},
+     "aten::slice_scatter: src has shape [3]; it must have that of the part, [2] | give a src of "
+     "shape [2]"},
     {"y = torch.diagonal_scatter(x, w)", "x f64[5, 3]; w f64[2]",
-     "aten::diagonal_scatter: src has shape [2], the part [3] | give a src of shape [3]"},
+     "aten::diagonal_scatter: src has shape [2]; it must have that of the part, [3] | give a src "
+     "of shape [3]"},
     {"y = torch.gather(x, 0, i)", "x f64[5]; i i64[2, 2]<3",
      "aten::gather takes an index of 1 dims, not 2 | index.unsqueeze(-1) adds a dim, "
      "index.flatten() joins all"},
@@ -415,24 +423,29 @@ const test::RefusedRow kWrongPlaces[] = {
     {"y = F.embedding(i, w, padding_idx=3)", "i i64[5]<3; w f64[3, 2]",
      "embedding: padding_idx is 3, the table has 3 rows | use an index from -3 to 2"},
     {"y = F.embedding_bag(i, w)", "i i64[5]<3; w f64[3, 2]",
-     "embedding_bag: indices of 1 dims, without offsets | give a row for each bag, or a line of "
+     "embedding_bag: the indices have 1 dims, without offsets; they must have 2 without offsets, "
+     "or 1 with them | give a row for each bag, or a line of "
      "indices and its offsets"},
     {"y = F.embedding_bag(i, w, mode='median')", "i i64[5, 1]<3; w f64[3, 2]",
-     "embedding_bag: mode is 'median' | use one of sum, mean, max"},
+     "embedding_bag: there is no mode 'median' | use one of sum, mean, max"},
     {"y = F.embedding_bag(i, w, mode='max', per_sample_weights=v)",
      "i i64[2, 2]<3; w f64[3, 2]; v f64[2, 2]",
-     "embedding_bag: per_sample_weights with mode 'max' | use mode='sum', and divide what it "
+     "embedding_bag: mode is 'max'; with per_sample_weights it must be 'sum' | use mode='sum', and "
+     "divide what it "
      "gives"},
     {"y = F.embedding_bag(i, w, per_sample_weights=v, mode='sum')",
      "i i64[2, 2]<3; w f64[3, 2]; v f64[2]",
-     "embedding_bag: per_sample_weights [2] for indices [2, 2] | give one weight for each index"},
+     "embedding_bag: per_sample_weights has shape [2]; it must have that of the indices, [2, 2] | "
+     "give one weight for each index"},
     {"y = torch.isin(i, 2, assume_unique=x)", "i i64[3]<4; x f64[2]",
      "isin(i64[3], 2, assume_unique=f64[2]) fits no overload | give the arguments that one of "
      "these signatures takes"},
     {"y = torch.unravel_index(i, (2, -2))", "i i64[4]<10",
-     "unravel_index: indices of i64 in [2, -2] | give integers, and the sizes of a tensor"},
+     "unravel_index: the indices are i64, the shape is [2, -2]; they must be integers, and no size "
+     "negative | give integers, and the sizes of a tensor"},
     {"y = torch.searchsorted(x, w)", "x f64[2, 5]; w f64[3, 2]",
-     "searchsorted: boundaries of 2 dims do not go with values of 2 | give values whose dims but "
+     "searchsorted: the boundaries have 2 dims, the values 2; all dims but the last must be the "
+     "same | give values whose dims but "
      "the last are those of the boundaries"},
     {"y = torch.bucketize(w, x)", "x f64[5]; w c128[3]",
      "aten::bucketize.Tensor: complex numbers have no order | compare their absolute values, or "

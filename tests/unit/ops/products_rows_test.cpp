@@ -318,7 +318,8 @@ const test::RefusedRow kWrongProducts[] = {
      "aten::dot: f64[3] and f64[2] cannot be multiplied | give sizes that fit, such as [m, k] and "
      "[k, n]; y.mT exchanges the last two dims"},
     {"y = torch.tensordot(x, w, dims=([0], [0, 1]))", "x f64[2]; w f64[2, 2]",
-     "tensordot: 1 dims of the first tensor and 2 of the second | name as many dims of each"},
+     "tensordot: dims names 1 dims of the first tensor and 2 of the second; it must name as many "
+     "of both | name as many dims of each"},
     {"y = torch.tensordot(x, w, dims=([0], [0]))", "x f64[2]; w f64[3]",
      "tensordot: dim 0 has 2 elements, dim 0 of the other tensor 3 | name dims of one size, or of "
      "size 1"},
@@ -327,18 +328,23 @@ const test::RefusedRow kWrongProducts[] = {
     {"y = torch.linalg.multi_dot([x])", "x f64[2, 2]",
      "linalg_multi_dot: one tensor makes no product | give at least two factors"},
     {"y = torch.linalg.multi_dot([x, w, x])", "x f64[2, 2]; w f64[2]",
-     "linalg_multi_dot: tensor 1 is [2] | give matrices, each with as many rows as the one before "
+     "linalg_multi_dot: tensor 1 has shape [2]; it must be a matrix, with as many rows as the one "
+     "before has columns | give matrices, each with as many rows as the one before "
      "has columns"},
     {"y = torch.linalg.multi_dot([x, w])", "x f64[2, 2]; w f64[3, 2]",
-     "linalg_multi_dot: tensor 1 is [3, 2] | give matrices, each with as many rows as the one "
+     "linalg_multi_dot: tensor 1 has shape [3, 2]; it must be a matrix, with as many rows as the "
+     "one before has columns | give matrices, each with as many rows as the one "
      "before has columns"},
     {"y = torch.chain_matmul(x, w)", "x f64[2, 2]; w f64[2]",
-     "chain_matmul: tensor 1 is [2], no matrix | use linalg.multi_dot, which takes vectors at its "
+     "chain_matmul: tensor 1 has shape [2]; it must be a matrix | use linalg.multi_dot, which "
+     "takes vectors at its "
      "ends"},
     {"y = torch.matrix_power(x, 2)", "x f64[2, 3]",
-     "linalg_matrix_power: [2, 3] are not square | give square matrices"},
+     "linalg_matrix_power: the matrices have shape [2, 3]; they must be square | give square "
+     "matrices"},
     {"y = torch.matrix_power(x, 2)", "x i64[2, 3]<4",
-     "linalg_matrix_power: [2, 3] are not square | give square matrices"},
+     "linalg_matrix_power: the matrices have shape [2, 3]; they must be square | give square "
+     "matrices"},
     {"y = F.linear(x, w)", "x f64[5, 2]; w f64[3, 3]",
      "aten::mm: f64[5, 2] and f64[3, 3] cannot be multiplied | give sizes that fit, such as [m, k] "
      "and [k, n]; y.mT exchanges the last two dims"},

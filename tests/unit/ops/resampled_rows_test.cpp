@@ -279,15 +279,18 @@ const test::RefusedRow kWrongWindows[] = {
      "aten::max_pool2d_with_indices: a window of 6 does not fit into 5 places | give a window that "
      "fits the input and its padding"},
     {"y = F.max_pool1d(x, 2, padding=2)", "x f64[1, 5]",
-     "aten::max_pool2d_with_indices: windows of 2 with stride 2 and padding 2 make no sense | give "
+     "aten::max_pool2d_with_indices: windows have size 2, stride 2 and padding 2; size and stride "
+     "must be above 0, padding at most half the size | give "
      "strides above 0 and a padding of at most half the window"},
     {"y = F.max_pool1d(x, 2)", "x f64[5]",
      "aten::max_pool2d_with_indices: the input has 2 dims, must have 4 | give [samples, channels, "
      "..sizes]"},
     {"y = F.max_pool2d(x, (2, 2, 2))", "x f64[1, 4, 4]",
-     "a pool of 2 dims is given 3 numbers: [2, 2, 2] | give one number, or 2"},
+     "a pool of 2 dims is given 3 numbers, [2, 2, 2]; it must be given one, or one per dim | give "
+     "one number, or 2"},
     {"y = F.max_pool2d(x, 2, stride=0)", "x f64[1, 4, 4]",
-     "aten::max_pool2d_with_indices: windows of 2 with stride 0 and padding 0 make no sense | give "
+     "aten::max_pool2d_with_indices: windows have size 2, stride 0 and padding 0; size and stride "
+     "must be above 0, padding at most half the size | give "
      "strides above 0 and a padding of at most half the window"},
     {"y = F.max_pool2d(x, 2)", "x f64[4, 4]",
      "aten::max_pool2d_with_indices: the input has 2 dims, must have 4 | give [samples, channels, "
@@ -296,18 +299,23 @@ const test::RefusedRow kWrongWindows[] = {
      "aten::max_pool2d_with_indices: the input has shape [1, 0, 4], and none of the last 2 sizes "
      "may be 0 | give at least one element along each dim that is pooled"},
     {"y = F.avg_pool2d(x, 2, divisor_override=0)", "x f64[1, 4, 4]",
-     "aten::avg_pool2d: divisor_override is 0 | leave divisor_override out, or give another "
+     "aten::avg_pool2d: divisor_override is 0; it must be another number | leave divisor_override "
+     "out, or give another "
      "number"},
     {"y = F.avg_pool1d(x, 2, padding=2)", "x f64[1, 4]",
-     "aten::avg_pool1d: windows of 2 with stride 2 and padding 2 make no sense | give strides "
+     "aten::avg_pool1d: windows have size 2, stride 2 and padding 2; size and stride must be above "
+     "0, padding at most half the size | give strides "
      "above 0 and a padding of at most half the window"},
     {"y = F.adaptive_avg_pool2d(x, (1, 2, 3))", "x f64[1, 4, 4]",
-     "an adaptive pool of 2 dims: output_size is [1, 2, 3] for a tensor of 3 dims | give 2 sizes, "
+     "an adaptive pool of 2 dims: output_size is [1, 2, 3], the tensor has 3 dims; they must be "
+     "one size per pooled dim, and more dims than these | give 2 sizes, "
      "and a tensor with channels in front of them"},
     {"y = F.adaptive_avg_pool1d(x, -1)", "x f64[1, 4]",
-     "aten::adaptive_avg_pool1d: output_size is [-1] | give sizes of at least 0"},
+     "aten::adaptive_avg_pool1d: output_size is [-1]; no size may be negative | give sizes of at "
+     "least 0"},
     {"y = F.adaptive_max_pool1d(x, 2)", "x f64[4]",
-     "an adaptive pool of 1 dims: output_size is 2 for a tensor of 1 dims | give 1 sizes, and a "
+     "an adaptive pool of 1 dims: output_size is 2, the tensor has 1 dims; they must be one size "
+     "per pooled dim, and more dims than these | give 1 sizes, and a "
      "tensor with channels in front of them"},
     {"y = F.max_unpool1d(x, i, 2)", "x f64[1, 2]; i i64[1, 3]<4",
      "aten::max_unpool2d: the values have 3 dims, output_size 2 sizes; the indices need the "
@@ -315,7 +323,8 @@ const test::RefusedRow kWrongWindows[] = {
     {"y = F.max_unpool1d(x, i, 2)", "x f64[1, 2]; i i64[1, 2]<9",
      "index 6 is out of range; it must be in [0, 4) | give a larger tensor, or other indices"},
     {"y = F.max_unpool1d(x, i, 2, output_size=[9])", "x f64[1, 2]; i i64[1, 2]<4",
-     "max_unpool: output_size is [9] | give sizes less than a stride away from [4]"},
+     "max_unpool: output_size is [9]; each size must be less than a "
+     "stride away from the default | give sizes less than a stride away from [4]"},
     {"y = F.max_unpool2d(x, x, 2)", "x f64[1, 1, 2]",
      "the dtype of an index must be i64 or i32, not f64 | cast it: index.to(torch.int64)"},
     {"y = F.pad(x, (1,))", "x f64[5]",
@@ -340,7 +349,8 @@ const test::RefusedRow kWrongWindows[] = {
     {"y = F.pad(x, (-5, 0))", "x f64[1, 4]",
      "constant_pad_nd: 5 elements are cut off dim 1 of size 4 | cut off no more than there is"},
     {"y = F.unfold(x, 4)", "x f64[1, 3, 3]",
-     "im2col: a window of 4, 1 apart, does not fit 3 pixels with 0 on each side | give windows "
+     "im2col: a window has 4 places, 1 apart; it must fit into 3 pixels with 0 on each side | give "
+     "windows "
      "that fit the padded picture"},
     {"y = F.unfold(x, 2)", "x f64[3, 3]",
      "im2col takes a tensor of 3 or 4 dims, not 2 | give a batch, or one of its elements"},
@@ -360,9 +370,11 @@ const test::RefusedRow kWrongWindows[] = {
      "aten::convolution: a window reaches over 3 elements; the padded input has only 2 | use a "
      "smaller kernel or dilation, or more padding"},
     {"y = F.conv1d(x, w, padding='full')", "x f64[1, 1, 5]; w f64[1, 1, 3]",
-     "padding is \"full\" with the stride [1] | write \"valid\", or \"same\" with a stride of 1"},
+     "padding is \"full\" with the stride [1]; it must be \"valid\", or \"same\" with a stride of "
+     "1 | write \"valid\", or \"same\" with a stride of 1"},
     {"y = F.conv1d(x, w, padding='same', stride=2)", "x f64[1, 1, 5]; w f64[1, 1, 3]",
-     "padding is \"same\" with the stride [2] | write \"valid\", or \"same\" with a stride of 1"},
+     "padding is \"same\" with the stride [2]; it must be \"valid\", or \"same\" with a stride of "
+     "1 | write \"valid\", or \"same\" with a stride of 1"},
     {"y = F.conv1d(x, w, stride=0)", "x f64[1, 1, 5]; w f64[1, 1, 3]",
      "aten::convolution: stride is 0; it must be from 1 to 2147483647 | leave stride out: its "
      "default is 1"},
@@ -385,17 +397,21 @@ const test::RefusedRow kWrongWindows[] = {
      "aten::convolution: the input has 2 channels, the weight is for 1 with groups=1 | give a "
      "weight of shape [2, out / groups, ...]"},
     {"y = F.interpolate(x)", "x f64[1, 1, 3]",
-     "interpolate: neither size nor scale_factor is given | give size or scale_factor"},
+     "interpolate: neither size nor scale_factor is given; exactly one must be | give size or "
+     "scale_factor"},
     {"y = F.interpolate(x, size=2, scale_factor=2)", "x f64[1, 1, 3]",
-     "interpolate: both size and scale_factor are given | give size or scale_factor"},
+     "interpolate: both size and scale_factor are given; exactly one must be | give size or "
+     "scale_factor"},
     {"y = F.interpolate(x, size=(2, 2))", "x f64[1, 1, 3]",
-     "interpolate: size is [2, 2] for 1 dims | give one number, or one for each dim behind the "
+     "interpolate: size is [2, 2]; it must be one number, or one for each of 1 dims | give one "
+     "number, or one for each dim behind the "
      "channels"},
     {"y = F.interpolate(x, size=2, mode='bilinear')", "x f64[1, 1, 3]",
      "interpolate: there is no mode 'bilinear' for a tensor of 3 dims | use a mode for so many "
      "dims: 'nearest', 'linear', 'bilinear'"},
     {"y = F.interpolate(x, size=2, mode='cubic')", "x f64[1, 1, 3]",
-     "interpolate: mode is 'cubic' | use one of nearest, nearest-exact, area, linear, bilinear, "
+     "interpolate: there is no mode 'cubic' | use one of nearest, nearest-exact, area, linear, "
+     "bilinear, "
      "trilinear, bicubic, lanczos"},
     {"y = F.interpolate(x, size=2, align_corners=True)", "x f64[1, 1, 3]",
      "interpolate: mode 'nearest' takes no align_corners | leave align_corners out"},
@@ -406,12 +422,13 @@ const test::RefusedRow kWrongWindows[] = {
      "interpolate: there is no mode 'nearest' for a tensor of 2 dims | use a mode for so many "
      "dims: 'nearest', 'linear', 'bilinear'"},
     {"y = F.interpolate(x, size=0)", "x f64[1, 1, 3]",
-     "aten::upsample_nearest1d: output_size [0] is not a size of each of 1 dims | give 1 sizes of "
+     "aten::upsample_nearest1d: output_size is [0]; it must be one size, at least 1, for each of 1 "
+     "dims | give 1 sizes of "
      "at least 1"},
     {"y = F.grid_sample(x, g, mode='linear')", "x f64[1, 1, 3, 3]; g f64[1, 1, 2, 2]",
-     "grid_sample: mode is 'linear' | use one of bilinear, nearest, bicubic"},
+     "grid_sample: there is no mode 'linear' | use one of bilinear, nearest, bicubic"},
     {"y = F.grid_sample(x, g, padding_mode='wrap')", "x f64[1, 1, 3, 3]; g f64[1, 1, 2, 2]",
-     "grid_sample: padding_mode is 'wrap' | use one of zeros, border, reflection"},
+     "grid_sample: there is no padding_mode 'wrap' | use one of zeros, border, reflection"},
     {"y = F.grid_sample(x, g)", "x f64[1, 1, 3, 3]; g f64[1, 1, 2, 3]",
      "aten::grid_sampler_2d: a grid [1, 1, 2, 3] of f64 does not point into an input [1, 1, 3, 3] "
      "of f64 | give an input of 4 dims and a grid [samples, .., 2] of one dtype of floats"},
@@ -431,13 +448,14 @@ const test::RefusedRow kWrongWindows[] = {
      "aten::max_unpool2d: the input has 2 dims, must have 4 | give [samples, channels, ..sizes]"},
     {"y = aten.max_unpool3d(x, i, [2, 2, 2], [0, 1, 1], [0, 0, 0])",
      "x f64[1, 2, 2, 2]; i i64[1, 2, 2, 2]<8",
-     "aten::max_unpool3d: the strides are [0, 1, 1] | give the strides of the pool, above 0"},
+     "aten::max_unpool3d: the strides are [0, 1, 1]; they must be above 0 | give the strides of "
+     "the pool, above 0"},
     {"y = aten.adaptive_max_pool2d(x, [])", "x f64[1, 2, 2]",
-     "a pool of 2 dims is given 0 numbers: [] | give one number, or 2"},
+     "a pool of 2 dims is given 0 numbers, []; it must be given one, or one per dim | give one "
+     "number, or 2"},
     {"y = aten.upsample_nearest1d_backward(g, [6], [1, 2, 3])", "g f64[1, 1, 6]",
-     "aten::upsample_nearest1d_backward: the gradient is [1, 1, 6], the result has the sizes [1, "
-     "2, "
-     "6] | give the gradient of the result that these arguments give"},
+     "aten::upsample_nearest1d_backward: the gradient has shape [1, 1, 6]; its last sizes must be "
+     "those of the result, [1, 2, 6] | give the gradient of the result that these arguments give"},
     {"y = aten.reflection_pad1d_backward(g, x, [1, 1])", "g f64[1, 5]; x f32[1, 3]",
      "reflection_pad_backward: self is f32, grad_output is f64; both must have one dtype | cast "
      "one "

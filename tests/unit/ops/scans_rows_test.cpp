@@ -447,13 +447,15 @@ const test::RefusedRow kWrongScans[] = {
     {"y = torch.bincount(i - 2)", "i i64[5]<4",
      "bincount: a number is negative | give numbers of at least 0"},
     {"y = torch.bincount(x)", "x f64[5]",
-     "bincount takes integers in one dim, not f64 of 1 dims, and minlength 0 | give integers in "
+     "bincount: the tensor is f64 of 1 dims, minlength is 0; they must be integers of one dim, and "
+     "at least 0 | give integers in "
      "one dim, and a minlength of at least 0"},
     {"y = torch.bincount(i, weights=w)", "i i64[5]<4; w f64[4]",
      "aten::index_add: the source has shape [4], there are 5 indices for dim 0 of [3] | give a "
      "source of shape [5]"},
     {"y = torch.bincount(i, minlength=-1)", "i i64[5]<4",
-     "bincount takes integers in one dim, not i64 of 1 dims, and minlength -1 | give integers in "
+     "bincount: the tensor is i64 of 1 dims, minlength is -1; they must be integers of one dim, "
+     "and at least 0 | give integers in "
      "one dim, and a minlength of at least 0"},
     {"y = torch.segment_reduce(x, 'median', lengths=l)", "x f64[4]; l i64[4]<4",
      "segment_reduce: reduce is 'median' | choose sum, mean, max, min or prod"},
@@ -486,16 +488,20 @@ const test::RefusedRow kWrongScans[] = {
      "bf16 "
      "| leave out_dtype out and cast the result, or the factors"},
     {"y = torch.histc(x, 0)", "x f64[5]",
-     "aten::histc: 0 bins from 0 to 0 make no sense | give at least one bin, and min below max"},
+     "aten::histc: bins is 0, min 0 and max 0; bins must be at least 1, and min must not be above "
+     "max | give at least one bin, and min below max"},
     {"y = torch.histc(x, 3, 2.0, 1.0)", "x f64[5]",
-     "aten::histc: 3 bins from 2.0 to 1.0 make no sense | give at least one bin, and min below "
+     "aten::histc: bins is 3, min 2.0 and max 1.0; bins must be at least 1, and min must not be "
+     "above max | give at least one bin, and min below "
      "max"},
     {"y = torch.histc(x, 3, 0, 2)", "x c64[5]",
      "aten::histc: complex numbers have no order | compare their absolute values, or their real "
      "parts"},
-    {"y = torch.histogram(x, 0)", "x f64[5]", "a histogram of 0 bins | give at least one bin"},
+    {"y = torch.histogram(x, 0)", "x f64[5]",
+     "a histogram has 0 bins; it must have at least 1 | give at least one bin"},
     {"y = torch.histogram(x, 3, range=(2.0, 1.0))", "x f64[5]",
-     "a histogram from 2 to 1 | give the lower bound first"},
+     "the range of a histogram is from 2 to 1; its lower bound must not be above the upper one | "
+     "give the lower bound first"},
     {"y = torch.histogram(x, 3, weight=w)", "x f64[5]; w f64[4]",
      "the sizes [5] do not hold 4 elements | give sizes whose product is 4, or -1 for one of them"},
     {"y = torch.unique(i, dim=2)", "i i64[5, 2]<2",
@@ -504,10 +510,13 @@ const test::RefusedRow kWrongScans[] = {
     {"y = torch.gradient(x, dim=2)", "x f64[5]",
      "dim 2 is out of range: it must lie in [-1, 0] | use 0, or -1, the last dim"},
     {"y = torch.gradient(x)", "x f64[1]",
-     "gradient: dim 0 has 1 samples, edge_order is 1 | give at least 2 samples"},
-    {"y = torch.gradient(x, edge_order=3)", "x f64[5]", "gradient: edge_order is 3 | use 1 or 2"},
+     "gradient: dim 0 has 1 samples; it must have more than edge_order, 1 | give at least 2 "
+     "samples"},
+    {"y = torch.gradient(x, edge_order=3)", "x f64[5]",
+     "gradient: edge_order is 3; it must be 1 or 2 | use 1 or 2"},
     {"y = torch.gradient(x, spacing=(1.0, 2.0))", "x f64[5]",
-     "gradient: there are 2 spacings for 1 dims | give a spacing for each dim, or one number"},
+     "gradient: there are 2 spacings for 1 dims; there must be one per dim | give a spacing for "
+     "each dim, or one number"},
     {"y = torch.gradient(x, dim=(0, 0))", "x f64[5, 2]",
      "gradient: dim 0 is named twice | name each dim once"},
     {"y = torch._foreach_add([x], [x, x])", "x f64[5]",

@@ -134,7 +134,8 @@ TEST_CASE("views: sizes hold the elements, one may be inferred") {
         "t takes a tensor of at most 2 dims, not 3 | use transpose(0, 1), or mT for the last two "
         "dims");
   CHECK(c.refusal("repeat", {c.x({2, 3}), Dims{4}}) ==
-        "repeat: there are 1 counts for a tensor of 2 dims | give one count per dim; 1 leaves a "
+        "repeat: there are 1 counts for a tensor of 2 dims; there must be at least one per dim | "
+        "give one count per dim; 1 leaves a "
         "dim as it is");
 }
 
@@ -192,8 +193,8 @@ TEST_CASE("pointwise: sizes broadcast, numbers that are stored are in range") {
 TEST_CASE("in place: the shape and the category of the dtype stay") {
   Described c;
   CHECK(c.refusal("add_.Tensor", {c.x({3}), c.x({2, 3}), 1}) ==
-        "aten::add_.Tensor: the result has shape [2, 3], the tensor that it is written to has "
-        "shape [3] | use the op that returns a new tensor: x + y, not x += y");
+        "aten::add_.Tensor: the result has shape [2, 3]; the tensor that it is written to, [3], "
+        "must have the same | use the op that returns a new tensor: x + y, not x += y");
   CHECK(c.refusal("add_.Tensor", {c.x({3}, kInt), c.x({3}), 1}) ==
         "aten::add_.Tensor: a result of dtype f32 cannot be written to a i64 tensor | write into a "
         "tensor of dtype f32, or use the op that returns a new one");
@@ -335,7 +336,8 @@ TEST_CASE("triangles and rolls") {
         "aten::tril takes a tensor of at least two dims, not 1 | x.unsqueeze(0) makes a matrix of "
         "a vector");
   CHECK(c.refusal("roll", {c.x({3}), Dims{1, 2}, Dims{0}}) ==
-        "roll: there are 2 shifts for 1 dims | give one shift per dim: roll(x, [1, 2], [0, 1]), or "
+        "roll: there are 2 shifts for 1 dims; there must be one per dim, or one alone | give one "
+        "shift per dim: roll(x, [1, 2], [0, 1]), or "
         "one shift alone: roll(x, 1)");
 }
 

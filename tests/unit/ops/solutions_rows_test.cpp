@@ -406,13 +406,16 @@ const test::RefusedRow kWrongMatrices[] = {
      "linalg_matrix_rank takes matrices, not a tensor of 1 dims | give a tensor [.., rows, "
      "columns]"},
     {"y = torch.linalg.tensorinv(x, ind=0)", "x f64[2, 2]",
-     "linalg_tensorinv: ind 0 parts [2, 2] into 1 by 4 | give an ind that parts the dims into "
+     "linalg_tensorinv: ind is 0, which parts [2, 2] into 1 by 4; it must be at least 1, and both "
+     "parts equal | give an ind that parts the dims into "
      "equal products"},
     {"y = torch.linalg.tensorinv(x, ind=1)", "x f64[2, 3]",
-     "linalg_tensorinv: ind 1 parts [2, 3] into 2 by 3 | give an ind that parts the dims into "
+     "linalg_tensorinv: ind is 1, which parts [2, 3] into 2 by 3; it must be at least 1, and both "
+     "parts equal | give an ind that parts the dims into "
      "equal products"},
     {"y = torch.linalg.tensorsolve(x, b)", "x f64[2, 3]; b f64[2]",
-     "linalg_tensorsolve: [2, 3] is 2 by 3 | give a tensor that is square between its first and "
+     "linalg_tensorsolve: the tensor [2, 3] is 2 by 3; it must be square | give a tensor that is "
+     "square between its first and "
      "last dims"},
     {"y = torch.cholesky_solve(b, x)", "b f64[3, 1]; x f64[2, 2]",
      "aten::cholesky_solve: right sides of length 3 do not fit matrices of 2 | give right sides as "
@@ -424,7 +427,8 @@ const test::RefusedRow kWrongMatrices[] = {
      "aten::_linalg_slogdet: an operand has 1 dims, must have at least 2 | give matrices: the last "
      "two dims"},
     {"y = torch.linalg.vander(x, N=1)", "x f64[3]",
-     "linalg_vander: f64, N = 1 | give numbers, and N of at least 2"},
+     "linalg_vander: the tensor is f64, N is 1; they must be numbers, and at least 2 | give "
+     "numbers, and N of at least 2"},
     {"y = torch.linalg.ldl_solve(x, p, b)", "x f64[2, 2]; p i32[3]<2; b f64[2, 2]",
      "aten::linalg_ldl_solve: LD [2, 2], pivots [3] and B [2, 2] do not fit together | give what "
      "linalg_ldl_factor gave, and as many rows in B"},

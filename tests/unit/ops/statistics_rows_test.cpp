@@ -363,20 +363,24 @@ TEST_CASE("distances of rows by any power, and rows held to a length") {
 
 const test::RefusedRow kWrongStatistics[] = {
     {"y = torch.quantile(x, 1.5)", "x f64[5]",
-     "quantile: q has an element that is not in [0, 1] | give shares from 0 to 1: 0.5 is the "
+     "quantile: q has an element outside of [0, 1]; all must be in it | give shares from 0 to 1: "
+     "0.5 is the "
      "median"},
     {"y = torch.quantile(x, 0.5, interpolation='cubic')", "x f64[5]",
-     "quantile: interpolation is 'cubic' | use one of linear, lower, higher, midpoint, nearest"},
+     "quantile: there is no interpolation 'cubic' | use one of linear, lower, higher, midpoint, "
+     "nearest"},
     {"y = torch.quantile(i, 0.5)", "i i64[5]<4",
      "quantile takes f32 or f64, not i64 | cast it: x.to(f32)"},
     {"y = torch.quantile(x, q)", "x f64[5]; q f64[2, 2]",
-     "quantile: q is f64 of 2 dims for a tensor of f64 | give q as a number, or as a list in the "
+     "quantile: q is f64 of 2 dims; it must have at most 1, and the dtype of the tensor, f64 | "
+     "give q as a number, or as a list in the "
      "tensor's dtype"},
     {"y = torch.quantile(x, q)", "x f64[5]; q f32[2]",
-     "quantile: q is f32 of 1 dims for a tensor of f64 | give q as a number, or as a list in the "
+     "quantile: q is f32 of 1 dims; it must have at most 1, and the dtype of the tensor, f64 | "
+     "give q as a number, or as a list in the "
      "tensor's dtype"},
     {"y = torch.quantile(x, 0.5)", "x f64[0]",
-     "quantile: the tensor has no elements | give at least one element"},
+     "quantile: the tensor has no elements; it must have at least one | give at least one element"},
     {"y = torch.median(x, 2)", "x f64[5, 2]",
      "dim 2 is out of range: it must lie in [-2, 1] | use 0 to 1, or count from the last dim: -1 "
      "to -2"},
@@ -419,9 +423,9 @@ const test::RefusedRow kWrongStatistics[] = {
      "cdist takes two tensors of at least 2 dims whose last ones are equal, not of 2 and 2 | give "
      "matrices with as many columns"},
     {"y = torch.cdist(x, w, p=-1.0)", "x f64[5, 2]; w f64[5, 2]",
-     "cdist: p is -1.0 | give a p of at least 0"},
+     "cdist: p is -1.0; it must not be negative | give a p of at least 0"},
     {"y = torch.cdist(x, w, compute_mode='fast')", "x f64[5, 2]; w f64[5, 2]",
-     "cdist: compute_mode is 'fast' | use one of use_mm_for_euclid_dist_if_necessary, "
+     "cdist: there is no compute_mode 'fast' | use one of use_mm_for_euclid_dist_if_necessary, "
      "use_mm_for_euclid_dist, donot_use_mm_for_euclid_dist"},
     {"y = F.pdist(x)", "x f64[5]",
      "pdist takes a tensor of 2 dims and a p that is not negative, not 1 and 2.0 | give a matrix, "
@@ -439,13 +443,16 @@ const test::RefusedRow kWrongStatistics[] = {
      "pdist takes real floats, not c64 | give the parts as coordinates: "
      "torch.view_as_real(x).flatten(start_dim=-2)"},
     {"y = torch.renorm(x, 2, 0, -1.0)", "x f64[5, 2]",
-     "renorm: p is 2 and maxnorm -1.0 for a tensor of 2 dims | give at least two dims, a positive "
+     "renorm: p is 2, maxnorm is -1.0, the tensor has 2 dims; they must be above 0, at least 0, "
+     "and at least 2 | give at least two dims, a positive "
      "p and a maxnorm of at least 0"},
     {"y = torch.renorm(x, 0, 0, 1.0)", "x f64[5, 2]",
-     "renorm: p is 0 and maxnorm 1.0 for a tensor of 2 dims | give at least two dims, a positive p "
+     "renorm: p is 0, maxnorm is 1.0, the tensor has 2 dims; they must be above 0, at least 0, and "
+     "at least 2 | give at least two dims, a positive p "
      "and a maxnorm of at least 0"},
     {"y = torch.renorm(x, 2, 0, 1.0)", "x f64[5]",
-     "renorm: p is 2 and maxnorm 1.0 for a tensor of 1 dims | give at least two dims, a positive p "
+     "renorm: p is 2, maxnorm is 1.0, the tensor has 1 dims; they must be above 0, at least 0, and "
+     "at least 2 | give at least two dims, a positive p "
      "and a maxnorm of at least 0"},
     {"y = F.pairwise_distance(x, w)", "x f64[5, 2]; w f64[4, 2]",
      "aten::sub.Tensor: sizes 5 and 4 of dim 0 do not broadcast | give equal sizes, or 1 where a "

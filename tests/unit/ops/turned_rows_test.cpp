@@ -244,13 +244,15 @@ const test::RefusedRow kWrongArrangements[] = {
     {"y = torch.cartesian_prod(x)", "x f64[2, 2]",
      "cartesian_prod takes tensors of one dim, not 2 | flatten it: x.flatten()"},
     {"y = torch.combinations(x)", "x f64[2, 2]",
-     "combinations: 2 elements of a tensor of 2 dims | flatten it: x.flatten(), and choose at "
+     "combinations: r is 2, the tensor has 2 dims; they must be at least 0, and 1 | flatten it: "
+     "x.flatten(), and choose at "
      "least 0"},
     {"y = torch.combinations(x, -1)", "x f64[2]",
-     "combinations: -1 elements of a tensor of 1 dims | flatten it: x.flatten(), and choose at "
+     "combinations: r is -1, the tensor has 1 dims; they must be at least 0, and 1 | flatten it: "
+     "x.flatten(), and choose at "
      "least 0"},
     {"y = torch.meshgrid(x, w, indexing='ab')", "x f64[2]; w f64[2]",
-     "meshgrid: indexing is \"ab\" | write \"ij\" or \"xy\""},
+     "meshgrid: indexing is \"ab\"; it must be \"ij\" or \"xy\" | write \"ij\" or \"xy\""},
     {"y = torch.meshgrid(x, w)", "x f64[2]; w f64[2, 2]",
      "meshgrid takes tensors of at most one dim, not 2 | flatten it: x.flatten()"},
     {"y = torch.meshgrid(x, i)", "x f64[2]; i i64[2]<3",
@@ -285,15 +287,19 @@ const test::RefusedRow kWrongArrangements[] = {
     {"y = torch.narrow(x, 0, -6, 1)", "x f64[5]",
      "narrow: 1 elements from -6 on are not in dim 0 of size 5 | start + length may be at most 5"},
     {"y = x.unfold(0, 6, 1)", "x f64[5]",
-     "aten::unfold: windows of 6 elements, 1 apart, do not fit a dim of size 5 | give windows no "
+     "aten::unfold: windows have 6 elements and are 1 apart; they must fit a dim of size 5 | give "
+     "windows no "
      "longer than the dim, and a step of at least 1"},
     {"y = x.unfold(0, 2, 0)", "x f64[5]",
-     "aten::unfold: windows of 2 elements, 0 apart, do not fit a dim of size 5 | give windows no "
+     "aten::unfold: windows have 2 elements and are 0 apart; they must fit a dim of size 5 | give "
+     "windows no "
      "longer than the dim, and a step of at least 1"},
     {"y = torch.diff(x)", "x f64[]",
-     "diff: a tensor of 0 dims, n = 1 | give a tensor of at least one dim, and n of at least 0"},
+     "diff: the tensor has 0 dims, n is 1; they must be at least 1, and at least 0 | give a tensor "
+     "of at least one dim, and n of at least 0"},
     {"y = torch.diff(x, n=-1)", "x f64[5]",
-     "diff: a tensor of 1 dims, n = -1 | give a tensor of at least one dim, and n of at least 0"},
+     "diff: the tensor has 1 dims, n is -1; they must be at least 1, and at least 0 | give a "
+     "tensor of at least one dim, and n of at least 0"},
     {"y = torch.diff(x, prepend=w)", "x f64[5]; w f64[1, 1]",
      "cat takes tensors that differ in dim 0 only, not f64[1, 1] and f64[5] | join along the dim "
      "in which they differ, or narrow them first"},
@@ -303,7 +309,8 @@ const test::RefusedRow kWrongArrangements[] = {
     {"y = torch.tile(x, (-1,))", "x f64[2]",
      "repeat: the count of dim 0 is -1; it must be 0 or more | 1 leaves a dim as it is"},
     {"y = x.repeat(2)", "x f64[2, 2]",
-     "repeat: there are 1 counts for a tensor of 2 dims | give one count per dim; 1 leaves a dim "
+     "repeat: there are 1 counts for a tensor of 2 dims; there must be at least one per dim | give "
+     "one count per dim; 1 leaves a dim "
      "as it is"},
     {"y = torch.repeat_interleave(x, -1)", "x f64[2]",
      "repeat_interleave: repeats is -1; it must not be negative | give how often each element is "
@@ -321,7 +328,8 @@ const test::RefusedRow kWrongArrangements[] = {
     {"y = torch.flipud(x)", "x f64[]", "there is no dim 0 to flip | use flip(x, [dim])"},
     {"y = torch.flip(x, [0, 0])", "x f64[2]", "flip: dim 0 is named twice | name each dim once"},
     {"y = torch.roll(x, (1, 2), 0)", "x f64[2]",
-     "roll: there are 2 shifts for 1 dims | give one shift per dim: roll(x, [1, 2], [0, 1]), or "
+     "roll: there are 2 shifts for 1 dims; there must be one per dim, or one alone | give one "
+     "shift per dim: roll(x, [1, 2], [0, 1]), or "
      "one shift alone: roll(x, 1)"},
     {"y = F.pixel_shuffle(x, 2)", "x f64[3, 2, 2]",
      "pixel_shuffle: 3 channels cannot be spread over squares of side 2 | give a factor whose "
@@ -330,7 +338,8 @@ const test::RefusedRow kWrongArrangements[] = {
      "pixel_unshuffle: 3 by 2 pixels are not squares of side 2 | give a factor that divides height "
      "and width"},
     {"y = F.channel_shuffle(x, 3)", "x f64[2, 4, 2]",
-     "channel_shuffle: 4 channels do not make 3 equal groups | give a number of groups that "
+     "channel_shuffle: 4 channels do not make 3 equal groups | give a number "
+     "of groups that "
      "divides the channels"},
     {"y = torch.adjoint(x)", "x f64[2]",
      "dim -2 is out of range: it must lie in [-1, 0] | use 0, or -1, the last dim"},
@@ -339,21 +348,25 @@ const test::RefusedRow kWrongArrangements[] = {
     {"y = torch.movedim(x, (0, 1), (0,))", "x f64[2, 2]",
      "movedim: 2 dims cannot move to 1 places | name as many dims in source as in destination"},
     {"y = torch.vander(x, -1)", "x f64[2]",
-     "vander: a tensor of 1 dims, N = -1 | give a tensor of one dim, and N of at least 0"},
+     "vander: the tensor has 1 dims, N is -1; they must be 1, and at least 0 | give a tensor of "
+     "one dim, and N of at least 0"},
     {"y = torch.vander(x)", "x f64[2, 2]",
-     "vander: a tensor of 2 dims, N = 4 | give a tensor of one dim, and N of at least 0"},
+     "vander: the tensor has 2 dims, N is 4; they must be 1, and at least 0 | give a tensor of one "
+     "dim, and N of at least 0"},
     {"y = torch.diagonal(x, 0, 1, 1)", "x f64[2, 2]",
-     "aten::diagonal: dim1 and dim2 are both dim 1 | name two different dims"},
+     "aten::diagonal: dim1 and dim2 are both dim 1; they must differ | name two different dims"},
     {"y = torch.diag_embed(x, 0, -1, -1)", "x f64[2]",
-     "aten::diag_embed: dim1 and dim2 are both dim 1 | name two different dims"},
+     "aten::diag_embed: dim1 and dim2 are both dim 1; they must differ | name two different dims"},
     {"y = torch.tril(x)", "x f64[2]",
      "aten::tril takes a tensor of at least two dims, not 1 | x.unsqueeze(0) makes a matrix of a "
      "vector"},
     {"y = torch.take_along_dim(x, i, dim=1)", "x f64[2, 2]; i i64[2]<2",
-     "take_along_dim: indices of 1 dims and i64 for a tensor of 2 dims | give indices of i64 with "
+     "take_along_dim: the indices have 1 dims and dtype i64; they must have 2 dims, as the tensor, "
+     "and i64 | give indices of i64 with "
      "as many dims as the tensor"},
     {"y = torch.take_along_dim(x, w, dim=0)", "x f64[2]; w f64[2]",
-     "take_along_dim: indices of 1 dims and f64 for a tensor of 1 dims | give indices of i64 with "
+     "take_along_dim: the indices have 1 dims and dtype f64; they must have 1 dims, as the tensor, "
+     "and i64 | give indices of i64 with "
      "as many dims as the tensor"},
 };
 

@@ -274,8 +274,8 @@ const test::RefusedRow kWrongViews[] = {
     {"y = x * 1\n"
      "y.add_(w)",
      "x f64[5]; w f64[2, 5]",
-     "aten::add_.Tensor: the result has shape [2, 5], the tensor that it is written to has shape "
-     "[5] | use the op that returns a new tensor: x + y, not x += y"},
+     "aten::add_.Tensor: the result has shape [2, 5]; the tensor that it is written to, [5], must "
+     "have the same | use the op that returns a new tensor: x + y, not x += y"},
     {"y = i + 0\n"
      "y.add_(0.5)",
      "i i64[5]<3",
@@ -328,7 +328,7 @@ const test::RefusedRow kWrongViews[] = {
      "the size of a tensor dim is -1; it must be 0 or more | write the size itself; only reshape "
      "and view infer a size from -1"},
     {"y = torch.hamming_window(-1)", "",
-     "a window of -1 numbers; it must not be a negative count | give how many numbers there are"},
+     "the length of a window is -1; it must not be negative | give how many numbers there are"},
     {"y = F.batch_norm(x, None, None, training=True)", "x f64[1, 5]",
      "batch_norm: an input of shape [1, 5] has one value for each mean | give more samples or "
      "places, or running statistics and training=False"},
@@ -373,7 +373,8 @@ const test::RefusedRow kWrongViews[] = {
      "aten::aminmax.out: a result of dtype f32 cannot be written to a f16 tensor | write into a "
      "tensor of dtype f32, or use the op that returns a new one"},
     {"y = aten._chunk_cat.default([x, w], 0, 2)", "x f64[3, 2]; w f64[0, 2]",
-     "_chunk_cat: a tensor [0, 2] has no elements | leave out the tensors that have no elements"},
+     "_chunk_cat: a tensor has shape [0, 2]; it must have elements | leave out the tensors that "
+     "have no elements"},
     {"y = torch.multinomial(x, 2)", "x f64[5]",
      "multinomial: a weight is -0.515625; it must be a number that is not negative | choose a "
      "number that the law has"},

@@ -10,14 +10,17 @@
 namespace shardlab {
 namespace {
 
+using Cells = std::vector<std::string>;
+
 TEST_CASE("B-15 a peak says where it stands and what it consists of, without what is not held") {
   const PeakReport peak{.bytes = 3072, .held = {1024, 0, 2048, 0, 0, 0}, .line = 7};
-  CHECK(peak_text(peak) == "at line 7: parameters and inputs 1 KiB, kept for backward 2 KiB");
+  CHECK(peak_cells(peak) ==
+        Cells{"at line 7: parameters and inputs 1 KiB", "kept for backward 2 KiB"});
   const PeakReport backward{
       .bytes = 512, .held = {0, 512, 0, 0, 0, 0}, .line = 7, .pass = Pass::kBackward};
-  CHECK(peak_text(backward) == "at line 7, in its backward: gradients 512 B");
+  CHECK(peak_cells(backward) == Cells{"at line 7, in its backward: gradients 512 B"});
   const PeakReport inputs{.bytes = 512, .held = {512, 0, 0, 0, 0, 0}};
-  CHECK(peak_text(inputs) == "before the first line: parameters and inputs 512 B");
+  CHECK(peak_cells(inputs) == Cells{"before the first line: parameters and inputs 512 B"});
   CHECK(peak_json(inputs)["line"].is_null());
   CHECK(peak_json(peak)["kept_for_backward"] == 2048);
 }

@@ -282,7 +282,7 @@ TEST_CASE("each fault of an input has its own message and place") {
       {"w = \"f32[8]{sum:x\"", "", ":6:"},
       {"w = \"f32[8@(x,x)]\"", "x", ":6:"},
       {"w = \"f32[8]]\"", "", ":6:"},
-      {"w = \"f32[hidden - 17]\"", "the size of a tensor dim is -1", ":6:10"},
+      {"w = \"f32[hidden - 17]\"", "the size of a tensor dim is -1; it must be 0 or more", ":6:10"},
       {"w = \"f32[hidden / 2]\"", "expected an integer, found 8.0", ":6:10"},
       {"w = \"f32[hidden // 0]\"", "the divisor is zero", ":6:10"},
       {"w = \"f32[2**99]\"", "2 ** 99 does not fit into 64 bits", ":6:10"},

@@ -153,7 +153,8 @@ TEST_CASE("torch's signature stands before the overloads of the same name") {
   CHECK(call({{t, 3}, {{"reduction", "sum"}}}) == ": t None 2 3");
   CHECK(call({{t, t, 0, 7}, {}}) == ": t t 0 7");  // ATen's own order
   CHECK(call({{t}, {{"reduction", "all"}}}) ==
-        "Value loss: reduction is 'all' | loss(Tensor input, int? ignored=None, str "
+        "Value loss: reduction is 'all'; it must be 'mean', 'sum' or 'none' | loss(Tensor input, "
+        "int? ignored=None, str "
         "reduction=\"mean\", float p=0.5) | use 'mean', 'sum' or 'none'");
   CHECK(call({{t}, {{"p", 0.25}}}).find("'p' is 0.25, only its default 0.5 is supported") !=
         std::string::npos);

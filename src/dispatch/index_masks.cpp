@@ -1,0 +1,69 @@
+// How many elements a mask chooses depends on data, which shape inference does not see. So its
+// places are found before the call is decided, by an op of their own.
+#include "dispatch/index_masks.h"
+
+#include <algorithm>
+
+#include "base/fix.h"
+#include "base/text_of_list.h"
+#include "dispatch/plain_calls.h"
+
+namespace shardlab {
+
+namespace {
+
+bool is_index_mask(const Argument& index) {
+  if (!index.is_tensor() || !index.tensor().defined()) return false;
+  return index.tensor().dtype() == DType::kBool || index.tensor().dtype() == DType::kU8;
+}
+
+// The argument that holds the indices of a call, if a mask is one of them.
+std::optional<std::size_t> masked_indices(const OpRow& row, const Arguments& args) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!row.op.arguments[i].type.elements_optional || !args[i].is_list()) continue;
+    if (std::ranges::any_of(args[i].list(), is_index_mask)) return i;
+  }
+  return std::nullopt;
+}
+
+// A mask is as large as the dims that it chooses from.
+void check_mask(const OpRow& row, const Dims& mask, const Dims& self, std::size_t dim) {
+  const bool fits =
+      dim + mask.size() <= self.size() &&
+      std::equal(mask.begin(), mask.end(), self.begin() + static_cast<std::ptrdiff_t>(dim));
+  if (fits) return;
+  fail(ErrorKind::kValue, Fix{"give a mask of the sizes of the dims that it chooses from"},
+       "{}: a mask [{}] at dim {} of a tensor [{}]", row.name(), text_of_list(mask, ", "), dim,
+       text_of_list(self, ", "));
+}
+
+// A mask of several dims is a list of places in each of them.
+ArgumentList with_places(const OpRow& row, const Dims& self, const ArgumentList& indices) {
+  ArgumentList found;
+  std::size_t dim = 0;
+  for (const Argument& index : indices) {
+    if (!is_index_mask(index)) {
+      found.push_back(index);
+      ++dim;
+      continue;
+    }
+    const Dims& mask = index.tensor().shape();
+    check_mask(row, mask, self, dim);
+    dim += mask.size();
+    const Results places = plain_calls()("aten::nonzero_numpy", {index});
+    found.insert(found.end(), places[0].list().begin(), places[0].list().end());
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<Arguments> with_places_of_masks(const OpRow& row, const Arguments& args) {
+  const std::optional<std::size_t> masked = masked_indices(row, args);
+  if (!masked) return std::nullopt;
+  Arguments given = args;
+  given[*masked] = with_places(row, args[0].tensor().shape(), args[*masked].list());
+  return given;
+}
+
+}  // namespace shardlab
