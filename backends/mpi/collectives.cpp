@@ -219,6 +219,7 @@ std::shared_ptr<Operation> make_operation(const DeskRef& desk) {
 void add_steps(const DeskRef& desk, Operation& operation, const Call& call) {
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduce:
       return all_reduce(desk, operation);
     case CollectiveKind::kReduceScatter:
       return reduce_scatter(desk, operation, call);

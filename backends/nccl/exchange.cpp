@@ -472,6 +472,7 @@ Exchange plan_exchange(Session& session, const GroupPlace& place, const Call& ca
   const Tensor x = call.x == nullptr ? Tensor() : call.x->snapshot();
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduce:
       return planner.all_reduce(x, call.op);
     case CollectiveKind::kAllGather:
       return planner.all_gather(x, call.dim, call.lengths, shape);

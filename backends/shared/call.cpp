@@ -14,7 +14,8 @@ namespace shardlab::backends {
 namespace {
 
 bool reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
+         kind == CollectiveKind::kReduceScatter;
 }
 
 std::string join(std::span<const std::int64_t> values) { return text_of_list(values, ","); }
@@ -90,6 +91,7 @@ std::string signature(const Call& call) {
   if (brings && !has_source) parts.push_back(meta_text(call.x->meta()));
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduce:
       parts.emplace_back(to_string(call.op));
       break;
     case CollectiveKind::kReduceScatter:
@@ -125,13 +127,15 @@ std::string_view difference(const Call& a, const Call& b) {
   if (&a == &b) return "";
   if (a.kind != b.kind) return "different collectives";
   if (a.root != b.root) {
-    return a.kind == CollectiveKind::kGather ? "different destinations" : "different sources";
+    const bool to_one = a.kind == CollectiveKind::kGather || a.kind == CollectiveKind::kReduce;
+    return to_one ? "different destinations" : "different sources";
   }
   if (reduces(a.kind) && a.op != b.op) return "different reductions";
   if (a.dim != b.dim || a.concat_dim != b.concat_dim) return "different dims";
   std::string_view found;
   switch (a.kind) {
     case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduce:
       return difference_of_inputs(*a.x, *b.x, -1, -1);
     case CollectiveKind::kReduceScatter:
       found = difference_of_inputs(*a.x, *b.x, -1, -1);

@@ -20,13 +20,16 @@ class PendingCall final : public Work {
         rank_(static_cast<std::size_t>(rank)),
         sequence_(sequence),
         call_(call.kind),
-        x_(call.x->snapshot()),
+        x_(call.x != nullptr ? call.x->snapshot() : Tensor()),
+        expected_(call.expected != nullptr ? *call.expected : TensorMeta()),
         lengths_(call.lengths.begin(), call.lengths.end()),
         concat_lengths_(call.concat_lengths.begin(), call.concat_lengths.end()) {
     call_.op = call.op;
     call_.dim = call.dim;
     call_.concat_dim = call.concat_dim;
-    call_.x = &x_;
+    call_.root = call.root;
+    if (call.x != nullptr) call_.x = &x_;
+    if (call.expected != nullptr) call_.expected = &expected_;
     call_.lengths = lengths_;
     call_.concat_lengths = concat_lengths_;
     call_.device = call.device;
@@ -55,6 +58,7 @@ class PendingCall final : public Work {
   const std::uint64_t sequence_;
   Call call_;
   const Tensor x_;
+  const TensorMeta expected_;
   const std::vector<std::int64_t> lengths_;
   const std::vector<std::int64_t> concat_lengths_;
   Storage* storage_ = nullptr;

@@ -352,6 +352,7 @@ void execute(std::span<Call* const> calls, Crew& crew) {
   const OnNobodysAccount scope;
   switch (calls[0]->kind) {
     case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduce:
       return all_reduce(calls, crew);
     case CollectiveKind::kAllGather:
       return all_gather(calls, crew);

@@ -4,6 +4,7 @@
 #include "sim/capture/graph_program.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "api/op_functions.h"
@@ -453,6 +454,38 @@ class ProgramWriter final : public GraphWriter {
     if (node.name == "broadcast") add(node.source.value_or(0));
     texts.push_back(group(node.group));
     give(node, fmt::format("{}({})", node.name, joined(texts)));
+  }
+
+  // "AllReduce" of "all_reduce".
+  static std::string in_one_word(const std::string& name) {
+    std::string word;
+    for (std::size_t i = 0; i < name.size(); ++i) {
+      if (name[i] == '_') continue;
+      const bool capital = i == 0 || name[i - 1] == '_';
+      word += capital ? static_cast<char>(std::toupper(name[i])) : name[i];
+    }
+    return word;
+  }
+
+  void write_collect_into(const GraphNode& node) override {
+    const auto side = [&](std::size_t i) {
+      return joined(arguments(std::get<std::vector<GraphArgument>>(node.args.at(i).value)));
+    };
+    std::string what = fmt::format(".kind = {}, .inputs = {{{}}}, .outputs = {{{}}}",
+                                   "CollectiveKind::k" + in_one_word(node.name), side(0), side(1));
+    if (node.op != ReduceOp::kSum) what += ", .op = " + cpp_name(node.op);
+    if (node.source) what += fmt::format(", .root = {}", *node.source);
+    const std::string on = group(node.group);
+    const std::string left =
+        node.async ? fmt::format("const CollectiveWorkRef {} = start_", work(node)) : "";
+    statement(node, fmt::format("{}collect_into({{{}}}, {});", left, what, on));
+  }
+
+  std::string work(const GraphNode& node) const {
+    return fmt::format("{}{}", prefix("w"), node.work);
+  }
+  void write_wait(const GraphNode& node) override {
+    statement(node, fmt::format("wait({});", work(node)));
   }
 
   void write_require_grad(const GraphNode& node) override {

@@ -2,6 +2,7 @@
 // statement makes together become that statement again.
 #include "sim/capture/graph_scenario.h"
 
+#include <cctype>
 #include <cmath>
 #include <optional>
 
@@ -373,16 +374,81 @@ class ScenarioWriter final : public GraphWriter {
     give(node, fmt::format("{}({})", node.name, text_of_list(texts, ", ")));
   }
 
+  static std::string capitals(std::string_view name) {
+    std::string text(name);
+    for (char& c : text) c = static_cast<char>(std::toupper(c));
+    return text;
+  }
+
+  // A side is a list with one tensor for each rank, or one tensor that has room for all.
+  void write_collect_into(const GraphNode& node) override {
+    const auto side = [&](std::size_t i) {
+      return arguments(std::get<std::vector<GraphArgument>>(node.args.at(i).value));
+    };
+    const std::vector<std::string> in = side(0), out = side(1);
+    const auto listed = [&](const std::vector<std::string>& texts) { return list(texts); };
+    std::string name = node.name;
+    std::vector<std::string> texts;
+    if (name == "all_gather") {
+      name = out.size() == 1 ? "all_gather_into_tensor" : name;
+      texts = {out.size() == 1 ? out[0] : listed(out), in.at(0)};
+    } else if (name == "reduce_scatter") {
+      name = in.size() == 1 ? "reduce_scatter_tensor" : name;
+      texts = {out.at(0), in.size() == 1 ? in[0] : listed(in)};
+    } else if (name == "all_to_all") {
+      const bool single = in.size() == 1 && out.size() == 1;
+      name = single ? "all_to_all_single" : name;
+      texts = {single ? out[0] : listed(out), single ? in[0] : listed(in)};
+    } else if (name == "gather") {
+      texts = {in.at(0), out.empty() ? none() : listed(out)};
+    } else if (name == "scatter") {
+      texts = {out.at(0), in.empty() ? none() : listed(in)};
+    } else {
+      texts = {in.at(0)};
+    }
+    if (name == "broadcast" || name == "scatter") {
+      texts.push_back(fmt::format("group_src={}", node.source.value_or(0)));
+    } else if (node.source) {
+      texts.push_back(fmt::format("group_dst={}", *node.source));
+    }
+    if (node.op != ReduceOp::kSum)
+      texts.push_back("op=dist.ReduceOp." + capitals(to_string(node.op)));
+    if (node.group.mesh >= 0) texts.push_back("group=" + group(node.group));
+    if (node.async) texts.emplace_back("async_op=True");
+    statement(node, fmt::format("{}dist.{}({})", node.async ? work(node) + " = " : "", name,
+                                text_of_list(texts, ", ")));
+  }
+
+  std::string work(const GraphNode& node) const {
+    return fmt::format("{}{}", prefix("w"), node.work);
+  }
+  void write_wait(const GraphNode& node) override { statement(node, work(node) + ".wait()"); }
+
   std::string group(const GraphGroup& group) {
     if (group.dims.size() != 1) refuse("a group along several mesh dims");
     const GraphMesh& on = mesh_of(group.mesh);
+    if (is_new_group(group.mesh)) return fmt::format("{}{}", prefix("m"), group.mesh);
     const std::string dim = toml_text(dim_name(on, static_cast<std::size_t>(group.dims[0])));
     return group.mesh == 0 ? dim : fmt::format("{}.get_group({})", mesh(group.mesh), dim);
+  }
+
+  // One dim over ranks that are no part of another mesh: what dist.new_group() makes.
+  bool is_new_group(std::int32_t number) const {
+    const GraphMesh& mesh = mesh_of(number);
+    return number != 0 && mesh.base < 0 && mesh.shape.size() == 1;
   }
 
   // Parts of a mesh are constructed where they are first used.
   void write_mesh(const GraphNode& node) override {
     const GraphMesh& made = mesh_of(node.mesh);
+    if (is_new_group(node.mesh)) {
+      std::vector<std::int64_t> ranks = made.ranks;
+      for (std::int64_t rank = 0; made.ranks.empty() && rank < made.shape[0]; ++rank) {
+        ranks.push_back(rank);
+      }
+      return statement(node, fmt::format("{}{} = dist.new_group([{}], sort_ranks=False)",
+                                         prefix("m"), node.mesh, text_of_list(ranks, ", ")));
+    }
     if (!node.mesh_dims.empty() || !made.flattened) return;
     const std::string of = made.part == mesh_of(made.base).names ? mesh(made.base) : part(made);
     statement(node, fmt::format("{} = {}._flatten({})", mesh(node.mesh), of,

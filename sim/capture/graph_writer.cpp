@@ -125,7 +125,9 @@ void GraphWriter::write(const GraphNode& node) {
     case NodeKind::kToLocal:
       return write_to_local(node);
     case NodeKind::kCollective:
-      return write_collective(node);
+      return node.in_place ? write_collect_into(node) : write_collective(node);
+    case NodeKind::kWait:
+      return write_wait(node);
     case NodeKind::kMesh:
       return write_mesh(node);
     case NodeKind::kRequireGrad:

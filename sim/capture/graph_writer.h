@@ -98,6 +98,8 @@ class GraphWriter {
   virtual void write_from_local(const GraphNode& node) = 0;
   virtual void write_to_local(const GraphNode& node) = 0;
   virtual void write_collective(const GraphNode& node) = 0;
+  virtual void write_collect_into(const GraphNode& node) = 0;
+  virtual void write_wait(const GraphNode& node) = 0;
   virtual void write_mesh(const GraphNode& node) = 0;
   virtual void write_require_grad(const GraphNode& node) = 0;
   virtual void write_detach(const GraphNode& node) = 0;

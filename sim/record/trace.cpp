@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/rank_context.h"
+#include "comm/filling.h"
 #include "schema/call_record.h"
 
 namespace shardlab {
@@ -66,6 +67,7 @@ void Trace::call_begins(const CallRecord& call) {
 void Trace::call_ends(const CallRecord& call) {
   --calls_;
   if (calls_ > 0 || depth_ > 0 || detail_ != TraceDetail::kEvents) return;
+  if ((current_rank().mode & kModeFilling) != 0) return;
   LocalOp op{.row = call.row, .inputs = {}, .outputs = {}};
   if (!plain_metas(*call.args, op.inputs) || !plain_metas(*call.results, op.outputs)) return;
   add(TraceEvent::Kind::kLocal).local = std::make_shared<const LocalOp>(std::move(op));

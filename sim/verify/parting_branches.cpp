@@ -25,8 +25,9 @@ constexpr std::string_view kMethodsThatMeet[] = {"redistribute", "full_tensor", 
 bool meets_here(const ast::Expression& expression) {
   const auto* call = std::get_if<ast::Call>(&expression.node);
   if (call == nullptr) return false;
+  if (own_collective(*call) != OwnCollective::kNone) return true;
   if (const auto* name = std::get_if<ast::Name>(&call->function->node)) {
-    return name->id == "backward" || find_builtin(collective_builtins(), name->id) != nullptr;
+    return name->id == "backward";
   }
   const auto* method = std::get_if<ast::Attribute>(&call->function->node);
   return method != nullptr && std::ranges::count(kMethodsThatMeet, method->name) > 0;

@@ -111,6 +111,23 @@ WholeValue plain_whole(const Tensor& value) {
   return whole;
 }
 
+bool has_source(CollectiveKind kind) {
+  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kScatter;
+}
+bool has_destination(CollectiveKind kind) {
+  return kind == CollectiveKind::kReduce || kind == CollectiveKind::kGather;
+}
+
+// Whether each rank that brings something, or gets something, has it.
+bool complete(const CollectiveCall& call, const Pieces& inputs, const Pieces& results) {
+  for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
+    const bool root = static_cast<std::int64_t>(rank) == call.source;
+    if ((root || !has_source(call.kind)) && !inputs[rank].defined()) return false;
+    if ((root || !has_destination(call.kind)) && !results[rank].defined()) return false;
+  }
+  return true;
+}
+
 // The terms that every rank brings, reduced.
 WholeValue reduced(const Pieces& inputs, ReduceOp op, const std::vector<std::int64_t>& ranks) {
   const TensorMeta meta = contiguous_meta(inputs[0].shape(), inputs[0].dtype());
@@ -146,24 +163,22 @@ StepFinding judge_collective(const Step& step) {
   const CollectiveCall& call = step.first().collective;
   const Pieces inputs = pieces_of(step, false);
   const Pieces results = pieces_of(step, true);
-  for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
-    const bool brings =
-        call.kind != CollectiveKind::kBroadcast || static_cast<std::int64_t>(rank) == call.source;
-    if ((brings && !inputs[rank].defined()) || !results[rank].defined()) {
-      return skipped("collectives without a value on every rank");
-    }
-  }
+  if (!complete(call, inputs, results)) return skipped("collectives without a value on every rank");
+  const auto root = static_cast<std::size_t>(call.source);
   WholeValue before;
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduce:
     case CollectiveKind::kReduceScatter:
       before = reduced(inputs, call.op, step.ranks);
       break;
     case CollectiveKind::kAllGather:
+    case CollectiveKind::kGather:
       before = plain_whole(joined(inputs, call.dim));
       break;
     case CollectiveKind::kBroadcast:
-      before = plain_whole(inputs[static_cast<std::size_t>(call.source)].local());
+    case CollectiveKind::kScatter:
+      before = plain_whole(inputs[root].local());
       break;
     case CollectiveKind::kAllToAll:
       return judge_all_to_all(step, inputs, results);
@@ -171,9 +186,11 @@ StepFinding judge_collective(const Step& step) {
       return skipped("collectives of this kind");
   }
   if (!before.fault.empty()) return wrong(unequal(before.fault));
-  const WholeValue after = call.kind == CollectiveKind::kReduceScatter
-                               ? plain_whole(joined(results, call.dim))
-                               : whole_value_of(results, step.ranks);
+  if (has_destination(call.kind)) return judge_kept(before, plain_whole(results[root].local()));
+  const bool deals =
+      call.kind == CollectiveKind::kReduceScatter || call.kind == CollectiveKind::kScatter;
+  const WholeValue after =
+      deals ? plain_whole(joined(results, call.dim)) : whole_value_of(results, step.ranks);
   return after.fault.empty() ? judge_kept(before, after) : wrong(unequal(after.fault));
 }
 

@@ -235,9 +235,9 @@ void StepReader::collective_ends(const CollectiveCall& call) {
   part.collective.input = {};
   part.collective.result = {};
   if (!left_) left_ = part;
-  // A broadcast brings something on its source only.
+  // Some bring something on their source only, some give something on their destination only.
   part.args.emplace_back(call.input.defined() ? held(DTensor(call.input), part) : DTensor());
-  part.results.emplace_back(held(DTensor(call.result), part));
+  part.results.emplace_back(call.result.defined() ? held(DTensor(call.result), part) : DTensor());
   StepKey key;
   key.group.assign(call.group->ranks().begin(), call.group->ranks().end());
   const std::int64_t number = numbers_[key]++;

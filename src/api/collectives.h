@@ -1,10 +1,13 @@
 // collectives.h - collectives that a program asks for: on a rank's own, plain tensors, over one
 // group. They carry no gradients; redistribute() does. Every rank of the group takes part, with
-// tensors of one dtype and of shapes that fit. Dims may count from the end.
+// tensors of one dtype and of shapes that fit. Dims may count from the end. Used by one rank.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
+#include "base/collective_kind.h"
 #include "base/reduce_op.h"
 #include "comm/process_group.h"
 #include "mesh/operand.h"
@@ -23,5 +26,33 @@ DTensor all_to_all(Operand x, std::int64_t split_dim, std::int64_t concat_dim, P
 /// What the rank at place `source` of the group brings. Fails with Value for no such place.
 DTensor broadcast(Operand x, std::int64_t source, ProcessGroup& group);
 void barrier(ProcessGroup& group, SourceLine place = {});
+
+/// A collective that fills tensors which are there already, as those of torch.distributed do. Each
+/// side is one tensor or a list with one for each rank: of all_gather(list, x) outputs are the
+/// list, of all_gather_into_tensor(out, x) the one that has room for all. Of all_reduce, reduce and
+/// broadcast the tensor stands on both sides, on every rank; of a gather ranks but the destination
+/// have no outputs, of a scatter ranks but the source no inputs. Entries of a list may differ in
+/// size where the kind lets ranks know.
+struct CollectInto {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  std::vector<DTensor> inputs, outputs;
+  ReduceOp op = ReduceOp::kSum;  ///< of those that reduce
+  std::int64_t root = 0;         ///< place in the group: of a source or a destination
+};
+/// Writes the outputs; what records gradients is written all the same, and its gradient passes as
+/// if nothing had been written, which backward warns of. Errors name kind, group and shapes.
+///   fails  Value: a distributed tensor; tensors of several dtypes, or of sizes that do not fit;
+///          an output whose elements share memory, or leave gaps in it. Runtime where ranks bring
+///          what does not fit
+void collect_into(const CollectInto& what, ProcessGroup& group, SourceLine place = {});
+
+/// A collective that goes on beside the program, which neither reads nor writes what it fills, nor
+/// writes what it sends, until it has waited (comm/in_flight.h).
+class CollectiveWork;
+using CollectiveWorkRef = std::shared_ptr<CollectiveWork>;
+CollectiveWorkRef start_collect_into(const CollectInto& what, ProcessGroup& group,
+                                     SourceLine place = {});
+/// Returns when the outputs are written; at once the second time.
+void wait(const CollectiveWorkRef& work, SourceLine place = {});
 
 }  // namespace shardlab

@@ -3,6 +3,7 @@
 
 #include "api/collectives.h"
 #include "api/distribute.h"
+#include "api/into_tensors.h"
 #include "autograd/grad_node.h"
 #include "autograd/on_tape.h"
 #include "base/rank_context.h"
@@ -33,6 +34,8 @@ class DrawScope {
 class PlainProgram final : public ProgramCalls {
  public:
   Results perform(const ProgramEvent& event) override {
+    MeshRegistry* const meshes = current_rank().meshes;
+    if (meshes != nullptr && !meshes->in_flight().empty()) check_in_flight(event);
     return std::visit([](const auto& one) { return run(one); }, event);
   }
 
@@ -76,6 +79,15 @@ class PlainProgram final : public ProgramCalls {
     DTensor collected(result);
     tell_placed(PlacedRecord::Kind::kCollected, event.x, collected);
     return {std::move(collected)};
+  }
+
+  static Results run(const CollectIntoEvent& event) {
+    run_collect_into(event);
+    return {};
+  }
+  static Results run(const WaitEvent& event) {
+    run_wait(*event.work);
+    return {};
   }
 
   static Results run(const MeshEvent& event) {

@@ -22,10 +22,10 @@ DTensor one(const ProgramEvent& event) { return program_calls().perform(event).a
 
 std::string_view kind_name(const ProgramEvent& event) {
   static constexpr std::array<std::string_view, std::variant_size_v<ProgramEvent>> kNames = {
-      "op",        "factory",    "distribute",     "redistribute", "from_local",
-      "to_local",  "collective", "mesh",           "require_grad", "detach",
-      "backward",  "deal",       "check_piece",    "read",         "seed",
-      "drop_grad", "hook",       "hook_gradients", "remove_hook"};
+      "op",          "factory",      "distribute",   "redistribute", "from_local", "to_local",
+      "collective",  "mesh",         "require_grad", "detach",       "backward",   "deal",
+      "check_piece", "read",         "seed",         "drop_grad",    "hook",       "hook_gradients",
+      "remove_hook", "collect_into", "wait"};
   return kNames[event.index()];
 }
 

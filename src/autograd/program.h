@@ -18,6 +18,7 @@
 // Everything here is used by its rank alone. Events and what they point to live during the call.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -31,6 +32,7 @@
 
 namespace shardlab {
 
+class CollectiveWork;  // api/collectives.h
 class ProcessGroup;
 
 /// An op, arguments in schema order. Gives its results.
@@ -76,6 +78,22 @@ struct CollectiveEvent {
   std::int64_t dim = 0;        ///< from 0: of pieces that are put together or dealt out
   std::int64_t split_dim = 0;  ///< from 0, all_to_all: that is cut
   std::int64_t source = 0;     ///< broadcast: in the group
+};
+/// A collective of the program that fills tensors which it is given (collect_into in
+/// api/collectives.h). Gives nothing.
+struct CollectIntoEvent {
+  CollectiveKind kind;
+  ProcessGroup* group;
+  const std::vector<DTensor>* inputs;   ///< what this rank brings: one, or one for each rank
+  const std::vector<DTensor>* outputs;  ///< that are written: likewise; none: it gets nothing
+  ReduceOp op = ReduceOp::kSum;
+  std::int64_t root = 0;  ///< source or destination, in the group
+  /// Null: waits. Else set to what the program waits for later.
+  std::shared_ptr<CollectiveWork>* work = nullptr;
+};
+/// The program waits for a collective that it has started. Gives nothing.
+struct WaitEvent {
+  CollectiveWork* work;
 };
 /// A mesh is constructed on this rank, or dims of it are flattened. Gives nothing.
 struct MeshEvent {
@@ -147,7 +165,7 @@ using ProgramEvent =
     std::variant<OpEvent, FactoryEvent, DistributeEvent, RedistributeEvent, FromLocalEvent,
                  ToLocalEvent, CollectiveEvent, MeshEvent, RequireGradEvent, DetachEvent,
                  BackwardEvent, DealEvent, CheckPieceEvent, ReadEvent, SeedEvent, DropGradEvent,
-                 HookEvent, HookGradientsEvent, RemoveHookEvent>;
+                 HookEvent, HookGradientsEvent, RemoveHookEvent, CollectIntoEvent, WaitEvent>;
 /// "op", "factory", "redistribute", ...
 std::string_view kind_name(const ProgramEvent& event);
 

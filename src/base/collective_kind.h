@@ -12,6 +12,7 @@ namespace shardlab {
 enum class CollectiveKind : std::uint8_t {
   kAllReduce,
   kAllGather,
+  kReduce,
   kReduceScatter,
   kAllToAll,
   kBroadcast,

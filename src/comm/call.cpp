@@ -23,6 +23,7 @@ TensorMeta result_meta(const Call& call, std::int64_t rank) {
   const auto own = static_cast<std::size_t>(rank);
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduce:
       return contiguous_meta(call.x->shape(), call.x->dtype());
     case CollectiveKind::kReduceScatter:
       return with_size(call.x->meta(), call.dim, call.lengths[own]);

@@ -116,7 +116,7 @@ struct Call {
   // What the caller brings. Ranks of one group agree on kind, op, dims and root.
   const CollectiveKind kind;
   ReduceOp op = ReduceOp::kSum;
-  Issue issue = Issue::kWait;  ///< kAsync: of the four kinds that reduce, gather or exchange pieces
+  Issue issue = Issue::kWait;  ///< kAsync: of kinds that give_tensor() but permute
   std::atomic<State> state{State::kOpen};
   std::int32_t dim = 0;         ///< all_to_all: that of the cut
   std::int32_t concat_dim = 0;  ///< all_to_all

@@ -35,7 +35,7 @@ class Communicator {
   /// The door: every collective passes here as a value, of every kind but kSplit. Arguments have
   /// been checked, groups of one rank call only for permute, batch and all_gather_bytes. Gives the
   /// result of the kinds that give_tensor(); nobody looks at it on ranks that get none. What `call`
-  /// points to lives no longer than perform; of call.x, all_reduce and reduce_scatter bring it
+  /// points to lives no longer than perform; of call.x, those that reduce bring it
   /// contiguous.
   virtual Tensor perform(Call& call) = 0;
   /// Says which group ranks do what this one does from here on, partners counted from themselves:
@@ -65,6 +65,8 @@ class Communicator {
   /// avg divides the sum by the group size (integers: Value). f16 and bf16 accumulate in f32 and
   /// round once; terms are combined in ascending group rank (K-21).
   Tensor all_reduce(const Tensor& x, ReduceOp op, Issue issue = Issue::kWait);
+  /// all_reduce whose result the destination alone gets; elsewhere an undefined tensor.
+  Tensor reduce(const Tensor& x, std::int64_t destination, ReduceOp op, Issue issue = Issue::kWait);
   /// Concatenates along `dim`; rank i brings lengths[i]. All other dims agree.
   Tensor all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue = Issue::kWait);
   /// Reduces, then rank i keeps its lengths[i] elements of `dim`.
@@ -75,12 +77,14 @@ class Communicator {
   Tensor all_to_all(const Tensor& x, std::int64_t split_dim, Lengths split_lengths,
                     std::int64_t concat_dim, Lengths concat_lengths, Issue issue = Issue::kWait);
   /// x is read on the source only; `meta` is what arrives.
-  Tensor broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta);
+  Tensor broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta,
+                   Issue issue = Issue::kWait);
   /// Rank i gets lengths[i] elements of `dim` of the source's x; `meta` is the whole's.
   Tensor scatter(const Tensor& x, std::int64_t source, std::int64_t dim, Lengths lengths,
-                 const TensorMeta& meta);
+                 const TensorMeta& meta, Issue issue = Issue::kWait);
   /// On the destination the concatenation along `dim`; elsewhere an undefined tensor.
-  Tensor gather(const Tensor& x, std::int64_t destination, std::int64_t dim, Lengths lengths);
+  Tensor gather(const Tensor& x, std::int64_t destination, std::int64_t dim, Lengths lengths,
+                Issue issue = Issue::kWait);
   /// Sends x to group rank `to` (-1: nobody) and returns what `from` sent (-1: undefined).
   Tensor permute(const Tensor& x, std::int64_t to, std::int64_t from, const TensorMeta& received);
   /// Received tensors in the order of `exchange`; undefined where nothing is received.

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "comm/in_flight.h"
 #include "comm/process_group.h"
 #include "mesh/flattened.h"
 #include "mesh/mesh_layout.h"
@@ -65,6 +66,8 @@ class MeshRegistry {
   bool contains(const MeshLayout* layout) const { return by_layout_.contains(layout); }
   /// Fails with Runtime naming the layout when it was never constructed on this rank.
   const DeviceMesh& find(const MeshLayout* layout) const;
+  /// What collectives of this rank's groups are filling while the program goes on.
+  InFlight& in_flight() { return in_flight_; }
 
  private:
   std::unique_ptr<ProcessGroup> split(const DeviceMesh& mesh,
@@ -74,6 +77,7 @@ class MeshRegistry {
   std::vector<std::unique_ptr<DeviceMesh>> meshes_;  ///< in the order of their construction
   std::unordered_map<const MeshLayout*, DeviceMesh*> by_layout_;
   mutable const DeviceMesh* last_found_ = nullptr;  // most programs have one mesh
+  InFlight in_flight_;
 };
 
 /// The mesh of `layout` on the running rank.

@@ -51,8 +51,8 @@ struct CollectiveCall {
   std::int64_t dim = 0;                     ///< of pieces that are put together or dealt out
   std::int64_t split_dim = 0;               ///< all_to_all: that is cut
   std::vector<std::int64_t> split_lengths;  ///< all_to_all: what each rank gets of this one's
-  std::int64_t source = 0;                  ///< broadcast
-  Tensor input, result;
+  std::int64_t source = 0;                  ///< broadcast, scatter; reduce, gather: destination
+  Tensor input, result;                     ///< undefined where this rank brings or gets none
 };
 
 /// Functions that an observer does not care about are left as they are. Arguments are valid during
@@ -66,7 +66,7 @@ class Observer {
   virtual void call_ends(const CallRecord& call) { static_cast<void>(call); }
   virtual void call_fails() {}
   virtual void placed(const PlacedRecord& record) { static_cast<void>(record); }
-  /// After every collective() that reduces, gathers, exchanges or broadcasts.
+  /// After every collective() whose result is a tensor, but a permute.
   virtual void collective_ends(const CollectiveCall& call) { static_cast<void>(call); }
   /// Backward: the gradient of the node with this number runs (autograd/grad_node.h). What happens
   /// until gradient_ends belongs to it; they nest where the gradient of a composite is that of its

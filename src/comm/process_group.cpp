@@ -77,9 +77,13 @@ TensorMeta input_of(const Call& call) {
 
 // Those whose one result is the same whoever computes it from what all ranks brought.
 bool has_told_result(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kAllGather ||
-         kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll ||
-         kind == CollectiveKind::kBroadcast;
+  return gives_tensor(kind) && kind != CollectiveKind::kPermute;
+}
+
+// A reduce and a gather give nothing elsewhere.
+bool gives_here(const Call& call, std::int64_t rank) {
+  const bool to_one = call.kind == CollectiveKind::kReduce || call.kind == CollectiveKind::kGather;
+  return !to_one || call.root == rank;
 }
 
 CollectiveCall ended(ProcessGroup& group, const Call& call, const Tensor& result) {
@@ -89,9 +93,9 @@ CollectiveCall ended(ProcessGroup& group, const Call& call, const Tensor& result
     end.split_dim = call.dim;
     end.split_lengths.assign(call.lengths.begin(), call.lengths.end());
   }
-  if (call.kind == CollectiveKind::kBroadcast) end.source = call.root;
+  if (call.root >= 0) end.source = call.root;
   if (call.x != nullptr) end.input = *call.x;
-  end.result = result;
+  if (gives_here(call, group.rank())) end.result = result;
   return end;
 }
 

@@ -108,6 +108,18 @@ Tensor Communicator::all_reduce(const Tensor& x, ReduceOp op, Issue issue) {
   return reduce_among(*this, call, x);
 }
 
+Tensor Communicator::reduce(const Tensor& x, std::int64_t destination, ReduceOp op, Issue issue) {
+  check_peer("destination", destination);
+  Call call(CollectiveKind::kReduce);
+  begin(call, &x);
+  call.op = op;
+  call.root = static_cast<std::int32_t>(destination);
+  check_reducible(call);
+  call.issue = issue;
+  Tensor reduced = reduce_among(*this, call, x);
+  return rank() == destination ? reduced : Tensor();
+}
+
 Tensor Communicator::all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue) {
   Call call(CollectiveKind::kAllGather);
   begin(call, &x);
@@ -152,18 +164,20 @@ Tensor Communicator::all_to_all(const Tensor& x, std::int64_t split_dim, Lengths
   return perform_among(*this, call, x);
 }
 
-Tensor Communicator::broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta) {
+Tensor Communicator::broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta,
+                               Issue issue) {
   check_peer("source", source);
   Call call(CollectiveKind::kBroadcast);
   begin(call, rank() == source ? &x : nullptr);
   call.root = static_cast<std::int32_t>(source);
   call.expected = &meta;
   if (rank() == source) check_source(call, x, meta);
+  call.issue = issue;
   return perform_among(*this, call, x);
 }
 
 Tensor Communicator::scatter(const Tensor& x, std::int64_t source, std::int64_t dim,
-                             Lengths lengths, const TensorMeta& meta) {
+                             Lengths lengths, const TensorMeta& meta, Issue issue) {
   check_peer("source", source);
   Call call(CollectiveKind::kScatter);
   begin(call, rank() == source ? &x : nullptr);
@@ -175,11 +189,12 @@ Tensor Communicator::scatter(const Tensor& x, std::int64_t source, std::int64_t 
   check_lengths(call, lengths);
   if (rank() == source) check_source(call, x, meta);
   if (rank() == source) check_piece(call, dim, lengths.total());
+  call.issue = issue;
   return perform_among(*this, call, x);
 }
 
 Tensor Communicator::gather(const Tensor& x, std::int64_t destination, std::int64_t dim,
-                            Lengths lengths) {
+                            Lengths lengths, Issue issue) {
   check_peer("destination", destination);
   Call call(CollectiveKind::kGather);
   begin(call, &x);
@@ -189,6 +204,7 @@ Tensor Communicator::gather(const Tensor& x, std::int64_t destination, std::int6
   check_dim(call, dim, x.dim());
   check_lengths(call, lengths);
   check_piece(call, dim, lengths[static_cast<std::size_t>(rank())]);
+  call.issue = issue;
   Tensor whole = perform_among(*this, call, x);
   return rank() == destination ? whole : Tensor();
 }

@@ -155,6 +155,7 @@ enum class NodeKind : std::uint8_t {
   kNumber,      ///< two numbers make another: "+", "-", "*", "//", "%"
   kSizeGuard,   ///< "==", "<", ...: whether it holds of two numbers must be `required`
   kRead,        ///< elements become numbers of the program: the graph breaks here
+  kWait,        ///< for a collective that was started before
 };
 /// "input", "const", "op", "factory", ...
 std::string_view kind_name(NodeKind kind);
@@ -189,7 +190,7 @@ struct GraphNode {
   bool async = false;
   std::optional<std::string> planner;
   std::optional<DType> forward_dtype, backward_dtype;
-  // distribute, broadcast
+  // distribute, and collectives from or to one rank: its place in the group
   std::optional<std::int64_t> source;
   // collective
   GraphGroup group;
@@ -198,11 +199,13 @@ struct GraphNode {
   // mesh: which, and the dims that become one
   std::int32_t mesh = -1;
   std::vector<std::int64_t> mesh_dims;
-  bool required = true;        ///< require_grad, size_guard
-  std::int32_t number = -1;    ///< size, number: which one it is
-  std::int32_t hook = -1;      ///< of the hooks: which one it is, in order of registration
-  bool zeros = false;          ///< hooks: zeros stand for gradients that do not arrive
-  bool in_place = false;       ///< detach
+  bool required = true;      ///< require_grad, size_guard
+  std::int32_t number = -1;  ///< size, number: which one it is
+  std::int32_t hook = -1;    ///< of the hooks: which one it is, in order of registration
+  bool zeros = false;        ///< hooks: zeros stand for gradients that do not arrive
+  /// detach; a collective: args are what this rank brings, and what is filled, a list each
+  bool in_place = false;
+  std::int32_t work = -1;      ///< wait, asynchronous collective: which of these
   Graph graph = Graph::kFree;  ///< backward: what becomes of what was kept for it
   bool of_inputs = false;      ///< backward: gives the gradients of args[2] and on
   bool requires_grad = false;  ///< input

@@ -232,6 +232,7 @@ void put_options(Json& json, const GraphNode& node) {
   if (node.hook >= 0) json["hook"] = node.hook;
   if (node.zeros) json["zeros"] = true;
   if (node.in_place) json["in_place"] = true;
+  if (node.work >= 0) json["work"] = node.work;
   if (node.graph == Graph::kRetain) json["retain"] = true;
   if (node.graph == Graph::kCreate) json["create"] = true;
   if (node.of_inputs) json["of_inputs"] = true;

@@ -90,6 +90,7 @@ class Printer {
     std::vector<std::string> parts;
     if (node.kind == NodeKind::kInput) parts.push_back(node.name);
     for (const GraphArgument& one : node.args) parts.push_back(argument(one));
+    if (fills(node) && parts.size() == 2) parts[1] = "into=" + parts[1];
     if (node.kind == NodeKind::kInput) parts.push_back(recipe_text(node.recipe));
     if (node.target) parts.push_back("to=" + target(*node.target));
     if (node.async) parts.emplace_back("async_op=True");
@@ -101,7 +102,8 @@ class Printer {
     if (node.source) parts.push_back(fmt::format("source={}", *node.source));
     if (node.kind == NodeKind::kCollective) add_collective(node, parts);
     if (!node.required) parts.emplace_back("False");
-    if (node.in_place) parts.emplace_back("in_place=True");
+    if (node.in_place && !fills(node)) parts.emplace_back("in_place=True");
+    if (node.work >= 0) parts.push_back(fmt::format("work={}", node.work));
     if (node.graph == Graph::kRetain) parts.emplace_back("retain_graph=True");
     if (node.graph == Graph::kCreate) parts.emplace_back("create_graph=True");
     if (node.requires_grad) parts.emplace_back("requires_grad=True");
@@ -126,7 +128,11 @@ class Printer {
   void add_collective(const GraphNode& node, std::vector<std::string>& parts) const {
     parts.push_back("group=" + group(node.group));
     if (node.op != ReduceOp::kSum) parts.push_back(fmt::format("op={}", to_string(node.op)));
-    parts.push_back(fmt::format("dim={}", node.dim));
+    if (!fills(node)) parts.push_back(fmt::format("dim={}", node.dim));
+  }
+
+  static bool fills(const GraphNode& node) {
+    return node.kind == NodeKind::kCollective && node.in_place;
   }
 
   std::string group(const GraphGroup& group) const {

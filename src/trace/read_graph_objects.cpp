@@ -24,6 +24,7 @@ struct Known {
   std::int64_t numbers = 0;
   std::int64_t given_numbers = 0;
   std::int64_t hooks = 0;  ///< registered so far
+  std::int64_t works = 0;  ///< asynchronous collectives so far
   std::size_t meshes = 0;
   std::size_t generators = 0;
   std::size_t ranks = 1;
@@ -378,6 +379,16 @@ void read_hook(GraphFields& fields, GraphNode& node, Known& known) {
   node.zeros = fields.flag("zeros", false);
 }
 
+// Asynchronous collectives are numbered as they begin.
+void read_work(GraphFields& fields, GraphNode& node, Known& known) {
+  const bool begins = node.kind == NodeKind::kCollective && node.async;
+  if (!begins && node.kind != NodeKind::kWait) return;
+  const std::int64_t least = begins ? known.works : 0;
+  const std::int64_t most = begins ? known.works : known.works - 1;
+  node.work = static_cast<std::int32_t>(fields.integer("work", least, most));
+  if (begins) ++known.works;
+}
+
 GraphNode node_of(GraphFields fields, NodeKind kind, Known& known) {
   GraphNode node;
   node.kind = kind;
@@ -400,6 +411,7 @@ GraphNode node_of(GraphFields fields, NodeKind kind, Known& known) {
     ++known.given_numbers;
   }
   read_hook(fields, node, known);
+  read_work(fields, node, known);
   if (kind == NodeKind::kSeed) node.seed = fields.natural("seed");
   node.taped = fields.flag("taped", true);
   node.replicates = fields.flag("replicates", false);

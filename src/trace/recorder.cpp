@@ -23,7 +23,13 @@ namespace {
 constexpr std::int64_t kMostConstantElements = 1 << 16;
 
 bool reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
+         kind == CollectiveKind::kReduceScatter;
+}
+
+bool has_root(CollectiveKind kind) {
+  return kind == CollectiveKind::kReduce || kind == CollectiveKind::kBroadcast ||
+         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
 }
 
 template <typename Visit>
@@ -143,6 +149,8 @@ Results Recorder::perform(const ProgramEvent& event) {
     current_ = around;
     give(graph_.nodes[index], results);
     if (std::holds_alternative<BackwardEvent>(event)) note_gradients(values);
+    const auto* into = std::get_if<CollectIntoEvent>(&event);
+    if (into != nullptr && into->work != nullptr) works_.push_back(*into->work);
     if (known_.size() > most_known_) forget_dead();
     return results;
   } catch (const Error& error) {
@@ -297,21 +305,48 @@ GraphNode Recorder::node_of(const ToLocalEvent& event) {
   return node;
 }
 
-GraphNode Recorder::node_of(const CollectiveEvent& event) {
+GraphNode Recorder::collective(CollectiveKind kind, const ProcessGroup& of, ReduceOp op) {
   GraphNode node = begun(NodeKind::kCollective);
-  node.name = to_string(event.kind);
-  if (event.x.defined()) node.args = {taken(event.x)};
-  const GroupIdentity& group = event.group->identity();
+  node.name = to_string(kind);
+  const GroupIdentity& group = of.identity();
   if (group.layout != nullptr) {
     node.group.mesh = meshes_.number_of(group.layout);
     for (const std::size_t dim : group.mesh_dims) {
       node.group.dims.push_back(static_cast<std::int64_t>(dim));
     }
   }
-  if (reduces(event.kind)) node.op = event.op;
+  if (reduces(kind)) node.op = op;
+  return node;
+}
+
+GraphNode Recorder::node_of(const CollectiveEvent& event) {
+  GraphNode node = collective(event.kind, *event.group, event.op);
+  if (event.x.defined()) node.args = {taken(event.x)};
   node.dim = event.dim;
   node.split_dim = event.split_dim;
   if (event.kind == CollectiveKind::kBroadcast) node.source = event.source;
+  return node;
+}
+
+GraphNode Recorder::node_of(const CollectIntoEvent& event) {
+  GraphNode node = collective(event.kind, *event.group, event.op);
+  for (const std::vector<DTensor>* side : {event.inputs, event.outputs}) {
+    std::vector<GraphArgument> values;
+    for (const DTensor& x : *side) values.push_back(taken(x));
+    node.args.push_back({std::move(values)});
+  }
+  node.in_place = true;
+  if (has_root(event.kind)) node.source = event.root;
+  node.async = event.work != nullptr;
+  if (node.async) node.work = static_cast<std::int32_t>(works_.size());
+  return node;
+}
+
+GraphNode Recorder::node_of(const WaitEvent& event) {
+  GraphNode node = begun(NodeKind::kWait);
+  const auto found = std::ranges::find(works_, event.work, &std::shared_ptr<CollectiveWork>::get);
+  check_invariant(found != works_.end(), "what a graph waits for began in it");
+  node.work = static_cast<std::int32_t>(found - works_.begin());
   return node;
 }
 

@@ -90,6 +90,8 @@ class Recorder final : public ForwardingProgram {
   GraphNode node_of(const FromLocalEvent& event);
   GraphNode node_of(const ToLocalEvent& event);
   GraphNode node_of(const CollectiveEvent& event);
+  GraphNode node_of(const CollectIntoEvent& event);
+  GraphNode node_of(const WaitEvent& event);
   GraphNode node_of(const MeshEvent& event);
   GraphNode node_of(const RequireGradEvent& event);
   GraphNode node_of(const DetachEvent& event);
@@ -113,6 +115,7 @@ class Recorder final : public ForwardingProgram {
   std::int32_t number_of(const HookHandle& handle) const;
 
   GraphNode begun(NodeKind kind) const;
+  GraphNode collective(CollectiveKind kind, const ProcessGroup& group, ReduceOp op);
   GraphNode call_of(NodeKind kind, const OpRow& row, const Arguments& args,
                     const Generator& generator);
   GraphArgument taken(const Argument& argument);
@@ -140,6 +143,7 @@ class Recorder final : public ForwardingProgram {
   bool inside_ = false;      ///< of an event
   std::size_t current_ = 0;  ///< its node
   std::vector<HookHandle> hooks_;
+  std::vector<std::shared_ptr<CollectiveWork>> works_;  ///< in the order in which they began
   struct HookLife {
     std::weak_ptr<void> registered;  ///< as long as something may call it
     bool stays = false;              ///< backward does not free the place that it is on

@@ -2,6 +2,7 @@
 #include "trace/replay.h"
 
 #include <algorithm>
+#include <array>
 
 #include "autograd/grad_node.h"
 #include "autograd/program.h"
@@ -332,7 +333,9 @@ class Player {
       case NodeKind::kToLocal:
         return calls.perform(ToLocalEvent{taken(node, 0), target(node)});
       case NodeKind::kCollective:
-        return collective(calls, node);
+        return node.in_place ? collect_into(calls, node) : collective(calls, node);
+      case NodeKind::kWait:
+        return calls.perform(WaitEvent{works_.at(static_cast<std::size_t>(node.work)).get()});
       case NodeKind::kRequireGrad:
         return calls.perform(RequireGradEvent{taken(node, 0), node.required});
       case NodeKind::kDetach:
@@ -404,6 +407,27 @@ class Player {
     event.split_dim = node.split_dim;
     event.source = node.source.value_or(0);
     return calls.perform(event);
+  }
+
+  Results collect_into(ProgramCalls& calls, const GraphNode& node) {
+    std::array<std::vector<DTensor>, 2> sides;
+    if (node.args.size() != sides.size())
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "{} into tensors takes two lists", node.name);
+    for (std::size_t i = 0; i < sides.size(); ++i) {
+      const Argument side = taken(node.args[i]);
+      for (const Argument& x : side.list()) sides[i].push_back(x.tensor());
+    }
+    std::shared_ptr<CollectiveWork> work;
+    CollectIntoEvent event{.kind = kind_of(node.name),
+                           .group = &group_of(node.group),
+                           .inputs = &sides[0],
+                           .outputs = &sides[1],
+                           .op = node.op,
+                           .root = node.source.value_or(0),
+                           .work = node.async ? &work : nullptr};
+    calls.perform(event);
+    if (node.async) works_.push_back(std::move(work));
+    return {};
   }
 
   static CollectiveKind kind_of(const std::string& name) {
@@ -557,6 +581,7 @@ class Player {
   std::vector<Generator> generators_;
   std::size_t next_ = 0;  ///< the node that comes next
   std::vector<HookHandle> hooks_;
+  std::vector<std::shared_ptr<CollectiveWork>> works_;
   std::shared_ptr<Player*> self_ = std::make_shared<Player*>(this);
 };
 

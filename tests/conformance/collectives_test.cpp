@@ -79,8 +79,15 @@ void check_all_reduce(const Seat& seat, const Dims& shape, DType dtype, ReduceOp
   CHECK(y.dtype() == dtype);
   std::vector<std::int64_t> indices(static_cast<std::size_t>(y.numel()));
   std::iota(indices.begin(), indices.end(), 0);
-  const bool right = values_of(y) == reduced(seat, dtype, op, indices);
+  const Values expected = reduced(seat, dtype, op, indices);
+  const bool right = values_of(y) == expected;
   CHECK(right);
+  const std::int64_t root = seat.size - 1;
+  const Tensor own = seat.group.reduce(x, root, op);
+  REQUIRE(own.defined() == (seat.rank == root));
+  if (!own.defined()) return;
+  const bool right_at_root = own.shape() == shape && values_of(own) == expected;
+  CHECK(right_at_root);
 }
 
 void check_reduce_scatter(const Seat& seat, std::string_view kind, std::int64_t dim, DType dtype,

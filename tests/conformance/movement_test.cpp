@@ -106,10 +106,11 @@ void gather_scatter_case() {
         Tensor source;
         if (seat.rank == root)
           source = local_tensor(whole, DType::kF32, numbered(whole, kOrigin, 0));
-        const Tensor mine = door.scatter(source, root, dim, lengths, meta);
+        const Issue issue = dim == 1 ? Issue::kAsync : Issue::kWait;
+        const Tensor mine = door.scatter(source, root, dim, lengths, meta, issue);
         CHECK(mine.shape() == piece);
         CHECK(values_of(mine) == numbered(piece, origin, 0));
-        const Tensor back = door.gather(mine, root, dim, lengths);
+        const Tensor back = door.gather(mine, root, dim, lengths, issue);
         CHECK(back.defined() == (seat.rank == root));
         if (back.defined()) CHECK(values_of(back) == numbered(whole, kOrigin, 0));
       }
@@ -182,7 +183,8 @@ void broadcast_case() {
         Tensor part;
         if (seat.rank == source) part = x.narrow(2, shape[2] - 1, 1);
         const Dims cut = with(shape, 2, 1);
-        const Tensor z = seat.group.broadcast(part, source, contiguous_meta(cut, DType::kF64));
+        const Tensor z =
+            seat.group.broadcast(part, source, contiguous_meta(cut, DType::kF64), Issue::kAsync);
         CHECK(values_of(y) == numbered(shape, kOrigin, static_cast<double>(source)));
         if (shape[2] == 4) {
           CHECK(values_of(z) == numbered(cut, with(kOrigin, 2, 3), static_cast<double>(source)));

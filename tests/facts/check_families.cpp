@@ -6,6 +6,7 @@
 
 #include "sim/recorded/check_programs.h"
 #include "tests/facts/chain_facts.h"
+#include "tests/facts/collective_facts.h"
 #include "tests/facts/kernel_facts.h"
 #include "tests/facts/layout_facts.h"
 #include "tests/facts/memory_facts.h"
@@ -132,6 +133,9 @@ constexpr CheckFamily kFamilies[] = {
     {"semantics/rng_offsets",
      [](std::string_view, const Json& first) { return has(first, "offset_in_op"); },
      make_rng_offsets_checker},
+    {"collectives/calls",
+     [](std::string_view, const Json& first) { return has(first, "collectives"); },
+     make_collective_checker},
     {"chains/programs",
      [](std::string_view, const Json& first) {
        return has(first, "program") && has(first, "coarsest");

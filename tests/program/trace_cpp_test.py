@@ -20,7 +20,8 @@ SCENARIOS = pathlib.Path(sys.argv[2]).resolve()
 LIBRARY = pathlib.Path(sys.argv[3]).resolve()
 COMPILER = sys.argv[4:]
 SHIPPED = ("models/megatron_mlp", "models/parallel_styles", "ops/own_rule", "ops/random_by_index",
-           "smoke/backward_hooks", "smoke/groups_and_meshes", "verified/writes_through_views")
+           "smoke/backward_hooks", "smoke/groups_and_meshes", "verified/reduced_in_place",
+           "verified/writes_through_views")
 OWN = {
     # Names that mean something in C++; a title that would end a comment's line.
     "names": r'''

@@ -4,6 +4,7 @@
     trace_text_test.py PROGRAM
 """
 
+import json
 import sys
 import unittest
 
@@ -39,6 +40,30 @@ b = a.masked_fill(a > 2, float("nan"))
 """
 
 
+FILLED = """
+[mesh]
+dp = 2
+tp = 2
+[inputs]
+x = "f32[4]"
+[program]
+code = '''
+g = dist.new_group([3, 1, 0, 2])
+own = x.to_local() * 2
+outs = [torch.zeros(4) for i in range(2)]
+a = dist.all_reduce(own, op=dist.ReduceOp.MAX, group=g, async_op=True)
+b = dist.all_gather(outs, x.to_local(), group="tp", async_op=True)
+b.wait()
+a.wait()
+z = torch.empty(4)
+dist.all_to_all_single(z, outs[1], group="tp")
+dist.reduce_scatter_tensor(z[:2], own, group="dp")
+dist.broadcast(z, src=0)
+y = from_local(own + outs[0] + z, mesh=mesh)
+'''
+"""
+
+
 class TextForm(program.Program):
     def text_of(self, scenario, name):
         self.fine("trace", scenario, "--text", "--out", name)
@@ -61,6 +86,22 @@ class TextForm(program.Program):
         self.assertIn("    all_gather(f32[3, 2], group=tp, ranks=[2, 3])\n", of_rank)
         self.assertIn("bitwise", self.fine("replay", "own.graph"))
         self.assertIn("guards hold", self.fine("trace", "--check", "own.graph", "own.toml"))
+
+    def test_collectives_that_fill_tensors_and_their_waits_run_again(self):
+        self.plant(own=FILLED)
+        text = self.text_of("own.toml", "own.graph")
+        self.assertIn("in_place=True, work=0)", text)
+        self.assertIn("wait(work=1)", text)
+        self.assertIn("bitwise", self.fine("replay", "own.graph"))
+        self.fine("trace", "own.toml", "--out", "own.json")
+        self.assertIn("bitwise", self.fine("replay", "own.json"))
+        again = self.fine("trace", "own.toml", "--toml")
+        self.assertIn(' = dist.all_gather([', again)
+        self.assertIn("group_src=0", again)
+        self.plant(again=again)
+        values = [json.loads(self.fine("run", "--json", "--values", "all", name))["values"]
+                  for name in ("own.toml", "again.toml")]
+        self.assertEqual(values[0][-1]["whole"], values[1][-1]["whole"])
 
     def test_a_scenario_expects_it_and_its_difference_is_the_line_that_changed(self):
         self.plant(own=SCENARIO)

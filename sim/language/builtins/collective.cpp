@@ -1,6 +1,12 @@
-// Collectives on local tensors, over a mesh dim or the world. They carry no gradients.
-#include "api/collectives.h"
+// Collectives on local tensors that give new ones: over a mesh dim or the world, and as torch's
+// functional collectives call them. They carry no gradients.
+#include <cctype>
 
+#include "api/collectives.h"
+#include "base/fix.h"
+#include "base/tensor_dim.h"
+#include "mesh/type_string.h"
+#include "sim/language/run/dist_calls.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 
@@ -44,6 +50,66 @@ Value run_barrier(Interpreter& in, const Value*, CallValues call) {
   return {};
 }
 
+// torch.distributed._functional_collectives: "sum" in capitals or not; `tag` means nothing here.
+
+ReduceOp written_reduction(const Parameters& given) {
+  const auto* text = given["reduceOp"].get<std::string>();
+  if (text == nullptr) return reduction_of(given["reduceOp"]);
+  std::string lower = *text;
+  for (char& c : lower) c = static_cast<char>(std::tolower(c));
+  return reduction_of(lower);
+}
+
+Value run_funcol_all_reduce(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("funcol.all_reduce", {"self", "reduceOp", "group", "tag="},
+                         std::move(call));
+  return all_reduce(given.tensor("self"), written_reduction(given), group_of(in, given["group"]));
+}
+
+Value run_funcol_all_gather(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("funcol.all_gather_tensor", {"self", "gather_dim", "group", "tag="},
+                         std::move(call));
+  return all_gather(given.tensor("self"), given.integer("gather_dim"),
+                    group_of(in, given["group"]));
+}
+
+// Chunks of unequal length, which reduce_scatter() makes, torch does not.
+Value run_funcol_reduce_scatter(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("funcol.reduce_scatter_tensor",
+                         {"self", "reduceOp", "scatter_dim", "group", "tag="}, std::move(call));
+  const DTensor x = given.tensor("self");
+  const std::int64_t dim = wrap_dim(given.integer("scatter_dim"), x.ndim());
+  ProcessGroup& group = group_of(in, given["group"]);
+  const std::int64_t size = x.shape()[static_cast<std::size_t>(dim)];
+  if (size % group.size() != 0) {
+    fail(ErrorKind::kValue,
+         Fix{"pad it, or call reduce_scatter(t, \"sum\", dim), which cuts it unevenly"},
+         "funcol.reduce_scatter_tensor on group {}: dim {} of {} is no multiple of its {} ranks",
+         group.name(), dim, type_string(x), group.size());
+  }
+  return reduce_scatter(x, dim, written_reduction(given), group);
+}
+
+Value run_funcol_all_to_all(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("funcol.all_to_all_single",
+                         {"self", "output_split_sizes", "input_split_sizes", "group", "tag="},
+                         std::move(call));
+  const DTensor x = given.tensor("self");
+  ProcessGroup& group = group_of(in, given["group"]);
+  check_even_splits(given, {"output_split_sizes", "input_split_sizes"}, x, group);
+  return all_to_all(x, 0, 0, group);
+}
+
+Value run_funcol_broadcast(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("funcol.broadcast", {"self", "src", "group", "tag="}, std::move(call));
+  const std::int64_t source = in.plain() ? 0 : given.integer("src");
+  return broadcast(given.tensor("self"), source, group_of(in, given["group"]));
+}
+
+Value run_wait_tensor(Interpreter&, const Value*, CallValues call) {
+  return Parameters("funcol.wait_tensor", {"tensor"}, std::move(call)).tensor("tensor");
+}
+
 }  // namespace
 
 BuiltinTable collective_builtins() {
@@ -51,6 +117,20 @@ BuiltinTable collective_builtins() {
       {"all_gather", run_all_gather}, {"all_reduce", run_all_reduce},
       {"all_to_all", run_all_to_all}, {"barrier", run_barrier},
       {"broadcast", run_broadcast},   {"reduce_scatter", run_reduce_scatter},
+  };
+  return kTable;
+}
+
+BuiltinTable funcol_builtins() {
+  static const Builtin kTable[] = {
+      {"all_gather_single", run_funcol_all_gather},
+      {"all_gather_tensor", run_funcol_all_gather},
+      {"all_reduce", run_funcol_all_reduce},
+      {"all_to_all_single", run_funcol_all_to_all},
+      {"broadcast", run_funcol_broadcast},
+      {"reduce_scatter_single", run_funcol_reduce_scatter},
+      {"reduce_scatter_tensor", run_funcol_reduce_scatter},
+      {"wait_tensor", run_wait_tensor},
   };
   return kTable;
 }

@@ -1,5 +1,5 @@
-// Process groups as values. A rank only ever holds groups that it is in, so that none of these
-// communicates.
+// Process groups as values. A rank that new_group() leaves out holds a group that it is outside of;
+// of all others it is a member, so that nothing here communicates but new_group().
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
@@ -19,14 +19,26 @@ GroupValue group_value(const Parameters& given) {
   const Value& group = given["group"];
   if (group.is_none()) return {};
   if (const auto* value = group.get<GroupValue>()) return *value;
+  if (is_outside(group)) return {.mesh = {}, .outside = true};
   given.refuse("group", "a process group", "mesh.get_group(\"tp\")");
 }
 
+// What torch says of a group that the rank is not in.
+constexpr std::int64_t kNobody = -1;
+
 std::int64_t size_of(const Interpreter& in, const GroupValue& group) {
+  if (group.outside) return kNobody;
+  if (group.made != nullptr) return static_cast<std::int64_t>(group.made->size());
   return group.is_world() ? in.setup().world_size : group.mesh.reported->size(group.dim);
 }
 
 Value rank_in(const Interpreter& in, const GroupValue& group) {
+  if (group.outside) return kNobody;
+  if (group.made != nullptr) {
+    return by_rank(in, [made = group.made](std::int64_t rank) {
+      return Value(static_cast<std::int64_t>(std::ranges::find(*made, rank) - made->begin()));
+    });
+  }
   if (group.is_world()) return by_rank(in, [](std::int64_t rank) { return Value(rank); });
   return coordinate_along(in, group.mesh, group.dim);
 }
@@ -66,6 +78,8 @@ std::vector<GroupValue> known_groups(const Interpreter& in) {
     for (std::size_t dim = 0; dim < whole.reported->ndim(); ++dim) groups.push_back({whole, dim});
     for (const auto& [name, mesh] : in.flattened_meshes()) groups.push_back({mesh, 0});
   }
+  std::ranges::copy_if(in.made_groups(), std::back_inserter(groups),
+                       [](const GroupValue& group) { return !group.outside; });
   return groups;
 }
 
@@ -89,14 +103,19 @@ Value run_tag(Interpreter&, const Value*, CallValues call) {
 
 Value run_not_in_group(Interpreter&, const Value*, CallValues call) {
   const Parameters given("_rank_not_in_group", {"group"}, std::move(call));
-  if (equal(given["group"], kNonGroupMember)) return true;
-  group_value(given);
-  return false;
+  return group_value(given).outside;
+}
+
+void check_inside(const Interpreter& in, const GroupValue& group, std::string_view function) {
+  if (!group.outside) return;
+  fail(ErrorKind::kValue, Fix{"ask on the ranks of the group only"}, "{}: rank {} is not in {}",
+       function, in.setup().rank, group_text(in, group));
 }
 
 Value run_ranks(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("get_process_group_ranks", {"group="}, std::move(call));
   const GroupValue group = group_value(given);
+  check_inside(in, group, "get_process_group_ranks");
   const GroupsByRank groups = groups_by_rank(in, group);
   if (group.is_world()) return list_of(groups.ranks(in.setup().rank));
   // A list for each group: one for each rank would cost the square of a large group.
@@ -135,7 +154,85 @@ Value run_get_world_size(Interpreter& in, const Value*, CallValues call) {
   return size_of(in, group_value(Parameters("get_world_size", {"group="}, std::move(call))));
 }
 
+// Between a rank's place in a group and its number in the world; the answer may vary by rank.
+template <bool kGlobal>
+Value run_translated(Interpreter& in, const Value*, CallValues call) {
+  constexpr std::string_view kName = kGlobal ? "get_global_rank" : "get_group_rank";
+  constexpr std::string_view kWhat = kGlobal ? "group_rank" : "global_rank";
+  const Parameters given(kName, {"group", kWhat}, std::move(call));
+  const GroupValue group = group_value(given);
+  check_inside(in, group, kName);
+  const std::int64_t asked = given.integer(kWhat);
+  const GroupsByRank groups = groups_by_rank(in, group);
+  const auto answer = [groups, asked](std::int64_t rank) -> Value {
+    const std::vector<std::int64_t> ranks = groups.ranks(rank);
+    const auto size = static_cast<std::int64_t>(ranks.size());
+    if (kGlobal)
+      return asked >= 0 && asked < size ? ranks[static_cast<std::size_t>(asked)] : kNobody;
+    const auto place = std::ranges::find(ranks, asked) - ranks.begin();
+    return place < size ? place : kNobody;
+  };
+  const Value own = answer(in.setup().rank);
+  if (own.as<std::int64_t>() != kNobody) return by_rank(in, answer);
+  fail(ErrorKind::kValue,
+       Fix{kGlobal ? "name a place in the group, counted from 0" : "name a rank of the group"},
+       "{}: {} {} is not in {}", kName, kWhat, asked, group_text(in, group));
+}
+
+Value run_new_group(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("dist.new_group",
+                         {"ranks=", "timeout=", "backend=", "pg_options=",
+                          "use_local_synchronization=", "group_desc=", "device_id=", "sort_ranks="},
+                         std::move(call));
+  if (given.flag_or("use_local_synchronization", false)) {
+    fail(ErrorKind::kUnsupported, Fix{"call it on every rank of the world, and leave that out"},
+         "dist.new_group: use_local_synchronization=True is not supported");
+  }
+  std::vector<std::int64_t> ranks;
+  if (!given.has("ranks")) {
+    ranks = groups_by_rank(in, GroupValue()).ranks(in.setup().rank);
+  } else {
+    for (const Value& rank : in.iterate(given["ranks"])) {
+      if (!rank.is<std::int64_t>()) given.refuse("ranks", "a list of ints", "[0, 2]");
+      ranks.push_back(rank.as<std::int64_t>());
+    }
+  }
+  if (given.flag_or("sort_ranks", true)) std::ranges::sort(ranks);
+  return new_group(in, std::move(ranks));
+}
+
+// The group of all ranks is there before the program begins, and until it has ended.
+Value run_init(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("dist.init_process_group",
+                         {"backend=", "init_method=", "timeout=", "world_size=", "rank=", "store=",
+                          "group_name=", "pg_options=", "device_id="},
+                         std::move(call));
+  return {};
+}
+Value run_destroy(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("dist.destroy_process_group", {"group="}, std::move(call));
+  return {};
+}
+Value run_is_there(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("dist.is_initialized", {}, std::move(call));
+  return true;
+}
+Value run_get_backend(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("dist.get_backend", {"group="}, std::move(call));
+  return in.answer([&] { return Value(in.setup().backend); }, in.setup().backend);
+}
+
 }  // namespace
+
+BuiltinTable dist_group_builtins() {
+  static const Builtin kTable[] = {
+      {"destroy_process_group", run_destroy},    {"get_backend", run_get_backend},
+      {"get_global_rank", run_translated<true>}, {"get_group_rank", run_translated<false>},
+      {"init_process_group", run_init},          {"is_available", run_is_there},
+      {"is_initialized", run_is_there},          {"new_group", run_new_group},
+  };
+  return kTable;
+}
 
 BuiltinTable group_builtins() {
   static const Builtin kTable[] = {

@@ -84,7 +84,7 @@ Value run_get_group(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("get_group", {"mesh_dim="}, std::move(call));
   const std::size_t dim = chosen_dim(reported(self), given, "get_group");
   check_inside(in, reported(self), "get_group");
-  return GroupValue{mesh_of(self), dim};
+  return GroupValue{.mesh = mesh_of(self), .dim = dim};
 }
 
 Value run_get_all_groups(Interpreter& in, const Value* self, CallValues call) {
@@ -92,7 +92,7 @@ Value run_get_all_groups(Interpreter& in, const Value* self, CallValues call) {
   check_inside(in, reported(self), "get_all_groups");
   Values groups;
   for (std::size_t dim = 0; dim < reported(self).ndim(); ++dim) {
-    groups.emplace_back(GroupValue{mesh_of(self), dim});
+    groups.emplace_back(GroupValue{.mesh = mesh_of(self), .dim = dim});
   }
   return make_list(std::move(groups));
 }

@@ -8,6 +8,7 @@
 #include "base/text_of_list.h"
 #include "ops/torch/torch_names.h"
 #include "sim/language/run/interpreter.h"
+#include "sim/language/run/program_traits.h"
 #include "sim/language/values/absent_names.h"
 #include "sim/language/values/global_names.h"
 
@@ -40,7 +41,10 @@ class NameChecker {
  private:
   using Names = std::set<std::string, std::less<>>;
 
-  void visit(const ast::ExpressionStatement& node) { check(*node.value); }
+  void visit(const ast::ExpressionStatement& node) {
+    check(*node.value);
+    check_taken(*node.value);
+  }
   void visit(const ast::Assign& node) {
     check(*node.value);
     for (const auto& target : node.targets) check_target(*target);
@@ -92,6 +96,36 @@ class NameChecker {
   void visit(const ast::Pass&) {}
   void visit(const ast::Break&) {}
   void visit(const ast::Continue&) {}
+
+  // A collective that gives a new tensor to nobody: people mean the one that writes its argument.
+  void check_taken(const ast::Expression& dropped) {
+    if (const auto* comprehension = std::get_if<ast::Comprehension>(&dropped.node)) {
+      return check_taken(*comprehension->element);
+    }
+    const auto* call = std::get_if<ast::Call>(&dropped.node);
+    if (call == nullptr || own_collective(*call) != OwnCollective::kGives) return;
+    const std::string name = called_name(*call->function);
+    if (name == "barrier" || name == "wait_tensor" || name.empty()) return;
+    refuse(source_, dropped.span,
+           fmt::format("the result of {} is dropped: it gives a new tensor and writes none", name),
+           fmt::format("dist.{0}(...) writes its argument, as in PyTorch; or take the result: y = "
+                       "{0}(...)",
+                       name));
+  }
+
+  // "all_reduce" where that is not the program's own; empty where it is.
+  std::string called_name(const ast::Expression& function) const {
+    if (const auto* name = std::get_if<ast::Name>(&function.node)) {
+      const bool own = locals_.contains(name->id) || globals_.contains(name->id);
+      return own ? "" : name->id;
+    }
+    const auto& attribute = std::get<ast::Attribute>(function.node);
+    const ast::Expression* module = attribute.object.get();
+    while (const auto* inner = std::get_if<ast::Attribute>(&module->node)) {
+      module = inner->object.get();
+    }
+    return called_name(*module).empty() ? "" : attribute.name;
+  }
 
   // Names of a target are bound by it; indices in it are read.
   void check_target(const ast::Expression& target) {

@@ -124,6 +124,9 @@ class Interpreter {
   void keep_flattened(const std::string& name, MeshValue mesh) {
     flattened_.emplace(name, std::move(mesh));
   }
+  /// Those that new_group() made, in order; of ranks that this one is not among, too.
+  const std::vector<GroupValue>& made_groups() const { return made_groups_; }
+  void keep_group(GroupValue group) { made_groups_.push_back(std::move(group)); }
   /// Anything that a program can call: a def, a built-in function, an op, a method.
   Value call(const Value& function, CallValues call);
   /// An op by its name in torch, and one by its row.
@@ -246,6 +249,7 @@ class Interpreter {
 
   ProgramSetup setup_;
   std::map<std::string, MeshValue> flattened_;
+  std::vector<GroupValue> made_groups_;
   std::unordered_map<std::string, Value> globals_;
   std::unordered_map<std::string, std::int64_t> occurrences_;
   Frame* frame_ = nullptr;  ///< of the def that runs; null at the top

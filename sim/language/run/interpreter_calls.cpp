@@ -71,7 +71,7 @@ Value Interpreter::call(const Value& function, CallValues call) {
     if (builtin != nullptr) {
       if (auto result = call_varying(*builtin, call)) return std::move(*result);
     }
-    settle_arguments(call);
+    if (builtin == nullptr || !builtin->builtin->settles) settle_arguments(call);
   }
   if (const auto* builtin = function.get<BuiltinValue>()) {
     return builtin->builtin->run(*this, builtin->self.get(), std::move(call));

@@ -105,7 +105,7 @@ class LocalProgram {
       }
       Values groups;
       for (const std::size_t dim : mesh_dims_of(call, given.letter)) {
-        groups.push_back(GroupValue{MeshValue{layout, named(layout), nullptr}, dim});
+        groups.push_back(GroupValue{.mesh = {layout, named(layout), nullptr}, .dim = dim});
       }
       values.push_back(make_list(std::move(groups)));
     }

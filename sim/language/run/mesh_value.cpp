@@ -132,6 +132,10 @@ Value coordinate_along(const Interpreter& in, const MeshValue& mesh, std::size_t
 }
 
 GroupsByRank groups_by_rank(const Interpreter& in, const GroupValue& group) {
+  if (group.made != nullptr) {
+    return {[made = group.made](std::int64_t) { return *made; },
+            [](std::int64_t) { return std::int64_t{0}; }};
+  }
   if (group.is_world()) {
     const auto all_ranks = [size = in.setup().world_size](std::int64_t) {
       std::vector<std::int64_t> all(static_cast<std::size_t>(size));
@@ -187,14 +191,10 @@ ReduceOp reduction_of(const Value& value) {
       .with("fix", suggest(name, known));
 }
 
-ProcessGroup& group_of(const Interpreter& interpreter, const Value& group) {
-  if (group.is_none()) return *current_rank().world;
-  if (const auto* given = group.get<GroupValue>()) {
-    if (given->is_world()) return *current_rank().world;
-    const auto known = interpreter.setup().layout->find_dim(group_name(*given));
-    return known ? device_mesh(interpreter.setup().layout).group(*known)
-                 : device_mesh(given->mesh.layout).group(given->dim);
-  }
+GroupValue group_value_of(const Interpreter& interpreter, const Value& group) {
+  if (group.is_none()) return {};
+  if (const auto* given = group.get<GroupValue>()) return *given;
+  if (is_outside(group)) return {.mesh = {}, .outside = true};
   const MeshLayout* layout = interpreter.setup().layout;
   std::string name;
   if (const auto* text = group.get<std::string>()) {
@@ -207,8 +207,92 @@ ProcessGroup& group_of(const Interpreter& interpreter, const Value& group) {
          "a group must be a process group, the name of a mesh dim or a mesh of one dim, not {}",
          repr(group));
   }
-  if (name == "world") return *current_rank().world;
-  return device_mesh(layout).group(mesh_dim_named(*layout, name, "group"));
+  if (name == "world") return {};
+  return {.mesh = {layout, interpreter.setup().reported, nullptr},
+          .dim = mesh_dim_named(*layout, name, "group")};
+}
+
+std::string group_text(const Interpreter& interpreter, const GroupValue& group) {
+  if (group.outside && group.made == nullptr) return "NON_GROUP_MEMBER";
+  const std::vector<std::int64_t> ranks =
+      groups_by_rank(interpreter, group).ranks(interpreter.setup().rank);
+  constexpr std::size_t kMostListed = 16;
+  if (ranks.size() > kMostListed) {
+    return fmt::format("group {} of {} ranks", group_name(group), ranks.size());
+  }
+  return fmt::format("group {} (ranks {})", group_name(group), text_of_list(ranks, ", "));
+}
+
+ProcessGroup& group_of(const Interpreter& interpreter, const GroupValue& group) {
+  if (group.outside) {
+    const bool known = group.made != nullptr;
+    fail(ErrorKind::kRuntime,
+         Fix{fmt::format("call it on the ranks of the group only: if rank in [{}]",
+                         known ? text_of_list(*group.made, ", ") : "...")},
+         "rank {} is not in {}", interpreter.setup().rank, group_text(interpreter, group));
+  }
+  if (group.is_world()) return *current_rank().world;
+  if (group.made != nullptr) return device_mesh(group.mesh.layout).group(group.dim);
+  const auto known = interpreter.setup().layout->find_dim(group_name(group));
+  return known ? device_mesh(interpreter.setup().layout).group(*known)
+               : device_mesh(group.mesh.layout).group(group.dim);
+}
+
+namespace {
+
+// "ranks_0_2", or of many "ranks_0_to_7"; another one of the same name has a number behind it.
+std::string name_of_group(const Interpreter& in, const std::vector<std::int64_t>& ranks) {
+  constexpr std::size_t kMostNamed = 4;
+  std::string name = ranks.size() <= kMostNamed
+                         ? "ranks_" + text_of_list(ranks, "_")
+                         : fmt::format("ranks_{}_to_{}", ranks.front(), ranks.back());
+  const auto taken = std::ranges::count_if(in.made_groups(), [&](const GroupValue& group) {
+    return group_name(group) == name || group_name(group).starts_with(name + "_no_");
+  });
+  return taken == 0 ? name : fmt::format("{}_no_{}", name, taken + 1);
+}
+
+void check_ranks(const Interpreter& in, std::vector<std::int64_t> ranks) {
+  if (ranks.empty()) {
+    fail(ErrorKind::kValue, Fix{"name the ranks: dist.new_group([0, 2])"},
+         "new_group: a group has one rank or more");
+  }
+  std::ranges::sort(ranks);
+  const auto twice = std::ranges::adjacent_find(ranks);
+  if (twice != ranks.end()) {
+    fail(ErrorKind::kValue, Fix{"name each rank once"}, "new_group: rank {} is named twice",
+         *twice);
+  }
+  const std::int64_t world = in.setup().world_size;
+  for (const std::int64_t rank : ranks) {
+    if (rank >= 0 && rank < world) continue;
+    fail(ErrorKind::kValue, Fix{fmt::format("name ranks from 0 to {}", world - 1)},
+         "new_group: there is no rank {} in a world of {} ranks", rank, world);
+  }
+}
+
+}  // namespace
+
+// In the single-device run a world of one rank has groups of that one.
+GroupValue new_group(Interpreter& in, std::vector<std::int64_t> ranks) {
+  if (in.plain() && in.setup().world_size == 1) ranks = {0};
+  check_ranks(in, ranks);
+  const auto size = static_cast<std::int64_t>(ranks.size());
+  const Value member = in.settle(by_rank(in, [ranks](std::int64_t rank) {
+    return Value(std::ranges::find(ranks, rank) != ranks.end());
+  }));
+  Arena& arena = in.setup().layout->arena();
+  const std::vector<std::string> names = {name_of_group(in, ranks)};
+  const MeshLayout* const told =
+      arena.layout({.shape = Dims{size}, .names = names, .ranks = ranks});
+  GroupValue group{.mesh = {told, told, nullptr}, .outside = !member.as<bool>()};
+  if (in.plain()) {
+    group.mesh.layout = arena.layout({.shape = Dims{1}, .names = names, .ranks = {}});
+  }
+  group.made = std::make_shared<const std::vector<std::int64_t>>(std::move(ranks));
+  construct_mesh(group.mesh.layout);
+  in.keep_group(group);
+  return group;
 }
 
 const MeshLayout* layout_of(const Interpreter& interpreter, const Value& mesh) {

@@ -56,8 +56,19 @@ ReduceOp reduction_of(const Value& value);
 
 /// The group of a collective: a process group; None is the world, a text a mesh dim of the
 /// scenario's mesh, a mesh of one dim that dim.
-///   fails  Value: unknown dim. Runtime: this rank is outside of the mesh
-ProcessGroup& group_of(const Interpreter& interpreter, const Value& group);
+///   fails  Value: unknown dim
+GroupValue group_value_of(const Interpreter& interpreter, const Value& group);
+/// Its communicator.
+///   fails  Runtime: this rank is outside of the mesh, or of the group
+ProcessGroup& group_of(const Interpreter& interpreter, const GroupValue& group);
+inline ProcessGroup& group_of(const Interpreter& interpreter, const Value& group) {
+  return group_of(interpreter, group_value_of(interpreter, group));
+}
+/// "group ranks_0_2 (ranks 0, 2)": for messages.
+std::string group_text(const Interpreter& interpreter, const GroupValue& group);
+/// Makes a group of these ranks, in their order; every rank of the world calls this.
+///   fails  Value: a rank that the world does not have, or one that is named twice
+GroupValue new_group(Interpreter& interpreter, std::vector<std::int64_t> ranks);
 
 /// The mesh that a `mesh=` argument names; the scenario's without one.
 const MeshLayout* layout_of(const Interpreter& interpreter, const Value& mesh);

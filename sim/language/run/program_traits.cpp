@@ -18,9 +18,10 @@ constexpr std::string_view kLocalWorld[] = {"to_local", "from_local"};
 // Names and members that say the rank, and those that say how large the world is.
 constexpr std::string_view kRankNames[] = {"rank", "get_rank", "get_process_group_ranks"};
 constexpr std::string_view kRankMembers[] = {
-    "coordinate", "get_coordinate",         "_sym_get_coordinate",
-    "get_rank",   "get_local_rank",         "_is_current_rank_part_of_mesh",
-    "rank",       "get_process_group_ranks"};
+    "coordinate",    "get_coordinate",          "_sym_get_coordinate",
+    "get_rank",      "get_local_rank",          "_is_current_rank_part_of_mesh",
+    "rank",          "get_process_group_ranks", "get_global_rank",
+    "get_group_rank"};
 constexpr std::string_view kWorldNames[] = {"world_size", "get_world_size", "WORLD",
                                             "_get_group_size_by_name"};
 // What runs a function of the program in backward.
@@ -38,6 +39,30 @@ bool is_collective(std::string_view name) {
 
 bool leaves_the_mesh(std::string_view name) {
   return std::ranges::count(kLocalWorld, name) > 0 || is_collective(name);
+}
+
+// "torch.distributed" for dist and torch.distributed; empty for what is no module of collectives.
+std::string_view module_of(const ast::Expression& object) {
+  constexpr std::string_view kDist = "torch.distributed", kFuncol = "funcol";
+  if (const auto* name = std::get_if<ast::Name>(&object.node)) {
+    return name->id == "dist" ? kDist : name->id == "funcol" ? kFuncol : std::string_view();
+  }
+  const auto* attribute = std::get_if<ast::Attribute>(&object.node);
+  if (attribute == nullptr) return {};
+  const auto* outer = std::get_if<ast::Name>(&attribute->object->node);
+  if (attribute->name == "distributed" && outer != nullptr && outer->id == "torch") return kDist;
+  const bool below = attribute->name == "_functional_collectives";
+  return below && module_of(*attribute->object) == kDist ? kFuncol : std::string_view();
+}
+
+// A function of such a module that is a collective.
+OwnCollective collective_in(const ast::Attribute& function) {
+  const std::string_view module = module_of(*function.object);
+  if (module.empty()) return OwnCollective::kNone;
+  const bool fills = module != "funcol";
+  const bool found = find_builtin(fills ? dist_builtins() : funcol_builtins(), function.name);
+  if (!found) return OwnCollective::kNone;
+  return fills ? OwnCollective::kFills : OwnCollective::kGives;
 }
 
 // What a walk follows through the program.
@@ -117,11 +142,13 @@ class Walk {
       return is_source(name->id, kRankNames) || names_.contains(full(name->id));
     }
     if (const auto* attribute = std::get_if<ast::Attribute>(&expression.node)) {
-      if (leaves_the_mesh(attribute->name)) traits_.leaves = true;
+      const bool collective = collective_in(*attribute) != OwnCollective::kNone;
+      if (leaves_the_mesh(attribute->name) || collective) traits_.leaves = true;
       if (is_one_of(kRankMembers, attribute->name)) traits_.reads_rank = true;
       if (mentions_mesh(*attribute->object) || is_one_of(kWorldNames, attribute->name)) {
         traits_.reads_world = true;
       }
+      if (source_ == Source::kExchange && collective) return true;
       if (is_source(attribute->name, kRankMembers)) return true;
       return attribute->name == "grad" && gradients_;
     }
@@ -154,6 +181,9 @@ class Walk {
   // A call that depends on the rank, or stands where it is made on some ranks only.
   void calls(const ast::Call& call, bool by_rank) {
     if (!by_rank) return;
+    if (own_collective(call) == OwnCollective::kFills) {
+      for (const ast::CallArgument& argument : call.arguments) mark_target(*argument.value);
+    }
     const auto* name = std::get_if<ast::Name>(&call.function->node);
     const auto* method = std::get_if<ast::Attribute>(&call.function->node);
     if ((name != nullptr && name->id == "backward") ||
@@ -296,6 +326,14 @@ bool ProgramTraits::follows_rank(std::string_view recorded) const {
 
 bool ProgramTraits::follows_exchange(std::string_view recorded) const {
   return follows(by_exchange, gradients_by_exchange, recorded);
+}
+
+OwnCollective own_collective(const ast::Call& call) {
+  if (const auto* name = std::get_if<ast::Name>(&call.function->node)) {
+    return is_collective(name->id) ? OwnCollective::kGives : OwnCollective::kNone;
+  }
+  const auto* attribute = std::get_if<ast::Attribute>(&call.function->node);
+  return attribute != nullptr ? collective_in(*attribute) : OwnCollective::kNone;
 }
 
 ProgramTraits traits_of(const ast::Program& program) {

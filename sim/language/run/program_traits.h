@@ -36,4 +36,14 @@ struct ProgramTraits {
 
 ProgramTraits traits_of(const ast::Program& program);
 
+/// Whether, by the text, the call is a collective of the program's own, and which: all_reduce(..),
+/// dist.all_reduce(..), funcol.all_reduce(..). Names that the program gives another meaning are not
+/// looked at.
+enum class OwnCollective : std::uint8_t {
+  kNone,
+  kGives,  ///< a new tensor
+  kFills,  ///< what it is given
+};
+OwnCollective own_collective(const ast::Call& call);
+
 }  // namespace shardlab

@@ -24,9 +24,12 @@ inline constexpr int kDeepestTree = 200;
 struct Expression;
 using ExpressionPtr = std::unique_ptr<const Expression>;
 
-/// Python's None and `...`, as values.
+/// Python's None and `...`, as values. Every None is equal to every other.
 struct None {
-  bool operator==(const None&) const = default;
+  /// The function that gave it where one expects a value, "dist.all_reduce"; lives as long as the
+  /// process. Null: nobody.
+  const char* from = nullptr;
+  bool operator==(const None&) const { return true; }
 };
 struct Ellipsis {
   bool operator==(const Ellipsis&) const = default;

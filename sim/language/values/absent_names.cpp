@@ -15,8 +15,8 @@ namespace {
 constexpr AbsentName kRows[] = {
     {"DTensor", "distribute(t, mesh=mesh, tp=S(0)) or from_local(t, mesh=mesh, tp=S(0))"},
     {"DeviceMesh", "the dims under [mesh]; the program has it as mesh"},
-    {"all_gather_into_tensor", "all_gather(t, dim, group=\"tp\")"},
-    {"all_to_all_single", "all_to_all(t, split_dim, concat_dim, group=\"tp\")"},
+    {"all_gather_into_tensor", "dist.all_gather_into_tensor(out, t), or all_gather(t, dim)"},
+    {"all_to_all_single", "dist.all_to_all_single(out, t), or all_to_all(t, 0, 0)"},
     {"autocast", "x.to(bf16) where it is wanted"},
     {"autograd", "grad(loss, [w1, w2]) or backward(loss)"},
     {"clip_grad_norm_", "the norm of the gradients, and their product with a factor"},
@@ -33,7 +33,7 @@ constexpr AbsentName kRows[] = {
     {"optim", "the step itself: w = w - lr * w.grad"},
     {"parameters", "the inputs by their names"},
     {"pi", "3.141592653589793"},
-    {"reduce_scatter_tensor", "reduce_scatter(t, \"sum\", dim, group=\"tp\")"},
+    {"reduce_scatter_tensor", "dist.reduce_scatter_tensor(out, t), or reduce_scatter(t, sum, 0)"},
     {"shard_map", "x.to_local(), ops on pieces, and from_local(t, mesh=mesh, tp=S(0))"},
     {"zero_grad", "w = w.detach().requires_grad_(), which has no gradient yet"},
 };

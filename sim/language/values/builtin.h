@@ -32,6 +32,8 @@ struct Builtin {
   std::string name;
   Value (*run)(Interpreter& interpreter, const Value* self, CallValues call);
   Member member = Member::kMethod;
+  /// Of functions: whether it settles by itself those arguments that vary between ranks.
+  bool settles = false;
 };
 
 /// A theme's functions; the names are those of the program. Tables are constant and shared by all
@@ -42,7 +44,10 @@ BuiltinTable python_builtins();       ///< range, len, print, ...
 BuiltinTable distributed_builtins();  ///< distribute, from_local, redistribute, ...
 BuiltinTable placement_builtins();    ///< Shard, Replicate, Partial, ..., S, P, SS
 BuiltinTable group_builtins();        ///< get_process_group_ranks, get_rank, ...
-BuiltinTable collective_builtins();   ///< all_reduce, all_gather, ...
+BuiltinTable collective_builtins();   ///< all_reduce, all_gather, ...: give new tensors
+BuiltinTable funcol_builtins();       ///< the same as torch's functional collectives
+BuiltinTable dist_builtins();         ///< dist.all_reduce, ...: fill tensors, or lists of objects
+BuiltinTable dist_group_builtins();   ///< dist.new_group, ...
 BuiltinTable assert_builtins();       ///< assert_close
 BuiltinTable context_builtins();      ///< no_grad, CommDebugMode, ...: what `with` enters
 BuiltinTable trace_builtins();        ///< trace
@@ -56,6 +61,7 @@ BuiltinTable group_methods();         ///< g.rank(), g.size(), g.group_name
 BuiltinTable function_methods();      ///< f.register_full_backward_hook(), ... of a def
 BuiltinTable debug_mode_methods();    ///< comm.get_total_counts(), ...
 BuiltinTable handle_methods();        ///< h.remove() of a hook
+BuiltinTable work_methods();          ///< w.wait() of an asynchronous collective
 BuiltinTable generator_methods();     ///< g.manual_seed(), g.initial_seed()
 BuiltinTable traced_methods();        ///< step.graphs, step.guards, step.breaks
 

@@ -31,13 +31,15 @@ constexpr DTypeRow kTorchDTypes[] = {
     {"cdouble", DType::kC128},    {"float8_e4m3fn", DType::kF8E4M3FN},
 };
 
-constexpr std::array<std::string_view, 13> kModules = {"torch",
+constexpr std::array<std::string_view, 15> kModules = {"torch",
                                                        "F",
                                                        "torch.nn",
                                                        "aten",
                                                        "torch.nn.functional",
                                                        "torch.distributed",
                                                        "torch.distributed.GroupMember",
+                                                       "torch.distributed.ReduceOp",
+                                                       "torch.distributed._functional_collectives",
                                                        "torch.distributed.group",
                                                        "torch.distributed.tensor",
                                                        "torch.fft",
@@ -54,8 +56,25 @@ std::string_view family_of(std::string_view module) {
                                                                            : std::string_view();
 }
 
-/// What stands for torch's classes `group` and `GroupMember`: the world's group, and what a rank
-/// that is in no group gets (T-16, T-17).
+/// Modules whose functions are those of their tables, and nothing else.
+struct TableRow {
+  std::string_view module;
+  BuiltinTable (*table)();
+};
+constexpr TableRow kTables[] = {
+    {"torch.distributed", dist_builtins},
+    {"torch.distributed", dist_group_builtins},
+    {"torch.distributed", group_builtins},
+    {"torch.distributed._functional_collectives", funcol_builtins},
+};
+
+template <ReduceOp kOp>
+Value reduction() {
+  return kOp;
+}
+
+/// What stands for torch's classes `group`, `GroupMember` and `ReduceOp`: the world's group, what a
+/// rank that is in no group gets (T-16, T-17), and reductions.
 struct WorldRow {
   std::string_view module, name;
   Value (*value)();
@@ -64,6 +83,14 @@ constexpr WorldRow kWorldRows[] = {
     {"torch.distributed.GroupMember", "NON_GROUP_MEMBER", [] { return Value(kNonGroupMember); }},
     {"torch.distributed.GroupMember", "WORLD", [] { return Value(GroupValue()); }},
     {"torch.distributed.group", "WORLD", [] { return Value(GroupValue()); }},
+    {"torch.distributed.ReduceOp", "SUM", reduction<ReduceOp::kSum>},
+    {"torch.distributed.ReduceOp", "AVG", reduction<ReduceOp::kAvg>},
+    {"torch.distributed.ReduceOp", "PRODUCT", reduction<ReduceOp::kProduct>},
+    {"torch.distributed.ReduceOp", "MIN", reduction<ReduceOp::kMin>},
+    {"torch.distributed.ReduceOp", "MAX", reduction<ReduceOp::kMax>},
+    {"torch.distributed.ReduceOp", "BAND", reduction<ReduceOp::kBitAnd>},
+    {"torch.distributed.ReduceOp", "BOR", reduction<ReduceOp::kBitOr>},
+    {"torch.distributed.ReduceOp", "BXOR", reduction<ReduceOp::kBitXor>},
 };
 
 /// Functions of a module whose name means something else in a program.
@@ -75,6 +102,10 @@ constexpr OtherwiseRow kOtherwise[] = {
     {"torch", "torch", "trace", "trace"},
     {"torch.nn.functional", "F", "unfold", "im2col"},  // a method has windows of one dim
 };
+
+bool has_table(std::string_view module) {
+  return std::ranges::find(kTables, module, &TableRow::module) != std::end(kTables);
+}
 
 bool is_module(std::string_view path) {
   return std::find(kModules.begin(), kModules.end(), path) != kModules.end();
@@ -128,6 +159,10 @@ std::vector<std::string> names_in_module(std::string_view module, const OpRegist
   for (const WorldRow& row : kWorldRows) {
     if (row.module == module) names.emplace_back(row.name);
   }
+  for (const TableRow& row : kTables) {
+    if (row.module != module) continue;
+    for (const Builtin& builtin : row.table()) names.push_back(builtin.name);
+  }
   if (!names.empty()) return names;
   const std::string_view space = namespace_of(module);
   if (space.empty()) return global_names(registry);
@@ -154,6 +189,7 @@ std::optional<Value> find_global(std::string_view name, const OpRegistry& regist
   if (name == "R") return Placement::replicate();
   if (name == "torch" || name == "F" || name == "aten") return ModuleValue{std::string(name)};
   if (name == "dist") return ModuleValue{"torch.distributed"};
+  if (name == "funcol") return ModuleValue{"torch.distributed._functional_collectives"};
   if (std::ranges::find(kTorchFamilies, name) != kTorchFamilies.end()) {
     return ModuleValue{fmt::format("torch.{}", name)};
   }
@@ -172,6 +208,13 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
   }
   if (has_members_only(module)) return std::nullopt;
   if (is_module(path)) return ModuleValue{path};
+  for (const TableRow& row : kTables) {
+    if (row.module != module) continue;
+    if (const Builtin* builtin = find_builtin(row.table(), name)) {
+      return BuiltinValue{builtin, nullptr};
+    }
+  }
+  if (has_table(module)) return std::nullopt;
   const auto when = [&](bool known) {
     return known ? std::optional<Value>(ModuleValue{path}) : std::nullopt;
   };
@@ -199,8 +242,8 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
 }
 
 std::vector<std::string> global_names(const OpRegistry& registry) {
-  std::vector<std::string> names = {"R",    "torch", "F",    "aten",
-                                    "dist", "mesh",  "rank", "world_size"};
+  std::vector<std::string> names = {"R",      "torch", "F",    "aten",      "dist",
+                                    "funcol", "mesh",  "rank", "world_size"};
   names.insert(names.end(), kTorchFamilies.begin(), kTorchFamilies.end());
   for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(to_string(static_cast<DType>(i)));
   for (const BuiltinTable table : function_tables()) {

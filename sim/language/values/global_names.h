@@ -12,9 +12,6 @@
 
 namespace shardlab {
 
-/// torch.distributed.GroupMember.NON_GROUP_MEMBER, and its value there.
-inline constexpr std::int64_t kNonGroupMember = -100;
-
 /// A dtype by its own name ("f32"), or below torch ("float32", "long").
 std::optional<DType> find_dtype(std::string_view name);
 std::optional<DType> find_torch_dtype(std::string_view name);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "comm/device_mesh.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -27,6 +28,10 @@ std::string nested(const Dims& shape, std::size_t dim, const std::vector<Number>
 }  // namespace
 
 std::vector<Number> read_numbers(const Tensor& tensor) {
+  if (const RankContext* rank = current_rank_or_null();
+      rank != nullptr && rank->meshes != nullptr) {
+    rank->meshes->in_flight().check(tensor, InFlight::Access::kRead);
+  }
   if (is_complex(tensor.dtype())) {
     fail(ErrorKind::kUnsupported, Fix{"use view_as_real(x), which has the two parts as floats"},
          "not yet supported: complex numbers in programs");

@@ -70,13 +70,22 @@ std::string_view kind_name(const Value& value) {
 
 std::string a_kind(const Value& value) {
   const std::string_view name = kind_name(value);
-  if (value.is_none()) return std::string(name);
+  if (const auto* none = value.get<ast::None>()) {
+    if (none->from == nullptr) return std::string(name);
+    return fmt::format("None (from {}, which writes its argument)", none->from);
+  }
   return fmt::format("{} {}", name.front() == 'i' ? "an" : "a", name);
 }
 
 const std::string& group_name(const GroupValue& group) {
   static const std::string kWorld = "world";
   return group.is_world() ? kWorld : group.mesh.reported->names()[group.dim];
+}
+
+bool is_outside(const Value& group) {
+  if (const auto* value = group.get<GroupValue>()) return value->outside;
+  const auto* number = group.get<std::int64_t>();
+  return number != nullptr && *number == kNonGroupMember;
 }
 
 namespace {
@@ -154,7 +163,8 @@ struct Repr {
     out += value.reported ? value.reported->text() : "{}";
   }
   void operator()(const GroupValue& value) const {
-    out += fmt::format("group({})", group_name(value));
+    out += value.outside ? fmt::format("{}", kNonGroupMember)
+                         : fmt::format("group({})", group_name(value));
   }
   void operator()(const ObjectValue& value) const { out += value.object->text(); }
   void operator()(const SliceValue& value) const {
@@ -219,6 +229,7 @@ bool Equality::equal(const Value& a, const Value& b) {
   if (a.is_number() && b.is_number()) {
     return compare(ast::CompareOp::kEqual, number_of(a), number_of(b));
   }
+  if (is_outside(a) && is_outside(b)) return true;
   if (a.variant().index() != b.variant().index()) return false;
   if (a.is_sequence()) return equal_items(items_of(a), items_of(b));
   if (const auto* dict = a.get<DictValue>()) return equal_dicts(*dict, b.as<DictValue>());

@@ -94,10 +94,16 @@ struct MeshValue {
   /// flattened ones have names of their own. Null: by name.
   std::shared_ptr<const std::vector<Dims>> along;
 };
-/// A process group: the ranks along one dim of a mesh that this rank is among, or the world.
+/// torch.distributed.GroupMember.NON_GROUP_MEMBER, and its value there.
+inline constexpr std::int64_t kNonGroupMember = -100;
+/// A process group: the ranks along one dim of a mesh that this rank is among, the world, or those
+/// that dist.new_group() was given.
 struct GroupValue {
   MeshValue mesh;  ///< without a layout: the world
   std::size_t dim = 0;
+  /// Of one that new_group() made: its ranks, in its order, on a mesh of one dim. Null: others.
+  std::shared_ptr<const std::vector<std::int64_t>> made = nullptr;
+  bool outside = false;  ///< this rank is not among them: equal to NON_GROUP_MEMBER
   bool is_world() const { return mesh.layout == nullptr; }
 };
 /// What only has members, or is entered by `with` (object.h).
@@ -193,6 +199,8 @@ Number number_of(const Value& value);
 std::string_view kind_name(const Value& value);
 /// The same for the middle of a sentence: "an int", "a list", "None".
 std::string a_kind(const Value& value);
+/// NON_GROUP_MEMBER, or a group that the rank is not in.
+bool is_outside(const Value& group);
 /// What programs call a group: the name of its mesh dim, or "world".
 const std::string& group_name(const GroupValue& group);
 /// As print() shows it: strings without quotes.

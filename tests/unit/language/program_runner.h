@@ -95,4 +95,21 @@ inline std::vector<std::string> printed(const std::string& code,
 
 using Lines = std::vector<std::string>;
 
+struct Refused {
+  const char* code;
+  std::vector<const char*> says;
+};
+
+/// Each program fails, says all of this, and what to write instead.
+inline void check_refused(const std::vector<Refused>& rows,
+                          const std::string& mesh = "tp = 2\ndp = 2") {
+  for (const Refused& row : rows) {
+    CAPTURE(std::string(row.code));
+    const Outcome out = run(row.code, mesh);
+    CAPTURE(out.error);
+    for (const char* part : row.says) CHECK(out.error.find(part) != std::string::npos);
+    CHECK(out.error.find("fix") != std::string::npos);
+  }
+}
+
 }  // namespace shardlab::test

@@ -4,29 +4,11 @@
 #include "trace/traced_members.h"
 
 using namespace shardlab;
+using test::check_refused;
 using test::Lines;
 using test::Outcome;
 using test::printed;
 using test::run;
-
-namespace {
-
-struct Refused {
-  const char* code;
-  std::vector<const char*> says;
-};
-
-void check_refused(const std::vector<Refused>& rows, const std::string& mesh = "tp = 2\ndp = 2") {
-  for (const Refused& row : rows) {
-    CAPTURE(std::string(row.code));
-    const Outcome out = run(row.code, mesh);
-    CAPTURE(out.error);
-    for (const char* part : row.says) CHECK(out.error.find(part) != std::string::npos);
-    CHECK(out.error.find("fix") != std::string::npos);
-  }
-}
-
-}  // namespace
 
 TEST_CASE("T-20 torch's names make the same placements, printed in one form") {
   CHECK(printed("print(Shard(0), Shard(dim=-1), Replicate(), Partial(), Partial('avg'), "
@@ -198,19 +180,20 @@ TEST_CASE("X-65 T-6 a member that no kind has is named with the kind, in a trace
 }
 
 TEST_CASE("meshes and groups refuse what they do not have") {
-  check_refused({{"mesh.get_group()\n",
-                  {"get_group: the mesh has 2 dims, and none is named", "mesh.get_group("}},
-                 {"mesh.get_local_rank()\n", {"get_local_rank: the mesh has 2 dims"}},
-                 {"mesh.get_group('pp')\n", {"'pp' is not a mesh dim", "{tp:2, dp:2}"}},
-                 {"mesh.get_local_rank(5)\n", {"5 is not a mesh dim"}},
-                 {"_get_group_size_by_name('tq')\n", {"no process group is called 'tq'", "tp"}},
-                 {"_resolve_group_name_by_ranks_and_tag([1, 2], '')\n", {"has the ranks [1, 2]"}},
-                 {"_get_group_tag('tp')\n", {"_get_group_tag: argument 'group' is a str"}},
-                 {"mesh.get_group('tp').shape\n", {"a group has no 'shape'"}},
-                 {"mesh.get_group('tp').rank(1)\n", {"rank: the number of arguments is 1"}},
-                 {"mesh._flatten('tp')\n", {"_flatten: the mesh has a dim 'tp' already"}},
-                 {"mesh.device_type()\n", {"a str cannot be called"}},
-                 {"all_reduce(tensor([1]), group=Shard)\n", {"a group must be a process group"}}});
+  check_refused(
+      {{"mesh.get_group()\n",
+        {"get_group: the mesh has 2 dims, and none is named", "mesh.get_group("}},
+       {"mesh.get_local_rank()\n", {"get_local_rank: the mesh has 2 dims"}},
+       {"mesh.get_group('pp')\n", {"'pp' is not a mesh dim", "{tp:2, dp:2}"}},
+       {"mesh.get_local_rank(5)\n", {"5 is not a mesh dim"}},
+       {"_get_group_size_by_name('tq')\n", {"no process group is called 'tq'", "tp"}},
+       {"_resolve_group_name_by_ranks_and_tag([1, 2], '')\n", {"has the ranks [1, 2]"}},
+       {"_get_group_tag('tp')\n", {"_get_group_tag: argument 'group' is a str"}},
+       {"mesh.get_group('tp').shape\n", {"a group has no 'shape'"}},
+       {"mesh.get_group('tp').rank(1)\n", {"rank: the number of arguments is 1"}},
+       {"mesh._flatten('tp')\n", {"_flatten: the mesh has a dim 'tp' already"}},
+       {"mesh.device_type()\n", {"a str cannot be called"}},
+       {"y = all_reduce(tensor([1]), group=Shard)\n", {"a group must be a process group"}}});
   check_refused({{"mesh.get_group('x')\n", {"get_group: rank 2 is not in the mesh"}},
                  {"mesh.get_local_rank()\n", {"get_local_rank: rank 2 is not in the mesh"}}},
                 "world = 3\n[mesh]\nx = 2\n[params]");
@@ -299,7 +282,7 @@ TEST_CASE("a debug mode counts the collectives of a part of the program, backwar
               "    with CommDebugMode() as inner:\n"
               "        z = w.redistribute(dp=R)\n"
               "    backward(y.sum())\n"
-              "    all_reduce(tensor([1.0]))\n"
+              "    y = all_reduce(tensor([1.0]))\n"
               "t = w.full_tensor()\n"
               "print(comm.get_comm_counts(), comm.get_total_counts())\n"
               "print(inner.get_comm_counts(), inner.get_total_counts())\n"

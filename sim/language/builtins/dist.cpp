@@ -1,0 +1,271 @@
+// torch.distributed's collectives: they write the tensors that they are given, and return None or a
+// handle to wait for. The single-device run does what one rank would see if all ranks had brought
+// what it brings, so that reductions leave a tensor as it is.
+#include "api/collectives.h"
+#include "dispatch/plain_calls.h"
+#include "sim/language/run/dist_calls.h"
+#include "sim/language/values/object.h"
+
+namespace shardlab {
+
+namespace {
+
+using Kind = CollectiveKind;
+
+class WorkObject final : public Object {
+ public:
+  /// Null: there is nothing to wait for.
+  explicit WorkObject(CollectiveWorkRef work) : work_(std::move(work)) {}
+  std::string_view kind() const override { return "work"; }
+  BuiltinTable members() const override { return work_methods(); }
+  void wait() {
+    if (work_ != nullptr) shardlab::wait(std::exchange(work_, nullptr));
+  }
+
+ private:
+  CollectiveWorkRef work_;
+};
+
+Value wait_for_work(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("wait", {"timeout="}, std::move(call));
+  dynamic_cast<WorkObject&>(*self->as<ObjectValue>().object).wait();
+  return true;
+}
+
+// When it is completed is a matter of the schedule: here it is always asked late enough.
+Value is_work_completed(Interpreter& in, const Value* self, CallValues) {
+  return wait_for_work(in, self, {});
+}
+
+// Rows of `whole` as many as `piece` has elements, at the place of the told rank; the first where
+// there are none.
+DTensor part_of(const DTensor& whole, const DTensor& piece, std::int64_t place) {
+  const std::int64_t size = piece.numel();
+  const std::int64_t parts = size == 0 ? 1 : whole.numel() / size;
+  const std::int64_t first = (place < parts ? place : 0) * size;
+  const DTensor elements = plain_calls().one("aten::reshape", {whole, Dims{-1}});
+  return plain_calls().one("aten::slice.Tensor",
+                           {elements, std::int64_t{0}, first, first + size, std::int64_t{1}});
+}
+
+void fill(const DTensor& out, const DTensor& value) {
+  plain_calls().one("aten::copy_", {out, plain_calls().one("aten::reshape", {value, out.shape()})});
+}
+
+// What a collective leaves behind where every rank brings the same.
+void fill_alone(const CollectInto& what, std::int64_t place) {
+  const std::vector<DTensor>&in = what.inputs, &out = what.outputs;
+  if (what.kind == Kind::kAllReduce || what.kind == Kind::kReduce ||
+      what.kind == Kind::kBroadcast || in.empty()) {
+    return;
+  }
+  if (what.kind == Kind::kAllToAll) {
+    for (std::size_t i = 0; i < out.size(); ++i) fill(out[i], in.at(i));
+  } else if (what.kind == Kind::kScatter || what.kind == Kind::kReduceScatter) {
+    const auto own = static_cast<std::size_t>(place);
+    fill(out[0], in.size() > 1 ? in[own < in.size() ? own : 0] : part_of(in[0], out[0], place));
+  } else if (out.size() > 1 || (!out.empty() && out[0].numel() == in[0].numel())) {
+    for (const DTensor& each : out) fill(each, in[0]);
+  } else if (!out.empty()) {
+    for (std::int64_t i = 0; i * in[0].numel() < out[0].numel(); ++i) {
+      fill(part_of(out[0], in[0], i), in[0]);
+    }
+  }
+}
+
+Value performed(const DistCall& call, const CollectInto& what) {
+  const bool async = call.given().flag_or("async_op", false);
+  CollectiveWorkRef work;
+  if (call.interpreter().plain()) {
+    fill_alone(what, call.told_place());
+  } else if (async) {
+    call.interpreter().note_effect("an asynchronous collective");
+    work = start_collect_into(what, call.group());
+  } else {
+    collect_into(what, call.group());
+  }
+  if (!async) return call.nothing();
+  return ObjectValue{std::make_shared<WorkObject>(std::move(work))};
+}
+
+Value dist_all_reduce(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.all_reduce", {"tensor", "op=", "group=", "async_op="},
+                      std::move(values));
+  const DTensor x = call.tensor("tensor");
+  const ReduceOp op = call.op();
+  if (!call.takes_part()) return call.nothing();
+  return performed(call, {.kind = Kind::kAllReduce, .inputs = {x}, .outputs = {x}, .op = op});
+}
+
+Value dist_reduce(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.reduce",
+                      {"tensor", "dst=", "op=", "group=", "async_op=", "group_dst="},
+                      std::move(values));
+  const DTensor x = call.tensor("tensor");
+  const ReduceOp op = call.op();
+  if (!call.takes_part()) return call.nothing();
+  const std::int64_t root = call.root("dst", "group_dst", false);
+  return performed(call,
+                   {.kind = Kind::kReduce, .inputs = {x}, .outputs = {x}, .op = op, .root = root});
+}
+
+Value dist_broadcast(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.broadcast", {"tensor", "src=", "group=", "async_op=", "group_src="},
+                      std::move(values));
+  const DTensor x = call.tensor("tensor");
+  if (!call.takes_part()) return call.nothing();
+  const std::int64_t root = call.root("src", "group_src", false);
+  return performed(call, {.kind = Kind::kBroadcast, .inputs = {x}, .outputs = {x}, .root = root});
+}
+
+Value dist_all_gather(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.all_gather", {"tensor_list", "tensor", "group=", "async_op="},
+                      std::move(values));
+  if (!call.takes_part()) return call.nothing();
+  return performed(call, {.kind = Kind::kAllGather,
+                          .inputs = {call.tensor("tensor")},
+                          .outputs = call.tensors("tensor_list")});
+}
+
+Value dist_all_gather_into(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.all_gather_into_tensor",
+                      {"output_tensor", "input_tensor", "group=", "async_op="}, std::move(values));
+  if (!call.takes_part()) return call.nothing();
+  return performed(call, {.kind = Kind::kAllGather,
+                          .inputs = {call.tensor("input_tensor")},
+                          .outputs = {call.tensor("output_tensor")}});
+}
+
+Value dist_reduce_scatter(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.reduce_scatter",
+                      {"output", "input_list", "op=", "group=", "async_op="}, std::move(values));
+  const ReduceOp op = call.op();
+  if (!call.takes_part()) return call.nothing();
+  return performed(call, {.kind = Kind::kReduceScatter,
+                          .inputs = call.tensors("input_list"),
+                          .outputs = {call.tensor("output")},
+                          .op = op});
+}
+
+Value dist_reduce_scatter_tensor(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.reduce_scatter_tensor",
+                      {"output", "input", "op=", "group=", "async_op="}, std::move(values));
+  const ReduceOp op = call.op();
+  if (!call.takes_part()) return call.nothing();
+  return performed(call, {.kind = Kind::kReduceScatter,
+                          .inputs = {call.tensor("input")},
+                          .outputs = {call.tensor("output")},
+                          .op = op});
+}
+
+Value dist_all_to_all(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.all_to_all",
+                      {"output_tensor_list", "input_tensor_list", "group=", "async_op="},
+                      std::move(values));
+  if (!call.takes_part()) return call.nothing();
+  return performed(call, {.kind = Kind::kAllToAll,
+                          .inputs = call.tensors("input_tensor_list"),
+                          .outputs = call.tensors("output_tensor_list")});
+}
+
+Value dist_all_to_all_single(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(
+      in, "dist.all_to_all_single",
+      {"output", "input", "output_split_sizes=", "input_split_sizes=", "group=", "async_op="},
+      std::move(values));
+  if (!call.takes_part()) return call.nothing();
+  const DTensor out = call.tensor("output"), x = call.tensor("input");
+  if (!in.plain()) {
+    check_even_splits(call.given(), {"input_split_sizes"}, x, call.group());
+    check_even_splits(call.given(), {"output_split_sizes"}, out, call.group());
+  }
+  return performed(call, {.kind = Kind::kAllToAll, .inputs = {x}, .outputs = {out}});
+}
+
+// A list that stands at the root alone. torch takes an empty one for none.
+std::vector<DTensor> list_at_root(const DistCall& call, std::string_view name, bool is_root,
+                                  std::string_view root) {
+  const Value& given = call.given()[name];
+  const bool none = given.is_none() || (given.is<ListValue>() && items_of(given).empty());
+  if (is_root == !none) return none ? std::vector<DTensor>() : call.tensors(name);
+  if (none) {
+    call.refuse(fmt::format("give it one tensor for each rank there: {}=[...]", name),
+                "rank {} is the {} and has no {}", call.interpreter().setup().rank, root, name);
+  }
+  call.refuse(fmt::format("give None elsewhere: {0}=[...] if rank == {0}_rank else None", name),
+              "rank {} has a {} and is not the {}", call.interpreter().setup().rank, name, root);
+}
+
+Value dist_gather(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.gather",
+                      {"tensor", "gather_list=", "dst=", "group=", "async_op=", "group_dst="},
+                      std::move(values));
+  const DTensor x = call.tensor("tensor");
+  if (!call.takes_part()) return call.nothing();
+  const std::int64_t root = call.root("dst", "group_dst", true);
+  return performed(call,
+                   {.kind = Kind::kGather,
+                    .inputs = {x},
+                    .outputs = list_at_root(call, "gather_list", call.is(root), "destination"),
+                    .root = root});
+}
+
+Value dist_scatter(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.scatter",
+                      {"tensor", "scatter_list=", "src=", "group=", "async_op=", "group_src="},
+                      std::move(values));
+  const DTensor x = call.tensor("tensor");
+  if (!call.takes_part()) return call.nothing();
+  const std::int64_t root = call.root("src", "group_src", true);
+  return performed(call, {.kind = Kind::kScatter,
+                          .inputs = list_at_root(call, "scatter_list", call.is(root), "source"),
+                          .outputs = {x},
+                          .root = root});
+}
+
+// One that is asked for asynchronously waits at once.
+Value dist_barrier(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.barrier", {"group=", "async_op=", "device_ids=", "timeout="},
+                      std::move(values));
+  if (!call.takes_part()) return call.nothing();
+  barrier(call.group());
+  if (!call.given().flag_or("async_op", false)) return call.nothing();
+  return ObjectValue{std::make_shared<WorkObject>(nullptr)};
+}
+
+}  // namespace
+
+BuiltinTable dist_builtins() {
+  constexpr Member kCalled = Member::kMethod;
+  static const Builtin kTable[] = {
+      {"all_gather", dist_all_gather, kCalled, true},
+      {"all_gather_into_tensor", dist_all_gather_into, kCalled, true},
+      {"all_gather_object", run_all_gather_object, kCalled, true},
+      {"all_gather_single", dist_all_gather_into, kCalled, true},
+      {"all_reduce", dist_all_reduce, kCalled, true},
+      {"all_to_all", dist_all_to_all, kCalled, true},
+      {"all_to_all_single", dist_all_to_all_single, kCalled, true},
+      {"barrier", dist_barrier, kCalled, true},
+      {"broadcast", dist_broadcast, kCalled, true},
+      {"broadcast_object_list", run_broadcast_object_list, kCalled, true},
+      {"gather", dist_gather, kCalled, true},
+      {"gather_object", run_gather_object, kCalled, true},
+      {"reduce", dist_reduce, kCalled, true},
+      {"reduce_scatter", dist_reduce_scatter, kCalled, true},
+      {"reduce_scatter_single", dist_reduce_scatter_tensor, kCalled, true},
+      {"reduce_scatter_tensor", dist_reduce_scatter_tensor, kCalled, true},
+      {"scatter", dist_scatter, kCalled, true},
+      {"scatter_object_list", run_scatter_object_list, kCalled, true},
+  };
+  return kTable;
+}
+
+BuiltinTable work_methods() {
+  static const Builtin kTable[] = {
+      {"is_completed", is_work_completed},
+      {"wait", wait_for_work},
+  };
+  return kTable;
+}
+
+}  // namespace shardlab

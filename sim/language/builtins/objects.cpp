@@ -1,0 +1,212 @@
+// Objects of a program between ranks, as torch sends them: as bytes in tensors of one length, whose
+// lengths were sent before. So they are collectives like others for whoever watches, and what a
+// program reads of them is what it reads of tensors.
+#include <algorithm>
+
+#include "api/collectives.h"
+#include "autograd/program.h"
+#include "sim/language/run/dist_calls.h"
+#include "sim/language/values/nesting.h"
+#include "sim/language/values/tensor_data.h"
+#include "sim/language/values/value_bytes.h"
+
+namespace shardlab {
+
+namespace {
+
+using Kind = CollectiveKind;
+using Sizes = std::vector<std::int64_t>;
+
+DTensor integers(const Sizes& values) {
+  const std::vector<Number> numbers(values.begin(), values.end());
+  return DTensor(tensor_of(*current_rank().device, Dims{std::ssize(values)}, DType::kI64, numbers));
+}
+
+// With zeros behind, where it is to be longer.
+DTensor bytes_tensor(const std::string& bytes, std::int64_t size) {
+  std::vector<Number> numbers(static_cast<std::size_t>(size), Number(std::int64_t{0}));
+  std::ranges::transform(bytes, numbers.begin(), [](char c) {
+    return Number(std::int64_t{static_cast<unsigned char>(c)});
+  });
+  return DTensor(tensor_of(*current_rank().device, Dims{size}, DType::kU8, numbers));
+}
+
+Sizes read_sizes(const DTensor& x) {
+  program_calls().perform(ReadEvent{x});
+  Sizes sizes;
+  for (const Number& number : read_numbers(x.local())) sizes.push_back(std::get<0>(number));
+  return sizes;
+}
+
+std::string read_bytes(const DTensor& x) {
+  std::string bytes;
+  for (const std::int64_t byte : read_sizes(x)) bytes += static_cast<char>(byte);
+  return bytes;
+}
+
+std::vector<DTensor> empty_bytes(std::size_t count, std::int64_t size) {
+  std::vector<DTensor> tensors;
+  for (std::size_t i = 0; i < count; ++i) tensors.push_back(bytes_tensor("", size));
+  return tensors;
+}
+
+const Values& list_of(const DistCall& call, std::string_view name) {
+  if (const auto* list = call.given()[name].get<ListValue>()) return *list->items;
+  call.given().refuse(name, "a list", "[None]");
+}
+
+void put(const DistCall& call, std::string_view name, std::size_t index, const Value& item) {
+  const Value& list = call.given()[name];
+  check_stored(list, item);
+  (*list.as<ListValue>().items)[index] = item;
+}
+
+// Of the objects of all ranks, on this one: those of the ranks that bring some, on ranks that get
+// them, in the order of the group.
+Sizes gathered_sizes(const DistCall& call, const std::string& own) {
+  return read_sizes(all_gather(integers({std::ssize(own)}), 0, call.group()));
+}
+
+Value piece_of(const std::string& bytes, std::size_t at, std::int64_t room, std::int64_t size) {
+  const std::size_t first = at * static_cast<std::size_t>(room);
+  return value_of_bytes(std::string_view(bytes).substr(first, static_cast<std::size_t>(size)));
+}
+
+void check_room(const DistCall& call, std::string_view name, const Values& list) {
+  if (std::ssize(list) >= call.told_size()) return;
+  call.refuse("give it room for each rank: [None] * dist.get_world_size(group)",
+              "{} has {} entries for {} ranks", name, list.size(), call.told_size());
+}
+
+}  // namespace
+
+Value run_all_gather_object(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.all_gather_object",
+                      {"object_list", "obj", "group=", "weights_only="}, std::move(values));
+  if (!call.takes_part()) return call.nothing();
+  in.note_effect("objects of other ranks");
+  const Values& list = list_of(call, "object_list");
+  check_room(call, "object_list", list);
+  const std::string own = bytes_of(call.given()["obj"]);
+  const auto count = static_cast<std::size_t>(call.told_size());
+  if (in.plain()) {
+    for (std::size_t i = 0; i < count; ++i) put(call, "object_list", i, value_of_bytes(own));
+    return call.nothing();
+  }
+  const Sizes sizes = gathered_sizes(call, own);
+  const std::int64_t room = std::ranges::max(sizes);
+  const std::string all = read_bytes(all_gather(bytes_tensor(own, room), 0, call.group()));
+  for (std::size_t i = 0; i < count; ++i) {
+    put(call, "object_list", i, piece_of(all, i, room, sizes[i]));
+  }
+  return call.nothing();
+}
+
+Value run_broadcast_object_list(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.broadcast_object_list",
+                      {"object_list", "src=", "group=", "device=", "group_src=", "weights_only="},
+                      std::move(values));
+  if (!call.takes_part()) return call.nothing();
+  in.note_effect("objects of other ranks");
+  const std::int64_t root = call.root("src", "group_src", true);
+  const Values& list = list_of(call, "object_list");
+  if (in.plain()) return call.nothing();
+  Sizes sizes(list.size(), 0);
+  std::string own;
+  for (std::size_t i = 0; call.is(root) && i < list.size(); ++i) {
+    const std::string bytes = bytes_of(list[i]);
+    sizes[i] = std::ssize(bytes);
+    own += bytes;
+  }
+  sizes = read_sizes(broadcast(integers(sizes), root, call.group()));
+  std::int64_t whole = 0;
+  for (const std::int64_t size : sizes) whole += size;
+  const std::string all = read_bytes(broadcast(bytes_tensor(own, whole), root, call.group()));
+  std::size_t first = 0;
+  for (std::size_t i = 0; !call.is(root) && i < list.size(); ++i) {
+    put(call, "object_list", i, value_of_bytes(std::string_view(all).substr(first)));
+    first += static_cast<std::size_t>(sizes[i]);
+  }
+  return call.nothing();
+}
+
+Value run_gather_object(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(
+      in, "dist.gather_object",
+      {"obj", "object_gather_list=", "dst=", "group=", "group_dst=", "weights_only="},
+      std::move(values));
+  if (!call.takes_part()) return call.nothing();
+  in.note_effect("objects of other ranks");
+  const std::int64_t root = call.root("dst", "group_dst", true);
+  const bool takes = call.is(root);
+  const Value& given = call.given()["object_gather_list"];
+  const bool none = given.is_none() || (given.is<ListValue>() && items_of(given).empty());
+  if (takes == none) {
+    call.refuse("give the list at the destination, and None elsewhere",
+                "rank {} is {}the destination and has {} object_gather_list", in.setup().rank,
+                takes ? "" : "not ", none ? "no" : "an");
+  }
+  const std::string own = bytes_of(call.given()["obj"]);
+  if (takes) check_room(call, "object_gather_list", list_of(call, "object_gather_list"));
+  const auto count = static_cast<std::size_t>(call.told_size());
+  if (in.plain()) {
+    for (std::size_t i = 0; takes && i < count; ++i) {
+      put(call, "object_gather_list", i, value_of_bytes(own));
+    }
+    return call.nothing();
+  }
+  const Sizes sizes = gathered_sizes(call, own);
+  const std::int64_t room = std::ranges::max(sizes);
+  const std::vector<DTensor> arrived = empty_bytes(takes ? count : 0, room);
+  collect_into({.kind = Kind::kGather,
+                .inputs = {bytes_tensor(own, room)},
+                .outputs = arrived,
+                .root = root},
+               call.group());
+  for (std::size_t i = 0; i < arrived.size(); ++i) {
+    put(call, "object_gather_list", i, piece_of(read_bytes(arrived[i]), 0, room, sizes[i]));
+  }
+  return call.nothing();
+}
+
+Value run_scatter_object_list(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.scatter_object_list",
+                      {"scatter_object_output_list", "scatter_object_input_list=", "src=", "group=",
+                       "group_src=", "weights_only="},
+                      std::move(values));
+  if (!call.takes_part()) return call.nothing();
+  in.note_effect("objects of other ranks");
+  const std::int64_t root = call.root("src", "group_src", true);
+  constexpr std::string_view kOut = "scatter_object_output_list";
+  if (list_of(call, kOut).empty()) {
+    call.refuse("give it room for one object: [None]", "scatter_object_output_list is empty");
+  }
+  std::vector<std::string> parts(static_cast<std::size_t>(call.told_size()));
+  if (call.is(root)) {
+    const Values& sent = list_of(call, "scatter_object_input_list");
+    check_room(call, "scatter_object_input_list", sent);
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = bytes_of(sent[i]);
+  }
+  if (in.plain()) {
+    const auto own = static_cast<std::size_t>(call.told_place());
+    if (call.is(root)) put(call, kOut, 0, value_of_bytes(parts[own < parts.size() ? own : 0]));
+    return call.nothing();
+  }
+  std::int64_t room = 0;
+  for (const std::string& part : parts) room = std::max<std::int64_t>(room, std::ssize(part));
+  room = read_sizes(broadcast(integers({room}), root, call.group())).at(0);
+  std::vector<DTensor> bytes, sizes;
+  for (std::size_t i = 0; call.is(root) && i < parts.size(); ++i) {
+    bytes.push_back(bytes_tensor(parts[i], room));
+    sizes.push_back(integers({std::ssize(parts[i])}));
+  }
+  const DTensor mine = bytes_tensor("", room), size = integers({0});
+  collect_into({.kind = Kind::kScatter, .inputs = bytes, .outputs = {mine}, .root = root},
+               call.group());
+  collect_into({.kind = Kind::kScatter, .inputs = sizes, .outputs = {size}, .root = root},
+               call.group());
+  put(call, kOut, 0, piece_of(read_bytes(mine), 0, room, read_sizes(size).at(0)));
+  return call.nothing();
+}
+
+}  // namespace shardlab

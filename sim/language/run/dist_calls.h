@@ -1,0 +1,71 @@
+// dist_calls.h - what functions of torch.distributed have in common: which group and which rank of
+// it a call names, and what one of them returns.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "comm/process_group.h"
+#include "sim/language/run/interpreter.h"
+
+namespace shardlab {
+
+/// One call of a function of torch.distributed. `name` lives as long as the process.
+class DistCall {
+ public:
+  /// The function's parameters, as torch has them. Those that name a rank may vary between ranks;
+  /// all others are settled.
+  DistCall(Interpreter& interpreter, const char* name, std::vector<std::string_view> names,
+           CallValues call);
+
+  const Parameters& given() const { return given_; }
+  Interpreter& interpreter() const { return in_; }
+  /// Whether this rank takes part. A rank that does not does nothing, as in torch.
+  bool takes_part() const { return !group_.outside; }
+  ProcessGroup& group() const;
+  /// How many ranks the program is told that the group has.
+  std::int64_t told_size() const;
+  /// This rank's place among them, as it is told.
+  std::int64_t told_place() const;
+  /// The place in the group of the rank that `global`, a rank of the world, or `in_group` names;
+  /// where neither does, that of rank 0 of the world, if `has_default`.
+  ///   fails  Value: none or both are given; a rank that is not in the group
+  std::int64_t root(std::string_view global, std::string_view in_group, bool has_default) const;
+  /// Whether this is the rank at that place.
+  bool is(std::int64_t place) const { return told_place() == place; }
+  ReduceOp op() const;
+  DTensor tensor(std::string_view name) const { return given_.tensor(name); }
+  /// A list with one tensor for each rank.
+  ///   fails  Value: something else
+  std::vector<DTensor> tensors(std::string_view name) const;
+  /// None, which remembers that this function gave it.
+  Value nothing() const { return ast::None{name_}; }
+
+  template <typename... Args>
+  [[noreturn]] void refuse(const std::string& fix, fmt::format_string<Args...> format,
+                           Args&&... args) const {
+    refuse_with(fix, fmt::format(format, std::forward<Args>(args)...));
+  }
+
+ private:
+  [[noreturn]] void refuse_with(const std::string& fix, const std::string& what) const;
+
+  Interpreter& in_;
+  const char* name_;
+  Parameters given_;
+  GroupValue group_;
+};
+
+// Objects; see dist_builtins().
+Value run_all_gather_object(Interpreter& in, const Value*, CallValues values);
+Value run_broadcast_object_list(Interpreter& in, const Value*, CallValues values);
+Value run_gather_object(Interpreter& in, const Value*, CallValues values);
+Value run_scatter_object_list(Interpreter& in, const Value*, CallValues values);
+
+/// Sizes of splits may be given where they say what is so without them.
+///   fails  Unsupported: others
+void check_even_splits(const Parameters& given, std::initializer_list<std::string_view> names,
+                       const DTensor& x, const ProcessGroup& group);
+
+}  // namespace shardlab

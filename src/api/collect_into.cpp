@@ -1,0 +1,450 @@
+// Collectives that fill tensors which are there already. Pieces are rows where the shapes allow it,
+// so that the collective is the one that the functions of collectives.h run, and else elements in
+// row-major order. What is sent is put together before, and what arrives is dealt out behind, by
+// ops without a tape: who observes sees where each value comes from.
+#include <algorithm>
+
+#include "api/collectives.h"
+#include "api/into_tensors.h"
+#include "autograd/at_place.h"
+#include "autograd/on_tape.h"
+#include "autograd/view.h"
+#include "base/fix.h"
+#include "base/text_of_list.h"
+#include "comm/device_mesh.h"
+#include "comm/filling.h"
+#include "comm/observer.h"
+#include "dispatch/local_call.h"
+#include "dispatch/plain_calls.h"
+
+namespace shardlab {
+
+namespace {
+
+using Kind = CollectiveKind;
+using Tensors = std::vector<DTensor>;
+using PieceLengths = std::vector<std::int64_t>;
+
+DTensor made(std::string_view op, const Arguments& args) { return plain_calls().one(op, args); }
+DTensor flat(const DTensor& x) { return made("aten::reshape", {x, Dims{-1}}); }
+
+// One tensor on both sides.
+bool keeps_shape(Kind kind) {
+  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kBroadcast;
+}
+
+std::string types_text(const Tensors& tensors) {
+  std::vector<std::string> texts;
+  for (const DTensor& x : tensors) texts.push_back(type_string(x));
+  return tensors.size() == 1 ? texts[0] : fmt::format("[{}]", text_of_list(texts, ", "));
+}
+
+template <typename... Args>
+[[noreturn]] void refuse(const CollectInto& what, const ProcessGroup& group, Fix fix,
+                         fmt::format_string<Args...> format, Args&&... args) {
+  fail(ErrorKind::kValue, std::move(fix), "{} on group {} of {} ranks: {}", to_string(what.kind),
+       group.name(), group.size(), fmt::format(format, std::forward<Args>(args)...));
+}
+
+// How many places lie between the first element and behind the last one.
+std::int64_t places(const TensorMeta& meta) {
+  std::int64_t count = 1;
+  for (std::size_t dim = 0; dim < meta.shape.size(); ++dim) {
+    if (meta.shape[dim] == 0) return 0;
+    count += (meta.shape[dim] - 1) * meta.stride[dim];
+  }
+  return count;
+}
+
+// What is written is a block of memory elsewhere.
+void check_written(const CollectInto& what, const ProcessGroup& group) {
+  const bool listed =
+      what.kind == Kind::kAllGather || what.kind == Kind::kGather || what.kind == Kind::kAllToAll;
+  for (const DTensor& x : what.outputs) {
+    const std::int64_t count = places(x.local().meta());
+    // All elements of a place get the same where each comes from its own.
+    if (count < x.numel() && !keeps_shape(what.kind)) {
+      refuse(what, group, Fix{"clone() it first"}, "elements of {} share memory", type_string(x));
+    }
+    if (count <= x.numel() || listed) continue;
+    refuse(what, group, Fix{"fill a tensor of its own and copy it: x.copy_(y)"},
+           "{} has gaps between its elements, and a collective fills a block of memory",
+           type_string(x));
+  }
+}
+
+void check_tensors(const CollectInto& what, const ProcessGroup& group) {
+  const DTensor* first = nullptr;
+  for (const Tensors* side : {&what.inputs, &what.outputs}) {
+    for (const DTensor& x : *side) {
+      if (x.distributed()) {
+        refuse(what, group, Fix{"collectives take local tensors: x.to_local()"},
+               "{} is distributed", type_string(x));
+      }
+      if (first == nullptr) first = &x;
+      if (x.dtype() == first->dtype()) continue;
+      refuse(what, group,
+             Fix{fmt::format("make it {}: x.to({})", to_string(first->dtype()),
+                             to_string(first->dtype()))},
+             "{} beside {}, of another dtype", type_string(x), type_string(*first));
+    }
+  }
+  check_written(what, group);
+}
+
+// What one rank brings or gets, against all of it on the other side.
+void check_sizes(const CollectInto& what, const ProcessGroup& group) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  const auto own = static_cast<std::size_t>(group.rank());
+  const bool gathers = what.kind == Kind::kAllGather || what.kind == Kind::kGather;
+  const bool deals = what.kind == Kind::kReduceScatter || what.kind == Kind::kScatter;
+  const Tensors& many = gathers ? what.outputs : what.inputs;
+  const Tensors& one = gathers ? what.inputs : what.outputs;
+  const auto say = [&](std::string_view wanted) {
+    refuse(what, group, Fix{std::string(wanted)}, "{} are to fill {}", types_text(what.inputs),
+           types_text(what.outputs));
+  };
+  if (gathers || deals) {
+    if (many.empty()) return;  // this rank is not the one that has them
+    const std::int64_t piece = one.at(0).numel();
+    const bool listed = many.size() > 1 || ranks == 1;
+    if (listed && many.size() != ranks) say("give a list with one tensor for each rank");
+    if (listed ? many[own].shape() != one[0].shape() : many[0].numel() != group.size() * piece) {
+      say(gathers ? "give room for what this rank brings, and for each other rank's"
+                  : "bring for each rank as much as it has room for");
+    }
+  }
+  if (what.kind == Kind::kAllToAll && what.inputs.size() == 1 && ranks > 1) {
+    const DTensor &in = what.inputs[0], &out = what.outputs.at(0);
+    const bool even = in.ndim() > 0 && in.shape()[0] % group.size() == 0;
+    if (!even || in.numel() != out.numel()) {
+      say("dim 0 must be a multiple of the number of ranks, and both as large");
+    }
+  }
+}
+
+// How pieces lie in the whole: rows of a tensor whose other dims are those of all pieces, or
+// elements.
+bool in_rows(const Tensors& pieces) {
+  return std::ranges::all_of(pieces, [&](const DTensor& x) {
+    return x.ndim() > 0 && x.ndim() == pieces[0].ndim() &&
+           std::equal(x.shape().begin() + 1, x.shape().end(), pieces[0].shape().begin() + 1);
+  });
+}
+
+PieceLengths lengths_of(const Tensors& pieces, bool rows) {
+  PieceLengths lengths;
+  for (const DTensor& x : pieces) lengths.push_back(rows ? x.shape()[0] : x.numel());
+  return lengths;
+}
+
+DTensor joined(const Tensors& pieces, bool rows) {
+  if (pieces.size() == 1 && rows) return pieces[0];
+  ArgumentList list;
+  for (const DTensor& x : pieces) list.emplace_back(rows ? x : flat(x));
+  return pieces.size() == 1 ? list[0].tensor()
+                            : made("aten::cat", {std::move(list), std::int64_t{0}});
+}
+
+PieceLengths equal_lengths(const ProcessGroup& group, std::int64_t length) {
+  return PieceLengths(static_cast<std::size_t>(group.size()), length);
+}
+
+// Runs it; undefined where this rank gets nothing.
+class Exchange {
+ public:
+  Exchange(const CollectInto& what, ProcessGroup& group, Issue issue)
+      : what_(what), group_(group), issue_(issue) {}
+
+  DTensor run() {
+    switch (what_.kind) {
+      case Kind::kAllGather:
+      case Kind::kGather:
+        return gather();
+      case Kind::kReduceScatter:
+        return reduce_scatter();
+      case Kind::kScatter:
+        return scatter();
+      case Kind::kAllToAll:
+        return all_to_all();
+      default:
+        return keep_shape();
+    }
+  }
+
+ private:
+  bool listed(const Tensors& side) const { return side.size() > 1 || group_.size() == 1; }
+
+  DTensor given(const Tensor& result) const {
+    return result.defined() ? DTensor(result) : DTensor();
+  }
+
+  DTensor keep_shape() {
+    const Tensor& x = what_.inputs.at(0).local();
+    if (what_.kind == Kind::kAllReduce) return given(group_.all_reduce(x, what_.op, issue_));
+    if (what_.kind == Kind::kReduce) {
+      return given(group_.reduce(x, what_.root, what_.op, issue_));
+    }
+    const TensorMeta meta = contiguous_meta(x.shape(), x.dtype());
+    return given(group_.broadcast(x, what_.root, meta, issue_));
+  }
+
+  // The small side beside the large one: [k, ...] of [n k, ...], or a row of [n, k, ...].
+  DTensor as_piece(const DTensor& piece, const DTensor& whole) const {
+    if (in_rows({piece, whole})) return piece;
+    const bool stacked =
+        whole.ndim() == piece.ndim() + 1 && whole.shape()[0] == group_.size() &&
+        std::equal(piece.shape().begin(), piece.shape().end(), whole.shape().begin() + 1);
+    return stacked ? made("aten::unsqueeze", {piece, std::int64_t{0}}) : flat(piece);
+  }
+
+  DTensor gather() {
+    const Tensors& outs = what_.outputs;
+    DTensor x = what_.inputs.at(0);
+    PieceLengths lengths;
+    if (outs.size() > 1) {
+      Tensors all = outs;
+      all.push_back(x);
+      const bool rows = in_rows(all);
+      lengths = lengths_of(outs, rows);
+      if (!rows) x = flat(x);
+    } else {
+      x = outs.empty() || listed(outs) ? (x.ndim() > 0 ? x : flat(x)) : as_piece(x, outs[0]);
+      lengths = equal_lengths(group_, x.shape()[0]);
+    }
+    if (what_.kind == Kind::kAllGather) {
+      return given(group_.all_gather(x.local(), 0, lengths, issue_));
+    }
+    return given(group_.gather(x.local(), what_.root, 0, lengths, issue_));
+  }
+
+  DTensor reduce_scatter() {
+    const DTensor& out = what_.outputs.at(0);
+    const Tensors& in = what_.inputs;
+    DTensor x;
+    PieceLengths lengths;
+    if (listed(in)) {
+      const bool rows = in_rows(in);
+      x = joined(in, rows);
+      lengths = lengths_of(in, rows);
+    } else {
+      const DTensor piece = as_piece(out, in[0]);
+      x = in_rows({piece, in[0]}) ? in[0] : flat(in[0]);
+      lengths = equal_lengths(group_, piece.shape()[0]);
+    }
+    return given(group_.reduce_scatter(x.local(), 0, lengths, what_.op, issue_));
+  }
+
+  DTensor scatter() {
+    const DTensor& out = what_.outputs.at(0);
+    const bool rows = out.ndim() > 0;
+    const PieceLengths lengths = equal_lengths(group_, rows ? out.shape()[0] : 1);
+    Dims whole = rows ? out.shape() : Dims{1};
+    whole[0] *= group_.size();
+    const Tensor x = what_.inputs.empty() ? Tensor() : joined(what_.inputs, rows).local();
+    return given(
+        group_.scatter(x, what_.root, 0, lengths, contiguous_meta(whole, out.dtype()), issue_));
+  }
+
+  DTensor all_to_all() {
+    const Tensors &in = what_.inputs, &outs = what_.outputs;
+    if (!listed(in)) {
+      const PieceLengths lengths = equal_lengths(group_, in.at(0).shape()[0] / group_.size());
+      return given(group_.all_to_all(in[0].local(), 0, lengths, 0, lengths, issue_));
+    }
+    Tensors all = in;
+    all.insert(all.end(), outs.begin(), outs.end());
+    const bool rows = in_rows(all);
+    return given(group_.all_to_all(joined(in, rows).local(), 0, lengths_of(in, rows), 0,
+                                   lengths_of(outs, rows), issue_));
+  }
+
+  const CollectInto& what_;
+  ProcessGroup& group_;
+  const Issue issue_;
+};
+
+DTensor shaped_as(const DTensor& piece, const DTensor& out) {
+  return piece.shape() == out.shape() ? piece : made("aten::view", {piece, out.shape()});
+}
+
+void write(const DTensor& out, const DTensor& value) {
+  made("aten::copy_", {out, value});
+  if (out.impl()->grad_node) write_back(out);
+}
+
+// `result` in the form that Exchange gave it.
+void deal_out(const DTensor& result, const Tensors& outs) {
+  if (outs.size() == 1) return write(outs[0], shaped_as(result, outs[0]));
+  const bool rows = result.ndim() == outs[0].ndim() && in_rows(outs);
+  std::int64_t first = 0;
+  for (const DTensor& out : outs) {
+    const std::int64_t end = first + (rows ? out.shape()[0] : out.numel());
+    const DTensor piece =
+        made("aten::slice.Tensor", {result, std::int64_t{0}, first, end, std::int64_t{1}});
+    write(out, shaped_as(piece, out));
+    first = end;
+  }
+}
+
+std::string line_text(const SourcePosition& position) {
+  if (!position.in_cpp()) return fmt::format("line {}", position.line);
+  return fmt::format("{}:{}", position.file, position.line);
+}
+
+// A leaf is written as an optimizer writes it; of another value backward goes past the write.
+void warn_in_backward(const CollectInto& what, const DTensor& out) {
+  if ((current_rank().mode & kModeAutograd) == 0 || !out.requires_grad() || is_leaf(out)) return;
+  const std::string text = fmt::format(
+      "{} of {} wrote {}, which records gradients: backward passes it as if nothing had been "
+      "written; redistribute() carries gradients",
+      to_string(what.kind), line_text(current_rank().position), type_string(out));
+  on_tape::register_hook(out, [text](const DTensor&) {
+    if (Observer* const observer = observer_to_tell()) observer->warning(text);
+    return DTensor();
+  });
+}
+
+// The source of a broadcast has what it would get; of a reduce the destination alone gets anything.
+bool is_written(const CollectInto& what, const ProcessGroup& group) {
+  if (what.kind == Kind::kBroadcast) return group.rank() != what.root;
+  return what.kind != Kind::kReduce || group.rank() == what.root;
+}
+
+void finish(const CollectInto& what, const DTensor& result) {
+  if (!result.defined() || what.outputs.empty()) return;
+  const DTensor& from = what.inputs.empty() ? what.outputs[0] : what.inputs[0];
+  tell_placed(PlacedRecord::Kind::kCollected, from, result);
+  deal_out(result, what.outputs);
+  for (const DTensor& out : what.outputs) warn_in_backward(what, out);
+}
+
+}  // namespace
+
+class CollectiveWork {
+ public:
+  CollectiveWork(CollectInto what, const ProcessGroup& group, DTensor result)
+      : what_(std::move(what)), result_(std::move(result)) {
+    using Use = InFlight::Use;
+    if (!is_written(what_, group)) what_.outputs.clear();
+    for (const DTensor& x : what_.outputs) add(group, x, Use::kFilled);
+    for (const DTensor& x : what_.inputs) add(group, x, Use::kSent);
+  }
+
+  void finish() {
+    if (std::exchange(finished_, true)) return;
+    current_rank().meshes->in_flight().remove(this);
+    if (result_.defined()) result_.local().wait();
+    shardlab::finish(what_, result_);
+    what_ = {};
+    result_ = {};
+  }
+
+ private:
+  void add(const ProcessGroup& group, const DTensor& x, InFlight::Use use) {
+    current_rank().meshes->in_flight().add({.owner = this,
+                                            .memory = x.local(),
+                                            .use = use,
+                                            .kind = what_.kind,
+                                            .group = group.name(),
+                                            .position = current_rank().position});
+  }
+
+  CollectInto what_;
+  DTensor result_;
+  bool finished_ = false;
+};
+
+void run_collect_into(const CollectIntoEvent& event) {
+  const FillingScope scope;
+  const CollectInto what{event.kind, *event.inputs, *event.outputs, event.op, event.root};
+  for (const DTensor& x : what.inputs) bring_up_to_date(x);
+  const Issue issue = event.work != nullptr ? Issue::kAsync : Issue::kWait;
+  const DTensor result = Exchange(what, *event.group, issue).run();
+  if (event.work == nullptr) {
+    if (is_written(what, *event.group)) finish(what, result);
+    return;
+  }
+  *event.work = std::make_shared<CollectiveWork>(what, *event.group, result);
+}
+
+void run_wait(CollectiveWork& work) {
+  const FillingScope scope;
+  work.finish();
+}
+
+namespace {
+
+// What an event reads and writes of its tensors; those that only label, or make views, do neither.
+struct Touched {
+  const InFlight& in_flight;
+
+  void read(const DTensor& x) const {
+    if (x.defined() && x.local().defined()) in_flight.check(x.local(), InFlight::Access::kRead);
+  }
+  void write(const DTensor& x) const {
+    if (x.defined() && x.local().defined()) in_flight.check(x.local(), InFlight::Access::kWrite);
+  }
+
+  void operator()(const OpEvent& event) const {
+    if (makes_views(*event.row)) return;
+    for_each_tensor_slot(event.row->op, *event.args, [&](std::size_t i, const Argument& argument) {
+      if (!argument.is_tensor()) return;
+      event.row->op.arguments[i].alias.write ? write(argument.tensor()) : read(argument.tensor());
+    });
+  }
+  void operator()(const DistributeEvent& event) const { read(event.value); }
+  void operator()(const RedistributeEvent& event) const { read(event.x); }
+  void operator()(const CollectiveEvent& event) const { read(event.x); }
+  void operator()(const CollectIntoEvent& event) const {
+    for (const DTensor& x : *event.inputs) read(x);
+    for (const DTensor& x : *event.outputs) write(x);
+  }
+  void operator()(const DealEvent& event) const { read(event.pieces); }
+  void operator()(const CheckPieceEvent& event) const { read(event.local); }
+  void operator()(const ReadEvent& event) const { read(event.x); }
+  void operator()(const BackwardEvent& event) const {
+    read(event.loss);
+    read(event.seed);
+  }
+  template <typename Other>
+  void operator()(const Other&) const {}
+};
+
+}  // namespace
+
+void check_in_flight(const ProgramEvent& event) {
+  std::visit(Touched{current_rank().meshes->in_flight()}, event);
+}
+
+namespace {
+
+CollectiveWorkRef performed(const CollectInto& what, ProcessGroup& group, const SourceLine& place,
+                            bool waits) {
+  return at_place(place, [&] {
+    check_tensors(what, group);
+    check_sizes(what, group);
+    CollectiveWorkRef work;
+    program_calls().perform(CollectIntoEvent{what.kind, &group, &what.inputs, &what.outputs,
+                                             what.op, what.root, waits ? nullptr : &work});
+    return work;
+  });
+}
+
+}  // namespace
+
+void collect_into(const CollectInto& what, ProcessGroup& group, SourceLine place) {
+  performed(what, group, place, true);
+}
+
+CollectiveWorkRef start_collect_into(const CollectInto& what, ProcessGroup& group,
+                                     SourceLine place) {
+  return performed(what, group, place, false);
+}
+
+void wait(const CollectiveWorkRef& work, SourceLine place) {
+  const PlaceScope scope(place);
+  program_calls().perform(WaitEvent{work.get()});
+}
+
+}  // namespace shardlab

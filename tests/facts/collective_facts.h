@@ -1,0 +1,14 @@
+// collective_facts.h - what torch.distributed does: programs on real ranks
+// (tests/golden/collectives/README.md).
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "sim/recorded/check.h"
+
+namespace shardlab {
+
+std::unique_ptr<FactChecker> make_collective_checker(std::string_view stem);
+
+}  // namespace shardlab
