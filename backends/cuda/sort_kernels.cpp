@@ -173,9 +173,9 @@ void median_of_all(Ops& ops, const KernelCall& call) {
   fill(ops, call.outputs[0], is_integral(compute_dtype_here(self.dtype())) ? least : nan);
 }
 
-// mode(self, dim, keepdim): the least among the most frequent values, at its last place. Equals
-// stand together; the one before which most of them stand is the last of the longest run. No NaN
-// equals another one.
+// mode(self, dim, keepdim): the least among the most frequent values, at its last place. Sorting
+// puts equals next to each other; the one with most equals before it ends the longest run. No NaN
+// equals another one. NaN is the largest, but the least where the row begins with it.
 void mode(Ops& ops, const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const RowView rows(self, single_dim(int_arg(call, 1), self));
@@ -193,8 +193,25 @@ void mode(Ops& ops, const KernelCall& call) {
   const Tensor equals =
       computed(ops, Element::kWhere, DType::kI64, shape, {nan, Scalar(0), before});
   const Extremum most = extremum_with_index(ops, Fold::kMax, RowView(equals, DimMask{0, 1}));
-  const TensorMeta column = contiguous_meta(Dims{rows.rows, 1}, DType::kI64);
-  put_picked(ops, call, sorted, most.indices.as_view(column, 0));
+  const Dims one_each{rows.rows, 1};
+  const TensorMeta column = contiguous_meta(one_each, DType::kI64);
+  const Tensor nans =
+      computed(ops, Element::kWhere, DType::kI64, shape, {nan, Scalar(1), Scalar(0)});
+  const Tensor first_number =
+      fold(ops, Fold::kSum, DType::kI64, RowView(nans, DimMask{0, 1})).as_view(column, 0);
+  const Tensor first_place =
+      sorted.places.as_view({{rows.rows, 1}, {rows.size, 1}, sorted.places.dtype()}, 0);
+  const auto choose = [&](Element test, const Tensor& tested, const LocalArg& yes,
+                          const LocalArg& no) {
+    const Tensor holds = empty(ops.device(), one_each, DType::kBool);
+    const LocalArg operands[] = {tested, Scalar(0)};
+    pointwise(ops, test, DType::kI64, holds, operands);
+    return computed(ops, Element::kWhere, DType::kI64, one_each, {holds, yes, no});
+  };
+  const Tensor least = choose(Element::kEq, first_place, Scalar(0), first_number);
+  put_picked(
+      ops, call, sorted,
+      choose(Element::kGt, most.values.as_view(column, 0), most.indices.as_view(column, 0), least));
 }
 
 // bucketize(self, boundaries, *, out_int32, right): how many boundaries lie below, or not above.

@@ -61,6 +61,8 @@ dist.reduce_scatter_tensor(z[:2], own, group="dp")
 dist.broadcast(z, src=0)
 y = from_local(own + outs[0] + z, mesh=mesh)
 '''
+[expect]
+verify = "none"
 """
 
 
@@ -101,7 +103,8 @@ class TextForm(program.Program):
         self.plant(again=again)
         values = [json.loads(self.fine("run", "--json", "--values", "all", name))["values"]
                   for name in ("own.toml", "again.toml")]
-        self.assertEqual(values[0][-1]["whole"], values[1][-1]["whole"])
+        first, second = ([value["whole"] for value in run if "whole" in value] for run in values)
+        self.assertEqual(first[-1], second[-1])
 
     def test_a_scenario_expects_it_and_its_difference_is_the_line_that_changed(self):
         self.plant(own=SCENARIO)

@@ -133,8 +133,14 @@ void Parameters::refuse(std::string_view name, std::string_view wanted,
 }
 
 DTensor Parameters::tensor(std::string_view name) const {
-  if (const auto* tensor = (*this)[name].get<DTensor>()) return *tensor;
-  if (given(name) && !has(name)) {
+  const Value& value = (*this)[name];
+  if (const auto* tensor = value.get<DTensor>()) return *tensor;
+  const auto* none = value.get<ast::None>();
+  if (given(name) && none != nullptr && none->from != nullptr) {
+    fail(ErrorKind::kValue, Fix{"go on with the tensor that the call wrote"},
+         "{}: argument '{}' is {}, not a tensor", function_, name, a_kind(value));
+  }
+  if (given(name) && none != nullptr) {
     fail(ErrorKind::kValue,
          Fix{"if it is a gradient: there is none before backward(), and only of leaves, of which a "
              "w.to_local() is none; w.grad.to_local() is its piece"},
