@@ -40,7 +40,7 @@ SETTINGS = {
     "megatron_mlp_sequence": {"mesh.tp": 65536, "params.tokens": 65537, "params.hidden": 16385},
     "ring_attention": {"mesh.cp": 16, "params.T": 32},
     "small": {"mesh.dp": 32768, "params.B": 65536},
-    "torch_distributed": {"mesh.dp": 32768},
+    "torch_distributed": {"mesh.dp": 64},
     "zero_by_hand": {"mesh.dp": 1024},
 }
 LLAMA = {"mesh.dp": 8192, "params.B": 8192}
