@@ -205,11 +205,13 @@ void gather_records(process::ControlChannel& channel, std::int64_t reporter, Val
 
 bool share_finding(process::ControlChannel& channel, std::int64_t reporter, bool met) {
   const std::vector<std::string> all = channel.exchange(met ? "met" : "not met");
-  if (const std::string why = channel.why_gone(reporter); !why.empty()) {
+  // A reporter that has said what it found may be gone by now: it has ended.
+  const std::string& found = all[static_cast<std::size_t>(reporter)];
+  if (found.empty()) {
     fail(ErrorKind::kRuntime, Fix{"see what that rank wrote before; then start the job again"},
-         "rank {}, which reports, is gone: {}", reporter, why);
+         "rank {}, which reports, is gone: {}", reporter, channel.why_gone(reporter));
   }
-  return all[static_cast<std::size_t>(reporter)] == "met";
+  return found == "met";
 }
 
 }  // namespace shardlab

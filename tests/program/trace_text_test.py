@@ -101,7 +101,7 @@ class TextForm(program.Program):
         self.assertIn(' = dist.all_gather([', again)
         self.assertIn("group_src=0", again)
         self.plant(again=again)
-        values = [json.loads(self.fine("run", "--json", "--values", "all", name))["values"]
+        values = [json.loads(self.shardlab("run", "--json", "--values", "all", name)[1])["values"]
                   for name in ("own.toml", "again.toml")]
         first, second = ([value["whole"] for value in run if "whole" in value] for run in values)
         self.assertEqual(first[-1], second[-1])
