@@ -119,7 +119,7 @@ class NcclCommunicator final : public Communicator {
   std::string what(const Call& call) const {
     return fmt::format("{} on group {}", backends::signature(call), name());
   }
-  // What the others hear of this call.
+  // The others hear this text of the call.
   process::Entrance entrance(Issue issue) {
     return {{place_.number, sequence_++}, name(), place_.ranks, issue == Issue::kWait};
   }

@@ -44,7 +44,7 @@ class Hub {
   void keep_watch();
 
  private:
-  // What all processes bring to one exchange, as far as they have come.
+  // The parts of one exchange that have come so far, by process.
   struct Round {
     Contribution contribution;
     std::int64_t first;  ///< the rank that came first
@@ -52,7 +52,7 @@ class Hub {
     std::vector<std::string> parts;
     std::vector<bool> here;
   };
-  // What is called in a run.
+  // The calls of a run.
   struct Calls {
     explicit Calls(std::int64_t ranks) : referee(ranks) {}
     Referee referee;
@@ -81,7 +81,7 @@ class Hub {
                bool at_the_end);
   void conclude();
   void conclude_round(const Question& question, Round& round);
-  /// What a rank sends may be large, and its answer behind it.
+  /// A rank may send much, and its answer follows it.
   bool sends(std::int64_t rank) const;
   void see_all_leave();
 

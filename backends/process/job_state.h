@@ -66,7 +66,7 @@ struct JobState {
   void lose(std::int64_t other, std::string reason, const Verdict& verdict);
   /// The run fails, unless it is another one.
   void hear_verdict(std::uint64_t of_run);
-  /// What an exchange has brought.
+  /// The parts that an exchange has brought.
   void store(const Contribution& contribution, std::vector<std::string> parts);
 
   const std::int64_t rank, size;

@@ -21,7 +21,7 @@ namespace shardlab::process {
 /// Lines are numbered from 0. Any thread sends.
 class Lines {
  public:
-  /// Who is told of what comes, on the thread.
+  /// Told of what comes, on the thread.
   struct Ears {
     /// Frames of one line, in their order; none: a part of one came. Not open: nothing comes from
     /// there any more.

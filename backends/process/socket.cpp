@@ -82,7 +82,7 @@ bool Connection::flush() {
     if (count <= 0) break;
     sent_ += static_cast<std::size_t>(count);
   }
-  // What a peer did not take that is gone is dropped.
+  // A peer that is gone takes nothing more: its bytes are dropped.
   const bool taken = !behind();
   unsent_.clear();
   sent_ = 0;

@@ -13,7 +13,7 @@
 
 namespace shardlab::process {
 
-/// What a rank does at the moment.
+/// The present doing of a rank.
 struct Standing {
   enum class Doing : std::uint8_t {
     kComputes,  ///< the program's own business

@@ -150,7 +150,7 @@ struct SkippedLine {
   std::string why;  ///< of this line alone; empty: nothing
 };
 
-/// What a family adds to a summary: counts of its own.
+/// Counts that a family adds to a summary.
 class CheckTable {
  public:
   virtual ~CheckTable() = default;

@@ -39,7 +39,7 @@ enum class ValuesToo : std::uint8_t { kNo, kYes };
 void gather_records(process::ControlChannel& channel, std::int64_t reporter, ValuesToo values,
                     RankRecords& records);
 
-/// What the reporter found, told to all.
+/// The finding of the reporter, told to all.
 ///   fails  Runtime: its process is gone
 bool share_finding(process::ControlChannel& channel, std::int64_t reporter, bool met);
 

@@ -40,7 +40,7 @@ std::vector<ScenarioRule> read_rules(const TomlSection& root);
 std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMesh& mesh,
                                        const std::vector<Setting>& settings);
 
-/// What [weights] may weigh.
+/// The collectives that [weights] may weigh.
 inline constexpr std::array<std::string_view, 4> kWeighted = {"all_to_all", "all_gather",
                                                               "reduce_scatter", "all_reduce"};
 /// [weights]: what the planner graph adds up for collectives; none: their times.

@@ -91,7 +91,7 @@ class RankRuns {
   std::vector<RankOutcome> outcomes_;
 };
 
-// What must be the same in all processes, a line for each.
+// All that must be the same in all processes, a line for each.
 std::string about(const WorldOptions& options) {
   return fmt::format(
       "shardlab {}\n{}\n{} ranks, collective checks {}, seed {}, mixed tensors {}, implicit "

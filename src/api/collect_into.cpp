@@ -56,7 +56,7 @@ std::int64_t places(const TensorMeta& meta) {
   return count;
 }
 
-// What is written is a block of memory elsewhere.
+// The write goes to a block of memory elsewhere.
 void check_written(const CollectInto& what, const ProcessGroup& group) {
   const bool listed =
       what.kind == Kind::kAllGather || what.kind == Kind::kGather || what.kind == Kind::kAllToAll;

@@ -52,7 +52,7 @@ struct Verdict {
   std::string cause;
 };
 
-/// What to do about a wait that has taken too long.
+/// The advice on a wait that has taken too long.
 inline constexpr const char* kWaitedTooLong =
     "see what those ranks do there; SHARDLAB_PATIENCE=SECONDS waits longer";
 

@@ -42,7 +42,7 @@ Argument resolve(const OpRow& row, const AdaptedArgument& adapted, const OutputS
   return {};
 }
 
-// Where the kernel is in the whole tensor, for rows that ask.
+// The kernel's place in the whole tensor, for rows that ask.
 std::optional<LocalView> position_of(const OpRow& row, const OutputSharding& decision,
                                      const Coordinate& coordinate) {
   if (!row.has(kNeedsPosition)) return std::nullopt;

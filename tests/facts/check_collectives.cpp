@@ -70,7 +70,7 @@ void rename_dtypes(Json& json) {
   if (dtype) json["dtype"] = to_string(*dtype);
 }
 
-// What one rank came to.
+// The outcome of one rank.
 struct Ended {
   Json values = Json::object();
   bool whole = false;     ///< it came to the end of the program

@@ -52,7 +52,7 @@ void fill(const DTensor& out, const DTensor& value) {
   plain_calls().one("aten::copy_", {out, plain_calls().one("aten::reshape", {value, out.shape()})});
 }
 
-// What a collective leaves behind where every rank brings the same.
+// The result of a collective to which every rank brings the same.
 void fill_alone(const CollectInto& what, std::int64_t place) {
   const std::vector<DTensor>&in = what.inputs, &out = what.outputs;
   if (what.kind == Kind::kAllReduce || what.kind == Kind::kReduce ||

@@ -23,7 +23,7 @@ GroupValue group_value(const Parameters& given) {
   given.refuse("group", "a process group", "mesh.get_group(\"tp\")");
 }
 
-// What torch says of a group that the rank is not in.
+// Torch's word for a group that the rank is not in.
 constexpr std::int64_t kNobody = -1;
 
 std::int64_t size_of(const Interpreter& in, const GroupValue& group) {

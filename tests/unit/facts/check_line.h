@@ -15,7 +15,7 @@
 
 namespace shardlab {
 
-/// What `check` says of one line.
+/// The answer of `check` to one line.
 inline CheckSummary check_line(const std::string& line) {
   std::string name = (std::filesystem::temp_directory_path() / "shardlab_line_XXXXXX").string();
   REQUIRE(mkdtemp(name.data()) != nullptr);
