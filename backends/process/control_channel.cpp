@@ -290,8 +290,14 @@ class ControlChannel::Impl {
     writer.put(std::int32_t{0});
     send(0, Message::kAsk, writer.bytes());
     lock.lock();
-    return state_.changed.wait_for(lock, kAnswerTakes + kLater,
-                                   [&] { return answered_ >= number || state_.gone(0); });
+    const auto answered = [&] { return answered_ >= number || state_.gone(0); };
+    // An answer may follow much that is on its way.
+    Clock::time_point moved = lines_.moved(0);
+    while (!state_.changed.wait_for(lock, kAnswerTakes + kLater, answered)) {
+      const Clock::time_point before = std::exchange(moved, lines_.moved(0));
+      if (moved == before) return false;
+    }
+    return true;
   }
 
   void lose_hub(Clock::duration waited) {
@@ -348,7 +354,6 @@ class ControlChannel::Impl {
   void hear(std::size_t line, const std::vector<Frame>& frames, bool open) {
     const std::int64_t from = rank() == 0 ? static_cast<std::int64_t>(line) + 1 : 0;
     const std::lock_guard lock(state_.mutex);
-    if (rank() == 0) hub_.receive_from(from);
     try {
       for (const Frame& frame : frames) {
         if (rank() != 0 || !state_.gone(from)) handle(from, frame);
@@ -426,6 +431,9 @@ class ControlChannel::Impl {
   Hub hub_{state_, board_, longest_wait_,
            [this](std::int64_t to, Message message, std::string_view payload) {
              send(to, message, payload);
+           },
+           [this](std::int64_t from) {
+             return lines_.moved(static_cast<std::size_t>(from) - 1);
            }};                 ///< of rank 0; elsewhere nobody calls it
   bool told_of_wait_ = false;  ///< the program's thread only, as the next two
   std::uint64_t sequence_ = 0;

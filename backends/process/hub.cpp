@@ -1,6 +1,6 @@
 // Exchanges are complete when every process has brought its part, leaves or is gone. Whoever waits
 // too long is answered by a question to all ranks: what they say of themselves makes the verdict,
-// and those that say nothing are gone. It takes half a second, and one is asked at a time.
+// and those that say nothing are gone. It takes a second, and one is asked at a time.
 #include "backends/process/hub.h"
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 namespace shardlab::process {
 
 Hub::Hub(JobState& state, const StandingBoard& board, std::chrono::milliseconds longest_wait,
-         Send send)
+         Send send, Moved moved)
     : state_(state),
       board_(board),
       longest_wait_(longest_wait),
       send_(std::move(send)),
-      received_(static_cast<std::size_t>(state.size)),
+      moved_(std::move(moved)),
       leaving_(static_cast<std::size_t>(state.size)) {}
 
 void Hub::send_to_all(Message message, const std::string& payload) {
@@ -210,8 +210,7 @@ void Hub::ask_all(LongWait wait, std::uint64_t run, std::optional<std::uint64_t>
                   bool at_the_end) {
   if (question_) return;
   question_.emplace(
-      Question{Inquiry(++questions_, state_.size, std::move(wait), Clock::now() + kAnswerTakes),
-               run, sequence, at_the_end});
+      Question{Inquiry(++questions_, state_.size, std::move(wait)), run, sequence, at_the_end});
   Inquiry& inquiry = question_->inquiry;
   inquiry.answer(0, board_.standing(inquiry.group()));
   Writer writer;
@@ -224,7 +223,13 @@ void Hub::hear_answer(std::int64_t from, Reader& reader) {
   const auto number = reader.get<std::uint64_t>();
   if (!question_ || question_->inquiry.number() != number) return;
   question_->inquiry.answer(from, get_standing(reader));
-  if (question_->inquiry.over(Clock::now())) conclude();
+  if (question_->inquiry.complete()) conclude();
+}
+
+// A rank 0 that had no time to look has not been left without an answer.
+bool Hub::over(const Question& question) const {
+  constexpr int kLooks = 10;
+  return question.looks >= kLooks && Clock::now() - question.asked >= kAnswerTakes;
 }
 
 // All have answered, or had the time to.
@@ -242,12 +247,8 @@ void Hub::conclude() {
     decide(question.run, question.inquiry.verdict());
   }
   for (const std::int64_t rank : question.inquiry.silent()) {
-    if (!sends(rank)) lose(rank, kNoAnswer);
+    if (!moved_since(rank, question.asked)) lose(rank, kNoAnswer);
   }
-}
-
-bool Hub::sends(std::int64_t rank) const {
-  return Clock::now() - received_[static_cast<std::size_t>(rank)] < kAnswerTakes;
 }
 
 void Hub::conclude_round(const Question& question, Round& round) {
@@ -256,7 +257,8 @@ void Hub::conclude_round(const Question& question, Round& round) {
   const std::vector<std::int64_t> unheard = question.inquiry.silent();
   const std::set<std::int64_t> silent(unheard.begin(), unheard.end());
   std::erase_if(missing, [&](std::int64_t rank) {
-    return question.inquiry.reports(rank) || (silent.contains(rank) && sends(rank));
+    return question.inquiry.reports(rank) ||
+           (silent.contains(rank) && moved_since(rank, question.asked));
   });
   if (missing.empty()) return;
   const Verdict verdict = question.inquiry.verdict();
@@ -268,7 +270,8 @@ void Hub::conclude_round(const Question& question, Round& round) {
 
 void Hub::keep_watch() {
   const Clock::time_point time = Clock::now();
-  if (question_ && question_->inquiry.over(time)) conclude();
+  if (question_) ++question_->looks;
+  if (question_ && over(*question_)) conclude();
   if (question_) return;
   if (!rounds_.empty()) return watch_round(rounds_.begin()->second, time);
   if (leaving_since_ && !state_.all_leave && time - *leaving_since_ > longest_wait_) {

@@ -23,9 +23,11 @@ namespace shardlab::process {
 class Hub {
  public:
   using Send = std::function<void(std::int64_t rank, Message, std::string_view payload)>;
+  /// When bytes last went to that rank or came from it.
+  using Moved = std::function<Clock::time_point(std::int64_t rank)>;
   /// `longest_wait`: of exchanges.
   Hub(JobState& state, const StandingBoard& board, std::chrono::milliseconds longest_wait,
-      Send send);
+      Send send, Moved moved);
 
   /// False for a message that is none to rank 0.
   bool hear(std::int64_t from, Message message, std::string_view payload);
@@ -38,8 +40,6 @@ class Hub {
   void leave(std::int64_t rank, const std::string& reason);
   /// Before a run begins: who has left is gone, and earlier runs are forgotten.
   void begin_run();
-  /// Bytes have come from that rank, a whole message or not: it answers.
-  void receive_from(std::int64_t rank) { received_[static_cast<std::size_t>(rank)] = Clock::now(); }
   /// Again and again.
   void keep_watch();
 
@@ -64,6 +64,8 @@ class Hub {
     std::uint64_t run;
     std::optional<std::uint64_t> sequence;  ///< of an exchange; none: a collective, or the end
     bool at_the_end;                        ///< those that leave wait for the others
+    Clock::time_point asked = Clock::now();
+    int looks = 0;  ///< of rank 0 at all connections since
   };
 
   void send_to_all(Message message, const std::string& payload);
@@ -81,19 +83,20 @@ class Hub {
                bool at_the_end);
   void conclude();
   void conclude_round(const Question& question, Round& round);
-  /// A rank may send much, and its answer follows it.
-  bool sends(std::int64_t rank) const;
+  bool over(const Question& question) const;
+  /// Whether bytes have passed to or from that rank since: its answer follows them.
+  bool moved_since(std::int64_t rank, Clock::time_point time) const { return moved_(rank) > time; }
   void see_all_leave();
 
   JobState& state_;
   const StandingBoard& board_;
   const std::chrono::milliseconds longest_wait_;
   const Send send_;
+  const Moved moved_;
   std::map<std::uint64_t, Round> rounds_;  ///< by sequence
   std::map<std::uint64_t, Calls> calls_;   ///< by run
   std::optional<Question> question_;
   std::uint64_t questions_ = 0;
-  std::vector<Clock::time_point> received_;          ///< by rank: when something came from it
   std::vector<std::optional<std::string>> leaving_;  ///< by rank: why
   std::optional<Clock::time_point> leaving_since_;   ///< or asked about it
 };

@@ -46,7 +46,7 @@ struct Contribution {
 inline constexpr std::int64_t kEveryRank = -1;
 
 /// Whoever is asked has so long to answer; it takes a message each way.
-inline constexpr std::chrono::milliseconds kAnswerTakes{500};
+inline constexpr std::chrono::milliseconds kAnswerTakes{1'000};
 /// For so long the end of a failed run waits for those that compute.
 inline constexpr std::chrono::milliseconds kEndTakes{2'000};
 inline constexpr const char* kNoAnswer = "it does not answer: it is stopped, or cut off";

@@ -13,6 +13,7 @@ namespace shardlab::process {
 
 Lines::Lines(std::vector<Connection> connections, std::chrono::milliseconds tick, Ears ears)
     : connections_(std::move(connections)),
+      moved_(connections_.size()),
       tick_(tick),
       ears_(std::move(ears)),
       wake_(make_pipe()),
@@ -26,8 +27,9 @@ Lines::~Lines() {
 }
 
 void Lines::send(std::size_t line, std::uint32_t type, std::string_view payload) {
+  std::string frame = Connection::framed(type, payload);
   const std::lock_guard lock(sending_);
-  connections_[line].send(type, payload);
+  connections_[line].send(std::move(frame));
   if (connections_[line].behind()) wake();
 }
 
@@ -61,6 +63,10 @@ void Lines::listen() {
   }
 }
 
+void Lines::move(std::size_t line) {
+  moved_[line].store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
 void Lines::wake() {
   const char byte = 0;
   while (write(wake_.second.get(), &byte, 1) < 0 && errno == EINTR) {
@@ -75,7 +81,9 @@ void Lines::take_wakes() {
 
 // A peer whose message makes no sense counts as gone.
 bool Lines::take_in(std::size_t line) {
+  const std::size_t before = connections_[line].unread();
   bool open = connections_[line].receive();
+  if (connections_[line].unread() != before) move(line);
   std::vector<Frame> frames;
   try {
     while (std::optional<Frame> frame = connections_[line].next()) {
@@ -91,7 +99,9 @@ bool Lines::take_in(std::size_t line) {
 void Lines::flush(std::vector<pollfd>& entries) {
   const std::lock_guard lock(sending_);
   for (std::size_t i = 1; i < entries.size(); ++i) {
+    const std::size_t before = connections_[i - 1].unsent();
     connections_[i - 1].flush();
+    if (connections_[i - 1].unsent() != before) move(i - 1);
     entries[i].events = POLLIN;
     if (connections_[i - 1].behind()) entries[i].events |= POLLOUT;
   }

@@ -37,6 +37,11 @@ class Lines {
   Lines& operator=(const Lines&) = delete;
 
   void send(std::size_t line, std::uint32_t type, std::string_view payload);
+  /// When bytes of that line last went out or came in. An answer may follow much that is on its
+  /// way: whoever moves bytes is alive. Any thread.
+  Clock::time_point moved(std::size_t line) const {
+    return Clock::time_point(Clock::duration(moved_[line].load(std::memory_order_relaxed)));
+  }
   /// Ends the thread, and sends everybody this last frame.
   void stop(std::uint32_t type, std::chrono::milliseconds most);
 
@@ -46,8 +51,10 @@ class Lines {
   void take_wakes();
   bool take_in(std::size_t line);
   void flush(std::vector<pollfd>& entries);
+  void move(std::size_t line);
 
   std::vector<Connection> connections_;
+  std::vector<std::atomic<Clock::rep>> moved_;  ///< by line, as ticks of the clock
   const std::chrono::milliseconds tick_;
   const Ears ears_;
   std::mutex sending_;

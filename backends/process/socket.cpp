@@ -67,25 +67,38 @@ Connection::Connection(Descriptor descriptor) : descriptor_(std::move(descriptor
   setsockopt(descriptor_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-bool Connection::send(std::uint32_t type, std::string_view payload) {
+std::string Connection::framed(std::uint32_t type, std::string_view payload) {
   const Header header{type, kMagic, payload.size()};
-  unsent_.append(reinterpret_cast<const char*>(&header), sizeof header);
-  unsent_ += payload;
+  std::string frame;
+  frame.reserve(sizeof header + payload.size());
+  frame.append(reinterpret_cast<const char*>(&header), sizeof header);
+  frame += payload;
+  return frame;
+}
+
+bool Connection::send(std::string frame) {
+  unsent_bytes_ += frame.size();
+  unsent_.push_back(std::move(frame));
   return flush();
 }
 
 bool Connection::flush() {
   while (behind()) {
-    const auto count = send_quietly(descriptor_, unsent_.data() + sent_, unsent_.size() - sent_);
+    const std::string& frame = unsent_.front();
+    const auto count = send_quietly(descriptor_, frame.data() + sent_, frame.size() - sent_);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && would_wait()) return true;
     if (count <= 0) break;
     sent_ += static_cast<std::size_t>(count);
+    unsent_bytes_ -= static_cast<std::size_t>(count);
+    if (sent_ < frame.size()) continue;
+    unsent_.pop_front();
+    sent_ = 0;
   }
   // A peer that is gone takes nothing more: its bytes are dropped.
   const bool taken = !behind();
   unsent_.clear();
-  sent_ = 0;
+  unsent_bytes_ = sent_ = 0;
   return taken;
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,13 +46,17 @@ class Connection {
 
   int descriptor() const { return descriptor_.get(); }
   explicit operator bool() const { return static_cast<bool>(descriptor_); }
+  /// A frame as it is sent. Large ones take a while to write down: before a lock, not under it.
+  static std::string framed(std::uint32_t type, std::string_view payload);
   /// Does not wait: what the peer does not take at once is kept for flush(). False when the peer is
   /// gone.
-  bool send(std::uint32_t type, std::string_view payload);
+  bool send(std::string frame);
+  bool send(std::uint32_t type, std::string_view payload) { return send(framed(type, payload)); }
   /// Sends of what was kept as much as the peer takes. False when the peer is gone.
   bool flush();
-  /// Whether something was kept.
-  bool behind() const { return sent_ < unsent_.size(); }
+  /// Bytes that were kept.
+  std::size_t unsent() const { return unsent_bytes_; }
+  bool behind() const { return unsent_bytes_ > 0; }
   /// flush() until nothing is left, the peer is gone, or `deadline` passes.
   void drain(Clock::time_point deadline);
   /// Takes in what has arrived, without waiting, and not all of it where that is much. False once
@@ -67,9 +72,10 @@ class Connection {
  private:
   Descriptor descriptor_;
   std::string received_;
-  std::size_t taken_ = 0;  ///< bytes of received_ that next() has given away
-  std::string unsent_;
-  std::size_t sent_ = 0;  ///< bytes of unsent_ that are on their way
+  std::size_t taken_ = 0;           ///< bytes of received_ that next() has given away
+  std::deque<std::string> unsent_;  ///< frames, none of them empty
+  std::size_t unsent_bytes_ = 0;
+  std::size_t sent_ = 0;  ///< bytes of the first frame that are on their way
 };
 
 /// A port that others connect to.

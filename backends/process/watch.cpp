@@ -41,24 +41,21 @@ std::optional<LongWait> LongWaits::hopeless() const {
   return std::nullopt;
 }
 
-Inquiry::Inquiry(std::uint64_t number, std::int64_t ranks, LongWait wait,
-                 Clock::time_point deadline)
+Inquiry::Inquiry(std::uint64_t number, std::int64_t ranks, LongWait wait)
     : number_(number),
       wait_(std::move(wait)),
       group_([this] {
         const std::optional<Entrance> call = call_of(wait_);
         return call ? call->place.group : 0;
       }()),
-      deadline_(deadline),
       standings_(static_cast<std::size_t>(ranks)) {}
 
 void Inquiry::answer(std::int64_t rank, Standing standing) {
   standings_[static_cast<std::size_t>(rank)] = std::move(standing);
 }
 
-bool Inquiry::over(Clock::time_point now) const {
-  return now >= deadline_ ||
-         std::ranges::all_of(standings_, [](const auto& standing) { return standing.has_value(); });
+bool Inquiry::complete() const {
+  return std::ranges::all_of(standings_, [](const auto& standing) { return standing.has_value(); });
 }
 
 std::vector<std::int64_t> Inquiry::silent() const {

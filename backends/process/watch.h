@@ -31,14 +31,14 @@ class LongWaits {
 /// All ranks are asked once where they are.
 class Inquiry {
  public:
-  /// Whoever has not answered at `deadline` does not answer.
-  Inquiry(std::uint64_t number, std::int64_t ranks, LongWait wait, Clock::time_point deadline);
+  Inquiry(std::uint64_t number, std::int64_t ranks, LongWait wait);
 
   std::uint64_t number() const { return number_; }
   /// The group whose collectives are counted.
   std::int32_t group() const { return group_; }
   void answer(std::int64_t rank, Standing standing);
-  bool over(Clock::time_point now) const;
+  /// All have answered.
+  bool complete() const;
   Verdict verdict() const { return verdict_on_wait(wait_, standings_); }
   /// Those that have not answered.
   std::vector<std::int64_t> silent() const;
@@ -49,7 +49,6 @@ class Inquiry {
   const std::uint64_t number_;
   const LongWait wait_;
   const std::int32_t group_;
-  const Clock::time_point deadline_;
   std::vector<std::optional<Standing>> standings_;  ///< by rank
 };
 
