@@ -41,6 +41,13 @@ LocalArg plain_local_arg(const Argument& argument) {
   return std::visit(Convert{}, argument.variant());
 }
 
+// A list of one number where the op takes more stands for all of them: kernels get each.
+LocalArg local_list(const Argument& argument, std::int64_t size) {
+  const Dims* const numbers = std::get_if<Dims>(&argument.variant());
+  if (size < 2 || numbers == nullptr || numbers->size() != 1) return plain_local_arg(argument);
+  return Dims(static_cast<std::size_t>(size), numbers->front());
+}
+
 boost::container::small_vector<LocalArg, 4> local_args(const LocalCall& call) {
   const OpDescriptor& op = call.row->op;
   boost::container::small_vector<LocalArg, 4> result;
@@ -49,7 +56,7 @@ boost::container::small_vector<LocalArg, 4> local_args(const LocalCall& call) {
   for (std::size_t i = 0; i < op.arguments.size(); ++i) {
     const Argument& argument = (*call.args)[i];
     if (!op.arguments[i].type.is_tensor()) {
-      result.push_back(plain_local_arg(argument));
+      result.push_back(local_list(argument, op.arguments[i].type.list_size));
     } else if (argument.is_list()) {
       const std::size_t count = argument.list().size();
       const auto list = call.tensors.subspan(next, count);

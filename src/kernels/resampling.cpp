@@ -144,28 +144,20 @@ Resampling upsampling(const KernelCall& call) {
   return made;
 }
 
-// A list of one number per pooled dim, where one may stand for all and none for `fallback`.
+// A list of one number per pooled dim; an empty one is `fallback`.
 class PerDim {
  public:
   PerDim(const KernelCall& call, std::size_t index, const Dims& fallback)
       : given_(optional_dims_arg(call, index)), fallback_(fallback) {}
   std::int64_t operator[](std::size_t i) const {
     if (given_ == nullptr || given_->empty()) return fallback_[i];
-    return (*given_)[std::min(i, given_->size() - 1)];
+    return (*given_)[i];
   }
 
  private:
   const Dims* given_;
   Dims fallback_;
 };
-
-// How many of the last dims are pooled: one number may stand for all of them. Of three dims it is
-// two where the first of these changes.
-std::size_t pooled_dims(const Tensor& in, const Tensor& out, const Dims& sizes) {
-  const std::size_t ndim = in.shape().size();
-  if (sizes.size() != 1 || ndim < 3) return sizes.size();
-  return ndim > 3 || in.size(1) != out.size(1) ? std::max<std::size_t>(ndim - 2, 2) : 1;
-}
 
 // Places [first, last) that adaptive pooling gives to a result.
 struct Range {
@@ -190,10 +182,8 @@ Resampling mean_pooling(const KernelCall& call) {
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
   const std::size_t shift = forward ? 1 : 2;
   const Dims& sizes = *optional_dims_arg(call, shift);
-  const PerDim kernel(call, shift, sizes), padding(call, shift + 2, Dims(3, 0));
-  const std::size_t count = pooled_dims(self, out, sizes);
-  const Dims whole{kernel[0], kernel[count > 1 ? 1 : 0], kernel[count > 2 ? 2 : 0]};
-  const PerDim stride(call, shift + 1, whole);
+  const std::size_t count = sizes.size();
+  const PerDim stride(call, shift + 1, sizes), padding(call, shift + 2, Dims(count, 0));
   const bool padded = scalar_arg(call, shift + 4).to_bool();
   const double divisor = call.args.size() > shift + 5 ? optional_number(call, shift + 5) : 0;
   Resampling made{direction, false, {}};
@@ -204,7 +194,7 @@ Resampling mean_pooling(const KernelCall& call) {
     SampledDim sampled{first + i, source, {}};
     for (std::int64_t r = 0; r < target; ++r) {
       const std::int64_t start = r * stride[i] - padding[i];
-      const std::int64_t end = std::min(start + kernel[i], source + padding[i]);
+      const std::int64_t end = std::min(start + sizes[i], source + padding[i]);
       const Range inside{std::max<std::int64_t>(start, 0), std::min(end, source)};
       const std::int64_t counted = padded ? end - start : inside.last - inside.first;
       Window window;
@@ -302,14 +292,13 @@ PoolWindows windows_by(const KernelCall& call, std::size_t pooled, bool by_plane
 PoolWindows largest_windows(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const Dims& sizes = *optional_dims_arg(call, 1);
-  const PerDim kernel(call, 1, sizes), padding(call, 3, Dims(3, 0)), dilation(call, 4, Dims(3, 1));
-  const std::size_t pooled = pooled_dims(self, call.outputs[0], sizes);
-  const Dims whole{kernel[0], kernel[pooled > 1 ? 1 : 0], kernel[pooled > 2 ? 2 : 0]};
-  const PerDim stride(call, 2, whole);
+  const std::size_t pooled = sizes.size();
+  const PerDim stride(call, 2, sizes), padding(call, 3, Dims(pooled, 0)),
+      dilation(call, 4, Dims(pooled, 1));
   const std::size_t first = self.shape().size() - pooled;
   return windows_by(call, pooled, false, [&](std::size_t i, std::int64_t r, std::int64_t) -> Steps {
     std::int64_t start = r * stride[i] - padding[i];
-    const std::int64_t end = start + (kernel[i] - 1) * dilation[i] + 1;
+    const std::int64_t end = start + (sizes[i] - 1) * dilation[i] + 1;
     while (start < 0) start += dilation[i];
     return {start, std::min(end, self.size(first + i)), dilation[i]};
   });

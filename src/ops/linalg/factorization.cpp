@@ -190,14 +190,6 @@ std::vector<RuleRow> cross_rule(const RuleContext& context) {
   return rows;
 }
 
-/// Batches that stretch are not cut: the same dim of another operand would be another one.
-std::vector<RuleRow> ldl_solve_rule(const RuleContext& context) {
-  std::vector<RuleRow> rows = linear_batch_rows(context, 2);
-  if (front_of(context.tensors[0]->meta()) == front_of(context.tensors[2]->meta())) return rows;
-  rows.erase(rows.begin(), rows.end() - 1);
-  return rows;
-}
-
 /// Bounds, which are keywords and never moved, have to be whole.
 std::vector<RuleRow> pinv_rule(const RuleContext& context) {
   for (std::size_t i = 1; i < context.tensors.size(); ++i) {
@@ -206,6 +198,9 @@ std::vector<RuleRow> pinv_rule(const RuleContext& context) {
          "{}: a bound is {}, must be whole on every rank", context.schema.row->name(),
          type_string(*context.tensors[i]));
   }
+  // Bounds of each matrix would have to be cut along with them.
+  const auto one_number = [](const DTensorSpec* bound) { return bound->ndim() == 0; };
+  if (!std::all_of(context.tensors.begin() + 1, context.tensors.end(), one_number)) return {};
   std::vector<RuleRow> rows = batch_rule(context);
   for (RuleRow& row : rows) {
     for (std::size_t i = 1; i < row.inputs.size(); ++i) row.inputs[i] = whole();
@@ -569,7 +564,7 @@ constexpr Row kFactorizationRows[] = {
      {grad_householder_product, "input tau result"}, kEachMatrix, kAllowUneven},
     {"linalg_ldl_factor_ex"_op, meta_ldl_factor, batch_rule, KernelId::kLdlFactorEx,
      {nullptr, "linalg_ldl_factor_ex.out"}, {}, kEachMatrix, kAllowUneven},
-    {"linalg_ldl_solve"_op, meta_ldl_solve, ldl_solve_rule, KernelId::kLdlSolve,
+    {"linalg_ldl_solve"_op, meta_ldl_solve, packed_rule, KernelId::kLdlSolve,
      {nullptr, "linalg_ldl_solve.out"}, {}, kLinearSides, kAllowUneven},
     {"linalg_pinv"_op, nullptr, {}, pinv_of_rcond, {nullptr, "linalg_pinv.out"}, {}, kOfPinv},
     {"linalg_pinv.atol_rtol_float"_op, nullptr, {}, pinv_of_numbers,
@@ -581,7 +576,7 @@ constexpr Row kFactorizationRows[] = {
      {nullptr, "linalg_pinv.out_rcond_tensor"}, {}, kOfPinv},
     {"linalg_qr"_op, meta_qr, whole_rule, KernelId::kQr, {nullptr, "linalg_qr.out"},
      {grad_qr, "A result0 result1"}, kReplicas},
-    {"ormqr"_op, meta_ormqr, linear_batch_rule<2>, KernelId::kOrmqr, {nullptr, "ormqr.out"},
+    {"ormqr"_op, meta_ormqr, packed_rule, KernelId::kOrmqr, {nullptr, "ormqr.out"},
      {grad_ormqr, "self input2 input3 result"}, kLinearSides, kAllowUneven},
     {"svd"_op, nullptr, {}, older_svd, {nullptr, "svd.U"}, {}, "_linalg_svd"},
 };

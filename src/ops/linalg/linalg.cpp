@@ -111,11 +111,15 @@ OutputMetas meta_triangular_solve(const MetaArgs& args) {
   return {x, by_columns(front_of(x.meta), rows_of(a), columns_of(a), a.dtype)};
 }
 
+/// Whether right sides of this shape are one vector per matrix.
+bool one_vector_each(const TensorMeta& a, const TensorMeta& b) {
+  return b.shape.size() == 1 || (b.shape.size() + 1 == a.shape.size() && b.shape == front_of(a, 1));
+}
+
 /// _linalg_solve_ex(A, B, *, left, check_errors): B may be one vector per matrix.
 OutputMetas meta_solve(const MetaArgs& args) {
   const TensorMeta &a = squares(args, 0), &b = *args.tensor(1);
-  const bool vector =
-      b.shape.size() == 1 || (b.shape.size() + 1 == a.shape.size() && b.shape == front_of(a, 1));
+  const bool vector = one_vector_each(a, b);
   require_one_dtype(args, a, b);
   OutputMetas outputs;
   if (vector) {
@@ -132,9 +136,31 @@ OutputMetas meta_solve(const MetaArgs& args) {
 
 // Rules
 
+std::vector<RuleRow> solve_rule(const RuleContext& context) {
+  const bool vector = one_vector_each(context.tensors[0]->meta(), context.tensors[1]->meta());
+  std::vector<RuleRow> rows = common_batch_rows(context, {2, vector ? 1U : 2U});
+  add_linear_row(rows, context, 1);
+  return rows;
+}
+
+std::vector<RuleRow> cholesky_solve_rule(const RuleContext& context) {
+  std::vector<RuleRow> rows = common_batch_rows(context, {2, 2});
+  add_linear_row(rows, context, 0);
+  return rows;
+}
+
+std::vector<RuleRow> lu_unpack_rule(const RuleContext& context) {
+  return common_batch_rows(context, {2, 1});
+}
+
+std::vector<RuleRow> older_triangular_solve_rule(const RuleContext& context) {
+  return common_batch_rows(context, {2, 2});
+}
+
 /// Right sides may have dims in front that the matrices lack.
 std::vector<RuleRow> solve_triangular_rule(const RuleContext& context) {
-  std::vector<RuleRow> rows = linear_batch_rule<1>(context);
+  std::vector<RuleRow> rows = common_batch_rows(context, {2, 2});
+  add_linear_row(rows, context, 1);
   RuleRow averages = rows.back();
   averages.outputs[0] = averages.inputs[1] = placement_of_letter('a');
   rows.push_back(std::move(averages));
@@ -439,12 +465,12 @@ constexpr Row kLinalgRows[] = {
      {grad_det, "A result"}, kMatrices, kAllowUneven},
     {"_linalg_slogdet"_op, meta_slogdet, batch_rule, KernelId::kSlogdet,
      {nullptr, "_linalg_slogdet.sign"}, {grad_slogdet, "A result0"}, kMatrices, kAllowUneven},
-    {"_linalg_solve_ex"_op, meta_solve, linear_batch_rule<1>, KernelId::kSolveEx,
+    {"_linalg_solve_ex"_op, meta_solve, solve_rule, KernelId::kSolveEx,
      {nullptr, "_linalg_solve_ex.result"}, {grad_solve, "A B result"}, kLinear, kAllowUneven},
     {"cholesky_inverse"_op, meta_square_by_columns, batch_rule, KernelId::kCholeskyInverse,
      {nullptr, "cholesky_inverse.out"}, {grad_cholesky_inverse, "self result"}, kMatrices,
      kAllowUneven},
-    {"cholesky_solve"_op, meta_cholesky_solve, linear_batch_rule<0>, KernelId::kCholeskySolve,
+    {"cholesky_solve"_op, meta_cholesky_solve, cholesky_solve_rule, KernelId::kCholeskySolve,
      {nullptr, "cholesky_solve.out"},
      {grad_cholesky_solve, "input2 result"}, kLinear, kAllowUneven},
     {"linalg_cholesky_ex"_op, meta_square_and_info, batch_rule, KernelId::kCholeskyEx,
@@ -456,7 +482,7 @@ constexpr Row kLinalgRows[] = {
     {"linalg_lu_factor_ex"_op, meta_factored, batch_rule, KernelId::kLuFactorEx,
      {nullptr, "linalg_lu_factor_ex.out"}, {grad_lu_factor, "result0 result1"}, kMatrices,
      kAllowUneven},
-    {"linalg_lu_solve"_op, meta_lu_solve, linear_batch_rule<2>, KernelId::kLuSolve,
+    {"linalg_lu_solve"_op, meta_lu_solve, packed_rule, KernelId::kLuSolve,
      {nullptr, "linalg_lu_solve.out"}, {grad_lu_solve, "LU pivots result"}, kLinear, kAllowUneven},
     {"linalg_matrix_exp"_op, meta_square, batch_rule, KernelId::kMatrixExp,
      {nullptr, "linalg_matrix_exp.out"}, {grad_matrix_exp, "self"}, kMatrices, kAllowUneven},
@@ -464,11 +490,11 @@ constexpr Row kLinalgRows[] = {
      KernelId::kSolveTriangular, {nullptr, "linalg_solve_triangular.out"},
      {grad_solve_triangular, "self B result"}, kLinear, kAllowUneven, {},
      solve_triangular_filter},
-    {"lu_unpack"_op, meta_lu_unpack, batch_rule, KernelId::kLuUnpack, {nullptr, "lu_unpack.out"},
-     {grad_lu_unpack, ""}, kMatrices, kAllowUneven},
-    {"triangular_solve"_op, meta_triangular_solve, batch_rule, KernelId::kTriangularSolve,
-     {nullptr, "triangular_solve.X"}, {grad_older_triangular_solve, "self A result0"}, kMatrices,
-     kAllowUneven},
+    {"lu_unpack"_op, meta_lu_unpack, lu_unpack_rule, KernelId::kLuUnpack,
+     {nullptr, "lu_unpack.out"}, {grad_lu_unpack, ""}, kMatrices, kAllowUneven},
+    {"triangular_solve"_op, meta_triangular_solve, older_triangular_solve_rule,
+     KernelId::kTriangularSolve, {nullptr, "triangular_solve.X"},
+     {grad_older_triangular_solve, "self A result0"}, kMatrices, kAllowUneven},
 };
 // clang-format on
 

@@ -2,6 +2,7 @@
 #include "ops/linalg/matrices.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/fix.h"
 #include "ops/core/expression.h"
@@ -67,11 +68,33 @@ std::vector<RuleRow> batch_rule(const RuleContext& context) {
   return rows;
 }
 
-std::vector<RuleRow> linear_batch_rows(const RuleContext& context, std::size_t linear) {
-  std::vector<RuleRow> rows = batch_rule(context);
+std::vector<RuleRow> common_batch_rows(const RuleContext& context,
+                                       std::initializer_list<std::size_t> behind) {
+  const std::vector<std::size_t> others(behind);
+  const auto front = [&](std::size_t i) {
+    const Dims& shape = context.tensors[i]->shape();
+    return std::span(shape).first(shape.size() - others[i]);
+  };
+  for (std::size_t i = 1; i < others.size(); ++i) {
+    if (!std::ranges::equal(front(i), front(0))) return {};
+  }
+  std::vector<RuleRow> rows;
+  for (std::size_t dim = 0; dim < front(0).size(); ++dim) {
+    rows.push_back(uniform_row(any(static_cast<std::int64_t>(dim)),
+                               context.schema.row->op.returns.size(), others.size()));
+  }
+  return rows;
+}
+
+void add_linear_row(std::vector<RuleRow>& rows, const RuleContext& context, std::size_t linear) {
   RuleRow row = uniform_row(whole(), context.schema.row->op.returns.size(), context.tensors.size());
   row.outputs[0] = row.inputs[linear] = sum();
   rows.push_back(std::move(row));
+}
+
+std::vector<RuleRow> packed_rule(const RuleContext& context) {
+  std::vector<RuleRow> rows = common_batch_rows(context, {2, 1, 2});
+  add_linear_row(rows, context, 2);
   return rows;
 }
 

@@ -30,12 +30,15 @@ Dims common_front(const MetaArgs& args, const TensorMeta& a, const TensorMeta& b
 
 /// Dims in front of the matrices, the same in all operands and results.
 std::vector<RuleRow> batch_rule(const RuleContext& context);
-/// The same, and the first result is linear in operand `linear`, of which sums pass.
-std::vector<RuleRow> linear_batch_rows(const RuleContext& context, std::size_t linear);
-template <std::size_t linear>
-std::vector<RuleRow> linear_batch_rule(const RuleContext& context) {
-  return linear_batch_rows(context, linear);
-}
+/// The same of several operands; `behind`: how many dims of each are no batch. Batches that stretch
+/// over another operand's are not cut: a dim of one would be another dim of the other.
+std::vector<RuleRow> common_batch_rows(const RuleContext& context,
+                                       std::initializer_list<std::size_t> behind);
+/// Of packed factors, a number for each of their steps, and a third operand that the first result
+/// is linear in.
+std::vector<RuleRow> packed_rule(const RuleContext& context);
+/// Adds: the first result is linear in operand `linear`, of which sums pass.
+void add_linear_row(std::vector<RuleRow>& rows, const RuleContext& context, std::size_t linear);
 
 // Steps of gradients
 
