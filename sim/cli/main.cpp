@@ -1,7 +1,10 @@
 // Argument parsing only; what commands do is in their own files.
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <iostream>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -503,6 +506,18 @@ void refuse_arguments(const CLI::App& app, const CLI::ParseError& error, const s
   std::fputs(fmt::format("error: {}\n  fix         {}\n", text, fix).c_str(), stderr);
 }
 
+// A full disk is told when what was printed is handed over.
+int with_output(int code) {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fputs(fmt::format("error: what was printed could not be written: {}\n"
+                         "  fix         make room where it goes, or send it elsewhere\n",
+                         std::strerror(errno))
+                 .c_str(),
+             stderr);
+  return kCannotRun;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -546,9 +561,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, pointers.data());
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
+    if (error.get_exit_code() == 0) return with_output(app.exit(error));
     refuse_arguments(app, error, argc > 1 ? argv[1] : "");
     return kCannotRun;
   }
-  return guarded(parsed.chosen);
+  return with_output(guarded(parsed.chosen));
 }

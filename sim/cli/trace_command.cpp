@@ -179,9 +179,28 @@ NamedSizes sizes_of(const TraceArguments& arguments) {
   return sizes;
 }
 
+// What is asked of nodes and ranks that the graphs do not have.
+void check_asked(const std::vector<ProgramGraph>& graphs, const TraceArguments& arguments) {
+  const ProgramGraph& first = graphs.front();
+  std::int64_t nodes = 0;
+  for (const ProgramGraph& graph : graphs) {
+    nodes = std::max(nodes, static_cast<std::int64_t>(graph.nodes.size()));
+  }
+  if (arguments.until && *arguments.until >= nodes) {
+    fail(ErrorKind::kValue, Fix{fmt::format("give a number below {}", nodes)},
+         "--until {}: the graph of {} has {} nodes", *arguments.until, first.file, nodes);
+  }
+  const std::int64_t ranks = first.world;
+  if (arguments.rank && *arguments.rank >= ranks) {
+    fail(ErrorKind::kValue, Fix{fmt::format("give a number below {}", ranks)},
+         "--rank {}: the graph of {} was captured on {} ranks", *arguments.rank, first.file, ranks);
+  }
+}
+
 // One line for a graph that does what its program did.
 int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
                   const TraceArguments& arguments) {
+  check_asked(graphs, arguments);
   const NamedSizes sizes = sizes_of(arguments);
   if (!sizes.empty()) graphs = with_sizes(std::move(graphs), sizes);
   const ReplayRunOptions asked{

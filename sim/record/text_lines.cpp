@@ -18,11 +18,15 @@ std::string read_text(const std::string& path) {
   if (!file)
     fail(ErrorKind::kValue, Fix{"give the path of a file that is there"},
          "{}: the file cannot be read", path);
+  constexpr std::size_t kLargest = std::size_t{1} << 30;
   std::string text;
   std::array<char, 1 << 16> block;
   int count = 0;
   while ((count = gzread(file.get(), block.data(), block.size())) > 0) {
     text.append(block.data(), static_cast<std::size_t>(count));
+    if (text.size() <= kLargest) continue;
+    fail(ErrorKind::kValue, Fix{"give a graph, a recording or a run that was written to a file"},
+         "{}: there is more to read than 1 GiB", path);
   }
   int status = Z_OK;
   gzerror(file.get(), &status);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -143,8 +144,10 @@ class NpyReader {
 }  // namespace
 
 NpyArray read_npy(const std::string& path) {
+  std::error_code fault;
   std::ifstream in(path, std::ios::binary);
-  if (!in) {
+  // Folders open, and devices may never end.
+  if (!in || !std::filesystem::is_regular_file(path, fault)) {
     fail(ErrorKind::kValue,
          Fix{"give the path of an .npy file that is there, from the scenario's folder"},
          "{} cannot be read", path);

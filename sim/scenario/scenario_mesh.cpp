@@ -5,6 +5,7 @@
 
 #include "base/bytes_text.h"
 #include "base/nearest.h"
+#include "mesh/mesh_layout.h"
 #include "sim/language/syntax/parser.h"
 #include "sim/scenario/scenario_parts.h"
 
@@ -108,6 +109,11 @@ ScenarioMesh read_mesh(const TomlSection& root, const std::vector<Setting>& sett
     if (__builtin_mul_overflow(out.size, out.dims.back().size, &out.size)) {
       out.dims.back().where.refuse(fmt::format("a mesh of {:.3g} ranks", exact), "make it smaller");
     }
+  }
+  if (out.dims.size() > kMostMeshDims) {
+    out.dims[kMostMeshDims].where.refuse(
+        fmt::format("a mesh of {} dims; the most are {}", out.dims.size(), kMostMeshDims),
+        "join dims that tensors are always cut along together");
   }
   if (out.dims.empty()) mesh.where(*entry).refuse("[mesh] without a mesh dim", "add tp = 2");
   if (const TomlEntry* ranks = mesh.find("ranks")) {

@@ -14,6 +14,9 @@
 
 namespace shardlab {
 
+/// Dims that a mesh has at most: what planners look at grows fourfold with each.
+inline constexpr std::size_t kMostMeshDims = 8;
+
 class Arena;
 
 /// Position of a rank in a mesh, one entry per mesh dim.

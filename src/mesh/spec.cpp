@@ -52,6 +52,10 @@ void check_ranks(std::vector<std::int64_t> ranks) {
 }
 
 void check_layout(const MeshLayout::Init& init) {
+  if (init.shape.size() > kMostMeshDims) {
+    fail(ErrorKind::kValue, Fix{"join dims that tensors are always cut along together"},
+         "the mesh has {} dims; the most are {}", init.shape.size(), kMostMeshDims);
+  }
   std::int64_t size = 1;
   for (std::size_t dim = 0; dim < init.shape.size(); ++dim) {
     const std::int64_t count = init.shape[dim];

@@ -683,5 +683,23 @@ class Explain(Program):
             self.assertNotIn("explain:", errors)
 
 
+@unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full here")
+class FullDisk(Program):
+    def test_output_that_nobody_got_is_told_by_every_command(self):
+        self.plant(t=ONE_RANK_ADDS)
+        self.fine("trace", "t.toml", "--out", "t.graph")
+        for arguments in [
+            ("run", "t.toml"), ("run", "--json", "t.toml"), ("test", "t.toml"), ("ops",),
+            ("trace", "t.toml"), ("replay", "t.graph"), ("explain", "relu", "f32[4]", "--mesh",
+            "x=2"), ("show", "f32[4]", "--mesh", "x=2"), ("completion", "bash"), ("--help",),
+            ("doctor", "--json"), ("verify-ops", "relu"),
+        ]:
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([PROGRAM, *arguments], cwd=self.folder, stdout=full,
+                                      stderr=subprocess.PIPE, encoding="utf-8", check=False)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn("could not be written: No space left", done.stderr, arguments)
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

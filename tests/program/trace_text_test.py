@@ -124,6 +124,14 @@ class TextForm(program.Program):
         self.assertEqual(len(apart), 1, apart)
         self.assertEqual(len(old), len(new))
 
+    def test_nodes_and_ranks_that_are_not_there_are_refused(self):
+        self.plant(t=SCENARIO)
+        self.fine("trace", "t.toml", "--out", "t.graph")
+        for option, number in [("--until", "99999"), ("--rank", "99")]:
+            code, output, errors = self.shardlab("replay", "t.graph", option, number)
+            self.assertEqual((code, output), (2, ""))
+            self.assertIn(f"error: {option} {number}: the graph of t.toml ", errors)
+
     def test_a_damaged_file_is_named_with_the_line_and_the_field(self):
         self.plant(own=SCENARIO)
         text = self.text_of("own.toml", "own.graph")

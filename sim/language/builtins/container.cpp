@@ -109,6 +109,7 @@ Value run_join(Interpreter& in, const Value* self, CallValues call) {
            "join: an item is {}, not a str", a_kind(item));
     }
     out += (std::exchange(first, false) ? "" : separator) + item.as<std::string>();
+    check_text_size(out.size());
   }
   return out;
 }

@@ -232,6 +232,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Forma
       out += part.conversion == 'r'   ? python_format(repr(given[i]), part.format)
              : part.conversion == 's' ? python_format(str(given[i]), part.format)
                                       : python_format(given[i], part.format);
+      check_text_size(out.size());
     }
     return out;
   });

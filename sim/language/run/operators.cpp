@@ -95,10 +95,7 @@ Value repeated(const Values& items, std::int64_t times, const Value& like) {
 }
 
 Value repeated_text(const std::string& text, std::int64_t times) {
-  constexpr std::int64_t kMost = 1'000'000;
-  if (!text.empty() && times > kMost / static_cast<std::int64_t>(text.size())) {
-    fail(ErrorKind::kValue, Fix{"repeat it fewer times"}, "a string has more than {} bytes", kMost);
-  }
+  check_text_size(text.size(), times);
   std::string out;
   for (std::int64_t i = 0; i < times; ++i) out += text;
   return out;
@@ -209,6 +206,7 @@ Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& righ
   }
   if (op == ast::BinaryOp::kAdd) {
     if (left.is<std::string>() && right.is<std::string>()) {
+      check_text_size(left.as<std::string>().size() + right.as<std::string>().size());
       return left.as<std::string>() + right.as<std::string>();
     }
     const bool same = left.variant().index() == right.variant().index();

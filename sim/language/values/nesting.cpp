@@ -61,6 +61,13 @@ void check_size(const Values& items) {
   for (const Value& item : items) count(item, sum);
 }
 
+void check_text_size(std::size_t bytes, std::int64_t times) {
+  constexpr std::int64_t kMost = 1'000'000;
+  if (bytes == 0 || times <= kMost / static_cast<std::int64_t>(bytes)) return;
+  fail(ErrorKind::kValue, Fix{"make it shorter, or several strings of it"},
+       "a string has more than {} bytes", kMost);
+}
+
 void check_stored(const Value& container, const Value& item) {
   const int level = *level_of(container);
   check_level(item, level + 1);

@@ -1,5 +1,6 @@
 // nesting.h - lists inside of lists: bounded in depth, so that walking and dropping them is safe on
-// a rank's small stack, and in what a walk visits; storing in lists and dicts.
+// a rank's small stack, and in what a walk visits; storing in lists and dicts. Strings are bounded
+// likewise.
 #pragma once
 
 #include "sim/language/values/value.h"
@@ -18,6 +19,10 @@ void count_item(std::int64_t& items);
 /// Items of a new list or tuple.
 ///   fails  Value: more than a million items in all
 void check_size(const Values& items);
+
+/// Bytes of a new string, `times` over.
+///   fails  Value: more than a million bytes
+void check_text_size(std::size_t bytes, std::int64_t times = 1);
 
 /// An item that is put into a list or dict that exists.
 ///   fails  Value: `container` would hold itself, or nest too deeply
