@@ -8,6 +8,7 @@
 #include "comm/device_mesh.h"
 #include "dispatch/factory.h"
 #include "dispatch/index_masks.h"
+#include "dispatch/list_meshes.h"
 #include "dispatch/list_operands.h"
 #include "dispatch/local_call.h"
 #include "dispatch/masked_lookup.h"
@@ -303,7 +304,11 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
   if (const auto places = with_places_of_masks(row, args)) return dispatch_one(row, *places);
   const bool raw = std::holds_alternative<Handler>(row.compute);  // as given (D-2)
   if (!row.has(kIndependentLists) || raw) return dispatch_one(row, args);
-  return dispatch_one(row, with_whole_operands(row, args));
+  const auto on_one_mesh = [&](const Arguments& given) {
+    return dispatch_one(row, with_whole_operands(row, given));
+  };
+  const auto by_mesh = entries_by_mesh(row, args);
+  return by_mesh.empty() ? on_one_mesh(args) : for_each_mesh(row, args, by_mesh, on_one_mesh);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace {
 
 using test::counted;
 using test::kind_of;
+using test::local_values;
 using test::OpMesh;
 using test::ops;
 using test::plain;
@@ -49,6 +50,32 @@ TEST_CASE("O-35 inputs on different meshes are refused") {
     const DTensor a = mesh.place("S(0) R", {4}, counted(4));
     const DTensor b = from_local(plain({1}, {1}), rows, {Placement::shard(0)});
     CHECK(kind_of([&] { ops()("aten::add.Tensor", {a, b}); }) == ErrorKind::kRuntime);
+  });
+}
+
+TEST_CASE("O-15 each entry of a list is computed on its own mesh") {
+  OpMesh mesh({2, 2});
+  mesh.run([&](RankContext& rank) {
+    const MeshLayout* rows = mesh.layout()->arena().layout({{4}, {}, {}});
+    rank.meshes->construct(rows);
+    const double own = static_cast<double>(rank.rank);
+    const DTensor a = mesh.place("S(0) R", {4}, counted(4));
+    const DTensor b = from_local(plain({1}, {own}), rows, {Placement::shard(0)});
+    const Argument factors = ArgumentList{2.0, 3.0, 5.0};
+    const Results products =
+        ops()("aten::_foreach_mul.ScalarList", {ArgumentList{a, b, a}, factors});
+    const ArgumentList& list = products[0].list();
+    CHECK(whole(list[0].tensor()) == Values{0, 2, 4, 6});
+    CHECK(list[1].tensor().spec()->layout() == rows);
+    CHECK(local_values(list[1].tensor()) == Values{3 * own});
+    CHECK(whole(list[2].tensor()) == Values{0, 5, 10, 15});
+    CHECK(ops()("aten::_foreach_add_.Scalar", {ArgumentList{b, a}, 1}).empty());
+    CHECK(local_values(b) == Values{own + 1});
+    CHECK(whole(a) == Values{1, 2, 3, 4});
+    // One entry on two meshes has none of its own.
+    CHECK(kind_of([&] {
+            ops()("aten::_foreach_add.List", {ArgumentList{a, b}, ArgumentList{b, a}});
+          }) == ErrorKind::kRuntime);
   });
 }
 

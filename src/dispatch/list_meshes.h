@@ -1,0 +1,23 @@
+// list_meshes.h - foreach ops on lists whose entries live on several meshes: each entry is computed
+// on its own (O-15).
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// The numbers of the entries that live on one mesh, by mesh, in the order in which meshes first
+/// come. An entry is what all lists of the call have at one place; one without a distributed tensor
+/// goes with the first mesh. At most one where the lists have one mesh or none. The same on all
+/// ranks.
+std::vector<std::vector<std::size_t>> entries_by_mesh(const OpRow& row, const Arguments& args);
+
+/// Calls `call` with the arguments of each group of entries, and puts its results in their places.
+Results for_each_mesh(const OpRow& row, const Arguments& args,
+                      const std::vector<std::vector<std::size_t>>& groups,
+                      const std::function<Results(const Arguments&)>& call);
+
+}  // namespace shardlab
