@@ -187,11 +187,17 @@ class Verification {
   void run_alone_in_f64() {
     for (std::size_t i = 0; i < meanings_.size(); ++i) {
       run_in_f64(meanings_[i]);
-      inputs_.one_device[i].reference = meanings_[i].reference.recordings;
+      OneDeviceValues& one = inputs_.one_device[i];
+      one.reference = meanings_[i].reference.recordings;
+      for (std::size_t told = 0; told < std::min(one.single.size(), one.reference.size()); ++told) {
+        one.largest =
+            std::max(one.largest, largest_in_f64(*one.single[told], *one.reference[told]));
+      }
     }
     if (inputs_.given.single != nullptr) {
       run_in_f64(given_);
       inputs_.given.reference = given_.reference.recordings[0];
+      inputs_.given.largest = largest_in_f64(*inputs_.given.single, *inputs_.given.reference);
       if (!reference_runs()) inputs_.given = {};
     }
     note_failures();

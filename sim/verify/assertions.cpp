@@ -9,6 +9,7 @@
 #include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "sim/verify/compare.h"
+#include "sim/verify/verify.h"
 
 namespace shardlab {
 
@@ -69,10 +70,11 @@ void bring_together(GlobalValue& a, GlobalValue& b) {
   }
 }
 
-double noise_of(const Ranks& declared, const GlobalValue& truth, std::size_t rank,
-                std::size_t index, Side side) {
+F64Noise noise_of(const Ranks& declared, const GlobalValue& truth, std::size_t rank,
+                  std::size_t index, Side side, double largest) {
   const auto own = value_on(declared, rank, index, side);
-  return own && own->is_integral() == truth.is_integral() ? f64_noise(*own, truth) : 0;
+  const bool alike = own && own->is_integral() == truth.is_integral();
+  return alike ? f64_noise(*own, truth, 0, largest) : F64Noise{};
 }
 
 std::string index_text(std::int64_t element, const Dims& shape) {
@@ -93,8 +95,11 @@ std::optional<Error> compared(const Ranks& in_f64, const Ranks& declared, std::s
   auto a = value_on(in_f64, rank, index, &AssertedPair::a);
   auto b = value_on(in_f64, rank, index, &AssertedPair::b);
   if (!a || !b) return std::nullopt;
-  const double noise = std::max(noise_of(declared, *a, rank, index, &AssertedPair::a),
-                                noise_of(declared, *b, rank, index, &AssertedPair::b));
+  const double largest = largest_in_f64(*declared[rank], *in_f64[rank]);
+  const F64Noise of_a = noise_of(declared, *a, rank, index, &AssertedPair::a, largest);
+  const F64Noise of_b = noise_of(declared, *b, rank, index, &AssertedPair::b, largest);
+  const F64Noise noise{.any = std::max(of_a.any, of_b.any),
+                       .of_zero = std::max(of_a.of_zero, of_b.of_zero)};
   bring_together(*a, *b);
   const Comparison result = compare_in_f64(*a, *b, noise);
   if (result.agreement != Agreement::kWrong) return std::nullopt;

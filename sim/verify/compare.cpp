@@ -95,14 +95,6 @@ Comparison compare_bits(const GlobalValue& sharded, const GlobalValue& single) {
   return result;
 }
 
-double largest_finite(const std::vector<double>& values) {
-  double largest = 0;
-  for (const double value : values) {
-    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
-  }
-  return largest;
-}
-
 // Between finite numbers alone.
 double largest_distance(const std::vector<double>& a, const std::vector<double>& b) {
   double largest = 0;
@@ -179,17 +171,32 @@ Comparison compare(const GlobalValue& sharded, const GlobalValue& single,
   return compare_envelope(sharded, single, reference, judgement);
 }
 
-double f64_noise(const GlobalValue& single, const GlobalValue& reference) {
-  if (single.is_integral() || single.reals.size() != reference.reals.size()) return 0;
-  constexpr double kLuck = 1000;
-  const double finer = unit_roundoff(DType::kF64) / unit_roundoff(single.meta.dtype);
-  // A program in f64 is its own reference: the scale of the value has to do.
-  const double astray = finer < 1 ? largest_distance(single.reals, reference.reals)
-                                  : unit_roundoff(DType::kF64) * largest_finite(reference.reals);
-  return kLuck * finer * astray;
+double largest_finite(const std::vector<double>& values) {
+  double largest = 0;
+  for (const double value : values) {
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  }
+  return largest;
 }
 
-Comparison compare_in_f64(const GlobalValue& sharded, const GlobalValue& reference, double noise) {
+double farthest(const GlobalValue& a, const GlobalValue& b) {
+  if (a.is_integral() || a.reals.size() != b.reals.size()) return 0;
+  return largest_distance(a.reals, b.reals);
+}
+
+F64Noise f64_noise(const GlobalValue& single, const GlobalValue& reference, double astray,
+                   double largest) {
+  if (single.is_integral() || single.reals.size() != reference.reals.size()) return {};
+  constexpr double kLuck = 1000;
+  const double own = unit_roundoff(single.meta.dtype), u = unit_roundoff(DType::kF64);
+  // A mistake is as large in f64, so what it moves in the program's own dtype excuses nothing.
+  if (u < own) return {.any = kLuck * u / own * std::max(farthest(single, reference), astray)};
+  // A program in f64 is its own reference: the scale of its numbers has to do.
+  return {.any = kLuck * u * largest_finite(reference.reals), .of_zero = kLuck * u * largest};
+}
+
+Comparison compare_in_f64(const GlobalValue& sharded, const GlobalValue& reference,
+                          F64Noise noise) {
   constexpr double kRelative = 1e-9;
   if (sharded.meta.shape != reference.meta.shape || sharded.meta.dtype != reference.meta.dtype) {
     return wrong(types_differ(sharded, reference));
@@ -205,7 +212,8 @@ Comparison compare_in_f64(const GlobalValue& sharded, const GlobalValue& referen
   for (std::size_t begin = 0; begin < reference.reals.size(); begin += row) {
     const auto first = reference.reals.begin() + static_cast<std::ptrdiff_t>(begin);
     const double scale = largest_finite({first, first + static_cast<std::ptrdiff_t>(row)});
-    const double allowed = kRelative * scale + noise;
+    const double of_zero = scale <= noise.of_zero ? noise.of_zero : 0;
+    const double allowed = kRelative * scale + noise.any + of_zero;
     for (std::size_t i = begin; i < begin + row; ++i) {
       const double error = distance(sharded.reals[i], reference.reals[i]);
       if (error > allowed) ++result.differing;

@@ -51,13 +51,23 @@ struct Judgement {
 Comparison compare(const GlobalValue& sharded, const GlobalValue& single,
                    const GlobalValue& reference, const Judgement& judgement);
 
-/// How far the single-device run in f64 may be off, from how far the run in the program's own dtype
-/// is: 2^29 times less (for f32), times 1000, since one sample may be close by luck. In units of
-/// the value.
-double f64_noise(const GlobalValue& single, const GlobalValue& reference);
+/// How far runs in f64 may be off, in units of the value.
+struct F64Noise {
+  double any = 0;      ///< of any element
+  double of_zero = 0;  ///< of elements in rows that are 0 but for as much
+};
+
+/// `any`: from how far runs in the program's own dtype are off the one in f64 (the single-device
+/// run, and by `astray` the sharded one), 2^29 times less (for f32), times 1000, since a sample may
+/// be close by luck. `of_zero`, of programs in f64: 1000 roundings of the largest number around.
+F64Noise f64_noise(const GlobalValue& single, const GlobalValue& reference, double astray = 0,
+                   double largest = 0);
+/// The largest difference between finite elements; 0 of integers and of different shapes.
+double farthest(const GlobalValue& a, const GlobalValue& b);
+double largest_finite(const std::vector<double>& values);
 
 /// Both sides in f64. An element is wrong beyond 1e-9 of the largest one in its row (of the last
 /// dim) plus `noise`; integers and bools must be equal.
-Comparison compare_in_f64(const GlobalValue& sharded, const GlobalValue& reference, double noise);
+Comparison compare_in_f64(const GlobalValue& sharded, const GlobalValue& reference, F64Noise noise);
 
 }  // namespace shardlab

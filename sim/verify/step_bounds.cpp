@@ -1,7 +1,8 @@
 // n additions in any order err by at most (n - 1) u_acc times the sum of the absolute terms
 // (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). Rounding errors of independent
 // sign stay below 8 sqrt(n) u_acc of it but with probability 2 exp(-32) = 3e-14 per element
-// (Hoeffding).
+// (Hoeffding). A dtype's smallest numbers have an absolute error, and a sum of large ones may leave
+// the dtype on its way: both are known by the size of what was added, not by the result.
 #include "sim/verify/step_bounds.h"
 
 #include <algorithm>
@@ -16,9 +17,10 @@ Summing summing_of(const OpRow& row) {
   return row.has(kSumsOneSign) ? Summing::kPositive : Summing::kOther;
 }
 
-double RoundingBound::allowed(double exact, double terms, double absolute, double own) const {
+double RoundingBound::allowed(double exact, double terms, double absolute, double own,
+                              double moved) const {
   return 8 * u * std::fabs(exact) + u * ranks * terms +
-         std::min(n, 8 * std::sqrt(n)) * u_accumulator * absolute + 4 * own;
+         std::min(n, 8 * std::sqrt(n)) * u_accumulator * absolute + 4 * (own + moved) + least;
 }
 
 double largest_of(DType dtype) {
@@ -37,7 +39,25 @@ double largest_of(DType dtype) {
   }
 }
 
+double least_rounding(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return 0x1p-25;
+    case DType::kF8E4M3FN:
+      return 0x1p-10;
+    case DType::kF64:
+    case DType::kC128:
+      return std::numeric_limits<double>::denorm_min();  // the half of it is not a number of f64
+    case DType::kBF16:
+      return 0x1p-134;
+    default:
+      return 0x1p-150;
+  }
+}
+
 namespace {
+
+constexpr double kRight = -1, kUndecided = -2;
 
 bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
@@ -45,19 +65,28 @@ double at(const std::vector<double>& values, std::size_t i) {
   return values.empty() ? 0 : values[i];
 }
 
-// How far number i may be; negative when it is right as it is.
+// A number of f64 that the judge itself cannot add up in another order.
+bool is_judged_in_itself(DType dtype) { return dtype == DType::kF64 || dtype == DType::kC128; }
+
+// How far number i may be, or kRight or kUndecided.
 double allowance(const FloatResult& result, const RoundingBound& bound, std::size_t i) {
   const double got = result.got[i], exact = result.exact[i];
-  if (same_number(got, exact)) return -1;
-  if (!result.own.empty() && same_number(got, result.own[i])) return -1;
+  if (same_number(got, exact)) return kRight;
+  if (!result.own.empty() && same_number(got, result.own[i])) return kRight;
+  const bool both_finite = std::isfinite(got) && std::isfinite(exact);
+  // Terms that leave the dtype together may do so in one order of additions and not in another.
+  const double reach = result.divisor * at(result.absolute, i) * (1 + bound.ranks * bound.u);
+  const bool by_order = !std::isfinite(got) || is_judged_in_itself(result.dtype);
+  if (!both_finite && by_order && reach >= largest_of(result.dtype)) return kUndecided;
   if (!std::isfinite(exact)) return 0;
   const bool own_finite = !result.own.empty() && std::isfinite(result.own[i]);
   const double own = own_finite ? std::fabs(result.own[i] - exact) : 0;
-  const double allowed = bound.allowed(exact, at(result.terms, i), at(result.absolute, i), own);
+  const double allowed =
+      bound.allowed(exact, at(result.terms, i), at(result.absolute, i), own, at(result.moved, i));
   if (std::isfinite(got)) return allowed;
   // An overflow is right where the value itself lies beyond the dtype, up to its rounding.
   const bool beyond = std::fabs(exact) + allowed >= largest_of(result.dtype);
-  return beyond && std::isinf(got) && std::signbit(got) == std::signbit(exact) ? -1 : 0;
+  return beyond && std::isinf(got) && std::signbit(got) == std::signbit(exact) ? kRight : 0;
 }
 
 }  // namespace
@@ -67,6 +96,7 @@ Misses misses(const FloatResult& result, const RoundingBound& bound) {
   double worst_share = -1;
   for (std::size_t i = 0; i < result.got.size(); ++i) {
     const double allowed = allowance(result, bound, i);
+    if (allowed == kUndecided) ++found.undecided;
     if (allowed < 0) continue;
     const double error = std::fabs(result.got[i] - result.exact[i]);
     if (error <= allowed) continue;  // false for NaN

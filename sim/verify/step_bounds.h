@@ -20,15 +20,17 @@ enum class Summing : std::uint8_t {
 };
 Summing summing_of(const OpRow& row);
 
-/// The parts of |y - y*| <= 8 u |y*| + u N S + min(n, 8 sqrt(n)) u_acc A + 4 D.
+/// The parts of |y - y*| <= 8 u |y*| + u N S + min(n, 8 sqrt(n)) u_acc A + 4 (D + M) + least.
 struct RoundingBound {
   double u = 0;              ///< roundoff of the result's dtype, or of an operand's if coarser
   double u_accumulator = 0;  ///< of what sums are computed in
   double n = 1;              ///< terms that one rank adds
   double ranks = 1;          ///< N: whose terms are added
+  double least = 0;          ///< what rounding among subnormal numbers comes to, in units of y
 
-  /// `terms` S, `absolute` A, `own` D: |op in its own dtype - y*|.
-  double allowed(double exact, double terms, double absolute, double own) const;
+  /// `terms` S, `absolute` A, `own` D: |op in its own dtype - y*|, `moved` M: how far y* moves when
+  /// operands move by their own rounding.
+  double allowed(double exact, double terms, double absolute, double own, double moved) const;
 };
 
 /// One float result, row-major; complex elements are two numbers.
@@ -37,18 +39,24 @@ struct FloatResult {
   std::vector<double> terms;     ///< of pending results; empty: none
   std::vector<double> absolute;  ///< empty: 0
   std::vector<double> own;       ///< the op in its own dtype; empty: not asked for
+  std::vector<double> moved;     ///< empty: 0
+  double divisor = 1;            ///< what sums of terms are divided by after they are added
   DType dtype = DType::kF32;
 };
 
 /// The elements that lie farther than allowed, and the worst of them.
 struct Misses {
   std::int64_t count = 0;
-  std::size_t worst = 0;  ///< number, not element
+  std::int64_t undecided = 0;  ///< right, but whether they overflow depends on what is added first
+  std::size_t worst = 0;       ///< number, not element
   double got = 0, expected = 0, error = 0, allowed = 0;
 };
 Misses misses(const FloatResult& result, const RoundingBound& bound);
 
 /// Largest finite number of a floating or complex dtype.
 double largest_of(DType dtype);
+/// The most that rounding to a floating or complex dtype takes off a number among its subnormals:
+/// half of the smallest one.
+double least_rounding(DType dtype);
 
 }  // namespace shardlab

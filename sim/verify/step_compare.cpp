@@ -136,26 +136,30 @@ Tensor absolute_value(const WholeValue& value) {
       numbers[i + 1] = 0;
     }
   }
-  for (double& number : numbers) number = std::fabs(number);
+  for (double& number : numbers) number = std::isfinite(number) ? std::fabs(number) : 0;
   return written(wide, numbers);
 }
 
-Tensor scaled_at_random(const Tensor& x, double step, int sample) {
-  std::vector<double> numbers = read_doubles(x);
+Tensor scaled_at_random(const WholeValue& value, double step, int sample) {
+  const Tensor wide = value.wide();
+  std::vector<double> numbers = read_doubles(wide);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    numbers[i] *= heads(sample, i) ? 1 + step : 1 - step;
-  }
-  return written(x, numbers);
-}
-
-Tensor nudged_by_rounding(const WholeValue& value, int sample) {
-  std::vector<double> numbers = read_doubles(value.wide());
-  const double u = unit_roundoff(value.own.dtype()) * static_cast<double>(value.count);
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const double by = u * (value.terms.empty() ? 0 : value.terms[i]);
+    const double by = step * (value.terms.empty() ? std::fabs(numbers[i]) : value.terms[i]);
     numbers[i] += heads(sample, i) ? by : -by;
   }
-  return written(value.own, numbers);
+  return written(wide, numbers);
+}
+
+Tensor moved_by_rounding(const WholeValue& value, double least, int sample) {
+  const Tensor wide = value.wide();
+  if (is_integral(wide.dtype())) return wide;
+  std::vector<double> numbers = read_doubles(wide);
+  const double u = unit_roundoff(value.own.dtype()) * static_cast<double>(value.count);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const double by = u * (value.terms.empty() ? 0 : value.terms[i]) + least;
+    numbers[i] += heads(sample, i) ? by : -by;
+  }
+  return written(wide, numbers);
 }
 
 double terms_added(const std::vector<WholeValue>& operands, std::int64_t results, bool any) {

@@ -25,12 +25,15 @@ WrongStep float_miss(const Misses& missed, DType dtype);
 std::string holders_text(const DTensorSpec& spec, std::int64_t element);
 
 /// Absolute values of the elements, for a pending sum the sum of its absolute terms, in f64 or
-/// c128.
+/// c128; NaN and infinities as 0: they are what they are in any order of additions.
 Tensor absolute_value(const WholeValue& value);
-/// Each number times 1 + step or 1 - step, by a coin of its own.
-Tensor scaled_at_random(const Tensor& x, double step, int sample);
-/// Each number of a pending sum moved by u N S up or down, in its own dtype.
-Tensor nudged_by_rounding(const WholeValue& value, int sample);
+/// Each number of a value of floats larger or smaller by `step` of its size, by a coin of its own,
+/// in f64 or c128. The size of a pending sum is that of its terms. Samples of different numbers
+/// toss other coins.
+Tensor scaled_at_random(const WholeValue& value, double step, int sample);
+/// Each number of a pending sum moved by u N S up or down, of any floats by `least`, too. In f64 or
+/// c128.
+Tensor moved_by_rounding(const WholeValue& value, double least, int sample);
 /// An estimate of how many terms are added for each of `results` elements. For one operand: its
 /// size over `results`. For a product: the square root of the product of sizes over `results`,
 /// which is k for [m, k] x [k, n].

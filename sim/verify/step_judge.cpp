@@ -136,16 +136,32 @@ class OpJudge {
   enum class Of : std::uint8_t { kOwn, kWide, kAbsolute };
 
   std::vector<Tensor> values(Of of) const {
+    return laid_out_as([&](const WholeValue& operand, std::size_t) {
+      return of == Of::kOwn    ? operand.own
+             : of == Of::kWide ? operand.wide()
+                               : absolute_value(operand);
+    });
+  }
+
+  // Floats in f64, changed; what are integers as they are.
+  template <class Change>
+  std::vector<Tensor> changed(const Change& change) const {
+    return laid_out_as([&](const WholeValue& operand, std::size_t slot) {
+      return is_integral(operand.own.dtype()) ? operand.own : change(operand, slot);
+    });
+  }
+
+  // What `number` makes of each operand, in memory as the operand's spec says.
+  template <class Number>
+  std::vector<Tensor> laid_out_as(const Number& number) const {
     std::vector<Tensor> tensors;
     std::size_t spec = 0;
-    for (const WholeValue& operand : operands_) {
-      if (!operand.own.defined()) {
+    for (std::size_t slot = 0; slot < operands_.size(); ++slot) {
+      if (!operands_[slot].own.defined()) {
         tensors.emplace_back();
         continue;
       }
-      Tensor value = of == Of::kOwn    ? operand.own
-                     : of == Of::kWide ? operand.wide()
-                                       : absolute_value(operand);
+      Tensor value = number(operands_[slot], slot);
       if (row_.view() != nullptr) value = laid_out(value, specs_[spec]);
       ++spec;
       tensors.push_back(std::move(value));
@@ -268,10 +284,18 @@ class OpJudge {
   // Operands, each element of a pending sum moved by as much as rounding it may, up or down.
   std::vector<Tensor> nudged(int sample) const {
     std::vector<Tensor> tensors;
-    for (const WholeValue& operand : operands_) {
-      tensors.push_back(operand.count > 1 ? nudged_by_rounding(operand, sample) : operand.own);
+    for (std::size_t i = 0; i < operands_.size(); ++i) {
+      const WholeValue& value = operands_[i];
+      tensors.push_back(value.count > 1 ? converted(moved_by_rounding(value, 0, coin(sample, i)),
+                                                    value.own.dtype())
+                                        : value.own);
     }
     return tensors;
+  }
+
+  // Operands toss their own coins: what they have in common would cancel.
+  int coin(int sample, std::size_t operand) const {
+    return sample * static_cast<int>(operands_.size()) + static_cast<int>(operand);
   }
 
   StepFinding judge_floats(std::size_t index, const WholeValue& got) {
@@ -290,19 +314,24 @@ class OpJudge {
     result.terms = got.terms;
     const RoundingBound bound = bound_for(got, exact.numel());
     if (!own_.empty()) result.own = read_doubles(own_[index]);
-    if (misses(result, bound).count == 0) return bounded();
+    if (misses(result, bound).count == 0) return bounded(0);
     result.absolute = absolute_of(index, result.exact);
     Misses missed = misses(result, bound);
     if (missed.count > 0 && result.own.empty()) {
       result.own = read_doubles(own().at(index));
       missed = misses(result, bound);
     }
-    return missed.count == 0 ? bounded() : wrong(float_miss(missed, result.dtype));
+    if (missed.count > 0 && (summed_ || row_.computed_by_program())) {
+      result.moved = moved_of(index, result.exact);
+      missed = misses(result, bound);
+    }
+    return missed.count == 0 ? bounded(missed.undecided) : wrong(float_miss(missed, result.dtype));
   }
 
-  static StepFinding bounded() {
+  static StepFinding bounded(std::int64_t undecided) {
     StepFinding finding;
-    finding.kind = StepFinding::Kind::kBounded;
+    finding.kind = undecided > 0 ? StepFinding::Kind::kUndecided : StepFinding::Kind::kBounded;
+    finding.undecided_elements = undecided;
     return finding;
   }
 
@@ -316,6 +345,8 @@ class OpJudge {
     // The judge's own f64 rounds as much as an f64 program.
     if (got.own.dtype() == DType::kF64 || got.own.dtype() == DType::kC128) bound.u_accumulator *= 2;
     bound.ranks = static_cast<double>(got.count);
+    // A rank's term is rounded once, their sum perhaps once more.
+    bound.least = least_rounding(got.own.dtype()) * (bound.ranks + 1);
     bound.n = terms_added(operands_, results, summing_of(row_) == Summing::kOther) /
               static_cast<double>(got.count);
     bound.n = std::max(bound.n, 1.0);
@@ -348,22 +379,42 @@ class OpJudge {
     constexpr double kStep = 0x1p-20;
     std::vector<double> squares(exact.size(), 0);
     for (int sample = 0; sample < kSamples; ++sample) {
-      std::vector<Tensor> moved = values(Of::kWide);
-      for (Tensor& operand : moved) {
-        if (operand.defined() && !is_integral(operand.dtype())) {
-          operand = scaled_at_random(operand, kStep, sample);
-        }
-      }
+      const std::vector<Tensor> moved = changed([&](const WholeValue& operand, std::size_t i) {
+        return scaled_at_random(operand, kStep, coin(sample, i));
+      });
       const auto other = read_doubles(evaluate(step_.first(), moved, EvaluateIn::kWide).at(index));
       for (std::size_t i = 0; i < exact.size(); ++i) {
         const double change = (other[i] - exact[i]) / kStep;
         if (std::isfinite(change)) squares[i] += change * change;
       }
     }
+    // Of a pending sum that has left its dtype already: which infinity, terms on ranks decide.
+    const double beyond = summed_ ? 2 * largest_of(results_.by_slot[index].front().dtype()) : 0;
     for (std::size_t i = 0; i < exact.size(); ++i) {
-      const double size = std::isfinite(exact[i]) ? std::fabs(exact[i]) : 0;
+      const double size = std::isfinite(exact[i]) ? std::fabs(exact[i]) : beyond;
       squares[i] = size + 4 * std::sqrt(squares[i] / kSamples);
     }
+    return squares;
+  }
+
+  // Likewise, when operands move by their own rounding: pending sums by that of their terms, and
+  // where a program rounds after each of its ops, all by that of subnormal numbers.
+  std::vector<double> moved_of(std::size_t index, const std::vector<double>& exact) {
+    constexpr int kSamples = 4;
+    const double least =
+        row_.computed_by_program() ? least_rounding(results_.by_slot[index].front().dtype()) : 0;
+    std::vector<double> squares(exact.size(), 0);
+    for (int sample = 0; sample < kSamples; ++sample) {
+      const std::vector<Tensor> moved = changed([&](const WholeValue& operand, std::size_t i) {
+        return moved_by_rounding(operand, least, coin(sample, i));
+      });
+      const auto other = read_doubles(evaluate(step_.first(), moved, EvaluateIn::kWide).at(index));
+      for (std::size_t i = 0; i < exact.size(); ++i) {
+        const double change = other[i] - exact[i];
+        if (std::isfinite(change)) squares[i] += change * change;
+      }
+    }
+    for (double& square : squares) square = std::sqrt(square / kSamples);
     return squares;
   }
 

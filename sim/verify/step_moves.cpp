@@ -55,18 +55,22 @@ StepFinding judge_kept(const WholeValue& before, const WholeValue& after) {
   result.got = read_doubles(after.wide());
   result.exact = read_doubles(before.wide());
   result.terms = before.terms.empty() ? after.terms : before.terms;
+  result.absolute = before.terms;
+  result.divisor = before.divisor;
   // A sum that overflows its dtype also overflows in the single-device run.
   result.own = read_doubles(before.own);
   RoundingBound bound;
   bound.u = unit_roundoff(result.dtype);
   bound.ranks = static_cast<double>(std::max(before.count, after.count));
+  bound.least = least_rounding(result.dtype) * (bound.ranks + 1);
   for (std::size_t i = 0; i < result.own.size(); ++i) {
     if (std::isfinite(result.own[i])) result.own[i] = result.exact[i];
   }
   const Misses missed = misses(result, bound);
   if (missed.count > 0) return wrong(float_miss(missed, result.dtype));
   StepFinding finding;
-  finding.kind = StepFinding::Kind::kBounded;
+  finding.kind = missed.undecided > 0 ? StepFinding::Kind::kUndecided : StepFinding::Kind::kBounded;
+  finding.undecided_elements = missed.undecided;
   return finding;
 }
 

@@ -201,6 +201,7 @@ WholeValue added(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
   write_doubles(value.sum, sum);
   value.own = converted(value.sum, spec.dtype());
   value.count = term_count(spec);
+  value.divisor = 1 / scale;
   if (value.count == 1) value.terms.clear();
   return value;
 }

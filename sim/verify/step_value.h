@@ -16,6 +16,7 @@ struct WholeValue {
   Tensor sum;                 ///< pending sums before they are rounded, in f64 or c128
   std::vector<double> terms;  ///< sums of the absolute pending terms; empty: no terms add up
   std::int64_t count = 1;     ///< ranks whose terms add up
+  double divisor = 1;         ///< what their sum is divided by: of pending means
   std::string fault;          ///< "ranks 0 and 1 hold different replicas"; then the rest is empty
 
   /// In f64 or c128; integers as they are.

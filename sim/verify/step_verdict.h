@@ -46,7 +46,7 @@ struct StepVerdict {
   // none.
   std::int64_t bitwise = 0;             ///< calls: equal to the op in its own dtype, bit for bit
   std::int64_t bounded = 0;             ///< calls: within the bound of their rounding
-  std::int64_t undecided_calls = 0;     ///< calls with integers that rounding may have changed
+  std::int64_t undecided_calls = 0;     ///< calls with elements that rounding may have changed
   std::int64_t undecided_elements = 0;  ///< of these calls
   std::map<std::string, std::int64_t> skipped;  ///< calls that could not be judged, by reason
 

@@ -113,6 +113,12 @@ constexpr const char* kByWorld =
     "rank, which "
     "the program's own collectives make of it: say in [reference] which is meant";
 
+// Integers that a single-device run has otherwise: of a run that may be another program they say as
+// much as floats do.
+bool disagrees(const Comparison& comparison) {
+  return comparison.agreement == Agreement::kWrong || comparison.agreement == Agreement::kUndecided;
+}
+
 // What the single-device runs say about a value.
 struct Found {
   Comparison comparison;   ///< with the one that fits best
@@ -129,6 +135,9 @@ class Judge {
         key_(key) {}
 
   const Gathered& value() const { return value_; }
+  // How far the value is from the single-device run in f64; 0 where there is none.
+  double astray() const { return astray_; }
+  void expect_astray(double astray) { astray_ = astray; }
 
   void run(ValueReport& report) {
     if (value_.first->value.numel() > inputs_.most_elements) {
@@ -151,13 +160,14 @@ class Judge {
 
   // `reference`: null where there is no single-device run in f64.
   Comparison compared(const GlobalValue& value, bool exact, const RecordedValue& single,
-                      const RecordedValue* reference) const {
+                      const RecordedValue* reference, double largest) {
     const GlobalValue declared = whole_value(single.value.local());
     const GlobalValue truth =
         reference != nullptr ? whole_value(reference->value.local()) : declared;
     if (precision_ == Precision::kReference) {
-      return compare_in_f64(value, truth, f64_noise(declared, truth));
+      return compare_in_f64(value, truth, f64_noise(declared, truth, astray_, largest));
     }
+    astray_ = std::max(astray_, farthest(value, truth));
     const Judgement judgement{.exact = exact,
                               .relative_tolerance = tolerance_for(inputs_, value.meta.dtype)};
     return compare(value, declared, truth, judgement);
@@ -178,9 +188,10 @@ class Judge {
 
   // The comparison with the single-device run that fits best; programs that do not read their rank
   // have one run for all ranks.
-  std::optional<Found> best(const GlobalValue& value, bool exact, std::size_t rank) const {
+  std::optional<Found> best(const GlobalValue& value, bool exact, std::size_t rank) {
     if (const RecordedValue* single = given(inputs_.given.single)) {
-      return Found{compared(value, exact, *single, given(inputs_.given.reference))};
+      return Found{
+          compared(value, exact, *single, given(inputs_.given.reference), inputs_.given.largest)};
     }
     std::optional<Comparison> best;
     bool contradicted = false;
@@ -194,8 +205,8 @@ class Judge {
         reference = one.reference[told]->find(key_);
         if (reference == nullptr) continue;
       }
-      const Comparison comparison = compared(value, exact, *single, reference);
-      const bool wrong = comparison.agreement == Agreement::kWrong;
+      const Comparison comparison = compared(value, exact, *single, reference, one.largest);
+      const bool wrong = disagrees(comparison);
       if (wrong && !one.complete) continue;
       // A value of another shape does not contradict: it is a piece, and there are more ranks than
       // one.
@@ -203,7 +214,7 @@ class Judge {
       if (!best || worse(*best, comparison)) best = comparison;
     }
     if (!best) return std::nullopt;
-    return Found{*best, contradicted && best->agreement != Agreement::kWrong};
+    return Found{*best, contradicted && !disagrees(*best)};
   }
 
   void judge(const GlobalValue& value, bool exact, std::size_t rank, ValueReport& report) {
@@ -213,7 +224,7 @@ class Judge {
     const std::optional<Found> found = best(value, exact, rank);
     if (!found) {
       not_known(report, rank, nothing_for(rank));
-    } else if (found->comparison.agreement == Agreement::kWrong && cannot_contradict()) {
+    } else if (disagrees(found->comparison) && cannot_contradict()) {
       not_known(report, rank, kByRank);
     } else if (found->only_told && follows_exchange()) {
       not_known(report, rank, kByWorld);
@@ -328,6 +339,7 @@ class Judge {
   Precision precision_;
   Gathered value_;
   const std::string& key_;
+  double astray_ = 0;
   std::vector<std::int64_t>
       unconfirmed_;  // the single-device run neither confirms nor contradicts them
 };
@@ -387,6 +399,7 @@ std::optional<ValueReport> report_on(const VerifyInputs& inputs, const std::stri
   if (inputs.ranks_in_f64.empty() || inputs.traits == nullptr) return report;
   Judge finer(inputs, Precision::kReference, key);
   if (finer.value().first == nullptr) return report;
+  finer.expect_astray(judge.astray());
   ValueReport in_f64;
   finer.run(in_f64);
   settle(report, in_f64, *inputs.traits);
@@ -419,6 +432,20 @@ void list_values(const Recording& recording, const std::string& reason,
     report.not_verified = reason;
     reports.push_back(std::move(report));
   }
+}
+
+double largest_in_f64(const Recording& single, const Recording& reference) {
+  const auto wide = [](const RecordedValue& held) {
+    return held.value.dtype() == DType::kF64 || held.value.dtype() == DType::kC128;
+  };
+  double largest = 0;
+  if (std::ranges::none_of(single.values(), wide)) return largest;
+  for (const RecordedValue& held : reference.values()) {
+    const DType dtype = held.value.dtype();
+    if (is_integral(dtype)) continue;
+    largest = std::max(largest, largest_finite(whole_value(held.value.local()).reals));
+  }
+  return largest;
 }
 
 std::vector<ValueReport> verify_values(const VerifyInputs& inputs) {

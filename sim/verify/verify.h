@@ -46,6 +46,7 @@ struct OneDeviceValues {
   /// The program is told that there is one rank, which fits collectives that return what they are
   /// given.
   bool one_rank = false;
+  double largest = 0;  ///< finite number of the runs in f64, of programs with values in f64
 };
 
 /// The program of [reference]. The last value of each name in the program is compared with the last
@@ -53,7 +54,11 @@ struct OneDeviceValues {
 struct ReferenceValues {
   const Recording* single = nullptr;     ///< in the program's dtypes; null: there is no [reference]
   const Recording* reference = nullptr;  ///< in f64; null: not run yet
+  double largest = 0;                    ///< finite number of that run, as of OneDeviceValues
 };
+
+/// The largest finite number of a recording that has a value in f64; of others 0.
+double largest_in_f64(const Recording& single, const Recording& reference);
 
 /// All that verification reads. Recordings outlive it.
 struct VerifyInputs {

@@ -29,6 +29,14 @@ Tensor powered(const Tensor& x, double exponent) {
   return run<2>(KernelId::kPow, x, {x, Scalar(exponent)});
 }
 
+Tensor converted_to(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  const Tensor result = empty(*x.device(), x.shape(), dtype);
+  const std::array<LocalArg, 3> args{result, x, Scalar(false)};
+  x.device()->run({.kernel = KernelId::kCopy, .args = args, .outputs = {&result, 1}});
+  return result;
+}
+
 Tensor zeros(Device& device, std::span<const std::int64_t> shape, DType dtype) {
   const Tensor result = empty(device, shape, dtype);
   device.run({.kernel = KernelId::kZeros, .args = {}, .outputs = {&result, 1}});

@@ -10,6 +10,8 @@ namespace shardlab {
 Tensor divided(const Tensor& x, double divisor);
 /// x to the power of a number, elementwise.
 Tensor powered(const Tensor& x, double exponent);
+/// x in another dtype; itself when it has that one.
+Tensor converted_to(const Tensor& x, DType dtype);
 /// A contiguous tensor of zeros.
 Tensor zeros(Device& device, std::span<const std::int64_t> shape, DType dtype);
 /// x with 0 where `mask` is true. The mask may lack trailing dims of x (row lookups: one entry per

@@ -33,6 +33,12 @@ Combine combine(const Placement& partial) {
 
 Tensor raised(const Tensor& x, double exponent) { return exponent == 1 ? x : powered(x, exponent); }
 
+/// The dtype that terms are reduced in. f16 holds no squares of its own small and large numbers, so
+/// powers are added in f32, as one device adds them.
+DType reduced_in(DType dtype, const Combine& how) {
+  return dtype == DType::kF16 && how.before != 1 ? DType::kF32 : dtype;
+}
+
 }  // namespace
 
 Tensor StepRunner::run(std::size_t index, const Tensor& x) const {
@@ -145,9 +151,10 @@ Tensor StepRunner::norm_terms(const Tensor& x, const PlanStep& step, const Group
 
 Tensor StepRunner::all_reduce(const Tensor& x, const Placement& partial, const Group& group) const {
   const Combine how = combine(partial);
-  Tensor value = raised(x, how.before);  // one at a time: terms are freed before roots are taken
+  // One at a time: terms are freed before roots are taken.
+  Tensor value = raised(converted_to(x, reduced_in(x.dtype(), how)), how.before);
   value = group.ranks->all_reduce(value, how.op, options_.issue);
-  return raised(value, how.after);
+  return converted_to(raised(value, how.after), x.dtype());
 }
 
 Tensor StepRunner::gather_pieces(std::size_t index, const Tensor& x, const Group& group,
@@ -170,9 +177,9 @@ Tensor StepRunner::reduce_scatter(const Tensor& x, const PlanStep& step, const G
   const Combine how = combine(step.from);
   const std::int64_t length = x.size(static_cast<std::size_t>(step.to.dim));
   const PieceList lengths = lengths_of(length, step.to, group);
-  Tensor value = raised(x, how.before);
+  Tensor value = raised(converted_to(x, reduced_in(x.dtype(), how)), how.before);
   value = group.ranks->reduce_scatter(value, step.to.dim, lengths, how.op, options_.issue);
-  return raised(value, how.after);
+  return converted_to(raised(value, how.after), x.dtype());
 }
 
 Tensor StepRunner::all_to_all(std::size_t index, const Tensor& x, const Group& group) const {

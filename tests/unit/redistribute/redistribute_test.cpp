@@ -93,6 +93,21 @@ TEST_CASE("M-4 norm partials combine by powers and roots, infinite norms by max 
   CHECK(value("NP(2)", "S(0)")[1] == std::vector<double>{std::sqrt(5.0F)});
 }
 
+TEST_CASE("X-76 norms of small and of large f16 numbers are those of one device") {
+  OnMesh mesh({2});
+  constexpr DType kHalf = DType::kF16;
+  const std::vector<Tensor> norms = {tensor({2}, {0x1p-14, 36032}, kHalf),
+                                     tensor({2}, {0x1p-14, 36032}, kHalf)};
+  // Squares: 2^-28 is 0 in f16, and 1.3e9 infinite.
+  const double small = 0x1.6ap-14, large = 50944;  // the f16 next to sqrt(2) times either
+  for (const char* target : {"R", "S(0)"}) {
+    const auto held =
+        mesh.moved(norms, mesh.spec("NP(2)", {2}, kHalf), mesh.spec(target, {2}, kHalf));
+    CHECK(held[0].front() == small);
+    CHECK(held[1].back() == large);
+  }
+}
+
 TEST_CASE("K-18 X-15 a mask partial drops masked rows, also on a mesh dim of size 1") {
   for (const std::int64_t ranks : {2, 1}) {
     OnMesh mesh({ranks});

@@ -79,23 +79,38 @@ TEST_CASE("in f64 a row is judged by its own largest element") {
   const GlobalValue reference = floats(DType::kF64, {2, 2}, {1, 1, 1000, 1000});
   const auto verdict = [&](double small, double large, double noise) {
     const GlobalValue got = floats(DType::kF64, {2, 2}, {1, 1 + small, 1000, 1000 + large});
-    return compare_in_f64(got, reference, noise).agreement;
+    return compare_in_f64(got, reference, {.any = noise}).agreement;
   };
   CHECK(verdict(0.5e-9, 0.5e-6, 0) == Agreement::kEnvelope);
   CHECK(verdict(2e-9, 0, 0) == Agreement::kWrong);
   CHECK(verdict(2e-9, 0, 2e-9) == Agreement::kEnvelope);
   CHECK(verdict(0, 2e-6, 0) == Agreement::kWrong);
   const GlobalValue none = floats(DType::kF64, {2, 0}, {});
-  CHECK(compare_in_f64(none, none, 0).agreement == Agreement::kEnvelope);
+  CHECK(compare_in_f64(none, none, {}).agreement == Agreement::kEnvelope);
+}
+
+TEST_CASE("in f64 a row of a program in f64 that is 0 has the noise of the numbers around") {
+  const GlobalValue zeros = floats(DType::kF64, {2, 1}, {0, 1});
+  const double u = 0x1p-53;
+  const F64Noise noise = f64_noise(zeros, zeros, 0, 64);
+  CHECK(noise.of_zero == 1000 * u * 64);
+  const auto verdict = [&](double first, double second) {
+    return compare_in_f64(floats(DType::kF64, {2, 1}, {first, 1 + second}), zeros, noise).agreement;
+  };
+  CHECK(verdict(1000 * u * 60, 0) == Agreement::kEnvelope);
+  CHECK(verdict(1000 * u * 70, 0) == Agreement::kWrong);
+  CHECK(verdict(0, 2e-9) == Agreement::kWrong);  // a row of another size has its own
 }
 
 TEST_CASE("integers and bools of two runs in f64 are equal or wrong") {
-  CHECK(compare_in_f64(i64({1, 2}), i64({1, 2}), 0).agreement == Agreement::kBitwise);
-  CHECK(compare_in_f64(i64({1, 2}), i64({1, 3}), 0).agreement == Agreement::kWrong);
+  CHECK(compare_in_f64(i64({1, 2}), i64({1, 2}), {}).agreement == Agreement::kBitwise);
+  CHECK(compare_in_f64(i64({1, 2}), i64({1, 3}), {}).agreement == Agreement::kWrong);
 }
 
 TEST_CASE("the noise of f64 follows from how far the program's dtype goes astray") {
-  const double noise = f64_noise(f32({1, 2.5}), f32({1, 2}));
-  CHECK(noise == doctest::Approx(1000 * 0.5 / 536870912.0));  // 2^29 roundings finer
-  CHECK(f64_noise(i64({1}), i64({2})) == 0);
+  const double finer = 1 / 536870912.0;  // 2^29 roundings
+  CHECK(f64_noise(f32({1, 2.5}), f32({1, 2}), 0, 0).any == doctest::Approx(1000 * 0.5 * finer));
+  // One device is right by luck; the sharded run is not.
+  CHECK(f64_noise(f32({1, 0}), f32({1, 0}), 2, 0).any == doctest::Approx(1000 * 2 * finer));
+  CHECK(f64_noise(i64({1}), i64({2}), 0, 0).any == 0);
 }
