@@ -205,7 +205,8 @@ ArgumentList within(Calls& calls, const DTensor& self, const Argument& indices) 
   }
   for (std::size_t d = 0; d < inside.size(); ++d) {
     if (!inside[d].is_tensor()) continue;
-    inside[d] = calls.one("clamp", {inside[d], 0, std::max<std::int64_t>(self.shape()[d] - 1, 0)});
+    const std::int64_t size = self.shape()[d];  // negative ones count from the end
+    inside[d] = calls.one("clamp", {inside[d], -size, std::max<std::int64_t>(size - 1, 0)});
   }
   return inside;
 }

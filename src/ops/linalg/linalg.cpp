@@ -348,17 +348,17 @@ Gradients grad_lu_factor(const GradContext& context) {
   return {product(calls, unpacked[0].tensor(), grad_factors(calls, l, u, gl, gu))};
 }
 
-/// cholesky_solve(self, input2, upper): A X = B with A = L L^H; one triangle of input2 is read.
+/// cholesky_solve(self, input2, upper): A X = B with A = L L^H. One triangle of input2 is read; the
+/// gradient takes all of it for L, as the reference's does.
 Gradients grad_cholesky_solve(const GradContext& context) {
   Calls& calls = context.calls;
   const bool above = context.inputs[2].to_bool();
-  const auto read = [&](const DTensor& x) { return above ? upper(calls, x) : lower(calls, x); };
-  const DTensor l = read(input(context, 1));
+  const DTensor& l = input(context, 1);
   const DTensor of_b = calls.one("aten::cholesky_solve", {context.grads[0], l, above});
   const DTensor once = product(calls, of_b, adjoint(calls, output(context)));
   const DTensor both = Expression(calls, once).plus({calls, adjoint(calls, once)}).value();
   const DTensor of_l = above ? product(calls, l, both) : product(calls, both, l);
-  return {sum_to(calls, of_b, input(context, 0)), sum_to(calls, negate(calls, read(of_l)), l)};
+  return {sum_to(calls, of_b, input(context, 0)), sum_to(calls, negate(calls, of_l), l)};
 }
 
 /// linalg_lu_solve(LU, pivots, B, *, left, adjoint): of A = P L U what _linalg_solve_ex says, of L

@@ -62,10 +62,10 @@ double attention_scale(const DTensor& query, const Argument& scale) {
                          : scale.to_double();
 }
 
-/// Both factors carry the root of the scale, as in the reference's math form.
+/// Both factors carry the root of the scale, as in the reference's math form; the queries its sign.
 DTensor attention_scores(Calls& calls, const DTensor& query, const DTensor& key, double scale) {
-  const double root = std::sqrt(scale);
-  const DTensor scaled = calls.one("mul.Scalar", {query, root});
+  const double root = std::sqrt(std::abs(scale));
+  const DTensor scaled = calls.one("mul.Scalar", {query, scale < 0 ? -root : root});
   const DTensor keys = calls.one("transpose.int", {key, -2, -1});
   return matmul(calls, scaled, calls.one("mul.Scalar", {keys, root}));
 }

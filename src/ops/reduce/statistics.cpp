@@ -67,7 +67,7 @@ DTensor ranks_of(Calls& calls, const DTensor& lines, const DTensor& q, bool skip
   const Expression nan = Expression(calls, lines).of("aten::isnan");
   if (skip_nan) {
     const Expression count(calls, calls.one("sum.dim_IntList", {(!nan).value(), Dims{-1}, true}));
-    const Expression last = count - 1.0, ranks = Expression(calls, shares) * last;
+    const Expression last = count.to(DType::kF64) - 1.0, ranks = Expression(calls, shares) * last;
     return ranks.filled(ranks.lt(0), 0).value();
   }
   const std::int64_t last = lines.shape().back() - 1;
