@@ -74,6 +74,7 @@ class Verification {
     inputs_.ranks = recordings_of(ranks);
     inputs_.reporting_rank = static_cast<std::size_t>(run.reporting_rank);
     inputs_.traits = &traits_;
+    inputs_.mesh = run.layout;
     inputs_.tolerance = run.scenario.expect.tolerance;
     inputs_.keep = run.options.keep_elements;
     if (const auto& memory = run.options.memory) {

@@ -4,6 +4,8 @@
 // value was compared as it was.
 #include "sim/record/marks.h"
 
+#include <algorithm>
+#include <iterator>
 #include <span>
 
 #include "comm/device_mesh.h"
@@ -13,27 +15,68 @@ namespace shardlab {
 
 namespace {
 
+// A note: three bits, then the mesh dims of either kind.
 constexpr std::uint32_t kAddedUp = 1u << 0;
-constexpr std::uint32_t kRankLocal = 1u << 1;
+constexpr std::uint32_t kCollected = 1u << 1;
+constexpr std::uint32_t kOfTensors = 1u << 2;
+constexpr int kVariesAt = 3, kOverAt = kVariesAt + kMarkedDims;
+constexpr MeshDims kAllDims = (1u << kMarkedDims) - 1;
+
+constexpr std::uint32_t varies_note(MeshDims dims) { return dims << kVariesAt; }
+constexpr std::uint32_t over_note(MeshDims dims) { return dims << kOverAt; }
 
 std::uint32_t exactness(const DTensor& x) { return x.impl()->note & kAddedUp; }
+// All but whether it must agree bit for bit.
+std::uint32_t exchange_note(const DTensor& x) { return x.impl()->note & ~kAddedUp; }
 
 bool adds_up(const DTensor& from, const DTensor& to) {
   if (from.spec() == to.spec() || is_integral(from.dtype())) return false;
   return from.distributed() && from.spec()->has_partial();
 }
 
-std::uint32_t note_of_local(const DTensor& from) {
-  const DTensorSpec& spec = *from.spec();
-  const bool whole = spec.is_replicated() && device_mesh(spec.layout()).participates();
-  return exactness(from) | (whole ? 0 : kRankLocal);
+bool gives_all_one(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kAllGather ||
+         kind == CollectiveKind::kBroadcast;
+}
+
+// The first argument is written and not read.
+bool overwrites(const OpRow& row) {
+  const std::string& base = row.op.base;
+  return base == "aten::copy_" || base == "aten::zero_" || base == "aten::fill_";
 }
 
 }  // namespace
 
 bool is_exact(const DTensor& x) { return exactness(x) == 0; }
 
-bool is_rank_local(const DTensor& x) { return (x.impl()->note & kRankLocal) != 0; }
+MeshDims varies_along(const DTensor& x) { return (x.impl()->note >> kVariesAt) & kAllDims; }
+MeshDims collected_along(const DTensor& x) { return (x.impl()->note >> kOverAt) & kAllDims; }
+bool is_collected(const DTensor& x) { return (x.impl()->note & kCollected) != 0; }
+bool is_of_tensors(const DTensor& x) { return (x.impl()->note & kOfTensors) != 0; }
+
+// A part of the program's mesh has some of its dims, by name.
+MeshDims Marks::dims_of(const MeshLayout& layout, std::size_t mesh_dim) const {
+  std::size_t dim = mesh_dim;
+  if (mesh_ != nullptr && mesh_ != &layout) {
+    const auto& names = mesh_->names();
+    const auto found = std::find(names.begin(), names.end(), layout.names()[mesh_dim]);
+    dim = static_cast<std::size_t>(found - names.begin());
+    if (found == names.end() || mesh_->size(dim) != layout.size(mesh_dim)) return 0;
+  }
+  return dim < static_cast<std::size_t>(kMarkedDims) ? 1u << dim : 0;
+}
+
+std::uint32_t Marks::note_of_local(const DTensor& from) const {
+  const DTensorSpec& spec = *from.spec();
+  const MeshLayout& layout = *spec.layout();
+  MeshDims varies = device_mesh(&layout).participates() ? 0 : kAllDims;
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    if (spec.placement(dim).is_replicate() || varies == kAllDims) continue;
+    const MeshDims own = dims_of(layout, dim);
+    varies |= own == 0 ? kAllDims : own;
+  }
+  return exactness(from) | kOfTensors | varies_note(varies);
+}
 
 void Marks::call_begins(const CallRecord& call) {
   added_up_.push_back(false);
@@ -42,7 +85,8 @@ void Marks::call_begins(const CallRecord& call) {
 
 void Marks::call_ends(const CallRecord& call) {
   const OpRow& row = *call.row;
-  bool any = false, exact = !added_up_.back(), in_integers = true, rank_local = false;
+  bool any = false, exact = !added_up_.back(), in_integers = true;
+  std::uint32_t exchanged = 0;
   added_up_.pop_back();
   for (std::size_t i = 0; i < row.op.positional_count(); ++i) {
     const auto look_at = [&](const Argument& argument) {
@@ -51,7 +95,7 @@ void Marks::call_ends(const CallRecord& call) {
       exact = exact && is_exact(x);
       any = true;
       in_integers = in_integers && is_integral(x.dtype());
-      rank_local = rank_local || is_rank_local(x);
+      if (i > 0 || !overwrites(row)) exchanged |= exchange_note(x);
     };
     const Argument& argument = (*call.args)[i];
     if (!argument.is_list()) {
@@ -65,8 +109,7 @@ void Marks::call_ends(const CallRecord& call) {
   const auto mark = [&](const DTensor& result) {
     if (!result.defined()) return;
     const bool same_bits = exact && (moves || (in_integers && is_integral(result.dtype())));
-    const bool local = rank_local && !result.distributed();
-    result.impl()->note = (same_bits ? 0 : kAddedUp) | (local ? kRankLocal : 0);
+    result.impl()->note = (same_bits ? 0 : kAddedUp) | (result.distributed() ? 0 : exchanged);
   };
   for_each_tensor(*call.results, mark);
   // Some ops write what they are given, and do not give it back: lists, running statistics.
@@ -99,11 +142,51 @@ void Marks::placed(const PlacedRecord& record) {
       note = note_of_local(from);
       break;
     case PlacedRecord::Kind::kCollected:
-      // It depends on how many ranks took part, which the single-device run cannot.
-      note = kAddedUp | kRankLocal;
+      note = note_of_collected(record);
       break;
   }
   ForwardingObserver::placed(record);
+}
+
+void Marks::collective_ends(const CollectiveCall& call) {
+  ForwardingObserver::collective_ends(call);
+  if (!call.result.defined()) return;
+  const GroupIdentity& group = call.group->identity();
+  Exchange exchange{.result = call.result.storage().get(), .all_get_one = gives_all_one(call.kind)};
+  if (group.layout == nullptr) {
+    exchange.known = mesh_ == nullptr || group.size == mesh_->size();
+    exchange.over = exchange.known ? kAllDims : 0;
+  }
+  for (const std::size_t dim : group.mesh_dims) {
+    const MeshDims own = dims_of(*group.layout, dim);
+    exchange.known = exchange.known && own != 0;
+    exchange.over |= own;
+  }
+  constexpr std::size_t kMostOpen = 64;  // those of redistributions are never asked for
+  if (exchanges_.size() == kMostOpen) exchanges_.erase(exchanges_.begin());
+  exchanges_.push_back(exchange);
+}
+
+// Its bits depend on how many ranks took part.
+std::uint32_t Marks::note_of_collected(const PlacedRecord& record) {
+  const std::uint32_t before = exchange_note(record.from);
+  const Storage* const result = record.to.local().storage().get();
+  const auto found = std::find_if(exchanges_.rbegin(), exchanges_.rend(),
+                                  [&](const Exchange& open) { return open.result == result; });
+  // A group of one rank exchanges nothing.
+  if (found == exchanges_.rend()) return kAddedUp | kCollected | before;
+  const Exchange exchange = *found;
+  exchanges_.erase(std::next(found).base());
+  MeshDims varies = varies_along(record.from);
+  if (!exchange.known) {
+    varies = kAllDims;
+  } else if (exchange.all_get_one) {
+    varies &= ~exchange.over;
+  } else {
+    varies |= exchange.over;
+  }
+  return kAddedUp | kCollected | (before & kOfTensors) |
+         over_note(collected_along(record.from) | exchange.over) | varies_note(varies);
 }
 
 }  // namespace shardlab

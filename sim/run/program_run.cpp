@@ -137,7 +137,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
     calls = &run.listener->around(rank.rank, *calls, given);
     listening = &run.listener->listen(rank.rank, listening);
   }
-  Marks marks(listening);
+  Marks marks(listening, run.layout);
   {
     const ProgramScope scope(*calls);
     const ObserverScope observed(marks);

@@ -74,12 +74,13 @@ std::string factor_text(double factor) {
 // What has this factor: "4 is the size of mesh dim tp".
 std::string source_of(double factor, const Evidence& evidence) {
   const double count = factor < 1 ? 1 / factor : factor;
+  std::string text;
   for (const NamedCount& named : evidence.counts) {
-    if (named.count > 1 && close_to(count, static_cast<double>(named.count))) {
-      return fmt::format("{} is {}", named.count, named.what);
-    }
+    if (named.count < 2 || !close_to(count, static_cast<double>(named.count))) continue;
+    if (!text.empty() && !named.of_mesh) break;
+    text += text.empty() ? fmt::format("{} is {}", named.count, named.what) : " and " + named.what;
   }
-  return {};
+  return text;
 }
 
 bool ranks_hold_the_whole(const Evidence& evidence) {

@@ -17,6 +17,7 @@ namespace shardlab {
 struct NamedCount {
   std::int64_t count = 0;
   std::string what;
+  bool of_mesh = false;  ///< the size of a mesh dim
 };
 
 /// A right value of the same program that a mistake may add: an input, an earlier value.

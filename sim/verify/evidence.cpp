@@ -82,7 +82,7 @@ class Collector {
   void add_counts(Evidence& evidence) const {
     for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
       evidence.counts.push_back(
-          {layout_.size(dim), "the size of mesh dim " + layout_.names()[dim]});
+          {layout_.size(dim), "the size of mesh dim " + layout_.names()[dim], true});
     }
     evidence.counts.push_back({layout_.size(), "the number of ranks"});
     for (const ScenarioInput& input : scenario_.inputs) {
@@ -134,6 +134,22 @@ class Collector {
   const MeshLayout& layout_;
 };
 
+// The verdict's expectation, which alone a cause is tried against: [reference] where it has the
+// name, else a world of one, else what there is.
+std::pair<const Recording*, std::string> expected_of(const VerifyInputs& inputs,
+                                                     const ValueReport& report) {
+  const Recording* given = inputs.given.reference;
+  if (given != nullptr && given_value(*given, report.name) != nullptr) {
+    return {given, report.name + "#end"};
+  }
+  const Recording* found = nullptr;
+  for (const OneDeviceValues& one : inputs.one_device) {
+    if (one.reference.empty() || one.reference[0]->find(report.key()) == nullptr) continue;
+    if (found == nullptr || one.one_rank) found = one.reference[0];
+  }
+  return {found, report.key()};
+}
+
 }  // namespace
 
 std::string explain_wrong(const VerifyInputs& inputs, const ValueReport& report,
@@ -142,19 +158,9 @@ std::string explain_wrong(const VerifyInputs& inputs, const ValueReport& report,
   const std::string key = report.key();
   auto evidence = Collector(inputs, scenario, layout).collect(key);
   if (!evidence) return {};
-  std::vector<std::pair<const Recording*, std::string>> alone;
-  if (inputs.given.reference != nullptr)
-    alone.emplace_back(inputs.given.reference, report.name + "#end");
-  for (const OneDeviceValues& one : inputs.one_device) {
-    if (one.complete) alone.emplace_back(one.reference[0], key);
-  }
-  std::string sentence;
-  for (const auto& [recording, name] : alone) {
-    if (!Collector::add_expected(*recording, name, *evidence)) continue;
-    sentence = cause_of(*evidence);
-    if (sentence != kNoCause) break;
-  }
-  return sentence;
+  const auto [alone, name] = expected_of(inputs, report);
+  if (alone == nullptr || !Collector::add_expected(*alone, name, *evidence)) return {};
+  return cause_of(*evidence);
 }
 
 }  // namespace shardlab

@@ -19,6 +19,7 @@
 #include "mesh/type_string.h"
 #include "sim/record/marks.h"
 #include "sim/run/reference_calls.h"
+#include "sim/verify/labels/label.h"
 
 namespace shardlab {
 
@@ -109,9 +110,16 @@ std::string holders_of(const DTensorSpec& spec, const std::vector<DTensor>& piec
 constexpr const char* kByRank =
     "depends on the rank, and the single-device run computes something else: add [reference]";
 constexpr const char* kByWorld =
-    "the single-device run agrees when it is told the number of ranks, and not as a world of one "
-    "rank, which "
-    "the program's own collectives make of it: say in [reference] which is meant";
+    "depends on the number of ranks: the single-device run agrees when it is told that number, and "
+    "not as a world of one rank; say in [reference] whether it should";
+constexpr const char* kOfOneRank = "holds one rank's piece or term";
+constexpr const char* kBySize =
+    "follows from the size of a piece, of which the single-device run has none";
+constexpr const char* kOfNumbers =
+    "counts over ranks what each makes of its own numbers: say in [reference] what it should be";
+constexpr const char* kOtherShape =
+    "the single-device run has another shape here: the size follows from a piece, or from what "
+    "each rank makes for itself";
 
 // Integers that a single-device run has otherwise: of a run that may be another program they say as
 // much as floats do.
@@ -123,6 +131,7 @@ bool disagrees(const Comparison& comparison) {
 struct Found {
   Comparison comparison;   ///< with the one that fits best
   bool only_told = false;  ///< it is the one that is told the true numbers, not the world of one
+  const RecordedValue* single = nullptr;  ///< that one, in the precision of the comparison
 };
 
 // One value in one precision, as each mesh (or, for a slice of it, each sub-mesh) holds it.
@@ -183,7 +192,7 @@ class Judge {
       if (end != nullptr && (end->changed || end->occurrence > first.occurrence + 1))
         return nullptr;
     }
-    return recording->find(first.name + "#end");
+    return given_value(*recording, first.name);
   }
 
   // The comparison with the single-device run that fits best; programs that do not read their rank
@@ -191,9 +200,10 @@ class Judge {
   std::optional<Found> best(const GlobalValue& value, bool exact, std::size_t rank) {
     if (const RecordedValue* single = given(inputs_.given.single)) {
       return Found{
-          compared(value, exact, *single, given(inputs_.given.reference), inputs_.given.largest)};
+          compared(value, exact, *single, given(inputs_.given.reference), inputs_.given.largest),
+          false, single};
     }
-    std::optional<Comparison> best;
+    std::optional<Found> best;
     bool contradicted = false;
     for (const OneDeviceValues& one : inputs_.one_device) {
       const std::size_t told = one.single.size() > 1 ? rank : 0;
@@ -211,10 +221,14 @@ class Judge {
       // A value of another shape does not contradict: it is a piece, and there are more ranks than
       // one.
       if (wrong && one.one_rank && comparison.worst_index >= 0) contradicted = true;
-      if (!best || worse(*best, comparison)) best = comparison;
+      // Where none agrees, what the value should be is what a world of one says.
+      const bool all_wrong = wrong && (!best || disagrees(best->comparison));
+      if (!best || (all_wrong ? one.one_rank : worse(best->comparison, comparison))) {
+        best = Found{comparison, false, reference != nullptr ? reference : single};
+      }
     }
-    if (!best) return std::nullopt;
-    return Found{*best, contradicted && !disagrees(*best)};
+    if (best) best->only_told = contradicted && !disagrees(best->comparison);
+    return best;
   }
 
   void judge(const GlobalValue& value, bool exact, std::size_t rank, ValueReport& report) {
@@ -226,6 +240,9 @@ class Judge {
       not_known(report, rank, nothing_for(rank));
     } else if (disagrees(found->comparison) && cannot_contradict()) {
       not_known(report, rank, kByRank);
+    } else if (const std::string reason = disagrees(found->comparison) ? no_mistake(*found) : "";
+               !reason.empty()) {
+      not_known(report, rank, reason);
     } else if (found->only_told && follows_exchange()) {
       not_known(report, rank, kByWorld);
     } else {
@@ -259,6 +276,62 @@ class Judge {
     if (inputs_.traits == nullptr || !inputs_.traits->follows_rank(value_.first->name))
       return false;
     return inputs_.traits->leaves || value_.first->value.distributed();
+  }
+
+  // Why a value that differs from one device's may still be what the program means; empty where it
+  // may not. A plain value is right as long as nobody claims that it is the whole one.
+  std::string no_mistake(const Found& found) const {
+    const bool leaves = inputs_.traits != nullptr && inputs_.traits->leaves;
+    if (!leaves || given(inputs_.given.single) != nullptr) return {};
+    const DTensor& held = value_.first->value;
+    const bool other_shape = held.shape() != found.single->value.shape();
+    const std::optional<Label> label = label_beside(found.single->value);
+    if (held.distributed()) return other_shape && !label ? kOtherShape : "";
+    if (label && may_be(*label, held)) return text_of(*label, *inputs_.mesh);
+    if (other_shape) return kOtherShape;
+    if (is_collected(held)) return is_of_tensors(held) ? "" : kOfNumbers;
+    return inputs_.traits->follows_size(value_.first->name) ? kBySize : "";
+  }
+
+  // A value that was reduced over a mesh dim is no term over it.
+  bool may_be(const Label& label, const DTensor& held) const {
+    const MeshDims reduced = collected_along(held);
+    for (std::size_t dim = 0; dim < label.placements.size(); ++dim) {
+      const bool over = (reduced >> dim & 1) != 0;
+      if (over && label.placements[dim].is_partial()) return false;
+    }
+    return true;
+  }
+
+  // Under which label the ranks' tensors make one device's value.
+  std::optional<Label> label_beside(const DTensor& single) const {
+    if (inputs_.mesh == nullptr) return std::nullopt;
+    std::vector<GlobalValue> held;
+    for (std::int64_t i = 0; i < inputs_.mesh->size(); ++i) {
+      const auto rank = static_cast<std::size_t>(inputs_.mesh->rank_at_index(i));
+      const RecordedValue* value = rank < value_.by_rank.size() ? value_.by_rank[rank] : nullptr;
+      if (value == nullptr) return std::nullopt;
+      const Tensor& local = value->value.local();
+      if (local.numel() > kMostLabelled / inputs_.mesh->size()) return std::nullopt;
+      held.push_back(whole_value(local));
+    }
+    const bool in_f64 = precision_ == Precision::kReference;
+    const double relative = in_f64 ? 1e-9 : 256 * unit_roundoff(single.dtype());
+    return label_of(held, whole_value(single.local()), *inputs_.mesh, relative);
+  }
+
+  // The same for a value that no single rank has to compare.
+  std::string held_by_rank() const {
+    const auto one = std::ranges::find_if(inputs_.one_device, &OneDeviceValues::one_rank);
+    const OneDeviceValues* alone = one != inputs_.one_device.end() ? &*one
+                                   : inputs_.one_device.empty()    ? nullptr
+                                                                   : &inputs_.one_device.front();
+    if (alone == nullptr || alone->single.empty()) return kOfOneRank;
+    const bool in_f64 = precision_ == Precision::kReference && !alone->reference.empty();
+    const RecordedValue* single = (in_f64 ? alone->reference : alone->single)[0]->find(key_);
+    if (single == nullptr) return kOfOneRank;
+    const std::optional<Label> label = label_beside(single->value);
+    return label ? text_of(*label, *inputs_.mesh) : kOfOneRank;
   }
 
   void judge_distributed(ValueReport& report) {
@@ -331,7 +404,7 @@ class Judge {
       judge(whole_value(local), is_exact(held->value), rank, report);
     }
     if (!report.verified && report.not_verified.empty()) {
-      report.not_verified = "holds one rank's piece or term";
+      report.not_verified = held_by_rank();
     }
   }
 
@@ -347,7 +420,10 @@ class Judge {
 // What both precisions say together. A float that is right in f64 is right: its own dtype's
 // rounding was amplified. An integer made of integers alone is judged by its bits.
 void settle(ValueReport& report, const ValueReport& in_f64, const ProgramTraits& traits) {
-  if (!in_f64.verified) return;
+  if (!in_f64.verified) {
+    if (!report.verified) report.not_verified = in_f64.not_verified;
+    return;
+  }
   Comparison& own = report.comparison;
   if (in_f64.comparison.agreement == Agreement::kWrong) {
     const bool open = !report.verified || own.agreement == Agreement::kUndecided;
@@ -413,6 +489,12 @@ bool is_open(const ValueReport& report) {
 }
 
 }  // namespace
+
+const RecordedValue* given_value(const Recording& reference, const std::string& name) {
+  const RecordedValue* value = reference.find(name + "#end");
+  const bool only_read = value != nullptr && value->occurrence == 0 && !value->changed;
+  return only_read ? nullptr : value;
+}
 
 void list_values(const Recording& recording, const std::string& reason,
                  std::vector<ValueReport>& reports) {

@@ -73,11 +73,16 @@ struct VerifyInputs {
   ReferenceValues given;
   std::string nothing = "not asked for";  ///< why a value that none of them has is not verified
   const ProgramTraits* traits = nullptr;  ///< of the program
+  const MeshLayout* mesh = nullptr;       ///< of all ranks; null: no value is labelled
   std::vector<std::pair<DType, double>> tolerance;
   std::int64_t keep = 0;  ///< elements of each value to keep; 0: no values
   /// Of a value that is compared; a view can have more than there is memory for.
   std::int64_t most_elements = std::numeric_limits<std::int64_t>::max();
 };
+
+/// What [reference] says that a name holds at the end; null where it does not say so: an input that
+/// it only reads is none of its results.
+const RecordedValue* given_value(const Recording& reference, const std::string& name);
 
 /// Adds a report for each recorded value that has none yet, with the reason why nothing is known of
 /// its elements.

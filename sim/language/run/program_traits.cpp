@@ -24,6 +24,12 @@ constexpr std::string_view kRankMembers[] = {
     "get_group_rank"};
 constexpr std::string_view kWorldNames[] = {"world_size", "get_world_size", "WORLD",
                                             "_get_group_size_by_name"};
+constexpr std::string_view kSizeNames[] = {"shape", "size", "numel", "len", "nelement"};
+// What draws random numbers, beside all that begins with rand, and what says from which state.
+constexpr std::string_view kDraws[] = {"bernoulli", "multinomial", "normal",
+                                       "poisson",   "uniform",     "exponential",
+                                       "geometric", "cauchy",      "log_normal"};
+constexpr std::string_view kSeeds[] = {"manual_seed", "manual_seed_all", "set_rng_state"};
 // What runs a function of the program in backward.
 constexpr std::string_view kHooks[] = {"register_hook", "register_full_backward_hook",
                                        "register_full_backward_pre_hook"};
@@ -31,6 +37,11 @@ constexpr std::string_view kHooks[] = {"register_hook", "register_full_backward_
 template <std::size_t kCount>
 bool is_one_of(const std::string_view (&names)[kCount], std::string_view name) {
   return std::ranges::find(names, name) != std::end(names);
+}
+
+bool draws(std::string_view name) {
+  if (name.ends_with('_')) name.remove_suffix(1);
+  return name.starts_with("rand") || name.find("dropout") != name.npos || is_one_of(kDraws, name);
 }
 
 bool is_collective(std::string_view name) {
@@ -66,9 +77,19 @@ OwnCollective collective_in(const ast::Attribute& function) {
 }
 
 // What a walk follows through the program.
-enum class Source : std::uint8_t { kRank, kExchange };
+enum class Source : std::uint8_t { kRank, kExchange, kSize };
 
 using Names = std::set<std::string, std::less<>>;
+
+Names& names_of(Source source, ProgramTraits& traits) {
+  if (source == Source::kSize) return traits.by_size;
+  return source == Source::kRank ? traits.by_rank : traits.by_exchange;
+}
+
+bool& gradients_of(Source source, ProgramTraits& traits) {
+  if (source == Source::kSize) return traits.gradients_by_size;
+  return source == Source::kRank ? traits.gradients_by_rank : traits.gradients_by_exchange;
+}
 
 bool follows(const Names& names, bool gradients, std::string_view recorded) {
   if (recorded.ends_with(".grad")) {
@@ -91,9 +112,8 @@ class Walk {
       : program_(program),
         source_(source),
         traits_(traits),
-        names_(source == Source::kRank ? traits.by_rank : traits.by_exchange),
-        gradients_(source == Source::kRank ? traits.gradients_by_rank
-                                           : traits.gradients_by_exchange) {
+        names_(names_of(source, traits)),
+        gradients_(gradients_of(source, traits)) {
     find_defs(program.body);
   }
 
@@ -139,6 +159,7 @@ class Walk {
       if (name->id == "assert_close") traits_.asserts_close = true;
       if (leaves_the_mesh(name->id)) traits_.leaves = true;
       if (!called_ && defs_.contains(full(name->id))) escaped_.insert(full(name->id));
+      if (seeded_ && draws(name->id)) return true;
       return is_source(name->id, kRankNames) || names_.contains(full(name->id));
     }
     if (const auto* attribute = std::get_if<ast::Attribute>(&expression.node)) {
@@ -149,7 +170,9 @@ class Walk {
         traits_.reads_world = true;
       }
       if (source_ == Source::kExchange && collective) return true;
-      if (is_source(attribute->name, kRankMembers)) return true;
+      if (seeded_ && draws(attribute->name)) return true;
+      const bool of_mesh = source_ == Source::kSize && mentions_mesh(*attribute->object);
+      if (!of_mesh && is_source(attribute->name, kRankMembers)) return true;
       return attribute->name == "grad" && gradients_;
     }
     return false;
@@ -159,6 +182,7 @@ class Walk {
   template <std::size_t kCount>
   bool is_source(std::string_view name, const std::string_view (&of_rank)[kCount]) const {
     if (source_ == Source::kRank) return is_one_of(of_rank, name);
+    if (source_ == Source::kSize) return is_one_of(kSizeNames, name);
     return name == "from_local" || is_collective(name);
   }
 
@@ -186,6 +210,13 @@ class Walk {
     }
     const auto* name = std::get_if<ast::Name>(&call.function->node);
     const auto* method = std::get_if<ast::Attribute>(&call.function->node);
+    if (source_ == Source::kRank && method != nullptr && is_one_of(kSeeds, method->name)) {
+      if (ast::base_name(*method->object) == "torch") {
+        mark(seeded_);
+      } else {
+        mark_target(*method->object);
+      }
+    }
     if ((name != nullptr && name->id == "backward") ||
         (method != nullptr && method->name == "backward")) {
       mark(gradients_);
@@ -314,6 +345,7 @@ class Walk {
   std::set<const ast::Function*> called_by_rank_;  // whose body runs on some ranks only
   std::map<const void*, bool> left_early_;         // loops that some ranks leave before others
   bool* loop_ = nullptr;
+  bool seeded_ = false;                          // random numbers follow from the source
   std::vector<const ast::Function*> functions_;  // around the statement, the innermost first
   bool changed_ = false;
 };
@@ -322,6 +354,10 @@ class Walk {
 
 bool ProgramTraits::follows_rank(std::string_view recorded) const {
   return follows(by_rank, gradients_by_rank, recorded);
+}
+
+bool ProgramTraits::follows_size(std::string_view recorded) const {
+  return follows(by_size, gradients_by_size, recorded);
 }
 
 bool ProgramTraits::follows_exchange(std::string_view recorded) const {
@@ -340,6 +376,7 @@ ProgramTraits traits_of(const ast::Program& program) {
   ProgramTraits traits;
   Walk(program, Source::kRank, traits).run();
   Walk(program, Source::kExchange, traits).run();
+  Walk(program, Source::kSize, traits).run();
   return traits;
 }
 

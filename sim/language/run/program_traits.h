@@ -27,11 +27,16 @@ struct ProgramTraits {
   /// Likewise: names whose value follows from a collective of the program's own, or from_local.
   std::set<std::string, std::less<>> by_exchange;
   bool gradients_by_exchange = false;
+  /// Likewise: names whose value follows from the size of a tensor, which a piece has of its own.
+  std::set<std::string, std::less<>> by_size;
+  bool gradients_by_size = false;
 
   /// Whether a recorded value ("x", "outs[1]", "w.grad", "f.x") follows from the rank's number.
   bool follows_rank(std::string_view recorded) const;
   /// Whether it follows from a collective of the program's own, or from_local.
   bool follows_exchange(std::string_view recorded) const;
+  /// Whether it follows from the size of a tensor.
+  bool follows_size(std::string_view recorded) const;
 };
 
 ProgramTraits traits_of(const ast::Program& program);

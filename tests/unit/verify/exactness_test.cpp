@@ -109,8 +109,31 @@ TEST_CASE("V-4 pieces and terms are the rank's own, and so is what is made of th
     CHECK(is_exact(own));
     CHECK_FALSE(is_rank_local(own));
     const DTensor sum = all_reduce(own, ReduceOp::kSum, *rank.world);
-    CHECK(is_rank_local(sum));
+    CHECK_FALSE(is_rank_local(sum));
+    CHECK(is_collected(sum));
     CHECK_FALSE(is_exact(sum));
+  });
+}
+
+TEST_CASE("V-4 a collective makes ranks agree along the dims of its group, and no others") {
+  OpMesh mesh({2, 2});
+  mesh.run([&](RankContext&) {
+    Marks marks(nullptr, mesh.layout());
+    const ObserverScope observed(marks);
+    const DTensor piece = to_local(mesh.place("S(0)S(1)", {2, 2}, {1, 2, 3, 4}));
+    CHECK(varies_along(piece) == 0b11);
+    CHECK(collected_along(piece) == 0);
+    ProcessGroup& first = device_mesh(mesh.layout()).group(0);
+    const DTensor along = all_reduce(piece, ReduceOp::kSum, first);
+    CHECK(varies_along(along) == 0b10);
+    CHECK(collected_along(along) == 0b01);
+    CHECK(varies_along(ops().one("aten::neg", {along})) == 0b10);
+    CHECK(varies_along(ops().one("aten::add.Tensor", {along, piece})) == 0b11);
+    const DTensor written = ops().one("aten::clone", {piece});
+    ops()("aten::copy_", {written, along});
+    CHECK(varies_along(written) == 0b10);
+    const DTensor dealt = reduce_scatter(along, 0, ReduceOp::kSum, first);
+    CHECK(varies_along(dealt) == 0b11);
   });
 }
 

@@ -1,0 +1,213 @@
+// One mesh dim after the other is taken away: the ranks along it are put together in each way that
+// a placement has, until one value is left to be compared with the whole one.
+#include "sim/verify/labels/label.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace shardlab {
+
+namespace {
+
+// A complex number is a dim of two.
+struct Part {
+  Dims shape;
+  std::vector<double> numbers;
+};
+
+using Parts = std::vector<Part>;
+
+Part part_of(const GlobalValue& value) {
+  Part part{value.meta.shape, value.reals};
+  if (is_complex(value.meta.dtype)) part.shape.push_back(2);
+  if (value.is_integral()) part.numbers.assign(value.integers.begin(), value.integers.end());
+  return part;
+}
+
+double largest(const Part& part) {
+  double most = 0;
+  for (const double number : part.numbers) {
+    if (std::isfinite(number)) most = std::max(most, std::fabs(number));
+  }
+  return most;
+}
+
+bool equal(double a, double b, double allowed) {
+  return a == b || std::fabs(a - b) <= allowed || (std::isnan(a) && std::isnan(b));
+}
+
+bool same(const Part& a, const Part& b, double allowed) {
+  return a.shape == b.shape && std::ranges::equal(a.numbers, b.numbers, [&](double x, double y) {
+           return equal(x, y, allowed);
+         });
+}
+
+// The parts behind each other along a tensor dim; nothing where their other sizes differ.
+std::optional<Part> joined(const Parts& line, std::size_t dim) {
+  Part whole{line[0].shape, {}};
+  if (dim >= whole.shape.size()) return std::nullopt;
+  whole.shape[dim] = 0;
+  for (const Part& part : line) {
+    if (part.shape.size() != whole.shape.size()) return std::nullopt;
+    for (std::size_t other = 0; other < part.shape.size(); ++other) {
+      if (other != dim && part.shape[other] != line[0].shape[other]) return std::nullopt;
+    }
+    whole.shape[dim] += part.shape[dim];
+  }
+  std::int64_t outer = 1;
+  for (std::size_t i = 0; i < dim; ++i) outer *= whole.shape[i];
+  for (std::int64_t row = 0; row < outer; ++row) {
+    for (const Part& part : line) {
+      const auto count =
+          static_cast<std::int64_t>(part.numbers.size()) / std::max<std::int64_t>(1, outer);
+      const auto from = part.numbers.begin() + row * count;
+      whole.numbers.insert(whole.numbers.end(), from, from + count);
+    }
+  }
+  return whole;
+}
+
+// The parts added up, or whatever `op` does; nothing where their shapes differ.
+std::optional<Part> reduced(const Parts& line, ReduceOp op) {
+  Part result = line[0];
+  for (std::size_t k = 1; k < line.size(); ++k) {
+    if (line[k].shape != result.shape) return std::nullopt;
+    for (std::size_t i = 0; i < result.numbers.size(); ++i) {
+      double& number = result.numbers[i];
+      const double other = line[k].numbers[i];
+      if (op == ReduceOp::kMax) {
+        number = std::max(number, other);
+      } else if (op == ReduceOp::kMin) {
+        number = std::min(number, other);
+      } else {
+        number += other;
+      }
+    }
+  }
+  if (op == ReduceOp::kAvg) {
+    for (double& number : result.numbers) number /= static_cast<double>(line.size());
+  }
+  return result;
+}
+
+class LabelSearch {
+ public:
+  LabelSearch(const Part& whole, const MeshLayout& layout, double relative)
+      : whole_(whole), layout_(layout), allowed_(relative * largest(whole)) {}
+
+  // `order`: the mesh dims as they are taken away.
+  std::optional<std::vector<Placement>> run(Parts parts, const std::vector<std::size_t>& order) {
+    Dims sizes;
+    for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) sizes.push_back(layout_.size(dim));
+    found_.assign(layout_.ndim(), Placement::replicate());
+    if (!take_away(parts, sizes, order, 0)) return std::nullopt;
+    return found_;
+  }
+
+ private:
+  // `sizes`: of the mesh that `parts` are on; 1 along dims that are gone.
+  bool take_away(const Parts& parts, const Dims& sizes, const std::vector<std::size_t>& order,
+                 std::size_t at) {
+    if (at == order.size()) return same(parts[0], whole_, allowed_);
+    const std::size_t mesh_dim = order[at];
+    if (sizes[mesh_dim] == 1) return take_away(parts, sizes, order, at + 1);
+    const auto tried = [&](Placement placement, const auto& combine) {
+      const std::optional<Parts> less = along(parts, sizes, mesh_dim, combine);
+      if (!less) return false;
+      found_[mesh_dim] = placement;
+      Dims smaller = sizes;
+      smaller[mesh_dim] = 1;
+      return take_away(*less, smaller, order, at + 1);
+    };
+    const auto first = [&](const Parts& line) -> std::optional<Part> {
+      const auto like = [&](const Part& part) { return same(part, line[0], allowed_); };
+      return std::ranges::all_of(line, like) ? std::optional(line[0]) : std::nullopt;
+    };
+    if (tried(Placement::replicate(), first)) return true;
+    for (std::size_t dim = 0; dim < whole_.shape.size(); ++dim) {
+      const auto pieces = [&](const Parts& line) { return joined(line, dim); };
+      if (tried(Placement::shard(static_cast<int>(dim)), pieces)) return true;
+    }
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin}) {
+      const auto terms = [&](const Parts& line) { return reduced(line, op); };
+      if (tried(Placement::partial(op), terms)) return true;
+    }
+    return false;
+  }
+
+  // Each line of ranks along a mesh dim becomes one part.
+  template <typename Combine>
+  static std::optional<Parts> along(const Parts& parts, const Dims& sizes, std::size_t mesh_dim,
+                                    const Combine& combine) {
+    std::int64_t inner = 1;
+    for (std::size_t dim = mesh_dim + 1; dim < sizes.size(); ++dim) inner *= sizes[dim];
+    const std::int64_t length = sizes[mesh_dim];
+    const auto count = static_cast<std::int64_t>(parts.size()) / length;
+    Parts result;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t begin = i / inner * inner * length + i % inner;
+      Parts line;
+      for (std::int64_t k = 0; k < length; ++k) {
+        line.push_back(parts[static_cast<std::size_t>(begin + k * inner)]);
+      }
+      std::optional<Part> one = combine(line);
+      if (!one) return std::nullopt;
+      result.push_back(std::move(*one));
+    }
+    return result;
+  }
+
+  const Part& whole_;
+  const MeshLayout& layout_;
+  double allowed_;
+  std::vector<Placement> found_;
+};
+
+std::string text_of(const Placement& placement, const std::string& mesh_dim) {
+  if (placement.is_shard()) {
+    return fmt::format("its piece of dim {}, which {} cuts", placement.dim, mesh_dim);
+  }
+  const ReduceOp op = placement.op;
+  const char* what = op == ReduceOp::kSum   ? "a sum"
+                     : op == ReduceOp::kAvg ? "an average"
+                     : op == ReduceOp::kMax ? "a maximum"
+                                            : "a minimum";
+  return fmt::format("a term of {} over {}", what, mesh_dim);
+}
+
+}  // namespace
+
+std::optional<Label> label_of(const std::vector<GlobalValue>& held, const GlobalValue& whole,
+                              const MeshLayout& layout, double relative) {
+  Parts parts;
+  std::int64_t elements = 0;
+  for (const GlobalValue& value : held) {
+    elements += product(value.meta.shape);
+    if (elements > kMostLabelled) return std::nullopt;
+    parts.push_back(part_of(value));
+  }
+  const Part alone = part_of(whole);
+  LabelSearch search(alone, layout, relative);
+  std::vector<std::size_t> order;  // what is cut last is put together first
+  for (std::size_t dim = layout.ndim(); dim-- > 0;) order.push_back(dim);
+  if (auto found = search.run(parts, order)) return Label{std::move(*found), false};
+  if (layout.ndim() < 2) return std::nullopt;
+  std::ranges::reverse(order);
+  if (auto found = search.run(parts, order)) return Label{std::move(*found), true};
+  return std::nullopt;
+}
+
+std::string text_of(const Label& label, const MeshLayout& layout) {
+  std::string text;
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    if (label.placements[dim].is_replicate()) continue;
+    text += fmt::format("{}{}", text.empty() ? "" : " and ",
+                        text_of(label.placements[dim], layout.names()[dim]));
+  }
+  return text.empty() ? "all ranks hold the same" : "each rank holds " + text;
+}
+
+}  // namespace shardlab
