@@ -132,12 +132,31 @@ class Verification {
   void explain_first() {
     constexpr int kMost = 3;
     int tried = 0;
+    std::optional<LostMeaning> lost;
     for (ValueReport& report : judgement_.values) {
       if (!report.verified || report.comparison.agreement != Agreement::kWrong) continue;
+      if (tried == 0 && traits_.leaves) lost = find_lost();
       if (tried++ == kMost) return;
-      report.cause = explain_wrong(inputs_, report, run_.scenario, *run_.layout);
-      if (tried > 1 && report.cause == kNoCause) report.cause.clear();
+      report.cause = explain_wrong(inputs_, report, run_.scenario, *run_.layout, lost);
+      if (tried > 1 && report.cause.id == causes::kNone) report.cause = {};
     }
+  }
+
+  // The ranks and one device once more, in f64, with all that their calls take and give.
+  std::optional<LostMeaning> find_lost() {
+    if (meanings_.empty() || in_f64_ == std::nullopt || in_f64_->error) return std::nullopt;
+    CallLog on_ranks(run_.scenario.world), on_one(1);
+    ProgramRun again;
+    prepare_in_f64(again);
+    again.listener = &on_ranks;
+    execute(again, *run_.propagator, run_.scenario.world, simulated());
+    AloneOptions alone = meanings_.back().alone;  // a world of one where there is one
+    alone.precision = Precision::kReference;
+    alone.told_ranks = 1;
+    alone.listener = &on_one;
+    run_alone(alone, *run_.propagator, run_.options);
+    if (again.error) return std::nullopt;
+    return first_lost(on_ranks, on_one, *run_.layout, 1e-9);
   }
 
   void run_alone_as_meant() {
@@ -230,16 +249,24 @@ class Verification {
   // mistake is small enough to be taken for rounding. They share this process on every backend.
   void run_in_f64() {
     if (in_f64_) return;
+    in_f64_.emplace();
+    prepare_in_f64(*in_f64_);
+    execute(*in_f64_, *run_.propagator, run_.scenario.world, simulated());
+  }
+
+  void prepare_in_f64(ProgramRun& run) const {
+    run.scenario = &run_.scenario;
+    run.registry = ranks_.registry;
+    run.layout = run_.layout;
+    run.reported = run_.layout;
+    run.reporting_rank = ranks_.reporting_rank;
+    run.precision = Precision::kReference;
+  }
+
+  ScenarioOptions simulated() const {
     ScenarioOptions options = run_.options;
     if (channel_of(options.backend) != nullptr) options.backend = "threads";
-    in_f64_.emplace();
-    in_f64_->scenario = &run_.scenario;
-    in_f64_->registry = ranks_.registry;
-    in_f64_->layout = run_.layout;
-    in_f64_->reported = run_.layout;
-    in_f64_->reporting_rank = ranks_.reporting_rank;
-    in_f64_->precision = Precision::kReference;
-    execute(*in_f64_, *run_.propagator, run_.scenario.world, options);
+    return options;
   }
 
   void decide_in_f64() {

@@ -80,6 +80,11 @@ std::vector<std::string> warnings_of(const ScenarioResult& result) {
   return texts;
 }
 
+std::string cause_text(const Cause& cause) {
+  if (cause.id == causes::kNone) return cause.text;
+  return fmt::format("{} [{}]", cause.text, cause.id);
+}
+
 std::string failure_text(const ScenarioResult& result) {
   const ScenarioJudgement& judgement = result.judgement;
   if (result.met()) return "";
@@ -90,8 +95,9 @@ std::string failure_text(const ScenarioResult& result) {
   }
   for (const ValueReport& value : judgement.values) {
     if (!value.verified || value.comparison.agreement != Agreement::kWrong) continue;
-    return fmt::format("wrong value {} ({}): {}", shown_name(value), value.where.at(),
-                       value.comparison.what);
+    const std::string cause = value.cause.empty() ? "" : "; " + cause_text(value.cause);
+    return fmt::format("wrong value {} ({}): {}{}", shown_name(value), value.where.at(),
+                       value.comparison.what, cause);
   }
   for (const ExpectationReport& expectation : judgement.expectations) {
     if (!expectation.met) return fmt::format("{}: {}", expectation.what, expectation.text);

@@ -378,7 +378,7 @@ class RunText {
              value.where.at());
         line("        {}", comparison.what);
         if (!value.holders.empty()) line("        held by {}", value.holders);
-        if (!value.cause.empty()) line("        {}", value.cause);
+        if (!value.cause.empty()) line("        {}", cause_text(value.cause));
       }
     }
     if (wrong > kMostWrong) line("  and {} more that are wrong: --full", wrong - kMostWrong);

@@ -44,8 +44,10 @@ std::string classes_text(const Run& run);
 /// One line for `shardlab test`: "ok   Megatron MLP   8 ranks  14 values, 6 collectives".
 std::string run_line(const ScenarioResult& result, const RunTextOptions& options);
 
-/// Why a run is not as expected, in one line: its error, else the first wrong call, wrong value or
-/// unmet expectation, with what was expected. Empty where it is as expected.
+/// The sentence with its id: "... is missing [cause.missing-sum]".
+std::string cause_text(const Cause& cause);
+/// Why a run is not as expected, in one line: its error, else the first wrong call, wrong value
+/// with its cause or unmet expectation, with what was expected. Empty where it is as expected.
 std::string failure_text(const ScenarioResult& result);
 
 /// The command that runs this very case again, for a shell. Under the scheduler `seeded`, --seed is

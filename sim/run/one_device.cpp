@@ -33,6 +33,7 @@ AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
     run->told_world = alone.world == ToldWorld::kOne ? 1 : alone.scenario->world;
     run->told_rank = alone.told_ranks > 1 ? i : alone.told_rank;
     run->precision = alone.precision;
+    run->listener = alone.listener;
     run->tensors = Tensors::kPlain;
     // Another rank, or a world of one, may mean to take another branch.
     const bool same = alone.world == ToldWorld::kTrue && run->told_rank == alone.answers_rank;

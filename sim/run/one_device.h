@@ -33,8 +33,9 @@ struct AloneOptions {
   std::int64_t answers_rank = 0;       ///< that rank
   Precision precision = Precision::kDeclared;
   ToldWorld world = ToldWorld::kTrue;
-  std::int64_t told_ranks = 1;  ///< runs, told the numbers from 0 on
-  std::int64_t told_rank = 0;   ///< of a single run
+  std::int64_t told_ranks = 1;       ///< runs, told the numbers from 0 on
+  std::int64_t told_rank = 0;        ///< of a single run
+  CallListener* listener = nullptr;  ///< hears the calls of a single run; may be null
 };
 
 /// Runs the program once for each told rank; later runs go on when one fails.

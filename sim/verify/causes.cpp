@@ -9,7 +9,9 @@
 #include <optional>
 
 #include "base/text_of_list.h"
+#include "comm/verdict.h"
 #include "mesh/local_shape.h"
+#include "sim/verify/labels/label.h"
 
 namespace shardlab {
 
@@ -303,6 +305,44 @@ Sentence step_off(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// w - lr * g with a g that is one rank's term: what the ranks add to a known value has to be added
+// up or averaged first.
+Sentence term_in_update(const Evidence& evidence) {
+  if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
+  if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
+  for (const KnownValue& known : evidence.known) {
+    const Numbers base = broadcast(known.value, evidence.expected.meta);
+    if (base.empty() || largest(base) == 0) continue;
+    const Numbers wanted = minus(evidence.expected.reals, base);
+    for (std::size_t dim = 0; dim < evidence.layout->ndim(); ++dim) {
+      const auto lines = lines_along(*evidence.layout, dim);
+      if (evidence.layout->size(dim) < 2 || !differ_along(evidence, lines)) continue;
+      std::optional<double> factor;
+      for (const auto& line : lines) {
+        Numbers sum = weighted_sum(evidence, line, Numbers(line.size(), 1));
+        for (std::size_t i = 0; i < sum.size(); ++i) {
+          sum[i] -= static_cast<double>(line.size()) * base[i];
+        }
+        const auto found = factor_between(sum, wanted, 100 * evidence.relative);
+        if (!found || (factor && !close_to(*found, *factor))) {
+          factor.reset();
+          break;
+        }
+        factor = found;
+      }
+      const bool sums = factor && close_to(*factor, 1);
+      const auto n = static_cast<double>(evidence.layout->size(dim));
+      if (!sums && !(factor && close_to(*factor, n))) continue;
+      const std::string& name = evidence.layout->names()[dim];
+      return fmt::format(
+          "what is added to {} is one rank's term: an all_reduce with {} over {} is missing before "
+          "it",
+          known.name, sums ? "sum" : "avg", name);
+    }
+  }
+  return std::nullopt;
+}
+
 // The elements of `whole` that each rank's piece covers, by mesh index.
 std::vector<Numbers> pieces_of(const GlobalValue& whole, const DTensorSpec& spec) {
   std::vector<Numbers> pieces;
@@ -388,6 +428,39 @@ Sentence number_of_a_rank(const Evidence& evidence) {
       number.name, number_list(number));
 }
 
+std::string text_of(std::span<const Placement> placements, const MeshLayout& layout) {
+  std::string text;
+  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+    text += fmt::format("{}{}={}", dim == 0 ? "" : ", ", layout.names()[dim],
+                        to_string(placements[dim]));
+  }
+  return text;
+}
+
+// What the ranks hold is right under another label than its own.
+Sentence other_label(const Evidence& evidence) {
+  if (evidence.spec == nullptr || evidence.layout == nullptr) return std::nullopt;
+  const auto label =
+      label_of(evidence.held, evidence.expected, *evidence.layout, evidence.relative);
+  if (!label) return std::nullopt;
+  const std::vector<Placement> placements = label->written(*evidence.layout);
+  const auto& own = evidence.spec->placements();
+  if (std::ranges::equal(placements, own)) return std::nullopt;
+  return fmt::format("under the label {} the ranks' tensors make the expected value: {} is another",
+                     text_of(placements, *evidence.layout),
+                     text_of(std::vector(own.begin(), own.end()), *evidence.layout));
+}
+
+// Numbers that keep a division from zero make the factor inexact.
+Sentence one_factor(const Evidence& evidence) {
+  constexpr double kAbout = 1e-4;
+  const auto factor = factor_between(evidence.got.reals, evidence.expected.reals, kAbout);
+  if (!factor || close_to(*factor, 1)) return std::nullopt;
+  const std::string source = source_of(*factor, evidence);
+  return fmt::format("it is {:.4g} times the expected value, on every rank and for every element{}",
+                     *factor, source.empty() ? "" : ", and " + source);
+}
+
 Sentence pieces_off_by_factors(const Evidence& evidence) {
   if (!is_cut(evidence)) return std::nullopt;
   const auto got = pieces_of(evidence.got, *evidence.spec);
@@ -404,23 +477,73 @@ Sentence pieces_off_by_factors(const Evidence& evidence) {
   return fmt::format("each rank's piece is off by a factor of its own: {}", text);
 }
 
-constexpr Sentence (*kHypotheses[])(const Evidence&) = {
-    not_reduced,      factor_off, average_of_averages, chunk_of_another,      same_mask,
-    number_of_a_rank, step_off,   added_too_often,     pieces_off_by_factors,
+// Which pieces are right says where to look: a mask or an offset of one rank, or an op on all.
+Sentence right_on_some(const Evidence& evidence) {
+  if (!is_cut(evidence)) return std::nullopt;
+  const auto got = pieces_of(evidence.got, *evidence.spec);
+  const auto expected = pieces_of(evidence.expected, *evidence.spec);
+  std::vector<std::int64_t> right, wrong;
+  for (std::size_t r = 0; r < got.size(); ++r) {
+    if (got[r].empty()) continue;
+    auto& which = same(got[r], expected[r], evidence.relative) ? right : wrong;
+    which.push_back(evidence.spec->layout()->rank_at_index(static_cast<std::int64_t>(r)));
+  }
+  std::ranges::sort(right);
+  std::ranges::sort(wrong);
+  if (wrong.empty()) return std::nullopt;
+  if (right.empty()) return "the pieces of all ranks are wrong";
+  return fmt::format("the pieces of {} are right, those of {} are wrong", fold_ranks(right),
+                     fold_ranks(wrong));
+}
+
+struct Hypothesis {
+  std::string_view id;
+  Sentence (*says)(const Evidence&);
 };
+
+constexpr Hypothesis kHypotheses[] = {
+    {causes::kMissingSum, not_reduced},
+    {causes::kFactor, factor_off},
+    {causes::kUnevenMean, average_of_averages},
+    {causes::kOtherLabel, other_label},
+    {causes::kOtherChunk, chunk_of_another},
+    {causes::kOneMask, same_mask},
+    {causes::kUnequalNumber, number_of_a_rank},
+    {causes::kMissingSum, term_in_update},
+    {causes::kFactor, step_off},
+    {causes::kTermAdded, added_too_often},
+};
+
+constexpr Hypothesis kLastResort[] = {
+    {causes::kOneFactor, one_factor},
+    {causes::kFactor, pieces_off_by_factors},
+    {causes::kSomeRanks, right_on_some},
+};
+
+bool comparable(const Evidence& evidence) {
+  return !evidence.got.is_integral() &&
+         evidence.got.reals.size() == evidence.expected.reals.size() && !evidence.got.reals.empty();
+}
+
+Cause first_of(std::span<const Hypothesis> hypotheses, const Evidence& evidence) {
+  for (const Hypothesis& hypothesis : hypotheses) {
+    if (Sentence sentence = hypothesis.says(evidence)) return {hypothesis.id, *sentence};
+  }
+  return {};
+}
 
 }  // namespace
 
-std::string cause_of(const Evidence& evidence) {
-  const bool comparable = !evidence.got.is_integral() &&
-                          evidence.got.reals.size() == evidence.expected.reals.size() &&
-                          !evidence.got.reals.empty();
-  if (comparable) {
-    for (const auto hypothesis : kHypotheses) {
-      if (Sentence sentence = hypothesis(evidence)) return *sentence;
-    }
-  }
-  return std::string(kNoCause);
+Cause cause_of(const Evidence& evidence) {
+  if (comparable(evidence)) return first_of(kHypotheses, evidence);
+  const Sentence label = other_label(evidence);
+  return label ? Cause{causes::kOtherLabel, *label} : Cause{};
+}
+
+Cause last_resort(const Evidence& evidence) {
+  Cause cause;
+  if (comparable(evidence)) cause = first_of(kLastResort, evidence);
+  return cause.empty() ? Cause{causes::kNone, std::string(kNoCause)} : cause;
 }
 
 }  // namespace shardlab

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mesh/spec.h"
+#include "sim/verify/cause.h"
 #include "sim/verify/global_value.h"
 
 namespace shardlab {
@@ -55,7 +56,10 @@ struct Evidence {
 
 inline constexpr std::string_view kNoCause = "no simple cause fits";
 
-/// One sentence without its period; kNoCause when nothing fits.
-std::string cause_of(const Evidence& evidence);
+/// What the numbers look like; empty where nothing fits.
+Cause cause_of(const Evidence& evidence);
+/// For want of anything better: one factor for all ranks, which pieces are right. kNone where that
+/// says nothing either.
+Cause last_resort(const Evidence& evidence);
 
 }  // namespace shardlab

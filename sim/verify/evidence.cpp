@@ -152,15 +152,20 @@ std::pair<const Recording*, std::string> expected_of(const VerifyInputs& inputs,
 
 }  // namespace
 
-std::string explain_wrong(const VerifyInputs& inputs, const ValueReport& report,
-                          const Scenario& scenario, const MeshLayout& layout) {
+Cause explain_wrong(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
+                    const MeshLayout& layout, const std::optional<LostMeaning>& lost) {
   if (!report.verified || report.comparison.agreement != Agreement::kWrong) return {};
-  const std::string key = report.key();
-  auto evidence = Collector(inputs, scenario, layout).collect(key);
-  if (!evidence) return {};
+  auto evidence = Collector(inputs, scenario, layout).collect(report.key());
   const auto [alone, name] = expected_of(inputs, report);
-  if (alone == nullptr || !Collector::add_expected(*alone, name, *evidence)) return {};
-  return cause_of(*evidence);
+  const bool known =
+      evidence && alone != nullptr && Collector::add_expected(*alone, name, *evidence);
+  if (known) {
+    if (Cause cause = cause_of(*evidence); !cause.empty()) return cause;
+  }
+  // What is lost later than a value is made is no reason for it; gradients come last.
+  const bool before = lost && (report.name.ends_with(".grad") || lost->line <= report.line);
+  if (before) return lost->cause;
+  return known ? last_resort(*evidence) : Cause{};
 }
 
 }  // namespace shardlab

@@ -2,16 +2,18 @@
 // that verify.
 #pragma once
 
-#include <string>
+#include <optional>
 
 #include "sim/scenario/scenario.h"
+#include "sim/verify/labels/lost_meaning.h"
 #include "sim/verify/verify.h"
 
 namespace shardlab {
 
-/// Why a wrong value may be wrong, in one sentence; empty for values that are not wrong or whose
-/// numbers are not known. `layout` is that of the whole mesh.
-std::string explain_wrong(const VerifyInputs& inputs, const ValueReport& report,
-                          const Scenario& scenario, const MeshLayout& layout);
+/// Why a wrong value may be wrong; empty for values that are not wrong or whose numbers are not
+/// known. `layout` is that of the whole mesh. `lost`: the call at which the meaning of plain values
+/// was lost, if it is known.
+Cause explain_wrong(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
+                    const MeshLayout& layout, const std::optional<LostMeaning>& lost);
 
 }  // namespace shardlab

@@ -392,9 +392,11 @@ class Judge {
       const RecordedValue* held = value_.by_rank[rank];
       if (held == nullptr) continue;
       const Tensor& local = held->value.local();
-      // A piece, unless [reference] has a whole value of this shape under its name.
+      // A piece, unless [reference] has a whole value of this shape under its name; a gradient is
+      // a term until somebody adds it up.
       const RecordedValue* named = given(inputs_.given.single);
-      const bool whole = named != nullptr && named->value.shape() == local.shape();
+      const bool whole = named != nullptr && named->value.shape() == local.shape() &&
+                         !value_.first->name.ends_with(".grad");
       if (is_rank_local(held->value) && !whole) continue;
       const bool shared = last != nullptr &&
                           last->storage()->buffer() == local.storage()->buffer() &&
@@ -464,6 +466,7 @@ std::optional<ValueReport> report_on(const VerifyInputs& inputs, const std::stri
   report.occurrence = value.first->occurrence;
   report.at_end = value.first->at_end;
   report.where = value.first->where;
+  if (report.where.source) report.line = report.where.source->place(report.where.span.begin).line;
   report.in_floats = !is_integral(value.first->value.dtype());
   const RecordedValue* own = value.by_rank.at(inputs.reporting_rank);
   report.event = own != nullptr ? own->event : 0;

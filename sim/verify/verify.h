@@ -10,6 +10,7 @@
 #include "sim/language/run/program_traits.h"
 #include "sim/run/recording.h"
 #include "sim/scenario/scenario.h"
+#include "sim/verify/cause.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/kept_value.h"
 
@@ -30,7 +31,8 @@ struct ValueReport {
   Comparison comparison;
   std::string holders;      ///< of the wrong element: "ranks 0,4 at [3, 1]"
   std::int64_t passes = 0;  ///< of a gradient: how many backward passes it adds up
-  std::string cause;        ///< of the first wrong values: what mistake their numbers look like
+  Cause cause;              ///< of the first wrong values: what mistake it looks like
+  int line = 0;             ///< of `where`
   std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
   /// One; or one per rank where ranks hold their own, one per sub-mesh for a slice of the mesh.
   std::vector<KeptValue> kept;

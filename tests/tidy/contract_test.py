@@ -301,6 +301,12 @@ class Contract(unittest.TestCase):
             (self.folder / name).write_text(output, encoding="utf-8")
         self.same("### `diff --json`", self.keys_of("diff", "--json", "a.json", "b.json"))
 
+    def test_causes(self):
+        source = (ROOT / "sim" / "verify" / "cause.h").read_text(encoding="utf-8")
+        ids = set(re.findall(r'= "(cause\.[a-z-]+)"', source))
+        self.assertGreater(len(ids), 5)
+        self.assertEqual(ids, set(re.findall(r"^\| `(cause\.[a-z-]+)` \|", PAGE, re.MULTILINE)))
+
     def test_doctor(self):
         self.same("### `doctor --json`", self.keys_of("doctor", "--json"))
 

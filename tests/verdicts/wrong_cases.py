@@ -48,7 +48,8 @@ def told_values(said, labels_too):
         name = value["name"] + (" at the end" if value.get("at_end") else "")
         lines.append(f"wrong: {name} ({line_of(value.get('at', ''))})")
         if "cause" in value:
-            lines.append(f"    {value['cause']}")
+            cause_id = f" [{value['cause_id']}]" if labels_too else ""
+            lines.append(f"    {value['cause']}{cause_id}")
     return lines
 
 

@@ -200,6 +200,20 @@ std::optional<Label> label_of(const std::vector<GlobalValue>& held, const Global
   return std::nullopt;
 }
 
+std::vector<Placement> Label::written(const MeshLayout& layout) const {
+  std::vector<Placement> result = placements;
+  for (std::size_t dim = 0; turned && dim < result.size(); ++dim) {
+    std::int64_t later = 1;
+    for (std::size_t other = dim + 1; other < result.size(); ++other) {
+      if (placements[dim].is_shard() && placements[other] == placements[dim]) {
+        later *= layout.size(other);
+      }
+    }
+    if (later > 1) result[dim] = Placement::strided_shard(placements[dim].dim, later);
+  }
+  return result;
+}
+
 std::string text_of(const Label& label, const MeshLayout& layout) {
   std::string text;
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {

@@ -19,6 +19,8 @@ struct Label {
   std::vector<Placement> placements;
   /// Mesh dims that cut one tensor dim cut it in the order of the mesh turned round.
   bool turned = false;
+  /// As a program writes them: a dim that is cut in that order is strided.
+  std::vector<Placement> written(const MeshLayout& layout) const;
   bool operator==(const Label&) const = default;
 };
 

@@ -1,0 +1,35 @@
+// cause.h - why a value is wrong: a sentence for people, and an id for programs. The ids are a
+// closed list (sim/contract.md).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace shardlab {
+
+/// Without an id and a text: nothing was looked for.
+struct Cause {
+  std::string_view id;  ///< "cause.on-pieces", one of causes
+  std::string text;     ///< one sentence without its period
+  bool empty() const { return text.empty(); }
+};
+
+namespace causes {
+
+inline constexpr std::string_view kOnPieces = "cause.on-pieces";
+inline constexpr std::string_view kTermAdded = "cause.term-added";
+inline constexpr std::string_view kUnevenMean = "cause.uneven-mean";
+inline constexpr std::string_view kMissingSum = "cause.missing-sum";
+inline constexpr std::string_view kFactor = "cause.factor";
+inline constexpr std::string_view kOneFactor = "cause.one-factor";
+inline constexpr std::string_view kOtherLabel = "cause.other-label";
+inline constexpr std::string_view kOtherChunk = "cause.other-chunk";
+inline constexpr std::string_view kOneMask = "cause.one-mask";
+inline constexpr std::string_view kUnequalNumber = "cause.unequal-number";
+inline constexpr std::string_view kSomeRanks = "cause.some-ranks";
+inline constexpr std::string_view kPartedBranch = "cause.parted-branch";
+inline constexpr std::string_view kNone = "cause.none";
+
+}  // namespace causes
+
+}  // namespace shardlab

@@ -1,0 +1,376 @@
+// Operands and results of a call are labelled in the same way, each beside its own value on one
+// device, so that nothing has to be known of the op but its name.
+#include "sim/verify/labels/lost_meaning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "base/text_of_list.h"
+#include "sim/verify/labels/label.h"
+
+namespace shardlab {
+
+namespace {
+
+using Values = std::vector<GlobalValue> LoggedCall::*;
+using Labels = std::vector<std::optional<Label>>;
+using Numbered = std::map<std::tuple<std::string, int, int, bool, std::int64_t>, const LoggedCall*>;
+
+// Calls by what makes them the same on all ranks.
+class Numbering {
+ public:
+  Numbered::key_type key_of(const LoggedCall& call) {
+    const bool backward = call.pass == Pass::kBackward;
+    const auto place = std::tuple(call.row->op.name(), call.position.line, call.position.column);
+    const auto& [name, line, column] = place;
+    return {name, line, column, backward, times_[{name, line, column, backward}]++};
+  }
+
+ private:
+  std::map<std::tuple<std::string, int, int, bool>, std::int64_t> times_;
+};
+
+Numbered numbered(const std::vector<LoggedCall>& calls) {
+  Numbering numbering;
+  Numbered result;
+  for (const LoggedCall& call : calls) result[numbering.key_of(call)] = &call;
+  return result;
+}
+
+std::string name_of(const LoggedCall& call) {
+  std::string name = call.row->op.base.substr(call.row->op.base.rfind(':') + 1);
+  name.erase(0, name.find_first_not_of('_'));
+  constexpr std::string_view kForward = "_forward";
+  if (name.ends_with(kForward)) name.resize(name.size() - kForward.size());
+  return name;
+}
+
+std::string list_of(const std::vector<std::int64_t>& sizes) {
+  return fmt::format("{}", fmt::join(sizes, " + "));
+}
+
+// How many dims of `from` each dim of `to` is the product of; nothing where `to` is no flattening.
+std::optional<std::vector<std::size_t>> groups_of(const Dims& from, const Dims& to) {
+  std::vector<std::size_t> groups;
+  std::size_t at = 0;
+  for (const std::int64_t size : to) {
+    std::int64_t product = 1;
+    const std::size_t begin = at;
+    while (at < from.size() && (at == begin || product < size)) product *= from[at++];
+    if (product != size) return std::nullopt;
+    groups.push_back(at - begin);
+  }
+  return at == from.size() ? std::optional(groups) : std::nullopt;
+}
+
+// One call on all ranks of the mesh and on one device.
+struct MatchedCall {
+  std::vector<const LoggedCall*> held;  ///< by mesh index
+  const LoggedCall* alone = nullptr;
+  Labels operands, results;
+};
+
+class Look {
+ public:
+  Look(const MeshLayout& layout, double relative) : layout_(layout), relative_(relative) {}
+
+  void label(MatchedCall& call) const {
+    call.operands = labels(call, &LoggedCall::operands);
+    call.results = labels(call, &LoggedCall::results);
+  }
+
+  // Nothing for calls that lose nothing, and for those that say nothing.
+  std::optional<LostMeaning> lost_at(const MatchedCall& call, const MatchedCall* term_of) const {
+    const auto known = [](const std::optional<Label>& label) { return label.has_value(); };
+    if (call.results.empty() || std::ranges::all_of(call.results, known)) return std::nullopt;
+    if (!std::ranges::all_of(call.operands, known)) return std::nullopt;
+    if (call.operands.empty()) return made_alike(call);
+    if (!same_numbers(call) || flattens(call)) return std::nullopt;
+    // The mesh dim that cuts a dim which the call names explains more than others do.
+    std::optional<LostMeaning> found;
+    for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
+      auto lost = along(call, dim, term_of);
+      if (lost && runs_along(call, dim)) return lost;
+      if (!found) found = std::move(lost);
+    }
+    return found;
+  }
+
+ private:
+  static bool runs_along(const MatchedCall& call, std::size_t mesh_dim) {
+    const Placement& placement = call.operands[0]->placements[mesh_dim];
+    const auto ndim = static_cast<std::int64_t>(call.alone->operands[0].meta.shape.size());
+    return placement.is_shard() && std::ranges::any_of(call.alone->dims, [&](std::int64_t dim) {
+             return (dim < 0 ? dim + ndim : dim) == placement.dim;
+           });
+  }
+
+  static const GlobalValue* value_of(const LoggedCall& call, Values values, std::size_t i) {
+    return i < (call.*values).size() ? &(call.*values)[i] : nullptr;
+  }
+
+  Labels labels(const MatchedCall& call, Values values) const {
+    Labels result;
+    for (std::size_t i = 0; i < (call.alone->*values).size(); ++i) {
+      std::vector<GlobalValue> held;
+      for (const LoggedCall* own : call.held) {
+        if (const GlobalValue* value = value_of(*own, values, i)) held.push_back(*value);
+      }
+      std::optional<Label>& label = result.emplace_back();
+      if (held.size() != call.held.size()) continue;
+      label = label_of(held, (call.alone->*values)[i], layout_, relative_);
+      // Equal terms are a replica that is off by a factor.
+      if (label && has_terms(*label) && all_alike(held)) label.reset();
+    }
+    return result;
+  }
+
+  static bool has_terms(const Label& label) {
+    return std::ranges::any_of(label.placements,
+                               [](const Placement& placement) { return placement.is_partial(); });
+  }
+
+  static bool all_alike(const std::vector<GlobalValue>& held) {
+    return std::ranges::all_of(held, [&](const GlobalValue& value) {
+      return value.reals == held[0].reals && value.integers == held[0].integers;
+    });
+  }
+
+  // Rows of a flattened piece are no piece of the flattened whole, and right all the same.
+  static bool flattens(const MatchedCall& call) {
+    if (call.alone->operands.size() != 1 || call.alone->results.size() != 1) return false;
+    if (!call.alone->row->op.is_view()) return false;
+    const auto groups = [](const LoggedCall& one) {
+      return groups_of(one.operands[0].meta.shape, one.results[0].meta.shape);
+    };
+    const auto whole = groups(*call.alone);
+    return whole && groups(*call.held[0]) == whole;
+  }
+
+  // Sizes of a piece may be among them, the rank's number may not.
+  static bool same_numbers(const MatchedCall& call) {
+    return std::ranges::all_of(
+        call.held, [&](const LoggedCall* own) { return own->numbers == call.held[0]->numbers; });
+  }
+
+  // A factory that was given the size of a piece.
+  std::optional<LostMeaning> made_alike(const MatchedCall& call) const {
+    const GlobalValue* first = value_of(*call.held[0], &LoggedCall::results, 0);
+    if (first == nullptr || first->meta.shape == call.alone->results[0].meta.shape) {
+      return std::nullopt;
+    }
+    for (const LoggedCall* own : call.held) {
+      const GlobalValue* value = value_of(*own, &LoggedCall::results, 0);
+      if (value == nullptr || value->reals != first->reals || value->integers != first->integers) {
+        return std::nullopt;
+      }
+    }
+    return found(call, causes::kOnPieces,
+                 fmt::format("{} makes a tensor of the size of a piece, and the same one on all "
+                             "ranks: it fits the first piece, not the others",
+                             at(call)));
+  }
+
+  std::optional<LostMeaning> along(const MatchedCall& call, std::size_t mesh_dim,
+                                   const MatchedCall* term_of) const {
+    const std::string& name = layout_.names()[mesh_dim];
+    if (layout_.size(mesh_dim) < 2) return std::nullopt;
+    std::optional<std::size_t> cut, term, whole;
+    for (std::size_t i = 0; i < call.operands.size(); ++i) {
+      const Placement& placement = call.operands[i]->placements[mesh_dim];
+      auto& which = placement.is_shard() ? cut : placement.is_partial() ? term : whole;
+      if (!which) which = i;
+    }
+    if (term && term_of != nullptr) {
+      if (auto taken = taken_for_whole(call, *term_of, mesh_dim)) return taken;
+    }
+    if (term && !cut) {
+      const bool adds = whole && (name_of(*call.alone).starts_with("add") ||
+                                  name_of(*call.alone).starts_with("sub"));
+      if (adds) {
+        return found(call, causes::kTermAdded,
+                     fmt::format("{} adds what all ranks hold alike to a term of a sum over {}: it "
+                                 "counts {} times; add it after the sum",
+                                 at(call), name, layout_.size(mesh_dim)));
+      }
+      return found(call, causes::kMissingSum,
+                   fmt::format("{} takes a term of a sum over {} for the whole: an all_reduce with "
+                               "sum over {} is missing before it",
+                               at(call), name, name));
+    }
+    if (cut) return on_pieces(call, *cut, mesh_dim);
+    return std::nullopt;
+  }
+
+  // Lengths of the pieces along one mesh dim, of the ranks that are first along the others.
+  std::vector<std::int64_t> lengths(const MatchedCall& call, std::size_t operand,
+                                    std::size_t mesh_dim, std::size_t dim) const {
+    std::vector<std::int64_t> result;
+    for (std::int64_t k = 0; k < layout_.size(mesh_dim); ++k) {
+      Coordinate coordinate = layout_.coordinate_at_index(0);
+      coordinate[mesh_dim] = k;
+      const auto index = static_cast<std::size_t>(layout_.index_of(coordinate));
+      result.push_back(call.held[index]->operands[operand].meta.shape[dim]);
+    }
+    return result;
+  }
+
+  std::string cut_text(const MatchedCall& call, std::size_t operand, std::size_t mesh_dim) const {
+    const auto dim = static_cast<std::size_t>(call.operands[operand]->placements[mesh_dim].dim);
+    const std::vector<std::int64_t> sizes = lengths(call, operand, mesh_dim, dim);
+    const std::string whole =
+        fmt::format("{} of {}", sizes.front(), call.alone->operands[operand].meta.shape[dim]);
+    const bool even = std::ranges::all_of(sizes, [&](auto size) { return size == sizes.front(); });
+    return fmt::format("dim {}, which {} cuts: each rank has its own {}", dim,
+                       layout_.names()[mesh_dim],
+                       even ? whole : list_of(sizes) + " in pieces of their own size");
+  }
+
+  std::optional<LostMeaning> on_pieces(const MatchedCall& call, std::size_t operand,
+                                       std::size_t mesh_dim) const {
+    if (auto uneven = uneven_mean(call, operand, mesh_dim)) return uneven;
+    return found(
+        call, causes::kOnPieces,
+        fmt::format("{} runs on pieces of {}", at(call), cut_text(call, operand, mesh_dim)));
+  }
+
+  std::optional<LostMeaning> taken_for_whole(const MatchedCall& call, const MatchedCall& term_of,
+                                             std::size_t mesh_dim) const {
+    for (std::size_t i = 0; i < term_of.operands.size(); ++i) {
+      if (!term_of.operands[i]->placements[mesh_dim].is_shard()) continue;
+      return found(term_of, causes::kOnPieces,
+                   fmt::format("{} runs on pieces of {}, and {} takes its result for the whole",
+                               at(term_of), cut_text(term_of, i, mesh_dim), at(call)));
+    }
+    return std::nullopt;
+  }
+
+  // Results that, weighted by how many elements each rank has, make the whole one.
+  std::optional<LostMeaning> uneven_mean(const MatchedCall& call, std::size_t operand,
+                                         std::size_t mesh_dim) const {
+    const auto dim = static_cast<std::size_t>(call.operands[operand]->placements[mesh_dim].dim);
+    if (auto sizes = lengths(call, operand, mesh_dim, dim); weighted(call, mesh_dim, sizes)) {
+      return found(call, causes::kUnevenMean,
+                   fmt::format("{} is a mean over dim {}, which {} cuts into {}: an average of "
+                               "averages",
+                               at(call), dim, layout_.names()[mesh_dim], list_of(sizes)));
+    }
+    for (std::size_t i = 0; i < call.operands.size(); ++i) {
+      if (!call.alone->operands[i].is_integral()) continue;
+      const std::vector<std::int64_t> counts = counted(call, i, mesh_dim);
+      if (!weighted(call, mesh_dim, counts)) continue;
+      return found(call, causes::kUnevenMean,
+                   fmt::format("{} is a mean over counts that differ along {}, {}: an average of "
+                               "averages",
+                               at(call), layout_.names()[mesh_dim], list_of(counts)));
+    }
+    return std::nullopt;
+  }
+
+  // Elements that count: indices that are not negative, entries of a mask that are not 0.
+  std::vector<std::int64_t> counted(const MatchedCall& call, std::size_t operand,
+                                    std::size_t mesh_dim) const {
+    const bool mask = call.alone->operands[operand].meta.dtype == DType::kBool;
+    std::vector<std::int64_t> counts;
+    for (std::int64_t k = 0; k < layout_.size(mesh_dim); ++k) {
+      Coordinate coordinate = layout_.coordinate_at_index(0);
+      coordinate[mesh_dim] = k;
+      const auto index = static_cast<std::size_t>(layout_.index_of(coordinate));
+      const auto& integers = call.held[index]->operands[operand].integers;
+      counts.push_back(std::ranges::count_if(
+          integers, [&](std::int64_t value) { return mask ? value != 0 : value >= 0; }));
+    }
+    return counts;
+  }
+
+  bool weighted(const MatchedCall& call, std::size_t mesh_dim,
+                const std::vector<std::int64_t>& sizes) const {
+    const auto all =
+        static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}));
+    const bool even = std::ranges::all_of(sizes, [&](auto size) { return size == sizes.front(); });
+    if (even || all == 0) return false;
+    std::vector<GlobalValue> terms;
+    for (std::size_t index = 0; index < call.held.size(); ++index) {
+      const GlobalValue* result = value_of(*call.held[index], &LoggedCall::results, 0);
+      if (result == nullptr || result->is_integral()) return false;
+      const Coordinate own = layout_.coordinate_at_index(static_cast<std::int64_t>(index));
+      const auto size = sizes[static_cast<std::size_t>(own[mesh_dim])];
+      GlobalValue& term = terms.emplace_back(*result);
+      for (double& number : term.reals) {
+        number = size == 0 ? 0 : number * static_cast<double>(size) / all;
+      }
+    }
+    const auto label = label_of(terms, call.alone->results[0], layout_, relative_);
+    return label && label->placements[mesh_dim] == Placement::partial(ReduceOp::kSum);
+  }
+
+  static std::string at(const MatchedCall& call) {
+    std::string text = name_of(*call.alone);
+    if (call.alone->pass == Pass::kBackward) text = "the backward of " + text;
+    return fmt::format("{} in line {}", text, call.alone->position.line);
+  }
+
+  static LostMeaning found(const MatchedCall& call, std::string_view id, std::string text) {
+    return {{id, std::move(text)}, call.alone->position.line};
+  }
+
+  const MeshLayout& layout_;
+  double relative_;
+};
+
+bool has_pieces_and_terms(const MatchedCall& call) {
+  const auto any = [](const Labels& labels, bool (Placement::*is)() const) {
+    return std::ranges::any_of(labels, [&](const std::optional<Label>& label) {
+      return label && std::ranges::any_of(label->placements, is);
+    });
+  };
+  const auto known = [](const std::optional<Label>& label) { return label.has_value(); };
+  return std::ranges::all_of(call.operands, known) && any(call.operands, &Placement::is_shard) &&
+         any(call.results, &Placement::is_partial);
+}
+
+bool averages(const MatchedCall& call) {
+  return std::ranges::any_of(call.results, [](const std::optional<Label>& label) {
+    return label && std::ranges::any_of(label->placements, [](const Placement& placement) {
+             return placement.is_partial() && placement.op != ReduceOp::kSum;
+           });
+  });
+}
+
+}  // namespace
+
+std::optional<LostMeaning> first_lost(const CallLog& ranks, const CallLog& alone,
+                                      const MeshLayout& layout, double relative) {
+  std::vector<Numbered> by_index;
+  for (std::int64_t i = 0; i < layout.size(); ++i) {
+    by_index.push_back(
+        numbered(ranks.by_rank()[static_cast<std::size_t>(layout.rank_at_index(i))]));
+  }
+  const Numbered single = numbered(alone.by_rank()[0]);
+  const Look look(layout, relative);
+  Numbering numbering;
+  std::optional<MatchedCall> term_of;  // the last average, maximum or minimum of pieces
+  for (const LoggedCall& first :
+       ranks.by_rank()[static_cast<std::size_t>(layout.rank_at_index(0))]) {
+    const auto key = numbering.key_of(first);
+    const auto other = single.find(key);
+    MatchedCall call;
+    call.alone = other != single.end() ? other->second : nullptr;
+    for (const Numbered& calls : by_index) {
+      const auto own = calls.find(key);
+      if (own != calls.end() && own->second->plain) call.held.push_back(own->second);
+    }
+    if (call.alone == nullptr || call.held.size() != by_index.size()) continue;
+    look.label(call);
+    const MatchedCall* source = term_of ? &*term_of : nullptr;
+    if (auto lost = look.lost_at(call, source)) return lost;
+    if (has_pieces_and_terms(call) && averages(call)) term_of = call;
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardlab
