@@ -222,8 +222,8 @@ class Judge {
       // one.
       if (wrong && one.one_rank && comparison.worst_index >= 0) contradicted = true;
       // Where none agrees, what the value should be is what a world of one says.
-      const bool all_wrong = wrong && (!best || disagrees(best->comparison));
-      if (!best || (all_wrong ? one.one_rank : worse(best->comparison, comparison))) {
+      const bool alike = wrong && best && best->comparison.agreement == comparison.agreement;
+      if (!best || (alike ? one.one_rank : worse(best->comparison, comparison))) {
         best = Found{comparison, false, reference != nullptr ? reference : single};
       }
     }
