@@ -70,6 +70,7 @@ void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   Verdicts verdicts(run, judgement, ranks);
   if (!run.error) run.error = verdicts.failed_assertion();
   judge_failure(run, judgement);
+  if (run.verdict) verdicts.explain_failure();
   if (run.error) return;
 
   std::vector<const Recording*> recordings;

@@ -95,6 +95,11 @@ class Verification {
     return std::nullopt;
   }
 
+  void explain_failure() {
+    std::string text = parted_at(*run_.scenario.program, traits_, inputs_.ranks);
+    if (!text.empty()) judgement_.warnings.push_back(std::move(text));
+  }
+
   void run() {
     if (run_.scenario.expect.verify == Verify::kNone) {
       judgement_.not_verified = "verify = \"none\"";
@@ -306,6 +311,10 @@ Verdicts::~Verdicts() = default;
 
 std::optional<Error> Verdicts::failed_assertion() {
   return verification_ ? verification_->failed_assertion() : std::nullopt;
+}
+
+void Verdicts::explain_failure() {
+  if (verification_) verification_->explain_failure();
 }
 
 void Verdicts::verify() {

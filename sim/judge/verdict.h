@@ -23,6 +23,8 @@ class Verdicts {
   /// The first assert_close of the program that does not hold. Runs the program in f64 if it has
   /// any.
   std::optional<Error> failed_assertion();
+  /// Warns of the branch at which ranks parted that now wait for each other.
+  void explain_failure();
   /// Fills in `values` and `not_verified` from what the ranks recorded. Runs the program alone, and
   /// in f64 on the ranks where the program leaves the distributed world or its dtypes leave a
   /// doubt.

@@ -50,6 +50,9 @@ class Recording : public ValueSink {
 
   void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                 const Where& where) override;
+  void begins(SourceSpan statement) override {
+    if (statements_.size() < kMostStatements) statements_.push_back(statement.begin);
+  }
   void printed(const std::string& line) override;
   void asserted_close(const Value& a, const Value& b, const Where& where) override;
   void traced(std::size_t breaks) override { traced_breaks_ += breaks; }
@@ -77,6 +80,8 @@ class Recording : public ValueSink {
   /// Where a name got its last value; null for names that have none.
   const Where* where(const std::string& name) const;
   const std::vector<PrintedLine>& lines() const { return lines_; }
+  /// Where the first statements that ran begin in the text, in order.
+  const std::vector<std::uint32_t>& statements() const { return statements_; }
   /// In the order of the program.
   const std::vector<AssertedPair>& pairs() const { return pairs_; }
   /// The last number that a statement gave each name which holds a number.
@@ -105,6 +110,8 @@ class Recording : public ValueSink {
 
   // Asked how many events there are, so that reports can put values and events into one order.
   const Trace* trace_;
+  static constexpr std::size_t kMostStatements = 1 << 14;
+  std::vector<std::uint32_t> statements_;
   std::vector<RecordedValue> values_;
   std::unordered_map<std::string, std::size_t> by_key_;
   std::unordered_map<std::string, Last> last_;

@@ -12,6 +12,7 @@
 
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/language/values/builtin.h"
+#include "sim/verify/cause.h"
 #include "sim/verify/global_value.h"
 
 namespace shardlab {
@@ -141,7 +142,124 @@ class Search {
   std::vector<std::string> found_;
 };
 
+// A statement that decides where a rank goes on.
+struct Turn {
+  std::uint32_t begin = 0;
+  const ast::Expression* asks = nullptr;
+  std::vector<std::uint32_t> inside;  // where the statements below it begin
+};
+
+class Turns {
+ public:
+  explicit Turns(const ast::Block& block) { look(block); }
+
+  // The innermost that `last` is or is inside of, and that one of the next ones leaves.
+  const Turn* between(std::uint32_t last, std::uint32_t one, std::uint32_t other) const {
+    const Turn* found = nullptr;
+    for (const Turn& turn : turns_) {
+      const auto holds = [&](std::uint32_t begin) {
+        return std::ranges::count(turn.inside, begin) > 0;
+      };
+      const bool here = turn.begin == last;
+      if (!here && !(holds(last) && holds(one) != holds(other))) continue;
+      if (found == nullptr || turn.inside.size() < found->inside.size() || here) found = &turn;
+      if (here) break;
+    }
+    return found;
+  }
+
+ private:
+  // Adds the statements of a block to all turns around it, too.
+  void look(const ast::Block& block) {
+    for (const ast::Statement& statement : block) {
+      for (const std::size_t index : open_) turns_[index].inside.push_back(statement.span.begin);
+      const ast::Expression* asks = nullptr;
+      if (const auto* branch = std::get_if<ast::If>(&statement.node)) {
+        asks = branch->branches.front().condition.get();
+      } else if (const auto* loop = std::get_if<ast::While>(&statement.node)) {
+        asks = loop->condition.get();
+      } else if (const auto* passes = std::get_if<ast::For>(&statement.node)) {
+        asks = passes->iterable.get();
+      }
+      if (asks != nullptr) {
+        open_.push_back(turns_.size());
+        turns_.push_back({statement.span.begin, asks, {}});
+      }
+      ast::for_each_part(
+          statement, [](const ast::Expression&) {}, [&](const ast::Block& inner) { look(inner); });
+      if (const auto* def = std::get_if<ast::Def>(&statement.node)) look(def->function->body);
+      if (asks != nullptr) open_.pop_back();
+    }
+  }
+
+  std::vector<Turn> turns_;
+  std::vector<std::size_t> open_;
+};
+
+bool tells_ranks_apart(const ast::Expression& condition, const ProgramTraits& traits) {
+  constexpr std::string_view kTells[] = {"rank",           "coordinate",     "get_rank",
+                                         "get_coordinate", "get_local_rank", "get_group_rank"};
+  return ast::any_part(condition, [&](const ast::Expression& part) {
+    if (const auto* name = std::get_if<ast::Name>(&part.node)) {
+      return std::ranges::count(kTells, name->id) > 0 || traits.follows_rank(name->id);
+    }
+    const auto* attribute = std::get_if<ast::Attribute>(&part.node);
+    return attribute != nullptr && std::ranges::count(kTells, attribute->name) > 0;
+  });
+}
+
+// "; s is 1 on rank 0 and 3 on rank 1" for the first name that differs. Names are known by their
+// last number: in a loop that may be a later one.
+std::string numbers_in(const Turn& turn, const Recordings& ranks, std::size_t one,
+                       std::size_t other) {
+  const auto once = [&](std::size_t rank) {
+    return std::ranges::count(ranks[rank]->statements(), turn.begin) == 1;
+  };
+  if (!once(one) || !once(other)) return {};
+  std::string text;
+  ast::any_part(*turn.asks, [&](const ast::Expression& part) {
+    const auto* name = std::get_if<ast::Name>(&part.node);
+    if (name == nullptr) return false;
+    const auto a = number_of(*ranks[one], name->id), b = number_of(*ranks[other], name->id);
+    if (!a || !b || *a == *b) return false;
+    text = fmt::format("; {} is {:.6g} on rank {} and {:.6g} on rank {}", name->id, *a, one, *b,
+                       other);
+    return true;
+  });
+  return text;
+}
+
 }  // namespace
+
+std::string parted_at(const ast::Program& program, const ProgramTraits& traits,
+                      const Recordings& ranks) {
+  const auto longest = std::ranges::max_element(
+      ranks, {}, [](const Recording* rank) { return rank->statements().size(); });
+  if (longest == ranks.end()) return {};
+  const std::vector<std::uint32_t>& ours = (*longest)->statements();
+  std::size_t first = ours.size(), other = 0;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const auto& theirs = ranks[rank]->statements();
+    const auto at =
+        static_cast<std::size_t>(std::ranges::mismatch(ours, theirs).in1 - ours.begin());
+    if (at >= theirs.size() || at >= first || at == 0) continue;
+    first = at;
+    other = rank;
+  }
+  if (first == ours.size()) return {};
+  const std::uint32_t here = ours[first], there = ranks[other]->statements()[first];
+  const Turns turns(program.body);
+  const Turn* turn = turns.between(ours[first - 1], here, there);
+  if (turn == nullptr || tells_ranks_apart(*turn->asks, traits)) return {};
+  const bool goes_in = std::ranges::count(turn->inside, here) > 0;
+  const auto own = static_cast<std::size_t>(longest - ranks.begin());
+  return fmt::format(
+      "line {} parted the ranks: rank {} goes on in line {}, rank {} in line {}{} [{}]",
+      program.source->place(turn->begin).line, goes_in ? own : other,
+      program.source->place(goes_in ? here : there).line, goes_in ? other : own,
+      program.source->place(goes_in ? there : here).line,
+      numbers_in(*turn, ranks, std::min(own, other), std::max(own, other)), causes::kPartedBranch);
+}
 
 std::vector<std::string> parting_branches(const ast::Program& program, const ProgramTraits& traits,
                                           const Recordings& ranks) {

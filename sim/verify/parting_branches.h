@@ -17,4 +17,10 @@ namespace shardlab {
 std::vector<std::string> parting_branches(const ast::Program& program, const ProgramTraits& traits,
                                           const std::vector<const Recording*>& ranks);
 
+/// The branch or loop at which ranks that wait for each other first took different ways, with its
+/// numbers where it names any; empty where there is none, or where the program tells the ranks
+/// apart by their number.
+std::string parted_at(const ast::Program& program, const ProgramTraits& traits,
+                      const std::vector<const Recording*>& ranks);
+
 }  // namespace shardlab
