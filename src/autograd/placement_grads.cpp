@@ -115,6 +115,25 @@ class FromLocalNode : public GradNode {
   const DTensorSpec* spec_;
 };
 
+// " (x cuts dim 1, of 14, into 4 + 4 + 4 + 2)" for the first mesh dim that cuts.
+std::string lengths_text(const DTensorSpec& spec) {
+  const MeshLayout& layout = *spec.layout();
+  for (std::size_t mesh_dim = 0; mesh_dim < layout.ndim(); ++mesh_dim) {
+    const Placement& placement = spec.placement(mesh_dim);
+    if (!placement.is_shard()) continue;
+    const auto dim = static_cast<std::size_t>(placement.dim);
+    std::string lengths;
+    for (std::int64_t k = 0; k < layout.size(mesh_dim); ++k) {
+      Coordinate coordinate = layout.coordinate_at_index(0);
+      coordinate[mesh_dim] = k;
+      lengths += fmt::format("{}{}", k == 0 ? "" : " + ", local_shape(spec, coordinate)[dim]);
+    }
+    return fmt::format(" ({} cuts dim {}, of {}, into {})", layout.names()[mesh_dim], dim,
+                       spec.shape()[dim], lengths);
+  }
+  return {};
+}
+
 void record(const DTensor& input, const DTensor& result, GradNode* raw) {
   const Ref<GradNode> node(raw);
   node->connect(input);
@@ -158,7 +177,9 @@ DTensor from_local(const DTensor& local, const DTensorSpec* spec) {
           .with("op", fmt::format("local {}, expected [{}] on rank {}", type_string(local.meta()),
                                   text_of_list(expected, ", "), current_rank().rank))
           .with("fix",
-                "give each rank its piece, or pass as shape= the sizes of all pieces together");
+                fmt::format("give each rank its piece{}, or pass as shape= sizes that are cut like "
+                            "the pieces; other lengths have no placement",
+                            lengths_text(*spec)));
     }
   }
   // A rank outside holds nothing, whatever it was given (D-37).
