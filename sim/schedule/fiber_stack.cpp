@@ -1,6 +1,8 @@
 // Stacks come in one mapping per reservation, with a guard below each: running over the end stops
-// the program instead of writing into another rank's stack. A guard is as large as a stack, for a
-// local array may begin far below the end. Pages cost memory only once they are touched.
+// the program instead of writing into another rank's stack. A guard is as large as a stack, and 16
+// MiB at least, for a local array may begin far below the end: code that is compiled without
+// -fstack-clash-protection touches none of the pages between. Pages cost memory only once they are
+// touched.
 #include "sim/schedule/fiber_stack.h"
 
 #include <sys/mman.h>
@@ -65,7 +67,7 @@ StackPool::StackPool(std::size_t size_bytes)
     : page_bytes_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
       size_bytes_((size_bytes * sanitizer::kStackFactor + page_bytes_ - 1) / page_bytes_ *
                   page_bytes_),
-      guard_bytes_(std::max(size_bytes_, (kOddPages + 1) * page_bytes_) - kOddPages * page_bytes_) {
+      guard_bytes_(std::max(size_bytes_, kLeastGuardBytes) - kOddPages * page_bytes_) {
   watch_guards(*this);
 }
 

@@ -38,6 +38,7 @@ class StackPool {
  private:
   // So that the entries of stacks in the tables of pages do not lie one behind the other.
   static constexpr std::size_t kOddPages = 9;
+  static constexpr std::size_t kLeastGuardBytes = std::size_t{16} << 20;
   static constexpr std::size_t kColors = 12;
   static constexpr std::size_t kColorBytes = 320;
 
