@@ -75,6 +75,10 @@ int take_option(Given& given, int argc, char** argv, int at) {
         word == "--check-collectives" ? CollectiveChecks::kOn : CollectiveChecks::kOff;
     return 1;
   }
+  if (word == "--no-share") {
+    given.options.sharing = KernelSharing::kOff;
+    return 1;
+  }
   const std::size_t equals = word.find('=');
   const std::string_view name = word.substr(0, equals);
   const auto* row = std::ranges::find(kOptions, name, &OptionRow::name);

@@ -27,6 +27,11 @@ Device& device_of_type(const std::string& type, const std::string& backend) {
   return *device;
 }
 
+bool shares_kernels(const WorldOptions& options) {
+  return options.sharing == KernelSharing::kOn && options.ranks > 1 &&
+         find_backend(options.backend).processes == nullptr && !is_shape_only(options.backend);
+}
+
 // Throws what ranks threw, with what runs them in this order again.
 void rethrow(const WorldResult& result, const SchedulerOptions& schedule) {
   try {
@@ -108,9 +113,12 @@ WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&
     options.propagator = propagator.get();
   }
   if (options.plans == nullptr) options.plans = &options.propagator->plans();
+  std::unique_ptr<SharingDevice> sharing;
   if (!options.device) {
-    options.device = [type = options.device_type, backend = options.backend](
-                         std::int64_t) -> Device& { return device_of_type(type, backend); };
+    Device& own = device_of_type(options.device_type, options.backend);
+    if (shares_kernels(options)) sharing = std::make_unique<SharingDevice>(own, options.ranks);
+    Device& device = sharing ? static_cast<Device&>(*sharing) : own;
+    options.device = [&device](std::int64_t) -> Device& { return device; };
   }
   if (options.schedule.workers == 0) {
     options.schedule.workers = std::max<std::int64_t>(1, std::thread::hardware_concurrency());

@@ -18,6 +18,7 @@
 #include "sim/schedule/schedulers.h"
 #include "sim/world/backends.h"
 #include "sim/world/rank_questions.h"
+#include "sim/world/sharing_device.h"
 
 namespace shardlab {
 
@@ -39,6 +40,10 @@ struct WorldOptions {
   std::function<Device&(std::int64_t rank)> device = {};
   /// Of spmd(), where `device` is empty: "cpu" or "cuda" (devices.h), one for each process.
   std::string device_type = "cpu";
+  /// Of that device: whether kernels whose operands are equal on several ranks of this process run
+  /// once, as `shardlab run` does. Results are equal bit for bit; who writes to one copies it
+  /// first.
+  KernelSharing sharing = KernelSharing::kOn;
   std::uint64_t seed = 0;
   Propagator* propagator = nullptr;  ///< shared by all ranks
   PlanCache* plans = nullptr;        ///< shared by all ranks

@@ -57,3 +57,24 @@ TEST_CASE("tensors outlive the run that made them, their tapes included") {
   CHECK(read_doubles(kept.local()) == std::vector<double>{1, 4, 9});
   spmd(1, [&](RankContext&) { backward(sum(kept)); });
 }
+
+TEST_CASE("spmd runs equal kernels once, and who writes to a result writes to its own") {
+  for (const KernelSharing sharing : {KernelSharing::kOn, KernelSharing::kOff}) {
+    std::vector<DTensor> squares(3);
+    WorldOptions options;
+    options.ranks = 3;
+    options.sharing = sharing;
+    spmd(options, [&](RankContext& rank) {
+      const DTensor x = full({4}, 3.0);
+      squares[static_cast<std::size_t>(rank.rank)] = x * x;
+    });
+    const bool shared = squares[0].local().data<float>() == squares[2].local().data<float>();
+    CHECK(shared == (sharing == KernelSharing::kOn));
+    spmd(options, [&](RankContext& rank) {
+      if (rank.rank == 1) squares[1].local().mutable_data<float>()[0] = 7;
+    });
+    CHECK(read_doubles(squares[0].local()) == std::vector<double>{9, 9, 9, 9});
+    CHECK(read_doubles(squares[1].local()) == std::vector<double>{7, 9, 9, 9});
+    CHECK(read_doubles(squares[2].local()) == std::vector<double>{9, 9, 9, 9});
+  }
+}
