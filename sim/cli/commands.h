@@ -59,6 +59,7 @@ struct RunArguments {
   std::string html;                  ///< `run`: page to write; empty: none
   std::string filter;                ///< `test`: part of a path, title or matrix point
   bool list = false;
+  bool strict = false;             ///< what is not verified fails
   bool verbose = false;            ///< `test`: reports of what fails, too
   std::int64_t keep_elements = 0;  ///< `run --json`: of each value; 0: none
   std::int64_t schedules = 0;      ///< `test`: seeds to try per scenario; 0: one run, as asked for

@@ -35,6 +35,11 @@ CLI::Validator size_in_bytes() {
   return {read, "b, kib, mib, gib"};
 }
 
+void add_strict(CLI::App* command, RunArguments& arguments) {
+  command->add_flag("--strict", arguments.strict,
+                    "a value that is not verified fails the run: green then means proven");
+}
+
 void add_run_options(CLI::App* command, RunArguments& arguments) {
   command->add_option("--set", arguments.settings, "override a value: params.hidden=64, mesh.tp=4")
       ->type_name("KEY=VALUE");
@@ -153,6 +158,7 @@ void add_run(CLI::App& app, Parsed& parsed) {
         return number || text == "all" ? std::string() : "'" + text + "' is not a count, nor 'all'";
       })
       ->type_name("COUNT|all");
+  add_strict(run, parsed.run);
   add_run_options(run, parsed.run);
   add_common(run, parsed.run.common);
   run->footer(
@@ -196,6 +202,7 @@ void add_test(CLI::App& app, Parsed& parsed) {
       ->type_name("COUNT");
   test->add_option("--junit", parsed.test.junit, "write the results as JUnit XML, too")
       ->type_name("FILE");
+  add_strict(test, parsed.test);
   add_run_options(test, parsed.test);
   add_common(test, parsed.test.common);
   test->footer(

@@ -122,6 +122,11 @@ ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenar
   options.memory = memory_limits(arguments);
   options.keep_elements = arguments.keep_elements;
   options.memory_timeline = arguments.memory_timeline || !arguments.html.empty();
+  options.strict = arguments.strict;
+  if (arguments.strict && is_shape_only(options.backend)) {
+    fail(ErrorKind::kUnsupported, Fix{"--backend threads, or leave --strict out"},
+         "--strict: backend {} computes shapes only, so nothing is verified", options.backend);
+  }
   const bool by_rank = arguments.log || arguments.common.output == Output::kJson;
   if (by_rank && arguments.rank) options.reporting_rank = reporter_of(arguments, options.backend);
   return options;

@@ -76,6 +76,7 @@ void tell(const ScenarioResult& result, const std::string& tried, const RunArgum
           TestOutcome& outcome) {
   if (!result.met()) outcome.report.verdict = TestReport::Verdict::kFailed;
   if (result.run.reported_elsewhere) return;
+  outcome.report.values = count_values(result.judgement.values);
   const bool whole = !result.met() && arguments.verbose;
   if (arguments.common.output == Output::kJson || whole) {
     outcome.output = output_of(result, arguments);

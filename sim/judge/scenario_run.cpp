@@ -2,6 +2,8 @@
 // and the others take over its finding.
 #include "sim/judge/scenario_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sim/capture/recorders.h"
@@ -63,6 +65,38 @@ void check_missing_gradients(const Scenario& scenario, const ProgramRun& ranks,
   }
 }
 
+// What stands for values that are not compared: the first one and why, or why none is.
+std::string first_open(const ScenarioJudgement& judgement) {
+  const auto open = std::ranges::find(judgement.values, false, &ValueReport::verified);
+  if (open == judgement.values.end()) return judgement.not_verified;
+  return fmt::format("{} ({}): {}", open->name, open->where.at(), open->not_verified);
+}
+
+ExpectationReport open_values(const ScenarioJudgement& judgement, std::string what,
+                              const Bound& bound) {
+  const std::int64_t found = count_values(judgement.values).not_verified;
+  ExpectationReport report{.what = std::move(what), .where = bound.where};
+  const bool nothing_compared = !judgement.not_verified.empty() && found == 0;
+  report.met = bound.holds(found) && !nothing_compared;
+  report.text = report.met         ? fmt::format("{}", found)
+                : nothing_compared ? "nothing is verified: " + judgement.not_verified
+                                   : fmt::format("expected {}, got {}: {}", bound.text, found,
+                                                 first_open(judgement));
+  return report;
+}
+
+// After the verdict: whether enough was compared for it to say something.
+void check_open_values(const Run& run, ScenarioJudgement& judgement) {
+  const std::optional<Bound>& expected = run.scenario.expect.not_verified;
+  if (expected && run.shapes_only()) {
+    judgement.warnings.emplace_back("[expect]: not_verified is not looked at: shapes only");
+  } else if (expected) {
+    judgement.expectations.push_back(open_values(judgement, "not_verified", *expected));
+  }
+  if (!run.options.strict) return;
+  judgement.expectations.push_back(open_values(judgement, "--strict", {.text = "0", .where = {}}));
+}
+
 // What the run means: the verdict on values, and expectations.
 void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders) {
   Run& run = result.run;
@@ -84,6 +118,7 @@ void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   check_missing_gradients(run.scenario, ranks, judgement);
   if (recorders != nullptr) check_graphs(run, *recorders, judgement.expectations);
   verdicts.verify();
+  check_open_values(run, judgement);
 }
 
 // Judges the calls of the run; null where that is not asked for, or where no process sees the

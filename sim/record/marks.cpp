@@ -15,10 +15,11 @@ namespace shardlab {
 
 namespace {
 
-// A note: three bits, then the mesh dims of either kind.
+// A note: three bits, then the mesh dims of either kind, then one bit.
 constexpr std::uint32_t kAddedUp = 1u << 0;
 constexpr std::uint32_t kCollected = 1u << 1;
 constexpr std::uint32_t kOfTensors = 1u << 2;
+constexpr std::uint32_t kWritten = 1u << 31;  // by an op that was given this very tensor
 constexpr int kVariesAt = 3, kOverAt = kVariesAt + kMarkedDims;
 constexpr MeshDims kAllDims = (1u << kMarkedDims) - 1;
 
@@ -26,8 +27,8 @@ constexpr std::uint32_t varies_note(MeshDims dims) { return dims << kVariesAt; }
 constexpr std::uint32_t over_note(MeshDims dims) { return dims << kOverAt; }
 
 std::uint32_t exactness(const DTensor& x) { return x.impl()->note & kAddedUp; }
-// All but whether it must agree bit for bit.
-std::uint32_t exchange_note(const DTensor& x) { return x.impl()->note & ~kAddedUp; }
+// All but whether it must agree bit for bit, and who wrote it.
+std::uint32_t exchange_note(const DTensor& x) { return x.impl()->note & ~(kAddedUp | kWritten); }
 
 bool adds_up(const DTensor& from, const DTensor& to) {
   if (from.spec() == to.spec() || is_integral(from.dtype())) return false;
@@ -48,6 +49,11 @@ bool overwrites(const OpRow& row) {
 }  // namespace
 
 bool is_exact(const DTensor& x) { return exactness(x) == 0; }
+
+void note_change(const DTensor& x) {
+  const bool by_itself = (x.impl()->note & kWritten) != 0;
+  if (!by_itself && !is_integral(x.dtype())) x.impl()->note |= kAddedUp;
+}
 
 MeshDims varies_along(const DTensor& x) { return (x.impl()->note >> kVariesAt) & kAllDims; }
 MeshDims collected_along(const DTensor& x) { return (x.impl()->note >> kOverAt) & kAllDims; }
@@ -106,17 +112,18 @@ void Marks::call_ends(const CallRecord& call) {
   }
   // What is made of no tensor is made of the call's numbers, on every rank alike.
   const bool moves = !any || row.has(kExact);
-  const auto mark = [&](const DTensor& result) {
+  const auto mark_as = [&](const DTensor& result, std::uint32_t written) {
     if (!result.defined()) return;
     const bool same_bits = exact && (moves || (in_integers && is_integral(result.dtype())));
-    result.impl()->note = (same_bits ? 0 : kAddedUp) | (result.distributed() ? 0 : exchanged);
+    result.impl()->note =
+        (same_bits ? 0 : kAddedUp) | (result.distributed() ? 0 : exchanged) | written;
   };
-  for_each_tensor(*call.results, mark);
+  for_each_tensor(*call.results, [&](const DTensor& result) { mark_as(result, 0); });
   // Some ops write what they are given, and do not give it back: lists, running statistics.
   for (std::size_t i = 0; i < call.args->size(); ++i) {
     if (!row.op.arguments[i].alias.write) continue;
     const std::span written(&(*call.args)[i], 1);
-    for_each_tensor(written, mark);
+    for_each_tensor(written, [&](const DTensor& result) { mark_as(result, kWritten); });
   }
   ForwardingObserver::call_ends(call);
 }

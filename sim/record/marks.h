@@ -13,6 +13,9 @@ namespace shardlab {
 /// Computed by movement and elementwise ops alone, from values that were: its bits are the same
 /// however it is cut. So are those of integers that were added up. True of what no observer marked.
 bool is_exact(const DTensor& x);
+/// Its bytes were changed since a name was given to it: what another tensor over the same memory
+/// wrote (to_local, a view) counts as added up, for what wrote it is not known here.
+void note_change(const DTensor& x);
 
 /// Mesh dims as bits. Dims beyond the last bit, and of meshes that are not a part of the program's,
 /// count as all of them where ranks may differ, and as none where they agree.

@@ -77,17 +77,31 @@ std::string counts_text(const std::vector<const TestReport*>& reports) {
                      seconds);
 }
 
+// How much of a run was verified; nothing of what did not run.
+std::string properties(const TestReport& report) {
+  if (!report.values) return "";
+  const auto property = [](std::string_view name, std::int64_t count) {
+    return fmt::format("        <property name=\"{}\" value=\"{}\"/>\n", name, count);
+  };
+  return "      <properties>\n" + property("verified", report.values->verified) +
+         property("wrong", report.values->wrong) +
+         property("not_verified", report.values->not_verified) + "      </properties>\n";
+}
+
 std::string case_xml(const TestReport& report) {
   const std::string head = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"",
                                        escaped(report.file), escaped(report.name), report.seconds);
-  if (report.verdict == TestReport::Verdict::kPassed) return head + "/>\n";
+  const std::string counts = properties(report);
+  if (report.verdict == TestReport::Verdict::kPassed) {
+    return counts.empty() ? head + "/>\n" : fmt::format("{}>\n{}    </testcase>\n", head, counts);
+  }
   if (report.verdict == TestReport::Verdict::kSkipped) {
     return fmt::format("{}>\n      <skipped message=\"{}\"/>\n    </testcase>\n", head,
                        escaped(report.message));
   }
   const char* kind = report.verdict == TestReport::Verdict::kFailed ? "failure" : "error";
-  return fmt::format("{0}>\n      <{1} message=\"{2}\">{3}</{1}>\n    </testcase>\n", head, kind,
-                     escaped(report.message), escaped(report.text));
+  return fmt::format("{0}>\n{4}      <{1} message=\"{2}\">{3}</{1}>\n    </testcase>\n", head, kind,
+                     escaped(report.message), escaped(report.text), counts);
 }
 
 }  // namespace

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "sim/verify/verify.h"
 
 namespace shardlab {
 
@@ -14,9 +17,10 @@ struct TestReport {
   std::string file;  ///< path of the scenario: the class
   std::string name;  ///< path and point
   Verdict verdict = Verdict::kPassed;
-  std::string message;  ///< one line, unless passed: what was expected, and what came
-  std::string text;     ///< the whole report, unless passed or skipped
-  double seconds = 0;   ///< that it took
+  std::string message;                ///< one line, unless passed: what was expected, and what came
+  std::string text;                   ///< the whole report, unless passed or skipped
+  double seconds = 0;                 ///< that it took
+  std::optional<ValueCounts> values;  ///< none: no run was judged
 };
 
 /// One testsuite per folder, in the order given; ends with a newline. What XML cannot carry

@@ -298,6 +298,12 @@ void add_asked(const Run& run, Json& json) {
   }
 }
 
+Json value_counts_json(const ValueCounts& counts) {
+  return {{"verified", counts.verified},
+          {"wrong", counts.wrong},
+          {"not_verified", counts.not_verified}};
+}
+
 }  // namespace
 
 Json facts_of_run(const ScenarioResult& result) {
@@ -334,6 +340,7 @@ Json facts_of_run(const ScenarioResult& result) {
   json["inputs"] = Json::object();
   for (const InputReport& input : run.inputs) json["inputs"][input.name] = input.type;
   add_lines(result, json);
+  json["value_counts"] = value_counts_json(count_values(judgement.values));
   json["values"] = Json::array();
   for (const ValueReport& value : judgement.values) json["values"].push_back(value_json(value));
   for (const ClassReport& ranks : run.classes) {

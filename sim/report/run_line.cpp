@@ -15,16 +15,12 @@ namespace shardlab {
 
 namespace {
 
-// "1 value verified", "12 values verified, 2 wrong".
-std::string verified_text(const ScenarioJudgement& judgement) {
-  std::int64_t verified = 0, wrong = 0;
-  for (const ValueReport& value : judgement.values) {
-    if (!value.verified) continue;
-    ++verified;
-    if (value.comparison.agreement == Agreement::kWrong) ++wrong;
-  }
-  return fmt::format("{} verified{}", counted(verified, "value"),
-                     wrong > 0 ? fmt::format(", {} wrong", wrong) : "");
+// "1 value verified", "12 values verified, 2 wrong, 3 not verified".
+std::string verified_text(const ValueCounts& counts) {
+  std::string text = counted(counts.verified, "value") + " verified";
+  if (counts.wrong > 0) text += fmt::format(", {} wrong", counts.wrong);
+  if (counts.not_verified > 0) text += fmt::format(", {} not verified", counts.not_verified);
+  return text;
 }
 
 // One word for a shell.
@@ -113,12 +109,18 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
     for (std::size_t i = 0; i < kCollectiveKinds; ++i) sum += rank.forward[i] + rank.backward[i];
     collectives = std::max(collectives, sum);
   }
-  const std::string verdict = result.met() ? paint("ok    ", Ink::kGood, options.color)
-                                           : paint("FAILED", Ink::kBad, options.color);
+  // Green means proven.
+  const ValueCounts counts = count_values(result.judgement.values);
+  const bool proven = counts.verified > 0 || result.judgement.error_expected;
+  const std::string verdict = result.met()
+                                  ? paint("ok    ", proven ? Ink::kGood : Ink::kWarn, options.color)
+                                  : paint("FAILED", Ink::kBad, options.color);
   std::string name = run.scenario.file->file();
   if (!run.scenario.point.empty()) name += " [" + run.scenario.point + "]";
   const std::string ranks = counted(run.scenario.world, "rank");
-  std::string facts = fmt::format("{}, {}, {}", ranks, verified_text(result.judgement),
+  const std::string verified = verified_text(counts);
+  std::string facts = fmt::format("{}, {}, {}", ranks,
+                                  proven ? verified : paint(verified, Ink::kWarn, options.color),
                                   counted(collectives, "collective"));
   if (run.shapes_only()) {
     facts = fmt::format("{} in {}, {}, {}", ranks, classes_text(run), result.judgement.not_verified,

@@ -455,8 +455,10 @@ class RunText {
       }
     }
     if (worst == nullptr) return;
-    line("       rounding, amplified {:.0f} times: {} ({})", worst->comparison.roundings,
-         shown_name(*worst), worst->where.at());
+    // Of a value that is not compared by its size, how often it was rounded says nothing.
+    const double times = worst->comparison.roundings;
+    const std::string how = times < 1 ? "" : fmt::format(", amplified {:.0f} times", times);
+    line("       rounding{}: {} ({})", how, shown_name(*worst), worst->where.at());
   }
 
   void accumulated() {

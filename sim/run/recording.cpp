@@ -9,6 +9,7 @@
 #include "base/fix.h"
 #include "base/rank_context.h"
 #include "sim/language/values/size_value.h"
+#include "sim/record/marks.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -106,6 +107,7 @@ void Recording::end_of(const std::string& name, const DTensor& value) {
   end.at_end = true;
   end.changed =
       last.value.spec() != value.spec() || !same_elements(last.value.local(), value.local());
+  if (end.changed) note_change(end.value);
   keep(std::move(end));
 }
 

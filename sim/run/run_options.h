@@ -43,6 +43,7 @@ struct ScenarioOptions {
   DeviceChoice device;                             ///< of the ranks, and of the single-device run
   Progress* progress = nullptr;                    ///< is told how far the run is; null: none
   std::int64_t keep_elements = 0;                  ///< of each value, for the report; 0: none
+  bool strict = false;                             ///< a value that is not verified fails the run
   bool memory_timeline = false;                    ///< of the reporting rank, for the report
   std::optional<std::int64_t> reporting_rank;      ///< none: the mesh's first
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events

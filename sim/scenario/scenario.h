@@ -124,6 +124,7 @@ struct Expectation {
   std::vector<std::pair<DType, double>> tolerance;
   std::optional<ExpectedError> error;
   std::optional<ExpectedVerdict> verdict;
+  std::optional<Bound> not_verified;  ///< values that one device is not compared with
   std::optional<ExpectedGraph> graph;
   std::optional<Bound> graph_breaks;  ///< in the graph that has most, and those of defs
   std::optional<Bound> graphs;        ///< different ones, of classes of ranks

@@ -13,9 +13,9 @@ namespace shardlab {
 namespace {
 
 const std::vector<std::string>& expect_keys() {
-  static const std::vector<std::string> kKeys = {"collectives", "bytes",  "memory",       "grads",
-                                                 "implicit",    "verify", "tolerance",    "error",
-                                                 "verdict",     "graph",  "graph_breaks", "graphs"};
+  static const std::vector<std::string> kKeys = {
+      "collectives", "bytes",   "memory",       "grads", "implicit",     "verify", "tolerance",
+      "error",       "verdict", "not_verified", "graph", "graph_breaks", "graphs"};
   return kKeys;
 }
 
@@ -130,6 +130,8 @@ class ExpectReader {
       read_error(entry);
     } else if (entry.key == "verdict") {
       read_verdict(entry);
+    } else if (entry.key == "not_verified") {
+      out_.not_verified = read_bound(file_, entry, environment_, Units::kNone);
     } else if (entry.key == "graph") {
       out_.graph = {read_text(file_, entry)->text(), expect_.where(entry)};
     } else if (entry.key == "graph_breaks") {

@@ -519,6 +519,19 @@ void list_values(const Recording& recording, const std::string& reason,
   }
 }
 
+ValueCounts count_values(const std::vector<ValueReport>& reports) {
+  ValueCounts counts;
+  for (const ValueReport& report : reports) {
+    if (!report.verified) {
+      ++counts.not_verified;
+      continue;
+    }
+    ++counts.verified;
+    if (report.comparison.agreement == Agreement::kWrong) ++counts.wrong;
+  }
+  return counts;
+}
+
 double largest_in_f64(const Recording& single, const Recording& reference) {
   const auto wide = [](const RecordedValue& held) {
     return held.value.dtype() == DType::kF64 || held.value.dtype() == DType::kC128;

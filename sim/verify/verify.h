@@ -38,6 +38,12 @@ struct ValueReport {
   std::vector<KeptValue> kept;
 };
 
+/// How many values were compared, how many of these are wrong, and how many were not.
+struct ValueCounts {
+  std::int64_t verified = 0, wrong = 0, not_verified = 0;
+};
+ValueCounts count_values(const std::vector<ValueReport>& reports);
+
 /// A single-device run of the program. One recording, or, for programs that read their rank, one
 /// per rank, told that rank's number; ranks beyond the last are not compared.
 struct OneDeviceValues {

@@ -54,6 +54,16 @@ y = a + 1
 y = "f32[7]"
 """
 
+PIECE = """
+[mesh]
+x = 2
+[inputs]
+a = "f32[7@x]"
+[program]
+code = '''
+piece = a.to_local() * rank
+'''
+"""
 UNREADABLE = "[mesh\n"
 MISMATCH = """
 [mesh]
@@ -158,7 +168,10 @@ class TestCommand(Program):
             list(cases),
             ["./a.toml", "./b.toml [rows=3]", "./b.toml [rows=4]", "./c.toml", "./e.toml"],
         )
-        self.assertEqual(len(cases["./a.toml"]), 0)
+        counts = {one.get("name"): one.get("value")
+                  for one in cases["./a.toml"].find("properties")}
+        self.assertEqual(len(cases["./a.toml"]), 1)
+        self.assertEqual(counts, {"verified": "0", "wrong": "0", "not_verified": "0"})
         failure = cases["./b.toml [rows=4]"].find("failure")
         self.assertIn("1 < 2 & 'quoted' \"twice\" größer plain 4", failure.get("message"))
         self.assertIn("again: shardlab run ./b.toml --set params.rows=4", failure.text)
@@ -168,6 +181,19 @@ class TestCommand(Program):
         self.assertTrue(all(time >= 0 for time in times) and sum(times) > 0)
         self.assertAlmostEqual(float(root.get("time")), sum(times), delta=0.01)
         self.assertIn("mismatch", cases["./e.toml"].find("failure").get("message"))
+
+    def test_strict_wants_every_value_verified(self):
+        self.plant(a=PIECE, b=PIECE.replace("piece = a.to_local() * rank", "y = a * 2"))
+        for command in ("test", "run"):
+            self.assertEqual(self.shardlab(command, "a.toml", "b.toml")[0], 0)
+            self.assertEqual(self.shardlab(command, "--strict", "b.toml")[0], 0)
+            code, output, _ = self.shardlab(command, "--strict", "a.toml")
+            self.assertEqual(code, 1)
+            self.assertIn("--strict", output)
+            self.assertIn("expected 0, got 1: piece (a.toml:8:1): holds one rank's piece", output)
+            code, _, error = self.shardlab(command, "--strict", "--backend", "fake", "b.toml")
+            self.assertEqual(code, 2)
+            self.assertIn("backend fake computes shapes only, so nothing is verified", error)
 
     def test_junit_that_cannot_be_written_is_an_error(self):
         self.plant(a=FINE)

@@ -1,0 +1,119 @@
+// Values that one device is not compared with: counted, and held against [expect] and --strict.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dispatch/all_ops.h"
+#include "sim/judge/scenario_run.h"
+#include "sim/report/junit.h"
+#include "sim/report/paint.h"
+#include "sim/report/run_json.h"
+#include "sim/report/run_text.h"
+#include "tests/unit/scenario/scenario_text.h"
+
+namespace shardlab {
+namespace {
+
+// `piece` is one rank's own, `whole` is not.
+constexpr const char* kMixed = "piece = x.to_local() * rank\nwhole = x * 2\n";
+constexpr const char* kPiecesAlone = "piece = x.to_local() * rank\n";
+
+ScenarioResult result_of(const std::string& code, const std::string& expect,
+                         const ScenarioOptions& options = {}) {
+  return run_scenario(
+      test::scenario_of(fmt::format("[mesh]\ndp = 2\n[inputs]\nx = \"f32[4@dp]\"\n[program]\n"
+                                    "code = \"\"\"\n{}\"\"\"\n[expect]\n{}\n",
+                                    code, expect)),
+      all_ops(), options);
+}
+
+std::string unmet(const ScenarioResult& result) {
+  for (const ExpectationReport& report : result.judgement.expectations) {
+    if (!report.met) return report.what + ": " + report.text;
+  }
+  return result.met() ? "met" : "failed";
+}
+
+TEST_CASE("B-22 a value that is not verified counts against [expect] and --strict") {
+  CHECK(unmet(result_of(kMixed, "")) == "met");
+  CHECK(unmet(result_of(kMixed, "not_verified = \"<= 1\"")) == "met");
+  CHECK(unmet(result_of("y = x * 2\n", "not_verified = 0")) == "met");
+  const std::string none = unmet(result_of(kMixed, "not_verified = 0"));
+  CHECK(none.starts_with("not_verified: expected 0, got 1: piece ("));
+  CHECK(none.ends_with("holds one rank's piece or term"));
+  ScenarioOptions strict;
+  strict.strict = true;
+  CHECK(unmet(result_of(kMixed, "", strict)).starts_with("--strict: expected 0, got 1: piece ("));
+  CHECK(unmet(result_of("y = x * 2\n", "", strict)) == "met");
+}
+
+TEST_CASE("B-22 a run that verifies nothing is not proven") {
+  ScenarioOptions strict;
+  strict.strict = true;
+  CHECK(unmet(result_of("y = x * 2\n", "verify = \"none\"", strict)) ==
+        "--strict: nothing is verified: verify = \"none\"");
+  CHECK(unmet(result_of("y = x * 2\n", "verify = \"none\"")) == "met");
+  // A program that fails as expected has no values to compare.
+  CHECK(unmet(result_of("assert False\n", "error = { kind = \"Assert\" }", strict)) == "met");
+  const ScenarioResult shapes = result_of("y = x * 2\n", "not_verified = 0", {.backend = "fake"});
+  CHECK(unmet(shapes) == "met");
+  REQUIRE(shapes.judgement.warnings.size() == 1);
+  CHECK(shapes.judgement.warnings[0] == "[expect]: not_verified is not looked at: shapes only");
+}
+
+TEST_CASE("B-22 the last line counts what is not verified, in yellow where nothing is") {
+  const RunTextOptions color{.color = Color::kOn};
+  const ScenarioResult mixed = result_of(kMixed, ""), pieces = result_of(kPiecesAlone, "");
+  CHECK(run_line(mixed, {}).find("1 value verified, 1 not verified, ") != std::string::npos);
+  const std::string yellow = paint("0 values verified, 1 not verified", Ink::kWarn, Color::kOn);
+  CHECK(run_line(pieces, color).find(yellow) != std::string::npos);
+  CHECK(run_line(pieces, color).starts_with(paint("ok    ", Ink::kWarn, Color::kOn)));
+  CHECK(run_line(mixed, color).starts_with(paint("ok    ", Ink::kGood, Color::kOn)));
+  CHECK(run_json(mixed).find("\"value_counts\":{\"not_verified\":1,\"verified\":1,\"wrong\":0}") !=
+        std::string::npos);
+}
+
+TEST_CASE("B-22 JUnit has the counts of a case that ran") {
+  TestReport report{"a.toml", "a.toml", TestReport::Verdict::kPassed, "", ""};
+  report.values = ValueCounts{.verified = 5, .wrong = 1, .not_verified = 2};
+  const std::string xml = junit_xml({report});
+  CHECK(xml.find("    <testcase classname=\"a.toml\" name=\"a.toml\" time=\"0.000\">\n"
+                 "      <properties>\n"
+                 "        <property name=\"verified\" value=\"5\"/>\n"
+                 "        <property name=\"wrong\" value=\"1\"/>\n"
+                 "        <property name=\"not_verified\" value=\"2\"/>\n"
+                 "      </properties>\n"
+                 "    </testcase>\n") != std::string::npos);
+}
+
+TEST_CASE("B-22 a right write through to_local() is not held to bits") {
+  const ScenarioResult result = result_of(
+      "g = (x * 0.3).sum().redistribute(dp=R)\nlocal = x.to_local()\nlocal -= g.to_local() * 0.1\n",
+      "");
+  CHECK(unmet(result) == "met");
+  const auto& values = result.judgement.values;
+  const auto end = std::ranges::find_if(
+      values, [](const ValueReport& value) { return value.name == "x" && value.at_end; });
+  REQUIRE(end != values.end());
+  CHECK(end->verified);
+  CHECK(end->comparison.agreement == Agreement::kEnvelope);
+  CHECK(run_text(result, {}).find("amplified") == std::string::npos);
+}
+
+TEST_CASE("B-22 an input that [reference] only reads is not given by it") {
+  const auto run = [](const std::string& reference) {
+    return unmet(
+        run_scenario(test::scenario_of(fmt::format(
+                         "[mesh]\ndp = 2\n[inputs]\nx = \"f32[4@dp]\"\n[program]\ncode = \"\"\"\n"
+                         "x -= 1\nnew = x + 0\n\"\"\"\n[reference]\ncode = \"\"\"\n{}\n\"\"\"\n",
+                         reference)),
+                     all_ops(), {}));
+  };
+  CHECK(run("new = x - 1") == "met");
+  CHECK(run("x -= 1\nnew = x + 0") == "met");
+  CHECK(run("x -= 2\nnew = x + 1") == "failed");  // what it writes is given
+}
+
+}  // namespace
+}  // namespace shardlab
