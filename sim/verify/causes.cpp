@@ -439,7 +439,9 @@ std::string text_of(std::span<const Placement> placements, const MeshLayout& lay
 
 // What the ranks hold is right under another label than its own.
 Sentence other_label(const Evidence& evidence) {
-  if (evidence.spec == nullptr || evidence.layout == nullptr) return std::nullopt;
+  if (evidence.spec == nullptr || evidence.layout == nullptr || evidence.held.empty()) {
+    return std::nullopt;
+  }
   const auto label =
       label_of(evidence.held, evidence.expected, *evidence.layout, evidence.relative);
   if (!label) return std::nullopt;

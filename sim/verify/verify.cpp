@@ -501,12 +501,11 @@ const RecordedValue* given_value(const Recording& reference, const std::string& 
 
 void list_values(const Recording& recording, const std::string& reason,
                  std::vector<ValueReport>& reports) {
+  std::set<std::pair<std::string, std::int64_t>> known;
+  for (const ValueReport& report : reports) known.emplace(report.name, report.occurrence);
   for (const RecordedValue& value : recording.values()) {
     if (value.at_end && !value.changed) continue;
-    const bool known = std::any_of(reports.begin(), reports.end(), [&](const ValueReport& report) {
-      return report.name == value.name && report.occurrence == value.occurrence;
-    });
-    if (known) continue;
+    if (!known.emplace(value.name, value.occurrence).second) continue;
     ValueReport report;
     report.name = value.name;
     report.occurrence = value.occurrence;

@@ -30,7 +30,7 @@ namespace {
 using namespace shardlab;
 using namespace shardlab::fuzz;
 
-constexpr unsigned kSecondsEach = sanitizer::kActive ? 60 : 10;
+constexpr unsigned kSecondsEach = sanitizer::kActive ? 60 : 20;
 constexpr std::uint64_t kBatch = 4000;  // inputs of one child: what they leave behind goes with it
 constexpr rlim_t kMemoryBytes = 4ull << 30;
 constexpr int kPropertyBroken = 77, kOutOfMemory = 78;

@@ -281,7 +281,16 @@ class CaseRun {
       chunk = std::max({chunk, product(state_shape(*source_, before, first)),
                         product(state_shape(*source_, after, first)), whole});
     }
-    return (fullest + chunk) * static_cast<std::int64_t>(item_bytes(one_.dtype));
+    return (fullest + chunk) * bytes_of_an_item();
+  }
+  /// norms of f16 are reduced in f32: terms that are converted, and their powers.
+  std::int64_t bytes_of_an_item() const {
+    const auto adds_powers = [](const Placement& placement) {
+      return placement.kind == PlacementKind::kNormPartial;
+    };
+    const auto size = static_cast<std::int64_t>(item_bytes(one_.dtype));
+    const bool wide = one_.dtype == DType::kF16 && std::ranges::any_of(one_.source, adds_powers);
+    return wide ? 4 * size : size;
   }
   /// strided shards become others, and partials become them, through the whole.
   std::int64_t strided_whole(const PlanStep& step, PlanState state) const {

@@ -120,7 +120,7 @@ TEST_CASE("V-4 a collective makes ranks agree along the dims of its group, and n
   mesh.run([&](RankContext&) {
     Marks marks(nullptr, mesh.layout());
     const ObserverScope observed(marks);
-    const DTensor piece = to_local(mesh.place("S(0)S(1)", {2, 2}, {1, 2, 3, 4}));
+    const DTensor piece = to_local(mesh.place("S(0) S(1)", {2, 2}, {1, 2, 3, 4}));
     CHECK(varies_along(piece) == 0b11);
     CHECK(collected_along(piece) == 0);
     ProcessGroup& first = device_mesh(mesh.layout()).group(0);
