@@ -179,7 +179,7 @@ NamedSizes sizes_of(const TraceArguments& arguments) {
   return sizes;
 }
 
-// What is asked of nodes and ranks that the graphs do not have.
+// Refuses a node or a rank that the graphs do not have.
 void check_asked(const std::vector<ProgramGraph>& graphs, const TraceArguments& arguments) {
   const ProgramGraph& first = graphs.front();
   std::int64_t nodes = 0;

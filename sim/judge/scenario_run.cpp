@@ -65,7 +65,7 @@ void check_missing_gradients(const Scenario& scenario, const ProgramRun& ranks,
   }
 }
 
-// What stands for values that are not compared: the first one and why, or why none is.
+// The first value that is not compared and why, or why none is.
 std::string first_open(const ScenarioJudgement& judgement) {
   const auto open = std::ranges::find(judgement.values, false, &ValueReport::verified);
   if (open == judgement.values.end()) return judgement.not_verified;

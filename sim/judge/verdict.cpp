@@ -161,7 +161,7 @@ class Verification {
     alone.listener = &on_one;
     run_alone(alone, *run_.propagator, run_.options);
     if (again.error) return std::nullopt;
-    return first_lost(on_ranks, on_one, *run_.layout, 1e-9);
+    return first_lost(on_ranks, on_one, *run_.layout, kRelativeInF64);
   }
 
   void run_alone_as_meant() {

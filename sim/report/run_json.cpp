@@ -170,8 +170,10 @@ Json value_json(const ValueReport& value) {
   json["allowed"] = json_number(value.comparison.allowed);
   if (!value.comparison.what.empty()) json["what"] = value.comparison.what;
   if (!value.holders.empty()) json["held_by"] = value.holders;
-  if (!value.cause.empty()) json["cause"] = value.cause.text;
-  if (!value.cause.empty()) json["cause_id"] = value.cause.id;
+  if (!value.cause.empty()) {
+    json["cause"] = value.cause.text;
+    json["cause_id"] = value.cause.id;
+  }
   if (value.passes > 1) json["backward_passes"] = value.passes;
   return json;
 }

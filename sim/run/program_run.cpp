@@ -59,12 +59,6 @@ void run_with_timeline(ProgramRun& run, RankContext& rank, const std::function<v
   program();
 }
 
-// Ranks of other processes share nothing.
-bool shares_kernels(const ScenarioOptions& options) {
-  return options.sharing == KernelSharing::kOn &&
-         find_backend(options.backend).processes == nullptr;
-}
-
 // One for programs on few elements: their kernels take less time than waking a thread.
 std::int64_t default_workers(const Scenario& scenario) {
   constexpr std::int64_t kElements = 1 << 20;
@@ -207,7 +201,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   if (options.around_device) run.around_device = options.around_device(*run.device, ranks);
   Device& launched = run.around_device ? *run.around_device : *run.device;
   SharingDevice sharing(launched, ranks);
-  const bool shares = shares_kernels(options);
+  const bool shares = options.sharing == KernelSharing::kOn && can_share_kernels(options.backend);
   Device& device = shares ? static_cast<Device&>(sharing) : launched;
   WorldOptions world = world_of(run, propagator, ranks, options);
   world.device = [&](std::int64_t) -> Device& { return device; };

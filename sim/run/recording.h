@@ -80,7 +80,7 @@ class Recording : public ValueSink {
   /// Where a name got its last value; null for names that have none.
   const Where* where(const std::string& name) const;
   const std::vector<PrintedLine>& lines() const { return lines_; }
-  /// Where the first statements that ran begin in the text, in order.
+  /// Offsets in the text at which the first statements that ran begin, in order.
   const std::vector<std::uint32_t>& statements() const { return statements_; }
   /// In the order of the program.
   const std::vector<AssertedPair>& pairs() const { return pairs_; }

@@ -90,12 +90,12 @@ std::string type_of(const Value& value) {
   return value.is_tensor() ? type_string(value.as<DTensor>()) : std::string(kind_name(value));
 }
 
+// `largest`: as largest_in_f64 of the rank.
 std::optional<Error> compared(const Ranks& in_f64, const Ranks& declared, std::size_t rank,
-                              std::size_t index) {
+                              std::size_t index, double largest) {
   auto a = value_on(in_f64, rank, index, &AssertedPair::a);
   auto b = value_on(in_f64, rank, index, &AssertedPair::b);
   if (!a || !b) return std::nullopt;
-  const double largest = largest_in_f64(*declared[rank], *in_f64[rank]);
   const F64Noise of_a = noise_of(declared, *a, rank, index, &AssertedPair::a, largest);
   const F64Noise of_b = noise_of(declared, *b, rank, index, &AssertedPair::b, largest);
   const F64Noise noise{.any = std::max(of_a.any, of_b.any),
@@ -120,9 +120,14 @@ std::optional<Error> compared(const Ranks& in_f64, const Ranks& declared, std::s
 std::optional<Error> failed_assertion(const Ranks& in_f64, const Ranks& declared) {
   std::size_t most = 0;
   for (const Recording* rank : in_f64) most = std::max(most, rank->pairs().size());
+  if (most == 0) return std::nullopt;
+  std::vector<double> largest;
+  for (std::size_t rank = 0; rank < in_f64.size(); ++rank) {
+    largest.push_back(largest_in_f64(*declared[rank], *in_f64[rank]));
+  }
   for (std::size_t index = 0; index < most; ++index) {
     for (std::size_t rank = 0; rank < in_f64.size(); ++rank) {
-      if (auto error = compared(in_f64, declared, rank, index)) return error;
+      if (auto error = compared(in_f64, declared, rank, index, largest[rank])) return error;
     }
   }
   return std::nullopt;

@@ -437,7 +437,7 @@ std::string text_of(std::span<const Placement> placements, const MeshLayout& lay
   return text;
 }
 
-// What the ranks hold is right under another label than its own.
+// The ranks' tensors are right under another label than their own.
 Sentence other_label(const Evidence& evidence) {
   if (evidence.spec == nullptr || evidence.layout == nullptr || evidence.held.empty()) {
     return std::nullopt;

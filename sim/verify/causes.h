@@ -56,7 +56,7 @@ struct Evidence {
 
 inline constexpr std::string_view kNoCause = "no simple cause fits";
 
-/// What the numbers look like; empty where nothing fits.
+/// The mistake that the numbers look like; empty where nothing fits.
 Cause cause_of(const Evidence& evidence);
 /// For want of anything better: one factor for all ranks, which pieces are right. kNone where that
 /// says nothing either.

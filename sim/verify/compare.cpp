@@ -179,6 +179,10 @@ double largest_finite(const std::vector<double>& values) {
   return largest;
 }
 
+double taken_as_equal(bool in_f64, DType dtype) {
+  return in_f64 ? kRelativeInF64 : 256 * unit_roundoff(dtype);
+}
+
 double farthest(const GlobalValue& a, const GlobalValue& b) {
   if (a.is_integral() || a.reals.size() != b.reals.size()) return 0;
   return largest_distance(a.reals, b.reals);
@@ -197,7 +201,6 @@ F64Noise f64_noise(const GlobalValue& single, const GlobalValue& reference, doub
 
 Comparison compare_in_f64(const GlobalValue& sharded, const GlobalValue& reference,
                           F64Noise noise) {
-  constexpr double kRelative = 1e-9;
   if (sharded.meta.shape != reference.meta.shape || sharded.meta.dtype != reference.meta.dtype) {
     return wrong(types_differ(sharded, reference));
   }
@@ -213,7 +216,7 @@ Comparison compare_in_f64(const GlobalValue& sharded, const GlobalValue& referen
     const auto first = reference.reals.begin() + static_cast<std::ptrdiff_t>(begin);
     const double scale = largest_finite({first, first + static_cast<std::ptrdiff_t>(row)});
     const double of_zero = scale <= noise.of_zero ? noise.of_zero : 0;
-    const double allowed = kRelative * scale + noise.any + of_zero;
+    const double allowed = kRelativeInF64 * scale + noise.any + of_zero;
     for (std::size_t i = begin; i < begin + row; ++i) {
       const double error = distance(sharded.reals[i], reference.reals[i]);
       if (error > allowed) ++result.differing;

@@ -51,6 +51,11 @@ struct Judgement {
 Comparison compare(const GlobalValue& sharded, const GlobalValue& single,
                    const GlobalValue& reference, const Judgement& judgement);
 
+/// Elements of runs in f64 are right within so much of the largest in their row.
+inline constexpr double kRelativeInF64 = 1e-9;
+/// Numbers this close, relative to the largest, say the same: of runs in f64, or in `dtype`.
+double taken_as_equal(bool in_f64, DType dtype);
+
 /// How far runs in f64 may be off, in units of the value.
 struct F64Noise {
   double any = 0;      ///< of any element

@@ -44,7 +44,7 @@ class Collector {
     if (!held || held->front().numel() > kMostElements) return std::nullopt;
     Evidence evidence;
     evidence.layout = &layout_;
-    evidence.relative = in_f64 ? 1e-9 : 256 * unit_roundoff(held->front().dtype());
+    evidence.relative = taken_as_equal(in_f64, held->front().dtype());
     for (const DTensor& piece : *held) evidence.held.push_back(whole_value(piece.local()));
     evidence.got = evidence.held.front();
     if (held->front().distributed()) {
@@ -100,12 +100,8 @@ class Collector {
         const Placement& placement = spec->placement(mesh_dim);
         if (!placement.is_shard()) continue;
         const auto tensor_dim = static_cast<std::size_t>(placement.dim);
-        UnevenCut cut{fmt::format("dim {} of {}", tensor_dim, input.name), mesh_dim, {}};
-        for (std::int64_t k = 0; k < layout_.size(mesh_dim); ++k) {
-          Coordinate coordinate = layout_.coordinate_at_index(0);
-          coordinate[mesh_dim] = k;
-          cut.sizes.push_back(local_shape(*spec, coordinate)[tensor_dim]);
-        }
+        UnevenCut cut{fmt::format("dim {} of {}", tensor_dim, input.name), mesh_dim,
+                      lengths_along(*spec, mesh_dim, tensor_dim)};
         if (cut.sizes.front() != cut.sizes.back()) evidence.cuts.push_back(std::move(cut));
       }
     }
@@ -162,7 +158,7 @@ Cause explain_wrong(const VerifyInputs& inputs, const ValueReport& report, const
   if (known) {
     if (Cause cause = cause_of(*evidence); !cause.empty()) return cause;
   }
-  // What is lost later than a value is made is no reason for it; gradients come last.
+  // A loss behind the line that makes a value is no reason for it; gradients come last.
   const bool before = lost && (report.name.ends_with(".grad") || lost->line <= report.line);
   if (before) return lost->cause;
   return known ? last_resort(*evidence) : Cause{};

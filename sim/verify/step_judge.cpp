@@ -151,7 +151,7 @@ class OpJudge {
     });
   }
 
-  // What `number` makes of each operand, in memory as the operand's spec says.
+  // `number` of each operand, in memory as the operand's spec says.
   template <class Number>
   std::vector<Tensor> laid_out_as(const Number& number) const {
     std::vector<Tensor> tensors;
@@ -375,43 +375,45 @@ class OpJudge {
   // The root mean square of how far the result moves, per unit of relative change of each operand
   // element by random signs, four times, beside the result itself.
   std::vector<double> response_of(std::size_t index, const std::vector<double>& exact) {
-    constexpr int kSamples = 4;
     constexpr double kStep = 0x1p-20;
-    std::vector<double> squares(exact.size(), 0);
-    for (int sample = 0; sample < kSamples; ++sample) {
-      const std::vector<Tensor> moved = changed([&](const WholeValue& operand, std::size_t i) {
-        return scaled_at_random(operand, kStep, coin(sample, i));
-      });
-      const auto other = read_doubles(evaluate(step_.first(), moved, EvaluateIn::kWide).at(index));
-      for (std::size_t i = 0; i < exact.size(); ++i) {
-        const double change = (other[i] - exact[i]) / kStep;
-        if (std::isfinite(change)) squares[i] += change * change;
-      }
-    }
+    std::vector<double> response = moves_of(
+        index, exact, kStep,
+        [](const WholeValue& operand, int toss) { return scaled_at_random(operand, kStep, toss); });
     // Of a pending sum that has left its dtype already: which infinity, terms on ranks decide.
     const double beyond = summed_ ? 2 * largest_of(results_.by_slot[index].front().dtype()) : 0;
     for (std::size_t i = 0; i < exact.size(); ++i) {
       const double size = std::isfinite(exact[i]) ? std::fabs(exact[i]) : beyond;
-      squares[i] = size + 4 * std::sqrt(squares[i] / kSamples);
+      response[i] = size + 4 * response[i];
     }
-    return squares;
+    return response;
   }
 
   // Likewise, when operands move by their own rounding: pending sums by that of their terms, and
   // where a program rounds after each of its ops, all by that of subnormal numbers.
   std::vector<double> moved_of(std::size_t index, const std::vector<double>& exact) {
-    constexpr int kSamples = 4;
     const double least =
         row_.computed_by_program() ? least_rounding(results_.by_slot[index].front().dtype()) : 0;
+    return moves_of(index, exact, 1, [least](const WholeValue& operand, int toss) {
+      return moved_by_rounding(operand, least, toss);
+    });
+  }
+
+  // The root mean square of how far the result moves, in units of `step`, when operands of floats
+  // are changed by samples of coins.
+  template <class Change>
+  std::vector<double> moves_of(std::size_t index, const std::vector<double>& exact, double step,
+                               const Change& change) {
+    constexpr int kSamples = 4;
     std::vector<double> squares(exact.size(), 0);
     for (int sample = 0; sample < kSamples; ++sample) {
-      const std::vector<Tensor> moved = changed([&](const WholeValue& operand, std::size_t i) {
-        return moved_by_rounding(operand, least, coin(sample, i));
+      const std::vector<Tensor> operands = changed([&](const WholeValue& operand, std::size_t i) {
+        return change(operand, coin(sample, i));
       });
-      const auto other = read_doubles(evaluate(step_.first(), moved, EvaluateIn::kWide).at(index));
+      const auto other =
+          read_doubles(evaluate(step_.first(), operands, EvaluateIn::kWide).at(index));
       for (std::size_t i = 0; i < exact.size(); ++i) {
-        const double change = other[i] - exact[i];
-        if (std::isfinite(change)) squares[i] += change * change;
+        const double moved = (other[i] - exact[i]) / step;
+        if (std::isfinite(moved)) squares[i] += moved * moved;
       }
     }
     for (double& square : squares) square = std::sqrt(square / kSamples);

@@ -221,7 +221,7 @@ class Judge {
       // A value of another shape does not contradict: it is a piece, and there are more ranks than
       // one.
       if (wrong && one.one_rank && comparison.worst_index >= 0) contradicted = true;
-      // Where none agrees, what the value should be is what a world of one says.
+      // If none agrees, a world of one says what the value should be.
       const bool alike = wrong && best && best->comparison.agreement == comparison.agreement;
       if (!best || (alike ? one.one_rank : worse(best->comparison, comparison))) {
         best = Found{comparison, false, reference != nullptr ? reference : single};
@@ -316,7 +316,7 @@ class Judge {
       held.push_back(whole_value(local));
     }
     const bool in_f64 = precision_ == Precision::kReference;
-    const double relative = in_f64 ? 1e-9 : 256 * unit_roundoff(single.dtype());
+    const double relative = taken_as_equal(in_f64, single.dtype());
     return label_of(held, whole_value(single.local()), *inputs_.mesh, relative);
   }
 

@@ -88,8 +88,8 @@ struct VerifyInputs {
   std::int64_t most_elements = std::numeric_limits<std::int64_t>::max();
 };
 
-/// What [reference] says that a name holds at the end; null where it does not say so: an input that
-/// it only reads is none of its results.
+/// The value that [reference] gives a name at the end; null where it gives none: an input that it
+/// only reads is none of its results.
 const RecordedValue* given_value(const Recording& reference, const std::string& name);
 
 /// Adds a report for each recorded value that has none yet, with the reason why nothing is known of

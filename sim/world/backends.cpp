@@ -73,6 +73,11 @@ bool is_shape_only(std::string_view name) {
   return entry != nullptr && entry->by_class;
 }
 
+bool can_share_kernels(std::string_view name) {
+  const BackendEntry& entry = find_backend(name);
+  return entry.processes == nullptr && !entry.by_class;
+}
+
 const BackendEntry& find_backend(std::string_view name) {
   {
     const std::lock_guard lock(registry().mutex);

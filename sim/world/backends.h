@@ -50,6 +50,9 @@ void register_backend(std::string name, BackendFactory factory);
 std::vector<std::string_view> backend_names();
 /// True for a backend that runs one rank of each class; false for an unknown name.
 bool is_shape_only(std::string_view name);
+/// Whether ranks may take over each other's results: they are in one process, and have data. Fails
+/// as find_backend.
+bool can_share_kernels(std::string_view name);
 /// Fails with Value, naming those that exist, for an unknown name. The entry stays where it is.
 const BackendEntry& find_backend(std::string_view name);
 

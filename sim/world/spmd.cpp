@@ -27,11 +27,6 @@ Device& device_of_type(const std::string& type, const std::string& backend) {
   return *device;
 }
 
-bool shares_kernels(const WorldOptions& options) {
-  return options.sharing == KernelSharing::kOn && options.ranks > 1 &&
-         find_backend(options.backend).processes == nullptr && !is_shape_only(options.backend);
-}
-
 // Throws what ranks threw, with what runs them in this order again.
 void rethrow(const WorldResult& result, const SchedulerOptions& schedule) {
   try {
@@ -116,7 +111,10 @@ WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&
   std::unique_ptr<SharingDevice> sharing;
   if (!options.device) {
     Device& own = device_of_type(options.device_type, options.backend);
-    if (shares_kernels(options)) sharing = std::make_unique<SharingDevice>(own, options.ranks);
+    const bool shares = options.sharing == KernelSharing::kOn && options.ranks > 1;
+    if (shares && can_share_kernels(options.backend)) {
+      sharing = std::make_unique<SharingDevice>(own, options.ranks);
+    }
     Device& device = sharing ? static_cast<Device&>(*sharing) : own;
     options.device = [&device](std::int64_t) -> Device& { return device; };
   }

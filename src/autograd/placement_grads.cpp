@@ -122,14 +122,8 @@ std::string lengths_text(const DTensorSpec& spec) {
     const Placement& placement = spec.placement(mesh_dim);
     if (!placement.is_shard()) continue;
     const auto dim = static_cast<std::size_t>(placement.dim);
-    std::string lengths;
-    for (std::int64_t k = 0; k < layout.size(mesh_dim); ++k) {
-      Coordinate coordinate = layout.coordinate_at_index(0);
-      coordinate[mesh_dim] = k;
-      lengths += fmt::format("{}{}", k == 0 ? "" : " + ", local_shape(spec, coordinate)[dim]);
-    }
     return fmt::format(" ({} cuts dim {}, of {}, into {})", layout.names()[mesh_dim], dim,
-                       spec.shape()[dim], lengths);
+                       spec.shape()[dim], text_of_list(lengths_along(spec, mesh_dim, dim), " + "));
   }
   return {};
 }

@@ -173,6 +173,17 @@ Chunk local_chunk(const DTensorSpec& spec, const Coordinate& coordinate, std::si
   return piece.size == 0 ? Chunk{0, length} : piece;
 }
 
+std::vector<std::int64_t> lengths_along(const DTensorSpec& spec, std::size_t mesh_dim,
+                                        std::size_t tensor_dim) {
+  std::vector<std::int64_t> lengths;
+  Coordinate coordinate = spec.layout()->coordinate_at_index(0);
+  for (std::int64_t k = 0; k < spec.layout()->size(mesh_dim); ++k) {
+    coordinate[mesh_dim] = k;
+    lengths.push_back(local_chunk(spec, coordinate, tensor_dim).size);
+  }
+  return lengths;
+}
+
 Dims local_shape(const DTensorSpec& spec, const Coordinate& coordinate) {
   Dims shape = spec.shape();
   if (!spec.is_sharded()) return shape;

@@ -29,6 +29,9 @@ Dims local_shape(const DTensorSpec& spec, const Coordinate& coordinate);
 Dims local_offset(const DTensorSpec& spec, const Coordinate& coordinate);
 /// Local shape and offset of one tensor dim; cheaper than both of the above.
 Chunk local_chunk(const DTensorSpec& spec, const Coordinate& coordinate, std::size_t tensor_dim);
+/// Lengths of the pieces of a tensor dim along one mesh dim, at place 0 of the others.
+std::vector<std::int64_t> lengths_along(const DTensorSpec& spec, std::size_t mesh_dim,
+                                        std::size_t tensor_dim);
 /// Strides of a local tensor whose dims lie in memory in the order of the global strides.
 Dims local_stride(const DTensorSpec& spec, const Coordinate& coordinate);
 TensorMeta local_meta(const DTensorSpec& spec, const Coordinate& coordinate);

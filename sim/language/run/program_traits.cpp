@@ -25,7 +25,7 @@ constexpr std::string_view kRankMembers[] = {
 constexpr std::string_view kWorldNames[] = {"world_size", "get_world_size", "WORLD",
                                             "_get_group_size_by_name"};
 constexpr std::string_view kSizeNames[] = {"shape", "size", "numel", "len", "nelement"};
-// What draws random numbers, beside all that begins with rand, and what says from which state.
+// Names that draw random numbers, beside all that begin with rand, and those that set the state.
 constexpr std::string_view kDraws[] = {"bernoulli", "multinomial", "normal",
                                        "poisson",   "uniform",     "exponential",
                                        "geometric", "cauchy",      "log_normal"};

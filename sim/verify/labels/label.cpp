@@ -8,6 +8,8 @@
 #include <cmath>
 #include <functional>
 
+#include "sim/verify/compare.h"
+
 namespace shardlab {
 
 namespace {
@@ -25,14 +27,6 @@ Part part_of(const GlobalValue& value) {
   if (is_complex(value.meta.dtype)) part.shape.push_back(2);
   if (value.is_integral()) part.numbers.assign(value.integers.begin(), value.integers.end());
   return part;
-}
-
-double largest(const Part& part) {
-  double most = 0;
-  for (const double number : part.numbers) {
-    if (std::isfinite(number)) most = std::max(most, std::fabs(number));
-  }
-  return most;
 }
 
 bool equal(double a, double b, double allowed) {
@@ -96,7 +90,7 @@ std::optional<Part> reduced(const Parts& line, ReduceOp op) {
 class LabelSearch {
  public:
   LabelSearch(const Part& whole, const MeshLayout& layout, double relative)
-      : whole_(whole), layout_(layout), allowed_(relative * largest(whole)) {}
+      : whole_(whole), layout_(layout), allowed_(relative * largest_finite(whole.numbers)) {}
 
   // `order`: the mesh dims as they are taken away.
   std::optional<std::vector<Placement>> run(Parts parts, const std::vector<std::size_t>& order) {

@@ -49,9 +49,7 @@ std::string name_of(const LoggedCall& call) {
   return name;
 }
 
-std::string list_of(const std::vector<std::int64_t>& sizes) {
-  return fmt::format("{}", fmt::join(sizes, " + "));
-}
+std::string list_of(const std::vector<std::int64_t>& sizes) { return text_of_list(sizes, " + "); }
 
 // How many dims of `from` each dim of `to` is the product of; nothing where `to` is no flattening.
 std::optional<std::vector<std::size_t>> groups_of(const Dims& from, const Dims& to) {
@@ -74,6 +72,8 @@ struct MatchedCall {
   Labels operands, results;
 };
 
+bool is_known(const std::optional<Label>& label) { return label.has_value(); }
+
 class Look {
  public:
   Look(const MeshLayout& layout, double relative) : layout_(layout), relative_(relative) {}
@@ -85,9 +85,8 @@ class Look {
 
   // Nothing for calls that lose nothing, and for those that say nothing.
   std::optional<LostMeaning> lost_at(const MatchedCall& call, const MatchedCall* term_of) const {
-    const auto known = [](const std::optional<Label>& label) { return label.has_value(); };
-    if (call.results.empty() || std::ranges::all_of(call.results, known)) return std::nullopt;
-    if (!std::ranges::all_of(call.operands, known)) return std::nullopt;
+    if (call.results.empty() || std::ranges::all_of(call.results, is_known)) return std::nullopt;
+    if (!std::ranges::all_of(call.operands, is_known)) return std::nullopt;
     if (call.operands.empty()) return made_alike(call);
     if (!same_numbers(call) || flattens(call)) return std::nullopt;
     // The mesh dim that cuts a dim which the call names explains more than others do.
@@ -113,13 +112,19 @@ class Look {
     return i < (call.*values).size() ? &(call.*values)[i] : nullptr;
   }
 
+  // By mesh index; fewer than ranks where some have no such value.
+  static std::vector<GlobalValue> held_of(const MatchedCall& call, Values values, std::size_t i) {
+    std::vector<GlobalValue> held;
+    for (const LoggedCall* own : call.held) {
+      if (const GlobalValue* value = value_of(*own, values, i)) held.push_back(*value);
+    }
+    return held;
+  }
+
   Labels labels(const MatchedCall& call, Values values) const {
     Labels result;
     for (std::size_t i = 0; i < (call.alone->*values).size(); ++i) {
-      std::vector<GlobalValue> held;
-      for (const LoggedCall* own : call.held) {
-        if (const GlobalValue* value = value_of(*own, values, i)) held.push_back(*value);
-      }
+      const std::vector<GlobalValue> held = held_of(call, values, i);
       std::optional<Label>& label = result.emplace_back();
       if (held.size() != call.held.size()) continue;
       label = label_of(held, (call.alone->*values)[i], layout_, relative_);
@@ -159,16 +164,9 @@ class Look {
 
   // A factory that was given the size of a piece.
   std::optional<LostMeaning> made_alike(const MatchedCall& call) const {
-    const GlobalValue* first = value_of(*call.held[0], &LoggedCall::results, 0);
-    if (first == nullptr || first->meta.shape == call.alone->results[0].meta.shape) {
-      return std::nullopt;
-    }
-    for (const LoggedCall* own : call.held) {
-      const GlobalValue* value = value_of(*own, &LoggedCall::results, 0);
-      if (value == nullptr || value->reals != first->reals || value->integers != first->integers) {
-        return std::nullopt;
-      }
-    }
+    const std::vector<GlobalValue> held = held_of(call, &LoggedCall::results, 0);
+    if (held.size() != call.held.size() || !all_alike(held)) return std::nullopt;
+    if (held[0].meta.shape == call.alone->results[0].meta.shape) return std::nullopt;
     return found(call, causes::kOnPieces,
                  fmt::format("{} makes a tensor of the size of a piece, and the same one on all "
                              "ranks: it fits the first piece, not the others",
@@ -206,17 +204,24 @@ class Look {
     return std::nullopt;
   }
 
-  // Lengths of the pieces along one mesh dim, of the ranks that are first along the others.
-  std::vector<std::int64_t> lengths(const MatchedCall& call, std::size_t operand,
-                                    std::size_t mesh_dim, std::size_t dim) const {
+  // A number of one operand's piece, by place along one mesh dim, at place 0 of the others.
+  template <typename Number>
+  std::vector<std::int64_t> by_place(const MatchedCall& call, std::size_t operand,
+                                     std::size_t mesh_dim, const Number& number) const {
     std::vector<std::int64_t> result;
+    Coordinate coordinate = layout_.coordinate_at_index(0);
     for (std::int64_t k = 0; k < layout_.size(mesh_dim); ++k) {
-      Coordinate coordinate = layout_.coordinate_at_index(0);
       coordinate[mesh_dim] = k;
       const auto index = static_cast<std::size_t>(layout_.index_of(coordinate));
-      result.push_back(call.held[index]->operands[operand].meta.shape[dim]);
+      result.push_back(number(call.held[index]->operands[operand]));
     }
     return result;
+  }
+
+  std::vector<std::int64_t> lengths(const MatchedCall& call, std::size_t operand,
+                                    std::size_t mesh_dim, std::size_t dim) const {
+    return by_place(call, operand, mesh_dim,
+                    [&](const GlobalValue& piece) { return piece.meta.shape[dim]; });
   }
 
   std::string cut_text(const MatchedCall& call, std::size_t operand, std::size_t mesh_dim) const {
@@ -275,16 +280,10 @@ class Look {
   std::vector<std::int64_t> counted(const MatchedCall& call, std::size_t operand,
                                     std::size_t mesh_dim) const {
     const bool mask = call.alone->operands[operand].meta.dtype == DType::kBool;
-    std::vector<std::int64_t> counts;
-    for (std::int64_t k = 0; k < layout_.size(mesh_dim); ++k) {
-      Coordinate coordinate = layout_.coordinate_at_index(0);
-      coordinate[mesh_dim] = k;
-      const auto index = static_cast<std::size_t>(layout_.index_of(coordinate));
-      const auto& integers = call.held[index]->operands[operand].integers;
-      counts.push_back(std::ranges::count_if(
-          integers, [&](std::int64_t value) { return mask ? value != 0 : value >= 0; }));
-    }
-    return counts;
+    const auto counts = [&](std::int64_t value) { return mask ? value != 0 : value >= 0; };
+    return by_place(call, operand, mesh_dim, [&](const GlobalValue& piece) {
+      return static_cast<std::int64_t>(std::ranges::count_if(piece.integers, counts));
+    });
   }
 
   bool weighted(const MatchedCall& call, std::size_t mesh_dim,
@@ -328,8 +327,7 @@ bool has_pieces_and_terms(const MatchedCall& call) {
       return label && std::ranges::any_of(label->placements, is);
     });
   };
-  const auto known = [](const std::optional<Label>& label) { return label.has_value(); };
-  return std::ranges::all_of(call.operands, known) && any(call.operands, &Placement::is_shard) &&
+  return std::ranges::all_of(call.operands, is_known) && any(call.operands, &Placement::is_shard) &&
          any(call.results, &Placement::is_partial);
 }
 

@@ -59,13 +59,22 @@ Dims common_front(const MetaArgs& args, const TensorMeta& a, const TensorMeta& b
   return broadcast_shapes(args.op(), both);
 }
 
-std::vector<RuleRow> batch_rule(const RuleContext& context) {
+namespace {
+
+/// All operands and results cut alike along one of so many dims in front.
+std::vector<RuleRow> front_rows(const RuleContext& context, std::int64_t dims) {
   std::vector<RuleRow> rows;
-  for (std::int64_t dim = 0; dim + 2 < ndim_of(context); ++dim) {
+  for (std::int64_t dim = 0; dim < dims; ++dim) {
     rows.push_back(
         uniform_row(any(dim), context.schema.row->op.returns.size(), context.tensors.size()));
   }
   return rows;
+}
+
+}  // namespace
+
+std::vector<RuleRow> batch_rule(const RuleContext& context) {
+  return front_rows(context, ndim_of(context) - 2);
 }
 
 std::vector<RuleRow> common_batch_rows(const RuleContext& context,
@@ -78,12 +87,7 @@ std::vector<RuleRow> common_batch_rows(const RuleContext& context,
   for (std::size_t i = 1; i < others.size(); ++i) {
     if (!std::ranges::equal(front(i), front(0))) return {};
   }
-  std::vector<RuleRow> rows;
-  for (std::size_t dim = 0; dim < front(0).size(); ++dim) {
-    rows.push_back(uniform_row(any(static_cast<std::int64_t>(dim)),
-                               context.schema.row->op.returns.size(), others.size()));
-  }
-  return rows;
+  return front_rows(context, static_cast<std::int64_t>(front(0).size()));
 }
 
 void add_linear_row(std::vector<RuleRow>& rows, const RuleContext& context, std::size_t linear) {
