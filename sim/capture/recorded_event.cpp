@@ -17,6 +17,7 @@
 #include "schema/torch_spelling.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/language/values/op_call.h"
+#include "sim/record/step_elements.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -68,25 +69,6 @@ void append_numbers(const Json& data, std::vector<double>& out) {
   } else {
     out.push_back(number_of(data.is_object() ? data.at("f") : data));
   }
-}
-
-// "fill" of an input: its row-major elements (the README's formula).
-std::vector<double> filled(const Json& fill, DType dtype, std::int64_t count) {
-  std::vector<double> values;
-  const std::int64_t seed = integer_of<std::int64_t>(fill.at("seed"));
-  const std::int64_t parts = is_complex(dtype) ? 2 : 1;
-  for (std::int64_t i = 0; i < count * parts; ++i) {
-    const std::int64_t h = (i + 1) * 7919 + (seed + 1) * 104729 + ((i * i) % 251) * 31;
-    if (dtype == DType::kBool) {
-      values.push_back(static_cast<double>((h / 7) % 2));
-    } else if (is_integral(dtype)) {
-      values.push_back(static_cast<double>(h % integer_of<std::int64_t>(fill.at("mod"))));
-    } else {
-      const double step = static_cast<double>(h % 509 - 254) / 256;
-      values.push_back(fill.at("bias").get<double>() + fill.at("scale").get<double>() * step);
-    }
-  }
-  return values;
 }
 
 // One rank's part of one event.
@@ -317,7 +299,7 @@ std::vector<double> recorded_elements(const Json& event, DType dtype, std::int64
     fail(ErrorKind::kValue, Fix{"record it on smaller tensors"}, "a value of {} elements", count);
   }
   if (event.contains("data")) return recorded_numbers(event.at("data"));
-  if (event.contains("fill")) return filled(event.at("fill"), dtype, count);
+  if (event.contains("fill")) return formula_elements(event.at("fill"), dtype, count);
   return std::vector<double>(static_cast<std::size_t>(is_complex(dtype) ? 2 * count : count));
 }
 

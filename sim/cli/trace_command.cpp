@@ -13,8 +13,10 @@
 #include "sim/capture/recorded_capture.h"
 #include "sim/capture/trace_report.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/record/step_file.h"
 #include "sim/recorded/check_programs.h"
 #include "sim/recorded/known_differences.h"
+#include "sim/recorded/step_replay.h"
 #include "sim/run/process_records.h"
 #include "trace/graph_json.h"
 #include "trace/graph_lines.h"
@@ -274,6 +276,15 @@ int compare_recordings(const std::vector<std::string>& paths, Output output) {
   return summary.failed == 0 ? kFine : kFailed;
 }
 
+// Every op of a step, against what was recorded of it.
+int compare_step(const std::string& path, Output output) {
+  const StepRecording recording = read_step(path);
+  const StepReplay replay = replay_step(recording);
+  print_text(output == Output::kJson ? replay_json(recording, replay).dump() + "\n"
+                                     : replay_text(recording, replay));
+  return replay.ok() ? kFine : kFailed;
+}
+
 }  // namespace
 
 int replay_command(const TraceArguments& arguments) {
@@ -284,6 +295,10 @@ int replay_command(const TraceArguments& arguments) {
       arguments.until || arguments.rank || arguments.pinned || !arguments.run.backend.empty();
   int code = kFine;
   for (const std::string& path : arguments.run.files) {
+    if (is_step_file(path)) {
+      code = std::max(code, compare_step(path, arguments.run.common.output));
+      continue;
+    }
     const auto recording = recording_of_file(path);
     if (recording && !as_graph) {
       recordings.push_back(path);

@@ -46,6 +46,12 @@ class ProgramPlayer {
 
   /// Inputs and constants too: they give what they describe.
   PlayedEvent play(const Json& event);
+  /// On which the values live.
+  Device& device() const { return *device_; }
+  /// From now on this is the value of a number on one rank.
+  void put(std::size_t number, std::size_t rank, DTensor value) {
+    values_.at(rank).at(number) = std::move(value);
+  }
   /// From now on these are the values of the numbers in the event's "out"; those that are there
   /// already stay.
   void keep(const Json& event, const PlayedEvent& played);
@@ -53,6 +59,8 @@ class ProgramPlayer {
   void suppose(const Json& event);
   /// Nobody knows any more what these numbers hold: what the event gives or writes to.
   void forget(const Json& event);
+  /// The value of a number on the first rank; undefined where there is none.
+  const DTensor& value(std::size_t number) const { return values_[0].at(number); }
   /// The value of a number on each rank.
   std::vector<DTensor> values(std::int64_t number) const;
 

@@ -1,0 +1,319 @@
+// Each kind of event has a row: what it must have. A number that nobody gave, a range outside of
+// the file or a shape that does not fit its bytes is found here, not by a kernel.
+#include "sim/capture/step_recording.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "base/error.h"
+#include "base/fix.h"
+#include "sim/capture/recorded_event.h"
+#include "sim/capture/recorded_json.h"
+#include "sim/record/step_elements.h"
+#include "sim/record/step_file.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+
+/// What a kind of event has beside "k".
+struct KindRow {
+  std::string_view kind;
+  std::vector<std::string_view> keys;
+  std::string_view unsupported;  ///< why it is refused; empty: it is not
+};
+
+constexpr std::string_view kOneProcess =
+    "record the program on one process and give it a mesh here: shardlab run FILE --mesh tp=4";
+
+const std::vector<KindRow>& kinds() {
+  static const std::vector<KindRow> kRows = {
+      {"program", {"program", "torch"}, ""},
+      {"place", {"p", "file", "line"}, ""},
+      {"input", {"name", "v", "shape", "dtype"}, ""},
+      {"const", {"v", "shape", "dtype"}, ""},
+      {"alias", {"of", "v", "shape", "dtype", "offset"}, ""},
+      {"module", {"m"}, ""},
+      {"call", {"c", "op", "args", "out"}, ""},
+      {"local_op", {"op", "args"}, ""},
+      {"backward", {"of"}, ""},
+      {"check", {"name", "v", "shape", "dtype"}, ""},
+      {"function", {"name"}, ""},
+      {"end", {"events", "n_values", "raw"}, ""},
+      {"mesh", {}, "a mesh of several ranks"},
+      {"group", {}, "a process group"},
+      {"op", {}, "an op on DTensors"},
+      {"redistribute", {}, "a redistribution of DTensors"},
+      {"redistribute_bwd", {}, "a redistribution of DTensors"},
+      {"to_local", {}, "a DTensor's piece"},
+      {"to_local_bwd", {}, "a DTensor's piece"},
+      {"from_local", {}, "a DTensor made of pieces"},
+      {"from_local_bwd", {}, "a DTensor made of pieces"},
+      {"wrap", {}, "a DTensor made of pieces"},
+      {"unwrap", {}, "a DTensor's piece"},
+      {"coll", {}, "a collective on plain tensors"},
+      {"wait", {}, "a wait for a collective"},
+      {"arrived", {}, "a wait for a collective"},
+      {"storage", {}, "memory that is freed and given back (FSDP)"},
+  };
+  return kRows;
+}
+
+bool nests_deeper(const Json& json, int most) {
+  if (most == 0) return true;
+  if (!json.is_structured()) return false;
+  return std::ranges::any_of(json, [&](const Json& item) { return nests_deeper(item, most - 1); });
+}
+
+class StepReader {
+ public:
+  explicit StepReader(StepFile file) : file_(std::move(file)) {
+    recording_.path = file_.path;
+    recording_.raw = std::move(file_.raw);
+  }
+
+  StepRecording read() {
+    parse_lines();
+    const Json& end = recording_.events.back();
+    recording_.values = bounded(end.at("n_values"), 10'000'000);
+    given_.assign(recording_.values, false);
+    for (at_ = 0; at_ < recording_.events.size(); ++at_) {
+      try {
+        check(recording_.events[at_]);
+      } catch (const Error& error) {
+        if (error.kind() == ErrorKind::kUnsupported || told_) throw;
+        refuse(error.summary());
+      } catch (const std::exception& error) {
+        refuse(error.what());
+      }
+    }
+    refuse_unseen(end);
+    recording_.program_error = end.value("error", "");
+    return std::move(recording_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) {
+    told_ = true;
+    std::string place = at_ < recording_.events.size() && recording_.events[at_].is_object()
+                            ? place_of(recording_, recording_.events[at_])
+                            : "";
+    if (!place.empty()) place = " (" + place + ")";
+    fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
+         "{}: event {}{}: {}", recording_.path, at_ + 1, place, what);
+  }
+
+  void parse_lines() {
+    for (const std::string& line : file_.lines) {
+      at_ = recording_.events.size();
+      Json event = Json::parse(line, nullptr, false);
+      const bool whole = event.is_object() && event.contains("k") && event.at("k").is_string();
+      if (!whole) refuse("not a line of a recording");
+      if (nests_deeper(event, 12)) refuse("lists inside of lists, deeper than arguments are");
+      recording_.events.push_back(std::move(event));
+    }
+    const Json& end = recording_.events.back();
+    if (end.at("k") != "end" || !end.contains("n_values")) refuse("the last line is not the end");
+  }
+
+  static std::size_t bounded(const Json& number, std::size_t most) {
+    const auto value = integer_of<std::size_t>(number);
+    if (value > most) fail(ErrorKind::kValue, "{} is more than {}", value, most);
+    return value;
+  }
+
+  void check(const Json& event) {
+    const auto kind = event.at("k").get<std::string>();
+    const auto row = std::ranges::find(kinds(), kind, &KindRow::kind);
+    if (row == kinds().end()) refuse("this shardlab knows no event '" + kind + "'");
+    if (!row->unsupported.empty()) {
+      const std::string place = place_of(recording_, event);
+      fail(ErrorKind::kUnsupported, Fix{std::string(kOneProcess)},
+           "{}: event {}{}: {} is not played yet", recording_.path, at_ + 1,
+           place.empty() ? "" : " (" + place + ")", row->unsupported);
+    }
+    for (const std::string_view key : row->keys) {
+      if (!event.contains(key)) refuse(fmt::format("{} without '{}'", kind, key));
+    }
+    if (event.contains("p") && kind != "place") bounded_place(event.at("p"));
+    if (event.contains("m") && !event.at("m").is_string()) refuse("'m' is no text");
+    if (kind == "program") {
+      read_head(event);
+    } else if (kind == "place") {
+      read_place(event);
+    } else if (kind != "end") {
+      check_values(event, kind);
+    }
+  }
+
+  void bounded_place(const Json& place) {
+    if (integer_of<std::size_t>(place) >= recording_.places.size())
+      refuse("a place that is not there");
+  }
+
+  void read_head(const Json& head) {
+    recording_.title = head.at("program").get<std::string>();
+    recording_.torch = head.at("torch").get<std::string>();
+    // The first recorders said true or false.
+    const Json values = head.value("values", Json("fp"));
+    recording_.shapes_only = values == "none" || values == false;
+    if (head.value("world", Json(1)) != 1) {
+      fail(ErrorKind::kUnsupported, Fix{std::string(kOneProcess)},
+           "{}: a recording of {} ranks is not played yet", recording_.path,
+           head.at("world").dump());
+    }
+  }
+
+  void read_place(const Json& event) {
+    if (integer_of<std::size_t>(event.at("p")) != recording_.places.size())
+      refuse("places out of order");
+    recording_.places.push_back(
+        {event.at("file").get<std::string>(), integer_of<std::int64_t>(event.at("line"))});
+  }
+
+  void check_values(const Json& event, const std::string& kind) {
+    if (kind == "call") recording_.has_calls = true;
+    if (event.contains("op") && !event.at("op").is_string()) refuse("'op' is no text");
+    if (event.contains("args")) check_taken(event.at("args"));
+    if (event.contains("kwargs")) {
+      for (const auto& [name, value] : event.at("kwargs").items()) check_taken(value);
+    }
+    if (kind == "backward") {
+      for (const char* key : {"of", "grads", "to"}) {
+        for (const Json& number : event.value(key, Json::array())) taken(number);
+      }
+    }
+    if (kind == "alias") taken(event.at("of"));
+    if (kind == "check") taken(event.at("v"));
+    if (event.contains("shape")) check_value(event);
+    for (const char* key : {"out", "mut"}) {
+      if (kind == "module" || kind == "function") break;
+      for (const Json& out : event.value(key, Json::array())) {
+        if (out.is_null() || out.contains("scalar")) continue;
+        check_value(out);
+      }
+    }
+  }
+
+  void taken(const Json& number) {
+    const auto v = integer_of<std::size_t>(number);
+    if (v >= given_.size() || !given_[v]) refuse(fmt::format("nothing has given value {}", v));
+  }
+
+  void check_taken(const Json& argument) {
+    for_each_number(argument, [&](std::size_t v) { taken(v); });
+  }
+
+  void check_value(const Json& value) {
+    const auto v = integer_of<std::size_t>(value.at("v"));
+    if (v >= given_.size()) refuse(fmt::format("value {} of {}", v, given_.size()));
+    given_[v] = true;
+    const TensorMeta meta = recorded_meta(value);
+    if (value.contains("raw")) check_raw(value.at("raw"), meta);
+    if (value.contains("fp") && value.at("fp").size() != 2) refuse("a fingerprint is two numbers");
+  }
+
+  void check_raw(const Json& raw, const TensorMeta& meta) {
+    if (raw.is_object()) {
+      number_of(raw.at("all"));
+      return;
+    }
+    const auto from = integer_of<std::size_t>(raw.at(0)),
+               bytes = integer_of<std::size_t>(raw.at(1));
+    if (from > recording_.raw.size() || bytes > recording_.raw.size() - from) {
+      refuse(fmt::format("elements at {} to {} of {} bytes", from, from + bytes,
+                         recording_.raw.size()));
+    }
+    const auto wanted = static_cast<std::size_t>(product(meta.shape) * item_bytes(meta.dtype));
+    if (bytes != wanted) refuse(fmt::format("{} bytes of elements where {} belong", bytes, wanted));
+  }
+
+  // Compiled regions, transforms of torch.func: the calls in the file are not the program.
+  void refuse_unseen(const Json& end) const {
+    const Json refused = end.value("refused", Json::object());
+    if (!refused.is_object() || refused.empty()) return;
+    const auto first = refused.begin();
+    const Json& found = first.value();
+    std::string place = found.is_array() && found.size() > 1 ? found.at(1).dump() : "";
+    std::erase(place, '"');
+    fail(ErrorKind::kUnsupported, Fix{"take it out of the step that is recorded"},
+         "{}: the recorder could not see {}{}, so the file is not the program", recording_.path,
+         first.key(), place.empty() ? "" : " at " + place);
+  }
+
+  StepFile file_;
+  StepRecording recording_;
+  std::vector<bool> given_;  // by number of a value: an earlier event has made it
+  std::size_t at_ = 0;
+  bool told_ = false;
+};
+
+}  // namespace
+
+StepRecording read_step(const std::string& path) { return StepReader(read_step_file(path)).read(); }
+
+std::string module_of(const Json& event) {
+  const auto found = event.find("m");
+  return found != event.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::string place_of(const StepRecording& recording, const Json& event) {
+  std::string text = module_of(event);
+  const auto place = event.find("p");
+  if (place == event.end() || !place->is_number_unsigned()) return text;
+  const auto number = place->get<std::size_t>();
+  if (event.at("k") == "place" || number >= recording.places.size()) return text;
+  const RecordedPlace& line = recording.places[number];
+  return fmt::format("{}{}{}:{}", text, text.empty() ? "" : "  ", line.file, line.line);
+}
+
+TensorMeta recorded_meta(const Json& value) {
+  TensorMeta meta = {dims_of(value.at("shape")), {}, dtype_of(value.at("dtype"))};
+  std::int64_t bytes = item_bytes(meta.dtype);
+  for (const std::int64_t size : meta.shape) {
+    if (size < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes) ||
+        bytes > kMostBytes) {
+      fail(ErrorKind::kValue, "{} is no shape", value.at("shape").dump());
+    }
+  }
+  meta.stride =
+      value.contains("stride") ? dims_of(value.at("stride")) : contiguous_strides(meta.shape);
+  bool fits = meta.stride.size() == meta.shape.size();
+  for (const std::int64_t step : meta.stride) fits = fits && step >= 0 && step <= kMostBytes;
+  if (!fits) fail(ErrorKind::kValue, "{} are no strides", value.at("stride").dump());
+  return meta;
+}
+
+Tensor recorded_tensor(Device& device, const StepRecording& recording, const Json& value) {
+  Tensor tensor = empty(device, recorded_meta(value));
+  if (device.shape_only()) return tensor;
+  const std::int64_t count = tensor.numel();
+  if (const auto raw = value.find("raw"); raw != value.end() && raw->is_array()) {
+    const auto bytes = std::string_view(recording.raw).substr(raw->at(0).get<std::size_t>());
+    device.write(tensor, bytes.data());
+    return tensor;
+  }
+  const auto elements = step_elements(recording.raw, value, tensor.dtype(), count);
+  if (!elements) {
+    fail(ErrorKind::kValue, Fix{"record it with a larger data_limit"},
+         "{}: the elements of value {} are not in the file", recording.path, value.at("v").dump());
+  }
+  if (is_integral(tensor.dtype())) {
+    std::vector<std::int64_t> integers;
+    for (const Scalar& element : *elements) integers.push_back(element.to_int());
+    write_integers(tensor, integers);
+  } else {
+    std::vector<double> reals;
+    for (const Scalar& element : *elements) {
+      reals.push_back(element.to_double());
+      if (is_complex(tensor.dtype())) reals.push_back(element.imaginary());
+    }
+    write_doubles(tensor, reals);
+  }
+  return tensor;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,52 @@
+// step_recording.h - a training step recorded in PyTorch (sim/record_torch/README.md), checked as
+// it is read, so that what plays it need not ask.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "sim/record/json.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+
+/// A line of the user's program.
+struct RecordedPlace {
+  std::string file;
+  std::int64_t line = 0;
+};
+
+/// One file. Immutable once read.
+struct StepRecording {
+  std::string path;
+  std::string title;         ///< of the program: the file's name when it was recorded
+  std::string torch;         ///< release that recorded it
+  bool shapes_only = false;  ///< no elements and no fingerprints
+  bool has_calls = false;    ///< the level above autograd, which a re-mesh needs
+  std::size_t values = 0;    ///< they are numbered from 0
+  std::vector<Json> events;  ///< all lines, in order
+  std::vector<RecordedPlace> places;
+  std::string raw;
+  std::string program_error;  ///< the program failed while it was recorded; empty: it did not
+};
+
+/// Reads and checks a file that is_step_file().
+///   fails  Value: damaged, or contradicts itself: event and place are named. Unsupported: what the
+///          recorder could not see, what this reader does not know
+StepRecording read_step(const std::string& path);
+
+/// "layers.0.attention.wo  models.py:22", as far as the event says it; else empty.
+std::string place_of(const StepRecording& recording, const Json& event);
+/// The module's path, or empty.
+std::string module_of(const Json& event);
+
+/// dtype, shape and strides of a recorded value.
+TensorMeta recorded_meta(const Json& value);
+/// A tensor with the recorded elements of an input, a constant or a random result.
+///   fails  Value: the file has none
+Tensor recorded_tensor(Device& device, const StepRecording& recording, const Json& value);
+
+}  // namespace shardlab

@@ -1,0 +1,137 @@
+// Bytes are those of torch: little-endian, row-major, bool one byte.
+#include "sim/record/step_elements.h"
+
+#include <complex>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/fix.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+
+namespace {
+
+template <typename T>
+T loaded(const char* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+template <typename T>
+Scalar integer_at(const char* at) {
+  return static_cast<std::int64_t>(loaded<T>(at));
+}
+template <typename T>
+Scalar real_at(const char* at) {
+  return static_cast<double>(loaded<T>(at));
+}
+template <typename T>
+Scalar short_at(const char* at) {
+  return static_cast<double>(to_float(loaded<T>(at)));
+}
+template <typename T>
+Scalar complex_at(const char* at) {
+  return std::complex<double>(loaded<T>(at), loaded<T>(at + sizeof(T)));
+}
+
+using Load = Scalar (*)(const char*);
+
+Load load_of(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kU8:
+      return integer_at<std::uint8_t>;
+    case DType::kI8:
+      return integer_at<std::int8_t>;
+    case DType::kI16:
+      return integer_at<std::int16_t>;
+    case DType::kI32:
+      return integer_at<std::int32_t>;
+    case DType::kI64:
+    case DType::kU64:
+      return integer_at<std::int64_t>;
+    case DType::kF16:
+      return short_at<Half>;
+    case DType::kBF16:
+      return short_at<BFloat16>;
+    case DType::kF8E4M3FN:
+      return short_at<Float8E4M3>;
+    case DType::kF32:
+      return real_at<float>;
+    case DType::kF64:
+      return real_at<double>;
+    case DType::kC64:
+      return complex_at<float>;
+    case DType::kC128:
+      return complex_at<double>;
+    case DType::kC32:
+    case DType::kBC32:
+      break;
+  }
+  fail(ErrorKind::kUnsupported, Fix{"record it in a dtype of 32 or 64 bits"},
+       "elements of dtype {} are not read", to_string(dtype));
+}
+
+Scalar element_of(double number, DType dtype) {
+  return is_integral(dtype) ? Scalar(static_cast<std::int64_t>(number)) : Scalar(number);
+}
+
+}  // namespace
+
+std::vector<double> formula_elements(const Json& fill, DType dtype, std::int64_t count) {
+  std::vector<double> values;
+  const auto seed = integer_of<std::int64_t>(fill.at("seed"));
+  const std::int64_t parts = is_complex(dtype) ? 2 : 1;
+  for (std::int64_t i = 0; i < count * parts; ++i) {
+    const std::int64_t h = (i + 1) * 7919 + (seed + 1) * 104729 + ((i * i) % 251) * 31;
+    if (dtype == DType::kBool) {
+      values.push_back(static_cast<double>((h / 7) % 2));
+    } else if (is_integral(dtype)) {
+      values.push_back(static_cast<double>(h % integer_of<std::int64_t>(fill.at("mod"))));
+    } else {
+      const double step = static_cast<double>(h % 509 - 254) / 256;
+      values.push_back(fill.at("bias").get<double>() + fill.at("scale").get<double>() * step);
+    }
+  }
+  return values;
+}
+
+std::optional<std::vector<Scalar>> step_elements(std::string_view raw, const Json& value,
+                                                 DType dtype, std::int64_t count) {
+  std::vector<Scalar> elements;
+  if (value.contains("fill")) {
+    const std::vector<double> numbers = formula_elements(value.at("fill"), dtype, count);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (is_complex(dtype)) {
+        elements.emplace_back(std::complex<double>(numbers[i], numbers[i + 1]));
+        ++i;
+      } else {
+        elements.push_back(element_of(numbers[i], dtype));
+      }
+    }
+    return elements;
+  }
+  if (!value.contains("raw")) return std::nullopt;
+  const Json& where = value.at("raw");
+  if (where.is_object()) {
+    elements.assign(static_cast<std::size_t>(count), element_of(number_of(where.at("all")), dtype));
+    return elements;
+  }
+  const auto bytes = static_cast<std::size_t>(item_bytes(dtype));
+  const auto from = integer_of<std::size_t>(where.at(0));
+  if (from > raw.size() || static_cast<std::size_t>(count) > (raw.size() - from) / bytes) {
+    fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
+         "the elements of value {} are outside of the file", value.at("v").dump());
+  }
+  const Load load = load_of(dtype);
+  elements.reserve(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    elements.push_back(load(raw.data() + from + i * bytes));
+  }
+  return elements;
+}
+
+}  // namespace shardlab

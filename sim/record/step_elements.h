@@ -1,0 +1,24 @@
+// step_elements.h - the elements that a recording has of a value: raw bytes, one number for all, or
+// a formula.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "sim/record/json.h"
+#include "tensor/scalar.h"
+
+namespace shardlab {
+
+/// `fill` of an input, {"seed", "bias", "scale"} or {"seed", "mod"}: its row-major elements, of a
+/// complex one both parts (tests/golden/facts/programs/README.md has the formula).
+std::vector<double> formula_elements(const Json& fill, DType dtype, std::int64_t count);
+
+/// Row-major elements of a recorded value; none where the file has none. `raw`: the elements of the
+/// whole file, in whose range "raw" is.
+std::optional<std::vector<Scalar>> step_elements(std::string_view raw, const Json& value,
+                                                 DType dtype, std::int64_t count);
+
+}  // namespace shardlab

@@ -1,0 +1,155 @@
+// zlib is fed by hand: gzip's own reader takes what follows the lines for damage or for nothing.
+#include "sim/record/step_file.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/fix.h"
+#include "sim/record/json.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::int64_t kSchema = 2;
+constexpr std::string_view kAgain = "record the step again: shardlab record train.py";
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  fail(ErrorKind::kValue, Fix{std::string(kAgain)}, "{}: {}", path, what);
+}
+
+bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
+
+// One gzip member: its text, and how many bytes it took.
+class Inflater {
+ public:
+  explicit Inflater(std::string_view bytes) {
+    // 16: gzip; 15: the largest window.
+    ready_ = inflateInit2(&stream_, 16 + 15) == Z_OK;
+    stream_.next_in =
+        reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));  // zlib's own habit
+    stream_.avail_in = static_cast<uInt>(std::min<std::size_t>(bytes.size(), 0xFFFFFFFFu));
+  }
+  ~Inflater() {
+    if (ready_) inflateEnd(&stream_);
+  }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+
+  /// Up to `most` bytes of text; false: damaged, or cut short where `whole` is asked for.
+  bool read(std::string& text, std::size_t most, bool whole) {
+    std::array<char, 1 << 16> block;
+    int status = ready_ ? Z_OK : Z_STREAM_ERROR;
+    while (status == Z_OK && text.size() < most) {
+      stream_.next_out = reinterpret_cast<Bytef*>(block.data());
+      stream_.avail_out = static_cast<uInt>(block.size());
+      status = inflate(&stream_, Z_NO_FLUSH);
+      text.append(block.data(), block.size() - stream_.avail_out);
+    }
+    return status == Z_STREAM_END || (!whole && !text.empty());
+  }
+  std::size_t taken() const { return stream_.total_in; }
+
+ private:
+  z_stream stream_ = {};
+  bool ready_ = false;
+};
+
+// An empty object where the line is none.
+Json parsed(const std::string& line) {
+  const Json json = Json::parse(line, nullptr, false);
+  return json.is_object() ? json : Json::object();
+}
+
+bool says_schema(const std::string& line) {
+  const Json head = parsed(line);
+  return head.value("k", Json()) == "program" && head.value("form", Json()) == "recording" &&
+         head.contains("schema") && head.at("schema") != 1;
+}
+
+void check_schema(const std::string& path, const std::string& line) {
+  const Json schema = parsed(line).value("schema", Json());
+  if (schema == kSchema) return;
+  fail(ErrorKind::kUnsupported,
+       Fix{"use the shardlab_record.py of this shardlab, or a newer shardlab"},
+       "{}: a recording of schema {}, and this shardlab reads schema 2", path, schema.dump());
+}
+
+// The lines up to "end"; what follows it in the text is raw, too.
+void split_lines(const std::string& text, StepFile& file) {
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = text.find('\n', start);
+    if (end == std::string::npos) break;  // a line that was not finished
+    file.lines.push_back(text.substr(start, end - start));
+    start = end + 1;
+    if (file.lines.back().starts_with("{\"k\":\"end\"")) {
+      file.raw = text.substr(start);
+      return;
+    }
+  }
+  refuse(file.path,
+         fmt::format("the file is cut short after event {}: it has no end", file.lines.size()));
+}
+
+void check_end(const StepFile& file) {
+  const Json end = parsed(file.lines.back());
+  const auto number = [&](const char* key) {
+    const Json value = end.value(key, Json());
+    return value.is_number_unsigned() ? value.get<std::size_t>() : std::size_t{0};
+  };
+  if (number("events") != file.lines.size()) {
+    refuse(file.path, fmt::format("the last line counts {} events, and there are {}",
+                                  end.value("events", Json()).dump(), file.lines.size()));
+  }
+  if (number("raw") == file.raw.size()) return;
+  refuse(file.path, fmt::format("{} bytes of elements follow the last line, which says {}",
+                                file.raw.size(), end.value("raw", Json()).dump()));
+}
+
+}  // namespace
+
+bool is_step_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string begin(std::size_t{1} << 14, '\0');
+  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(in.gcount()));
+  std::string text;
+  if (is_gzip(begin)) {
+    Inflater inflater(begin);
+    if (!inflater.read(text, std::size_t{1} << 12, false)) return false;
+  } else {
+    text = begin;
+  }
+  return says_schema(text.substr(0, text.find('\n')));
+}
+
+StepFile read_step_file(const std::string& path) {
+  constexpr std::size_t kMostText = std::size_t{1} << 30;
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  StepFile file{.path = path, .lines = {}, .raw = {}};
+  if (!is_gzip(bytes)) {
+    split_lines(bytes, file);
+    check_schema(path, file.lines.front());
+    check_end(file);
+    return file;
+  }
+  std::string text;
+  Inflater inflater(bytes);
+  const bool whole = inflater.read(text, kMostText, true);
+  check_schema(path, text.substr(0, text.find('\n')));
+  if (text.size() >= kMostText) refuse(path, "there is more than 1 GiB of lines");
+  if (!whole) refuse(path, "the compressed lines are damaged or cut short");
+  split_lines(text, file);
+  file.raw += std::string_view(bytes).substr(inflater.taken());
+  check_end(file);
+  return file;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,937 @@
+"""shardlab_record - writes one training step of an ordinary PyTorch program into a file.
+
+    import shardlab_record
+    with shardlab_record.record("step.json.gz", model):
+        train_step()
+
+or, for a script as it is:  python shardlab_record.py train.py
+
+The file is read by `shardlab replay` (every call, held against ours) and `shardlab run`
+(the same program on any mesh). It is gzip of JSON lines, then the raw elements of inputs. Two
+levels are recorded at once: `call` is what autograd sees (linear, cross_entropy_loss), forward
+only; `op` and `local_op` are what reaches the dispatcher below it, backward and optimizer too.
+
+Recording changes no bit of the program: nothing is drawn, moved or written. What a recorder
+cannot see (compiled regions, torch.func) is written down by name and place, and `shardlab`
+refuses the file for it. It needs PyTorch alone; one thread records at a time.
+"""
+
+import argparse
+import gzip
+import inspect
+import json
+import math
+import os
+import runpy
+import sys
+import tempfile
+import time
+
+try:
+    import torch
+except ImportError:
+    sys.stderr.write(
+        "error: PyTorch is not installed for this python (%s)\n"
+        "  fix         pip install torch, or name another one: shardlab record --python P\n"
+        % sys.executable
+    )
+    sys.exit(2)
+
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.schema_check_mode import SchemaCheckMode
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves
+
+SCHEMA = 2
+RECORDER = "0.2.0"
+
+DTYPES = {
+    torch.float64: "f64",
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "bool",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
+}
+for _torch_name, _name in (
+    ("float8_e4m3fn", "f8e4m3fn"),
+    ("float8_e5m2", "f8e5m2"),
+    ("uint16", "u16"),
+    ("uint32", "u32"),
+    ("uint64", "u64"),
+):
+    if hasattr(torch, _torch_name):
+        DTYPES[getattr(torch, _torch_name)] = _name
+
+# Questions about a tensor, which do nothing to it.
+QUESTIONS = {
+    "aten::" + name
+    for name in (
+        "dim size stride numel storage_offset is_contiguous is_strides_like_format "
+        "is_non_overlapping_and_dense _has_compatible_shallow_copy_type is_pinned "
+        "sym_size sym_stride sym_numel sym_storage_offset sym_is_contiguous"
+    ).split()
+}
+SILENT_NAMESPACES = ("profiler", "prim", "prims")
+
+# Files of the library between the user's line and an op, by what they are.
+LIBRARIES = (
+    ("distributed/fsdp/", "fsdp"),
+    ("nn/parallel/distributed", "ddp"),
+    ("distributed/tensor/parallel/", "parallelize"),
+    ("distributed/pipelining/", "pipeline"),
+    ("torch/optim/", "optim"),
+    ("utils/checkpoint", "checkpoint"),
+    ("nn/utils/clip_grad", "clip_grad"),
+    ("distributed/tensor/", "dtensor"),
+)
+HERE = os.path.abspath(__file__)
+PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))) + os.sep
+TORCH = os.path.join(PACKAGES, "torch") + os.sep
+WRAPPERS = ("_checkpoint_wrapped_module", "_orig_mod")
+
+_active = None
+
+
+def _finite(number):
+    """A number as JSON has it; others by name."""
+    if math.isfinite(number):
+        return number
+    return "nan" if number != number else "inf" if number > 0 else "-inf"
+
+
+def _contiguous(shape):
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(int(size), 1)
+    return strides[::-1]
+
+
+def _in_backward():
+    return torch._C._current_graph_task_id() != -1
+
+
+class _Weights:
+    """1 2 3 4 5 6 7 1 2 ..., in f64, kept for the longest tensor so far."""
+
+    def __init__(self):
+        self.row = torch.empty(0, dtype=torch.float64)
+
+    def first(self, count):
+        if self.row.numel() < count:
+            self.row = (torch.arange(max(count, 1024)) % 7 + 1).to(torch.float64)
+        return self.row[:count]
+
+
+_weights = _Weights()
+
+
+def _fingerprint(tensor):
+    """[sum x_i, sum x_i * (i mod 7 + 1)] over the row-major elements, nine digits."""
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    row = tensor.contiguous().reshape(-1).to(torch.float64)
+    sums = float(row.sum()), float(torch.dot(row, _weights.first(row.numel())))
+    return [float("%.9g" % s) if math.isfinite(s) else _finite(s) for s in sums]
+
+
+class _File:
+    """The lines, compressed as they come, and the raw elements, which follow them at the end."""
+
+    def __init__(self, path):
+        self.path = path
+        self.events = 0
+        self.raw_bytes = 0
+        self.raw = tempfile.TemporaryFile()
+        self.out = open(path, "wb")
+        self.lines = gzip.GzipFile(filename="", mode="wb", fileobj=self.out, mtime=0)
+
+    def put(self, event):
+        text = json.dumps(event, separators=(",", ":"), allow_nan=False)
+        self.lines.write(text.encode() + b"\n")
+        self.events += 1
+
+    def add_raw(self, data):
+        at = self.raw_bytes
+        self.raw.write(data)
+        self.raw_bytes += len(data)
+        return [at, len(data)]
+
+    def close(self):
+        self.lines.close()
+        self.raw.seek(0)
+        while block := self.raw.read(1 << 20):
+            self.out.write(block)
+        self.out.close()
+        self.raw.close()
+
+
+class _Below(TorchDispatchMode):
+    """Sees what autograd has made of a call."""
+
+    def __init__(self, recorder):
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return self.recorder.op(func, args, kwargs or {})
+
+
+class _Above(SchemaCheckMode):
+    """Sees calls as autograd does. The base class is the one that PyTorch lets onto this stack."""
+
+    def __init__(self, recorder):
+        super().__init__()
+        self._dispatch_key = torch._C.DispatchKey.PreDispatch
+        self.recorder = recorder
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return self.recorder.call(func, args, kwargs or {})
+
+
+class _Places:
+    """Lines of the user's program, numbered as they are met."""
+
+    def __init__(self, file):
+        self.file = file
+        self.numbers = {}
+        self.folder = os.getcwd() + os.sep
+
+    def here(self):
+        """{"p": number, "by": the library between that line and the op}, as far as known."""
+        found = {}
+        frame = sys._getframe(2)
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if "by" not in found and name.startswith(TORCH):
+                for part, library in LIBRARIES:
+                    if part in name:
+                        found["by"] = library
+                        break
+            users = not name.startswith(PACKAGES) and name != HERE and not name.startswith("<")
+            if users and "importlib" not in name and os.path.basename(name) != "runpy.py":
+                found["p"] = self.number(name, frame.f_lineno, frame.f_code.co_name)
+                break
+            frame = frame.f_back
+        return found
+
+    def number(self, name, line, function):
+        key = (name, line)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.numbers)
+            inside = name.startswith(self.folder)
+            short = name[len(self.folder) :] if inside else os.path.basename(name)
+            self.file.put(
+                {
+                    "k": "place",
+                    "p": self.numbers[key],
+                    "file": short,
+                    "line": line,
+                    "function": function,
+                }
+            )
+        return self.numbers[key]
+
+    def text(self, number):
+        for (name, line), own in self.numbers.items():
+            if own == number:
+                return "%s:%d" % (os.path.basename(name), line)
+        return ""
+
+
+class _Names:
+    """Names of tensors that the program keeps: parameters, buffers, gradients, states, batches."""
+
+    def __init__(self):
+        self.models = []
+        self.optimizers = []
+        self.given = {}  # id of a tensor -> (tensor, name): batches
+
+    def of(self, tensor):
+        found = self.given.get(id(tensor))
+        if found is not None:
+            return found[1]
+        for model in self.models:
+            for name, own in list(model.named_parameters()) + list(model.named_buffers()):
+                if own is tensor:
+                    return plain_path(name)
+                if own.grad is not None and own.grad is tensor:
+                    return plain_path(name) + ".grad"
+        return self.of_state(tensor)
+
+    def of_state(self, tensor):
+        for optimizer in self.optimizers:
+            for parameter, state in optimizer.state.items():
+                for name, own in state.items():
+                    if own is tensor:
+                        return "%s.%s" % (self.of(parameter) or "?", name)
+        return None
+
+
+def plain_path(path):
+    """A module's path without what wrappers add to it."""
+    return ".".join(part for part in path.split(".") if part not in WRAPPERS)
+
+
+class Recorder:
+    """One recording; made by record()."""
+
+    def __init__(self, path, model, optimizer, level, values, data_limit):
+        self.path = path
+        self.level = level
+        self.values = values
+        self.data_limit = data_limit
+        self.fills = {}  # id of a parameter -> the formula of its elements
+        self.names = _Names()
+        if isinstance(model, torch.nn.Module):
+            model = [model]
+        self.names.models = list(model or [])
+        self.names.optimizers = [optimizer] if optimizer is not None else []
+        self.numbers = {}  # key of a tensor -> number of its value
+        self.storages = {}  # address -> (weak reference, number)
+        self.roots = {}  # number of a storage -> the value that covers it
+        self.unwritten = set()  # storages that hold what nobody has written
+        self.count = 0
+        self.calls = 0
+        self.inside = None  # the call whose ops are running
+        self.quiet = 0
+        self.phase = "fwd"
+        self.modules = []  # (path, first call, inputs) of the modules that are running
+        self.paths = {}  # id of a module -> (module, path)
+        self.owners = {}  # sequence number of autograd -> (call, module, place)
+        self.last_sequence = 0
+        self.refused = {}
+        self.own_seconds = 0.0
+        self.hooked = {}  # id of a leaf -> (leaf, handle)
+
+    # ------------------------------------------------------------------ begin and end
+
+    def __enter__(self):
+        global _active
+        if _active is not None:
+            raise RuntimeError("shardlab_record: one recording at a time")
+        self.file = _File(self.path)
+        self.places = _Places(self.file)
+        self.began = time.perf_counter()
+        self.file.put(
+            {
+                "k": "program",
+                "form": "recording",
+                "schema": SCHEMA,
+                "program": os.path.basename(self.path).split(".")[0],
+                "torch": torch.__version__,
+                "recorder": RECORDER,
+                "rank": 0,
+                "world": 1,
+                "backend": "none",
+                "levels": ["call", "op"] if self.level == "both" else ["op"],
+                "values": self.values,
+            }
+        )
+        self.last_sequence = torch.autograd._get_sequence_nr()
+        for model in self.names.models:
+            self.learn(model)
+        self.hook()
+        self.contexts = [_Below(self)]
+        if self.level == "both":
+            self.contexts += [enable_python_dispatcher(), _Above(self)]
+        for context in self.contexts:
+            context.__enter__()
+        _active = self
+        return self
+
+    def __exit__(self, kind, error, trace):
+        global _active
+        _active = None
+        for context in reversed(self.contexts):
+            context.__exit__(None, None, None)
+        for handle in self.handles:
+            handle.remove()
+        for _, handle in self.hooked.values():
+            handle.remove()
+        torch.autograd.backward, torch.autograd.grad = self.engine
+        if kind is None:
+            self.check_end()
+        wall = time.perf_counter() - self.began
+        end = {
+            "k": "end",
+            "events": self.file.events + 1,
+            "n_values": self.count,
+            "raw": self.file.raw_bytes,
+            "refused": self.refused,
+            "own_s": round(self.own_seconds, 3),
+            "wall_s": round(wall, 3),
+        }
+        if kind is not None:
+            end["error"] = "%s: %s" % (kind.__name__, str(error).strip().split("\n")[0][:200])
+        self.file.put(end)
+        self.file.close()
+        self.tell()
+        return False
+
+    def tell(self):
+        for what, (times, place) in self.refused.items():
+            sys.stderr.write(
+                "shardlab_record: %s, %d times, first at %s: shardlab will refuse the file\n"
+                % (what, times, place or "an unknown place")
+            )
+        if sys.stderr.isatty():
+            sys.stderr.write(
+                "shardlab_record: %s: %d events, %d values, %d bytes\n"
+                % (self.path, self.file.events, self.count, os.path.getsize(self.path))
+            )
+
+    def hook(self):
+        module = torch.nn.modules.module
+        self.handles = [
+            module.register_module_forward_pre_hook(self.module_begins),
+            module.register_module_forward_hook(self.module_ends, always_call=True),
+        ]
+        for model in self.names.models:
+            self.handles.append(
+                model.register_forward_pre_hook(self.name_batch, with_kwargs=True, prepend=True)
+            )
+        from torch.optim import optimizer
+
+        self.handles += [
+            optimizer.register_optimizer_step_pre_hook(self.optimizer_begins),
+            optimizer.register_optimizer_step_post_hook(self.optimizer_ends),
+        ]
+        self.engine = (torch.autograd.backward, torch.autograd.grad)
+        torch.autograd.backward = self.backward
+        torch.autograd.grad = self.grad
+
+    def check_end(self):
+        """Parameters and their gradients as the step has left them."""
+        for model in self.names.models:
+            for name, parameter in model.named_parameters():
+                for tensor, end in ((parameter, ""), (parameter.grad, ".grad")):
+                    if tensor is not None and self.key(tensor) in self.numbers:
+                        self.check(plain_path(name) + end, tensor)
+
+    def check(self, name, tensor):
+        event = {"k": "check", "name": name}
+        event.update(self.result(tensor))
+        self.file.put(event)
+
+    # ------------------------------------------------------------------ what stands around ops
+
+    def refuse(self, what):
+        place = self.places.here().get("p")
+        text = "" if place is None else self.places.text(place)
+        times, first = self.refused.get(what, (0, text))
+        self.refused[what] = [times + 1, first]
+
+    def learn(self, model):
+        for path, module in model.named_modules():
+            path = plain_path(path) or type(module).__name__
+            self.paths.setdefault(id(module), (module, path))
+
+    def path_of(self, module):
+        if id(module) not in self.paths:
+            self.names.models.append(module)
+            self.learn(module)
+        return self.paths[id(module)][1]
+
+    def name_batch(self, module, args, kwargs):
+        if self.quiet:
+            return
+        try:
+            bound = inspect.signature(type(module).forward).bind(module, *args, **kwargs)
+        except (TypeError, ValueError):
+            return
+        root = self.path_of(module)
+        for name, value in bound.arguments.items():
+            if isinstance(value, torch.Tensor):
+                self.names.given.setdefault(id(value), (value, "%s.%s" % (root, name)))
+
+    def module_begins(self, module, args):
+        if self.quiet:
+            return
+        path = self.path_of(module)
+        inputs = [] if _in_backward() else self.seen(args)
+        self.modules.append((path, self.calls, inputs))
+
+    def module_ends(self, module, args, output):
+        if self.quiet or not self.modules:
+            return
+        path, first, inputs = self.modules.pop()
+        if _in_backward():
+            return
+        event = {"k": "module", "m": path, "class": type(module).__name__}
+        event.update({"in": inputs, "out": self.seen(output), "c": [first, self.calls]})
+        self.file.put(event)
+
+    def seen(self, values):
+        """Numbers of the tensors that have one."""
+        tensors = [x for x in tree_leaves(values) if isinstance(x, torch.Tensor)]
+        numbers = [self.numbers.get(self.key(x)) for x in tensors]
+        return [number for number in numbers if number is not None]
+
+    def optimizer_begins(self, optimizer, args, kwargs):
+        self.phase = "opt"
+        if all(own is not optimizer for own in self.names.optimizers):
+            self.names.optimizers.append(optimizer)
+
+    def optimizer_ends(self, optimizer, args, kwargs):
+        self.phase = "fwd"
+
+    def backward(self, tensors, grad_tensors=None, *args, **kwargs):
+        event = {"k": "backward", "of": self.seen(tensors)}
+        event.update(self.places.here())
+        given = [x for x in tree_leaves(grad_tensors) if x is not None]
+        if given:
+            event["grads"] = [self.number(x) for x in given]
+        self.file.put(event)
+        return self.engine[0](tensors, grad_tensors, *args, **kwargs)
+
+    def grad(self, outputs, inputs, *args, **kwargs):
+        event = {"k": "backward", "of": self.seen(outputs), "to": self.seen(inputs)}
+        event.update(self.places.here())
+        self.file.put(event)
+        return self.engine[1](outputs, inputs, *args, **kwargs)
+
+    def watch_gradient(self, leaf, name):
+        """The gradient as backward leaves it, before the program scales or clips it."""
+
+        def accumulated(tensor):
+            if self.quiet or tensor.grad is None:
+                return
+            event = {"k": "check", "name": name + ".grad", "pass": "bwd"}
+            event.update(self.result(tensor.grad))
+            self.file.put(event)
+
+        handle = leaf.register_post_accumulate_grad_hook(accumulated)
+        self.hooked[id(leaf)] = (leaf, handle)
+
+    def stamp(self, event):
+        """Phase, module, place and call of an op; of a gradient, those of its forward call."""
+        if _in_backward():
+            event["pass"] = "bwd"
+            node = torch._C._current_autograd_node()
+            if node is not None:
+                event["node"] = node.name().replace("torch::autograd::", "")
+                owner = self.owners.get(node._sequence_nr())
+                if owner is not None:
+                    event.update(owner)
+            if self.modules:
+                event["recompute"], event["m"] = True, self.modules[-1][0]
+        else:
+            event["pass"] = self.phase
+            if self.modules:
+                event["m"] = self.modules[-1][0]
+            event.update(self.places.here())
+        if self.inside is not None:
+            event["c"] = self.inside
+
+    def own_sequence(self, end, owner):
+        for number in range(self.last_sequence, end):
+            self.owners[number] = owner
+        self.last_sequence = max(self.last_sequence, end)
+
+    # ------------------------------------------------------------------ values
+
+    def storage_of(self, tensor):
+        storage = tensor.untyped_storage()
+        found = self.storages.get(storage._cdata)
+        if found is None:
+            # While the weak reference is held, no other storage gets this address.
+            found = (StorageWeakRef(storage), len(self.storages))
+            self.storages[storage._cdata] = found
+        return found[1]
+
+    def key(self, tensor):
+        """Equal for two handles of the same elements, whichever object they are."""
+        return (
+            self.storage_of(tensor),
+            tensor.storage_offset(),
+            tuple(tensor.shape),
+            tuple(tensor.stride()),
+            tensor.dtype,
+            tensor.is_conj(),
+            tensor.is_neg(),
+        )
+
+    def number(self, tensor):
+        found = self.numbers.get(self.key(tensor))
+        return found if found is not None else self.given(tensor)
+
+    def describe(self, tensor):
+        key = self.key(tensor)
+        if key not in self.numbers:
+            self.numbers[key] = self.count
+            self.count += 1
+        shape = [int(size) for size in tensor.shape]
+        event = {"v": self.numbers[key], "shape": shape}
+        event["dtype"] = DTYPES.get(tensor.dtype, str(tensor.dtype).replace("torch.", ""))
+        event["local"] = True
+        strides = list(tensor.stride())
+        if strides != _contiguous(shape) and tensor.numel() > 0:
+            event["stride"] = strides
+        self.roots.setdefault(key[0], self.numbers[key])
+        return event
+
+    def result(self, tensor, print_it=True):
+        event = self.describe(tensor)
+        if print_it and self.has_elements(tensor):
+            event["fp"] = self.quietly(_fingerprint, tensor)
+        return event
+
+    def has_elements(self, tensor):
+        if self.values != "fp" or isinstance(tensor, FakeTensor) or tensor.is_meta:
+            return False
+        return self.storage_of(tensor) not in self.unwritten
+
+    def quietly(self, function, *args):
+        """Arithmetic of our own, which nobody sees."""
+        self.quiet += 1
+        try:
+            with torch.no_grad(), _disable_current_modes():
+                return function(*args)
+        finally:
+            self.quiet -= 1
+
+    def given(self, tensor):
+        """A tensor that no recorded op has made: an input, a constant, or a view of memory."""
+        root = self.roots.get(self.storage_of(tensor))
+        if root is None and self.is_part(tensor):
+            whole = self.quietly(_whole_storage, tensor)
+            root = self.emit_given("const", None, whole)
+        if root is not None:
+            event = {"k": "alias", "of": root}
+            event.update(self.describe(tensor))
+            event["offset"] = int(tensor.storage_offset())
+            event["stride"] = list(tensor.stride())
+            self.file.put(event)
+            return event["v"]
+        name = self.names.of(tensor)
+        return self.emit_given("input" if name else "const", name, tensor)
+
+    def emit_given(self, kind, name, tensor):
+        event = {"k": kind}
+        if name:
+            event["name"] = name
+        event.update(self.describe(tensor))
+        if tensor.requires_grad and tensor.is_leaf:
+            event["requires_grad"] = True
+            self.watch_gradient(tensor, name or "v%d" % event["v"])
+        self.add_data(event, tensor)
+        self.file.put(event)
+        return event["v"]
+
+    def is_part(self, tensor):
+        """Its storage holds elements that are not its own."""
+        if isinstance(tensor, FakeTensor) or tensor.is_meta or self.values == "none":
+            return False
+        size = tensor.element_size()
+        held = tensor.untyped_storage().nbytes() // size
+        return held > tensor.numel() and held * size <= self.data_limit - self.file.raw_bytes
+
+    def add_data(self, event, tensor):
+        if self.values == "none" or isinstance(tensor, FakeTensor) or tensor.is_meta:
+            return
+        if id(tensor) in self.fills:
+            event["fill"] = self.fills[id(tensor)]
+            return
+        size = tensor.numel() * tensor.element_size()
+        if self.file.raw_bytes + size > self.data_limit:
+            event["data_left_out"] = True
+            return
+        event["raw"] = self.quietly(self.elements, tensor)
+
+    def elements(self, tensor):
+        # A copy: numpy's view would make the storage of the program unresizable.
+        copy = tensor.detach().resolve_conj().resolve_neg().contiguous().clone()
+        if copy.numel() > 1 and all(step == 0 for step in tensor.stride()):
+            return {"all": _finite(float(copy.reshape(-1)[0]))}
+        row = copy.reshape(-1).view(torch.uint8) if copy.numel() else None
+        return self.file.add_raw(b"" if row is None else row.numpy().tobytes())
+
+    def argument(self, value):
+        if isinstance(value, torch.Tensor):
+            return {"v": self.number(value)}
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, (int, torch.SymInt)):
+            return int(value)
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"f": _finite(value)}
+        if isinstance(value, complex):
+            return {"complex": [_finite(value.real), _finite(value.imag)]}
+        if isinstance(value, torch.dtype):
+            return {"dtype": DTYPES.get(value, str(value).replace("torch.", ""))}
+        if isinstance(value, torch.device):
+            return {"device": str(value)}
+        if isinstance(value, torch.layout):
+            return {"layout": str(value).replace("torch.", "")}
+        if isinstance(value, torch.memory_format):
+            return {"memory_format": str(value).replace("torch.", "").replace("_format", "")}
+        if isinstance(value, (list, tuple)):
+            return [self.argument(item) for item in value]
+        if isinstance(value, torch.Generator):
+            return None
+        return {"object": type(value).__name__}
+
+    def arguments(self, event, func, args, kwargs):
+        event["op"] = str(func)
+        event["args"] = [self.argument(value) for value in args]
+        if kwargs:
+            event["kwargs"] = {name: self.argument(value) for name, value in kwargs.items()}
+
+    # ------------------------------------------------------------------ the two levels
+
+    def passes(self, func):
+        """Nothing of the program's own."""
+        name = func._schema.name
+        return self.quiet > 0 or name in QUESTIONS or func.namespace in SILENT_NAMESPACES
+
+    def call(self, func, args, kwargs):
+        later = self.inside is not None or _in_backward() or self.phase != "fwd"
+        if later or self.passes(func):
+            return func(*args, **kwargs)
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            self.refuse("a transform of torch.func")
+            return func(*args, **kwargs)
+        began = time.perf_counter()
+        where = self.places.here()
+        if self.modules:
+            where["m"] = self.modules[-1][0]
+        event = {"k": "call", "c": self.calls, **where}
+        self.calls += 1
+        self.arguments(event, func, args, kwargs)
+        if not torch.is_grad_enabled():
+            event["no_grad"] = True
+        if torch.is_autocast_enabled("cpu"):
+            event["autocast"] = DTYPES[torch.get_autocast_dtype("cpu")]
+        self.inside, first = event["c"], torch.autograd._get_sequence_nr()
+        self.own_seconds += time.perf_counter() - began
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            self.inside = None
+        began = time.perf_counter()
+        last = torch.autograd._get_sequence_nr()
+        self.own_sequence(first, {})
+        self.own_sequence(last, {"of": event["c"], **where})
+        if last > first:
+            event["seq"] = [first, last]
+        event["out"] = [self.outcome(x, False) for x in tree_leaves(result)]
+        self.file.put(event)
+        self.own_seconds += time.perf_counter() - began
+        return result
+
+    def op(self, func, args, kwargs):
+        if self.passes(func):
+            return func(*args, **kwargs)
+        began = time.perf_counter()
+        event = {"k": "local_op"}
+        self.stamp(event)
+        self.arguments(event, func, args, kwargs)
+        if self.inside is None and not _in_backward():
+            now = torch.autograd._get_sequence_nr()
+            self.own_sequence(now, {name: event[name] for name in ("m", "p") if name in event})
+        self.own_seconds += time.perf_counter() - began
+        try:
+            result = func(*args, **kwargs)
+        except Exception as error:
+            text = (str(error).strip().split("\n") or [""])[0][:200]
+            event["error"] = {"class": type(error).__name__, "message": text}
+            self.file.put(event)
+            raise
+        began = time.perf_counter()
+        self.put_op(event, func, args, kwargs, result)
+        self.own_seconds += time.perf_counter() - began
+        return result
+
+    def put_op(self, event, func, args, kwargs, result):
+        random = _draws(func, args, kwargs)
+        undefined = "empty" in func._schema.name
+        written = _written(func, args, kwargs)
+        if undefined:
+            for tensor in tree_leaves(result):
+                if isinstance(tensor, torch.Tensor):
+                    self.unwritten.add(self.storage_of(tensor))
+            event["undefined"] = True
+        for tensor in written:
+            self.unwritten.discard(self.storage_of(tensor))
+        if random:
+            event["random"] = True
+        event["out"] = [self.outcome(x, not random) for x in tree_leaves(result)]
+        shown = {x["v"] for x in event["out"] if x and "v" in x}
+        mut = [x for x in written if self.number(x) not in shown]
+        if mut:
+            event["mut"] = [self.result(x, not random) for x in mut]
+        if random:
+            drawn = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor)] + mut
+            for own, tensor in zip(
+                [x for x in event["out"] if x and "v" in x] + event.get("mut", []), drawn
+            ):
+                self.add_data(own, tensor)
+        self.file.put(event)
+
+    def outcome(self, value, print_it):
+        if isinstance(value, torch.Tensor):
+            return self.result(value, print_it)
+        return None if value is None else {"scalar": self.argument(value)}
+
+
+def _whole_storage(tensor):
+    size = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage(), 0, (size,), (1,))
+
+
+def _draws(func, args, kwargs):
+    """Whether this call draws numbers: dropout in evaluation and of probability 0 does not."""
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return False
+    for index, argument in enumerate(func._schema.arguments):
+        default = argument.default_value if argument.has_default_value() else None
+        value = args[index] if index < len(args) else kwargs.get(argument.name, default)
+        if argument.name in ("p", "dropout_p", "dropout") and value in (0, 0.0):
+            return False
+        if argument.name in ("train", "training") and value is False:
+            return False
+    return True
+
+
+def _written(func, args, kwargs):
+    """Tensors that the op writes to, by its schema."""
+    if not func._schema.is_mutable:
+        return []
+    found = []
+    for index, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = args[index] if index < len(args) else kwargs.get(argument.name)
+        found += [x for x in tree_leaves(value) if isinstance(x, torch.Tensor)]
+    return found
+
+
+def formula(count, seed, bias, scale):
+    """Elements that a reader can work out by itself, so that a file needs not hold them."""
+    i = torch.arange(count, dtype=torch.int64)
+    h = (i + 1) * 7919 + (seed + 1) * 104729 + ((i * i) % 251) * 31
+    return bias + scale * (h % 509 - 254).to(torch.float64) / 256
+
+
+def fill_parameters(model):
+    """Gives every parameter the elements of a formula: small files for tests. It changes the
+    model, so it is called before the step and never by a recording."""
+    fills = {}
+    with torch.no_grad():
+        for seed, parameter in enumerate(model.parameters()):
+            row = parameter.dim() < 2
+            bias = 1.0 if row and float(parameter.double().mean()) > 0.5 else 0.0
+            scale = 0.1 if row else round(1.7 / math.sqrt(parameter.shape[-1]), 3)
+            elements = formula(parameter.numel(), seed, bias, scale)
+            parameter.copy_(elements.view(parameter.shape))
+            fills[id(parameter)] = {"seed": seed, "bias": bias, "scale": scale}
+    return fills
+
+
+def record(path, model=None, optimizer=None, *, level="both", values="fp", data_limit=64 << 20):
+    """Records what happens inside of `with`.
+
+    path        of the file, ending in .json.gz
+    model       a module, or a list of them: names of parameters, buffers and modules
+    optimizer   names of its states
+    level       "both", or "op": a quarter cheaper, and no re-mesh
+    values      "fp": fingerprints of all results; "none": shapes alone
+    data_limit  bytes of elements of inputs; of what comes later, the shapes alone
+    """
+    return Recorder(path, model, optimizer, level, values, data_limit)
+
+
+# ---------------------------------------------------------------------- a whole script
+
+
+class _Done(SystemExit):
+    """The steps that were asked for are recorded."""
+
+
+class _Steps:
+    """Records a script from its first forward on, until an optimizer has made `steps` steps."""
+
+    def __init__(self, path, skip, steps, options):
+        self.path, self.skip, self.steps, self.options = path, skip, steps, options
+        self.made = 0
+        self.recorder = None
+        from torch.optim import optimizer
+
+        self.handles = [
+            torch.nn.modules.module.register_module_forward_pre_hook(self.forward_begins),
+            optimizer.register_optimizer_step_post_hook(self.step_ends),
+        ]
+
+    def forward_begins(self, module, args):
+        if self.recorder is None and self.made >= self.skip and torch.is_grad_enabled():
+            self.recorder = record(self.path, module, **self.options)
+            self.recorder.__enter__()
+            self.recorder.name_batch(module, args, {})
+            # The hooks of the recording come too late for the module that has started it.
+            self.recorder.module_begins(module, args)
+
+    def step_ends(self, optimizer, args, kwargs):
+        self.made += 1
+        if self.recorder is not None and self.made >= self.skip + self.steps:
+            self.end()
+            raise _Done(0)
+
+    def end(self):
+        if self.recorder is not None:
+            self.recorder.__exit__(None, None, None)
+            self.recorder = None
+        for handle in self.handles:
+            handle.remove()
+        self.handles = []
+
+
+def main(words=None):
+    parser = argparse.ArgumentParser(
+        prog="shardlab record",
+        description="Runs a PyTorch script and records its first training step.",
+    )
+    parser.add_argument("--out", default="step.json.gz", help="the file (default: step.json.gz)")
+    parser.add_argument("--skip", type=int, default=0, help="optimizer steps before")
+    parser.add_argument("--steps", type=int, default=1, help="optimizer steps to record")
+    parser.add_argument("--values", choices=("fp", "none"), default="fp", help="none: shapes alone")
+    parser.add_argument("--level", choices=("both", "op"), default="both", help="op: no re-mesh")
+    parser.add_argument("script", help="the script; what follows are its own arguments")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    given = parser.parse_args(words)
+    if not os.path.isfile(given.script):
+        parser.error("%s: no such script" % given.script)
+    options = {"values": given.values, "level": given.level}
+    steps = _Steps(given.out, given.skip, given.steps, options)
+    sys.argv = [given.script] + given.arguments
+    sys.path[0] = os.path.dirname(os.path.abspath(given.script))
+    try:
+        runpy.run_path(given.script, run_name="__main__")
+    except _Done:
+        return 0
+    finally:
+        began = steps.recorder is not None
+        steps.end()
+    if began:
+        return 0
+    sys.stderr.write(
+        "error: no module ran with gradients, so nothing was recorded\n"
+        "  fix         with shardlab_record.record('step.json.gz', model): around a step\n"
+    )
+    return 1
+
+
+if __name__ == "__main__":
+    # Its hooks and the script's `import shardlab_record` are one module.
+    sys.modules["shardlab_record"] = sys.modules["__main__"]
+    sys.exit(main())

@@ -1,0 +1,75 @@
+// A fingerprint is a sum, so that the rounding of its elements averages out, and what is wrong does
+// not. What is allowed is in proportion to the value's own size; where terms cancel, to theirs; and
+// where operands are off already, to that.
+#include "sim/recorded/step_print.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/host.h"
+
+namespace shardlab {
+
+namespace {
+
+// Other kernels, other orders of sums, a root's quotient: many roundings of dtypes with many bits,
+// which would be half of the value in bf16.
+constexpr double kRoundings = 800;
+constexpr double kFewRoundings = 8;
+constexpr double kMany = 5e-5;
+constexpr double kOfTerms = 64;    // roundings of what cancels
+constexpr double kAmplified = 16;  // of what operands were off by
+constexpr double kVague = 0.25;    // beyond, a comparison says nothing
+constexpr double kDigits = 2e-8;   // nine digits of a recorded sum
+
+double relative_of(DType dtype) {
+  const double roundoff = std::max(unit_roundoff(dtype), 1e-14);
+  return std::max(kFewRoundings * roundoff, std::min(kMany, kRoundings * roundoff));
+}
+
+}  // namespace
+
+StepPrint::StepPrint(const Tensor& tensor) {
+  std::size_t i = 0;
+  for (const double value : read_doubles(tensor)) {
+    const double weight = static_cast<double>(i++ % 7 + 1);
+    sums[0] += value;
+    sums[1] += value * weight;
+    sizes[0] += std::fabs(value);
+    sizes[1] += std::fabs(value) * weight;
+  }
+}
+
+Json StepPrint::json() const { return {json_number(sums[0]), json_number(sums[1])}; }
+
+PrintComparison compare_prints(const Json& recorded, const StepPrint& ours,
+                               const StepOrigin& origin) {
+  PrintComparison result;
+  for (const std::size_t i : {0, 1}) {
+    const double expected = number_of(recorded.at(i)), got = ours.sums[i];
+    if (!std::isfinite(expected) || !std::isfinite(got)) {
+      const bool same = std::isnan(expected) ? std::isnan(got) : expected == got;
+      if (!same) result.verdict = PrintVerdict::kDiffers;
+      continue;
+    }
+    const double off = std::fabs(expected - got),
+                 size = std::max(ours.sizes[i], std::fabs(expected));
+    double allowed = kDigits * size;
+    if (!origin.exact) {
+      const double relative = std::max(relative_of(origin.coarsest), kAmplified * origin.drift);
+      allowed = relative * size + kOfTerms * unit_roundoff(origin.coarsest) * origin.terms;
+    }
+    if (off > allowed) result.verdict = PrintVerdict::kDiffers;
+    if (size > 0 && !origin.exact) {
+      result.drift = std::max(result.drift, std::min(1.0, off / size));
+      const bool vague = allowed > kVague * size && off > kDigits * size;
+      if (vague && result.verdict == PrintVerdict::kAgrees)
+        result.verdict = PrintVerdict::kUndecided;
+    }
+  }
+  return result;
+}
+
+DType coarser(DType a, DType b) { return unit_roundoff(b) > unit_roundoff(a) ? b : a; }
+
+}  // namespace shardlab

@@ -1,0 +1,43 @@
+// step_print.h - fingerprints of recorded values, and how far two may be apart.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/dtype.h"
+#include "sim/record/json.h"
+#include "tensor/tensor.h"
+
+namespace shardlab {
+
+/// [sum x_i, sum x_i * (i mod 7 + 1)] of row-major elements, with the same of their magnitudes.
+struct StepPrint {
+  double sums[2] = {0, 0};
+  double sizes[2] = {0, 0};
+
+  explicit StepPrint(const Tensor& tensor);
+  Json json() const;
+};
+
+/// How a value that an op gave came about.
+struct StepOrigin {
+  DType coarsest = DType::kF64;  ///< of all that it was computed from, however far back
+  double drift = 0;   ///< largest part of their size by which what it was computed from is off
+  double terms = 0;   ///< size of the smallest operand: what cancels leaves rounding of that
+  bool exact = true;  ///< nothing was rounded on the way
+};
+
+enum class PrintVerdict : std::uint8_t { kAgrees, kUndecided, kDiffers };
+struct PrintComparison {
+  PrintVerdict verdict = PrintVerdict::kAgrees;
+  double drift = 0;  ///< part of its size by which the value is off; 0 of exact ones
+};
+
+/// Ours against the recorded fingerprint. Undecided: all of the value may be rounding.
+PrintComparison compare_prints(const Json& recorded, const StepPrint& ours,
+                               const StepOrigin& origin);
+
+/// The coarser of two dtypes by the roundoff of their floats; integers and bools are finest.
+DType coarser(DType a, DType b);
+
+}  // namespace shardlab

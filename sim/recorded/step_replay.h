@@ -1,0 +1,43 @@
+// step_replay.h - a training step recorded in PyTorch, run here op by op: every result against what
+// was recorded of it (sim/record_torch/README.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/capture/step_recording.h"
+
+namespace shardlab {
+
+/// One result that is not the recorded one, or an op that failed here alone.
+struct StepDifference {
+  std::size_t event = 0;  ///< line of the file, from 1
+  std::string place;      ///< "layers.0.attention.wo  models.py:22"
+  std::string op;
+  std::string field;  ///< "out[0]", "mut[1]", "error"
+  std::string expected, got;
+};
+
+/// What a replay came to. Results are counted, not ops: an op may write to many tensors.
+struct StepReplay {
+  std::int64_t ops = 0;        ///< that ran
+  std::int64_t agree = 0;      ///< results within the rounding of their dtype
+  std::int64_t undecided = 0;  ///< results that are rounding alone: sums of what cancels
+  std::int64_t unknown = 0;    ///< results of which the file has no fingerprint, or random ones
+  std::int64_t skipped = 0;    ///< ops that take what an op gives that did not run
+  std::vector<std::string> missing;  ///< ops that do not exist here, each once
+  std::vector<StepDifference> differences;
+
+  bool ok() const { return differences.empty() && missing.empty(); }
+};
+
+/// Runs all ops, backward and optimizer too, on one simulated rank.
+///   fails  Value: elements that the file should have and does not
+StepReplay replay_step(const StepRecording& recording);
+
+/// For people: differences, then one line.
+std::string replay_text(const StepRecording& recording, const StepReplay& replay);
+Json replay_json(const StepRecording& recording, const StepReplay& replay);
+
+}  // namespace shardlab

@@ -1,0 +1,252 @@
+"""Small training programs, as people write them, that are recorded for tests.
+
+Each is a function that gives (model, optimizer, step); nothing here knows of shardlab.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * self.weight
+
+
+def rotate(x, cos, sin):
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, groups):
+        super().__init__()
+        self.head = width // heads
+        self.wq = nn.Linear(width, width, bias=False)
+        self.wk = nn.Linear(width, groups * self.head, bias=False)
+        self.wv = nn.Linear(width, groups * self.head, bias=False)
+        self.wo = nn.Linear(width, width, bias=False)
+
+    def forward(self, x, cos, sin):
+        batch, length, _ = x.shape
+        q, k, v = (
+            w(x).view(batch, length, -1, self.head).transpose(1, 2)
+            for w in (self.wq, self.wk, self.wv)
+        )
+        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        times = q.shape[1] // k.shape[1]
+        if times > 1:
+            k, v = k.repeat_interleave(times, 1), v.repeat_interleave(times, 1)
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.wo(out.transpose(1, 2).reshape(batch, length, -1))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, width, inner):
+        super().__init__()
+        self.w1 = nn.Linear(width, inner, bias=False)
+        self.w2 = nn.Linear(inner, width, bias=False)
+        self.w3 = nn.Linear(width, inner, bias=False)
+
+    def forward(self, x):
+        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+class LlamaBlock(nn.Module):
+    def __init__(self, width, heads, groups, inner):
+        super().__init__()
+        self.attention = Attention(width, heads, groups)
+        self.feed_forward = FeedForward(width, inner)
+        self.attention_norm, self.ffn_norm = RMSNorm(width), RMSNorm(width)
+
+    def forward(self, x, cos, sin):
+        x = x + self.attention(self.attention_norm(x), cos, sin)
+        return x + self.feed_forward(self.ffn_norm(x))
+
+
+class Llama(nn.Module):
+    def __init__(self, vocabulary=64, width=32, heads=4, groups=4, inner=64, layers=2, length=16):
+        super().__init__()
+        self.tok_embeddings = nn.Embedding(vocabulary, width)
+        self.layers = nn.ModuleList(
+            LlamaBlock(width, heads, groups, inner) for _ in range(layers)
+        )
+        self.norm, self.output = RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
+        head = width // heads
+        angles = 1e4 ** (-torch.arange(0, head, 2).float() / head)
+        turns = torch.outer(torch.arange(length).float(), angles)
+        self.register_buffer("cos", turns.cos())
+        self.register_buffer("sin", turns.sin())
+
+    def forward(self, tokens):
+        x = self.tok_embeddings(tokens)
+        for layer in self.layers:
+            x = layer(x, self.cos, self.sin)
+        return self.output(self.norm(x))
+
+
+class GptBlock(nn.Module):
+    def __init__(self, width, heads, dropout):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.c_fc, self.c_out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x):
+        batch, length, width = x.size()
+        q, k, v = self.c_attn(self.ln_1(x)).split(width, dim=2)
+        q, k, v = (
+            t.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+            for t in (q, k, v)
+        )
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = y.transpose(1, 2).contiguous().view(batch, length, width)
+        x = x + self.drop(self.c_proj(y))
+        return x + self.drop(self.c_out(F.gelu(self.c_fc(self.ln_2(x)))))
+
+
+class Gpt(nn.Module):
+    """LayerNorm, one weight for q, k and v, dropout, positions that are learned, tied head."""
+
+    def __init__(self, vocabulary=64, width=32, heads=4, layers=2, length=16, dropout=0.1):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.drop = nn.Dropout(dropout)
+        self.h = nn.ModuleList(GptBlock(width, heads, dropout) for _ in range(layers))
+        self.ln_f, self.lm_head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+        self.wte.weight = self.lm_head.weight
+
+    def forward(self, idx, targets):
+        position = torch.arange(idx.size(1), device=idx.device)
+        x = self.drop(self.wte(idx) + self.wpe(position))
+        for block in self.h:
+            x = block(x)
+        logits = self.lm_head(self.ln_f(x))
+        loss = F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1), ignore_index=-1)
+        return logits, loss
+
+
+class Net(nn.Module):
+    """Convolutions, batch norm, pooling, plain SGD with momentum."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.conv2 = nn.Conv2d(8, 8, 3, stride=2)
+        self.fc1, self.fc2 = nn.Linear(8 * 3 * 3, 20), nn.Linear(20, 10)
+
+    def forward(self, image):
+        x = F.max_pool2d(F.relu(self.bn(self.conv1(image))), 2)
+        x = F.relu(self.conv2(x))
+        return self.fc2(torch.tanh(self.fc1(torch.flatten(x, 1))))
+
+
+def tokens(batch=4, length=16, vocabulary=64):
+    return (
+        torch.randint(0, vocabulary, (batch, length)),
+        torch.randint(0, vocabulary, (batch, length)),
+    )
+
+
+def llama(**sizes):
+    model = Llama(**sizes)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    x, y = tokens()
+
+    def step():
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    return model, optimizer, step
+
+
+def llama_gqa():
+    return llama(groups=2, layers=1)
+
+
+def gpt():
+    model = Gpt()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=True)
+    x, y = tokens()
+
+    def step():
+        _, loss = model(x, y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def convolutions():
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    image, label = torch.randn(4, 3, 14, 14), torch.randint(0, 10, (4,))
+
+    def step():
+        loss = F.cross_entropy(model(image), label)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def two_batches():
+    """Gradients of two micro-batches are added; one of them is looked at."""
+    model = nn.Sequential(nn.Linear(12, 24), nn.ReLU(), nn.Linear(24, 6))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    batches = [(torch.randn(8, 12), torch.randn(8, 6)) for _ in range(2)]
+
+    def step():
+        for x, y in batches:
+            loss = F.mse_loss(model(x), y) / 2
+            loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def bf16():
+    model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 8))
+    model = model.to(torch.bfloat16)
+    x, y = torch.randn(4, 16, dtype=torch.bfloat16), torch.randint(0, 8, (4,))
+
+    def step():
+        loss = F.cross_entropy(model(x).float(), y)
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
+def autocast():
+    model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 8))
+    x, y = torch.randn(4, 16), torch.randint(0, 8, (4,))
+
+    def step():
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
+PROGRAMS = {
+    name: program
+    for name, program in globals().items()
+    if name in ("llama", "llama_gqa", "gpt", "convolutions", "two_batches", "bf16", "autocast")
+}
