@@ -3,6 +3,7 @@
 
 #include "backends/cuda/kernels.h"
 #include "base/fix.h"
+#include "kernels/promotion.h"
 
 namespace shardlab::cuda {
 
@@ -42,17 +43,21 @@ void into(Ops& ops, Element op, DType compute, const Tensor& out, const LocalArg
   pointwise(ops, op, compute, out, operands);
 }
 
+Tensor converted_first(Ops& ops, const Tensor& self, DType to) {
+  return converts_first(self.dtype(), to) ? as_contiguous(ops, self, to) : self;
+}
+
 // In the output's dtype: sum(x, dtype) converts first.
 template <Fold kind>
 void accumulate(Ops& ops, const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
+  const Tensor self = converted_first(ops, tensor_arg(call, 0), call.outputs[0].dtype());
   const RowView rows(self, reduced_dims(call, 1, self));
   put_rows(ops, call.outputs[0],
            fold(ops, kind, compute_dtype_here(call.outputs[0].dtype()), rows));
 }
 
 void mean(Ops& ops, const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
+  const Tensor self = converted_first(ops, tensor_arg(call, 0), call.outputs[0].dtype());
   const DType compute = compute_dtype_here(call.outputs[0].dtype());
   const RowView rows(self, reduced_dims(call, 1, self));
   const Tensor total = fold(ops, Fold::kSum, compute, rows);
@@ -220,7 +225,8 @@ void log_softmax_backward(Ops& ops, const KernelCall& call) {
 // (self, dim) -> what runs along the dim, and for extrema where they stood.
 template <Scan kind>
 void scan(Ops& ops, const KernelCall& call) {
-  const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
+  const Tensor& out = call.outputs[0];
+  const Tensor self = converted_first(ops, tensor_arg(call, 0), out.dtype());
   const DimMask mask = single_dim(int_arg(call, 1), self);
   const RowView rows(self, mask);
   const Tensor values = empty(ops.device(), rows.tensor.shape(), compute_dtype_here(out.dtype()));

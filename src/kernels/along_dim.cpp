@@ -107,7 +107,7 @@ std::int64_t rows_beside(OutputRows<T>& out, Rows<T>& rows) {
 
 template <typename Row, typename T>
 void map_rows(const KernelCall& call, std::size_t dim_argument) {
-  const Tensor& self = tensor_arg(call, 0);
+  const Tensor self = converted_first(tensor_arg(call, 0), call.outputs[0].dtype());
   const DimMask dim = single_dim(int_arg(call, dim_argument), self);
   if constexpr (requires { &Row::template down<T>; }) {
     if (map_columns<Row, T>(call.outputs[0], dim, self)) return;

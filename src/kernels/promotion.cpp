@@ -62,6 +62,10 @@ bool computes_wider(DType dtype) {
   return is_half(dtype);
 }
 
+bool converts_first(DType from, DType to) {
+  return from != to && (to == DType::kBool || is_half(to));
+}
+
 Scalar lowest_number(DType dtype) {
   if (dtype == DType::kBool) return false;
   if (dtype == DType::kU8 || dtype == DType::kU64) return 0;

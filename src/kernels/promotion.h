@@ -31,6 +31,10 @@ DType promote_operands(std::span<const LocalArg> operands);
 /// Whether kernels compute this dtype in a wider one, so that operands have to be brought to it
 /// first: f16, bf16 and integers narrower than i64.
 bool computes_wider(DType dtype);
+/// Whether elements of `from` have to be converted before they are added up or multiplied in what
+/// computes `to`: to "not zero" for bool, rounded for f16 and bf16. All other dtypes convert as
+/// they are read, and integers wrap at the end as they would at the start.
+bool converts_first(DType from, DType to);
 /// Whether this number may be stored in a tensor of `dtype`: for integers, what is in range once it
 /// is truncated; u8 takes -255 to -1, too, which wrap. As operands all numbers wrap.
 bool representable(const Scalar& number, DType dtype);

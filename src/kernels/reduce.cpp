@@ -19,7 +19,8 @@ constexpr unsigned kNoComplex = kIntegerKind | kRealKind;
 // In the output's dtype: sum(x, dtype) converts first.
 template <typename Op>
 void accumulate_kernel(const KernelCall& call) {
-  const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
+  const Tensor& out = call.outputs[0];
+  const Tensor self = converted_first(tensor_arg(call, 0), out.dtype());
   with_compute_type<kAllKinds>(out.dtype(), [&](auto type) {
     using T = decltype(type);
     const auto results = reduce_with<Op, T>(self, RowLayout(self, reduced_dims(call, 1, self)));
@@ -28,7 +29,8 @@ void accumulate_kernel(const KernelCall& call) {
 }
 
 void mean_kernel(const KernelCall& call) {
-  const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
+  const Tensor& out = call.outputs[0];
+  const Tensor self = converted_first(tensor_arg(call, 0), out.dtype());
   with_compute_type<kRealKind | kComplexKind>(out.dtype(), [&](auto type) {
     using T = decltype(type);
     const RowLayout layout(self, reduced_dims(call, 1, self));

@@ -2,6 +2,9 @@
 // ones behind, both in row-major order. Nothing is copied.
 #include "kernels/rows.h"
 
+#include "kernels/convert.h"
+#include "kernels/promotion.h"
+
 namespace shardlab {
 
 DimMask single_dim(std::int64_t dim, const Tensor& source) {
@@ -34,6 +37,13 @@ DimMask normalized_dims(const Tensor& input, const KernelCall& call, std::size_t
   DimMask mask(input.shape().size(), 0);
   for (std::size_t i = 0; i < normalized->size(); ++i) mask[mask.size() - 1 - i] = 1;
   return mask;
+}
+
+Tensor converted_first(const Tensor& source, DType to) {
+  if (!converts_first(source.dtype(), to)) return source;
+  const Tensor converted = empty(*source.device(), source.shape(), to);
+  convert_tensor(converted, source);
+  return converted;
 }
 
 double correction_of(const KernelCall& call) {

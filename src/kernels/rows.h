@@ -20,6 +20,9 @@ using DimMask = InlineVector<unsigned char, 8>;
 /// The dims that argument `index` names: a list (empty: all), an integer, or all for anything else.
 DimMask reduced_dims(const KernelCall& call, std::size_t index, const Tensor& source);
 DimMask single_dim(std::int64_t dim, const Tensor& source);
+/// What a reduction to `to` reads: `source`, or a copy where its elements convert first
+/// (promotion.h).
+Tensor converted_first(const Tensor& source, DType to);
 /// The last dims, as many as the list `index` (normalized_shape) has sizes.
 DimMask normalized_dims(const Tensor& input, const KernelCall& call, std::size_t index);
 /// Of var and std: correction(self, dim, *, correction, keepdim), dim(self, dim, unbiased, keepdim)

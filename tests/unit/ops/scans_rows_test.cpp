@@ -401,6 +401,64 @@ const test::TorchRow kLists[] = {
 
 TEST_CASE("lists of tensors: sums, products, norms and steps of each") { test::check_rows(kLists); }
 
+// Elements are converted first: 0.5 is true as a bool, and 70,000 is infinite in f16.
+const test::TorchRow kOtherDTypes[] = {
+    {"y = (x.detach() * 0 + 0.5).prod(dtype=torch.bool)", "x f64[5, 2]", "bool[]", {1}, {}},
+    {"y = x.detach().prod(0, dtype=torch.bool)", "x f64[5, 2]", "bool[2]", {0, 1}, {}},
+    {"y = (x.detach() / 4).sum(1, dtype=torch.bool)",
+     "x f64[5, 3]",
+     "bool[5]",
+     {1, 1, 1, 1, 1},
+     {}},
+    {"y = (i - 1).sum(0, dtype=torch.bool)", "i i64[5, 3]<3", "bool[3]", {1, 0, 0}, {}},
+    {"y = i.prod(0, dtype=torch.bool)", "i i64[5, 3]<3", "bool[3]", {0, 1, 1}, {}},
+    {"y = (x.detach() / 4).nansum(0, dtype=torch.bool)", "x f64[5, 3]", "bool[3]", {1, 1, 1}, {}},
+    {"y = (x / 3).sum(0, dtype=torch.float16)",
+     "x f64[5, 3]",
+     "f16[3]",
+     {-0.15625, -0.13525391, 0.18725586},
+     {0.33333333, -0.66666667, 1, 0.33333333, -0.66666667, 1, 0.33333333, -0.66666667, 1,
+      0.33333333, -0.66666667, 1, 0.33333333, -0.66666667, 1}},
+    {"y = (x * 50000).sum(0, dtype=torch.float16)",
+     "x f64[5, 2]",
+     "f16[2]",
+     {kNan, kNan},
+     {50000, -100000, 50000, -100000, 50000, -100000, 50000, -100000, 50000, -100000}},
+    {"y = (x.detach() / 3).mean(1, dtype=torch.bfloat16)",
+     "x f64[5, 3]",
+     "bf16[5]",
+     {0.16308594, 0.080078125, -0.10253906, -0.15820312, -0.017333984},
+     {}},
+    {"y = (x / 3).prod(1, dtype=torch.float16)",
+     "x f64[5, 3]",
+     "f16[5]",
+     {0, -0.10803223, 0.11047363, 0.016830444, 0.031402588},
+     {-0.037902832, 0, 0, -0.11621094, 0.21940104, 0.13557943, -0.23567708, -0.26855469, 0.19287109,
+      -0.084472656, 0.03503418, 0.22688802, 0.078531901, -0.71744792, -0.081013997}},
+    {"y = (x / 3).cumsum(0, dtype=torch.float16)",
+     "x f64[5, 2]",
+     "f16[5, 2]",
+     {0, 0.66162109, -0.171875, 0.041992188, 0.15625, 0.57324219, -0.3125, 0.16186523, 0.26025391,
+      0.42749023},
+     {8.3333333, -10, 8, -9.3333333, 7, -8, 5.3333333, -6, 3, -3.3333333}},
+    {"y = (x.detach() / 3).cumprod(1, dtype=torch.bfloat16)",
+     "x f64[5, 2]",
+     "bf16[5, 2]",
+     {0, 0, -0.171875, 0.10693359, 0.328125, 0.17382812, -0.46875, 0.19335938, 0.57421875,
+      0.15234375},
+     {}},
+    {"y = x.detach().cumsum(0, dtype=torch.int32)",
+     "x f64[5, 2]",
+     "i32[5, 2]",
+     {0, 1, 0, 0, 0, 1, -1, 0, 0, 0},
+     {}},
+    {"y = x.detach().sum(0, dtype=torch.int64)", "x f64[5, 2]", "i64[2]", {0, 0}, {}},
+};
+
+TEST_CASE("sums, products and means in a dtype that holds less than the operand's") {
+  test::check_rows(kOtherDTypes);
+}
+
 const test::RefusedRow kWrongScans[] = {
     {"y = x.sum(2)", "x f64[5, 2]",
      "dim 2 is out of range: it must lie in [-2, 1] | use 0 to 1, or count from the last dim: -1 "
