@@ -5,8 +5,11 @@
 #include <cmath>
 #include <complex>
 #include <functional>
+#include <limits>
 #include <numeric>
+#include <string_view>
 
+#include "base/fix.h"
 #include "kernels/eigen_core.h"
 #include "kernels/elementwise.h"
 #include "kernels/scratch.h"
@@ -18,6 +21,8 @@ using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>
 /// As decompositions go through one: column after column.
 template <typename T>
 using ByColumns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
+
+inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 inline std::int64_t last_size(const Tensor& tensor, std::size_t from_end) {
   return tensor.size(tensor.shape().size() - from_end);
@@ -54,6 +59,25 @@ template <typename T>
 double scale_of(const Matrix<T>& a) {
   const double largest = a.size() == 0 ? 0 : a.cwiseAbs().maxCoeff();
   return largest > 0 && std::isfinite(largest) ? largest : 1;
+}
+
+/// The same where they would, else 1, so that elements keep their last bits.
+template <typename T>
+double far_scale_of(const Matrix<T>& a) {
+  const double scale = scale_of(a);
+  return scale > 1e150 || scale < 1e-150 ? scale : 1;
+}
+
+/// Whether iterations can decompose a matrix: those with infinities have NaN for values, as in the
+/// reference, since what Eigen leaves of them was never written. NaN is refused with Runtime.
+template <typename T>
+bool decomposes(std::string_view op, const Matrix<T>& a) {
+  if (a.allFinite()) return true;
+  if (a.hasNaN()) {
+    fail(ErrorKind::kRuntime, Fix{"replace them first: torch.nan_to_num(x)"},
+         "{}: a matrix has NaN", op);
+  }
+  return false;
 }
 
 /// Matrices to be read; the front may be stretched to `batch`.
@@ -106,7 +130,10 @@ class Written {
     }
   }
   void append_number(T value) { elements_[next_++] = value; }
-  void store() const { store_row_major(out_, elements_.get(), dtype_of<T>()); }
+  void store() const {
+    check_invariant(next_ == out_.numel(), "every element of a result is computed");
+    store_row_major(out_, elements_.get(), dtype_of<T>());
+  }
 
  private:
   const Tensor& out_;

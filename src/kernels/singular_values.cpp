@@ -1,6 +1,7 @@
 // Singular values of the last two dims: Jacobi's rotations, by Eigen, of the triangle that our
 // reflections leave, so that its time grows with the shorter side.
 #include <Eigen/SVD>
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -34,6 +35,15 @@ SingularValues<T> of_tall(const Matrix<T>& a, bool full) {
   return {std::move(u), svd.matrixV().adjoint(), svd.singularValues()};
 }
 
+// Of a matrix with infinities: values that are NaN between identities.
+template <typename T>
+SingularValues<T> undefined(const Matrix<T>& a, bool full) {
+  const Eigen::Index rows = a.rows(), columns = a.cols(), count = std::min(rows, columns);
+  return {Matrix<T>::Identity(rows, full ? rows : count),
+          Matrix<T>::Identity(full ? columns : count, columns),
+          Eigen::VectorXd::Constant(count, kNotANumber)};
+}
+
 // U is square where `full`, else it has a column for each value; Vh alike.
 template <typename T>
 SingularValues<T> singular_values(const Matrix<T>& a, bool full) {
@@ -41,6 +51,13 @@ SingularValues<T> singular_values(const Matrix<T>& a, bool full) {
   if (a.size() == 0) {
     return {Matrix<T>::Identity(rows, full ? rows : 0),
             Matrix<T>::Identity(full ? columns : 0, columns), Eigen::VectorXd()};
+  }
+  if (!decomposes<T>("linalg_svd", a)) return undefined<T>(a, full);
+  const double scale = far_scale_of(a);
+  if (scale != 1) {
+    SingularValues<T> found = singular_values<T>(a / scale, full);
+    found.values *= scale;
+    return found;
   }
   if (rows >= columns) return of_tall<T>(a, full);
   SingularValues<T> turned = of_tall<T>(a.adjoint(), full);

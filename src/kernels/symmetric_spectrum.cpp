@@ -31,6 +31,11 @@ void eigh_kernel(const KernelCall& call) {
           whole(row, j) = Eigen::numext::conj(whole(j, row));
         }
       }
+      if (!decomposes<T>("linalg_eigh", whole)) {
+        values.append(Eigen::VectorXd::Constant(whole.rows(), kNotANumber));
+        if (wanted) vectors.append(Matrix<T>::Identity(whole.rows(), whole.rows()));
+        continue;
+      }
       const double scale = scale_of(whole);
       const Hessenberg<T> reduced = hessenberg<T>(whole / scale);
       Eigen::SelfAdjointEigenSolver<ByColumns<double>> solver;

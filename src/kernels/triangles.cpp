@@ -129,6 +129,10 @@ void matrix_exp_kernel(const KernelCall& call) {
     const Batch<T> a(self);
     Written<T> result(call.outputs[0]);
     for (std::int64_t i = 0; i < a.count(); ++i) {
+      if (!a[i].allFinite()) {  // as often as an infinity would be halved
+        result.append(Matrix<T>::Constant(a[i].rows(), a[i].cols(), T(kNotANumber)));
+        continue;
+      }
       const double size = a[i].size() == 0 ? 0 : a[i].cwiseAbs().rowwise().sum().maxCoeff();
       const int squarings = size > 0.25 ? static_cast<int>(std::ceil(std::log2(size * 4))) : 0;
       const Matrix<T> part = a[i] * T(std::ldexp(1.0, -squarings));
