@@ -10,6 +10,7 @@
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "sim/capture/input_recipe.h"
+#include "sim/capture/recorded_form.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/capture/recorders.h"
 #include "sim/record/text_lines.h"
@@ -190,17 +191,22 @@ std::optional<RecordedProgram> read_recording(const std::string& path,
   RecordedProgram recording{
       .path = path, .lines = {}, .backend = "threads", .given = {}, .kept = {}};
   std::vector<bool> taken;
+  std::optional<RecordedForm> form;
   for (const std::string& line : lines) {
     const Json& event = recording.lines.emplace_back();
     try {
       if (!line.empty()) recording.lines.back() = Json::parse(line);
       if (recording.lines.size() == 1) {
+        form.emplace(event);
         if (event.at("backend") == "fake") recording.backend = "fake";
         recording.given = begun(path, event);
         taken.resize(recorded_values(event));
       } else if (!event.is_null()) {
+        form->check(event);
         read_line(event, recording, taken);
       }
+    } catch (const Json::parse_error& error) {  // whose text has the bytes that are wrong
+      refuse_line(path, recording.lines.size(), fmt::format("no JSON from byte {} on", error.byte));
     } catch (const std::exception& error) {
       refuse_line(path, recording.lines.size(), error.what());
     }

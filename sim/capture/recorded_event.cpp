@@ -247,18 +247,11 @@ const MeshLayout* recorded_mesh(Arena& arena, const Json& program) {
   MeshLayout::Init init;
   init.shape = dims_of(program.at("mesh"));
   init.names = program.at("mesh_dim_names").get<std::vector<std::string>>();
-  if (product(init.shape) > 4096) {
-    fail(ErrorKind::kUnsupported, Fix{"record it on fewer ranks"}, "a mesh of {} ranks",
-         product(init.shape));
-  }
   return arena.layout(std::move(init));
 }
 
 std::size_t recorded_values(const Json& program) {
-  const auto count = integer_of<std::size_t>(program.at("n_values"));
-  if (count <= 10'000'000) return count;
-  fail(ErrorKind::kValue, Fix{"see tests/golden/facts/programs/README.md"},
-       "a program of {} values", count);
+  return integer_of<std::size_t>(program.at("n_values"));
 }
 
 const OpRow* recorded_row(const Json& event) {

@@ -13,11 +13,9 @@
 
 namespace shardlab {
 
-/// The mesh of a recording, by its first line.
-///   fails  Value: what is malformed. Unsupported: more ranks than fit in one process
+/// The mesh of a recording, by its first line, which has its form (recorded_form.h).
 const MeshLayout* recorded_mesh(Arena& arena, const Json& program);
 /// How many values a recording has, by its first line; they are numbered from 0.
-///   fails  Value: more than a file can have
 std::size_t recorded_values(const Json& program);
 /// The row of a recorded op, or null.
 const OpRow* recorded_row(const Json& event);

@@ -106,7 +106,10 @@ std::optional<GraphDifference> decided_otherwise(const std::vector<ProgramGraph>
 
 ReplayRun replay_on_ranks(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry,
                           const ScenarioOptions& options, const ReplayRunOptions& how) {
-  ReplayRun replayed{.run = prepare_run(scenario_of(graphs.at(0)), registry, options)};
+  Scenario scenario = scenario_of(graphs.at(0));
+  const bool drawn_anew = how.seed && *how.seed != scenario.seed;
+  if (drawn_anew) scenario.seed = *how.seed;
+  ReplayRun replayed{.run = prepare_run(scenario, registry, options)};
   ProgramRun ranks;
   std::atomic<bool> compared = false;
   ranks.body = [&](const RunsFor& runs, const std::vector<GivenInput>& given) {
@@ -122,8 +125,8 @@ ReplayRun replay_on_ranks(const std::vector<ProgramGraph>& graphs, const OpRegis
     const bool tells = how.rank == rank;
     const Replayed done = replay(graph, ranks.layout->arena(), inputs,
                                  {.until = how.until, .listener = tells ? &teller : nullptr});
-    const bool known =
-        done.complete && !graph.digests.empty() && !current_rank().device->shape_only();
+    const bool known = !drawn_anew && done.complete && !graph.digests.empty() &&
+                       !current_rank().device->shape_only();
     if (!known) return;
     compare_bits(graph, done, rank);
     compared = true;

@@ -16,6 +16,8 @@ struct ReplayRunOptions {
   std::int64_t until = -1;           ///< the last node; -1: all
   std::optional<std::int64_t> rank;  ///< whose values are told, before and after each node
   bool pinned = false;               ///< what is decided now is compared with what was decided then
+  /// Of inputs and random ops in place of the capture's: bits are not compared then.
+  std::optional<std::uint64_t> seed = std::nullopt;
 };
 
 /// A replay that went through has no error. One whose program failed fails in the same way; one

@@ -83,10 +83,10 @@ std::string batch_line(PlanArguments arguments, const std::string& line, bool& f
         answer(arguments, question.at("source"), question.at("target"), question.at("mesh")));
   } catch (const Error& error) {
     failed = true;
-    return Json({{"error", error.summary()}}).dump();
+    return json_line(Json({{"error", error.summary()}}));
   } catch (const Json::exception& error) {
     failed = true;
-    return Json({{"error", std::string("not a question: ") + error.what()}}).dump();
+    return json_line(Json({{"error", std::string("not a question: ") + error.what()}}));
   }
 }
 

@@ -49,6 +49,10 @@ std::int64_t reporter_of(const RunArguments& arguments, const std::string& backe
 
 }  // namespace
 
+std::optional<std::uint64_t> seed_of_inputs(const RunArguments& arguments) {
+  return seeded(arguments) ? std::nullopt : arguments.seed;
+}
+
 std::vector<Setting> settings_of(const RunArguments& arguments) {
   std::vector<Setting> settings;
   for (const std::string& text : arguments.settings) settings.push_back(parse_setting(text));
@@ -58,8 +62,8 @@ std::vector<Setting> settings_of(const RunArguments& arguments) {
     settings.push_back(parse_setting(fmt::format("{}.gbps={}", dim, link.gbps)));
     settings.push_back(parse_setting(fmt::format("{}.us={}", dim, link.us)));
   }
-  if (arguments.seed && !seeded(arguments)) {
-    settings.push_back(parse_setting("seed=" + std::to_string(*arguments.seed)));
+  if (const auto seed = seed_of_inputs(arguments)) {
+    settings.push_back(parse_setting("seed=" + std::to_string(*seed)));
   }
   return settings;
 }

@@ -16,6 +16,8 @@ namespace process {
 class ControlChannel;
 }
 
+/// --seed, where it is not that of the order of ranks.
+std::optional<std::uint64_t> seed_of_inputs(const RunArguments& arguments);
 /// What is put in place of the file's values. --seed is among them unless it is the schedule's.
 std::vector<Setting> settings_of(const RunArguments& arguments);
 /// The files, and all .toml files below the folders. A name that is no path may be that of a

@@ -6,6 +6,7 @@
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
+#include "sim/capture/break_check.h"
 #include "sim/capture/graph_file.h"
 #include "sim/capture/graph_program.h"
 #include "sim/capture/graph_scenario.h"
@@ -13,6 +14,7 @@
 #include "sim/capture/recorded_capture.h"
 #include "sim/capture/trace_report.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/record/json.h"
 #include "sim/record/step_file.h"
 #include "sim/recorded/check_programs.h"
 #include "sim/recorded/known_differences.h"
@@ -58,6 +60,23 @@ int check_sizes(const Scenario& scenario, const std::vector<ProgramGraph>& captu
   return kFailed;
 }
 
+// Guards hold; what was read may still lead elsewhere.
+int check_reads(const Scenario& scenario, const std::vector<ProgramGraph>& graphs,
+                std::size_t guards, const OpRegistry& registry, const TraceArguments& arguments) {
+  std::string breaks;
+  if (has_breaks(graphs)) {
+    const BreakCheck check = check_breaks(
+        graphs, capture_scenario(scenario, registry, options_of(arguments.run, scenario)));
+    if (check.outcome == BreakCheck::Outcome::kElsewhere) {
+      print({.err = check.text});
+      return kFailed;
+    }
+    breaks = ", " + check.text;
+  }
+  print({.out = fmt::format("ok  {} guards hold{}\n", guards, breaks)});
+  return kFine;
+}
+
 int check_guards(const Scenario& scenario, const OpRegistry& registry,
                  const TraceArguments& arguments) {
   if (recording_of_file(arguments.check)) {
@@ -73,10 +92,7 @@ int check_guards(const Scenario& scenario, const OpRegistry& registry,
   if (!broken && graphs.front().dynamic) {
     return check_sizes(scenario, graphs, registry, arguments);
   }
-  if (!broken) {
-    print({.out = fmt::format("ok  {} guards hold\n", answers.size())});
-    return kFine;
-  }
+  if (!broken) return check_reads(scenario, graphs, answers.size(), registry, arguments);
   print({.err = "error: " + refusal_of(*broken).text() + "\n"});
   return kFailed;
 }
@@ -205,8 +221,10 @@ int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
   check_asked(graphs, arguments);
   const NamedSizes sizes = sizes_of(arguments);
   if (!sizes.empty()) graphs = with_sizes(std::move(graphs), sizes);
-  const ReplayRunOptions asked{
-      .until = arguments.until.value_or(-1), .rank = arguments.rank, .pinned = arguments.pinned};
+  const ReplayRunOptions asked{.until = arguments.until.value_or(-1),
+                               .rank = arguments.rank,
+                               .pinned = arguments.pinned,
+                               .seed = seed_of_inputs(arguments.run)};
   const ScenarioOptions options = options_of(arguments.run, {});
   const ReplayRun replayed = replay_on_ranks(graphs, registry, options, asked);
   if (replayed.run.reported_elsewhere) return kFine;
@@ -228,6 +246,7 @@ int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
                           : replayed.bits_compared ? "bitwise"
                           : arguments.until        ? "as far as asked for"
                           : !sizes.empty()         ? "for " + sizes_text(sizes)
+                          : asked.seed             ? fmt::format("with seed {}", *asked.seed)
                                                    : "on shapes";
   if (arguments.run.common.output == Output::kJson) {
     print({.out = replay_json(first, how)});
@@ -272,7 +291,7 @@ int compare_recordings(const std::vector<std::string>& paths, Output output) {
   CheckRun run({&kRecordedPrograms, 1}, &known, {});
   for (const std::string& path : paths) run.check_file(path);
   const CheckSummary summary = run.finish();
-  print_text(output == Output::kJson ? summary.json().dump() + "\n" : summary.text());
+  print_text(output == Output::kJson ? json_line(summary.json()) + "\n" : summary.text());
   return summary.failed == 0 ? kFine : kFailed;
 }
 

@@ -29,6 +29,10 @@ double number_of(const Json& json) {
       .with("fix", "write a number, \"nan\", \"inf\" or \"-inf\"");
 }
 
+std::string json_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 template <typename Integer>
 Integer integer_of(const Json& json) {
   const bool natural = json.is_number_unsigned();
@@ -38,7 +42,7 @@ Integer integer_of(const Json& json) {
   if (fits)
     return natural ? static_cast<Integer>(json.get<std::uint64_t>())
                    : static_cast<Integer>(json.get<std::int64_t>());
-  throw Error(ErrorKind::kValue, fmt::format("{} is not an integer{}", json.dump(),
+  throw Error(ErrorKind::kValue, fmt::format("{} is not an integer{}", json_line(json),
                                              json.is_number_integer() ? " of that size" : ""))
       .with("fix", "write a whole number without a point");
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <vector>
 
 namespace shardlab {
@@ -17,6 +18,9 @@ Json json_number(double value);
 /// The reverse.
 ///   fails  Value: another text; nlohmann's type_error: neither number nor text
 double number_of(const Json& json);
+
+/// On one line. Bytes that are not UTF-8, as those of damaged files, are replaced.
+std::string json_line(const Json& json);
 
 /// The integer, of std::int32_t, std::int64_t or std::size_t.
 ///   fails  Value: no integer, or one that `Integer` has not

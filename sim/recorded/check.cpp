@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "sim/record/json.h"
 #include "sim/record/text_lines.h"
 #include "sim/recorded/case_report.h"
 #include "sim/recorded/known_row.h"
@@ -75,7 +76,7 @@ struct CheckRun::State {
     ++summary.failed;
     if (shown++ >= options.max_shown) return;
     for (const auto& difference : report.differences()) {
-      add_failure({id, difference.field, difference.expected.dump(), difference.got.dump(),
+      add_failure({id, difference.field, json_line(difference.expected), json_line(difference.got),
                    difference.scenario});
     }
   }

@@ -7,7 +7,9 @@
 #include <map>
 #include <set>
 
+#include "base/fix.h"
 #include "base/text_of_list.h"
+#include "sim/capture/recorded_form.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/recorded/program_player.h"
 #include "sim/verify/global_value.h"
@@ -55,8 +57,13 @@ struct Fingerprint {
 class ProgramChecker : public FactChecker {
  public:
   void check(const Json& event, CaseReport& report) override {
+    if (takes_program("", event)) return begin_program(event);
+    if (player_ == nullptr) {
+      fail(ErrorKind::kValue, Fix{"see tests/golden/facts/programs/README.md"},
+           "the recording's first line does not say on what it ran");
+    }
+    form_->check(event);
     const std::string kind = event.at("k").get<std::string>();
-    if (kind == "program") return begin_program(event);
     const bool calls = kind == "op" || kind == "local_op";
     if (const auto reason = why_not(event, calls)) {
       forget(event);
@@ -92,6 +99,8 @@ class ProgramChecker : public FactChecker {
 
  private:
   void begin_program(const Json& program) {
+    player_ = nullptr;
+    form_.emplace(program);
     random_ = !program.at("values").get<bool>();
     player_ = std::make_unique<ProgramPlayer>(program);
   }
@@ -355,6 +364,7 @@ class ProgramChecker : public FactChecker {
     if (!agree) report.differs(field + ".data", recorded, values);
   }
 
+  std::optional<RecordedForm> form_;  // of the program that is played
   std::unique_ptr<ProgramPlayer> player_;
   bool random_ = false;
   /// Values that the reference has wrong, with the fingerprint of one device; null: unknown.

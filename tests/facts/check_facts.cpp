@@ -45,7 +45,7 @@ int check_facts(const CheckArguments& arguments) {
   if (!arguments.outcomes.empty()) outcomes.compare(arguments.outcomes, summary);
   if (arguments.as_scenario) return print_scenario(summary);
   const bool json = arguments.common.output == Output::kJson;
-  print_text(json ? summary.json().dump() + "\n" : summary.text());
+  print_text(json ? json_line(summary.json()) + "\n" : summary.text());
   return summary.failed == 0 ? kFine : kFailed;
 }
 

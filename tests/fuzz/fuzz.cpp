@@ -1,13 +1,15 @@
 // Feeds mutated texts to the readers of scenarios, programs, type strings and facts, and runs some
 // of the scenarios.
 //
-//     fuzz ROOT [--inputs N] [--seed S] [--target NAME [--only INDEX]] [--accepted FILE]
+//     fuzz ROOT [--inputs N | --minutes N] [--seed S] [--target NAME [--only INDEX]]
+//          [--accepted FILE]
 //
 // Inputs are numbered and depend on seed, target and number alone. They are fed in child processes;
 // one that ends a child, hangs in it, breaks a property or gives an Internal error is a finding: it
 // is cut down while it still does the same, and printed with the command that replays it. The last
 // line is `N inputs, N accepted, N findings`; exit code 1 with findings. --accepted writes the
-// programs that were accepted, each closed by a zero byte.
+// programs that were accepted, each closed by a zero byte. With --minutes each target has that much
+// time of a processor, however many inputs that is.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -17,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <optional>
 
@@ -39,7 +42,17 @@ struct Arguments {
   std::string root, target, accepted;
   std::uint64_t inputs = 200'000, seed = 1;
   std::optional<std::uint64_t> only;
+  std::optional<double> minutes;  // of a processor, for each target
 };
+
+double seconds_of(int who) {
+  rusage use{};
+  getrusage(who, &use);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
 
 // What a child tells, in memory that both share.
 struct Shared {
@@ -136,14 +149,16 @@ void tell(const Arguments& arguments, const Target& target, std::uint64_t index,
               static_cast<unsigned long long>(index));
 }
 
+// `seconds`: of the processor that are left.
 void feed_batch(const Arguments& arguments, const Target& target, std::uint64_t begin,
-                std::uint64_t end) {
+                std::uint64_t end, double seconds) {
   std::FILE* accepted = nullptr;
   if (!arguments.accepted.empty() && target.name == "program") {
     accepted = std::fopen(arguments.accepted.c_str(), "ab");
   }
   for (std::uint64_t index = begin; index < end; ++index) {
     shared().done = index;
+    if (seconds_of(RUSAGE_SELF) > seconds) break;
     const std::string text = input_of(target, arguments.seed, index);
     if (feed(target, text) != Answer::kAccepted) continue;
     ++shared().accepted;
@@ -157,13 +172,19 @@ int fuzz_target(const Arguments& arguments, const Target& target) {
   constexpr int kMost = 5;
   int findings = 0;
   std::uint64_t begin = arguments.only.value_or(0);
-  const std::uint64_t end = arguments.only
-                                ? begin + 1
-                                : arguments.inputs * static_cast<std::uint64_t>(target.share) / 100;
+  constexpr double kForever = 1e18;
+  const double before = seconds_of(RUSAGE_CHILDREN);
+  const double seconds = arguments.minutes ? before + 60 * *arguments.minutes : kForever;
+  const std::uint64_t share = arguments.inputs * static_cast<std::uint64_t>(target.share) / 100;
+  const std::uint64_t end =
+      arguments.only ? begin + 1
+                     : (arguments.minutes ? std::numeric_limits<std::uint64_t>::max() / 2 : share);
   const std::uint64_t accepted_before = shared().accepted;
   while (begin < end && findings < kMost) {
+    const double left = seconds - seconds_of(RUSAGE_CHILDREN);
+    if (left <= 0) break;
     const std::uint64_t last = std::min(begin + kBatch, end);
-    const int code = in_child([&] { feed_batch(arguments, target, begin, last); });
+    const int code = in_child([&] { feed_batch(arguments, target, begin, last, left); });
     if (code == 0) {
       begin = last;
       continue;
@@ -173,9 +194,15 @@ int fuzz_target(const Arguments& arguments, const Target& target) {
     tell(arguments, target, index, code);
     begin = index + 1;
   }
-  std::printf("%-9s %llu inputs, %llu accepted, %d findings\n", target.name.c_str(),
-              static_cast<unsigned long long>(begin - arguments.only.value_or(0)),
+  const std::uint64_t fed =
+      (arguments.minutes ? shared().done : begin) - arguments.only.value_or(0);
+  std::printf("%-9s %llu inputs, %llu accepted, %d findings", target.name.c_str(),
+              static_cast<unsigned long long>(fed),
               static_cast<unsigned long long>(shared().accepted - accepted_before), findings);
+  if (arguments.minutes) {
+    std::printf(", %.1f min", (seconds_of(RUSAGE_CHILDREN) - before) / 60);
+  }
+  std::printf("\n");
   return findings;
 }
 
@@ -190,6 +217,8 @@ Arguments read_arguments(int argc, char** argv) {
       std::exit(2);
     } else if (const std::string value = argv[++i]; word == "--inputs") {
       arguments.inputs = std::stoull(value);
+    } else if (word == "--minutes") {
+      arguments.minutes = std::stod(value);
     } else if (word == "--seed") {
       arguments.seed = std::stoull(value);
     } else if (word == "--target") {

@@ -16,8 +16,11 @@
 #include "sim/judge/scenario_run.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/parser.h"
+#include "sim/record/json.h"
 #include "sim/record/text_lines.h"
+#include "sim/recorded/case_report.h"
 #include "sim/recorded/check.h"
+#include "sim/recorded/check_programs.h"
 #include "sim/scenario/scenario_file.h"
 #include "tests/facts/check_families.h"
 #include "tests/fuzz/op_calls.h"
@@ -232,6 +235,27 @@ Answer feed_recording(const std::string& text) {
     return Answer::kRefused;
   }
   return Answer::kAccepted;
+}
+
+// What is read is played line by line as `shardlab replay` does, and compared: it agrees or not.
+Answer feed_played(const std::string& text) {
+  std::istringstream stream(text);
+  FactChecker* checker = nullptr;
+  std::unique_ptr<FactChecker> made;
+  for (std::string line; std::getline(stream, line);) {
+    const Json event = Json::parse(line, nullptr, false);
+    if (made == nullptr && takes_program("", event)) made = make_program_checker("");
+    checker = made.get();
+    if (checker == nullptr || event.is_discarded()) continue;
+    CaseReport report;
+    try {
+      checker->check(event, report);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kInternal) broken(error.text());
+    }
+    for (const auto& difference : report.differences()) json_line(difference.got);
+  }
+  return checker == nullptr ? Answer::kRefused : Answer::kAccepted;
 }
 
 // Lines of every family, each behind the name of its file: "layout/shard_orders {...}".
@@ -499,7 +523,8 @@ std::vector<Target> make_targets(const std::string& root) {
       {"graph_text", 4, {graph_texts(root, lines_of_graphs), kLineTokens, 8192}, feed_graph},
       {"expression", 2, {expression_texts(), kTypeTokens, 256}, feed_expression},
       {"recording", 1, {recording_texts(root), kFactTokens, 32768}, feed_recording},
-      {"type", 36, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
+      {"programs", 1, {recording_texts(root), kFactTokens, 65536}, feed_played},
+      {"type", 35, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
       {"program", 30, {programs_of(scenarios), kProgramTokens, 4096}, feed_program},
       {"scenario", 9, {scenarios, kScenarioTokens, 4096}, feed_scenario},
       {"fact", 5, {fact_lines(root), kFactTokens, 4096}, feed_fact},

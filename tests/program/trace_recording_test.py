@@ -53,6 +53,26 @@ class Recordings(program.Program):
                  for e in (first, given, *events)]
         (self.folder / "r.jsonl").write_text("\n".join(texts) + "\n", encoding="utf-8")
 
+    def test_what_is_damaged_is_refused_before_it_is_played(self):
+        file, events = self.recorded("redistribute__2x2x2_uneven")
+        whole = [json.dumps(event, separators=(",", ":")) for event in events]
+        damages = [(0, '"mesh":[2,2,2]', '"mesh":[2,2,-1]', "'mesh' has to be a whole number"),
+                   (0, '"mesh":[2,2,2]', '"mesh":[2,2,4294967296]', "'mesh' has over 4096 ranks"),
+                   (1, '"v":0', '"v":99999999999', "'v' has to be a whole number from 0 to"),
+                   (2, '"in"', '"\udcfe"', "not a line of a recording: no JSON from byte")]
+        for line, old, new, says in damages:
+            self.assertIn(old, whole[line])
+            lines = list(whole)
+            lines[line] = lines[line].replace(old, new, 1)
+            text = "\n".join(lines) + "\n"
+            (self.folder / "bad.jsonl").write_bytes(text.encode("utf-8", "surrogateescape"))
+            for command in (["replay"], ["replay", "--json"], ["replay", "--until", "2"],
+                            ["trace"]):
+                code, output, errors = self.shardlab(*command, "bad.jsonl")
+                self.assertEqual((code, output), (2, ""), errors)
+                self.assertIn(f"bad.jsonl:{line + 1}: ", errors)
+                self.assertIn(says, errors)
+
     def test_each_call_has_the_collectives_that_were_recorded(self):
         for name in PROGRAMS:
             with self.subTest(name=name):

@@ -65,6 +65,22 @@ y = from_local(own + outs[0] + z, mesh=mesh)
 verify = "none"
 """
 
+BRANCH = """
+[mesh]
+x = 2
+[inputs]
+a = "f32[4@x, 3]"
+[program]
+code = '''
+s = a.sum()
+if s.item() > 0:
+    b = a * 2
+else:
+    b = a + 3
+c = b + 1
+'''
+"""
+
 
 class TextForm(program.Program):
     def text_of(self, scenario, name):
@@ -123,6 +139,26 @@ class TextForm(program.Program):
                  if a.split("    line")[0] != b.split("    line")[0]]
         self.assertEqual(len(apart), 1, apart)
         self.assertEqual(len(old), len(new))
+
+    def test_a_check_follows_what_was_read(self):
+        self.plant(branch=BRANCH)
+        self.text_of("branch.toml", "branch.graph")
+        check = ["trace", "--check", "branch.graph", "branch.toml"]
+        self.assertIn("guards hold, 1 break leads the same way\n", self.fine(*check))
+        replay = ["replay", "branch.graph", "--seed"]
+        self.assertIn("bitwise", self.fine(*replay, "0"))
+        ways = {}
+        for seed in range(1, 9):
+            answer = self.shardlab(*check, "--seed", str(seed))
+            ways[answer[0]] = answer, self.shardlab(*replay, str(seed))
+        self.assertEqual(sorted(ways), [0, 1])
+        self.assertIn("leads the same way", ways[0][0][1])
+        output, errors = ways[1][0][1:]
+        self.assertNotIn("ok  ", output)
+        self.assertRegex(errors, r"captured +%\d+: .*mul(?s:.*)now +%\d+: .*add")
+        self.assertIn("  rests on    data-dependent value: %3 is read in line 9\n", errors)
+        for _, (_, output, errors) in ways.values():
+            self.assertNotIn("bitwise", output + errors)
 
     def test_nodes_and_ranks_that_are_not_there_are_refused(self):
         self.plant(t=SCENARIO)

@@ -1,0 +1,43 @@
+// recorded_form.h - whether the lines of a recording have the form that is written down
+// (tests/golden/facts/programs/README.md): fields, their kinds, and numbers that something rests
+// on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/record/json.h"
+
+namespace shardlab {
+
+/// The form of one recording: what its first line says, and what the others are checked against.
+/// Immutable.
+class RecordedForm {
+ public:
+  /// Of the first line.
+  ///   fails  Value: a field that is missing, of another kind, or beyond what a mesh or a file has;
+  ///          the field is named. Unsupported: more ranks than fit in one process
+  explicit RecordedForm(const Json& program);
+
+  /// Of any other line, before it is looked into. What a call's arguments mean is its op's affair.
+  ///   fails  Value: as above, and numbers of values and mesh dims that the recording does not have
+  void check(const Json& event) const;
+
+  std::int64_t ranks() const { return ranks_; }
+
+ private:
+  void check_value(const Json& value, const std::string& at) const;
+  void check_call(const Json& event) const;
+  void check_operands(const Json& argument, const std::string& at, int depth) const;
+  void check_number(const Json& number, const std::string& at) const;
+  void check_placements(const Json& list, const std::string& at, std::size_t dims) const;
+  void check_moves(const Json& event) const;
+  std::size_t dims_of_mesh(const Json& value, const std::string& at) const;
+
+  std::vector<std::string> names_;
+  std::int64_t ranks_ = 1;
+  std::size_t values_ = 0;
+};
+
+}  // namespace shardlab
