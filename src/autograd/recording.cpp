@@ -22,7 +22,7 @@ class RecordingCalls : public PlainCalls {
     if (makes_views(row)) {
       if (DTensor target = view_to_write(row, args); target.defined()) return {std::move(target)};
     }
-    const bool needed = look_at(row, args);
+    const bool needed = look_at(row, args) && !writes_no_gradient(row);
     // An op on lists without a gradient of its own is recorded as what it does to each element.
     const bool by_element = row.has(kIndependentLists) && !row.gradient &&
                             std::holds_alternative<ProgramFn>(row.compute);
@@ -71,6 +71,11 @@ class RecordingCalls : public PlainCalls {
     });
     if (tracked && current_rank().memory != nullptr) current_rank().memory->parameters_read = true;
     return needed || (recording && tracked);
+  }
+
+  // Truth, places and counts have no derivative, so that out= may take them on a tape.
+  static bool writes_no_gradient(const OpRow& row) {
+    return row.out_variant() && !row.gradient && std::holds_alternative<KernelId>(row.compute);
   }
 
   Results recorded_by_element(const OpRow& row, const Arguments& args) {

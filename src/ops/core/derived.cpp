@@ -356,6 +356,26 @@ Arguments base_arguments(const OpRow& row, const Arguments& args) {
   return given;
 }
 
+namespace {
+
+/// What a factory gives is the same on every rank: beside a distributed out= it is a replica.
+void place_beside(const Arguments& args, const Arguments& given, const OpRow& base,
+                  Results& results) {
+  const bool reads = std::ranges::any_of(
+      given, [](const Argument& argument) { return !tensors_in(argument).empty(); });
+  if (reads || base.has(kRandom) || args.empty()) return;
+  const std::vector<DTensor> outs = tensors_in(args.back());
+  if (outs.empty() || !outs.front().distributed()) return;
+  const MeshLayout* layout = outs.front().spec()->layout();
+  for (Argument& result : results) {
+    if (!result.is_tensor() || result.tensor().distributed()) continue;
+    const Tensor& local = result.tensor().local();
+    result = DTensor(local, layout->arena().spec(layout, Placements(layout->ndim()), local.meta()));
+  }
+}
+
+}  // namespace
+
 Results derived_results(Calls& calls, const OpRow& row, const Arguments& args) {
   const OpRow& base = *row.base;
   Arguments given = base_arguments(row, args);
@@ -366,7 +386,10 @@ Results derived_results(Calls& calls, const OpRow& row, const Arguments& args) {
   }
   if (base.op.is_view() && given[0].is_tensor()) given[0] = as_viewed(calls, base, given);
   Results results = calls.call(base, given);
-  if (row.out_variant()) return written_out(calls, row, args, results);
+  if (row.out_variant()) {
+    place_beside(args, given, base, results);
+    return written_out(calls, row, args, results);
+  }
   if (row.inplace()) return written_in_place(calls, row, args, results[0].tensor());
   for (Argument& result : results) result = copied(calls, result);
   return results;

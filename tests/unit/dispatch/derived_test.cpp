@@ -122,6 +122,24 @@ TEST_CASE("D-48 out= of a composite op keeps its placements, or takes a new shap
   });
 }
 
+TEST_CASE("D-48 what a factory gives is a replica beside a distributed out= tensor") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    for (const char* placement : {"R", "S(0)"}) {
+      const DTensor one = mesh.place(placement, {3}, Numbers(3, 0));
+      ops()("aten::scalar_tensor.out", {5, one});
+      CHECK(one.shape() == Dims{});
+      CHECK(whole(one) == Numbers{5});
+      const DTensor window = mesh.place(placement, {7}, Numbers(7, 0));
+      ops()("aten::bartlett_window.out", {4, window});
+      CHECK(to_string(window.spec()->placements()) == placement);
+      CHECK(whole(window) == Numbers{0, 0.5, 1, 0.5});
+      ops()("aten::bartlett_window.periodic_out", {4, true, window});
+      CHECK(whole(window) == Numbers{0, 0.5, 1, 0.5});
+    }
+  });
+}
+
 TEST_CASE("lists of out= tensors take one result each") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
