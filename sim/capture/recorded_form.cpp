@@ -50,10 +50,13 @@ void require_list(const Json& value, const std::string& at) {
 
 std::int64_t integer_between(const Json& value, std::int64_t least, std::int64_t most,
                              const std::string& at) {
-  const bool fits =
-      value.is_number_integer() && !(value.is_number_unsigned() &&
-                                     value.get<std::uint64_t>() > static_cast<std::uint64_t>(most));
-  const std::int64_t number = fits ? value.get<std::int64_t>() : least - 1;
+  std::int64_t number = 0;
+  bool fits = value.is_number_integer();
+  try {
+    if (fits) number = integer_of<std::int64_t>(value);
+  } catch (const Error&) {  // beyond what 64 bits hold
+    fits = false;
+  }
   if (!fits || number < least || number > most) {
     refuse(at, fmt::format("a whole number from {} to {}", least, most), value);
   }
