@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "sim/language/run/program_traits.h"
 #include "sim/run/one_device.h"
@@ -13,6 +14,7 @@
 #include "sim/verify/assertions.h"
 #include "sim/verify/causes.h"
 #include "sim/verify/evidence.h"
+#include "sim/verify/labels/literal_size.h"
 #include "sim/verify/parting_branches.h"
 #include "sim/verify/verify.h"
 
@@ -120,6 +122,7 @@ class Verification {
       judge_again();
       if (traits_.leaves || in_doubt(judgement_.values)) decide_in_f64();
     }
+    doubt_literal_sizes();
     explain_first();
     if (run_.scenario.expect.verify == Verify::kOutputs) {
       keep_outputs_only(run_.scenario, judgement_.values);
@@ -142,15 +145,15 @@ class Verification {
       if (!report.verified || report.comparison.agreement != Agreement::kWrong) continue;
       if (tried == 0 && traits_.leaves) lost = find_lost();
       if (tried++ == kMost) return;
+      if (!report.cause.empty()) continue;
       report.cause = explain_wrong(inputs_, report, run_.scenario, *run_.layout, lost);
       if (tried > 1 && report.cause.id == causes::kNone) report.cause = {};
     }
   }
 
   // The ranks and one device once more, in f64, with all that their calls take and give.
-  std::optional<LostMeaning> find_lost() {
-    if (meanings_.empty() || in_f64_ == std::nullopt || in_f64_->error) return std::nullopt;
-    CallLog on_ranks(run_.scenario.world), on_one(1);
+  bool log_calls(CallLog& on_ranks, CallLog& on_one) {
+    if (meanings_.empty() || in_f64_ == std::nullopt || in_f64_->error) return false;
     ProgramRun again;
     prepare_in_f64(again);
     again.listener = &on_ranks;
@@ -160,8 +163,34 @@ class Verification {
     alone.told_ranks = 1;
     alone.listener = &on_one;
     run_alone(alone, *run_.propagator, run_.options);
-    if (again.error) return std::nullopt;
+    return !again.error;
+  }
+
+  std::optional<LostMeaning> find_lost() {
+    CallLog on_ranks(run_.scenario.world), on_one(1);
+    if (!log_calls(on_ranks, on_one)) return std::nullopt;
     return first_lost(on_ranks, on_one, *run_.layout, kRelativeInF64);
+  }
+
+  // One device divides by the size of a piece, too, if it stands in the text.
+  void doubt_literal_sizes() {
+    if (count_values(judgement_.values).wrong > 0) return;
+    if (!traits_.leaves || !divides_by_numbers(*run_.scenario.program)) return;
+    CallLog on_ranks(run_.scenario.world), on_one(1);
+    if (!log_calls(on_ranks, on_one)) return;
+    const auto literal = literal_size(on_ranks, on_one, *run_.layout, kRelativeInF64);
+    if (!literal) return;
+    const std::set<std::string> names = follow_from(*run_.scenario.program, literal->line);
+    for (ValueReport& report : judgement_.values) {
+      if (!report.verified || !traits_.follows_exchange(report.name)) continue;
+      const std::string own = report.name.substr(report.name.rfind('.') + 1);
+      const bool gradient = report.name.ends_with(".grad");
+      if (!names.contains(gradient ? ".grad" : own.substr(0, own.find('[')))) continue;
+      const Recording* given = inputs_.given.single;
+      if (given != nullptr && given_value(*given, report.name) != nullptr) continue;
+      report.verified = false;
+      report.not_verified = literal->text;
+    }
   }
 
   void run_alone_as_meant() {

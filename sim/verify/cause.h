@@ -18,8 +18,10 @@ namespace causes {
 
 inline constexpr std::string_view kOnPieces = "cause.on-pieces";
 inline constexpr std::string_view kTermAdded = "cause.term-added";
+inline constexpr std::string_view kReplicaCounted = "cause.replica-counted";
 inline constexpr std::string_view kUnevenMean = "cause.uneven-mean";
 inline constexpr std::string_view kMissingSum = "cause.missing-sum";
+inline constexpr std::string_view kWrongGroup = "cause.wrong-group";
 inline constexpr std::string_view kFactor = "cause.factor";
 inline constexpr std::string_view kOneFactor = "cause.one-factor";
 inline constexpr std::string_view kOtherLabel = "cause.other-label";

@@ -11,6 +11,7 @@
 #include "base/text_of_list.h"
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
+#include "sim/verify/compare.h"
 #include "sim/verify/labels/label.h"
 
 namespace shardlab {
@@ -20,21 +21,8 @@ namespace {
 using Numbers = std::vector<double>;
 using Sentence = std::optional<std::string>;
 
-double largest(const Numbers& numbers) {
-  double result = 0;
-  for (const double number : numbers) {
-    if (std::isfinite(number)) result = std::max(result, std::fabs(number));
-  }
-  return result;
-}
-
 bool same(const Numbers& a, const Numbers& b, double relative) {
-  if (a.size() != b.size() || a.empty()) return false;
-  const double allowed = relative * std::max(largest(a), largest(b));
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!(std::fabs(a[i] - b[i]) <= allowed)) return false;
-  }
-  return true;
+  return !a.empty() && all_close(a, b, relative * std::max(largest_finite(a), largest_finite(b)));
 }
 
 Numbers times(const Numbers& a, double factor) {
@@ -187,13 +175,6 @@ Sentence not_reduced(const Evidence& evidence) {
           "with avg over {} is missing{}",
           name, name, or_over_another(evidence, dim));
     }
-    const std::string source = sum ? source_of(*sum, evidence) : "";
-    if (!source.empty()) {
-      return fmt::format(
-          "the ranks along {} hold different values whose sum is {} the expected one, and {}: it "
-          "was reduced over another mesh dim than {}",
-          name, factor_text(*sum), source, name);
-    }
     const auto most = missed_by(evidence, lines, [&](const std::vector<std::size_t>& line) {
       return largest_of(evidence, line);
     });
@@ -203,6 +184,28 @@ Sentence not_reduced(const Evidence& evidence) {
           "all_reduce with max over {} is missing",
           name, name);
     }
+  }
+  return std::nullopt;
+}
+
+// They may also be summed, but along the wrong mesh dim: what stands along it alike counts that
+// often, and what differs along another one is left.
+Sentence reduced_elsewhere(const Evidence& evidence) {
+  if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
+  if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
+  for (std::size_t dim = 0; dim < evidence.layout->ndim(); ++dim) {
+    const auto lines = lines_along(*evidence.layout, dim);
+    if (evidence.layout->size(dim) < 2 || !differ_along(evidence, lines)) continue;
+    const auto sum = missed_by(evidence, lines, [&](const std::vector<std::size_t>& line) {
+      return weighted_sum(evidence, line, Numbers(line.size(), 1));
+    });
+    const std::string source = sum ? source_of(*sum, evidence) : "";
+    if (source.empty()) continue;
+    const std::string& name = evidence.layout->names()[dim];
+    return fmt::format(
+        "the ranks along {} hold different values whose sum is {} the expected one, and {}: it "
+        "was reduced over another mesh dim than {}",
+        name, factor_text(*sum), source, name);
   }
   return std::nullopt;
 }
@@ -290,7 +293,7 @@ Sentence added_too_often(const Evidence& evidence) {
 Sentence step_off(const Evidence& evidence) {
   for (const KnownValue& known : evidence.known) {
     const Numbers base = broadcast(known.value, evidence.expected.meta);
-    if (base.empty() || largest(base) == 0) continue;
+    if (base.empty() || largest_finite(base) == 0) continue;
     const auto factor =
         factor_between(minus(evidence.got.reals, base), minus(evidence.expected.reals, base),
                        100 * evidence.relative);
@@ -312,7 +315,7 @@ Sentence term_in_update(const Evidence& evidence) {
   if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
   for (const KnownValue& known : evidence.known) {
     const Numbers base = broadcast(known.value, evidence.expected.meta);
-    if (base.empty() || largest(base) == 0) continue;
+    if (base.empty() || largest_finite(base) == 0) continue;
     const Numbers wanted = minus(evidence.expected.reals, base);
     for (std::size_t dim = 0; dim < evidence.layout->ndim(); ++dim) {
       const auto lines = lines_along(*evidence.layout, dim);
@@ -404,7 +407,7 @@ Sentence same_mask(const Evidence& evidence) {
   // Where both keep an element they agree: only the masks are different.
   for (std::size_t i = 0; i < evidence.got.reals.size(); ++i) {
     const double got = evidence.got.reals[i], expected = evidence.expected.reals[i];
-    const double allowed = evidence.relative * largest(evidence.expected.reals);
+    const double allowed = evidence.relative * largest_finite(evidence.expected.reals);
     if (got != 0 && expected != 0 && std::fabs(got - expected) > allowed) return std::nullopt;
   }
   return "every rank has drawn the same random mask for its own piece: draw on the distributed "
@@ -428,15 +431,6 @@ Sentence number_of_a_rank(const Evidence& evidence) {
       number.name, number_list(number));
 }
 
-std::string text_of(std::span<const Placement> placements, const MeshLayout& layout) {
-  std::string text;
-  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
-    text += fmt::format("{}{}={}", dim == 0 ? "" : ", ", layout.names()[dim],
-                        to_string(placements[dim]));
-  }
-  return text;
-}
-
 // The ranks' tensors are right under another label than their own.
 Sentence other_label(const Evidence& evidence) {
   if (evidence.spec == nullptr || evidence.layout == nullptr || evidence.held.empty()) {
@@ -445,12 +439,11 @@ Sentence other_label(const Evidence& evidence) {
   const auto label =
       label_of(evidence.held, evidence.expected, *evidence.layout, evidence.relative);
   if (!label) return std::nullopt;
-  const std::vector<Placement> placements = label->written(*evidence.layout);
-  const auto& own = evidence.spec->placements();
-  if (std::ranges::equal(placements, own)) return std::nullopt;
+  const std::string fits = arguments_of(*label, *evidence.layout);
+  const std::string own = arguments_of(*evidence.spec);
+  if (fits == own) return std::nullopt;
   return fmt::format("under the label {} the ranks' tensors make the expected value: {} is another",
-                     text_of(placements, *evidence.layout),
-                     text_of(std::vector(own.begin(), own.end()), *evidence.layout));
+                     fits, own);
 }
 
 // Numbers that keep a division from zero make the factor inexact.
@@ -458,9 +451,10 @@ Sentence one_factor(const Evidence& evidence) {
   constexpr double kAbout = 1e-4;
   const auto factor = factor_between(evidence.got.reals, evidence.expected.reals, kAbout);
   if (!factor || close_to(*factor, 1)) return std::nullopt;
-  const std::string source = source_of(*factor, evidence);
-  return fmt::format("it is {:.4g} times the expected value, on every rank and for every element{}",
-                     *factor, source.empty() ? "" : ", and " + source);
+  const std::string source = source_of(*factor, evidence), text = factor_text(*factor);
+  return fmt::format("it is {} the expected value, on every rank and for every element{}",
+                     text.empty() ? fmt::format("{:.4g} times", *factor) : text,
+                     source.empty() ? "" : ", and " + source);
 }
 
 Sentence pieces_off_by_factors(const Evidence& evidence) {
@@ -504,15 +498,11 @@ struct Hypothesis {
 };
 
 constexpr Hypothesis kHypotheses[] = {
-    {causes::kMissingSum, not_reduced},
-    {causes::kFactor, factor_off},
-    {causes::kUnevenMean, average_of_averages},
-    {causes::kOtherLabel, other_label},
-    {causes::kOtherChunk, chunk_of_another},
-    {causes::kOneMask, same_mask},
-    {causes::kUnequalNumber, number_of_a_rank},
-    {causes::kMissingSum, term_in_update},
-    {causes::kFactor, step_off},
+    {causes::kMissingSum, not_reduced},    {causes::kWrongGroup, reduced_elsewhere},
+    {causes::kFactor, factor_off},         {causes::kUnevenMean, average_of_averages},
+    {causes::kOtherLabel, other_label},    {causes::kOtherChunk, chunk_of_another},
+    {causes::kOneMask, same_mask},         {causes::kUnequalNumber, number_of_a_rank},
+    {causes::kMissingSum, term_in_update}, {causes::kFactor, step_off},
     {causes::kTermAdded, added_too_often},
 };
 

@@ -179,6 +179,10 @@ double largest_finite(const std::vector<double>& values) {
   return largest;
 }
 
+bool all_close(const std::vector<double>& a, const std::vector<double>& b, double allowed) {
+  return std::ranges::equal(a, b, [&](double x, double y) { return distance(x, y) <= allowed; });
+}
+
 double taken_as_equal(bool in_f64, DType dtype) {
   return in_f64 ? kRelativeInF64 : 256 * unit_roundoff(dtype);
 }

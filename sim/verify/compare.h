@@ -70,6 +70,8 @@ F64Noise f64_noise(const GlobalValue& single, const GlobalValue& reference, doub
 /// The largest difference between finite elements; 0 of integers and of different shapes.
 double farthest(const GlobalValue& a, const GlobalValue& b);
 double largest_finite(const std::vector<double>& values);
+/// Equally many numbers, each within `allowed` of the other; equal infinities and NaNs are.
+bool all_close(const std::vector<double>& a, const std::vector<double>& b, double allowed);
 
 /// Both sides in f64. An element is wrong beyond 1e-9 of the largest one in its row (of the last
 /// dim) plus `noise`; integers and bools must be equal.

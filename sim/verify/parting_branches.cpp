@@ -147,6 +147,7 @@ struct Turn {
   std::uint32_t begin = 0;
   const ast::Expression* asks = nullptr;
   std::vector<std::uint32_t> inside;  // where the statements below it begin
+  std::vector<std::string> assigned;  // names that they give values
 };
 
 class Turns {
@@ -183,13 +184,21 @@ class Turns {
       }
       if (asks != nullptr) {
         open_.push_back(turns_.size());
-        turns_.push_back({statement.span.begin, asks, {}});
+        turns_.push_back({statement.span.begin, asks, {}, {}});
       }
       ast::for_each_part(
-          statement, [](const ast::Expression&) {}, [&](const ast::Block& inner) { look(inner); });
+          statement, [](const ast::Expression&) {},
+          [&](const ast::Block& inner) {
+            if (asks != nullptr) add_names(inner, turns_[open_.back()].assigned);
+            look(inner);
+          });
       if (const auto* def = std::get_if<ast::Def>(&statement.node)) look(def->function->body);
       if (asks != nullptr) open_.pop_back();
     }
+  }
+
+  static void add_names(const ast::Block& block, std::vector<std::string>& names) {
+    for (std::string& name : ast::bound_names(block)) names.push_back(std::move(name));
   }
 
   std::vector<Turn> turns_;
@@ -206,6 +215,19 @@ bool tells_ranks_apart(const ast::Expression& condition, const ProgramTraits& tr
     const auto* attribute = std::get_if<ast::Attribute>(&part.node);
     return attribute != nullptr && std::ranges::count(kTells, attribute->name) > 0;
   });
+}
+
+// Numbers that the parted ranks left behind: what later lines decide by. "; steps differs since
+// line 13, 3 on rank 0 and 0 on rank 1".
+std::string left_behind(const Turn& turn, const ast::Program& program, const Recordings& ranks,
+                        std::size_t one, std::size_t other) {
+  for (const std::string& name : turn.assigned) {
+    const auto a = number_of(*ranks[one], name), b = number_of(*ranks[other], name);
+    if (!a || !b || *a == *b) continue;
+    return fmt::format("; {} differs since line {}, {:.6g} on rank {} and {:.6g} on rank {}", name,
+                       program.source->place(turn.begin).line, *a, one, *b, other);
+  }
+  return {};
 }
 
 // "; s is 1 on rank 0 and 3 on rank 1" for the first name that differs. Names are known by their
@@ -253,12 +275,14 @@ std::string parted_at(const ast::Program& program, const ProgramTraits& traits,
   if (turn == nullptr || tells_ranks_apart(*turn->asks, traits)) return {};
   const bool goes_in = std::ranges::count(turn->inside, here) > 0;
   const auto own = static_cast<std::size_t>(longest - ranks.begin());
+  const std::size_t lower = std::min(own, other), higher = std::max(own, other);
+  std::string numbers = numbers_in(*turn, ranks, lower, higher);
+  if (numbers.empty()) numbers = left_behind(*turn, program, ranks, lower, higher);
   return fmt::format(
       "line {} parted the ranks: rank {} goes on in line {}, rank {} in line {}{} [{}]",
       program.source->place(turn->begin).line, goes_in ? own : other,
       program.source->place(goes_in ? here : there).line, goes_in ? other : own,
-      program.source->place(goes_in ? there : here).line,
-      numbers_in(*turn, ranks, std::min(own, other), std::max(own, other)), causes::kPartedBranch);
+      program.source->place(goes_in ? there : here).line, numbers, causes::kPartedBranch);
 }
 
 std::vector<std::string> parting_branches(const ast::Program& program, const ProgramTraits& traits,

@@ -19,7 +19,7 @@
 #include "mesh/type_string.h"
 #include "sim/record/marks.h"
 #include "sim/run/reference_calls.h"
-#include "sim/verify/labels/label.h"
+#include "sim/verify/labels/source_of_pieces.h"
 
 namespace shardlab {
 
@@ -371,6 +371,7 @@ class Judge {
     std::vector<AssemblyFault> faults;
     const GlobalValue whole = assemble(spec, pieces, faults);
     judge(whole, exact, static_cast<std::size_t>(layout.rank_at_index(0)), report);
+    if (report.not_verified == kByRank) judge_by_source(spec, pieces, whole, report);
     const Comparison& judged = report.comparison;
     if (judged.agreement == Agreement::kWrong && judged.worst_index >= 0) {
       report.holders = holders_of(spec, pieces, judged);
@@ -382,6 +383,44 @@ class Judge {
     report.comparison = comparison;
     report.replicas_differ = true;
     report.verified = true;
+  }
+
+  // Values of the program on one device whose meaning does not depend on the rank.
+  std::vector<NamedWhole> wholes() const {
+    std::vector<NamedWhole> result;
+    if (inputs_.one_device.empty()) return result;
+    const OneDeviceValues& one = inputs_.one_device.back();  // a world of one where there is one
+    const bool in_f64 = precision_ == Precision::kReference && !one.reference.empty();
+    for (const RecordedValue& value : (in_f64 ? one.reference : one.single)[0]->values()) {
+      if (value.value.numel() > kMostLabelled || inputs_.traits->follows_rank(value.name)) continue;
+      result.push_back({value.name, whole_value(value.value.local())});
+    }
+    return result;
+  }
+
+  // Pieces that the program took by rank have no counterpart on one device, but a source: put
+  // together they are that value again.
+  void judge_by_source(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
+                       const GlobalValue& whole, ValueReport& report) {
+    if (spec.numel() > kMostLabelled) return;
+    std::vector<GlobalValue> held;
+    for (const DTensor& piece : pieces) held.push_back(whole_value(piece.local()));
+    const std::vector<NamedWhole> known = wholes();
+    const auto source = source_of_pieces(spec, held, whole, known);
+    if (!source) return;
+    const NamedWhole& of = known[source->index];
+    Comparison comparison = compare(whole, of.value, of.value, {.exact = true});
+    if (source->other) {
+      comparison.what = fmt::format("element {} is {:.9g}, {} has {:.9g}", comparison.worst_index,
+                                    comparison.got, of.name, comparison.expected);
+      report.cause = {
+          causes::kOtherLabel,
+          fmt::format("its pieces are {} under the label {}: {} is another order", of.name,
+                      arguments_of(*source->other, *spec.layout()), arguments_of(spec))};
+    }
+    unconfirmed_.pop_back();
+    if (unconfirmed_.empty()) report.not_verified.clear();
+    add(report, comparison);
   }
 
   void judge_plain(ValueReport& report) {

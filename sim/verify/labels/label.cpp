@@ -22,6 +22,9 @@ struct Part {
 
 using Parts = std::vector<Part>;
 
+// Of more mesh dims only the mesh's own order is tried.
+constexpr std::size_t kMostOrdered = 4;
+
 Part part_of(const GlobalValue& value) {
   Part part{value.meta.shape, value.reals};
   if (is_complex(value.meta.dtype)) part.shape.push_back(2);
@@ -29,14 +32,8 @@ Part part_of(const GlobalValue& value) {
   return part;
 }
 
-bool equal(double a, double b, double allowed) {
-  return a == b || std::fabs(a - b) <= allowed || (std::isnan(a) && std::isnan(b));
-}
-
 bool same(const Part& a, const Part& b, double allowed) {
-  return a.shape == b.shape && std::ranges::equal(a.numbers, b.numbers, [&](double x, double y) {
-           return equal(x, y, allowed);
-         });
+  return a.shape == b.shape && all_close(a.numbers, b.numbers, allowed);
 }
 
 // The parts behind each other along a tensor dim; nothing where their other sizes differ.
@@ -93,18 +90,34 @@ class LabelSearch {
       : whole_(whole), layout_(layout), allowed_(relative * largest_finite(whole.numbers)) {}
 
   // `order`: the mesh dims as they are taken away.
-  std::optional<std::vector<Placement>> run(Parts parts, const std::vector<std::size_t>& order) {
-    Dims sizes;
-    for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) sizes.push_back(layout_.size(dim));
-    found_.assign(layout_.ndim(), Placement::replicate());
-    if (!take_away(parts, sizes, order, 0)) return std::nullopt;
-    return found_;
+  std::optional<Label> run(const Parts& parts, const std::vector<std::size_t>& order) {
+    found_ = Placements(layout_.ndim(), Placement::replicate());
+    if (!take_away(parts, layout_.shape(), order, 0)) return std::nullopt;
+    Label label{found_, ShardOrder(found_.size(), -1)};
+    for (std::size_t at = order.size(); at-- > 0;) {  // what is cut last was put together first
+      if (!found_[order[at]].is_shard()) continue;
+      std::int32_t& place = label.order[order[at]] = 0;
+      for (std::size_t before = at + 1; before < order.size(); ++before) {
+        place += found_[order[before]] == found_[order[at]] ? 1 : 0;
+      }
+    }
+    return label;
   }
 
  private:
+  // Putting together makes no dim shorter.
+  bool too_large(const Part& part) const {
+    if (part.shape.size() != whole_.shape.size()) return true;
+    for (std::size_t dim = 0; dim < part.shape.size(); ++dim) {
+      if (part.shape[dim] > whole_.shape[dim]) return true;
+    }
+    return false;
+  }
+
   // `sizes`: of the mesh that `parts` are on; 1 along dims that are gone.
   bool take_away(const Parts& parts, const Dims& sizes, const std::vector<std::size_t>& order,
                  std::size_t at) {
+    if (too_large(parts[0])) return false;
     if (at == order.size()) return same(parts[0], whole_, allowed_);
     const std::size_t mesh_dim = order[at];
     if (sizes[mesh_dim] == 1) return take_away(parts, sizes, order, at + 1);
@@ -157,7 +170,7 @@ class LabelSearch {
   const Part& whole_;
   const MeshLayout& layout_;
   double allowed_;
-  std::vector<Placement> found_;
+  Placements found_;
 };
 
 std::string text_of(const Placement& placement, const std::string& mesh_dim) {
@@ -185,27 +198,31 @@ std::optional<Label> label_of(const std::vector<GlobalValue>& held, const Global
   }
   const Part alone = part_of(whole);
   LabelSearch search(alone, layout, relative);
-  std::vector<std::size_t> order;  // what is cut last is put together first
-  for (std::size_t dim = layout.ndim(); dim-- > 0;) order.push_back(dim);
-  if (auto found = search.run(parts, order)) return Label{std::move(*found), false};
-  if (layout.ndim() < 2) return std::nullopt;
-  std::ranges::reverse(order);
-  if (auto found = search.run(parts, order)) return Label{std::move(*found), true};
+  std::vector<std::size_t> cut_first;
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) cut_first.push_back(dim);
+  do {  // in the mesh's order first; what is cut last is put together first
+    const std::vector<std::size_t> order(cut_first.rbegin(), cut_first.rend());
+    if (auto found = search.run(parts, order)) return found;
+  } while (layout.ndim() <= kMostOrdered && std::ranges::next_permutation(cut_first).found);
   return std::nullopt;
 }
 
-std::vector<Placement> Label::written(const MeshLayout& layout) const {
-  std::vector<Placement> result = placements;
-  for (std::size_t dim = 0; turned && dim < result.size(); ++dim) {
-    std::int64_t later = 1;
-    for (std::size_t other = dim + 1; other < result.size(); ++other) {
-      if (placements[dim].is_shard() && placements[other] == placements[dim]) {
-        later *= layout.size(other);
-      }
-    }
-    if (later > 1) result[dim] = Placement::strided_shard(placements[dim].dim, later);
+static std::string arguments_of(const Placements& placements, const MeshLayout& layout) {
+  std::string text;
+  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+    text += fmt::format("{}{}={}", dim == 0 ? "" : ", ", layout.names()[dim],
+                        to_string(placements[dim]));
   }
-  return result;
+  return text;
+}
+
+std::string arguments_of(const Label& label, const MeshLayout& layout) {
+  return arguments_of(encode_strided(label.placements, label.order, layout.shape()), layout);
+}
+
+std::string arguments_of(const DTensorSpec& spec) {
+  if (spec.has_strided()) return arguments_of(spec.placements(), *spec.layout());
+  return arguments_of(Label{spec.placements(), spec.order()}, *spec.layout());
 }
 
 std::string text_of(const Label& label, const MeshLayout& layout) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mesh/mesh_layout.h"
-#include "mesh/placement.h"
+#include "mesh/spec.h"
 #include "sim/verify/global_value.h"
 
 namespace shardlab {
@@ -16,11 +16,9 @@ namespace shardlab {
 /// One placement for each mesh dim, as a distributed tensor would have: the same value, a piece of
 /// a tensor dim (also of uneven lengths), a term of a sum, average, maximum or minimum.
 struct Label {
-  std::vector<Placement> placements;
-  /// Mesh dims that cut one tensor dim cut it in the order of the mesh turned round.
-  bool turned = false;
-  /// As a program writes them: a dim that is cut in that order is strided.
-  std::vector<Placement> written(const MeshLayout& layout) const;
+  Placements placements;
+  /// In which order mesh dims that cut one tensor dim cut it.
+  ShardOrder order;
   bool operator==(const Label&) const = default;
 };
 
@@ -28,10 +26,16 @@ struct Label {
 inline constexpr std::int64_t kMostLabelled = std::int64_t{1} << 18;
 
 /// The first label under which `held`, one for each rank of `layout` by mesh index, make `whole`;
-/// replicas come before pieces, pieces before terms. Numbers this close, relative to the largest,
-/// are taken as equal. Nothing where none fits, or where there is too much to look at.
+/// replicas come before pieces, pieces before terms, the mesh's cutting order before others.
+/// Numbers this close, relative to the largest, are taken as equal. Nothing where none fits, or
+/// where there is too much to look at.
 std::optional<Label> label_of(const std::vector<GlobalValue>& held, const GlobalValue& whole,
                               const MeshLayout& layout, double relative);
+
+/// "dp=S(0), tp=R", as from_local takes them: a dim that is cut in another order than the mesh's is
+/// strided.
+std::string arguments_of(const Label& label, const MeshLayout& layout);
+std::string arguments_of(const DTensorSpec& spec);
 
 /// "each rank holds its piece of dim 1, which tp cuts, and a term of a sum over dp".
 std::string text_of(const Label& label, const MeshLayout& layout);

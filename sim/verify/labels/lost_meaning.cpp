@@ -5,49 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <tuple>
 
 #include "base/text_of_list.h"
-#include "sim/verify/labels/label.h"
+#include "sim/verify/labels/matched_calls.h"
 
 namespace shardlab {
 
 namespace {
-
-using Values = std::vector<GlobalValue> LoggedCall::*;
-using Labels = std::vector<std::optional<Label>>;
-using Numbered = std::map<std::tuple<std::string, int, int, bool, std::int64_t>, const LoggedCall*>;
-
-// Calls by what makes them the same on all ranks.
-class Numbering {
- public:
-  Numbered::key_type key_of(const LoggedCall& call) {
-    const bool backward = call.pass == Pass::kBackward;
-    const auto place = std::tuple(call.row->op.name(), call.position.line, call.position.column);
-    const auto& [name, line, column] = place;
-    return {name, line, column, backward, times_[{name, line, column, backward}]++};
-  }
-
- private:
-  std::map<std::tuple<std::string, int, int, bool>, std::int64_t> times_;
-};
-
-Numbered numbered(const std::vector<LoggedCall>& calls) {
-  Numbering numbering;
-  Numbered result;
-  for (const LoggedCall& call : calls) result[numbering.key_of(call)] = &call;
-  return result;
-}
-
-std::string name_of(const LoggedCall& call) {
-  std::string name = call.row->op.base.substr(call.row->op.base.rfind(':') + 1);
-  name.erase(0, name.find_first_not_of('_'));
-  constexpr std::string_view kForward = "_forward";
-  if (name.ends_with(kForward)) name.resize(name.size() - kForward.size());
-  return name;
-}
 
 std::string list_of(const std::vector<std::int64_t>& sizes) { return text_of_list(sizes, " + "); }
 
@@ -65,23 +30,11 @@ std::optional<std::vector<std::size_t>> groups_of(const Dims& from, const Dims& 
   return at == from.size() ? std::optional(groups) : std::nullopt;
 }
 
-// One call on all ranks of the mesh and on one device.
-struct MatchedCall {
-  std::vector<const LoggedCall*> held;  ///< by mesh index
-  const LoggedCall* alone = nullptr;
-  Labels operands, results;
-};
-
 bool is_known(const std::optional<Label>& label) { return label.has_value(); }
 
 class Look {
  public:
   Look(const MeshLayout& layout, double relative) : layout_(layout), relative_(relative) {}
-
-  void label(MatchedCall& call) const {
-    call.operands = labels(call, &LoggedCall::operands);
-    call.results = labels(call, &LoggedCall::results);
-  }
 
   // Nothing for calls that lose nothing, and for those that say nothing.
   std::optional<LostMeaning> lost_at(const MatchedCall& call, const MatchedCall* term_of) const {
@@ -106,43 +59,6 @@ class Look {
     return placement.is_shard() && std::ranges::any_of(call.alone->dims, [&](std::int64_t dim) {
              return (dim < 0 ? dim + ndim : dim) == placement.dim;
            });
-  }
-
-  static const GlobalValue* value_of(const LoggedCall& call, Values values, std::size_t i) {
-    return i < (call.*values).size() ? &(call.*values)[i] : nullptr;
-  }
-
-  // By mesh index; fewer than ranks where some have no such value.
-  static std::vector<GlobalValue> held_of(const MatchedCall& call, Values values, std::size_t i) {
-    std::vector<GlobalValue> held;
-    for (const LoggedCall* own : call.held) {
-      if (const GlobalValue* value = value_of(*own, values, i)) held.push_back(*value);
-    }
-    return held;
-  }
-
-  Labels labels(const MatchedCall& call, Values values) const {
-    Labels result;
-    for (std::size_t i = 0; i < (call.alone->*values).size(); ++i) {
-      const std::vector<GlobalValue> held = held_of(call, values, i);
-      std::optional<Label>& label = result.emplace_back();
-      if (held.size() != call.held.size()) continue;
-      label = label_of(held, (call.alone->*values)[i], layout_, relative_);
-      // Equal terms are a replica that is off by a factor.
-      if (label && has_terms(*label) && all_alike(held)) label.reset();
-    }
-    return result;
-  }
-
-  static bool has_terms(const Label& label) {
-    return std::ranges::any_of(label.placements,
-                               [](const Placement& placement) { return placement.is_partial(); });
-  }
-
-  static bool all_alike(const std::vector<GlobalValue>& held) {
-    return std::ranges::all_of(held, [&](const GlobalValue& value) {
-      return value.reals == held[0].reals && value.integers == held[0].integers;
-    });
   }
 
   // Rows of a flattened piece are no piece of the flattened whole, and right all the same.
@@ -190,7 +106,9 @@ class Look {
       const bool adds = whole && (name_of(*call.alone).starts_with("add") ||
                                   name_of(*call.alone).starts_with("sub"));
       if (adds) {
-        return found(call, causes::kTermAdded,
+        // A number beside a number is a replica that was summed up as if it were a piece.
+        const bool number = product(call.alone->operands[*whole].meta.shape) == 1;
+        return found(call, number ? causes::kReplicaCounted : causes::kTermAdded,
                      fmt::format("{} adds what all ranks hold alike to a term of a sum over {}: it "
                                  "counts {} times; add it after the sum",
                                  at(call), name, layout_.size(mesh_dim)));
@@ -294,11 +212,11 @@ class Look {
     if (even || all == 0) return false;
     std::vector<GlobalValue> terms;
     for (std::size_t index = 0; index < call.held.size(); ++index) {
-      const GlobalValue* result = value_of(*call.held[index], &LoggedCall::results, 0);
-      if (result == nullptr || result->is_integral()) return false;
+      const std::vector<GlobalValue>& results = call.held[index]->results;
+      if (results.empty() || results[0].is_integral()) return false;
       const Coordinate own = layout_.coordinate_at_index(static_cast<std::int64_t>(index));
       const auto size = sizes[static_cast<std::size_t>(own[mesh_dim])];
-      GlobalValue& term = terms.emplace_back(*result);
+      GlobalValue& term = terms.emplace_back(results[0]);
       for (double& number : term.reals) {
         number = size == 0 ? 0 : number * static_cast<double>(size) / all;
       }
@@ -343,32 +261,16 @@ bool averages(const MatchedCall& call) {
 
 std::optional<LostMeaning> first_lost(const CallLog& ranks, const CallLog& alone,
                                       const MeshLayout& layout, double relative) {
-  std::vector<Numbered> by_index;
-  for (std::int64_t i = 0; i < layout.size(); ++i) {
-    by_index.push_back(
-        numbered(ranks.by_rank()[static_cast<std::size_t>(layout.rank_at_index(i))]));
-  }
-  const Numbered single = numbered(alone.by_rank()[0]);
   const Look look(layout, relative);
-  Numbering numbering;
   std::optional<MatchedCall> term_of;  // the last average, maximum or minimum of pieces
-  for (const LoggedCall& first :
-       ranks.by_rank()[static_cast<std::size_t>(layout.rank_at_index(0))]) {
-    const auto key = numbering.key_of(first);
-    const auto other = single.find(key);
-    MatchedCall call;
-    call.alone = other != single.end() ? other->second : nullptr;
-    for (const Numbered& calls : by_index) {
-      const auto own = calls.find(key);
-      if (own != calls.end() && own->second->plain) call.held.push_back(own->second);
-    }
-    if (call.alone == nullptr || call.held.size() != by_index.size()) continue;
-    look.label(call);
-    const MatchedCall* source = term_of ? &*term_of : nullptr;
-    if (auto lost = look.lost_at(call, source)) return lost;
-    if (has_pieces_and_terms(call) && averages(call)) term_of = call;
-  }
-  return std::nullopt;
+  std::optional<LostMeaning> lost;
+  for_each_matched(ranks, alone, layout, relative, [&](MatchedCall& call) {
+    lost = look.lost_at(call, term_of ? &*term_of : nullptr);
+    if (lost) return false;
+    if (has_pieces_and_terms(call) && averages(call)) term_of = std::move(call);
+    return true;
+  });
+  return lost;
 }
 
 }  // namespace shardlab

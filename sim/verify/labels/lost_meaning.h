@@ -18,8 +18,7 @@ struct LostMeaning {
 
 /// The first call, in the order of the first rank, whose operands are pieces, terms or replicas of
 /// those that the same call has on one device, and whose result is not; nothing where there is
-/// none. Calls are the same where line, op and pass agree, and so many were before them. `ranks` by
-/// global rank; `relative` as in label_of.
+/// none. Arguments as of for_each_matched.
 std::optional<LostMeaning> first_lost(const CallLog& ranks, const CallLog& alone,
                                       const MeshLayout& layout, double relative);
 

@@ -1,0 +1,105 @@
+// Ranks that depend on their number make unequal calls; a running number would pair what does not
+// belong together.
+#include "sim/verify/labels/matched_calls.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace shardlab {
+
+namespace {
+
+using Values = std::vector<GlobalValue> LoggedCall::*;
+using Numbered = std::map<std::tuple<std::string, int, int, bool, std::int64_t>, const LoggedCall*>;
+
+// Calls by what makes them the same on all ranks.
+class Numbering {
+ public:
+  Numbered::key_type key_of(const LoggedCall& call) {
+    const bool backward = call.pass == Pass::kBackward;
+    const auto place = std::tuple(call.row->op.name(), call.position.line, call.position.column);
+    const auto& [name, line, column] = place;
+    return {name, line, column, backward, times_[{name, line, column, backward}]++};
+  }
+
+ private:
+  std::map<std::tuple<std::string, int, int, bool>, std::int64_t> times_;
+};
+
+Numbered numbered(const std::vector<LoggedCall>& calls) {
+  Numbering numbering;
+  Numbered result;
+  for (const LoggedCall& call : calls) result[numbering.key_of(call)] = &call;
+  return result;
+}
+
+bool has_terms(const Label& label) {
+  return std::ranges::any_of(label.placements,
+                             [](const Placement& placement) { return placement.is_partial(); });
+}
+
+Labels labels_of(const MatchedCall& call, Values values, const MeshLayout& layout,
+                 double relative) {
+  Labels result;
+  for (std::size_t i = 0; i < (call.alone->*values).size(); ++i) {
+    const std::vector<GlobalValue> held = held_of(call, values, i);
+    std::optional<Label>& label = result.emplace_back();
+    if (held.size() != call.held.size()) continue;
+    label = label_of(held, (call.alone->*values)[i], layout, relative);
+    // Equal terms are a replica that is off by a factor.
+    if (label && has_terms(*label) && all_alike(held)) label.reset();
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<GlobalValue> held_of(const MatchedCall& call, Values values, std::size_t place) {
+  std::vector<GlobalValue> held;
+  for (const LoggedCall* own : call.held) {
+    if (place < (own->*values).size()) held.push_back((own->*values)[place]);
+  }
+  return held;
+}
+
+bool all_alike(const std::vector<GlobalValue>& held) {
+  return std::ranges::all_of(held, [&](const GlobalValue& value) {
+    return value.reals == held[0].reals && value.integers == held[0].integers;
+  });
+}
+
+std::string name_of(const LoggedCall& call) {
+  std::string name = call.row->op.base.substr(call.row->op.base.rfind(':') + 1);
+  name.erase(0, name.find_first_not_of('_'));
+  constexpr std::string_view kForward = "_forward";
+  if (name.ends_with(kForward)) name.resize(name.size() - kForward.size());
+  return name;
+}
+
+void for_each_matched(const CallLog& ranks, const CallLog& alone, const MeshLayout& layout,
+                      double relative, const std::function<bool(MatchedCall&)>& visit) {
+  const auto calls_at = [&](std::int64_t index) -> const std::vector<LoggedCall>& {
+    return ranks.by_rank()[static_cast<std::size_t>(layout.rank_at_index(index))];
+  };
+  std::vector<Numbered> by_index;
+  for (std::int64_t i = 0; i < layout.size(); ++i) by_index.push_back(numbered(calls_at(i)));
+  const Numbered single = numbered(alone.by_rank()[0]);
+  Numbering numbering;
+  for (const LoggedCall& first : calls_at(0)) {
+    const auto key = numbering.key_of(first);
+    const auto other = single.find(key);
+    MatchedCall call;
+    call.alone = other != single.end() ? other->second : nullptr;
+    for (const Numbered& calls : by_index) {
+      const auto own = calls.find(key);
+      if (own != calls.end() && own->second->plain) call.held.push_back(own->second);
+    }
+    if (call.alone == nullptr || call.held.size() != by_index.size()) continue;
+    call.operands = labels_of(call, &LoggedCall::operands, layout, relative);
+    call.results = labels_of(call, &LoggedCall::results, layout, relative);
+    if (!visit(call)) return;
+  }
+}
+
+}  // namespace shardlab

@@ -1,0 +1,36 @@
+// source_of_pieces.h - pieces that ranks took by their number out of a value that all of them have:
+// put together they have to be that value again. Pure: numbers in, labels out. Private to the files
+// that verify.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mesh/spec.h"
+#include "sim/verify/labels/label.h"
+
+namespace shardlab {
+
+/// A value of the program on one device, under its name.
+struct NamedWhole {
+  std::string name;
+  GlobalValue value;
+};
+
+/// The value that pieces come from.
+struct SourceOfPieces {
+  std::size_t index = 0;       ///< among the named ones
+  std::optional<Label> other;  ///< under which the pieces make it, where they do not as labelled
+};
+
+/// The first of `wholes` that the pieces make exactly when they are put together as `spec` says,
+/// else the first that they make under another label. `held` by mesh index; `claimed` is what they
+/// make as `spec` says. Only pieces that differ from each other say where they belong; nothing of
+/// others, nor of terms.
+std::optional<SourceOfPieces> source_of_pieces(const DTensorSpec& spec,
+                                               const std::vector<GlobalValue>& held,
+                                               const GlobalValue& claimed,
+                                               const std::vector<NamedWhole>& wholes);
+
+}  // namespace shardlab
