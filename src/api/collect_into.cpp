@@ -3,9 +3,11 @@
 // row-major order. What is sent is put together before, and what arrives is dealt out behind, by
 // ops without a tape: who observes sees where each value comes from.
 #include <algorithm>
+#include <numeric>
 
 #include "api/collectives.h"
 #include "api/into_tensors.h"
+#include "api/tensor_ops.h"
 #include "autograd/at_place.h"
 #include "autograd/on_tape.h"
 #include "autograd/view.h"
@@ -419,10 +421,45 @@ void check_in_flight(const ProgramEvent& event) {
 
 namespace {
 
-CollectiveWorkRef performed(const CollectInto& what, ProcessGroup& group, const SourceLine& place,
+// As many views as there are ranks, of `rows` rows each; as torch words it.
+Tensors cut(const CollectInto& what, const ProcessGroup& group, const DTensor& x, const Dims& rows,
+            std::string_view verb) {
+  const std::int64_t sum = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+  const bool negative = std::ranges::any_of(rows, [](std::int64_t count) { return count < 0; });
+  if (static_cast<std::int64_t>(rows.size()) != group.size()) {
+    refuse(what, group, Fix{"give one number of rows for each rank of the group"},
+           "it {} [{}]: {} numbers of rows", verb, text_of_list(rows, ", "), rows.size());
+  }
+  if (negative || x.ndim() == 0 || x.shape()[0] != sum) {
+    refuse(what, group, Fix{"give numbers of rows that add up to those of the tensor"},
+           "it {} [{}] rows, {} in all, and the tensor is {}", verb, text_of_list(rows, ", "), sum,
+           type_string(x));
+  }
+  return split_with_sizes(x, rows, 0);
+}
+
+Dims equal_rows(const DTensor& x, const ProcessGroup& group) {
+  return Dims(static_cast<std::size_t>(group.size()),
+              x.ndim() > 0 ? x.shape()[0] / group.size() : 0);
+}
+
+// Lists of views in place of tensors with numbers of rows.
+CollectInto in_lists(const CollectInto& what, const ProcessGroup& group) {
+  CollectInto listed = what;
+  if (what.send_rows.empty() && what.receive_rows.empty()) return listed;
+  const DTensor &in = what.inputs.at(0), &out = what.outputs.at(0);
+  const Dims send = what.send_rows.empty() ? equal_rows(in, group) : what.send_rows;
+  const Dims receive = what.receive_rows.empty() ? equal_rows(out, group) : what.receive_rows;
+  listed.inputs = cut(what, group, in, send, "sends");
+  listed.outputs = cut(what, group, out, receive, "receives");
+  return listed;
+}
+
+CollectiveWorkRef performed(const CollectInto& given, ProcessGroup& group, const SourceLine& place,
                             bool waits) {
   return at_place(place, [&] {
-    check_tensors(what, group);
+    check_tensors(given, group);
+    const CollectInto what = in_lists(given, group);
     check_sizes(what, group);
     CollectiveWorkRef work;
     program_calls().perform(CollectIntoEvent{what.kind, &group, &what.inputs, &what.outputs,

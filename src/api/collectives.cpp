@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "autograd/at_place.h"
 #include "autograd/program.h"
 #include "base/fix.h"
@@ -15,17 +17,21 @@ namespace {
 
 std::int64_t dim_of(const DTensor& x, std::int64_t dim) { return wrap_dim(dim, x.ndim()); }
 
-DTensor collected(const SourceLine& place, const CollectiveEvent& event) {
-  const PlaceScope scope(place);
-  const std::string_view name = to_string(event.kind);
-  if (event.x.distributed()) {
-    throw Error(ErrorKind::kValue, fmt::format("{}: {} is distributed", name, type_string(event.x)))
+void check_operand(CollectiveKind kind, const DTensor& x) {
+  const std::string_view name = to_string(kind);
+  if (x.distributed()) {
+    throw Error(ErrorKind::kValue, fmt::format("{}: {} is distributed", name, type_string(x)))
         .with("fix", "collectives take local tensors: x.to_local()");
   }
-  if (event.x.requires_grad()) {
+  if (x.requires_grad()) {
     throw Error(ErrorKind::kUnsupported, fmt::format("{}: carries no gradients", name))
         .with("fix", "use redistribute(), which does, or detach() the tensor first");
   }
+}
+
+DTensor collected(const SourceLine& place, const CollectiveEvent& event) {
+  const PlaceScope scope(place);
+  check_operand(event.kind, event.x);
   return program_calls().perform(event).at(0).tensor();
 }
 
@@ -57,6 +63,23 @@ DTensor all_to_all(Operand x, std::int64_t split_dim, std::int64_t concat_dim,
                              .x = x,
                              .dim = dim_of(x, concat_dim),
                              .split_dim = dim_of(x, split_dim)});
+}
+
+DTensor all_to_all(Operand x, const Dims& send, const Dims& receive, ProcessGroup& group) {
+  const PlaceScope scope(x.place);
+  check_operand(CollectiveKind::kAllToAll, x.tensor);
+  Dims shape = x.tensor.shape();
+  if (!shape.empty() && !receive.empty()) {
+    shape[0] = std::accumulate(receive.begin(), receive.end(), std::int64_t{0});
+  }
+  const DTensor result = program_calls().one("aten::new_empty", {x.tensor, shape});
+  collect_into({.kind = CollectiveKind::kAllToAll,
+                .inputs = {x.tensor},
+                .outputs = {result},
+                .send_rows = send,
+                .receive_rows = receive},
+               group, x.place);
+  return result;
 }
 
 DTensor broadcast(Operand x, std::int64_t source, ProcessGroup& group) {

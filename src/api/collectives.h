@@ -23,6 +23,9 @@ DTensor all_gather(Operand x, std::int64_t dim, ProcessGroup& group);
 DTensor reduce_scatter(Operand x, std::int64_t dim, ReduceOp op, ProcessGroup& group);
 /// Rank i gets the i-th chunk along `split_dim`; what arrives is put together along `concat_dim`.
 DTensor all_to_all(Operand x, std::int64_t split_dim, std::int64_t concat_dim, ProcessGroup& group);
+/// Rank i gets send[i] rows of x, and gives receive[i] to this one; empty lists: equal parts.
+///   fails  Value: not one number for each rank; send does not add up to the rows of x
+DTensor all_to_all(Operand x, const Dims& send, const Dims& receive, ProcessGroup& group);
 /// What the rank at place `source` of the group brings. Fails with Value for no such place.
 DTensor broadcast(Operand x, std::int64_t source, ProcessGroup& group);
 void barrier(ProcessGroup& group, SourceLine place = {});
@@ -38,6 +41,9 @@ struct CollectInto {
   std::vector<DTensor> inputs, outputs;
   ReduceOp op = ReduceOp::kSum;  ///< of those that reduce
   std::int64_t root = 0;         ///< place in the group: of a source or a destination
+  /// Of an all_to_all between two tensors: how many rows go to each rank, and come from it. Empty:
+  /// equal parts.
+  Dims send_rows, receive_rows;
 };
 /// Writes the outputs; what records gradients is written all the same, and its gradient passes as
 /// if nothing had been written, which backward warns of. Errors name kind, group and shapes.

@@ -95,19 +95,6 @@ void refuse_unpromoted(DType a, DType b) {
        "{} and {} have no common dtype", to_string(a), to_string(b));
 }
 
-DType complex_of(DType real) {
-  switch (real) {
-    case DType::kF16:
-      return DType::kC32;
-    case DType::kBF16:
-      return DType::kBC32;
-    case DType::kF64:
-      return DType::kC128;
-    default:
-      return DType::kC64;
-  }
-}
-
 }  // namespace
 
 std::string_view to_string(DType dtype) { return row_of(dtype).name; }
@@ -130,7 +117,7 @@ DType promote(DType a, DType b) {
     const DType real_a = real_dtype(a), real_b = real_dtype(b);
     if (!is_floating(real_a)) return b;
     if (!is_floating(real_b)) return a;
-    return complex_of(real_a == real_b ? real_a : promote_floats(real_a, real_b));
+    return complex_dtype(real_a == real_b ? real_a : promote_floats(real_a, real_b));
   }
   if (category_a != category_b) return category_a > category_b ? a : b;
   return category_a == Category::kFloat ? promote_floats(a, b) : promote_integers(a, b);
@@ -162,6 +149,19 @@ DType real_dtype(DType dtype) {
       return DType::kF64;
     default:
       return dtype;
+  }
+}
+
+DType complex_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return DType::kC32;
+    case DType::kBF16:
+      return DType::kBC32;
+    case DType::kF64:
+      return DType::kC128;
+    default:
+      return is_complex(dtype) ? dtype : DType::kC64;
   }
 }
 

@@ -41,11 +41,11 @@ LocalArg plain_local_arg(const Argument& argument) {
   return std::visit(Convert{}, argument.variant());
 }
 
-// A list of one number where the op takes more stands for all of them: kernels get each.
-LocalArg local_list(const Argument& argument, std::int64_t size) {
-  const Dims* const numbers = std::get_if<Dims>(&argument.variant());
-  if (size < 2 || numbers == nullptr || numbers->size() != 1) return plain_local_arg(argument);
-  return Dims(static_cast<std::size_t>(size), numbers->front());
+// A list of one number where the op takes `size` stands for all of them: kernels get each.
+void repeat_number(LocalArg& argument, std::int64_t size) {
+  Dims* const numbers = std::get_if<Dims>(&argument);
+  if (numbers == nullptr || numbers->size() != 1) return;
+  numbers->assign(static_cast<std::size_t>(size), numbers->front());
 }
 
 boost::container::small_vector<LocalArg, 4> local_args(const LocalCall& call) {
@@ -55,8 +55,9 @@ boost::container::small_vector<LocalArg, 4> local_args(const LocalCall& call) {
   std::size_t next = 0;
   for (std::size_t i = 0; i < op.arguments.size(); ++i) {
     const Argument& argument = (*call.args)[i];
-    if (!op.arguments[i].type.is_tensor()) {
-      result.push_back(local_list(argument, op.arguments[i].type.list_size));
+    if (const auto& type = op.arguments[i].type; !type.is_tensor()) {
+      result.push_back(plain_local_arg(argument));
+      if (type.list_size > 1) repeat_number(result.back(), type.list_size);
     } else if (argument.is_list()) {
       const std::size_t count = argument.list().size();
       const auto list = call.tensors.subspan(next, count);

@@ -16,19 +16,7 @@ void merge(std::optional<DType>& into, DType dtype) { into = into ? promote(*int
 std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> lower) {
   if (!higher || !lower) return higher ? higher : lower;
   if (is_complex(*higher)) return higher;
-  if (is_floating(*higher)) {
-    if (!is_complex(*lower)) return higher;
-    switch (*higher) {  // the complex dtype of the real operand's width
-      case DType::kF16:
-        return DType::kC32;
-      case DType::kBF16:
-        return DType::kBC32;
-      case DType::kF64:
-        return DType::kC128;
-      default:
-        return DType::kC64;
-    }
-  }
+  if (is_floating(*higher)) return is_complex(*lower) ? complex_dtype(*higher) : higher;
   if (*higher == DType::kBool) return promote(*higher, *lower);
   return is_integral(*lower) ? higher : lower;
 }

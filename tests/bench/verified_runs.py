@@ -9,6 +9,7 @@ round. What both take to start is part of it, measured with `--help` and printed
 """
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -18,11 +19,10 @@ ROUNDS = 7
 
 def seconds(command):
     """User and system time of a process and its children."""
-    before = os.times()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-    after = os.times()
-    return (after.children_user - before.children_user
-            + after.children_system - before.children_system)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def compare(name, old, new):

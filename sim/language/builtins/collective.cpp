@@ -1,8 +1,10 @@
 // Collectives on local tensors that give new ones: over a mesh dim or the world, and as torch's
 // functional collectives call them. They carry no gradients.
 #include <cctype>
+#include <numeric>
 
 #include "api/collectives.h"
+#include "api/tensor_ops.h"
 #include "base/fix.h"
 #include "base/tensor_dim.h"
 #include "mesh/type_string.h"
@@ -90,14 +92,31 @@ Value run_funcol_reduce_scatter(Interpreter& in, const Value*, CallValues call) 
   return reduce_scatter(x, dim, written_reduction(given), group);
 }
 
-Value run_funcol_all_to_all(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("funcol.all_to_all_single",
-                         {"self", "output_split_sizes", "input_split_sizes", "group", "tag="},
-                         std::move(call));
+std::int64_t rows_in_all(const Dims& rows) {
+  return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+}
+
+Value rows_exchanged(Interpreter& in, const Parameters& given) {
   const DTensor x = given.tensor("self");
   ProcessGroup& group = group_of(in, given["group"]);
-  check_even_splits(given, {"output_split_sizes", "input_split_sizes"}, x, group);
-  return all_to_all(x, 0, 0, group);
+  const Dims send = given.sizes_or("input_split_sizes", {});
+  const Dims receive = given.sizes_or("output_split_sizes", {});
+  if (send.empty() && receive.empty()) return all_to_all(x, 0, 0, group);
+  // One device has the rows that it would send: as many of them as are to come.
+  if (in.plain()) return slice(x, 0, {.end = rows_in_all(receive.empty() ? send : receive)});
+  return all_to_all(x, send, receive, group);
+}
+
+Value run_funcol_all_to_all(Interpreter& in, const Value*, CallValues call) {
+  return rows_exchanged(in, {"funcol.all_to_all_single",
+                             {"self", "output_split_sizes", "input_split_sizes", "group", "tag="},
+                             std::move(call)});
+}
+
+Value run_all_to_all_single(Interpreter& in, const Value*, CallValues call) {
+  return rows_exchanged(in, {"all_to_all_single",
+                             {"self", "output_split_sizes=", "input_split_sizes=", "group="},
+                             std::move(call)});
 }
 
 Value run_funcol_broadcast(Interpreter& in, const Value*, CallValues call) {
@@ -114,9 +133,13 @@ Value run_wait_tensor(Interpreter&, const Value*, CallValues call) {
 
 BuiltinTable collective_builtins() {
   static const Builtin kTable[] = {
-      {"all_gather", run_all_gather}, {"all_reduce", run_all_reduce},
-      {"all_to_all", run_all_to_all}, {"barrier", run_barrier},
-      {"broadcast", run_broadcast},   {"reduce_scatter", run_reduce_scatter},
+      {"all_gather", run_all_gather},
+      {"all_reduce", run_all_reduce},
+      {"all_to_all", run_all_to_all},
+      {"all_to_all_single", run_all_to_all_single},
+      {"barrier", run_barrier},
+      {"broadcast", run_broadcast},
+      {"reduce_scatter", run_reduce_scatter},
   };
   return kTable;
 }

@@ -52,6 +52,17 @@ void fill(const DTensor& out, const DTensor& value) {
   plain_calls().one("aten::copy_", {out, plain_calls().one("aten::reshape", {value, out.shape()})});
 }
 
+// As many rows as both have.
+void fill_rows(const DTensor& out, const DTensor& value) {
+  if (out.numel() == value.numel()) return fill(out, value);
+  const std::int64_t rows = std::min(out.shape()[0], value.shape()[0]);
+  const auto first_rows = [&](const DTensor& x) {
+    return plain_calls().one("aten::slice.Tensor",
+                             {x, std::int64_t{0}, std::int64_t{0}, rows, std::int64_t{1}});
+  };
+  fill(first_rows(out), first_rows(value));
+}
+
 // The result of a collective to which every rank brings the same.
 void fill_alone(const CollectInto& what, std::int64_t place) {
   const std::vector<DTensor>&in = what.inputs, &out = what.outputs;
@@ -60,7 +71,7 @@ void fill_alone(const CollectInto& what, std::int64_t place) {
     return;
   }
   if (what.kind == Kind::kAllToAll) {
-    for (std::size_t i = 0; i < out.size(); ++i) fill(out[i], in.at(i));
+    for (std::size_t i = 0; i < out.size(); ++i) fill_rows(out[i], in.at(i));
   } else if (what.kind == Kind::kScatter || what.kind == Kind::kReduceScatter) {
     const auto own = static_cast<std::size_t>(place);
     fill(out[0], in.size() > 1 ? in[own < in.size() ? own : 0] : part_of(in[0], out[0], place));
@@ -174,12 +185,12 @@ Value dist_all_to_all_single(Interpreter& in, const Value*, CallValues values) {
       {"output", "input", "output_split_sizes=", "input_split_sizes=", "group=", "async_op="},
       std::move(values));
   if (!call.takes_part()) return call.nothing();
-  const DTensor out = call.tensor("output"), x = call.tensor("input");
-  if (!in.plain()) {
-    check_even_splits(call.given(), {"input_split_sizes"}, x, call.group());
-    check_even_splits(call.given(), {"output_split_sizes"}, out, call.group());
-  }
-  return performed(call, {.kind = Kind::kAllToAll, .inputs = {x}, .outputs = {out}});
+  const Parameters& given = call.given();
+  return performed(call, {.kind = Kind::kAllToAll,
+                          .inputs = {given.tensor("input")},
+                          .outputs = {given.tensor("output")},
+                          .send_rows = given.sizes_or("input_split_sizes", {}),
+                          .receive_rows = given.sizes_or("output_split_sizes", {})});
 }
 
 // A list that stands at the root alone. torch takes an empty one for none.

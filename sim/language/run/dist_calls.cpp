@@ -115,21 +115,4 @@ void DistCall::refuse_with(const std::string& fix, const std::string& what) cons
   fail(ErrorKind::kValue, Fix{fix}, "{}: {}", name_, what);
 }
 
-void check_even_splits(const Parameters& given, std::initializer_list<std::string_view> names,
-                       const DTensor& x, const ProcessGroup& group) {
-  const bool even = x.ndim() > 0 && x.shape()[0] % group.size() == 0;
-  for (const std::string_view name : names) {
-    const Dims sizes = given.has(name) ? given.sizes(name) : Dims();
-    const bool as_many = static_cast<std::int64_t>(sizes.size()) == group.size();
-    const bool equal = as_many && even && std::ranges::all_of(sizes, [&](std::int64_t size) {
-                         return size == x.shape()[0] / group.size();
-                       });
-    if (sizes.empty() || equal) continue;
-    fail(ErrorKind::kUnsupported,
-         Fix{"pad the pieces to one length, or send lists of tensors: dist.all_to_all(outs, ins)"},
-         "all_to_all_single on group {} of {} ranks: {} {} are not equal parts of {}", group.name(),
-         group.size(), name, repr(given[name]), type_string(x));
-  }
-}
-
 }  // namespace shardlab

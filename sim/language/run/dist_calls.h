@@ -63,9 +63,4 @@ Value run_broadcast_object_list(Interpreter& in, const Value*, CallValues values
 Value run_gather_object(Interpreter& in, const Value*, CallValues values);
 Value run_scatter_object_list(Interpreter& in, const Value*, CallValues values);
 
-/// Sizes of splits may be given where they say what is so without them.
-///   fails  Unsupported: others
-void check_even_splits(const Parameters& given, std::initializer_list<std::string_view> names,
-                       const DTensor& x, const ProcessGroup& group);
-
 }  // namespace shardlab

@@ -16,7 +16,6 @@ constexpr AbsentName kRows[] = {
     {"DTensor", "distribute(t, mesh=mesh, tp=S(0)) or from_local(t, mesh=mesh, tp=S(0))"},
     {"DeviceMesh", "the dims under [mesh]; the program has it as mesh"},
     {"all_gather_into_tensor", "dist.all_gather_into_tensor(out, t), or all_gather(t, dim)"},
-    {"all_to_all_single", "dist.all_to_all_single(out, t), or all_to_all(t, 0, 0)"},
     {"autocast", "x.to(bf16) where it is wanted"},
     {"autograd", "grad(loss, [w1, w2]) or backward(loss)"},
     {"clip_grad_norm_", "the norm of the gradients, and their product with a factor"},

@@ -190,6 +190,10 @@ Dims Parameters::sizes(std::string_view name) const {
   refuse(name, "a list of ints", "[2, 3]");
 }
 
+Dims Parameters::sizes_or(std::string_view name, Dims otherwise) const {
+  return has(name) ? sizes(name) : otherwise;
+}
+
 std::optional<Dims> dims_of(const Value& value) {
   if (const auto* integer = value.get<std::int64_t>()) return Dims{*integer};
   if (!value.is_sequence()) return std::nullopt;

@@ -108,6 +108,7 @@ class Parameters {
   std::optional<DType> dtype(std::string_view name) const;
   /// A list or tuple of integers, or one integer.
   Dims sizes(std::string_view name) const;
+  Dims sizes_or(std::string_view name, Dims otherwise) const;
 
   /// Fails with Value: "f: argument 'name' is a list, [1, 2], not `wanted`"; the fix is to write
   /// it as `example`.

@@ -20,10 +20,6 @@ namespace {
 
 using namespace grad;
 
-DType complex_dtype(DType dtype) {
-  return dtype == DType::kF64 || dtype == DType::kC128 ? DType::kC128 : DType::kC64;
-}
-
 // The three that compute
 
 /// The transformed dims, of which none may stand twice, and each has at least one place.
