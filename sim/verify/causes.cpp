@@ -346,6 +346,23 @@ Sentence term_in_update(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// The same behind a known value that is added: a weight that is updated, a bias.
+Sentence added_from_elsewhere(const Evidence& evidence) {
+  if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
+  if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
+  for (const KnownValue& known : evidence.known) {
+    const Numbers base = broadcast(known.value, evidence.expected.meta);
+    if (base.empty() || largest_finite(base) == 0) continue;
+    Evidence rest = evidence;
+    rest.expected.reals = minus(evidence.expected.reals, base);
+    for (GlobalValue& held : rest.held) held.reals = minus(held.reals, base);
+    rest.relative = 100 * evidence.relative;
+    const Sentence sentence = reduced_elsewhere(rest);
+    if (sentence) return fmt::format("of what is added to {}, {}", known.name, *sentence);
+  }
+  return std::nullopt;
+}
+
 // The elements of `whole` that each rank's piece covers, by mesh index.
 std::vector<Numbers> pieces_of(const GlobalValue& whole, const DTensorSpec& spec) {
   std::vector<Numbers> pieces;
@@ -502,9 +519,12 @@ constexpr Hypothesis kHypotheses[] = {
     {causes::kFactor, factor_off},         {causes::kUnevenMean, average_of_averages},
     {causes::kOtherLabel, other_label},    {causes::kOtherChunk, chunk_of_another},
     {causes::kOneMask, same_mask},         {causes::kUnequalNumber, number_of_a_rank},
-    {causes::kMissingSum, term_in_update}, {causes::kFactor, step_off},
+    {causes::kMissingSum, term_in_update}, {causes::kWrongGroup, added_from_elsewhere},
     {causes::kTermAdded, added_too_often},
 };
+
+// Of a single number much is some multiple: there these come behind a call that lost the meaning.
+constexpr Hypothesis kWeaker[] = {{causes::kFactor, step_off}};
 
 constexpr Hypothesis kLastResort[] = {
     {causes::kOneFactor, one_factor},
@@ -527,14 +547,19 @@ Cause first_of(std::span<const Hypothesis> hypotheses, const Evidence& evidence)
 }  // namespace
 
 Cause cause_of(const Evidence& evidence) {
-  if (comparable(evidence)) return first_of(kHypotheses, evidence);
+  if (comparable(evidence)) {
+    Cause cause = first_of(kHypotheses, evidence);
+    const bool weaker = cause.empty() && evidence.expected.reals.size() > 1;
+    return weaker ? first_of(kWeaker, evidence) : cause;
+  }
   const Sentence label = other_label(evidence);
   return label ? Cause{causes::kOtherLabel, *label} : Cause{};
 }
 
 Cause last_resort(const Evidence& evidence) {
   Cause cause;
-  if (comparable(evidence)) cause = first_of(kLastResort, evidence);
+  if (comparable(evidence)) cause = first_of(kWeaker, evidence);
+  if (cause.empty() && comparable(evidence)) cause = first_of(kLastResort, evidence);
   return cause.empty() ? Cause{causes::kNone, std::string(kNoCause)} : cause;
 }
 

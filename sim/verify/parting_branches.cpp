@@ -264,25 +264,31 @@ std::string parted_at(const ast::Program& program, const ProgramTraits& traits,
     const auto& theirs = ranks[rank]->statements();
     const auto at =
         static_cast<std::size_t>(std::ranges::mismatch(ours, theirs).in1 - ours.begin());
-    if (at >= theirs.size() || at >= first || at == 0) continue;
+    if (at >= first || at == 0) continue;
     first = at;
     other = rank;
   }
   if (first == ours.size()) return {};
-  const std::uint32_t here = ours[first], there = ranks[other]->statements()[first];
+  const std::vector<std::uint32_t>& theirs = ranks[other]->statements();
+  const bool ends = first >= theirs.size();  // behind the statement, or inside of it
+  const std::uint32_t here = ours[first], there = ends ? 0 : theirs[first];
   const Turns turns(program.body);
   const Turn* turn = turns.between(ours[first - 1], here, there);
   if (turn == nullptr || tells_ranks_apart(*turn->asks, traits)) return {};
+  if (ends && (turn->begin != ours[first - 1] || ast::any_part(*turn->asks, meets_here))) return {};
   const bool goes_in = std::ranges::count(turn->inside, here) > 0;
   const auto own = static_cast<std::size_t>(longest - ranks.begin());
   const std::size_t lower = std::min(own, other), higher = std::max(own, other);
   std::string numbers = numbers_in(*turn, ranks, lower, higher);
   if (numbers.empty()) numbers = left_behind(*turn, program, ranks, lower, higher);
-  return fmt::format(
-      "line {} parted the ranks: rank {} goes on in line {}, rank {} in line {}{} [{}]",
-      program.source->place(turn->begin).line, goes_in ? own : other,
-      program.source->place(goes_in ? here : there).line, goes_in ? other : own,
-      program.source->place(goes_in ? there : here).line, numbers, causes::kPartedBranch);
+  const auto line = [&](std::uint32_t begin) { return program.source->place(begin).line; };
+  const std::string apart =
+      ends ? fmt::format("rank {} goes on in line {}, rank {} ends", own, line(here), other)
+           : fmt::format("rank {} goes on in line {}, rank {} in line {}", goes_in ? own : other,
+                         line(goes_in ? here : there), goes_in ? other : own,
+                         line(goes_in ? there : here));
+  return fmt::format("line {} parted the ranks: {}{} [{}]", line(turn->begin), apart, numbers,
+                     causes::kPartedBranch);
 }
 
 std::vector<std::string> parting_branches(const ast::Program& program, const ProgramTraits& traits,

@@ -34,9 +34,27 @@ Numbered numbered(const std::vector<LoggedCall>& calls) {
   return result;
 }
 
-bool has_terms(const Label& label) {
-  return std::ranges::any_of(label.placements,
-                             [](const Placement& placement) { return placement.is_partial(); });
+bool same_numbers(const GlobalValue& a, const GlobalValue& b) {
+  return a.reals == b.reals && a.integers == b.integers;
+}
+
+bool alike_along(const std::vector<GlobalValue>& held, const MeshLayout& layout, std::size_t dim) {
+  for (std::int64_t i = 0; i < layout.size(); ++i) {
+    Coordinate coordinate = layout.coordinate_at_index(i);
+    coordinate[dim] = 0;
+    const auto first = static_cast<std::size_t>(layout.index_of(coordinate));
+    if (!same_numbers(held[static_cast<std::size_t>(i)], held[first])) return false;
+  }
+  return true;
+}
+
+// Equal terms are a replica that is off by a factor.
+bool has_equal_terms(const Label& label, const std::vector<GlobalValue>& held,
+                     const MeshLayout& layout) {
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    if (label.placements[dim].is_partial() && alike_along(held, layout, dim)) return true;
+  }
+  return false;
 }
 
 Labels labels_of(const MatchedCall& call, Values values, const MeshLayout& layout,
@@ -47,8 +65,7 @@ Labels labels_of(const MatchedCall& call, Values values, const MeshLayout& layou
     std::optional<Label>& label = result.emplace_back();
     if (held.size() != call.held.size()) continue;
     label = label_of(held, (call.alone->*values)[i], layout, relative);
-    // Equal terms are a replica that is off by a factor.
-    if (label && has_terms(*label) && all_alike(held)) label.reset();
+    if (label && has_equal_terms(*label, held, layout)) label.reset();
   }
   return result;
 }
@@ -64,9 +81,8 @@ std::vector<GlobalValue> held_of(const MatchedCall& call, Values values, std::si
 }
 
 bool all_alike(const std::vector<GlobalValue>& held) {
-  return std::ranges::all_of(held, [&](const GlobalValue& value) {
-    return value.reals == held[0].reals && value.integers == held[0].integers;
-  });
+  return std::ranges::all_of(
+      held, [&](const GlobalValue& value) { return same_numbers(value, held[0]); });
 }
 
 std::string name_of(const LoggedCall& call) {
