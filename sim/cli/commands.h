@@ -57,7 +57,12 @@ struct RunArguments {
   std::string why;                   ///< op, source line, value name or "all"
   std::optional<std::int64_t> rank;  ///< whose prints are shown; none: those of all ranks
   std::string html;                  ///< `run`: page to write; empty: none
-  std::string filter;                ///< `test`: part of a path, title or matrix point
+  // Of `run` of a recorded training step:
+  std::string mesh;                   ///< "dp=2,tp=4"; empty: one rank
+  std::string plan;                   ///< "megatron"; empty: everything is whole
+  std::vector<std::string> placings;  ///< "layers.*.wq.weight=[_@tp, _]"
+  bool toml = false;                  ///< print the scenario, run nothing
+  std::string filter;                 ///< `test`: part of a path, title or matrix point
   bool list = false;
   bool strict = false;             ///< what is not verified fails
   bool verbose = false;            ///< `test`: reports of what fails, too

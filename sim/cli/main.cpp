@@ -126,6 +126,23 @@ void add_lengths(CLI::App* run, RunArguments& arguments) {
       ->check(whole_number_from(1));
 }
 
+// Of a training step that was recorded in PyTorch.
+void add_step_options(CLI::App* run, RunArguments& arguments) {
+  run->add_option("--mesh", arguments.mesh,
+                  "of a recorded step: the mesh it runs on, dims in order (default: one rank)")
+      ->type_name("DIM=SIZE,...");
+  run->add_option("--plan", arguments.plan,
+                  "of a recorded step: how parameters and batches lie; megatron, sequence, fsdp, "
+                  "hsdp, fsdp+tp or replicate")
+      ->type_name("PLAN");
+  run->add_option("--place", arguments.placings,
+                  "of a recorded step: a tensor by name, 'layers.*.wq.weight=[_@tp, _]', or what a "
+                  "module takes or gives, 'layers.*.wo:out=[_, _, _]'")
+      ->type_name("NAME=[...]");
+  run->add_flag("--toml", arguments.toml,
+                "of a recorded step: print it as a scenario, run nothing");
+}
+
 void add_run(CLI::App& app, Parsed& parsed) {
   auto* run = app.add_subcommand("run", "run a scenario on simulated ranks and check every value");
   run->add_option("FILE", parsed.run.files,
@@ -164,6 +181,7 @@ void add_run(CLI::App& app, Parsed& parsed) {
   run->footer(
       "Examples:\n"
       "  shardlab run models/megatron_mlp\n"
+      "  shardlab run step.json.gz --mesh dp=2,tp=4 --plan megatron\n"
       "  shardlab run --why mm --set mesh.tp=2 scenarios/models/megatron_mlp.toml\n"
       "In order of execution, '18, 20 all_reduce tp 64 B' is line 18, then line 20, which enters "
       "an\n"
@@ -549,6 +567,7 @@ int main(int argc, char** argv) {
       "3 a defect of shardlab, 130 interrupted.");
   Parsed parsed;
   add_run(app, parsed);
+  add_step_options(app.get_subcommand("run"), parsed.run);
   add_test(app, parsed);
   add_trace(app, parsed);
   add_replay(app, parsed);

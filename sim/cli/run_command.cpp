@@ -3,6 +3,8 @@
 #include "sim/cli/forecast.h"
 #include "sim/cli/interrupts.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/cli/step_command.h"
+#include "sim/record/step_file.h"
 #include "sim/report/html_report.h"
 #include "sim/report/printed_text.h"
 #include "sim/report/why_names.h"
@@ -72,9 +74,16 @@ int run_command(const RunArguments& arguments) {
   Reports reports(arguments);
   std::vector<std::string> pages;
   for (const std::string& path : scenario_files(arguments.files)) {
-    const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
-    for (const MatrixPoint& point : file.points()) {
-      const Scenario scenario = file.at(point);
+    std::optional<ScenarioFile> file;
+    if (is_step_file(path)) {
+      file = open_step(path, arguments, code);
+      if (!file) continue;
+    } else {
+      refuse_step_options(path, arguments);
+      file = ScenarioFile::open(path, settings_of(arguments));
+    }
+    for (const MatrixPoint& point : file->points()) {
+      const Scenario scenario = file->at(point);
       if (arguments.rank) check_printer(scenario, *arguments.rank);
       const ScenarioResult result = watched(scenario, path, registry, arguments);
       reports.add(result);

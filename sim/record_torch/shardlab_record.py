@@ -302,6 +302,7 @@ class Recorder:
         self.roots = {}  # number of a storage -> the value that covers it
         self.unwritten = set()  # storages that hold what nobody has written
         self.count = 0
+        self.taped = set()  # numbers of values that required a gradient in a call
         self.calls = 0
         self.inside = None  # the call whose ops are running
         self.quiet = 0
@@ -360,6 +361,7 @@ class Recorder:
         for _, handle in self.hooked.values():
             handle.remove()
         torch.autograd.backward, torch.autograd.grad = self.engine
+        torch.autograd.Function.apply = self.apply
         if kind is None:
             self.check_end()
         wall = time.perf_counter() - self.began
@@ -410,6 +412,8 @@ class Recorder:
         self.engine = (torch.autograd.backward, torch.autograd.grad)
         torch.autograd.backward = self.backward
         torch.autograd.grad = self.grad
+        self.apply = torch.autograd.Function.__dict__["apply"]
+        torch.autograd.Function.apply = classmethod(self.function)
 
     def check_end(self):
         """Parameters and their gradients as the step has left them."""
@@ -500,6 +504,20 @@ class Recorder:
         event.update(self.places.here())
         self.file.put(event)
         return self.engine[1](outputs, inputs, *args, **kwargs)
+
+    def function(self, cls, *args, **kwargs):
+        """An autograd.Function: its calls carry no gradient, and its backward is its own."""
+        apply = self.apply.__get__(None, cls)
+        if self.quiet or _in_backward() or self.phase != "fwd":
+            return apply(*args, **kwargs)
+        event = {"k": "function", "name": cls.__qualname__, **self.places.here()}
+        if self.modules:
+            event["m"] = self.modules[-1][0]
+        event["in"], first = self.seen(args), self.calls
+        result = apply(*args, **kwargs)
+        event["calls"], event["out"] = [first, self.calls], self.seen(result)
+        self.file.put(event)
+        return result
 
     def watch_gradient(self, leaf, name):
         """The gradient as backward leaves it, before the program scales or clips it."""
@@ -621,6 +639,8 @@ class Recorder:
         event = {"k": kind}
         if name:
             event["name"] = name
+        if id(tensor) in self.names.given:
+            event["batch"] = True
         event.update(self.describe(tensor))
         if tensor.requires_grad and tensor.is_leaf:
             event["requires_grad"] = True
@@ -709,6 +729,7 @@ class Recorder:
         event = {"k": "call", "c": self.calls, **where}
         self.calls += 1
         self.arguments(event, func, args, kwargs)
+        self.mark_detached(event, args, kwargs)
         if not torch.is_grad_enabled():
             event["no_grad"] = True
         if torch.is_autocast_enabled("cpu"):
@@ -729,6 +750,19 @@ class Recorder:
         self.file.put(event)
         self.own_seconds += time.perf_counter() - began
         return result
+
+    def mark_detached(self, event, args, kwargs):
+        """x and x.detach() are one value; which of them a call takes decides over gradients."""
+        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        detached = []
+        for tensor in tensors:
+            number = self.number(tensor)
+            if tensor.requires_grad:
+                self.taped.add(number)
+            elif number in self.taped:
+                detached.append(number)
+        if detached and torch.is_grad_enabled():
+            event["detached"] = sorted(set(detached))
 
     def op(self, func, args, kwargs):
         if self.passes(func):

@@ -7,6 +7,7 @@
 #include "sim/language/syntax/parser.h"
 #include "sim/scenario/npy.h"
 #include "sim/scenario/scenario_parts.h"
+#include "sim/scenario/step_tensors.h"
 #include "sim/scenario/type_text.h"
 
 namespace shardlab {
@@ -29,8 +30,8 @@ bool draws_reals(const ScenarioInput& input) {
 
 class InputReader {
  public:
-  InputReader(const TomlSection& root, const Environment& environment)
-      : file_(root.file), environment_(environment) {}
+  InputReader(const TomlSection& root, const Environment& environment, StepTensors& tensors)
+      : file_(root.file), environment_(environment), tensors_(tensors) {}
 
   ScenarioInput read(const TomlEntry& entry) {
     input_.name = entry.key;
@@ -61,7 +62,8 @@ class InputReader {
   }
 
   void read_section(const TomlSection& section, const TomlEntry& entry) {
-    section.check_keys({"type", "init", "scale", "values", "file", "requires_grad", "dynamic"});
+    section.check_keys(
+        {"type", "init", "scale", "values", "file", "tensor", "requires_grad", "dynamic"});
     const TomlEntry* type = section.find("type");
     if (type == nullptr) {
       section.where(entry).refuse(fmt::format("{} has no type", section.name),
@@ -71,10 +73,19 @@ class InputReader {
     refuse_two_sources(section);
     if (const TomlEntry* init = section.find("init")) read_init(read_text(file_, *init));
     if (const TomlEntry* values = section.find("values")) read_values(*values);
-    if (const TomlEntry* file = section.find("file")) {
+    const TomlEntry* file = section.find("file");
+    if (const TomlEntry* tensor = section.find("tensor"); tensor != nullptr && file == nullptr) {
+      section.where(*tensor).refuse(fmt::format("{} names a tensor of no file", section.name),
+                                    "add file = \"step.json.gz\"");
+    }
+    if (file != nullptr) {
       input_.recipe.init = "values";
       input_.file = read_text(file_, *file)->text();
-      input_.recipe.values = read_input_file(file_->file(), input_);
+      const TomlEntry* tensor = section.find("tensor");
+      input_.recipe.values = tensor == nullptr
+                                 ? read_input_file(file_->file(), input_)
+                                 : tensors_.read(path_beside(file_->file(), input_.file),
+                                                 read_text(file_, *tensor)->text(), input_);
     }
     if (const TomlEntry* scale = section.find("scale")) {
       input_.recipe.scale = scalar(*scale).to_double();
@@ -258,6 +269,7 @@ class InputReader {
 
   const SourcePtr& file_;
   const Environment& environment_;
+  StepTensors& tensors_;
   ScenarioInput input_;
 };
 
@@ -276,8 +288,9 @@ std::vector<ScenarioInput> read_inputs(const TomlSection& root, const Environmen
   std::vector<ScenarioInput> out;
   const TomlEntry* entry = root.find("inputs");
   if (entry == nullptr) return out;
+  StepTensors tensors;
   for (const TomlEntry& input : read_table(root.file, *entry)) {
-    out.push_back(InputReader(root, environment).read(input));
+    out.push_back(InputReader(root, environment, tensors).read(input));
     check_default(out.back());
   }
   return out;

@@ -158,6 +158,92 @@ class Steps(program.Program):
         errors = self.refused("replay", self.changed("llama", change))
         self.assertIn("a transform of torch.func at train.py:12", errors)
 
+    def test_a_step_runs_on_other_meshes_with_every_gradient_verified(self):
+        for name, plan, mesh in (
+            ("llama", "megatron", "tp=4"), ("llama", "megatron", "dp=2,tp=4"),
+            ("llama", "sequence", "tp=3"), ("llama", "fsdp", "a=2,b=2,c=2"),
+            ("llama_gqa", "fsdp+tp", "dp=2,tp=4"), ("llama_gqa", "megatron", "tp=3"),
+            ("gpt", "megatron", "tp=4"), ("gpt", "hsdp", "a=2,b=2"), ("gpt", "fsdp", "x=3"),
+            ("two_batches", "fsdp", "dp=4"), ("two_batches", "megatron", "tp=3"),
+            ("convolutions", "replicate", "dp=4"), ("convolutions", "fsdp", "x=3"),
+            ("bf16", "sequence", "dp=2,tp=2"),
+        ):
+            with self.subTest(name=name, plan=plan, mesh=mesh):
+                path = next(f for f in FILES if f.name.startswith(name + "__"))
+                code, output, errors = self.shardlab(
+                    "run", "--json", str(path), "--mesh", mesh, "--plan", plan)
+                run = json.loads(output)
+                self.assertEqual((code, run["ok"]), (0, True), errors)
+                wanted = sum(e["k"] == "input" and e.get("requires_grad", False)
+                             for e in taken_apart(path)[0])
+                gradients = [v for v in run["values"] if v["name"].endswith(".grad")]
+                self.assertEqual(len(gradients), wanted)
+                if plan == "megatron" and mesh == "tp=4":
+                    # Forward the embedding and two a layer, backward two a layer and the head.
+                    counts = run["collectives"]["largest_rank"]["all_reduce"]
+                    self.assertEqual(counts, {"backward": 5, "forward": 5})
+
+    def test_one_rank_has_the_gradients_of_the_recording(self):
+        for name, gradients in (("llama", 21), ("gpt", 28), ("two_batches", 4), ("convolutions", 9)):
+            with self.subTest(name=name):
+                path = next(f for f in FILES if f.name.startswith(name + "__"))
+                output = self.fine("run", "--summary", str(path))
+                first = output.splitlines()[0]
+                self.assertRegex(first, r"^self-test on one rank: \d+ values and "
+                                        rf"{gradients} gradients are PyTorch's, 0 differ")
+
+    def test_a_wrong_gradient_is_found(self):
+        def change(events):
+            check = next(e for e in events if e["k"] == "check" and e.get("pass") == "bwd"
+                         and e["name"] == "layers.0.attention.wq.weight.grad")
+            check["fp"] = [x + 0.02 for x in check["fp"]]
+        code, output, errors = self.shardlab("run", self.changed("llama", change))
+        self.assertEqual((code, output), (1, ""))
+        self.assertIn("layers_0_attention_wq_weight.grad", errors)
+
+    def test_a_call_with_another_number_is_found(self):
+        def change(events):
+            call = next(e for e in events if e["k"] == "call" and e["op"] == "aten.mul.Tensor")
+            call["op"], call["args"][1] = "aten.mul.Scalar", 0.5
+        code, _, errors = self.shardlab("run", self.changed("llama", change))
+        self.assertEqual(code, 1)
+        self.assertRegex(errors, r"FAIL event \d+  layers.0.attention_norm  programs.py:\d+")
+
+    def test_the_scenario_runs_beside_the_recording(self):
+        path = next(f for f in FILES if f.name.startswith("llama__"))
+        (self.folder / path.name).write_bytes(path.read_bytes())
+        text = self.fine("run", path.name, "--toml", "--mesh", "tp=2", "--place",
+                         "layers.*.attention.wq.weight=[_@tp, _]",
+                         "--place", "layers.*.attention:out=[_, _, _]")
+        self.assertIn("tok_embeddings_weight = { type = \"f32[64, 32]\"", text)
+        self.assertIn("layers_1_attention_wq_weight = { type = \"f32[32@tp, 32]\"", text)
+        self.assertRegex(text, r"layers_0_attention_wo.redistribute\(tp=R\)")
+        self.plant(step=text)
+        self.assertIn("values verified", self.fine("run", "--summary", "step.toml"))
+
+    def test_what_no_mesh_can_take_is_refused_with_its_place(self):
+        path = str(next(f for f in FILES if f.name.startswith("autocast__")))
+        self.assertRegex(self.refused("run", path), r"autocast at .*programs.py:\d+")
+
+        def function(events):
+            at = next(i for i, e in enumerate(events) if e["k"] == "call")
+            events.insert(at, {"k": "function", "name": "Own", "p": 0, "in": [], "out": []})
+        errors = self.refused("run", self.changed("llama", function))
+        self.assertRegex(errors, r"the autograd.Function Own at programs.py:\d+")
+
+        def no_calls(events):
+            events[:] = [e for e in events if e["k"] != "call"]
+        self.assertIn("no calls", self.refused("run", self.changed("llama", no_calls)))
+
+    def test_wrong_plans_and_placings_are_refused(self):
+        path = str(next(f for f in FILES if f.name.startswith("llama__")))
+        self.assertIn("megatron", self.refused("run", path, "--mesh", "tp=2", "--plan", "megatrn"))
+        for placing in ("wq=[_", "layers.0.wo.weight=[_@x, _]", "norm.weight=[_, _]", "=[_]"):
+            errors = self.refused("run", path, "--mesh", "tp=2", "--place", placing)
+            self.assertIn("--place", errors)
+        self.plant(t="title = \"t\"\n[mesh]\ntp = 2\n[program]\ncode = \"pass\"\n")
+        self.assertIn("--mesh", self.refused("run", "t.toml", "--mesh", "tp=4"))
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,59 @@
+// step_plan.h - how the values of a recorded program lie on a mesh: plans by name, from what calls
+// do with weights and not from what modules are called, and the user's own placements by path.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/capture/step_program.h"
+
+namespace shardlab {
+
+/// A mesh dim as --mesh gives it.
+struct StepMeshDim {
+  std::string name;
+  std::int64_t size = 1;
+};
+using StepMesh = std::vector<StepMeshDim>;
+
+/// One --place: "layers.*.wq.weight=[_@tp, _]"; of what a module takes or gives,
+/// "layers.*.wo:out=[_, _, _]".
+struct StepPlacing {
+  std::string pattern;  ///< "*" stands for any part of a path
+  enum class Of : std::uint8_t { kTensor, kModuleInput, kModuleOutput } of = Of::kTensor;
+  std::vector<std::string> dims;  ///< "_@tp", "_"
+  std::string text;               ///< as written
+};
+///   fails  Value: malformed
+StepPlacing parse_placing(const std::string& text);
+
+/// The layout of all that a program is given, and what is moved on the way.
+struct StepPlan {
+  /// By input: for each tensor dim the mesh dims that cut it, the first cut first.
+  std::map<std::size_t, std::vector<std::vector<std::string>>> cuts;
+  /// By statement and operand: what redistribute() is given before it is used.
+  std::map<std::pair<std::size_t, std::size_t>, std::string> before;
+  /// By statement: the same for its first result.
+  std::map<std::size_t, std::string> after;
+  /// Statements of linear whose bias is added behind `after`, since their result is a pending sum.
+  std::vector<std::size_t> bias_behind;
+  std::vector<std::string> notes;  ///< what the plan could not cut
+};
+
+/// The names of plans: megatron, sequence, fsdp, hsdp, fsdp+tp, replicate.
+const std::vector<std::string>& plan_names();
+
+/// `name` may be empty: everything whole on every rank, but for what `placings` say.
+///   megatron   tp is the last mesh dim; batches are cut over the others
+///   sequence   the same; between layers the sequence is cut over tp
+///   fsdp       parameters and batches are cut over all mesh dims, parameters gathered on use
+///   hsdp       the same, but parameters are whole over the first mesh dim
+///   fsdp+tp    megatron on the last mesh dim, fsdp on the others
+///   replicate  parameters are whole, batches cut over all mesh dims
+///   fails  Value: no such plan, a placing that fits nothing
+StepPlan plan_of(const StepProgram& program, const StepMesh& mesh, const std::string& name,
+                 const std::vector<StepPlacing>& placings);
+
+}  // namespace shardlab

@@ -1,0 +1,305 @@
+// Calls are already in the order of the program, and name their operands by value: what is left to
+// do is to see what is given, what is drawn, and what anything comes of.
+#include "sim/capture/step_program.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "base/error.h"
+#include "base/fix.h"
+#include "sim/capture/recorded_event.h"
+
+namespace shardlab {
+
+namespace {
+
+std::size_t number_in(const Json& value) { return integer_of<std::size_t>(value.at("v")); }
+
+std::string as_name(const std::string& path) {
+  std::string name;
+  for (const char c : path) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0) name = "_" + name;
+  return name;
+}
+
+// Names that mean something in programs already, or in Python.
+bool is_reserved(const std::string& name) {
+  static const std::set<std::string> kNames = {
+      "mesh", "rank", "world_size", "torch", "F",    "aten",  "R",    "S",  "P",
+      "and",  "or",   "not",        "if",    "else", "for",   "in",   "is", "while",
+      "with", "def",  "pass",       "None",  "True", "False", "from", "as", "del"};
+  return kNames.contains(name);
+}
+
+class ProgramReader {
+ public:
+  explicit ProgramReader(const StepRecording& recording) : recording_(recording) {
+    program_.recording = &recording;
+  }
+
+  StepProgram read() {
+    if (!recording_.has_calls) {
+      fail(ErrorKind::kValue, Fix{"record it with level=\"both\", the default"},
+           "{}: the file has no calls above autograd, of which a program is made", recording_.path);
+    }
+    find_end();
+    for (std::size_t i = 0; i < end_; ++i) read_event(recording_.events[i]);
+    keep_what_counts();
+    name_inputs();
+    name_results();
+    mark_batch();
+    return std::move(program_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const Json& event, const std::string& what, const std::string& fix) {
+    fail(ErrorKind::kUnsupported, Fix{fix}, "{}: {} at {} is not taken to another mesh yet",
+         recording_.path, what, place_of(recording_, event));
+  }
+
+  // One past the last backward of the first step: what an optimizer does comes after.
+  void find_end() {
+    for (std::size_t i = 0; i < recording_.events.size(); ++i) {
+      const Json& event = recording_.events[i];
+      if (event.at("k") == "local_op" && event.value("pass", "") == "opt") break;
+      if (event.at("k") == "backward") end_ = i + 1;
+    }
+    if (end_ != 0) return;
+    fail(ErrorKind::kValue, Fix{"record a step that calls loss.backward()"},
+         "{}: nothing in it asks for gradients", recording_.path);
+  }
+
+  void read_event(const Json& event) {
+    const auto kind = event.at("k").get<std::string>();
+    if (kind == "input" || kind == "const" || kind == "alias") {
+      given_[number_in(event)] = &event;
+    } else if (kind == "local_op") {
+      if (event.value("random", false) && event.contains("c")) {
+        drawn_[integer_of<std::size_t>(event.at("c"))].push_back(&event);
+      }
+      for (const char* key : {"out", "mut"}) {
+        for (const Json& value : event.value(key, Json::array())) {
+          if (value.is_object() && value.contains("raw")) raws_[number_in(value)] = value;
+        }
+      }
+    } else if (kind == "function") {
+      refuse(event, "the autograd.Function " + event.at("name").get<std::string>(),
+             "write it with ops, or replay it as it is: shardlab replay " + recording_.path);
+    } else if (kind == "backward") {
+      read_backward(event);
+    } else if (kind == "call") {
+      read_call(event);
+    }
+  }
+
+  void read_backward(const Json& event) {
+    const Json& of = event.at("of");
+    if (of.size() != 1 || event.contains("to")) {
+      refuse(event, "a backward of several values", "call loss.backward() once for each");
+    }
+    StepStatement statement{.kind = StatementKind::kBackward, .event = &event, .op = "backward"};
+    statement.takes = {of.at(0).get<std::size_t>()};
+    for (const Json& gradient : event.value("grads", Json::array())) {
+      statement.takes.push_back(gradient.get<std::size_t>());
+    }
+    program_.statements.push_back(std::move(statement));
+  }
+
+  void read_call(const Json& event) {
+    StepStatement statement{.event = &event, .op = event.at("op").get<std::string>()};
+    statement.no_grad = event.value("no_grad", false);
+    if (event.contains("autocast")) {
+      refuse(event, "autocast", "replay it as it is: shardlab replay " + recording_.path);
+    }
+    for_each_operand(event, [&](std::size_t v) { statement.takes.push_back(v); });
+    for (const Json& out : event.at("out")) {
+      if (out.is_object() && out.contains("v")) statement.outs.push_back(number_in(out));
+    }
+    if (statement.outs.empty()) return note_number(event);
+    const bool same = statement.outs.size() == 1 && statement.takes.size() == 1 &&
+                      statement.outs == statement.takes;
+    // x.detach() is x; who takes it as detached says so.
+    const std::string bare = bare_op(statement.op);
+    if (same && (bare == "detach" || bare == "alias" || bare == "lift_fresh")) return;
+    if (!take_drawn(statement)) return;
+    program_.statements.push_back(std::move(statement));
+  }
+
+  void note_number(const Json& event) {
+    if (event.at("out").empty()) return;
+    program_.notes.push_back(fmt::format("a number of the data is part of the program: {} at {}",
+                                         event.at("op").get<std::string>(),
+                                         place_of(recording_, event)));
+  }
+
+  // What the call drew stands in its place. False: the results are inputs.
+  bool take_drawn(StepStatement& statement) {
+    if (statement.takes.empty()) statement.kind = StatementKind::kFactory;
+    const auto drawn = drawn_.find(integer_of<std::size_t>(statement.event->at("c")));
+    if (drawn == drawn_.end()) return true;
+    const std::string bare = bare_op(statement.op);
+    if (bare == "dropout" || bare == "dropout_" || bare == "native_dropout" ||
+        bare == "feature_dropout") {
+      take_mask(statement, *drawn->second.front());
+      return true;
+    }
+    const bool all =
+        std::ranges::all_of(statement.outs, [&](std::size_t v) { return raws_.contains(v); });
+    if (!all || statement.event->contains("seq")) {
+      refuse(*statement.event, "what " + statement.op + " draws inside",
+             "give it a dropout of 0, or evaluate: model.eval()");
+    }
+    for (const std::size_t v : statement.outs) given_.emplace(v, &raws_.at(v));
+    return false;
+  }
+
+  void take_mask(StepStatement& statement, const Json& draw) {
+    statement.kind = StatementKind::kDropout;
+    statement.scale = 1 / (1 - number_of(statement.event->at("args").at(1)));
+    for (const char* key : {"out", "mut"}) {
+      for (const Json& value : draw.value(key, Json::array())) {
+        if (!value.is_object() || !value.contains("raw")) continue;
+        statement.mask = number_in(value);  // of native_dropout's two results, the second
+      }
+    }
+    given_.emplace(statement.mask, &raws_.at(statement.mask));
+    statement.takes = {statement.takes.at(0), statement.mask};
+  }
+
+  static bool writes(const StepStatement& statement) {
+    return bare_op(statement.op).ends_with('_') && statement.kind == StatementKind::kCall;
+  }
+
+  // From the end: what gradients are taken of, and what writes to something.
+  void keep_what_counts() {
+    std::set<std::size_t> wanted;
+    std::vector<StepStatement> kept;
+    for (auto it = program_.statements.rbegin(); it != program_.statements.rend(); ++it) {
+      const bool used =
+          std::ranges::any_of(it->outs, [&](std::size_t v) { return wanted.contains(v); });
+      if (it->kind != StatementKind::kBackward && !used && !writes(*it)) continue;
+      for (const std::size_t v : it->takes) wanted.insert(v);
+      kept.push_back(std::move(*it));
+    }
+    std::ranges::reverse(kept);
+    program_.statements = std::move(kept);
+  }
+
+  std::string fresh(const std::string& wanted) {
+    std::string name = wanted;
+    for (int i = 2; is_reserved(name) || !taken_.insert(name).second; ++i) {
+      name = fmt::format("{}_{}", wanted, i);
+    }
+    return name;
+  }
+
+  void name_inputs() {
+    std::set<std::size_t> made;
+    for (const StepStatement& statement : program_.statements) {
+      for (const std::size_t v : statement.takes) {
+        if (made.insert(v).second) add_input(*statement.event, v);
+      }
+      made.insert(statement.outs.begin(), statement.outs.end());
+    }
+  }
+
+  void add_input(const Json& user, std::size_t v) {
+    const auto found = given_.find(v);
+    if (found == given_.end() || found->second->value("k", "") == "alias") {
+      refuse(user, "a view of memory that no call has made", "take it by an op: x[...]");
+    }
+    const Json& event = *found->second;
+    StepInput input{.value = v, .meta = recorded_meta(event)};
+    input.recorded = event.value("name", fmt::format("v{}", v));
+    const bool is_mask = event.value("k", "").empty();
+    const std::string stem = event.contains("name") ? as_name(input.recorded)
+                             : is_mask              ? "drawn"
+                                                    : "data";
+    const bool again = std::ranges::find(program_.inputs, input.recorded, &StepInput::recorded) !=
+                       program_.inputs.end();
+    input.tensor = again ? fmt::format("v{}", v) : input.recorded;
+    input.name = fresh(stem);
+    input.parameter = event.value("requires_grad", false);
+    program_.names[v] = input.name;
+    program_.inputs.push_back(std::move(input));
+  }
+
+  // By the module; the op, where the module does more than this.
+  void name_results() {
+    for (const StepStatement& statement : program_.statements) {
+      const std::string path = as_name(module_of(*statement.event));
+      const std::string bare = bare_op(statement.op);
+      const bool own =
+          bare == "linear" || bare == "embedding" || bare.find("norm") != std::string::npos;
+      const bool named = path.size() > 1;
+      for (const std::size_t v : statement.outs) {
+        if (program_.names.contains(v)) continue;
+        program_.names[v] = fresh(named && own ? path : named ? path + "_" + bare : bare);
+      }
+    }
+  }
+
+  // Batches are what the root module is given, and what else begins with as many rows.
+  void mark_batch() {
+    std::set<std::int64_t> rows;
+    for (const auto& [v, event] : given_) {
+      if (!is_batch_argument(*event)) continue;
+      const TensorMeta meta = recorded_meta(*event);
+      if (!meta.shape.empty()) rows.insert(meta.shape[0]);
+    }
+    for (StepInput& input : program_.inputs) {
+      const bool first = rows.empty() && is_data(input);
+      const bool fits = !input.meta.shape.empty() &&
+                        (first || (rows.size() == 1 && rows.contains(input.meta.shape[0])));
+      input.batch = fits && !input.parameter && !is_buffer(input);
+      if (input.batch && rows.empty()) rows.insert(input.meta.shape[0]);
+    }
+  }
+
+  static bool is_batch_argument(const Json& event) { return event.value("batch", false); }
+  static bool is_data(const StepInput& input) {
+    return input.recorded.starts_with('v') && input.recorded.find('.') == std::string::npos;
+  }
+  bool is_buffer(const StepInput& input) const {
+    const Json& event = *given_.at(input.value);
+    return event.contains("name") && !is_batch_argument(event);
+  }
+
+  const StepRecording& recording_;
+  StepProgram program_;
+  std::map<std::size_t, const Json*> given_;
+  std::map<std::size_t, Json> raws_;                       // results that the file has elements of
+  std::map<std::size_t, std::vector<const Json*>> drawn_;  // by call
+  std::set<std::string> taken_;
+  std::size_t end_ = 0;
+};
+
+}  // namespace
+
+const StepInput* StepProgram::input(std::size_t value) const {
+  const auto found = std::ranges::find(inputs, value, &StepInput::value);
+  return found == inputs.end() ? nullptr : &*found;
+}
+
+Dims StepProgram::shape_of(std::size_t value) const {
+  if (const StepInput* given = input(value)) return given->meta.shape;
+  for (const StepStatement& statement : statements) {
+    if (std::ranges::find(statement.outs, value) == statement.outs.end()) continue;
+    for (const Json& out : statement.event->at("out")) {
+      if (out.is_object() && out.contains("v") && out.at("v") == value)
+        return recorded_meta(out).shape;
+    }
+  }
+  return {};
+}
+
+StepProgram program_of(const StepRecording& recording) { return ProgramReader(recording).read(); }
+
+std::string bare_op(const std::string& op) {
+  const std::size_t begin = op.find('.');
+  if (begin == std::string::npos) return op;
+  return op.substr(begin + 1, op.find('.', begin + 1) - begin - 1);
+}
+
+}  // namespace shardlab

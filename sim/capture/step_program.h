@@ -1,0 +1,63 @@
+// step_program.h - the calls of a recorded training step, up to its last backward, as statements:
+// what a re-mesh runs. Calls that nothing comes of are left out.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/capture/step_recording.h"
+
+namespace shardlab {
+
+/// A value that the program is given.
+struct StepInput {
+  std::size_t value = 0;  ///< its number
+  std::string name;       ///< in the program: "layers_0_wq_weight"
+  std::string recorded;   ///< in the recording: "layers.0.wq.weight"; "v12" where it has no name
+  std::string tensor;     ///< the same, but "v12" where an earlier one has the name
+  TensorMeta meta;
+  bool parameter = false;  ///< it requires a gradient
+  bool batch = false;      ///< its dim 0 is the batch's
+};
+
+enum class StatementKind : std::uint8_t {
+  kCall,
+  kDropout,   ///< the recorded mask, in place of one that is drawn
+  kFactory,   ///< a tensor made of numbers alone
+  kBackward,  ///< gradients of outs[0]; args[0] is what flows in, where it is not 1
+};
+
+/// One line of the program.
+struct StepStatement {
+  StatementKind kind = StatementKind::kCall;
+  const Json* event = nullptr;     ///< of the recording, which outlives the program
+  std::string op;                  ///< "aten.linear.default"
+  std::vector<std::size_t> takes;  ///< numbers of its operands, in order
+  std::vector<std::size_t> outs;   ///< numbers of its results
+  std::size_t mask = 0;            ///< kDropout: the value that holds it
+  double scale = 1;                ///< kDropout: of what is kept
+  bool no_grad = false;
+};
+
+struct StepProgram {
+  const StepRecording* recording = nullptr;
+  std::vector<StepInput> inputs;  ///< in the order of their first use
+  std::vector<StepStatement> statements;
+  std::map<std::size_t, std::string> names;  ///< of all values, by number
+  std::vector<std::string> notes;            ///< what is baked in, or not part of it
+
+  const StepInput* input(std::size_t value) const;
+  /// The shape of an input or a result.
+  Dims shape_of(std::size_t value) const;
+};
+
+/// `recording` outlives the program.
+///   fails  Unsupported: what is no program of calls (an autograd.Function, autocast, draws inside
+///          of a call), with its place. Value: no calls, no backward
+StepProgram program_of(const StepRecording& recording);
+
+/// "aten.linear.default" is "linear".
+std::string bare_op(const std::string& op);
+
+}  // namespace shardlab

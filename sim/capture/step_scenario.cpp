@@ -1,0 +1,229 @@
+// Every line says behind it which module and which line of the user's it was.
+#include "sim/capture/step_scenario.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/fix.h"
+#include "sim/capture/graph_writer.h"
+#include "sim/capture/recorded_event.h"
+
+namespace shardlab {
+
+namespace {
+
+// Said of a tensor's making, and nothing to values.
+bool is_left_out(const std::string& keyword) {
+  return keyword == "device" || keyword == "layout" || keyword == "pin_memory" ||
+         keyword == "non_blocking" || keyword == "generator";
+}
+
+std::string toml_string(std::string_view text) { return quoted_text(text, "\\u{:04X}"); }
+
+class StepWriter {
+ public:
+  StepWriter(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan)
+      : program_(program), mesh_(mesh), plan_(plan) {}
+
+  std::string write() {
+    std::string text = fmt::format("title = {}\n[mesh]\n", toml_string(program_.recording->title));
+    for (const StepMeshDim& dim : mesh_) text += fmt::format("{} = {}\n", dim.name, dim.size);
+    text += "[inputs]\n";
+    for (const StepInput& input : program_.inputs) text += input_line(input);
+    text += "[program]\ncode = \"\"\"\n" + statements() + "\"\"\"\n";
+    return text + gradients();
+  }
+
+ private:
+  static std::string dim_text(std::int64_t size, const std::vector<std::string>& cuts) {
+    if (cuts.empty()) return std::to_string(size);
+    std::string names;
+    for (const std::string& name : cuts) names += (names.empty() ? "" : ",") + name;
+    return cuts.size() == 1 ? fmt::format("{}@{}", size, names)
+                            : fmt::format("{}@({})", size, names);
+  }
+
+  std::string input_line(const StepInput& input) const {
+    std::string dims;
+    const auto& cuts = plan_.cuts.at(input.value);
+    for (std::size_t i = 0; i < cuts.size(); ++i) {
+      dims += (i == 0 ? "" : ", ") + dim_text(input.meta.shape[i], cuts[i]);
+    }
+    const std::string& path = program_.recording->path;
+    return fmt::format("{} = {{ type = \"{}[{}]\", file = {}, tensor = {}{} }}\n", input.name,
+                       to_string(input.meta.dtype), dims,
+                       toml_string(path.substr(path.rfind('/') + 1)), toml_string(input.tensor),
+                       input.parameter ? ", requires_grad = true" : "");
+  }
+
+  std::string gradients() const {
+    std::string names;
+    for (const StepInput& input : program_.inputs) {
+      if (input.parameter) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", input.name);
+    }
+    return names.empty() ? "" : "[expect]\ngrads = [" + names + "]\n";
+  }
+
+  std::string statements() {
+    std::string text;
+    bool inside = false;  // of no_grad
+    for (at_ = 0; at_ < program_.statements.size(); ++at_) {
+      const StepStatement& one = program_.statements[at_];
+      if (one.no_grad && !inside) text += "with no_grad():\n";
+      inside = one.no_grad;
+      const std::string indent = inside ? "    " : "";
+      before_.clear();
+      const std::string line = statement(one);
+      for (const std::string& moved : before_) text += indent + moved + "\n";
+      text += indent + line + comment(*one.event) + "\n";
+      for (const std::string& moved : behind(one)) text += indent + moved + "\n";
+      // What was moved is the old value, once something is written.
+      if (bare_op(one.op).ends_with('_')) moved_.clear();
+    }
+    return text;
+  }
+
+  std::string comment(const Json& event) const {
+    std::string place = place_of(*program_.recording, event);
+    std::erase(place, '"');
+    std::erase(place, '\\');
+    return place.empty() ? "" : "    # " + place;
+  }
+
+  const std::string& name(std::size_t value) const { return program_.names.at(value); }
+
+  std::string statement(const StepStatement& one) {
+    if (one.kind == StatementKind::kBackward) {
+      const std::string more = one.takes.size() > 1 ? ", gradient=" + operand(one.takes[1]) : "";
+      return fmt::format("backward({}{})", operand(one.takes[0]), more);
+    }
+    std::string outs;
+    for (const std::size_t v : one.outs) outs += (outs.empty() ? "" : ", ") + name(v);
+    if (one.kind == StatementKind::kDropout) {
+      return fmt::format("{} = {} * {} * {}", outs, operand(one.takes[0]), name(one.mask),
+                         one.scale);
+    }
+    const std::string call = fmt::format("{}({})", one.op, arguments(one));
+    if (one.kind == StatementKind::kFactory) {
+      return fmt::format("{} = distribute({}, mesh=mesh)", outs, call);
+    }
+    return fmt::format("{} = {}", outs, call);
+  }
+
+  std::string arguments(const StepStatement& one) {
+    std::string text;
+    const bool without_bias = has_bias_behind();
+    std::size_t index = 0;
+    for (const Json& given : one.event->at("args")) {
+      if (without_bias && index == 2) break;
+      text += (index++ == 0 ? "" : ", ") + argument(given);
+    }
+    if (!one.event->contains("kwargs")) return text;
+    for (const auto& [key, given] : one.event->at("kwargs").items()) {
+      if (is_left_out(key) || is_default_format(given)) continue;
+      text += (text.empty() ? "" : ", ") + key + "=" + argument(given);
+    }
+    return text;
+  }
+
+  bool has_bias_behind() const {
+    return std::ranges::find(plan_.bias_behind, at_) != plan_.bias_behind.end();
+  }
+
+  static bool is_default_format(const Json& given) {
+    return given.is_object() && given.contains("memory_format") &&
+           given.at("memory_format") != "contiguous";
+  }
+
+  // Moves, and a bias that is no part of a pending sum.
+  std::vector<std::string> behind(const StepStatement& one) const {
+    std::vector<std::string> lines;
+    if (one.outs.empty()) return lines;
+    const std::string& result = name(one.outs[0]);
+    if (const auto after = plan_.after.find(at_); after != plan_.after.end()) {
+      lines.push_back(fmt::format("{} = {}.redistribute({})", result, result, after->second));
+    }
+    if (has_bias_behind())
+      lines.push_back(fmt::format("{} = {} + {}", result, result, bias_of(one)));
+    return lines;
+  }
+
+  std::string bias_of(const StepStatement& one) const {
+    const auto moved = plan_.before.find({at_, one.takes[2]});
+    if (moved == plan_.before.end()) return name(one.takes[2]);
+    return fmt::format("{}.redistribute({})", name(one.takes[2]), moved->second);
+  }
+
+  // The value as the statement takes it: moved, without its gradient, or as it is.
+  std::string operand(std::size_t value) {
+    std::string text = name(value);
+    const Json& event = *program_.statements[at_].event;
+    for (const Json& detached : event.value("detached", Json::array())) {
+      if (detached == value) text += ".detach()";
+    }
+    const auto moved = plan_.before.find({at_, value});
+    if (moved == plan_.before.end()) return text;
+    // Parameters are gathered for each use, results once for all.
+    if (program_.input(value) != nullptr)
+      return fmt::format("{}.redistribute({})", text, moved->second);
+    std::string& known = moved_[text + moved->second];
+    if (known.empty()) {
+      known = name(value) + "_moved";
+      while (
+          std::ranges::any_of(program_.names, [&](const auto& n) { return n.second == known; })) {
+        known += "_";
+      }
+      before_.push_back(fmt::format("{} = {}.redistribute({})", known, text, moved->second));
+    }
+    return known;
+  }
+
+  std::string argument(const Json& given) {
+    if (given.is_null()) return "None";
+    if (given.is_boolean()) return given.get<bool>() ? "True" : "False";
+    if (given.is_number_integer()) return given.dump();
+    if (given.is_number()) return fmt::format("{:#}", given.get<double>());
+    if (given.is_string()) return quoted_single(given.get<std::string>());
+    if (given.is_array()) {
+      std::string list;
+      for (const Json& item : given) list += (list.empty() ? "" : ", ") + argument(item);
+      return "[" + list + "]";
+    }
+    if (given.contains("v")) return operand(integer_of<std::size_t>(given.at("v")));
+    if (given.contains("dtype")) return given.at("dtype").get<std::string>();
+    if (given.contains("f")) return fmt::format("float('{}')", given.at("f").get<std::string>());
+    if (given.contains("memory_format")) {
+      return "torch." + given.at("memory_format").get<std::string>() + "_format";
+    }
+    if (given.contains("device") || given.contains("layout")) return "None";
+    const Json& event = *program_.statements[at_].event;
+    fail(ErrorKind::kUnsupported,
+         Fix{"replay it as it is: shardlab replay " + program_.recording->path},
+         "{}: {} at {} takes {}, which programs cannot say", program_.recording->path,
+         event.value("op", ""), place_of(*program_.recording, event), given.dump());
+  }
+
+  // In a program inside of TOML's double quotes.
+  std::string quoted_single(const std::string& text) const {
+    const bool plain = std::ranges::all_of(
+        text, [](char c) { return c >= ' ' && c <= '~' && c != '\'' && c != '"' && c != '\\'; });
+    if (plain) return "'" + text + "'";
+    fail(ErrorKind::kUnsupported, Fix{"use letters and digits"}, "{}: a text of the program has {}",
+         program_.recording->path, Json(text).dump());
+  }
+
+  const StepProgram& program_;
+  const StepMesh& mesh_;
+  const StepPlan& plan_;
+  std::size_t at_ = 0;
+  std::vector<std::string> before_;           // lines ahead of the statement
+  std::map<std::string, std::string> moved_;  // name of what was moved
+};
+
+}  // namespace
+
+std::string step_scenario(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan) {
+  return StepWriter(program, mesh, plan).write();
+}
+
+}  // namespace shardlab

@@ -1,0 +1,16 @@
+// step_scenario.h - a recorded training step as a scenario: one statement for each call, gradients
+// by our own tape. The only place in which a recording becomes a program.
+#pragma once
+
+#include <string>
+
+#include "sim/capture/step_plan.h"
+#include "sim/capture/step_program.h"
+
+namespace shardlab {
+
+/// The TOML of a scenario that is stored beside the recording, from which it reads its inputs.
+///   fails  Unsupported: an argument that programs cannot say
+std::string step_scenario(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan);
+
+}  // namespace shardlab

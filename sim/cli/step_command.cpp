@@ -1,0 +1,78 @@
+// The scenario is text in memory, as if it were stored beside the recording.
+#include "sim/cli/step_command.h"
+
+#include "base/fix.h"
+#include "dispatch/all_ops.h"
+#include "mesh/spec.h"
+#include "sim/capture/step_scenario.h"
+#include "sim/cli/run_arguments.h"
+#include "sim/cli/spec_arguments.h"
+#include "sim/recorded/step_self_test.h"
+
+namespace shardlab {
+
+namespace {
+
+StepMesh mesh_of(const RunArguments& arguments) {
+  if (arguments.mesh.empty()) return {{"all", 1}};
+  const MeshLayout* layout = parse_mesh(arguments.mesh);
+  StepMesh mesh;
+  for (std::size_t i = 0; i < layout->names().size(); ++i) {
+    mesh.push_back({layout->names()[i], layout->shape()[i]});
+  }
+  return mesh;
+}
+
+ScenarioFile scenario_of(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan,
+                         const RunArguments& arguments) {
+  auto text =
+      std::make_shared<SourceText>(program.recording->path, step_scenario(program, mesh, plan));
+  return ScenarioFile::read(std::move(text), settings_of(arguments));
+}
+
+bool holds_alone(const StepProgram& program, const RunArguments& arguments) {
+  const StepMesh one = {{"all", 1}};
+  const ScenarioFile file = scenario_of(program, one, plan_of(program, one, "", {}), {});
+  const StepSelfTest test = self_test(program, file.at(file.points().front()), all_ops());
+  const bool told = arguments.common.output != Output::kJson;
+  if (test.ok() && told) print({.out = self_test_text(test)});
+  if (!test.ok()) print({.out = {}, .err = self_test_text(test)});
+  return test.ok();
+}
+
+}  // namespace
+
+std::optional<ScenarioFile> open_step(const std::string& path, const RunArguments& arguments,
+                                      int& code) {
+  const StepRecording recording = read_step(path);
+  const StepProgram program = program_of(recording);
+  std::vector<StepPlacing> placings;
+  for (const std::string& text : arguments.placings) placings.push_back(parse_placing(text));
+  const StepMesh mesh = mesh_of(arguments);
+  const StepPlan plan = plan_of(program, mesh, arguments.plan, placings);
+  if (arguments.toml) {
+    print({.out = step_scenario(program, mesh, plan)});
+    return std::nullopt;
+  }
+  for (const auto* notes : {&program.notes, &plan.notes}) {
+    for (const std::string& note : *notes) print({.out = {}, .err = "note: " + note + "\n"});
+  }
+  if (!recording.shapes_only && !holds_alone(program, arguments)) {
+    code = kFailed;
+    return std::nullopt;
+  }
+  return scenario_of(program, mesh, plan, arguments);
+}
+
+void refuse_step_options(const std::string& path, const RunArguments& arguments) {
+  const char* option = !arguments.mesh.empty()       ? "--mesh"
+                       : !arguments.plan.empty()     ? "--plan"
+                       : !arguments.placings.empty() ? "--place"
+                       : arguments.toml              ? "--toml"
+                                                     : nullptr;
+  if (option == nullptr) return;
+  fail(ErrorKind::kValue, Fix{"--set mesh.tp=4 gives a scenario's mesh another size"},
+       "{}: {} is no recording of PyTorch, and has a mesh and placements of its own", option, path);
+}
+
+}  // namespace shardlab

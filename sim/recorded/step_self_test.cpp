@@ -1,0 +1,155 @@
+// Values are found by the names that the program gave them, recorded ones by number.
+#include "sim/recorded/step_self_test.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "sim/capture/recorded_json.h"
+#include "sim/recorded/step_print.h"
+#include "sim/run/program_run.h"
+#include "sim/run/run.h"
+
+namespace shardlab {
+
+namespace {
+
+// Of a long chain of calls with other kernels.
+constexpr double kChainRoundings = 500;
+constexpr double kMostDrift = 0.02;
+
+class SelfTester {
+ public:
+  SelfTester(const StepProgram& program, const std::vector<RecordedValue>& values)
+      : program_(program), recording_(*program.recording) {
+    for (const RecordedValue& value : values) {
+      if (!value.at_end && value.occurrence == 0) ours_.emplace(value.name, value.value);
+      if (value.name.ends_with(".grad")) ours_.insert_or_assign(value.name, value.value);
+    }
+    for (std::size_t i = 0; i < recording_.events.size(); ++i) note(recording_.events[i], i);
+  }
+
+  StepSelfTest test() {
+    for (const auto& [v, found] : prints_) {
+      const auto name = program_.names.find(v);
+      if (name == program_.names.end() || program_.input(v) != nullptr || found.several) continue;
+      judge(name->second, found, 0, result_.values);
+    }
+    double largest = 0;
+    for (const auto& [name, tensor] : ours_) {
+      if (name.ends_with(".grad")) largest = std::max(largest, StepPrint(tensor.local()).sizes[0]);
+    }
+    for (const StepInput& input : program_.inputs) {
+      const auto found = gradients_.find(input.recorded);
+      if (!input.parameter || found == gradients_.end()) continue;
+      judge(input.name + ".grad", found->second, largest, result_.gradients);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  struct Found {
+    const Json* value = nullptr;
+    std::size_t event = 0;
+    bool several = false;  // written in place: the number has had other elements, too
+  };
+
+  void note(const Json& event, std::size_t index) {
+    const auto kind = event.at("k").get<std::string>();
+    if (kind == "check" && event.value("pass", "") == "bwd" && event.contains("fp")) {
+      std::string name = event.at("name").get<std::string>();
+      if (name.ends_with(".grad")) gradients_[name.substr(0, name.size() - 5)] = {&event, index};
+    }
+    if (kind != "local_op" || event.value("pass", "") != "fwd") return;
+    for (const char* key : {"out", "mut"}) {
+      for (const Json& value : list_of(event, key)) {
+        if (!value.is_object() || !value.contains("fp")) continue;
+        Found& found = prints_[integer_of<std::size_t>(value.at("v"))];
+        found.several = found.value != nullptr && found.value->at("fp") != value.at("fp");
+        found.value = &value;
+        found.event = index;
+      }
+    }
+  }
+
+  static const Json& list_of(const Json& event, const char* key) {
+    static const Json kNone = Json::array();
+    const auto found = event.find(key);
+    return found == event.end() ? kNone : *found;
+  }
+
+  void judge(const std::string& name, const Found& found, double terms, std::int64_t& agree) {
+    const auto ours = ours_.find(name);
+    if (ours == ours_.end() || !ours->second.defined()) return;
+    const Tensor& tensor = ours->second.local();
+    const TensorMeta meta = recorded_meta(*found.value);
+    if (tensor.shape() != meta.shape || tensor.dtype() != meta.dtype) {
+      return differs(
+          name, found, found.value->at("shape").dump(),
+          fmt::format("{} {}", to_string(tensor.dtype()), json_of(tensor.shape()).dump()));
+    }
+    StepOrigin origin{
+        .coarsest = coarsest_, .terms = terms, .exact = unit_roundoff(meta.dtype) == 0};
+    origin.coarsest = coarser(coarsest_, meta.dtype);
+    coarsest_ = origin.coarsest;
+    origin.drift = std::min(kMostDrift, kChainRoundings * unit_roundoff(origin.coarsest));
+    const StepPrint print(tensor);
+    switch (compare_prints(found.value->at("fp"), print, origin).verdict) {
+      case PrintVerdict::kAgrees:
+        ++agree;
+        return;
+      case PrintVerdict::kUndecided:
+        ++result_.undecided;
+        return;
+      case PrintVerdict::kDiffers:
+        differs(name, found, found.value->at("fp").dump(), print.json().dump());
+    }
+  }
+
+  void differs(const std::string& name, const Found& found, std::string expected, std::string got) {
+    const Json& event = recording_.events[found.event];
+    result_.differences.push_back({found.event + 1, place_of(recording_, event),
+                                   event.value("op", "gradient"), name, std::move(expected),
+                                   std::move(got)});
+  }
+
+  const StepProgram& program_;
+  const StepRecording& recording_;
+  std::map<std::string, DTensor> ours_;
+  std::map<std::size_t, Found> prints_;  // by number of a value, of forward ops
+  std::map<std::string, Found> gradients_;
+  DType coarsest_ = DType::kF64;
+  StepSelfTest result_;
+};
+
+}  // namespace
+
+StepSelfTest self_test(const StepProgram& program, const Scenario& scenario,
+                       const OpRegistry& registry) {
+  StepSelfTest result;
+  ScenarioOptions options;
+  options.recorded = [&](const std::vector<Recording>& recordings) {
+    result = SelfTester(program, recordings.at(0).values()).test();
+  };
+  Run run = prepare_run(scenario, registry, options);
+  ProgramRun program_run;
+  run_on_ranks(run, nullptr, program_run);
+  if (run.error) throw Error(*run.error);
+  return result;
+}
+
+std::string self_test_text(const StepSelfTest& test) {
+  constexpr std::size_t kMostShown = 10;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMostShown, test.differences.size()); ++i) {
+    const StepDifference& one = test.differences[i];
+    text += fmt::format("FAIL event {}  {}  {}  {}\n  expected {}\n  got      {}\n", one.event,
+                        one.place, one.op, one.field, one.expected, one.got);
+  }
+  text += fmt::format("self-test on one rank: {} values and {} gradients are PyTorch's, {} differ",
+                      test.values, test.gradients, test.differences.size());
+  if (test.undecided > 0) text += fmt::format(", {} rounding alone", test.undecided);
+  return text + "\n";
+}
+
+}  // namespace shardlab

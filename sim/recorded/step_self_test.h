@@ -1,0 +1,32 @@
+// step_self_test.h - a recorded step as a program on one rank, against what PyTorch recorded: its
+// values and, by our own tape, its gradients. What holds there is what a re-mesh starts from.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/capture/step_program.h"
+#include "sim/recorded/step_replay.h"
+
+namespace shardlab {
+
+class OpRegistry;
+struct Scenario;
+
+struct StepSelfTest {
+  std::int64_t values = 0, gradients = 0;  ///< that agree
+  std::int64_t undecided = 0;              ///< that are rounding alone
+  std::vector<StepDifference> differences;
+
+  bool ok() const { return differences.empty(); }
+};
+
+/// Runs `scenario`, the program on one rank.
+///   fails  as the program does, where it does
+StepSelfTest self_test(const StepProgram& program, const Scenario& scenario,
+                       const OpRegistry& registry);
+
+/// One line; differences before it.
+std::string self_test_text(const StepSelfTest& test);
+
+}  // namespace shardlab

@@ -1,0 +1,99 @@
+// Lines that have elements are found by their text, so that a file of many ops is read fast.
+#include "sim/scenario/step_tensors.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/fix.h"
+#include "base/nearest.h"
+#include "base/text_of_list.h"
+#include "sim/record/step_elements.h"
+
+namespace shardlab {
+
+struct StepTensors::File {
+  StepFile file;
+  std::map<std::string, Json> tensors;  // by name and by number, "v12"
+};
+
+StepTensors::StepTensors() = default;
+StepTensors::~StepTensors() = default;
+
+namespace {
+
+void add_tensor(const Json& value, std::map<std::string, Json>& tensors) {
+  const bool there =
+      value.is_object() && value.contains("v") && (value.contains("raw") || value.contains("fill"));
+  if (!there) return;
+  tensors.emplace("v" + value.at("v").dump(), value);
+  const auto name = value.find("name");
+  if (name != value.end() && name->is_string()) tensors.emplace(name->get<std::string>(), value);
+}
+
+void add_tensors(const std::string& line, std::map<std::string, Json>& tensors) {
+  const bool has =
+      line.find("\"raw\"") != std::string::npos || line.find("\"fill\"") != std::string::npos;
+  if (!has) return;
+  const Json event = Json::parse(line, nullptr, false);
+  if (!event.is_object()) return;
+  add_tensor(event, tensors);
+  for (const char* key : {"out", "mut"}) {
+    if (!event.contains(key) || !event.at(key).is_array()) continue;
+    for (const Json& value : event.at(key)) add_tensor(value, tensors);
+  }
+}
+
+std::vector<Scalar> elements_of(const std::string& raw, const Json& value,
+                                const ScenarioInput& input) {
+  const std::vector<std::int64_t> shape = integers_of(value.at("shape"));
+  const auto dtype = parse_dtype(value.at("dtype").get<std::string>());
+  if (shape != input.type.sizes || dtype != input.type.dtype) {
+    fail(ErrorKind::kValue, Fix{"give the input the type of the tensor"},
+         "the tensor is {}[{}], the input another", value.at("dtype").get<std::string>(),
+         text_of_list(shape, ", "));
+  }
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  return *step_elements(raw, value, *dtype, count);
+}
+
+}  // namespace
+
+const StepTensors::File& StepTensors::opened(const std::string& path, const ScenarioInput& input) {
+  std::unique_ptr<File>& slot = files_[path];
+  if (slot) return *slot;
+  auto made = std::make_unique<File>();
+  try {
+    if (!is_step_file(path)) {
+      fail(ErrorKind::kValue, Fix{"write it with shardlab_record.py"},
+           "{} is no recording of a training step", path);
+    }
+    made->file = read_step_file(path);
+    for (const std::string& line : made->file.lines) add_tensors(line, made->tensors);
+  } catch (const Error& error) {
+    input.where.refuse(error.summary(), fix_of(error));
+  }
+  slot = std::move(made);
+  return *slot;
+}
+
+std::vector<Scalar> StepTensors::read(const std::string& path, const std::string& tensor,
+                                      const ScenarioInput& input) {
+  const File& file = opened(path, input);
+  const auto found = file.tensors.find(tensor);
+  if (found == file.tensors.end()) {
+    std::vector<std::string> known;
+    for (const auto& [name, value] : file.tensors) known.push_back(name);
+    input.where.refuse(fmt::format("{} has no tensor '{}' with elements", path, tensor),
+                       suggest(tensor, known));
+  }
+  try {
+    return elements_of(file.file.raw, found->second, input);
+  } catch (const Error& error) {
+    input.where.refuse(fmt::format("'{}' of {}: {}", tensor, path, error.summary()), fix_of(error));
+  } catch (const Json::exception& error) {
+    input.where.refuse(fmt::format("'{}' of {}: {}", tensor, path, error.what()),
+                       "record the step again");
+  }
+}
+
+}  // namespace shardlab

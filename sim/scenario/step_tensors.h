@@ -1,0 +1,35 @@
+// step_tensors.h - tensors of a recorded training step (sim/record_torch/README.md) as inputs of
+// scenarios: file = "step.json.gz", tensor = "wq.weight".
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/record/step_file.h"
+#include "sim/scenario/scenario.h"
+
+namespace shardlab {
+
+/// Files that were opened for the inputs of one scenario, each read once. Used by one thread.
+class StepTensors {
+ public:
+  StepTensors();
+  ~StepTensors();
+  StepTensors(const StepTensors&) = delete;
+  StepTensors& operator=(const StepTensors&) = delete;
+
+  /// The elements of the tensor that is called so; "v12": of value 12, which may have no name.
+  ///   fails  ScenarioError at the input: no such file or tensor, other dtype or shape
+  std::vector<Scalar> read(const std::string& path, const std::string& tensor,
+                           const ScenarioInput& input);
+
+ private:
+  struct File;
+  const File& opened(const std::string& path, const ScenarioInput& input);
+
+  std::map<std::string, std::unique_ptr<File>> files_;
+};
+
+}  // namespace shardlab
