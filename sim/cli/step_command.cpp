@@ -1,6 +1,8 @@
 // The scenario is text in memory, as if it were stored beside the recording.
 #include "sim/cli/step_command.h"
 
+#include <filesystem>
+
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "mesh/spec.h"
@@ -70,7 +72,7 @@ void refuse_step_options(const std::string& path, const RunArguments& arguments)
                        : !arguments.placings.empty() ? "--place"
                        : arguments.toml              ? "--toml"
                                                      : nullptr;
-  if (option == nullptr) return;
+  if (option == nullptr || !std::filesystem::exists(path)) return;
   fail(ErrorKind::kValue, Fix{"--set mesh.tp=4 gives a scenario's mesh another size"},
        "{}: {} is no recording of PyTorch, and has a mesh and placements of its own", option, path);
 }

@@ -184,7 +184,8 @@ class Steps(program.Program):
                     self.assertEqual(counts, {"backward": 5, "forward": 5})
 
     def test_one_rank_has_the_gradients_of_the_recording(self):
-        for name, gradients in (("llama", 21), ("gpt", 28), ("two_batches", 4), ("convolutions", 9)):
+        for name, gradients in (("llama", 21), ("gpt", 28), ("two_batches", 4),
+                                ("convolutions", 9)):
             with self.subTest(name=name):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
                 output = self.fine("run", "--summary", str(path))

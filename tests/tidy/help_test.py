@@ -64,6 +64,8 @@ def failed_examples(program, root):
         lines += examples_of(ask(program, command, "--help").stdout, command)
     with tempfile.TemporaryDirectory() as folder:
         desk = Desk(folder, program, root)
+        recording = pathlib.Path(root, "tests/golden/recordings/llama__2.15.0.json.gz")
+        pathlib.Path(folder, "step.json.gz").write_bytes(recording.read_bytes())
         for name, line in RUNS.items():
             desk.type(f"{line} > {name}")
         for line in lines:
