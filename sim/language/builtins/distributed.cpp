@@ -13,6 +13,7 @@
 #include "comm/device_mesh.h"
 #include "mesh/placement_dims.h"
 #include "plan/planner_name.h"
+#include "sim/language/builtins/placing.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 
@@ -99,17 +100,11 @@ DTensor distributed(const Interpreter& in, const Parameters& given, const DTenso
   return distribute_tensor(tensor, layout, placements, source);
 }
 
-// The result is a leaf of its own, unless the tensor had these placements before.
 Value run_distribute(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("distribute", {"t", "placements=", "mesh=", "src_data_rank="},
                          std::move(call), Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("t");
-  const DTensor out =
-      moved(in, tensor, [&] { return distributed(in, given, tensor); }).as<DTensor>();
-  if (!in.plain() || out == tensor || !tensor.requires_grad()) return out;
-  const DTensor leaf = detached(out);
-  require_grad(leaf);
-  return leaf;
+  return placed_parameter(in, tensor, [&] { return distributed(in, given, tensor); });
 }
 
 DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor) {
@@ -276,6 +271,17 @@ Value run_grad(Interpreter& in, const Value*, CallValues call) {
 }
 
 }  // namespace
+
+DTensor placed_parameter(Interpreter& in, const DTensor& tensor,
+                         const std::function<DTensor()>& on_mesh) {
+  const DTensor out = moved(in, tensor, on_mesh).as<DTensor>();
+  const Value leaf = in.answer([&] { return Value(is_leaf(out)); }, true);
+  const bool stays = out == tensor || !tensor.requires_grad() || !leaf.as<bool>();
+  if (!in.plain() || stays) return out;
+  const DTensor own = detached(out);
+  require_grad(own);
+  return own;
+}
 
 BuiltinTable distributed_builtins() {
   static const Builtin kTable[] = {

@@ -5,6 +5,7 @@
 #include "api/mesh.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
+#include "sim/language/builtins/placing.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 
@@ -106,7 +107,9 @@ Value run_shard_parameters(Interpreter& in, const Value*, CallValues call) {
   const NamedTensors placed = in.plain() ? named : shard(named, mesh_of_program(in), wanted);
   DictValue out = make_dict();
   for (const auto& [name, value] : *parameters->entries) {
-    out.entries->emplace_back(name, placed.at(name.as<std::string>()));
+    const DTensor& parameter = placed.at(name.as<std::string>());
+    out.entries->emplace_back(name,
+                              placed_parameter(in, value.as<DTensor>(), [&] { return parameter; }));
   }
   return out;
 }

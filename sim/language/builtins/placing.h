@@ -1,0 +1,16 @@
+// placing.h - parameters that a program places on the mesh, here and on one device. Private to the
+// builtins.
+#pragma once
+
+#include <functional>
+
+#include "sim/language/run/interpreter.h"
+
+namespace shardlab {
+
+/// What `on_mesh` makes of the tensor. On one device the same elements: in memory of their own, and
+/// a leaf of its own, where that is so on the ranks.
+DTensor placed_parameter(Interpreter& in, const DTensor& tensor,
+                         const std::function<DTensor()>& on_mesh);
+
+}  // namespace shardlab
