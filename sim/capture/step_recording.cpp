@@ -62,6 +62,39 @@ const std::vector<KindRow>& kinds() {
   return kRows;
 }
 
+/// What a key holds, in every kind of event that has it.
+struct KeyRow {
+  std::string_view key;
+  bool (Json::*is)() const noexcept;
+  std::string_view what;
+};
+
+constexpr bool (Json::*kText)() const noexcept = &Json::is_string;
+constexpr bool (Json::*kFlag)() const noexcept = &Json::is_boolean;
+constexpr bool (Json::*kList)() const noexcept = &Json::is_array;
+constexpr bool (Json::*kObject)() const noexcept = &Json::is_object;
+constexpr bool (Json::*kCount)() const noexcept = &Json::is_number_unsigned;
+
+constexpr KeyRow kKeys[] = {
+    {"m", kText, "a text"},         {"class", kText, "a text"},
+    {"pass", kText, "a text"},      {"op", kText, "a text"},
+    {"name", kText, "a text"},      {"program", kText, "a text"},
+    {"torch", kText, "a text"},     {"file", kText, "a text"},
+    {"no_grad", kFlag, "a flag"},   {"random", kFlag, "a flag"},
+    {"undefined", kFlag, "a flag"}, {"requires_grad", kFlag, "a flag"},
+    {"batch", kFlag, "a flag"},     {"local", kFlag, "a flag"},
+    {"args", kList, "a list"},      {"out", kList, "a list"},
+    {"mut", kList, "a list"},       {"in", kList, "a list"},
+    {"grads", kList, "a list"},     {"to", kList, "a list"},
+    {"detached", kList, "a list"},  {"kwargs", kObject, "an object"},
+    {"fill", kObject, "an object"}, {"p", kCount, "a count"},
+    {"v", kCount, "a count"},       {"line", kCount, "a count"},
+    {"offset", kCount, "a count"},
+};
+
+// Of one named by a text alone: {"dtype": "f32"}.
+constexpr std::string_view kNamed[] = {"dtype", "device", "layout", "memory_format", "object"};
+
 bool nests_deeper(const Json& json, int most) {
   if (most == 0) return true;
   if (!json.is_structured()) return false;
@@ -91,7 +124,8 @@ class StepReader {
       }
     }
     refuse_unseen(end);
-    recording_.program_error = end.value("error", "");
+    const Json failed = end.value("error", Json(""));
+    if (failed.is_string()) recording_.program_error = failed.get<std::string>();
     return std::move(recording_);
   }
 
@@ -138,14 +172,22 @@ class StepReader {
     for (const std::string_view key : row->keys) {
       if (!event.contains(key)) refuse(fmt::format("{} without '{}'", kind, key));
     }
+    check_keys(event);
     if (event.contains("p") && kind != "place") bounded_place(event.at("p"));
-    if (event.contains("m") && !event.at("m").is_string()) refuse("'m' is no text");
     if (kind == "program") {
       read_head(event);
     } else if (kind == "place") {
       read_place(event);
     } else if (kind != "end") {
       check_values(event, kind);
+    }
+  }
+
+  void check_keys(const Json& object) {
+    for (const KeyRow& row : kKeys) {
+      const auto found = object.find(row.key);
+      if (found == object.end() || (*found.*row.is)()) continue;
+      refuse(fmt::format("'{}' is {}, and not {}", row.key, found->dump(), row.what));
     }
   }
 
@@ -176,10 +218,14 @@ class StepReader {
 
   void check_values(const Json& event, const std::string& kind) {
     if (kind == "call") recording_.has_calls = true;
-    if (event.contains("op") && !event.at("op").is_string()) refuse("'op' is no text");
-    if (event.contains("args")) check_taken(event.at("args"));
-    if (event.contains("kwargs")) {
-      for (const auto& [name, value] : event.at("kwargs").items()) check_taken(value);
+    for (const char* key : {"args", "kwargs"}) {
+      if (!event.contains(key)) continue;
+      for (const Json& argument : event.at(key)) check_argument(argument);
+    }
+    if (kind == "call") integer_of<std::size_t>(event.at("c"));
+    if (kind == "module") check_module(event);
+    for (const char* key : {"in", "detached"}) {
+      for (const Json& number : event.value(key, Json::array())) taken(number);
     }
     if (kind == "backward") {
       for (const char* key : {"of", "grads", "to"}) {
@@ -203,8 +249,35 @@ class StepReader {
     if (v >= given_.size() || !given_[v]) refuse(fmt::format("nothing has given value {}", v));
   }
 
-  void check_taken(const Json& argument) {
-    for_each_number(argument, [&](std::size_t v) { taken(v); });
+  void check_module(const Json& event) {
+    for (const Json& number : event.value("out", Json::array())) taken(number);
+    const Json calls = event.value("c", Json());
+    const bool range = calls.is_array() && calls.size() == 2 && calls.at(0).is_number_unsigned() &&
+                       calls.at(1).is_number_unsigned();
+    if (!range) refuse("'c' of a module is the range of its calls");
+  }
+
+  // {"v": 3}, {"f": "inf"}, {"dtype": "f32"}, {"complex": [0, 1]}, numbers, texts, lists of them.
+  void check_argument(const Json& argument) {
+    if (argument.is_array()) {
+      for (const Json& item : argument) check_argument(item);
+      return;
+    }
+    if (!argument.is_object()) return;
+    if (argument.size() == 1) {
+      const std::string& key = argument.begin().key();
+      const Json& value = argument.begin().value();
+      if (key == "v") return taken(value);
+      if (key == "f") return static_cast<void>(number_of(value));
+      if (key == "dtype") return static_cast<void>(dtype_of(value));
+      if (std::ranges::find(kNamed, key) != std::end(kNamed) && value.is_string()) return;
+      const bool parts = key == "complex" && value.is_array() && value.size() == 2;
+      if (parts) {
+        for (const Json& part : value) number_of(part);
+        return;
+      }
+    }
+    refuse(argument.dump() + " is no argument");
   }
 
   void check_value(const Json& value) {
@@ -212,15 +285,29 @@ class StepReader {
     if (v >= given_.size()) refuse(fmt::format("value {} of {}", v, given_.size()));
     given_[v] = true;
     const TensorMeta meta = recorded_meta(value);
+    check_keys(value);
     if (value.contains("raw")) check_raw(value.at("raw"), meta);
-    if (value.contains("fp") && value.at("fp").size() != 2) refuse("a fingerprint is two numbers");
+    if (value.contains("fill")) check_fill(value.at("fill"), meta.dtype);
+    if (!value.contains("fp")) return;
+    const Json& print = value.at("fp");
+    if (!print.is_array() || print.size() != 2) refuse("a fingerprint is two numbers");
+    for (const Json& sum : print) number_of(sum);
+  }
+
+  void check_fill(const Json& fill, DType dtype) {
+    const auto seed = integer_of<std::int64_t>(fill.at("seed"));
+    if (seed < 0 || seed > 1'000'000) refuse("the seed of a formula");
+    if (is_integral(dtype) && dtype != DType::kBool) {
+      if (integer_of<std::int64_t>(fill.at("mod")) <= 0) refuse("'mod' of a formula");
+    } else if (dtype != DType::kBool) {
+      const bool numbers = fill.at("bias").is_number() && fill.at("scale").is_number();
+      if (!numbers) refuse("a formula's bias and scale are numbers");
+    }
   }
 
   void check_raw(const Json& raw, const TensorMeta& meta) {
-    if (raw.is_object()) {
-      number_of(raw.at("all"));
-      return;
-    }
+    if (raw.is_object()) return static_cast<void>(number_of(raw.at("all")));
+    if (!raw.is_array() || raw.size() != 2) refuse("'raw' is where elements begin, and bytes");
     const auto from = integer_of<std::size_t>(raw.at(0)),
                bytes = integer_of<std::size_t>(raw.at(1));
     if (from > recording_.raw.size() || bytes > recording_.raw.size() - from) {

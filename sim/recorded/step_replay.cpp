@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "base/fix.h"
@@ -69,23 +70,37 @@ class StepPlayer {
 
   StepReplay play() {
     for (at_ = 0; at_ < recording_.events.size(); ++at_) {
-      const Json& event = recording_.events[at_];
-      const auto kind = event.at("k").get<std::string>();
-      if (kind == "input" || kind == "const") {
-        put(event, DTensor(recorded_tensor(player_.device(), recording_, event)));
-        known_.at(number_in(event)) = first_known(event);
-      } else if (kind == "alias") {
-        alias(event);
-      } else if (kind == "local_op") {
-        play_op(event);
-      } else if (kind == "check") {
-        check(event);
+      try {
+        play_event(recording_.events[at_]);
+      } catch (const Json::exception& error) {
+        refuse(error.what());
+      } catch (const std::logic_error& error) {
+        refuse(error.what());
       }
     }
     return std::move(replay_);
   }
 
  private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
+         "{}: event {}: {}", recording_.path, at_ + 1, why);
+  }
+
+  void play_event(const Json& event) {
+    const auto kind = event.at("k").get<std::string>();
+    if (kind == "input" || kind == "const") {
+      put(event, DTensor(recorded_tensor(player_.device(), recording_, event)));
+      known_.at(number_in(event)) = first_known(event);
+    } else if (kind == "alias") {
+      alias(event);
+    } else if (kind == "local_op") {
+      play_op(event);
+    } else if (kind == "check") {
+      check(event);
+    }
+  }
+
   void put(const Json& event, DTensor value) { player_.put(number_in(event), 0, std::move(value)); }
 
   const Tensor& tensor_of(std::size_t number) const { return player_.value(number).local(); }

@@ -212,6 +212,11 @@ Results linear(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const DTensor& weight = args[1].tensor();
   const bool biased = args[2].is_tensor();
+  if (x.ndim() == 0 || weight.ndim() == 0) {
+    refuse(fmt::format("linear: the input has {} dims, the weight {}; both need at least 1",
+                       x.ndim(), weight.ndim()),
+           "give the input its features as its last dim");
+  }
   if (biased && x.ndim() != 2 && is_contiguous(x.shape(), x.meta().stride)) {
     Dims shape = x.shape();
     const std::int64_t features = shape.back();
