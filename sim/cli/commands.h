@@ -76,6 +76,16 @@ int run_command(const RunArguments& arguments);
 /// Runs many files, prints a line for each, and writes JUnit XML where that is asked for.
 int test_command(const RunArguments& arguments);
 
+/// `record`.
+struct RecordArguments {
+  bool print_path = false;         ///< of the recorder, instead of running it
+  std::string python = "python3";  ///< that has PyTorch
+  std::vector<std::string> words;  ///< for the recorder: its options, the script, the script's own
+};
+/// Becomes the recorder's process; returns where that is not asked for.
+///   fails  Value: no script, no such Python. Runtime: the recorder is not installed
+int record_command(const RecordArguments& arguments);
+
 /// `trace` and `replay`.
 struct TraceArguments {
   RunArguments run;   ///< how to run

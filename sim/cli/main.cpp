@@ -103,6 +103,7 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
 struct Parsed {
   RunArguments run, test;
   TraceArguments trace, replay;
+  RecordArguments record;
   SpecArguments show, explain;
   PlanArguments plan;
   OpsArguments ops;
@@ -313,6 +314,31 @@ void add_replay(CLI::App& app, Parsed& parsed) {
     parsed.chosen = [&parsed] {
       return in_job(parsed.replay.run, [&parsed] { return replay_command(parsed.replay); });
     };
+  });
+}
+
+void add_record(CLI::App& app, Parsed& parsed) {
+  auto* record = app.add_subcommand("record", "record a training step of a PyTorch script");
+  record->add_flag("--print-path", parsed.record.print_path,
+                   "say where the recorder is, for PYTHONPATH or a copy, and run nothing");
+  record
+      ->add_option("--python", parsed.record.python,
+                   "the Python that has PyTorch (default: python3); before what the recorder takes")
+      ->type_name("PYTHON");
+  record->prefix_command();
+  record->footer(
+      "`shardlab record [--out FILE] [--skip N] [--steps N] [--values none] [--level op] SCRIPT "
+      "[ARGUMENT...]`\n"
+      "runs the script from its first forward to the end of its optimizer's first step, into "
+      "step.json.gz.\n"
+      "In a script: `with shardlab_record.record(\"step.json.gz\", model): train_step()`.\n"
+      "Examples:\n"
+      "  shardlab record --print-path\n"
+      "  shardlab record --help\n"
+      "Exit codes: those of the script; 2: no PyTorch, no such Python.");
+  record->callback([record, &parsed] {
+    parsed.record.words = record->remaining();
+    parsed.chosen = [&parsed] { return guarded([&] { return record_command(parsed.record); }); };
   });
 }
 
@@ -571,6 +597,7 @@ int main(int argc, char** argv) {
   add_test(app, parsed);
   add_trace(app, parsed);
   add_replay(app, parsed);
+  add_record(app, parsed);
   add_spec_commands(app, parsed);
   add_table_commands(app, parsed);
   add_verify_ops(app, parsed);

@@ -19,8 +19,8 @@ sys.dont_write_bytecode = True
 
 from desk import Desk  # noqa: E402
 
-SUPPORTED = ("run", "test", "trace", "replay", "show", "plan", "explain", "ops", "verify-ops",
-             "diff", "doctor", "completion")
+SUPPORTED = ("run", "test", "trace", "replay", "record", "show", "plan", "explain", "ops",
+             "verify-ops", "diff", "doctor", "completion")
 
 # What the examples of `diff` read, and how a user makes it.
 MLP = "shardlab run --json --values all scenarios/models/megatron_mlp.toml"
@@ -64,8 +64,6 @@ def failed_examples(program, root):
         lines += examples_of(ask(program, command, "--help").stdout, command)
     with tempfile.TemporaryDirectory() as folder:
         desk = Desk(folder, program, root)
-        recording = pathlib.Path(root, "tests/golden/recordings/llama__2.15.0.json.gz")
-        pathlib.Path(folder, "step.json.gz").write_bytes(recording.read_bytes())
         for name, line in RUNS.items():
             desk.type(f"{line} > {name}")
         for line in lines:
