@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/rank_context.h"
+#include "comm/call.h"
 #include "comm/filling.h"
 #include "schema/call_record.h"
 
@@ -104,7 +105,24 @@ void Trace::collective(const CollectiveRecord& record) {
     ++counts_.backward[kind];
     counts_.backward_bytes += record.sent_bytes;
   }
+  if (gives_tensor(record.kind) && record.kind != CollectiveKind::kPermute) {  // whose end is told
+    entered_ = Entered{record.sent_bytes, current_rank().pass, events_.size()};
+  }
   if (detail_ == TraceDetail::kEvents) add(TraceEvent::Kind::kCollective).collective = record;
+}
+
+void Trace::collective_ends(const CollectiveCall& call) {
+  static_cast<void>(call);
+  entered_.reset();
+}
+
+void Trace::ends_early() {
+  if (!entered_) return;
+  double& bytes = entered_->pass == Pass::kForward ? counts_.forward_bytes : counts_.backward_bytes;
+  bytes -= entered_->bytes;
+  if (entered_->event >= events_.size()) return;
+  events_[entered_->event].completed = false;
+  events_[entered_->event].collective.sent_bytes = 0;
 }
 
 void Trace::collective_waits(const CollectiveRecord& record) {

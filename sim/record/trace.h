@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,8 @@ struct TraceEvent {
   std::shared_ptr<const Plan> plan;  ///< a copy, the record's: a cache may free what it was told of
   // kCollective; kWait: of the collective that is waited for, pass and place as it was entered
   CollectiveRecord collective;
+  bool completed =
+      true;  ///< kCollective: false where the rank failed inside of it, and sent nothing
 };
 
 /// What is known of one rank without its events. Kept by every rank; the full list of events only
@@ -85,6 +88,8 @@ class Trace : public Observer {
   /// Each once, in order of appearance.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
+  /// The rank has failed: a collective that it is in never completes.
+  void ends_early();
   /// What a rank in another process counted.
   void adopt(const CollectiveCounts& counts, std::int64_t implicit_count) {
     counts_ = counts;
@@ -99,6 +104,7 @@ class Trace : public Observer {
   void op_ends() override { --depth_; }
   void redistribution(const RedistributionRecord& record) override;
   void collective(const CollectiveRecord& record) override;
+  void collective_ends(const CollectiveCall& call) override;
   void collective_waits(const CollectiveRecord& record) override;
   void warning(const std::string& text) override;
 
@@ -111,6 +117,13 @@ class Trace : public Observer {
   Progress* progress_ = nullptr;
   std::vector<TraceEvent> events_;
   CollectiveCounts counts_;
+  // The collective that the rank is in.
+  struct Entered {
+    double bytes = 0;
+    Pass pass = Pass::kForward;
+    std::size_t event = 0;  ///< behind the last one where only counts are kept
+  };
+  std::optional<Entered> entered_;
   std::int64_t implicit_count_ = 0;
   std::vector<std::string> warnings_;
   int depth_ = 0;

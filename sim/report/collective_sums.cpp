@@ -24,7 +24,9 @@ Link link_of(const Run& run, const GroupIdentity& group) {
 
 }  // namespace
 
-double predicted_us(const Run& run, const CollectiveRecord& record) {
+double predicted_us(const Run& run, const TraceEvent& event) {
+  if (!event.completed) return 0;
+  const CollectiveRecord& record = event.collective;
   const Topology& topology = run.propagator->plans().options().topology;
   return predicted_us(topology, record.kind, record.bytes / kBytesPerGib, record.group.size,
                       link_of(run, record.group));
@@ -49,7 +51,7 @@ std::vector<CollectiveSum> collective_sums(const Run& run) {
     const bool forward = event.pass == Pass::kForward;
     ++(forward ? sum->forward : sum->backward);
     (forward ? sum->forward_bytes : sum->backward_bytes) += record.sent_bytes;
-    sum->predicted_us += predicted_us(run, record);
+    sum->predicted_us += predicted_us(run, event);
   }
   std::stable_sort(sums.begin(), sums.end(),
                    [](const CollectiveSum& a, const CollectiveSum& b) { return a.kind < b.kind; });

@@ -21,8 +21,11 @@ struct CollectiveSum {
 /// What predicted times stand on.
 std::vector<LinkUsed> links_used(const Run& run);
 
-/// Of one collective of the run, alone.
-double predicted_us(const Run& run, const CollectiveRecord& record);
+/// Of one collective of the run, alone; 0 of one that never completed.
+double predicted_us(const Run& run, const TraceEvent& event);
+
+/// What is added to a collective that the run ended in.
+inline constexpr const char* kNeverCompleted = ", entered, never completed";
 
 /// Sorted by kind, then in order of appearance of the groups.
 std::vector<CollectiveSum> collective_sums(const Run& run);

@@ -102,16 +102,17 @@ void add_move(const Run& run, const TraceEvent& event, const CollectiveOrigin& o
                 .kind = record.kind,
                 .group = record.group.name,
                 .ranks = record.group.size,
-                .origin = origin};
+                .origin = origin,
+                .completed = event.completed};
   const auto key = [](const LineMove& m) {
     return std::tie(m.pass, m.kind, m.group, m.ranks, m.origin.origin, m.origin.op,
-                    m.origin.argument);
+                    m.origin.argument, m.completed);
   };
   auto same = std::ranges::find_if(moves, [&](const auto& m) { return key(m) == key(move); });
   if (same == moves.end()) same = moves.insert(moves.end(), move);
   ++same->count;
   same->sent_bytes += record.sent_bytes;
-  same->predicted_us += predicted_us(run, record);
+  same->predicted_us += predicted_us(run, event);
 }
 
 void add_values(const ScenarioResult& result, std::map<int, LineReport>& lines) {

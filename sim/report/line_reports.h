@@ -19,6 +19,7 @@ struct LineMove {
   std::string group;
   std::int64_t ranks = 0;
   CollectiveOrigin origin;
+  bool completed = true;  ///< false: the rank entered it, and the run ended there
   std::int64_t count = 0;
   double sent_bytes = 0;    ///< by the reporting rank
   double predicted_us = 0;  ///< one after the other

@@ -7,6 +7,7 @@
 #include "base/bytes_text.h"
 #include "mesh/type_string.h"
 #include "sim/report/collective_origins.h"
+#include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
 
 namespace shardlab {
@@ -68,7 +69,8 @@ class Log {
         break;
       case TraceEvent::Kind::kCollective:
         // A redistribution's collectives follow its record.
-        line(event.depth + (owed_ > 0 ? 1 : 0), collective_text(event.collective));
+        line(event.depth + (owed_ > 0 ? 1 : 0),
+             collective_text(event.collective) + (event.completed ? "" : kNeverCompleted));
         if (owed_ > 0) --owed_;
         break;
       case TraceEvent::Kind::kWait:

@@ -9,6 +9,7 @@
 
 #include "base/bytes_text.h"
 #include "base/text_of_list.h"
+#include "sim/report/collective_sums.h"
 #include "sim/report/repeats.h"
 
 namespace shardlab {
@@ -38,8 +39,9 @@ class OrderText {
   std::string move_text(std::size_t event) const {
     const CollectiveRecord& record = run_.events[event].collective;
     const bool implicit = origins_[event].origin == Origin::kImplicit;
-    return fmt::format("{} {} {}{}", to_string(record.kind), record.group.name,
-                       bytes_text(record.sent_bytes), implicit ? " implicit" : "");
+    return fmt::format("{} {} {}{}{}", to_string(record.kind), record.group.name,
+                       bytes_text(record.sent_bytes), implicit ? " implicit" : "",
+                       run_.events[event].completed ? "" : kNeverCompleted);
   }
 
   // "64", "80 all_reduce tp 64 B x 3 + all_reduce dp 4 B".
@@ -317,7 +319,7 @@ class LineTable {
       what += fmt::format(", backward {}", to_string(back->kind));
       times += "+" + times;
     }
-    what += ", " + to_string(move.origin);
+    what += ", " + to_string(move.origin) + (move.completed ? "" : kNeverCompleted);
     const bool implicit = move.origin.origin == Origin::kImplicit;
     const std::size_t width = kReportWidth - kIndent - 28;
     const std::string padded = fmt::format("{:<{}}", shortened(what, width), width);

@@ -112,6 +112,7 @@ Json event_json(const TraceEvent& event) {
       break;
     case TraceEvent::Kind::kCollective:
       json["collective"] = collective_json(event.collective);
+      if (!event.completed) json["collective"]["completed"] = false;
       break;
     case TraceEvent::Kind::kWait:
       json["wait"] = collective_json(event.collective);
@@ -219,6 +220,7 @@ Json lines_json(const ScenarioResult& result, const std::vector<LineVisit>& visi
                                      {"times", move.count},
                                      {"sent_bytes", move.sent_bytes},
                                      {"predicted_us", json_number(move.predicted_us)}});
+      if (!move.completed) json["collectives"].back()["completed"] = false;
       if (!move.origin.op.empty()) json["collectives"].back()["op"] = move.origin.op;
       if (move.origin.argument.empty()) continue;
       json["collectives"].back()["argument"] = move.origin.argument;

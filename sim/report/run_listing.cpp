@@ -158,12 +158,13 @@ void RunListing::redistribution(const TraceEvent& event, const std::string& inde
 }
 
 void RunListing::collective(std::size_t index, const std::string& indent) {
-  const CollectiveRecord& record = run_.events[index].collective;
-  std::string text =
-      fmt::format("  {} over {} ({} ranks), {} sent per rank", to_string(record.kind),
-                  record.group.name, record.group.size, bytes_text(record.sent_bytes));
+  const TraceEvent& event = run_.events[index];
+  const CollectiveRecord& record = event.collective;
+  std::string text = fmt::format(
+      "  {} over {} ({} ranks), {} sent per rank{}", to_string(record.kind), record.group.name,
+      record.group.size, bytes_text(record.sent_bytes), event.completed ? "" : kNeverCompleted);
   if (!origins_.empty()) {
-    text += fmt::format(", {} predicted, {}", time_text(predicted_us(run_, record)),
+    text += fmt::format(", {} predicted, {}", time_text(predicted_us(run_, event)),
                         to_string(origins_[index]));
   }
   line("{}{}", indent, ink(text, Ink::kMove));

@@ -208,7 +208,10 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   const WorldResult outcome =
       run_world(std::move(world),
                 [&](RankContext& rank, const RunsFor& runs) { run_on_rank(run, rank, runs); });
-  if (!outcome.ok()) run.error = outcome.merged();
+  if (!outcome.ok()) {
+    run.error = outcome.merged();
+    for (Trace& trace : run.traces) trace.ends_early();
+  }
   run.verdict = outcome.verdict;
   for (const MemoryAccount& account : run.accounts) run.memory.peaks.push_back(peak_of(account));
   run.memory.physical_bytes = run.device->memory().peak_bytes;

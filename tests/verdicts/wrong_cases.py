@@ -5,9 +5,9 @@
 
 A case is a file wrong/NAME.toml or local/NAME.toml; the NAME.txt beside it has what
 `shardlab run --json` must say of it: the exit code, then the error or each wrong value with its
-line and cause, what is not verified, and warnings. In local/ are programs on plain tensors: there
-it also has what each is said to hold. --write records what the program says now for the NAMEs
-given (at least one): read it before you commit it.
+line and cause, what is not verified, collectives that never completed, and warnings. In local/ are
+programs on plain tensors: there it also has what each is said to hold. --write records what the
+program says now for the NAMEs given (at least one): read it before you commit it.
 """
 
 import argparse
@@ -75,6 +75,10 @@ def told(program, name):
         lines += said["error"]["text"].splitlines()
     if "not_verified" in said:
         lines.append(f"not verified: {said['not_verified']}")
+    for line in said["lines"]:
+        lines += [f"never completed: {move['kind']} over {move['group']} (line {line['line']}), "
+                  f"{move['sent_bytes']:g} B" for move in line["collectives"]
+                  if not move.get("completed", True)]
     lines += told_values(said, folder.name == "local")
     lines += [f"warning: {text}" for text in said["warnings"]]
     return "\n".join(lines) + "\n"
