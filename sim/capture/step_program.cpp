@@ -137,7 +137,7 @@ class ProgramReader {
   bool take_drawn(StepStatement& statement) {
     if (statement.takes.empty()) statement.kind = StatementKind::kFactory;
     const auto drawn = drawn_.find(integer_of<std::size_t>(statement.event->at("c")));
-    if (drawn == drawn_.end()) return true;
+    if (drawn == drawn_.end() || recording_.shapes_only) return true;
     const std::string bare = bare_op(statement.op);
     if (bare == "dropout" || bare == "dropout_" || bare == "native_dropout" ||
         bare == "feature_dropout") {

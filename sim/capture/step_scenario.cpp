@@ -26,7 +26,9 @@ class StepWriter {
       : program_(program), mesh_(mesh), plan_(plan) {}
 
   std::string write() {
-    std::string text = fmt::format("title = {}\n[mesh]\n", toml_string(program_.recording->title));
+    std::string text = fmt::format("title = {}\n", toml_string(program_.recording->title));
+    if (program_.recording->shapes_only) text += "backend = \"fake\"\n";
+    text += "[mesh]\n";
     for (const StepMeshDim& dim : mesh_) text += fmt::format("{} = {}\n", dim.name, dim.size);
     text += "[inputs]\n";
     for (const StepInput& input : program_.inputs) text += input_line(input);
@@ -49,11 +51,16 @@ class StepWriter {
     for (std::size_t i = 0; i < cuts.size(); ++i) {
       dims += (i == 0 ? "" : ", ") + dim_text(input.meta.shape[i], cuts[i]);
     }
-    const std::string& path = program_.recording->path;
-    return fmt::format("{} = {{ type = \"{}[{}]\", file = {}, tensor = {}{} }}\n", input.name,
-                       to_string(input.meta.dtype), dims,
-                       toml_string(path.substr(path.rfind('/') + 1)), toml_string(input.tensor),
+    return fmt::format("{} = {{ type = \"{}[{}]\", {}{} }}\n", input.name,
+                       to_string(input.meta.dtype), dims, elements_of(input),
                        input.parameter ? ", requires_grad = true" : "");
+  }
+
+  std::string elements_of(const StepInput& input) const {
+    if (program_.recording->shapes_only) return "init = \"zeros\"";
+    const std::string& path = program_.recording->path;
+    return fmt::format("file = {}, tensor = {}", toml_string(path.substr(path.rfind('/') + 1)),
+                       toml_string(input.tensor));
   }
 
   std::string gradients() const {

@@ -171,6 +171,11 @@ class StepPlayer {
 
   void compare_errors(const Json& event, const PlayedEvent& played) {
     player_.forget(event);
+    // Of shapes alone nobody knows a number that is read from a tensor; the file has its shape.
+    if (recording_.shapes_only && played.error && played.error->kind() == ErrorKind::kUnsupported) {
+      ++replay_.skipped;
+      return player_.suppose(event);
+    }
     if (!event.contains("error")) {
       add_difference(event, "error", "a result", played.error->text());
     } else if (!played.error) {

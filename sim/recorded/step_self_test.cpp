@@ -65,7 +65,7 @@ class SelfTester {
       for (const Json& value : list_of(event, key)) {
         if (!value.is_object() || !value.contains("fp")) continue;
         Found& found = prints_[integer_of<std::size_t>(value.at("v"))];
-        found.several = found.value != nullptr && found.value->at("fp") != value.at("fp");
+        found.several |= found.value != nullptr && found.value->at("fp") != value.at("fp");
         found.value = &value;
         found.event = index;
       }
