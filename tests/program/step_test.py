@@ -52,8 +52,10 @@ class Steps(program.Program):
         return "x.json.gz"
 
     def test_every_recorded_step_replays(self):
-        self.assertGreaterEqual(len(FILES), 7)
+        self.assertGreaterEqual(len(FILES), 9)
         for path in FILES:
+            if path.name.startswith("shapes"):
+                continue
             with self.subTest(path=path.name):
                 report = json.loads(self.fine("replay", "--json", str(path)))
                 events, _ = taken_apart(path)
@@ -166,7 +168,8 @@ class Steps(program.Program):
             ("gpt", "megatron", "tp=4"), ("gpt", "hsdp", "a=2,b=2"), ("gpt", "fsdp", "x=3"),
             ("two_batches", "fsdp", "dp=4"), ("two_batches", "megatron", "tp=3"),
             ("convolutions", "replicate", "dp=4"), ("convolutions", "fsdp", "x=3"),
-            ("bf16", "sequence", "dp=2,tp=2"),
+            ("bf16", "sequence", "dp=2,tp=2"), ("written", "fsdp+tp", "dp=2,tp=3"),
+            ("written", "replicate", "dp=4"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
@@ -185,13 +188,19 @@ class Steps(program.Program):
 
     def test_one_rank_has_the_gradients_of_the_recording(self):
         for name, gradients in (("llama", 21), ("gpt", 28), ("two_batches", 4),
-                                ("convolutions", 9)):
+                                ("convolutions", 9), ("written", 9)):
             with self.subTest(name=name):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
                 output = self.fine("run", "--summary", str(path))
                 first = output.splitlines()[0]
                 self.assertRegex(first, r"^self-test on one rank: \d+ values and "
                                         rf"{gradients} gradients are PyTorch's, 0 differ")
+
+    def test_shapes_run_on_many_ranks(self):
+        path = str(next(f for f in FILES if f.name.startswith("shapes__")))
+        self.assertRegex(self.fine("replay", path), r"0 results agree, 0 differ, \d+ without")
+        output = self.fine("run", "--summary", path, "--mesh", "dp=4,tp=512", "--plan", "megatron")
+        self.assertRegex(output, r"ok .* 2048 ranks in \d+ class")
 
     def test_a_wrong_gradient_is_found(self):
         def change(events):

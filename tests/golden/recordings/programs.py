@@ -245,8 +245,44 @@ def autocast():
     return model, None, step
 
 
+class Written(nn.Module):
+    """Attention by hand, writes in place, noise, a detached branch."""
+
+    def __init__(self, width=16, length=6):
+        super().__init__()
+        self.inner, self.out = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 20)
+        self.table = nn.Embedding(20, width)
+        mask = torch.triu(torch.ones(length, length), 1).bool()
+        self.register_buffer("mask", mask.view(1, length, length))
+
+    def forward(self, words):
+        x = self.table(words)
+        scores = (x @ x.transpose(-2, -1)).masked_fill(self.mask, float("-inf"))
+        x = x + scores.softmax(-1) @ x.detach()
+        x = x + self.out(F.gelu(self.inner(self.norm(x)), approximate="tanh"))
+        x = x + 0.1 * torch.randn_like(x)
+        x = x.clone()
+        x[:, 0] += 1
+        x.mul_(torch.where(x > 0, 1.0, 0.5).detach())
+        return self.head(x)
+
+
+def written():
+    model = Written()
+    words, labels = tokens(batch=8, length=6, vocabulary=20)
+
+    def step():
+        loss = F.cross_entropy(model(words).flatten(0, 1), labels.flatten())
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
 PROGRAMS = {
     name: program
     for name, program in globals().items()
-    if name in ("llama", "llama_gqa", "gpt", "convolutions", "two_batches", "bf16", "autocast")
+    if name in ("llama", "llama_gqa", "gpt", "convolutions", "two_batches", "bf16", "autocast",
+                "written")
 }

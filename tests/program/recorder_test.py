@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""The recorder, where PyTorch is installed: it changes no bit of a program, scripts run unedited,
+and what it cannot see is named. Skipped (77) where it is not.
+
+    recorder_test.py PROGRAM ROOT
+"""
+
+import pathlib
+import sys
+
+try:
+    import torch.nn  # the folder beside this file has no nn
+except ImportError:
+    print("skipped: PyTorch is not installed for this Python (5 GB): pip install torch")
+    sys.exit(77)
+
+import unittest
+
+import program
+
+ROOT = pathlib.Path(sys.argv[2]).resolve()
+sys.path[:0] = [str(ROOT / "sim/record_torch"), str(ROOT / "tests/golden/recordings")]
+
+import programs  # noqa: E402
+import shardlab_record  # noqa: E402
+
+SCRIPT = """
+import sys, torch
+print("arguments", sys.argv[1:])
+model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    loss = torch.nn.functional.cross_entropy(model(torch.randn(16, 8)), torch.randint(0, 4, (16,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("step", step)
+"""
+
+
+class Recorder(program.Program):
+    def path(self):
+        return str(self.folder / "step.json.gz")
+
+    def outcome(self, name, **options):
+        """Loss, parameters and gradients of one step; with options, of a recorded one."""
+        torch.manual_seed(0)
+        model, optimizer, step = programs.PROGRAMS[name]()
+        if options:
+            with shardlab_record.record(self.path(), model, optimizer, **options):
+                loss = step()
+        else:
+            loss = step()
+        kept = [loss, *model.parameters(), *(p.grad for p in model.parameters())]
+        return [None if x is None else x.detach().clone() for x in kept]
+
+    def test_recording_changes_no_bit_and_replays(self):
+        for name in programs.PROGRAMS:
+            plain = self.outcome(name)
+            for level in ("both", "op"):
+                with self.subTest(name=name, level=level):
+                    recorded = self.outcome(name, level=level)
+                    for a, b in zip(plain, recorded, strict=True):
+                        self.assertTrue(a is b is None or torch.equal(a, b))
+                    self.assertIn(" 0 differ", self.fine("replay", "step.json.gz"))
+
+    def test_hooks_are_gone_afterwards(self):
+        backward, grad = torch.autograd.backward, torch.autograd.grad
+        self.outcome("two_batches", values="fp")
+        self.assertIs(torch.autograd.backward, backward)
+        self.assertIs(torch.autograd.grad, grad)
+        self.assertFalse(torch.nn.modules.module._global_forward_hooks)
+
+    def test_a_program_that_fails_leaves_a_file(self):
+        model = torch.nn.Linear(4, 4)
+        with self.assertRaisesRegex(RuntimeError, "mat1 and mat2"):
+            with shardlab_record.record(self.path(), model):
+                model(torch.ones(2, 5))
+        code, output, _ = self.shardlab("replay", "step.json.gz")
+        self.assertEqual(code, 0)
+        self.assertIn("the program failed when it was recorded: RuntimeError", output)
+
+    def test_functorch_is_refused_by_name_and_place(self):
+        with shardlab_record.record(self.path()):
+            torch.func.vmap(lambda x: x * 2)(torch.ones(3))
+        code, _, errors = self.shardlab("replay", "step.json.gz")
+        self.assertEqual(code, 2)
+        self.assertRegex(errors, r"could not see a transform of torch.func at recorder_test.py:\d+")
+
+    def test_a_script_runs_unedited(self):
+        (self.folder / "train.py").write_text(SCRIPT, encoding="utf-8")
+        code, output, errors = self.shardlab(
+            "record", "--python", sys.executable, "--skip", "1", "train.py", "--rate", "3")
+        self.assertEqual((code, output), (0, "arguments ['--rate', '3']\nstep 0\n"), errors)
+        self.assertIn("0 differ", self.fine("replay", "step.json.gz"))
+        run = self.fine("run", "--summary", "step.json.gz", "--mesh", "dp=4", "--plan", "fsdp")
+        self.assertIn("4 gradients are PyTorch's, 0 differ", run)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
