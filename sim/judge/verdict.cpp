@@ -123,6 +123,7 @@ class Verification {
       if (traits_.leaves || in_doubt(judgement_.values)) decide_in_f64();
     }
     doubt_literal_sizes();
+    warn_of_terms();
     explain_first();
     if (run_.scenario.expect.verify == Verify::kOutputs) {
       keep_outputs_only(run_.scenario, judgement_.values);
@@ -170,6 +171,21 @@ class Verification {
     CallLog on_ranks(run_.scenario.world), on_one(1);
     if (!log_calls(on_ranks, on_one)) return std::nullopt;
     return first_lost(on_ranks, on_one, *run_.layout, kRelativeInF64);
+  }
+
+  // Nobody claims a term to be whole. Where nothing else is compared either, the last one is told.
+  void warn_of_terms() {
+    if (count_values(judgement_.values).verified > 0) return;
+    const auto last = std::ranges::find_if(
+        judgement_.values.rbegin(), judgement_.values.rend(), [](const ValueReport& report) {
+          return report.not_verified.starts_with("each rank holds") &&
+                 report.not_verified.find("a term of") != std::string::npos;
+        });
+    if (last == judgement_.values.rend()) return;
+    judgement_.warnings.push_back(
+        fmt::format("nothing is verified, and of {} in line {} {}: if it is meant to be whole, a "
+                    "collective is missing",
+                    last->name, last->line, last->not_verified));
   }
 
   // One device divides by the size of a piece, too, if it stands in the text.
