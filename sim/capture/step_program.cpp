@@ -65,12 +65,33 @@ class ProgramReader {
       if (event.at("k") == "local_op" && event.value("pass", "") == "opt") break;
       if (event.at("k") == "backward") end_ = i + 1;
     }
+    if (end_ == 0) find_seed();
     if (end_ != 0) return;
     fail(ErrorKind::kValue, Fix{"record a step that calls loss.backward()"},
          "{}: nothing in it asks for gradients", recording_.path);
   }
 
+  // Other recorders do not write down that gradients were asked for: backward begins with a 1.
+  void find_seed() {
+    for (std::size_t i = 0; i < recording_.events.size(); ++i) {
+      const Json& event = recording_.events[i];
+      if (event.at("k") == "local_op" && event.value("pass", "") == "bwd") return;
+      const bool seeds = event.at("k") == "call" && event.at("args").size() == 1 &&
+                         bare_op(event.at("op").get<std::string>()) == "ones_like";
+      if (!seeds) continue;
+      seed_ = &event;
+      end_ = i + 1;
+    }
+  }
+
+  void read_seed(const Json& event) {
+    StepStatement statement{.kind = StatementKind::kBackward, .event = &event, .op = "backward"};
+    for_each_operand(event, [&](std::size_t v) { statement.takes.push_back(v); });
+    program_.statements.push_back(std::move(statement));
+  }
+
   void read_event(const Json& event) {
+    if (&event == seed_) return read_seed(event);
     const auto kind = event.at("k").get<std::string>();
     if (kind == "input" || kind == "const" || kind == "alias") {
       given_[number_in(event)] = &event;
@@ -138,6 +159,7 @@ class ProgramReader {
     if (statement.takes.empty()) statement.kind = StatementKind::kFactory;
     const auto drawn = drawn_.find(integer_of<std::size_t>(statement.event->at("c")));
     if (drawn == drawn_.end() || recording_.shapes_only) return true;
+    if (attends_without_dropout(*statement.event)) return true;
     const std::string bare = bare_op(statement.op);
     if (bare == "dropout" || bare == "dropout_" || bare == "native_dropout" ||
         bare == "feature_dropout") {
@@ -152,6 +174,15 @@ class ProgramReader {
     }
     for (const std::size_t v : statement.outs) given_.emplace(v, &raws_.at(v));
     return false;
+  }
+
+  // Attention is said to draw whatever its dropout is.
+  static bool attends_without_dropout(const Json& event) {
+    if (bare_op(event.at("op").get<std::string>()) != "scaled_dot_product_attention") return false;
+    constexpr std::size_t kDropout = 4;
+    Json dropout = event.value("kwargs", Json::object()).value("dropout_p", Json(0.0));
+    if (event.at("args").size() > kDropout) dropout = event.at("args").at(kDropout);
+    return dropout.is_number() && dropout.get<double>() == 0;
   }
 
   void take_mask(StepStatement& statement, const Json& draw) {
@@ -273,6 +304,7 @@ class ProgramReader {
   std::map<std::size_t, std::vector<const Json*>> drawn_;  // by call
   std::set<std::string> taken_;
   std::size_t end_ = 0;
+  const Json* seed_ = nullptr;  // the call that makes the 1, where nothing else says backward
 };
 
 }  // namespace

@@ -202,6 +202,17 @@ class Steps(program.Program):
         output = self.fine("run", "--summary", path, "--mesh", "dp=4,tp=512", "--plan", "megatron")
         self.assertRegex(output, r"ok .* 2048 ranks in \d+ class")
 
+    def test_the_contract_of_other_recorders_is_read(self):
+        """Without events of our own: backward begins where a 1 is made; the end is not counted."""
+        path = next(f for f in FILES if f.name.startswith("two_batches__"))
+        events, raw = taken_apart(path)
+        events = [e for e in events if e["k"] not in ("backward", "check")]
+        events[-1]["events"] = len(events) - 1
+        put_together(self.folder / "x.json.gz", events, raw)
+        self.assertIn(" 0 differ", self.fine("replay", "x.json.gz"))
+        run = self.fine("run", "--summary", "x.json.gz", "--mesh", "tp=2", "--plan", "megatron")
+        self.assertIn("0 differ", run)
+
     def test_a_wrong_gradient_is_found(self):
         def change(events):
             check = next(e for e in events if e["k"] == "check" and e.get("pass") == "bwd"
