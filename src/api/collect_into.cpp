@@ -153,9 +153,9 @@ PieceLengths equal_lengths(const ProcessGroup& group, std::int64_t length) {
 }
 
 // Runs it; undefined where this rank gets nothing.
-class Exchange {
+class Filler {
  public:
-  Exchange(const CollectInto& what, ProcessGroup& group, Issue issue)
+  Filler(const CollectInto& what, ProcessGroup& group, Issue issue)
       : what_(what), group_(group), issue_(issue) {}
 
   DTensor run() {
@@ -275,7 +275,7 @@ void write(const DTensor& out, const DTensor& value) {
   if (out.impl()->grad_node) write_back(out);
 }
 
-// `result` in the form that Exchange gave it.
+// `result` in the form that Filler gave it.
 void deal_out(const DTensor& result, const Tensors& outs) {
   if (outs.size() == 1) return write(outs[0], shaped_as(result, outs[0]));
   const bool rows = result.ndim() == outs[0].ndim() && in_rows(outs);
@@ -362,7 +362,7 @@ void run_collect_into(const CollectIntoEvent& event) {
   const CollectInto what{event.kind, *event.inputs, *event.outputs, event.op, event.root};
   for (const DTensor& x : what.inputs) bring_up_to_date(x);
   const Issue issue = event.work != nullptr ? Issue::kAsync : Issue::kWait;
-  const DTensor result = Exchange(what, *event.group, issue).run();
+  const DTensor result = Filler(what, *event.group, issue).run();
   if (event.work == nullptr) {
     if (is_written(what, *event.group)) finish(what, result);
     return;

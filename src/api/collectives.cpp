@@ -6,7 +6,9 @@
 
 #include <numeric>
 
+#include "api/exchange.h"
 #include "autograd/at_place.h"
+#include "autograd/grad_node.h"
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "base/tensor_dim.h"
@@ -17,21 +19,23 @@ namespace {
 
 std::int64_t dim_of(const DTensor& x, std::int64_t dim) { return wrap_dim(dim, x.ndim()); }
 
-void check_operand(CollectiveKind kind, const DTensor& x) {
-  const std::string_view name = to_string(kind);
+void check_operand(std::string_view name, const DTensor& x, bool carries) {
   if (x.distributed()) {
     throw Error(ErrorKind::kValue, fmt::format("{}: {} is distributed", name, type_string(x)))
         .with("fix", "collectives take local tensors: x.to_local()");
   }
-  if (x.requires_grad()) {
+  if (!carries && records(x)) {
     throw Error(ErrorKind::kUnsupported, fmt::format("{}: carries no gradients", name))
-        .with("fix", "use redistribute(), which does, or detach() the tensor first");
+        .with("fix", "detach() the tensor first, or take a sum");
   }
 }
 
 DTensor collected(const SourceLine& place, const CollectiveEvent& event) {
   const PlaceScope scope(place);
-  check_operand(event.kind, event.x);
+  const bool linear = carries_gradients(event.kind, event.op);
+  check_operand(linear ? std::string(to_string(event.kind))
+                       : fmt::format("{} of {}", to_string(event.kind), to_string(event.op)),
+                event.x, linear);
   return program_calls().perform(event).at(0).tensor();
 }
 
@@ -67,7 +71,7 @@ DTensor all_to_all(Operand x, std::int64_t split_dim, std::int64_t concat_dim,
 
 DTensor all_to_all(Operand x, const Dims& send, const Dims& receive, ProcessGroup& group) {
   const PlaceScope scope(x.place);
-  check_operand(CollectiveKind::kAllToAll, x.tensor);
+  check_operand("all_to_all of unequal rows", x.tensor, false);
   Dims shape = x.tensor.shape();
   if (!shape.empty() && !receive.empty()) {
     shape[0] = std::accumulate(receive.begin(), receive.end(), std::int64_t{0});

@@ -1,5 +1,6 @@
 // collectives.h - collectives that a program asks for: on a rank's own, plain tensors, over one
-// group. They carry no gradients; redistribute() does. Every rank of the group takes part, with
+// group. Those that give a tensor carry gradients, as torch's functional collectives do (B-23): in
+// backward every rank of the group runs the adjoint. Every rank of the group takes part, with
 // tensors of one dtype and of shapes that fit. Dims may count from the end. Used by one rank.
 #pragma once
 
@@ -14,8 +15,9 @@
 
 namespace shardlab {
 
-// All fail with Value for a distributed tensor, Unsupported for one that requires a gradient,
-// Runtime where ranks bring what does not fit together.
+// All fail with Value for a distributed tensor; Unsupported for one that records gradients where
+// the adjoint is missing (max, min, product, avg of a reduce_scatter, unequal rows); Runtime where
+// ranks bring what does not fit together.
 DTensor all_reduce(Operand x, ReduceOp op, ProcessGroup& group);
 /// What all ranks bring, one after the other along `dim`; all bring as much.
 DTensor all_gather(Operand x, std::int64_t dim, ProcessGroup& group);

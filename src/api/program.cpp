@@ -3,6 +3,7 @@
 
 #include "api/collectives.h"
 #include "api/distribute.h"
+#include "api/exchange.h"
 #include "api/into_tensors.h"
 #include "autograd/grad_node.h"
 #include "autograd/on_tape.h"
@@ -74,11 +75,9 @@ class PlainProgram final : public ProgramCalls {
   }
 
   static Results run(const CollectiveEvent& event) {
-    const Tensor result = run_collective(event);
-    if (!result.defined()) return {};
-    DTensor collected(result);
-    tell_placed(PlacedRecord::Kind::kCollected, event.x, collected);
-    return {std::move(collected)};
+    if (event.kind != CollectiveKind::kBarrier) return {exchanged(exchange_of(event), event.x)};
+    event.group->barrier();
+    return {};
   }
 
   static Results run(const CollectIntoEvent& event) {
@@ -171,39 +170,24 @@ class PlainProgram final : public ProgramCalls {
     return lengths;
   }
 
-  static Tensor run_all_to_all(const CollectiveEvent& event) {
-    ProcessGroup& group = *event.group;
-    const Tensor& x = event.x.local();
-    const auto sent = chunk_lengths(group, x.size(static_cast<std::size_t>(event.split_dim)));
-    // Along the dim that is cut, each rank brings this rank's chunk of it.
-    const bool same = event.split_dim == event.dim;
-    const auto received = equal_lengths(group, same ? sent[static_cast<std::size_t>(group.rank())]
-                                                    : x.size(static_cast<std::size_t>(event.dim)));
-    return group.all_to_all(x, event.split_dim, sent, event.dim, received);
-  }
-
-  static Tensor run_collective(const CollectiveEvent& event) {
-    ProcessGroup& group = *event.group;
-    if (event.kind == CollectiveKind::kBarrier) {
-      group.barrier();
-      return {};
+  static Exchange exchange_of(const CollectiveEvent& event) {
+    const ProcessGroup& group = *event.group;
+    const auto length = [&](std::int64_t dim) {
+      return event.x.local().size(static_cast<std::size_t>(dim));
+    };
+    Exchange exchange{event.kind, event.group, event.op, event.dim, event.split_dim, event.source};
+    if (event.kind == CollectiveKind::kAllGather) {
+      exchange.received = equal_lengths(group, length(event.dim));
+    } else if (event.kind == CollectiveKind::kReduceScatter) {
+      exchange.sent = chunk_lengths(group, length(event.dim));
+    } else if (event.kind == CollectiveKind::kAllToAll) {
+      exchange.sent = chunk_lengths(group, length(event.split_dim));
+      // Along the dim that is cut, each rank brings this rank's chunk of it.
+      const bool same = event.split_dim == event.dim;
+      const std::int64_t own = exchange.sent[static_cast<std::size_t>(group.rank())];
+      exchange.received = equal_lengths(group, same ? own : length(event.dim));
     }
-    const Tensor& x = event.x.local();
-    const auto length = [&] { return x.size(static_cast<std::size_t>(event.dim)); };
-    switch (event.kind) {
-      case CollectiveKind::kAllReduce:
-        return group.all_reduce(x, event.op);
-      case CollectiveKind::kAllGather:
-        return group.all_gather(x, event.dim, equal_lengths(group, length()));
-      case CollectiveKind::kReduceScatter:
-        return group.reduce_scatter(x, event.dim, chunk_lengths(group, length()), event.op);
-      case CollectiveKind::kAllToAll:
-        return run_all_to_all(event);
-      case CollectiveKind::kBroadcast:
-        return group.broadcast(x, event.source, contiguous_meta(x.shape(), x.dtype()));
-      default:
-        fail(ErrorKind::kInternal, "a program has no {}", to_string(event.kind));
-    }
+    return exchange;
   }
 };
 

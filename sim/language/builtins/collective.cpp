@@ -1,5 +1,6 @@
 // Collectives on local tensors that give new ones: over a mesh dim or the world, and as torch's
-// functional collectives call them. They carry no gradients.
+// functional collectives call them. They carry gradients, and so do those of
+// torch.distributed.nn.functional, which have the parameters of those that fill tensors.
 #include <cctype>
 #include <numeric>
 
@@ -125,6 +126,60 @@ Value run_funcol_broadcast(Interpreter& in, const Value*, CallValues call) {
   return broadcast(given.tensor("self"), source, group_of(in, given["group"]));
 }
 
+// torch.distributed.nn.functional
+
+Value run_nn_all_reduce(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.nn.functional.all_reduce", {"tensor", "op=", "group="},
+                      std::move(values));
+  const DTensor x = call.tensor("tensor");
+  if (!call.takes_part() || in.plain()) return x;
+  return all_reduce(x, call.op(), call.group());
+}
+
+Value run_nn_broadcast(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.nn.functional.broadcast", {"tensor", "src", "group="},
+                      std::move(values));
+  const DTensor x = call.tensor("tensor");
+  if (!call.takes_part() || in.plain()) return x;
+  return broadcast(x, call.root("src", "group_src", false), call.group());
+}
+
+// One tensor for each rank.
+Value run_nn_all_gather(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.nn.functional.all_gather", {"tensor", "group="}, std::move(values));
+  const DTensor x = call.tensor("tensor");
+  Values pieces;
+  if (in.plain()) {
+    pieces.assign(static_cast<std::size_t>(call.told_size()), x);
+  } else if (call.takes_part()) {
+    for (const DTensor& piece : split(all_gather(unsqueeze(x, 0), 0, call.group()), 1)) {
+      pieces.emplace_back(squeeze(piece, 0));
+    }
+  }
+  return make_tuple(std::move(pieces));
+}
+
+Value run_nn_reduce_scatter(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.nn.functional.reduce_scatter",
+                      {"output", "input_list", "op=", "group="}, std::move(values));
+  if (!call.takes_part()) return call.tensor("output");
+  const std::vector<DTensor> terms = call.tensors("input_list");
+  if (in.plain()) return terms[static_cast<std::size_t>(call.told_place())];
+  return squeeze(reduce_scatter(stack(terms), 0, call.op(), call.group()), 0);
+}
+
+Value run_nn_all_to_all(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.nn.functional.all_to_all_single",
+                      {"output", "input", "output_split_sizes=", "input_split_sizes=", "group="},
+                      std::move(values));
+  const DTensor x = call.tensor("input");
+  if (!call.takes_part() || in.plain()) return x;
+  const Dims send = call.given().sizes_or("input_split_sizes", {});
+  const Dims receive = call.given().sizes_or("output_split_sizes", {});
+  if (send.empty() && receive.empty()) return all_to_all(x, 0, 0, call.group());
+  return all_to_all(x, send, receive, call.group());
+}
+
 Value run_wait_tensor(Interpreter&, const Value*, CallValues call) {
   return Parameters("funcol.wait_tensor", {"tensor"}, std::move(call)).tensor("tensor");
 }
@@ -148,12 +203,24 @@ BuiltinTable funcol_builtins() {
   static const Builtin kTable[] = {
       {"all_gather_single", run_funcol_all_gather},
       {"all_gather_tensor", run_funcol_all_gather},
+      {"all_gather_tensor_autograd", run_funcol_all_gather},
       {"all_reduce", run_funcol_all_reduce},
       {"all_to_all_single", run_funcol_all_to_all},
+      {"all_to_all_single_autograd", run_funcol_all_to_all},
       {"broadcast", run_funcol_broadcast},
       {"reduce_scatter_single", run_funcol_reduce_scatter},
       {"reduce_scatter_tensor", run_funcol_reduce_scatter},
+      {"reduce_scatter_tensor_autograd", run_funcol_reduce_scatter},
       {"wait_tensor", run_wait_tensor},
+  };
+  return kTable;
+}
+
+BuiltinTable dist_nn_builtins() {
+  static const Builtin kTable[] = {
+      {"all_gather", run_nn_all_gather},         {"all_reduce", run_nn_all_reduce},
+      {"all_to_all_single", run_nn_all_to_all},  {"broadcast", run_nn_broadcast},
+      {"reduce_scatter", run_nn_reduce_scatter},
   };
   return kTable;
 }

@@ -54,7 +54,7 @@ bool leaves_the_mesh(std::string_view name) {
 
 // "torch.distributed" for dist and torch.distributed; empty for what is no module of collectives.
 std::string_view module_of(const ast::Expression& object) {
-  constexpr std::string_view kDist = "torch.distributed", kFuncol = "funcol";
+  constexpr std::string_view kDist = "torch.distributed", kFuncol = "funcol", kNn = "nn";
   if (const auto* name = std::get_if<ast::Name>(&object.node)) {
     return name->id == "dist" ? kDist : name->id == "funcol" ? kFuncol : std::string_view();
   }
@@ -62,17 +62,22 @@ std::string_view module_of(const ast::Expression& object) {
   if (attribute == nullptr) return {};
   const auto* outer = std::get_if<ast::Name>(&attribute->object->node);
   if (attribute->name == "distributed" && outer != nullptr && outer->id == "torch") return kDist;
-  const bool below = attribute->name == "_functional_collectives";
-  return below && module_of(*attribute->object) == kDist ? kFuncol : std::string_view();
+  const std::string_view above = module_of(*attribute->object);
+  if (above == kDist && attribute->name == "_functional_collectives") return kFuncol;
+  const bool nn =
+      above == kDist ? attribute->name == "nn" : above == kNn && attribute->name == "functional";
+  return nn ? kNn : std::string_view();
 }
 
 // A function of such a module that is a collective.
 OwnCollective collective_in(const ast::Attribute& function) {
   const std::string_view module = module_of(*function.object);
   if (module.empty()) return OwnCollective::kNone;
-  const bool fills = module != "funcol";
-  const bool found = find_builtin(fills ? dist_builtins() : funcol_builtins(), function.name);
-  if (!found) return OwnCollective::kNone;
+  const bool fills = module != "funcol" && module != "nn";
+  const BuiltinTable table = fills            ? dist_builtins()
+                             : module == "nn" ? dist_nn_builtins()
+                                              : funcol_builtins();
+  if (find_builtin(table, function.name) == nullptr) return OwnCollective::kNone;
   return fills ? OwnCollective::kFills : OwnCollective::kGives;
 }
 

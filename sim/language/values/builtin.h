@@ -46,6 +46,7 @@ BuiltinTable placement_builtins();    ///< Shard, Replicate, Partial, ..., S, P,
 BuiltinTable group_builtins();        ///< get_process_group_ranks, get_rank, ...
 BuiltinTable collective_builtins();   ///< all_reduce, all_gather, ...: give new tensors
 BuiltinTable funcol_builtins();       ///< the same as torch's functional collectives
+BuiltinTable dist_nn_builtins();      ///< torch.distributed.nn.functional: with gradients
 BuiltinTable dist_builtins();         ///< dist.all_reduce, ...: fill tensors, or lists of objects
 BuiltinTable dist_group_builtins();   ///< dist.new_group, ...
 BuiltinTable assert_builtins();       ///< assert_close

@@ -31,7 +31,7 @@ constexpr DTypeRow kTorchDTypes[] = {
     {"cdouble", DType::kC128},    {"float8_e4m3fn", DType::kF8E4M3FN},
 };
 
-constexpr std::array<std::string_view, 15> kModules = {"torch",
+constexpr std::array<std::string_view, 17> kModules = {"torch",
                                                        "F",
                                                        "torch.nn",
                                                        "aten",
@@ -41,6 +41,8 @@ constexpr std::array<std::string_view, 15> kModules = {"torch",
                                                        "torch.distributed.ReduceOp",
                                                        "torch.distributed._functional_collectives",
                                                        "torch.distributed.group",
+                                                       "torch.distributed.nn",
+                                                       "torch.distributed.nn.functional",
                                                        "torch.distributed.tensor",
                                                        "torch.fft",
                                                        "torch.linalg",
@@ -66,6 +68,8 @@ constexpr TableRow kTables[] = {
     {"torch.distributed", dist_group_builtins},
     {"torch.distributed", group_builtins},
     {"torch.distributed._functional_collectives", funcol_builtins},
+    {"torch.distributed.nn", dist_nn_builtins},
+    {"torch.distributed.nn.functional", dist_nn_builtins},
 };
 
 template <ReduceOp kOp>

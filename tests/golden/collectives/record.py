@@ -23,6 +23,7 @@ import warnings
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
+import torch.distributed.nn.functional  # noqa: F401 (dist.nn)
 
 PATIENCE = datetime.timedelta(seconds=3)
 # What gloo says of a rank that waited for one that failed or never came.

@@ -243,8 +243,8 @@ TEST_CASE("collectives of a program refuse what they cannot do before other rank
     const Row rows[] = {
         {[&] { all_reduce(placed, ReduceOp::kSum, world); }, "all_reduce: f32[3@x] is distributed",
          "collectives take local tensors: x.to_local()"},
-        {[&] { all_gather(leaf, 0, world); }, "all_gather: carries no gradients",
-         "use redistribute(), which does, or detach() the tensor first"},
+        {[&] { all_reduce(leaf, ReduceOp::kMax, world); },
+         "all_reduce of max: carries no gradients", "detach() the tensor first, or take a sum"},
         {[&] { broadcast(ones({2}), 2, world); }, "broadcast: src is 2; the group has 2 ranks",
          "give its place in the group, from 0 to 1"},
         {[&] { broadcast(ones({2}), -1, world); }, "broadcast: src is -1; the group has 2 ranks",
@@ -283,5 +283,33 @@ TEST_CASE("collectives of a program take dims from the end, and give what a loop
           (rank.rank == 0 ? V{1, 3, 11, 13} : V{2, 4, 12, 14}));
     CHECK(values(broadcast(x, 1, world)) == V{11, 12, 13, 14});
     barrier(world);
+  });
+}
+
+TEST_CASE("B-23 gradients of uneven pieces and of gradients pass collectives") {
+  spmd(2, [](RankContext& rank) {
+    const double r = static_cast<double>(rank.rank);
+    ProcessGroup& world = *rank.world;
+    const auto values = [](const DTensor& y) { return read_doubles(y.local()); };
+    using V = std::vector<double>;
+    // y = x0^2 + x1^2 on both ranks, and rank r's loss is (r + 1) y^2: dr = 12 y xr. The sum of
+    // dr^2 over both is 144 y^3, whose gradient is 864 y^2 xr.
+    const DTensor x = tensor({0 - r, 0.5 - r, 1 - r, 1.5 - r}, {4});
+    require_grad(x);
+    const DTensor y = all_reduce(x * x, ReduceOp::kSum, world);
+    const DTensor d = gradients(sum(y * y) * (r + 1), {x}, DTensor(), Graph::kCreate)[0];
+    CHECK(values(d) == (rank.rank == 0 ? V{0, 3, 12, 45} : V{-12, -3, 0, 15}));
+    CHECK(values(gradients(sum(d * d), {x})[0]) ==
+          (rank.rank == 0 ? V{0, 108, 864, 8100} : V{-864, -108, 0, 2700}));
+    // Three rows over two ranks: two and one. The gradient of z is r + 1, gathered again.
+    const DTensor rows = tensor({1, 2, 3}, {3});
+    require_grad(rows);
+    const DTensor z = reduce_scatter(rows, 0, ReduceOp::kSum, world);
+    CHECK(z.numel() == 2 - rank.rank);
+    CHECK(values(gradients(sum(z) * (r + 1), {rows})[0]) == V{1, 1, 2});
+    // The first rank gets two rows of each rank, the second one.
+    const DTensor moved = all_to_all(rows, 0, 0, world);
+    CHECK(moved.numel() == (rank.rank == 0 ? 4 : 2));
+    CHECK(values(gradients(sum(moved) * (r + 1), {rows})[0]) == V{1, 1, 2});
   });
 }

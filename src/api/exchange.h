@@ -1,0 +1,33 @@
+// exchange.h - a collective of a program that gives a new plain tensor, and its gradient, which is
+// a collective, too. Private to src/api.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/collective_kind.h"
+#include "base/reduce_op.h"
+#include "comm/process_group.h"
+#include "mesh/dtensor.h"
+
+namespace shardlab {
+
+struct Exchange {
+  CollectiveKind kind;
+  ProcessGroup* group;
+  ReduceOp op = ReduceOp::kSum;
+  std::int64_t dim = 0;        ///< of pieces that are put together or dealt out
+  std::int64_t split_dim = 0;  ///< all_to_all: that is cut
+  std::int64_t root = 0;       ///< broadcast, reduce: place in the group
+  /// By group rank, along the dim that is cut, and along `dim`: of kinds that deal out, or gather.
+  std::vector<std::int64_t> sent = {}, received = {};
+};
+
+/// all_reduce of sum and avg, reduce_scatter of sum, and what moves pieces: others are not linear.
+bool carries_gradients(CollectiveKind kind, ReduceOp op);
+/// Where gradients are recorded and x takes part, the result is on the tape: its gradient is the
+/// adjoint of the exchange, as torch's functional collectives have it (B-23). Every rank of the
+/// group runs it in backward, then, and a rank that has no gradient leaves the others waiting.
+DTensor exchanged(const Exchange& exchange, const DTensor& x);
+
+}  // namespace shardlab
