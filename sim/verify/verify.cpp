@@ -402,25 +402,56 @@ class Judge {
   // together they are that value again.
   void judge_by_source(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
                        const GlobalValue& whole, ValueReport& report) {
-    if (spec.numel() > kMostLabelled) return;
+    if (spec.numel() > kMostLabelled || unconfirmed_.size() != 1) return;
     std::vector<GlobalValue> held;
     for (const DTensor& piece : pieces) held.push_back(whole_value(piece.local()));
     const std::vector<NamedWhole> known = wholes();
     const auto source = source_of_pieces(spec, held, whole, known);
     if (!source) return;
-    const NamedWhole& of = known[source->index];
-    Comparison comparison = compare(whole, of.value, of.value, {.exact = true});
-    if (source->other) {
+    hold_to(known[source->index], whole, report);
+    if (!source->other) return;
+    report.cause = {causes::kOtherLabel,
+                    fmt::format("its pieces are {} under the label {}: {} is another order",
+                                known[source->index].name,
+                                arguments_of(*source->other, *spec.layout()), arguments_of(spec))};
+  }
+
+  void hold_to(const NamedWhole& of, const GlobalValue& got, ValueReport& report) {
+    Comparison comparison = compare(got, of.value, of.value, {.exact = true});
+    if (comparison.agreement == Agreement::kWrong) {
       comparison.what = fmt::format("element {} is {:.9g}, {} has {:.9g}", comparison.worst_index,
                                     comparison.got, of.name, comparison.expected);
-      report.cause = {
-          causes::kOtherLabel,
-          fmt::format("its pieces are {} under the label {}: {} is another order", of.name,
-                      arguments_of(*source->other, *spec.layout()), arguments_of(spec))};
     }
-    unconfirmed_.pop_back();
-    if (unconfirmed_.empty()) report.not_verified.clear();
+    unconfirmed_.clear();
+    report.not_verified.clear();
     add(report, comparison);
+  }
+
+  // from_local(..).full_tensor(): a label that nobody named.
+  void judge_mixed(ValueReport& report) {
+    const Where& where = report.where;
+    if (inputs_.mesh == nullptr || !where.source || value_.first->value.numel() > kMostLabelled) {
+      return;
+    }
+    const std::string_view text = where.source->line(report.line);
+    if (text.find("from_local(") == text.npos) return;
+    const GlobalValue got = whole_value(value_.first->value.local());
+    const bool alike = std::ranges::all_of(value_.by_rank, [&](const RecordedValue* held) {
+      if (held == nullptr) return false;
+      const GlobalValue own = whole_value(held->value.local());
+      return own.reals == got.reals && own.integers == got.integers;
+    });
+    if (!alike) return;
+    const std::vector<NamedWhole> known = wholes();
+    const auto source = source_of_mixed(*inputs_.mesh, got, known);
+    if (!source) return;
+    hold_to(known[source->index], got, report);
+    if (!source->other) return;
+    report.cause = {
+        causes::kOtherLabel,
+        fmt::format("its pieces are {} under the label {}: they were put together in "
+                    "another order",
+                    known[source->index].name, arguments_of(*source->other, *inputs_.mesh))};
   }
 
   void judge_plain(ValueReport& report) {
@@ -444,6 +475,7 @@ class Judge {
       last = &local;
       judge(whole_value(local), is_exact(held->value), rank, report);
     }
+    if (!report.verified && report.not_verified == kByRank) judge_mixed(report);
     if (!report.verified && report.not_verified.empty()) {
       report.not_verified = held_by_rank();
     }

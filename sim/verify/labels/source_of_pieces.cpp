@@ -6,6 +6,9 @@
 #include <set>
 #include <utility>
 
+#include "mesh/local_shape.h"
+#include "mesh/type_string.h"
+
 namespace shardlab {
 
 namespace {
@@ -30,6 +33,23 @@ bool all_differ(const std::vector<GlobalValue>& held, const Placements& placemen
     different.emplace(piece.reals, piece.integers);
   }
   return static_cast<std::int64_t>(different.size()) * replicas == pieces;
+}
+
+std::vector<GlobalValue> pieces_of(const DTensorSpec& spec, const GlobalValue& whole) {
+  const std::size_t width = is_complex(whole.meta.dtype) ? 2 : 1;
+  std::vector<GlobalValue> pieces;
+  for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
+    const LocalView view = local_view(spec, spec.layout()->coordinate_at_index(i));
+    Dims shape;
+    for (const auto& dim : view.dims) shape.push_back(dim.local_size());
+    GlobalValue& piece = pieces.emplace_back();
+    piece.meta = contiguous_meta(shape, whole.meta.dtype);
+    for_each_element(view, [&](std::size_t, std::size_t at) {
+      if (whole.is_integral()) return piece.integers.push_back(whole.integers[at]);
+      for (std::size_t k = 0; k < width; ++k) piece.reals.push_back(whole.reals[at * width + k]);
+    });
+  }
+  return pieces;
 }
 
 bool equal(const GlobalValue& a, const GlobalValue& b) {
@@ -57,6 +77,17 @@ std::optional<SourceOfPieces> source_of_pieces(const DTensorSpec& spec,
       continue;
     }
     return SourceOfPieces{i, label};
+  }
+  return std::nullopt;
+}
+
+std::optional<SourceOfPieces> source_of_mixed(const MeshLayout& layout, const GlobalValue& got,
+                                              const std::vector<NamedWhole>& wholes) {
+  for (std::size_t dim = 0; dim < got.meta.shape.size(); ++dim) {
+    const auto cut = Placement::shard(static_cast<std::int64_t>(dim));
+    const DTensorSpec* spec =
+        layout.arena().spec(&layout, Placements(layout.ndim(), cut), got.meta);
+    if (auto source = source_of_pieces(*spec, pieces_of(*spec, got), got, wholes)) return source;
   }
   return std::nullopt;
 }

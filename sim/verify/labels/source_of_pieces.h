@@ -33,4 +33,9 @@ std::optional<SourceOfPieces> source_of_pieces(const DTensorSpec& spec,
                                                const GlobalValue& claimed,
                                                const std::vector<NamedWhole>& wholes);
 
+/// The same for a value that was put together already, in the order of the mesh, from pieces of one
+/// tensor dim over all mesh dims.
+std::optional<SourceOfPieces> source_of_mixed(const MeshLayout& layout, const GlobalValue& got,
+                                              const std::vector<NamedWhole>& wholes);
+
 }  // namespace shardlab
