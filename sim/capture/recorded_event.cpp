@@ -84,6 +84,7 @@ class RecordedEvent {
     if (kind == "op" || kind == "local_op") return call();
     if (kind == "check") return {value(event_.at("v"))};
     const DTensor& x = value(event_.at("in"));
+    require_level(x, kind);
     if (kind == "redistribute") return {moved(x)};
     if (kind == "redistribute_bwd") return {moved_back(x)};
     if (kind == "to_local") return {local_of(x)};
@@ -95,6 +96,14 @@ class RecordedEvent {
   }
 
  private:
+  // What labels a plain tensor takes one; all other moves take a distributed one.
+  static void require_level(const DTensor& x, const std::string& kind) {
+    const bool labels = kind == "from_local" || kind == "to_local_bwd";
+    if (x.defined() && x.distributed() != labels) return;
+    fail(ErrorKind::kValue, Fix{"see tests/golden/facts/programs/README.md"},
+         "'in' of {} has to be a {} tensor", kind, labels ? "plain" : "distributed");
+  }
+
   const DTensor& value(const Json& number) const {
     return values_.at(integer_of<std::size_t>(number));
   }

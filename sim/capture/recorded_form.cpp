@@ -187,7 +187,10 @@ void RecordedForm::check_placements(const Json& list, const std::string& at,
   }
   for (const Json& text : list) {
     require_text(text, at);
-    if (!parse_placement(text.get<std::string>())) refuse(at, "a placement", text);
+    const auto placement = parse_placement(text.get<std::string>());
+    if (!placement || (placement->is_shard() && placement->dim < 0)) {
+      refuse(at, "a placement", text);
+    }
   }
 }
 

@@ -224,6 +224,11 @@ LocalTensors run_program(const LocalCall& call, const OutputMetas& metas) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!metas[i].present) continue;
     const TensorMeta& meta = metas[i].meta;
+    // Of what has no elements the placements alone know the sizes.
+    const bool none = outputs[i].defined() && outputs[i].numel() == 0 && product(meta.shape) == 0;
+    if (none && outputs[i].shape() != meta.shape && outputs[i].dtype() == meta.dtype) {
+      outputs[i] = empty(*call.device, meta);
+    }
     if (outputs[i].defined() && outputs[i].shape() == meta.shape &&
         outputs[i].dtype() == meta.dtype) {
       continue;
@@ -404,16 +409,45 @@ OutputMetas infer_local(const LocalCall& call) {
   return infer_metas(*call.row, *call.args, tensor_metas(call));
 }
 
+namespace {
+
+// A factory writes what belongs at its outputs' positions, whatever they are.
+bool makes_positions(const OpRow& row) {
+  return row.has(kNeedsPosition) &&
+         std::ranges::none_of(row.op.arguments, [](const SchemaArgument& argument) {
+           return argument.type.is_tensor() && !argument.is_out;
+         });
+}
+
+bool has_empty_piece(const LocalCall& call) {
+  return std::ranges::any_of(
+      call.tensors, [](const Tensor& tensor) { return tensor.defined() && tensor.numel() == 0; });
+}
+
+bool has_elements(const OutputMetas& metas) {
+  return std::ranges::any_of(metas, [](const OutputMeta& output) {
+    return output.present && product(output.meta.shape) > 0;
+  });
+}
+
+}  // namespace
+
 // Kernels read sizes off their inputs and write outputs that the placements have sized: where both
-// disagree, a rule is wrong, and a kernel would write behind its output. Shape inference may refuse
-// pieces without elements; nothing is written for these.
+// disagree, or the row's metadata refuses what the rank has, a rule is wrong, and a kernel would
+// read or write beyond its memory. Shape inference may refuse pieces without elements; nothing is
+// read of these.
 void check_output_sizes(const LocalCall& call, const OutputMetas& metas) {
   if (call.row->meta == nullptr || !computed_by_kernel(*call.row)) return;
+  if (makes_positions(*call.row)) return;
   OutputMetas made;
   try {
     made = infer_local(call);
-  } catch (const Error&) {
-    return;
+  } catch (const Error& error) {
+    if (has_empty_piece(call) || !has_elements(metas)) return;
+    throw Error(ErrorKind::kInternal,
+                fmt::format("{}: the pieces of this rank do not fit together: {}", call.row->name(),
+                            error.summary()))
+        .with("fix", "correct the op's sharding rule: it takes inputs that are cut apart");
   }
   for (std::size_t i = 0; i < std::min(made.size(), metas.size()); ++i) {
     if (!made[i].present || !metas[i].present || made[i].meta.shape == metas[i].meta.shape) {

@@ -3,7 +3,9 @@
 #include "kernels/kernel_args.h"
 
 #include "base/error.h"
+#include "base/fix.h"
 #include "base/tensor_dim.h"
+#include "kernels/eigen_core.h"
 
 namespace shardlab {
 
@@ -22,6 +24,11 @@ const T& require_arg(const KernelCall& call, std::size_t index, const char* what
 }
 
 }  // namespace
+
+void eigen_refused(const char* condition) {
+  fail(ErrorKind::kInternal, Fix{"let the metadata of the op's row refuse such operands"},
+       "a kernel met operands that do not fit together: {}", condition);
+}
 
 const Tensor& tensor_arg(const KernelCall& call, std::size_t index) {
   return require_arg<Tensor>(call, index, "a kernel argument is a tensor");

@@ -1,5 +1,7 @@
 // Singular values of the last two dims: Jacobi's rotations, by Eigen, of the triangle that our
 // reflections leave, so that its time grows with the shorter side.
+#include "kernels/eigen_core.h"
+
 #include <Eigen/SVD>
 #include <algorithm>
 #include <string>

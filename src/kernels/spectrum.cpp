@@ -1,5 +1,7 @@
 // Eigenvalues of the last two dims, of matrices without symmetry. Eigen iterates; what leads there
 // and back are our reflections, since Eigen's own would take most of the time that a build needs.
+#include "kernels/eigen_core.h"
+
 #include <Eigen/Eigenvalues>
 #include <cmath>
 #include <complex>

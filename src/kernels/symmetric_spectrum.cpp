@@ -1,5 +1,7 @@
 // Eigenvalues of symmetric matrices, the last two dims. As in spectrum.cpp Eigen iterates, between
 // reflections of our own.
+#include "kernels/eigen_core.h"
+
 #include <Eigen/Eigenvalues>
 #include <cmath>
 #include <string>

@@ -213,6 +213,7 @@ void rebind(Calls& calls, const DTensor& out, DTensor value) {
   out.impl()->local.storage()->writable();
   out.impl()->local = value.local();
   out.impl()->spec = value.spec();
+  out.impl()->note = value.impl()->note;  // what observers know of it goes with the memory
 }
 
 void write_out(Calls& calls, const OpRow& row, const DTensor& out, const DTensor& value) {

@@ -197,7 +197,26 @@ OutputMetas unwritten_metas(const OpRow& row, const Arguments& args, const MetaL
   return checked_metas(*row.base, MetaArgs(row.base->op, base_args, std::move(base_metas)));
 }
 
+namespace {
+
+// int[3] takes three numbers or one for all. Whether none stands for others, as strides do for a
+// kernel's sizes, is the op's affair.
+void check_lists(const OpRow& row, const Arguments& args) {
+  for (std::size_t i = 0; i < row.op.arguments.size(); ++i) {
+    const SchemaArgument& argument = row.op.arguments[i];
+    if (argument.type.list_size < 2 || i >= args.size() || !args[i].is_ints()) continue;
+    const std::int64_t count = std::ssize(args[i].ints());
+    if (count < 2 || count == argument.type.list_size) continue;
+    fail(ErrorKind::kValue, Fix{"give one number for all of them, or one for each"},
+         "{}: {} has {} numbers; it must have {}, or one", row.name(), argument.name, count,
+         argument.type.list_size);
+  }
+}
+
+}  // namespace
+
 OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas) {
+  check_lists(row, args);
   if (element_row(row) != nullptr) return metas_of_elements(row, args, std::move(metas));
   if (row.base != nullptr && (row.inplace() || row.out_variant())) {
     return derived_metas(row, args, metas);

@@ -62,14 +62,14 @@ OutputMetas meta_lu(const MetaArgs& args) {
   const TensorMeta& a = matrices(args, 0);
   return unpacked(a, true, args[1].to_bool(), a.dtype);
 }
-/// One for each step of the factorisation.
+/// One for each step of the factorisation, of each matrix.
 void require_pivots(const MetaArgs& args, const TensorMeta& lu) {
   const Dims& shape = args.tensor(1)->shape;
-  const std::int64_t steps = std::min(rows_of(lu), columns_of(lu));
-  if (!shape.empty() && shape.back() == steps) return;
+  const Dims wanted = with(front_of(lu), {std::min(rows_of(lu), columns_of(lu))});
+  if (shape == wanted) return;
   fail(ErrorKind::kValue, Fix{"give the pivots that linalg_lu_factor gave"},
-       "{}: pivots [{}] are not {} for each matrix", args.op().name(), text_of_list(shape, ", "),
-       steps);
+       "{}: pivots have shape [{}]; it must be [{}], one for each step of each matrix",
+       args.op().name(), text_of_list(shape, ", "), text_of_list(wanted, ", "));
 }
 OutputMetas meta_lu_unpack(const MetaArgs& args) {
   const TensorMeta& a = matrices(args, 0);

@@ -24,8 +24,8 @@ DTensor joined_parts(Calls& calls, ArgumentList parts, std::int64_t dim) {
 
 /// More places on both sides of the last dim: zeros, or what stands near the ends.
 DTensor with_ends(Calls& calls, const DTensor& x, std::int64_t count, const std::string& mode) {
+  if (count == 0 || x.ndim() == 0) return x;  // the latter is refused with its shape
   const std::int64_t size = x.shape().back();
-  if (count == 0) return x;
   if (mode == "constant") return calls.one("aten::constant_pad_nd", {x, Dims{count, count}});
   const auto part = [&](std::int64_t from, std::int64_t to) { return places(calls, x, from, to); };
   const bool fits = mode == "circular" ? count <= size : count < size;
@@ -98,7 +98,7 @@ Results transformed_frames(Calls& calls, DTensor x, const Frames& frames, bool n
          "stft: return_complex has to be given for real inputs");
   }
   if (single) x = calls.one("aten::unsqueeze", {x, 0});
-  const std::int64_t length = x.shape().back();
+  const std::int64_t length = x.ndim() == 0 ? 0 : x.shape().back();
   if (x.ndim() != 2 || length < frames.length) {
     fail(
         ErrorKind::kValue, Fix{"give [time] or [batch, time], at least n_fft long"},

@@ -58,6 +58,10 @@ DTensor of_heads(Calls& calls, const DTensor& gradient, std::int64_t own) {
 }
 
 double attention_scale(const DTensor& query, const Argument& scale) {
+  if (query.ndim() == 0) {
+    fail(ErrorKind::kValue, Fix{"give [.., queries, features]"},
+         "attention: the query has no dims; its last one must be its features");
+  }
   return scale.is_none() ? 1.0 / std::sqrt(static_cast<double>(query.shape().back()))
                          : scale.to_double();
 }

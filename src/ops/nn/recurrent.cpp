@@ -252,7 +252,13 @@ Results results_of(Calls& calls, const Outcome& outcome, DTensor output) {
 
 bool projects(const Argument& hx) {
   if (!hx.is_list() || hx.list().size() != 2) return false;
-  return hx.list()[0].tensor().shape().back() != hx.list()[1].tensor().shape().back();
+  const DTensor &hidden = hx.list()[0].tensor(), &cell = hx.list()[1].tensor();
+  if (hidden.ndim() == 0 || cell.ndim() == 0) {
+    fail(ErrorKind::kValue, Fix{"give states [layers, sequences, width]"},
+         "a recurrent layer: the states have {} and {} dims; both must have 3", hidden.ndim(),
+         cell.ndim());
+  }
+  return hidden.shape().back() != cell.shape().back();
 }
 
 void check_states(std::string_view op, const Argument& hx) {

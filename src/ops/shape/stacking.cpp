@@ -288,8 +288,15 @@ DTensor areas(Calls& calls, const DTensor& y, const DTensor& x, std::int64_t dim
   return calls.one("mul.Tensor", {sums_of_neighbours(calls, y, dim), widths});
 }
 
+void require_line(const DTensor& y, const char* op) {
+  if (y.ndim() > 0) return;
+  fail(ErrorKind::kValue, Fix{"give a tensor of at least one dim"},
+       "{}: y has no dims; it must have one that the areas lie along", op);
+}
+
 Results trapezoid(Calls& calls, const Arguments& args) {
   const DTensor& y = args[0].tensor();
+  require_line(y, "trapezoid");
   const bool placed = args[1].is_tensor();
   const std::int64_t dim = wrap_dim(args[2].to_int(), y.ndim());
   if (y.shape()[index_of(dim)] == 0) {
@@ -308,6 +315,7 @@ Results trapezoid(Calls& calls, const Arguments& args) {
 
 Results cumulative_trapezoid(Calls& calls, const Arguments& args) {
   const DTensor& y = args[0].tensor();
+  require_line(y, "cumulative_trapezoid");
   const std::int64_t dim = wrap_dim(args[2].to_int(), y.ndim());
   if (args[1].is_tensor()) {
     const DTensor twice = areas(calls, y, args[1].tensor(), dim);

@@ -268,6 +268,10 @@ Results multilabel_soft_margin_loss(Calls& calls, const Arguments& args) {
   Expression loss = -(of_labels + (-target + 1) * no);
   if (args[2].is_tensor()) loss = loss * formula(calls, args[2]);
   const auto classes = static_cast<std::int64_t>(x.value().ndim()) - 1;
+  if (classes < 0) {
+    fail(ErrorKind::kValue, Fix{"give [.., classes]"},
+         "multilabel_soft_margin_loss: the input has no dims; its last one must be the classes");
+  }
   const Expression sums(calls, calls.one("sum.dim_IntList", {loss.value(), Dims{classes}}));
   const auto count = static_cast<double>(x.value().shape().back());
   return {in_a_word("multilabel_soft_margin_loss", sums / count, args[5]).value()};

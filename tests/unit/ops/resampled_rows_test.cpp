@@ -286,8 +286,8 @@ const test::RefusedRow kWrongWindows[] = {
      "aten::max_pool2d_with_indices: the input has 2 dims, must have 4 | give [samples, channels, "
      "..sizes]"},
     {"y = F.max_pool2d(x, (2, 2, 2))", "x f64[1, 4, 4]",
-     "a pool of 2 dims is given 3 numbers, [2, 2, 2]; it must be given one, or one per dim | give "
-     "one number, or 2"},
+     "aten::max_pool2d_with_indices: kernel_size has 3 numbers; it must have 2, or one | give one "
+     "number for all of them, or one for each"},
     {"y = F.max_pool2d(x, 2, stride=0)", "x f64[1, 4, 4]",
      "aten::max_pool2d_with_indices: windows have size 2, stride 0 and padding 0; size and stride "
      "must be above 0, padding at most half the size | give "
