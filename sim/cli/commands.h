@@ -157,6 +157,8 @@ struct VerifyOpsArguments {
   bool forward = false;            ///< without backward
   bool details = false;            ///< reasons of refusals, and rows that are missing
   std::uint64_t seed = 0;
+  std::optional<std::uint64_t> placings;  ///< of a sample on a mesh, at most
+  std::size_t forms = 12;                 ///< other forms of calls, at most, for each op
   std::optional<std::size_t> workers;
 };
 /// Whether ops, sharded in every way, give the values of one device.

@@ -136,6 +136,13 @@ int verify_ops_command(const VerifyOpsArguments& arguments) {
   if (!arguments.mesh.empty()) options.meshes = {mesh_of(arguments)};
   options.backward = !arguments.forward;
   options.seed = arguments.seed;
+  options.most_forms = arguments.forms;
+  if (arguments.placings) {
+    const PlacingCount few{*arguments.placings, *arguments.placings};
+    options.of_one = options.of_several = options.of_forms = few;
+    options.missing = false;
+  }
+  if (!arguments.mesh.empty()) options.form_meshes = options.meshes;
   if (!arguments.placements.empty()) return check_one(registry, ops, arguments, options);
   std::vector<OpProof> proofs(ops.size());
   std::vector<std::string> failures(ops.size());

@@ -22,6 +22,7 @@
 #include "sim/proof/expected_call.h"
 #include "sim/proof/missing_rows.h"
 #include "sim/proof/sample_call.h"
+#include "sim/proof/sample_forms.h"
 #include "sim/proof/terms.h"
 #include "sim/record/marks.h"
 #include "sim/world/world.h"
@@ -124,7 +125,36 @@ class OpProver::Impl {
       proof.rows_judged += missing.judged();
       if (first && options_.missing) proof.missing = missing.found();
     }
+    if (row != nullptr) prove_forms(proof, forms_of(samples, *row, options_.most_forms), *row);
     return proof;
+  }
+
+  void prove_forms(OpProof& proof, const std::vector<OpSample>& forms, const OpRow& row) {
+    for (const OpSample& form : forms) {
+      OpProof own;
+      own.op = proof.op;
+      const Expected expected = on_one_device(form);
+      if (expected.only_in_f64)
+        continue;  // bits of another width, which nothing can be held against
+      for (const Dims& mesh : options_.form_meshes) {
+        std::vector<Placing> placings =
+            placings_of(form, mesh.size(), options_.of_forms, options_.seed);
+        if (expected.error && placings.size() > 1) placings.resize(1);
+        MeshRun run = run_on(mesh, form, expected);
+        perform(form, placings, run);
+        for (std::size_t i = 0; i < placings.size(); ++i) {
+          count(own, form, {0, mesh, placings[i], i, is_even(form, mesh, placings[i])}, run);
+        }
+      }
+      ++proof.forms.forms;
+      if (expected.error) ++proof.forms.refused;
+      proof.forms.calls += own.tried;
+      proof.forms.wrong += own.wrong;
+      proof.wrong += own.wrong;
+      if (!own.least || proof.least) continue;
+      proof.least = std::move(own.least);
+      proof.least->form = form_text(form, row);
+    }
   }
 
   std::string check(const OpSample& sample, const Dims& mesh, const Placing& placing) {
@@ -163,6 +193,7 @@ class OpProver::Impl {
   struct Expected {
     std::vector<ExpectedCall> by_root;
     std::unique_ptr<Error> error;               // the call is refused there, too
+    bool only_in_f64 = false;                   // that is so in reference precision alone
     bool marked = true;                         // what is exact is known
     std::vector<bool> leaves;                   // by slot
     std::vector<std::string> without_gradient;  // why some inputs are no leaves
@@ -253,16 +284,20 @@ class OpProver::Impl {
   Expected with_leaves(const OpSample& sample, std::vector<bool> leaves) {
     Expected expected;
     expected.marked = sample.marked;
+    bool declared = false;  // what is refused now
     try {
       run_alone([&] {
         for (std::size_t root = 0; root < expected.roots(); ++root) {
+          declared = true;
+          const SampleValues single = alone(sample, leaves, root, Precision::kDeclared);
+          declared = false;
           expected.by_root.push_back(
-              expected_call(alone(sample, leaves, root, Precision::kDeclared),
-                            alone(sample, leaves, root, Precision::kReference)));
+              expected_call(single, alone(sample, leaves, root, Precision::kReference)));
         }
       });
     } catch (const Error& error) {
       expected.error = std::make_unique<Error>(error);
+      expected.only_in_f64 = !declared;
     }
     expected.leaves = std::move(leaves);
     return expected;
@@ -491,6 +526,9 @@ class OpProver::Impl {
     const auto refuses = [&](const std::vector<Outcome>& own) {
       return own[number].error != nullptr;
     };
+    if (expected.error && expected.error->kind() == ErrorKind::kInternal) {
+      return {"a defect on one device: " + expected.error->summary()};
+    }
     if (expected.error) {
       const bool some = std::ranges::any_of(outcomes, refuses);
       return {some ? "" : "one device refuses it: " + expected.error->summary()};
@@ -500,7 +538,10 @@ class OpProver::Impl {
       if ((error != nullptr) == (first.error != nullptr)) continue;
       return {"ranks part: " + (error != nullptr ? *error : *first.error).summary()};
     }
-    if (first.error) return {};
+    if (first.error) {
+      const bool defect = first.error->kind() == ErrorKind::kInternal;
+      return {defect ? "a defect: " + first.error->summary() : ""};
+    }
     const ExpectedCall& call = expected.by_root[(run.first + number) % expected.roots()];
     if (first.values.size() != call.values.size()) return {"has another number of results"};
     Fault rounding;

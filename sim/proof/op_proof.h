@@ -30,6 +30,11 @@ struct ProofOptions {
   PlacingCount of_one{4096, 1024}, of_several{128, 128};
   std::uint64_t seed = 0;  ///< of values and of what is drawn
   bool missing = true;     ///< look for placings that could do without communication
+  /// Forms of its samples' calls (sample_forms.h) that an op is tried in, each on a few placings of
+  /// form_meshes.
+  std::size_t most_forms = 0;
+  std::vector<Dims> form_meshes = {{2}, {2, 2}};
+  PlacingCount of_forms{4, 4};
 };
 
 /// One call that gave something else than one device.
@@ -39,6 +44,7 @@ struct WrongCall {
   Placing placing;
   std::string what;
   std::size_t sample = 0;  ///< its index among those that were given
+  std::string form;        ///< of the call (form_text), where it is none of the samples
 };
 
 /// Placings of one kind.
@@ -46,6 +52,13 @@ struct ProofTally {
   std::int64_t right = 0, refused = 0, wrong = 0;
   std::int64_t moved = 0;  ///< of those that are right: after a redistribution that a refusal asks
   std::int64_t tried() const { return right + refused + wrong; }
+};
+
+/// The forms of calls that an op was tried in.
+struct FormTally {
+  std::int64_t forms = 0;
+  std::int64_t refused = 0;  ///< of forms, by one device
+  std::int64_t calls = 0, wrong = 0;
 };
 
 /// What was found out about the calls of one op.
@@ -70,6 +83,7 @@ struct OpProof {
   /// Rows on meshes of one dim, placements of the inputs and of one result, that were found to be
   /// right or not to be: offered and silent ones, and those that were looked for.
   std::int64_t rows_judged = 0;
+  FormTally forms;  ///< beside the calls of samples; what is wrong counts in both
 };
 
 /// Proves the rules of one registry. Not thread-safe; several may run side by side.

@@ -1,5 +1,6 @@
 #include "sim/proof/proof_text.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/text_of_list.h"
@@ -16,15 +17,17 @@ std::string command_of(const WrongCall& call) {
 }
 
 std::string wrong_text(const WrongCall& call) {
-  return fmt::format("    wrong    on a mesh of {} with ({}): {}\n             {}\n",
-                     text_of_list(call.mesh, " x "), placing_text(call.placing), call.what,
-                     command_of(call));
+  const std::string text =
+      fmt::format("    wrong    on a mesh of {} with ({}): {}\n", text_of_list(call.mesh, " x "),
+                  placing_text(call.placing), call.what);
+  return text + fmt::format("             {}\n", call.form.empty() ? command_of(call) : call.form);
 }
 
 }  // namespace
 
 ProofSums sums_of(const std::vector<OpProof>& proofs) {
   ProofSums sums;
+  std::vector<std::int64_t> forms;
   for (const OpProof& proof : proofs) {
     sums.tried += proof.tried;
     sums.right += proof.right;
@@ -32,7 +35,16 @@ ProofSums sums_of(const std::vector<OpProof>& proofs) {
     sums.wrong += proof.wrong;
     sums.refused += proof.refused;
     sums.rows_judged += proof.rows_judged;
+    sums.forms.forms += proof.forms.forms;
+    sums.forms.refused += proof.forms.refused;
+    sums.forms.calls += proof.forms.calls;
     if (!proof.unproven.empty()) ++sums.unproven;
+    if (proof.forms.forms > 0) forms.push_back(proof.forms.forms);
+  }
+  if (!forms.empty()) {
+    const auto middle = forms.begin() + std::ssize(forms) / 2;
+    std::ranges::nth_element(forms, middle);
+    sums.median_forms = *middle;
   }
   return sums;
 }
@@ -68,6 +80,12 @@ std::string proof_text(const std::vector<OpProof>& proofs, bool details) {
         "dim\n",
         sums.rows_judged);
   }
+  if (sums.forms.forms > 0) {
+    out += fmt::format(
+        "{} other forms of calls, {} of an op in the median: {} calls tried, {} forms refused by "
+        "one device\n",
+        sums.forms.forms, sums.median_forms, sums.forms.calls, sums.forms.refused);
+  }
   return out;
 }
 
@@ -83,12 +101,15 @@ std::string proof_json(const std::vector<OpProof>& proofs) {
                           {"reasons", proof.reasons},
                           {"missing", proof.missing},
                           {"rows_judged", proof.rows_judged},
+                          {"forms", proof.forms.forms},
+                          {"forms_refused", proof.forms.refused},
                           {"unproven", proof.unproven},
                           {"without_gradient", proof.without_gradient}};
     if (proof.least) {
       one["least"] = {{"mesh", proof.least->mesh},
                       {"placements", placing_text(proof.least->placing)},
                       {"what", proof.least->what},
+                      {"form", proof.least->form},
                       {"command", command_of(*proof.least)}};
     }
     list.push_back(std::move(one));

@@ -13,6 +13,8 @@ struct ProofSums {
   std::int64_t tried = 0, right = 0, silent = 0, wrong = 0, refused = 0;
   std::int64_t rows_judged = 0;
   std::int64_t unproven = 0;  ///< ops with a sample that one device refuses
+  FormTally forms;
+  std::int64_t median_forms = 0;  ///< of the ops that have some
 };
 ProofSums sums_of(const std::vector<OpProof>& proofs);
 

@@ -1,0 +1,26 @@
+// sample_forms.h - a sample's call in other forms: what its schema lets one write in another way,
+// or leave out, and operands of other ranks. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schema/op_row.h"
+#include "sim/proof/op_samples.h"
+
+namespace shardlab {
+
+/// Forms of one call, at most `most`, those that say most about a kernel's arguments first: lists
+/// of one number, dims from the end, optional tensors and numbers left out, out= of another shape,
+/// batches of more and fewer dims, of size 1 and 0; then other flags and numbers. Not all mean
+/// something: one device may refuse them. Without the call itself. A sample that is several calls
+/// or has given elements has none.
+std::vector<OpSample> forms_of(const OpSample& sample, const OpRow& row, std::size_t most);
+/// Of all samples of one op, none twice, at most `most`; the first samples' first.
+std::vector<OpSample> forms_of(const std::vector<const OpSample*>& samples, const OpRow& row,
+                               std::size_t most);
+
+/// "aten::sum.dim_IntList($0, [-1], True) of real[7, 5]": the same for the same call.
+std::string form_text(const OpSample& sample, const OpRow& row);
+
+}  // namespace shardlab
