@@ -207,7 +207,8 @@ void add_run(CLI::App& app, Parsed& parsed) {
 
 void add_test(CLI::App& app, Parsed& parsed) {
   auto* test = app.add_subcommand("test", "run scenarios and print one line each");
-  test->add_option("PATH", parsed.test.files, "scenario files or folders")->required();
+  test->add_option("PATH", parsed.test.files,
+                   "scenario files or folders; without one, all that are shipped");
   test->add_option("--filter", parsed.test.filter, "only those with this in path, title or point");
   test->add_flag("--verbose,-v", parsed.test.verbose, "the whole report of what fails, too");
   test->add_flag("--list", parsed.test.list, "print titles and what each is about, run nothing");
@@ -459,6 +460,15 @@ void add_verify_ops(CLI::App& app, Parsed& parsed) {
   verify->add_flag("--details", arguments.details,
                    "why calls are refused, and which rows a rule could offer besides");
   verify->add_option("--seed", arguments.seed, "of the inputs' elements");
+  verify
+      ->add_option("--placings", arguments.placings,
+                   "ways to place the inputs of a call on a mesh, at most")
+      ->check(CLI::Range(1, 4096));
+  verify
+      ->add_option("--forms", arguments.forms,
+                   "other forms of the calls of an op, at most (default 12): lists of one number, "
+                   "what may be left out, operands of other ranks; 0: none")
+      ->check(CLI::Range(0, 1000));
   verify->add_option("--workers", arguments.workers, "ops at once (default: a processor each)")
       ->check(CLI::Range(1, 1024));
   add_common(verify, arguments.common);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/fix.h"
+#include "base/nearest.h"
 #include "base/program_path.h"
 #include "plan/planner_name.h"
 #include "sim/cli/files_below.h"
@@ -94,16 +95,50 @@ std::string shipped_path(const std::string& name) {
     for (const fs::path& path : {folder / name, folder / (name + ".toml")}) {
       if (fs::exists(path)) return seen_from_here(path);
     }
+    if (name == "scenarios" && fs::is_directory(folder)) return seen_from_here(folder);
   }
   return name;
 }
 
+// "models/megatron_mlp", "models": what may be named of the folder that is found first.
+std::vector<std::string> shipped_names() {
+  for (const fs::path& folder : shipped_folders()) {
+    if (!fs::is_directory(folder)) continue;
+    std::vector<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      fs::path name = entry.path().lexically_relative(folder);
+      if (!entry.is_directory() && name.extension() != ".toml") continue;
+      names.push_back(name.replace_extension().string());
+      if (!entry.is_directory()) names.push_back(name.filename().string());
+    }
+    return names;
+  }
+  return {};
+}
+
+// A word that is no path is taken for a name of what is shipped.
+void require_name(const std::string& name) {
+  const fs::path path(name);
+  if (fs::exists(path) || path.has_extension() || path.is_absolute()) return;
+  const std::vector<std::string> names = shipped_names();
+  if (names.empty()) return;
+  const auto near = nearest(name, names);
+  fail(ErrorKind::kValue,
+       Fix{near ? fmt::format("did you mean '{}'?", *near)
+                : "give the path of a .toml file; shardlab test --list names what is shipped"},
+       "{}: no such file, and no scenario of that name is shipped", name);
+}
+
 }  // namespace
 
-std::vector<std::string> scenario_files(const std::vector<std::string>& names) {
+std::vector<std::string> scenario_files(const std::vector<std::string>& given) {
   std::vector<std::string> files;
+  const std::vector<std::string> names =
+      given.empty() ? std::vector<std::string>{"scenarios"} : given;
   for (const std::string& name : names) {
-    const std::vector<std::string> found = files_below(shipped_path(name), {".toml"}, "scenarios");
+    const std::string path = shipped_path(name);
+    if (path == name) require_name(name);
+    const std::vector<std::string> found = files_below(path, {".toml"}, "scenarios");
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;

@@ -117,7 +117,15 @@ class TestCommand(Program):
         self.assertIn("\n13 passed, 0 failed\n", self.fine("test", "models"))
         code, _, errors = self.shardlab("run", "models/no_such")
         self.assertEqual(code, 2)
-        self.assertIn("models/no_such: No such file", errors)
+        self.assertIn("models/no_such: no such file, and no scenario of that name is shipped",
+                      errors)
+        for name in ("megatron_mlq", "models/megatron_ml"):
+            code, _, errors = self.shardlab("run", name)
+            self.assertEqual(code, 2)
+            self.assertRegex(errors, r"fix +did you mean '(models/)?megatron_mlp'\?")
+        every = self.fine("test", "--list")
+        self.assertEqual(every, self.fine("test", "--list", "scenarios"))
+        self.assertIn("models/megatron_mlp", every)
         self.plant(a=FINE)
         self.assertIn("ok     a.toml", self.fine("run", "a"))
 
