@@ -163,7 +163,11 @@ class ProgramReader {
     const std::string bare = bare_op(statement.op);
     if (bare == "dropout" || bare == "dropout_" || bare == "native_dropout" ||
         bare == "feature_dropout") {
-      take_mask(statement, *drawn->second.front());
+      take_mask(statement, *drawn->second.front(), 1);
+      return true;
+    }
+    if (is_plain_attention(*statement.event)) {
+      take_attention(statement, *drawn->second.front());
       return true;
     }
     const bool all =
@@ -185,9 +189,25 @@ class ProgramReader {
     return dropout.is_number() && dropout.get<double>() == 0;
   }
 
-  void take_mask(StepStatement& statement, const Json& draw) {
+  // Queries, keys and values alone: no mask of the program's own, no scale, no groups.
+  static bool is_plain_attention(const Json& event) {
+    const Json& args = event.at("args");
+    return bare_op(event.at("op").get<std::string>()) == "scaled_dot_product_attention" &&
+           args.size() >= 5 && args.size() <= 6 && args.at(3).is_null() &&
+           event.value("kwargs", Json::object()).empty();
+  }
+
+  void take_attention(StepStatement& statement, const Json& draw) {
+    const std::vector<std::size_t> operands = statement.takes;
+    take_mask(statement, draw, 4);
+    statement.kind = StatementKind::kAttention;
+    statement.takes = operands;
+    statement.takes.push_back(statement.mask);
+  }
+
+  void take_mask(StepStatement& statement, const Json& draw, std::size_t probability) {
     statement.kind = StatementKind::kDropout;
-    statement.scale = 1 / (1 - number_of(statement.event->at("args").at(1)));
+    statement.scale = 1 / (1 - number_of(statement.event->at("args").at(probability)));
     for (const char* key : {"out", "mut"}) {
       for (const Json& value : draw.value(key, Json::array())) {
         if (!value.is_object() || !value.contains("raw")) continue;

@@ -23,9 +23,10 @@ struct StepInput {
 
 enum class StatementKind : std::uint8_t {
   kCall,
-  kDropout,   ///< the recorded mask, in place of one that is drawn
-  kFactory,   ///< a tensor made of numbers alone
-  kBackward,  ///< gradients of outs[0]; args[0] is what flows in, where it is not 1
+  kDropout,    ///< the recorded mask, in place of one that is drawn
+  kAttention,  ///< with dropout: by products, since the recorded mask is of the scores
+  kFactory,    ///< a tensor made of numbers alone
+  kBackward,   ///< gradients of outs[0]; args[0] is what flows in, where it is not 1
 };
 
 /// One line of the program.
@@ -35,8 +36,8 @@ struct StepStatement {
   std::string op;                  ///< "aten.linear.default"
   std::vector<std::size_t> takes;  ///< numbers of its operands, in order
   std::vector<std::size_t> outs;   ///< numbers of its results
-  std::size_t mask = 0;            ///< kDropout: the value that holds it
-  double scale = 1;                ///< kDropout: of what is kept
+  std::size_t mask = 0;            ///< kDropout, kAttention: the value that holds it
+  double scale = 1;                ///< the same: of what is kept
   bool no_grad = false;
 };
 

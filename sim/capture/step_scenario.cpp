@@ -2,6 +2,7 @@
 #include "sim/capture/step_scenario.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -110,11 +111,36 @@ class StepWriter {
       return fmt::format("{} = {} * {} * {}", outs, operand(one.takes[0]), name(one.mask),
                          one.scale);
     }
+    if (one.kind == StatementKind::kAttention) return outs + " = " + attention(one);
     const std::string call = fmt::format("{}({})", one.op, arguments(one));
     if (one.kind == StatementKind::kFactory) {
       return fmt::format("{} = distribute({}, mesh=mesh)", outs, call);
     }
     return fmt::format("{} = {}", outs, call);
+  }
+
+  // softmax(q k / sqrt(d)) v, with the recorded mask between the two.
+  std::string attention(const StepStatement& one) {
+    const Dims q = program_.shape_of(one.takes[0]), k = program_.shape_of(one.takes[1]);
+    if (q.size() < 2 || k.size() < 2) {
+      fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
+           "{}: attention of values with fewer than 2 dims", program_.recording->path);
+    }
+    const double scale = std::sqrt(static_cast<double>(q.back()));
+    std::string scores = fmt::format("{} @ {}.transpose(-2, -1) / {:#}", operand(one.takes[0]),
+                                     operand(one.takes[1]), scale);
+    const Json& args = one.event->at("args");
+    if (args.size() > 5 && args.at(5) == true) {
+      scores = fmt::format(
+          "({}).masked_fill(distribute(torch.ones([{}, {}], "
+          "dtype=torch.bool).tril().logical_not(), "
+          "mesh=mesh), float('-inf'))",
+          scores, q[q.size() - 2], k[k.size() - 2]);
+    } else {
+      scores = "(" + scores + ")";
+    }
+    return fmt::format("({}.softmax(-1) * {} * {}) @ {}", scores, name(one.mask), one.scale,
+                       operand(one.takes[2]));
   }
 
   std::string arguments(const StepStatement& one) {

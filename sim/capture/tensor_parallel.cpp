@@ -105,7 +105,9 @@ class Cutter {
   bool is_mask(std::size_t value) const {
     const auto users = users_.find(value);
     return users != users_.end() && std::ranges::all_of(users->second, [&](std::size_t i) {
-             return statement(i).kind == StatementKind::kDropout && statement(i).mask == value;
+             return (statement(i).kind == StatementKind::kDropout ||
+                     statement(i).kind == StatementKind::kAttention) &&
+                    statement(i).mask == value;
            });
   }
 

@@ -31,7 +31,10 @@ def put_together(path, events, raw):
 
 
 def is_float(value):
-    return value is not None and value.get("dtype") in ("f32", "bf16", "f64") and "fp" in value
+    """With a fingerprint that is finite."""
+    return (value is not None and value.get("dtype") in ("f32", "bf16", "f64")
+            and "fp" in value
+            and not isinstance(value["fp"][1], str))
 
 
 class Steps(program.Program):

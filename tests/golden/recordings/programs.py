@@ -105,7 +105,8 @@ class GptBlock(nn.Module):
             t.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
             for t in (q, k, v)
         )
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        dropout = self.drop.p if self.training else 0.0
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
         y = y.transpose(1, 2).contiguous().view(batch, length, width)
         x = x + self.drop(self.c_proj(y))
         return x + self.drop(self.c_out(F.gelu(self.c_fc(self.ln_2(x)))))
