@@ -45,7 +45,7 @@ struct CollectInto {
   std::int64_t root = 0;         ///< place in the group: of a source or a destination
   /// Of an all_to_all between two tensors: how many rows go to each rank, and come from it. Empty:
   /// equal parts.
-  Dims send_rows, receive_rows;
+  Dims send_rows = {}, receive_rows = {};
 };
 /// Writes the outputs; what records gradients is written all the same, and its gradient passes as
 /// if nothing had been written, which backward warns of. Errors name kind, group and shapes.
