@@ -98,6 +98,12 @@ Expansion::Expansion(const Element& element, const PlanOptions& options)
   std::vector<RuleRow> rows = rule_rows(row_.rule, context_);
   const std::size_t inputs = context_.tensors.size();
   output_count_ = rows.empty() ? element.outputs.size() : rows.front().outputs.size();
+  const auto* own = std::get_if<FactorRule>(&row_.rule);
+  if (own != nullptr && !rows.empty() && rows.front().inputs.size() != inputs) {
+    fail(ErrorKind::kValue, Fix{"give the rule one operand for each tensor of the call"},
+         "{}: its rule {} has {} operands, and the call has {} tensors", row_.name(), own->text,
+         rows.front().inputs.size(), inputs);
+  }
   for (const RuleRow& row : rows) {
     check_invariant(row.outputs.size() == output_count_ && row.inputs.size() == inputs,
                     "a rule row has a cell for every output and input");
