@@ -2,40 +2,16 @@
 #include "sim/record/step_elements.h"
 
 #include <complex>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "sim/record/stored_scalar.h"
 #include "tensor/host.h"
 
 namespace shardlab {
 
 namespace {
-
-template <typename T>
-T loaded(const char* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
-template <typename T>
-Scalar integer_at(const char* at) {
-  return static_cast<std::int64_t>(loaded<T>(at));
-}
-template <typename T>
-Scalar real_at(const char* at) {
-  return static_cast<double>(loaded<T>(at));
-}
-template <typename T>
-Scalar short_at(const char* at) {
-  return static_cast<double>(to_float(loaded<T>(at)));
-}
-template <typename T>
-Scalar complex_at(const char* at) {
-  return std::complex<double>(loaded<T>(at), loaded<T>(at + sizeof(T)));
-}
 
 using Load = Scalar (*)(const char*);
 
@@ -43,30 +19,30 @@ Load load_of(DType dtype) {
   switch (dtype) {
     case DType::kBool:
     case DType::kU8:
-      return integer_at<std::uint8_t>;
+      return stored_scalar<std::uint8_t>;
     case DType::kI8:
-      return integer_at<std::int8_t>;
+      return stored_scalar<std::int8_t>;
     case DType::kI16:
-      return integer_at<std::int16_t>;
+      return stored_scalar<std::int16_t>;
     case DType::kI32:
-      return integer_at<std::int32_t>;
+      return stored_scalar<std::int32_t>;
     case DType::kI64:
     case DType::kU64:
-      return integer_at<std::int64_t>;
+      return stored_scalar<std::int64_t>;
     case DType::kF16:
-      return short_at<Half>;
+      return stored_scalar<Half>;
     case DType::kBF16:
-      return short_at<BFloat16>;
+      return stored_scalar<BFloat16>;
     case DType::kF8E4M3FN:
-      return short_at<Float8E4M3>;
+      return stored_scalar<Float8E4M3>;
     case DType::kF32:
-      return real_at<float>;
+      return stored_scalar<float>;
     case DType::kF64:
-      return real_at<double>;
+      return stored_scalar<double>;
     case DType::kC64:
-      return complex_at<float>;
+      return stored_scalar<std::complex<float>>;
     case DType::kC128:
-      return complex_at<double>;
+      return stored_scalar<std::complex<double>>;
     case DType::kC32:
     case DType::kBC32:
       break;

@@ -27,7 +27,7 @@ Json head_of(const StepRecording& recording) {
           {"backend", recording.shapes_only ? "fake" : "local"}};
 }
 
-// What is known of a value beside its elements.
+// Facts about a value, without its elements.
 struct Known {
   StepOrigin origin;
   double size = 0;   // sum of magnitudes
@@ -37,7 +37,7 @@ struct Known {
 // Values before an op, by number.
 using Snapshots = std::vector<std::pair<std::size_t, Tensor>>;
 
-// What an event gives ("out") and writes to ("mut"), one after the other.
+// Values that an event gives ("out"), then those that it writes to ("mut").
 struct Given {
   const Json* value;
   std::string field;
@@ -201,7 +201,7 @@ class StepPlayer {
     result = DTensor(laid);
   }
 
-  // What was drawn there, in place of what was drawn here.
+  // The recorded random numbers, in place of those drawn here.
   void take_drawn(const Json& value) {
     if (recording_.shapes_only) return;
     const Tensor& ours = tensor_of(number_in(value));
@@ -370,30 +370,34 @@ class StepPlayer {
 
 StepReplay replay_step(const StepRecording& recording) { return StepPlayer(recording).play(); }
 
+std::string text(const StepDifference& difference) {
+  return fmt::format("FAIL event {}  {}  {}  {}\n  expected {}\n  got      {}\n", difference.event,
+                     difference.place, difference.op, difference.field, difference.expected,
+                     difference.got);
+}
+
 std::string replay_text(const StepRecording& recording, const StepReplay& replay) {
   constexpr std::size_t kMostShown = 20;
-  std::string text;
+  std::string shown;
   for (std::size_t i = 0; i < std::min(kMostShown, replay.differences.size()); ++i) {
-    const StepDifference& one = replay.differences[i];
-    text += fmt::format("FAIL event {}  {}  {}  {}\n  expected {}\n  got      {}\n", one.event,
-                        one.place, one.op, one.field, one.expected, one.got);
+    shown += text(replay.differences[i]);
   }
   if (replay.differences.size() > kMostShown) {
-    text += fmt::format("... and {} more\n", replay.differences.size() - kMostShown);
+    shown += fmt::format("... and {} more\n", replay.differences.size() - kMostShown);
   }
   for (const std::string& op : replay.missing) {
-    text += fmt::format("{} does not exist here\n", op);
+    shown += fmt::format("{} does not exist here\n", op);
   }
   if (!recording.program_error.empty()) {
-    text += fmt::format("the program failed when it was recorded: {}\n", recording.program_error);
+    shown += fmt::format("the program failed when it was recorded: {}\n", recording.program_error);
   }
   std::string rest;
   if (replay.undecided > 0) rest += fmt::format(", {} rounding alone", replay.undecided);
   if (replay.unknown > 0) rest += fmt::format(", {} without a recorded value", replay.unknown);
   if (replay.skipped > 0) rest += fmt::format(", {} ops skipped", replay.skipped);
-  return text + fmt::format("{:6} {}  PyTorch {}, {} ops: {} results agree, {} differ{}\n",
-                            replay.ok() ? "ok" : "FAILED", recording.path, recording.torch,
-                            replay.ops, replay.agree, replay.differences.size(), rest);
+  return shown + fmt::format("{:6} {}  PyTorch {}, {} ops: {} results agree, {} differ{}\n",
+                             replay.ok() ? "ok" : "FAILED", recording.path, recording.torch,
+                             replay.ops, replay.agree, replay.differences.size(), rest);
 }
 
 Json replay_json(const StepRecording& recording, const StepReplay& replay) {

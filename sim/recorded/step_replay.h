@@ -18,8 +18,10 @@ struct StepDifference {
   std::string field;  ///< "out[0]", "mut[1]", "error"
   std::string expected, got;
 };
+/// Three lines: place and field, the recorded value, ours.
+std::string text(const StepDifference& difference);
 
-/// What a replay came to. Results are counted, not ops: an op may write to many tensors.
+/// The outcome of a replay. Results are counted, not ops: an op may write to many tensors.
 struct StepReplay {
   std::int64_t ops = 0;        ///< that ran
   std::int64_t agree = 0;      ///< results within the rounding of their dtype

@@ -140,16 +140,14 @@ StepSelfTest self_test(const StepProgram& program, const Scenario& scenario,
 
 std::string self_test_text(const StepSelfTest& test) {
   constexpr std::size_t kMostShown = 10;
-  std::string text;
+  std::string shown;
   for (std::size_t i = 0; i < std::min(kMostShown, test.differences.size()); ++i) {
-    const StepDifference& one = test.differences[i];
-    text += fmt::format("FAIL event {}  {}  {}  {}\n  expected {}\n  got      {}\n", one.event,
-                        one.place, one.op, one.field, one.expected, one.got);
+    shown += text(test.differences[i]);
   }
-  text += fmt::format("self-test on one rank: {} values and {} gradients are PyTorch's, {} differ",
-                      test.values, test.gradients, test.differences.size());
-  if (test.undecided > 0) text += fmt::format(", {} rounding alone", test.undecided);
-  return text + "\n";
+  shown += fmt::format("self-test on one rank: {} values and {} gradients are PyTorch's, {} differ",
+                       test.values, test.gradients, test.differences.size());
+  if (test.undecided > 0) shown += fmt::format(", {} rounding alone", test.undecided);
+  return shown + "\n";
 }
 
 }  // namespace shardlab

@@ -60,11 +60,7 @@ void execute_classes(ProgramRun& run, Propagator& propagator, std::int64_t ranks
     run_on_rank(run, rank, runs);
   };
   const WorldResult seen = run_world(std::move(world), RankBody(body));
-  if (!seen.ok()) {
-    run.error = seen.merged();
-    for (Trace& trace : run.traces) trace.ends_early();
-  }
-  run.verdict = seen.verdict;
+  take_outcome(run, seen);
   for (const RankClass& ranks : seen.classes) {
     run.classes.push_back({.first_rank = ranks.first_rank,
                            .size = ranks.size,

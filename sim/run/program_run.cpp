@@ -176,6 +176,14 @@ WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_
   return world;
 }
 
+void take_outcome(ProgramRun& run, const WorldResult& outcome) {
+  if (!outcome.ok()) {
+    run.error = outcome.merged();
+    for (Trace& trace : run.traces) trace.ends_early();
+  }
+  run.verdict = outcome.verdict;
+}
+
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options) {
   run.step_limit = options.step_limit;
@@ -208,11 +216,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   const WorldResult outcome =
       run_world(std::move(world),
                 [&](RankContext& rank, const RunsFor& runs) { run_on_rank(run, rank, runs); });
-  if (!outcome.ok()) {
-    run.error = outcome.merged();
-    for (Trace& trace : run.traces) trace.ends_early();
-  }
-  run.verdict = outcome.verdict;
+  take_outcome(run, outcome);
   for (const MemoryAccount& account : run.accounts) run.memory.peaks.push_back(peak_of(account));
   run.memory.physical_bytes = run.device->memory().peak_bytes;
   if (shares) run.kernels = sharing.stats();

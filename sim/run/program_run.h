@@ -54,6 +54,9 @@ struct ProgramRun {
 /// The running rank's part; its trace, recording and account are those of index `runs.index`.
 void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs);
 
+/// Takes over how the world ended. A rank that failed has not sent what it was about to send.
+void take_outcome(ProgramRun& run, const WorldResult& outcome);
+
 /// The world that the options and the scenario ask for; no device yet.
 WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_t ranks,
                       const ScenarioOptions& options);

@@ -13,22 +13,11 @@
 #include "base/error.h"
 #include "base/fix.h"
 #include "base/text_of_list.h"
+#include "sim/record/stored_scalar.h"
 
 namespace shardlab {
 
 namespace {
-
-template <typename T>
-Scalar load(const char* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  if constexpr (std::is_same_v<T, Half>)
-    return static_cast<double>(to_float(value));
-  else if constexpr (std::is_floating_point_v<T>)
-    return static_cast<double>(value);
-  else
-    return static_cast<std::int64_t>(value);
-}
 
 struct FormatRow {
   std::string_view descr;
@@ -36,10 +25,11 @@ struct FormatRow {
   Scalar (*load)(const char*);
 };
 constexpr FormatRow kFormats[] = {
-    {"<f4", 4, load<float>},         {"<f8", 8, load<double>},       {"<f2", 2, load<Half>},
-    {"<i8", 8, load<std::int64_t>},  {"<i4", 4, load<std::int32_t>}, {"<i2", 2, load<std::int16_t>},
-    {"|i1", 1, load<std::int8_t>},   {"|u1", 1, load<std::uint8_t>}, {"|b1", 1, load<std::uint8_t>},
-    {"<u8", 8, load<std::uint64_t>},
+    {"<f4", 4, stored_scalar<float>},        {"<f8", 8, stored_scalar<double>},
+    {"<f2", 2, stored_scalar<Half>},         {"<i8", 8, stored_scalar<std::int64_t>},
+    {"<i4", 4, stored_scalar<std::int32_t>}, {"<i2", 2, stored_scalar<std::int16_t>},
+    {"|i1", 1, stored_scalar<std::int8_t>},  {"|u1", 1, stored_scalar<std::uint8_t>},
+    {"|b1", 1, stored_scalar<std::uint8_t>}, {"<u8", 8, stored_scalar<std::uint64_t>},
 };
 
 constexpr std::string_view kWriteAgain = "write the file again with numpy.save";
