@@ -9,7 +9,7 @@
 
 namespace shardlab {
 
-/// What the breaks of a graph come to now.
+/// The breaks of a graph, as they come out now.
 struct BreakCheck {
   enum class Outcome : std::uint8_t {
     kNone,       ///< the graph has no breaks

@@ -96,7 +96,7 @@ class RecordedEvent {
   }
 
  private:
-  // What labels a plain tensor takes one; all other moves take a distributed one.
+  // A move that labels takes a plain tensor; all others take a distributed one.
   static void require_level(const DTensor& x, const std::string& kind) {
     const bool labels = kind == "from_local" || kind == "to_local_bwd";
     if (x.defined() && x.distributed() != labels) return;

@@ -154,7 +154,7 @@ class ProgramReader {
                                          place_of(recording_, event)));
   }
 
-  // What the call drew stands in its place. False: the results are inputs.
+  // True: the numbers that the call drew replace it. False: the results are inputs.
   bool take_drawn(StepStatement& statement) {
     if (statement.takes.empty()) statement.kind = StatementKind::kFactory;
     const auto drawn = drawn_.find(integer_of<std::size_t>(statement.event->at("c")));

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
 
-/// What a kind of event has beside "k".
+/// The keys of a kind of event, without "k".
 struct KindRow {
   std::string_view kind;
   std::vector<std::string_view> keys;
@@ -62,7 +62,7 @@ const std::vector<KindRow>& kinds() {
   return kRows;
 }
 
-/// What a key holds, in every kind of event that has it.
+/// The type of a key, the same in every kind of event that has it.
 struct KeyRow {
   std::string_view key;
   bool (Json::*is)() const noexcept;

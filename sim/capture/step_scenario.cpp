@@ -85,7 +85,7 @@ class StepWriter {
       for (const std::string& moved : before_) text += indent + moved + "\n";
       text += indent + line + comment(*one.event) + "\n";
       for (const std::string& moved : behind(one)) text += indent + moved + "\n";
-      // What was moved is the old value, once something is written.
+      // A moved copy is the old value, once something is written.
       if (bare_op(one.op).ends_with('_')) moved_.clear();
     }
     return text;

@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// What becomes of a statement that has a weight.
+/// The new form of a statement that has a weight.
 enum class LayerCut : std::uint8_t {
   kNone,
   kColumn,    ///< rows of the weight, as torch stores it: its result is cut

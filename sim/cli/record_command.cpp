@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where it was installed to, or beside the folder that the program was built in.
+// The installed file, or the one of the repository that the program was built from.
 fs::path recorder_path() {
   const fs::path program = program_path().parent_path();
   const fs::path places[] = {

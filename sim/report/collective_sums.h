@@ -24,7 +24,7 @@ std::vector<LinkUsed> links_used(const Run& run);
 /// Of one collective of the run, alone; 0 of one that never completed.
 double predicted_us(const Run& run, const TraceEvent& event);
 
-/// What is added to a collective that the run ended in.
+/// The words added to a collective that the run ended in.
 inline constexpr const char* kNeverCompleted = ", entered, never completed";
 
 /// Sorted by kind, then in order of appearance of the groups.

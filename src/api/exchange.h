@@ -25,7 +25,7 @@ struct Exchange {
 
 /// all_reduce of sum and avg, reduce_scatter of sum, and what moves pieces: others are not linear.
 bool carries_gradients(CollectiveKind kind, ReduceOp op);
-/// Where gradients are recorded and x takes part, the result is on the tape: its gradient is the
+/// The result is on the tape if gradients are recorded and x takes part: its gradient is the
 /// adjoint of the exchange, as torch's functional collectives have it (B-23). Every rank of the
 /// group runs it in backward, then, and a rank that has no gradient leaves the others waiting.
 DTensor exchanged(const Exchange& exchange, const DTensor& x);

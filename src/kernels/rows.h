@@ -20,7 +20,7 @@ using DimMask = InlineVector<unsigned char, 8>;
 /// The dims that argument `index` names: a list (empty: all), an integer, or all for anything else.
 DimMask reduced_dims(const KernelCall& call, std::size_t index, const Tensor& source);
 DimMask single_dim(std::int64_t dim, const Tensor& source);
-/// What a reduction to `to` reads: `source`, or a copy where its elements convert first
+/// The operand of a reduction to `to`: `source`, or a copy where its elements convert first
 /// (promotion.h).
 Tensor converted_first(const Tensor& source, DType to);
 /// The last dims, as many as the list `index` (normalized_shape) has sizes.

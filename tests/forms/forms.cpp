@@ -92,7 +92,7 @@ std::string print_of(const DTensor& value) {
   return fmt::format("{} {:.9g} {:.9g}", numbers.size(), sum, weighted);
 }
 
-// What one device gives: "refused", or a print for each result.
+// The answer of one device: "refused", or a print for each result.
 std::string outcome_of(const OpSample& sample, std::string* why = nullptr) {
   try {
     const GradModeScope forward(false);

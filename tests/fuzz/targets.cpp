@@ -237,7 +237,8 @@ Answer feed_recording(const std::string& text) {
   return Answer::kAccepted;
 }
 
-// What is read is played line by line as `shardlab replay` does, and compared: it agrees or not.
+// A recording that was read is played line by line as `shardlab replay` does, and compared: it
+// agrees or not.
 Answer feed_played(const std::string& text) {
   std::istringstream stream(text);
   FactChecker* checker = nullptr;

@@ -8,8 +8,8 @@
 
 namespace shardlab {
 
-/// What `on_mesh` makes of the tensor. On one device the same elements: in memory of their own, and
-/// a leaf of its own, where that is so on the ranks.
+/// The result of `on_mesh` on the tensor. On one device the same elements: in memory of their own,
+/// and a leaf of its own, where that is so on the ranks.
 DTensor placed_parameter(Interpreter& in, const DTensor& tensor,
                          const std::function<DTensor()>& on_mesh);
 

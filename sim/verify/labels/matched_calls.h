@@ -21,8 +21,8 @@ struct MatchedCall {
   Labels operands, results;  ///< without one: no piece, term or replica of one device's
 };
 
-/// What ranks hold of the values `which`, operands or results, at one place; fewer than ranks where
-/// some have none.
+/// The ranks' parts of the values `which`, operands or results, at one place; fewer than ranks
+/// where some have none.
 std::vector<GlobalValue> held_of(const MatchedCall& call,
                                  std::vector<GlobalValue> LoggedCall::*which, std::size_t place);
 bool all_alike(const std::vector<GlobalValue>& held);

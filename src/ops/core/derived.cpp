@@ -359,7 +359,7 @@ Arguments base_arguments(const OpRow& row, const Arguments& args) {
 
 namespace {
 
-/// What a factory gives is the same on every rank: beside a distributed out= it is a replica.
+/// The result of a factory is the same on every rank: beside a distributed out= it is a replica.
 void place_beside(const Arguments& args, const Arguments& given, const OpRow& base,
                   Results& results) {
   const bool reads = std::ranges::any_of(
