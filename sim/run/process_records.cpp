@@ -142,6 +142,7 @@ std::string bytes_of(const RankRecords& records, std::size_t rank, ValuesToo val
     writer.put(static_cast<std::uint64_t>(recorded.event));
     writer.put(recorded.at_end);
     writer.put(recorded.changed);
+    writer.put(recorded.read);
     writer.put(recorded.where.source == records.scenario->program->source);
     writer.put(recorded.where.span);
     put_value(writer, recorded.value);
@@ -167,6 +168,7 @@ void adopt(RankRecords& records, std::size_t rank, std::string_view bytes) {
     recorded.event = reader.get<std::uint64_t>();
     recorded.at_end = reader.get<bool>();
     recorded.changed = reader.get<bool>();
+    recorded.read = reader.get<bool>();
     // The file is the same for all processes, so that a span says where.
     const bool in_program = reader.get<bool>();
     recorded.where.source = in_program ? records.scenario->program->source : records.scenario->file;

@@ -9,6 +9,7 @@
 #include "base/fix.h"
 #include "base/rank_context.h"
 #include "sim/language/values/size_value.h"
+#include "sim/language/values/tensor_data.h"
 #include "sim/record/marks.h"
 #include "tensor/device.h"
 
@@ -16,6 +17,7 @@ namespace shardlab {
 
 void Recording::keep(RecordedValue value) {
   value.event = trace_->events().size();
+  kept_.insert(value.value.local().storage()->buffer().get());
   adopt(std::move(value));
 }
 
@@ -35,6 +37,23 @@ void Recording::assigned(const std::string& name, std::int64_t occurrence, const
     keep({full, occurrence, kept, where});
   };
   visit(name, value, record, visited);
+}
+
+std::string name_of_read(const std::string& name, SourceSpan place) {
+  return fmt::format("{}@{}", name, place.begin);
+}
+
+// Snapshots keep their memory, so that one address is never two values.
+void Recording::read(const std::string& name, std::int64_t occurrence, const DTensor& tensor,
+                     const Where& where) {
+  RecordedValue value{name, occurrence, detached(tensor), where};
+  value.read = true;
+  const void* const bytes = value.value.local().storage()->buffer().get();
+  value.changed = !kept_.contains(bytes);
+  if (tensor.numel() == 1 && !tensor.local().device()->shape_only()) {
+    numbers_[name_of_read(name, where.span)] = to_double(read_numbers(tensor.local())[0]);
+  }
+  keep(std::move(value));
 }
 
 void Recording::printed(const std::string& line) {

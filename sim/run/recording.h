@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "sim/language/run/interpreter.h"
@@ -18,13 +19,16 @@ namespace shardlab {
 /// One value with its name. The n-th assignment to a name is the same value on every rank of a
 /// program that does not depend on the rank.
 struct RecordedValue {
-  std::string name;  ///< "x", "outs[1]" for a tensor inside a list, "w.grad" for a gradient
+  /// "x", "outs[1]" for a tensor inside a list, "w.grad" for a gradient, "x.item()" for a value
+  /// that the program reads.
+  std::string name;
   std::int64_t occurrence = 0;
   DTensor value;
   Where where;
   std::size_t event = 0;  ///< how many events the rank's trace had before
   bool at_end = false;    ///< what the name holds when the program ends
   bool changed = false;   ///< since the name was given it, by a write in place
+  bool read = false;      ///< by the program, under no name; `changed`: no record has its bytes
 
   /// Equal for the same value on every rank: "x#0", "x#end".
   std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
@@ -42,6 +46,9 @@ struct AssertedPair {
   Where where;
 };
 
+/// "x.item()@120": the same text reads other values elsewhere.
+std::string name_of_read(const std::string& name, SourceSpan place);
+
 /// Filled while the rank runs, read afterwards. Used by one rank, then by one thread.
 class Recording : public ValueSink {
  public:
@@ -50,6 +57,8 @@ class Recording : public ValueSink {
 
   void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                 const Where& where) override;
+  void read(const std::string& name, std::int64_t occurrence, const DTensor& tensor,
+            const Where& where) override;
   void begins(SourceSpan statement) override {
     if (statements_.size() < kMostStatements) statements_.push_back(statement.begin);
   }
@@ -84,7 +93,8 @@ class Recording : public ValueSink {
   const std::vector<std::uint32_t>& statements() const { return statements_; }
   /// In the order of the program.
   const std::vector<AssertedPair>& pairs() const { return pairs_; }
-  /// The last number that a statement gave each name which holds a number.
+  /// The last number that a statement gave each name which holds a number, and that each read
+  /// found, under name_of_read().
   const std::map<std::string, double>& numbers() const { return numbers_; }
 
  private:
@@ -113,6 +123,7 @@ class Recording : public ValueSink {
   static constexpr std::size_t kMostStatements = 1 << 14;
   std::vector<std::uint32_t> statements_;
   std::vector<RecordedValue> values_;
+  std::unordered_set<const void*> kept_;  ///< memory of values that this rank recorded
   std::unordered_map<std::string, std::size_t> by_key_;
   std::unordered_map<std::string, Last> last_;
   std::vector<PrintedLine> lines_;

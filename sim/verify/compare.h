@@ -21,7 +21,7 @@ enum class Agreement : std::uint8_t {
   kEnvelope,   ///< right, within the envelope
   kTolerance,  ///< right by the user's tolerance only
   kRounding,   ///< right in f64: the error beyond the envelope is amplified rounding
-  kUndecided,  ///< integers or bools that depend on floats; right in f64
+  kUndecided,  ///< integers or bools that depend on floats; right in f64. A jump turned by rounding
   kWrong,
 };
 std::string_view to_string(Agreement agreement);

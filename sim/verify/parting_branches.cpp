@@ -84,6 +84,24 @@ std::string difference(const Recordings& ranks, const std::string& name) {
   return {};
 }
 
+// The names under which the traits know a part of a condition, and under which its number is
+// recorded.
+struct Asked {
+  explicit Asked(const ast::Expression& part) {
+    if (const auto* named = std::get_if<ast::Name>(&part.node)) {
+      text = name = number = named->id;
+      return;
+    }
+    const auto* call = std::get_if<ast::Call>(&part.node);
+    const ast::Expression* tensor = call != nullptr ? read_by(*call) : nullptr;
+    text = ast::print(tensor != nullptr ? *tensor : part);
+    name = tensor != nullptr ? ast::print(part) : name_of_operand(part);
+    number = name_of_read(name, part.span);
+  }
+  std::string text;  // of what ranks should reduce
+  std::string name, number;
+};
+
 class Search {
  public:
   Search(const ast::Program& program, const ProgramTraits& traits, const Recordings& ranks)
@@ -119,16 +137,15 @@ class Search {
 
   void ask(const ast::Expression& condition) {
     ast::any_part(condition, [&](const ast::Expression& part) {
-      const auto* name = std::get_if<ast::Name>(&part.node);
-      if (name == nullptr) return false;
-      for (const std::string& full : {prefix_ + name->id, name->id}) {
-        if (traits_.follows_rank(full)) continue;
-        const std::string text = difference(ranks_, full);
+      const Asked asked(part);
+      for (const std::string& prefix : {prefix_, std::string()}) {
+        if (traits_.follows_rank(prefix + asked.name)) continue;
+        const std::string text = difference(ranks_, prefix + asked.number);
         if (text.empty()) continue;
         found_.push_back(fmt::format(
             "line {}: {} decides on a collective and is {}: ranks may part here and wait for each "
             "other; reduce {} first",
-            program_.source->place(condition.span.begin).line, name->id, text, name->id));
+            program_.source->place(condition.span.begin).line, asked.text, text, asked.text));
         return true;
       }
       return false;
@@ -240,11 +257,10 @@ std::string numbers_in(const Turn& turn, const Recordings& ranks, std::size_t on
   if (!once(one) || !once(other)) return {};
   std::string text;
   ast::any_part(*turn.asks, [&](const ast::Expression& part) {
-    const auto* name = std::get_if<ast::Name>(&part.node);
-    if (name == nullptr) return false;
-    const auto a = number_of(*ranks[one], name->id), b = number_of(*ranks[other], name->id);
+    const Asked asked(part);
+    const auto a = number_of(*ranks[one], asked.number), b = number_of(*ranks[other], asked.number);
     if (!a || !b || *a == *b) return false;
-    text = fmt::format("; {} is {:.6g} on rank {} and {:.6g} on rank {}", name->id, *a, one, *b,
+    text = fmt::format("; {} is {:.6g} on rank {} and {:.6g} on rank {}", asked.text, *a, one, *b,
                        other);
     return true;
   });

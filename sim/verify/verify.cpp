@@ -392,7 +392,8 @@ class Judge {
     const OneDeviceValues& one = inputs_.one_device.back();  // a world of one where there is one
     const bool in_f64 = precision_ == Precision::kReference && !one.reference.empty();
     for (const RecordedValue& value : (in_f64 ? one.reference : one.single)[0]->values()) {
-      if (value.value.numel() > kMostLabelled || inputs_.traits->follows_rank(value.name)) continue;
+      if (value.read || value.value.numel() > kMostLabelled) continue;
+      if (inputs_.traits->follows_rank(value.name)) continue;
       result.push_back({value.name, whole_value(value.value.local())});
     }
     return result;
@@ -513,9 +514,11 @@ void settle(ValueReport& report, const ValueReport& in_f64, const ProgramTraits&
   report.holders.clear();
 }
 
-// Values at the end that nobody wrote to are there already.
+// Values at the end that nobody wrote to, and values read under which another one is recorded, are
+// there already. A value that a rank holds for itself may be read by it: nobody says what it is.
 bool says_nothing_new(const VerifyInputs& inputs, const Gathered& value, const std::string& key) {
-  if (!value.first->at_end) return false;
+  if (value.first->read && !is_collected(value.first->value)) return true;
+  if (!value.first->at_end && !value.first->read) return false;
   const auto changed = [](const RecordedValue* held) { return held != nullptr && held->changed; };
   if (std::ranges::any_of(value.by_rank, changed)) return false;
   for (const OneDeviceValues& one : inputs.one_device) {
@@ -575,7 +578,7 @@ void list_values(const Recording& recording, const std::string& reason,
   std::set<std::pair<std::string, std::int64_t>> known;
   for (const ValueReport& report : reports) known.emplace(report.name, report.occurrence);
   for (const RecordedValue& value : recording.values()) {
-    if (value.at_end && !value.changed) continue;
+    if (value.read || (value.at_end && !value.changed)) continue;
     if (!known.emplace(value.name, value.occurrence).second) continue;
     ValueReport report;
     report.name = value.name;

@@ -3,6 +3,7 @@
 
     local_rewrites.py PROGRAM [--count N] [--seed N] FILE...
 
+FILE: a scenario, a recorded program (*.jsonl.gz), which is written as a scenario first, or a folder.
 A file and one to three of the distributed values that its program names are drawn. Behind each a
 line is added that takes the pieces and labels them as they were: `x = from_local(x.to_local(), .)`.
 The program means the same then, but for gradients of what was a leaf, which such a program may ask
@@ -36,7 +37,7 @@ def places(run, text):
     lines = text.splitlines()
     found = []
     for value in run["values"]:
-        at = re.search(r":(\d+):1$", value.get("at", ""))
+        at = re.search(r":(\d+):(\d+)$", value.get("at", ""))
         if not at or value.get("at_end") or "@" not in value["type"] or "{" in value["type"]:
             continue
         number, name = int(at.group(1)), value["name"]
@@ -44,7 +45,10 @@ def places(run, text):
             continue
         line, behind = lines[number - 1], lines[number]
         closed = line.count("(") == line.count(")") and line.count("[") == line.count("]")
-        if line.startswith(f"{name} = ") and closed and not behind.startswith(" "):
+        indent = " " * (int(at.group(2)) - 1)
+        goes_on = behind.startswith(indent + " ")
+        in_place = re.match(rf" *{name} = [\w.]*_[.(]", line)  # the old name has other memory then
+        if line.startswith(f"{indent}{name} = ") and closed and not goes_on and not in_place:
             found.append((number, name))
     return found
 
@@ -52,9 +56,22 @@ def places(run, text):
 def rewritten(text, chosen):
     lines = text.splitlines()
     for number, name in sorted(chosen, reverse=True):
-        lines.insert(number, f"{name} = from_local({name}.to_local(), "
+        line = lines[number - 1]
+        indent = line[: len(line) - len(line.lstrip())]
+        lines.insert(number, f"{indent}{name} = from_local({name}.to_local(), "
                              f"placements={name}.placements, shape={name}.shape)")
     return "\n".join(lines) + "\n"
+
+
+def scenario_of(program, path, folder):
+    """The file itself, or the scenario that says what a recorded program does; None where none does."""
+    if path.suffix == ".toml":
+        return path
+    done = subprocess.run([program, "trace", "--toml", path], capture_output=True, encoding="utf-8",
+                          timeout=TIME_LIMIT_S, check=False)
+    written = pathlib.Path(folder) / f"{path.name.removesuffix('.jsonl.gz')}.toml"
+    written.write_text(done.stdout, encoding="utf-8")
+    return written if done.returncode == 0 and done.stdout else None
 
 
 def wrong_in(run):
@@ -73,20 +90,22 @@ def main():
     options = parser.parse_intermixed_args()
     rng = random.Random(options.seed)
     paths = sorted(path for file in options.files
-                   for path in ([file] if file.is_file() else file.rglob("*.toml")))
+                   for path in ([file] if file.is_file()
+                                else [*file.rglob("*.toml"), *file.rglob("*.jsonl.gz")]))
     known, ran, refused, alarms = {}, 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.count):
             path = rng.choice(paths)
-            text = path.read_text(encoding="utf-8")
             if path not in known:
-                run = said(options.program, path)
-                right = run is not None and run["ok"]
-                known[path] = places(run, text) if right else []
-            if not known[path]:
+                scenario = scenario_of(options.program, path, folder)
+                run = said(options.program, scenario) if scenario else None
+                text = scenario.read_text(encoding="utf-8") if scenario else ""
+                known[path] = (text, places(run, text) if run is not None and run["ok"] else [])
+            text, found = known[path]
+            if not found:
                 continue
-            chosen = rng.sample(known[path], min(len(known[path]), rng.randint(1, 3)))
-            target = pathlib.Path(folder) / f"{path.stem}_{number}.toml"
+            chosen = rng.sample(found, min(len(found), rng.randint(1, 3)))
+            target = pathlib.Path(folder) / f"{path.name.split('.')[0]}_{number}.toml"
             target.write_text(rewritten(text, chosen), encoding="utf-8")
             run = said(options.program, target)
             if run is None or "error" in run:

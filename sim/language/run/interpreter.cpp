@@ -13,6 +13,7 @@
 #include "sim/language/run/augmented.h"
 #include "sim/language/run/interpreter_frame.h"
 #include "sim/language/run/module_hooks.h"
+#include "sim/language/run/program_traits.h"
 #include "sim/language/values/global_names.h"
 #include "sim/language/values/object.h"
 #include "sim/language/values/rank_value.h"
@@ -167,7 +168,7 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement,
 
 Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::If& node) {
   for (const auto& branch : node.branches) {
-    if (!branch.condition || truth(evaluate(*branch.condition))) return execute(branch.body);
+    if (!branch.condition || holds(*branch.condition)) return execute(branch.body);
   }
   return Flow::kNext;
 }
@@ -206,7 +207,7 @@ void Interpreter::count_pass(std::string_view loop, std::int64_t& passes, std::i
 }
 
 Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::While& node) {
-  while (truth(evaluate(*node.condition))) {
+  while (holds(*node.condition)) {
     count_pass("while", steps_, setup_.step_limit, statement.span);
     const Flow flow = execute(node.body);
     if (flow == Flow::kBreak) return Flow::kNext;
@@ -267,7 +268,7 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Return
 }
 
 Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::Assert& node) {
-  if (truth(evaluate(*node.condition))) return Flow::kNext;
+  if (holds(*node.condition)) return Flow::kNext;
   const std::string_view condition = setup_.program->source->text(node.condition->span);
   std::string message = fmt::format("assert {}", condition);
   if (node.message) message += ": " + str(evaluate(*node.message));
@@ -299,8 +300,26 @@ void Interpreter::bind(const std::string& name, const Value& value) {
 
 void Interpreter::report(const std::string& name, const Value& value, SourceSpan span) {
   if (setup_.sink == nullptr) return;
-  const std::string full = frame_ != nullptr ? frame_->function->path + "." + name : name;
+  const std::string full = full_name(name);
   setup_.sink->assigned(full, occurrences_[full]++, value, {setup_.program->source, span});
+}
+
+void Interpreter::report_read(std::string (*name_of)(const ast::Expression&),
+                              const ast::Expression& by, const Value& value) {
+  const auto* tensor = value.get<DTensor>();
+  if (setup_.sink == nullptr || tensor == nullptr || tensor->distributed()) return;
+  const std::string full = full_name(name_of(by));
+  setup_.sink->read(full, occurrences_[full]++, *tensor, {setup_.program->source, by.span});
+}
+
+bool Interpreter::holds(const ast::Expression& condition) {
+  const Value value = evaluate(condition);
+  report_read(name_of_operand, condition, value);
+  return truth(value);
+}
+
+std::string Interpreter::full_name(const std::string& name) const {
+  return frame_ != nullptr ? frame_->function->path + "." + name : name;
 }
 
 // An empty statement span: the names of a loop, which are not reported.

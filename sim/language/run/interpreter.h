@@ -33,6 +33,10 @@ class ValueSink {
   /// are "function.name". Two runs of one program agree in (name, occurrence).
   virtual void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                         const Where& where) = 0;
+  /// The program reads the elements of a tensor; `name` is the text of the call or, of what a
+  /// condition reads, of the operand: "x.item()", "(x)".
+  virtual void read(const std::string& /*name*/, std::int64_t /*occurrence*/,
+                    const DTensor& /*tensor*/, const Where& /*where*/) {}
   /// A statement begins. computes(): a part of a statement runs, its operands have values.
   virtual void begins(SourceSpan /*statement*/) {}
   virtual void computes(SourceSpan /*expression*/) {}
@@ -242,6 +246,11 @@ class Interpreter {
   void assign(const ast::Expression& target, const Value& value, SourceSpan statement);
   void bind(const std::string& name, const Value& value);
   void report(const std::string& name, const Value& value, SourceSpan span);
+  /// A value that the program reads: tells the sink of plain tensors.
+  void report_read(std::string (*name_of)(const ast::Expression&), const ast::Expression& by,
+                   const Value& value);
+  bool holds(const ast::Expression& condition);
+  std::string full_name(const std::string& name) const;
   /// Points the rank's context, and the messages of later errors, to a place.
   void enter(SourceSpan span);
   /// Fails with Runtime before nested calls take more than the rank's stack has.

@@ -11,6 +11,7 @@
 #include "base/nearest.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/interpreter_frame.h"
+#include "sim/language/run/program_traits.h"
 #include "sim/language/values/global_names.h"
 #include "sim/language/values/nesting.h"
 #include "sim/language/values/python_format.h"
@@ -83,6 +84,9 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call&
     }
   }
   enter(method != nullptr && !target.is<ModuleValue>() ? method->name_span : expression.span);
+  if (read_by(node) != nullptr && (method != nullptr || call.positional.size() == 1)) {
+    report_read(ast::print, expression, method != nullptr ? target : call.positional[0]);
+  }
   if (method == nullptr) return this->call(target, std::move(call));
   if (target.is_number()) refuse_hidden(*method, *setup_.registry);
   if (target.is<ModuleValue>()) return this->call(attribute(target, method->name), std::move(call));
@@ -106,6 +110,8 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Compa
   Value left = evaluate(*node.operands[0]);
   for (std::size_t i = 0; i < node.ops.size(); ++i) {
     Value right = evaluate(*node.operands[i + 1]);
+    report_read(name_of_operand, *node.operands[i], left);
+    report_read(name_of_operand, *node.operands[i + 1], right);
     enter(expression.span);
     Value holds = compare(node.ops[i], left, right);
     const bool last = i + 1 == node.ops.size();

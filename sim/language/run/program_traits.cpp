@@ -101,7 +101,7 @@ bool follows(const Names& names, bool gradients, std::string_view recorded) {
     if (gradients) return true;
     recorded.remove_suffix(5);
   }
-  return names.contains(recorded.substr(0, recorded.find('[')));
+  return names.contains(recorded) || names.contains(recorded.substr(0, recorded.find('[')));
 }
 
 bool mentions_mesh(const ast::Expression& expression) {
@@ -201,10 +201,21 @@ class Walk {
     });
     called_ = false;
     if (call != nullptr) calls(*call, under || found);
+    // A value that is read is recorded under its expression.
+    if (call != nullptr && (under || found) && read_by(*call) != nullptr) {
+      mark(full(ast::print(expression)));
+    }
+    if (const auto* compared = std::get_if<ast::Compare>(&expression.node)) {
+      for (const auto& operand : compared->operands) mark_operand(*operand, under);
+    }
     return found;
   }
   bool depends(const ast::ExpressionPtr& expression, bool under) {
     return expression && depends(*expression, under);
+  }
+
+  void mark_operand(const ast::Expression& operand, bool under) {
+    if (depends(operand, under) || under) mark(full(name_of_operand(operand)));
   }
 
   // A call that depends on the rank, or stands where it is made on some ranks only.
@@ -281,7 +292,10 @@ class Walk {
   }
   void visit(const ast::If& node, bool under) {
     bool by_rank = under;
-    for (const auto& branch : node.branches) by_rank = depends(branch.condition, under) || by_rank;
+    for (const auto& branch : node.branches) {
+      if (branch.condition) mark_operand(*branch.condition, under);
+      by_rank = depends(branch.condition, under) || by_rank;
+    }
     for (const auto& branch : node.branches) walk(branch.body, by_rank);
   }
   void loop(const ast::Block& body, const ast::Block& otherwise, bool by_rank) {
@@ -375,6 +389,21 @@ OwnCollective own_collective(const ast::Call& call) {
   }
   const auto* attribute = std::get_if<ast::Attribute>(&call.function->node);
   return attribute != nullptr ? collective_in(*attribute) : OwnCollective::kNone;
+}
+
+const ast::Expression* read_by(const ast::Call& call) {
+  if (const auto* method = std::get_if<ast::Attribute>(&call.function->node)) {
+    const bool reads = method->name == "item" || method->name == "tolist";
+    return reads && call.arguments.empty() ? method->object.get() : nullptr;
+  }
+  constexpr std::string_view kReaders[] = {"bool", "float", "int", "print"};
+  const auto* name = std::get_if<ast::Name>(&call.function->node);
+  const bool reads = name != nullptr && is_one_of(kReaders, name->id);
+  return reads && call.arguments.size() == 1 ? call.arguments[0].value.get() : nullptr;
+}
+
+std::string name_of_operand(const ast::Expression& operand) {
+  return "(" + ast::print(operand) + ")";
 }
 
 ProgramTraits traits_of(const ast::Program& program) {

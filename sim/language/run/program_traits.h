@@ -51,4 +51,10 @@ enum class OwnCollective : std::uint8_t {
 };
 OwnCollective own_collective(const ast::Call& call);
 
+/// Whether, by the text, the call reads the elements of one tensor: x.item(), x.tolist(), float(x),
+/// int(x), bool(x), print(x). The tensor's expression; null for other calls.
+const ast::Expression* read_by(const ast::Call& call);
+/// The name of what a comparison or a condition reads: "(x)".
+std::string name_of_operand(const ast::Expression& operand);
+
 }  // namespace shardlab

@@ -263,7 +263,7 @@ Chain drawn_chain(Random& random) {
 
 }  // namespace
 
-TEST_CASE("labels of drawn chains are what brute force puts together") {
+TEST_CASE("V-32 labels of drawn chains are what brute force puts together") {
   const char* text = std::getenv("SHARDLAB_CHAINS");
   const int count = text != nullptr ? std::atoi(text) : 10000;
   constexpr double kRelative = 1e-9;
@@ -289,7 +289,7 @@ TEST_CASE("labels of drawn chains are what brute force puts together") {
   CHECK(turned > count / 100);
 }
 
-TEST_CASE("pieces that all differ have one source and one order") {
+TEST_CASE("V-32 pieces that all differ have one source and one order") {
   const MeshLayout* mesh = mesh_of({2, 2});
   const auto row = [](double number) { return value_of({1, 2, {number, -number}}); };
   const GlobalValue source = value_of({4, 2, {1, -1, 2, -2, 3, -3, 4, -4}});

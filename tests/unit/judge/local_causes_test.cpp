@@ -1,0 +1,132 @@
+// Programs on plain tensors with one mistake each: which value is wrong, why, and in which line.
+// The mistakes are the test's own; so are the sentences' numbers.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dispatch/all_ops.h"
+#include "sim/judge/scenario_run.h"
+#include "tests/unit/scenario/scenario_text.h"
+
+namespace shardlab {
+namespace {
+
+// The first line of `code` is line 7 where `inputs` has one line.
+ScenarioResult judged(const std::string& inputs, const std::string& code,
+                      const std::string& mesh = "tp = 2") {
+  return run_scenario(
+      test::scenario_of(fmt::format(
+          "[mesh]\n{}\n[inputs]\n{}\n[program]\ncode = \"\"\"\n{}\"\"\"\n", mesh, inputs, code)),
+      all_ops(), {});
+}
+
+const ValueReport* first_wrong(const ScenarioResult& result) {
+  for (const ValueReport& value : result.judgement.values) {
+    if (value.verified && value.comparison.agreement == Agreement::kWrong) return &value;
+  }
+  return nullptr;
+}
+
+// "y: cause.on-pieces: softmax in line 7 runs on ...", or "right".
+std::string said(const ScenarioResult& result) {
+  const ValueReport* value = first_wrong(result);
+  if (value == nullptr) return result.met() ? "right" : "failed";
+  return fmt::format("{}: {}: {}", value->name, value->cause.id, value->cause.text);
+}
+
+void check_has(const std::string& text, std::string_view part) {
+  CHECK_MESSAGE(text.find(part) != text.npos, text);
+}
+
+constexpr const char* kRows = "x = \"f64[4, 6@tp]\"";
+
+}  // namespace
+
+TEST_CASE("V-33 the call at which pieces lose their meaning is named") {
+  check_has(said(judged(kRows,
+                        "p = F.softmax(x.to_local(), dim=1)\n"
+                        "y = from_local(p, mesh=mesh, tp=S(1))\n")),
+            "y: cause.on-pieces: softmax in line 7 runs on pieces of dim 1, which tp cuts: each "
+            "rank has its own 3 of 6");
+  CHECK(said(judged(kRows,
+                    "p = F.softmax(x.to_local(), dim=0)\n"
+                    "y = from_local(p, mesh=mesh, tp=S(1))\n")) == "right");
+  check_has(said(judged("x = \"f64[5@tp, 2]\"",
+                        "m = x.to_local().mean(0)\ny = all_reduce(m, \"avg\", group=\"tp\")\n")),
+            "y: cause.uneven-mean: mean in line 7 is a mean over dim 0, which tp cuts into 3 + "
+            "2");
+}
+
+TEST_CASE("V-33 what is added to a term counts once on every rank") {
+  const std::string inputs = "x = \"f64[4, 6@tp]\"\nw = \"f64[6@tp, 3]\"\nb = \"f64[3]\"";
+  check_has(said(judged(inputs,
+                        "t = x.to_local() @ w.to_local() + b.to_local()\n"
+                        "y = all_reduce(t, \"sum\", group=\"tp\")\n")),
+            "y: cause.term-added: ");
+  CHECK(said(judged(inputs,
+                    "t = x.to_local() @ w.to_local()\n"
+                    "y = all_reduce(t, \"sum\", group=\"tp\") + b.to_local()\n")) == "right");
+}
+
+TEST_CASE("V-33 a term that is taken for the whole has a sum missing") {
+  const std::string inputs = "x = \"f64[4, 6@tp]\"\nw = \"f64[6@tp, 3]\"";
+  check_has(said(judged(inputs,
+                        "t = (x.to_local() @ w.to_local()).relu()\n"
+                        "y = all_reduce(t, \"sum\", group=\"tp\")\n")),
+            "y: cause.missing-sum: relu in line 8 takes a term of a sum over tp for the whole");
+}
+
+TEST_CASE("V-34 a value that the program reads under no name is compared") {
+  check_has(
+      said(judged(kRows, "m = x.to_local().mean()\ndist.all_reduce(m)\nprint(m.item())\nm = 0\n")),
+      "m.item(): cause.factor: it is 2 times the expected value");
+  CHECK(said(judged(kRows,
+                    "m = all_reduce(x.to_local().mean(), \"avg\", group=\"tp\")\n"
+                    "print((m * 3).item())\n")) == "right");
+  check_has(said(judged(kRows,
+                        "def check(m):\n    dist.all_reduce(m)\n    assert m < 9000\n"
+                        "check(x.to_local().mean())\n")),
+            "check.(m): cause.factor: ");
+  // A rank may read what it holds for itself, and a named value counts once.
+  const ScenarioResult own = judged(kRows, "print(x.to_local().sum().item())\n");
+  CHECK(own.judgement.values.empty());
+  const ScenarioResult named =
+      judged(kRows, "s = all_reduce(x.to_local().sum(), \"sum\", group=\"tp\")\nprint(s.item())\n");
+  CHECK(named.judgement.values.size() == 1);
+}
+
+TEST_CASE("V-34 what follows from the rank or the world is read as it is") {
+  const ScenarioResult world = judged(
+      kRows,
+      "s = all_reduce(x.to_local().sum(), \"sum\", group=\"tp\")\nprint((s * world_size).item())\n"
+      "print((s + rank).item())\n");
+  CHECK(said(world) == "right");
+  CHECK(count_values(world.judgement.values).not_verified == 2);
+}
+
+TEST_CASE("V-35 a branch on what one rank holds is named, with its numbers") {
+  const std::string inputs = "x = { type = \"f32[4@tp]\", values = [1.0, 2.0, 7.0, 9.0] }";
+  const auto warned = [&](const std::string& code) {
+    const std::vector<std::string> warnings = judged(inputs, code).judgement.warnings;
+    return warnings.empty() ? std::string() : warnings.front();
+  };
+  const std::string numbers = " decides on a collective and is 3 on rank 0 and 16 on rank 1";
+  check_has(warned("s = x.to_local().sum()\nif s > 1:\n    y = x.redistribute(tp=R)\n"),
+            ("line 8: s" + numbers));
+  check_has(warned("if x.to_local().sum() > 1:\n    y = x.redistribute(tp=R)\n"),
+            ("line 7: x.to_local().sum()" + numbers));
+  check_has(warned("if x.to_local().sum().item() > 1:\n    y = x.redistribute(tp=R)\n"),
+            ("line 7: x.to_local().sum()" + numbers));
+  CHECK(warned("if x.to_local().sum() > 1:\n    y = x * 2\n").empty());
+  CHECK(warned("if (x.to_local().sum() * 0 + rank) < 9:\n    y = x.redistribute(tp=R)\n").empty());
+  CHECK(warned("if x.sum().item() > 1:\n    y = x.redistribute(tp=R)\n").empty());
+  // The same text in another line reads other numbers.
+  CHECK(
+      warned("z = x\nif z.to_local().sum() > 1:\n    z = z * 1\n"
+             "z = z.redistribute(tp=R)\nif z.to_local().sum() > 1:\n    y = z.redistribute(tp=S(0))"
+             "\n")
+          .empty());
+}
+
+}  // namespace shardlab
