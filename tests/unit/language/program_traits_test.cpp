@@ -37,7 +37,8 @@ f = x * 3
 TEST_CASE("a branch that only prints makes no value follow the rank") {
   const ProgramTraits found = traits("y = x * 2\nif rank == 0:\n    print(y.type)\n");
   CHECK(found.reads_rank);
-  CHECK(found.by_rank.empty());
+  CHECK_FALSE(found.follows_rank("y"));
+  CHECK(found.follows_rank("print(y.type)"));  // what a rank reads that others do not
 }
 
 TEST_CASE("the rank goes through defs: arguments, results, what stands below a return") {
