@@ -16,6 +16,7 @@
 #include "propagate/propagator.h"
 #include "sim/record/marks.h"
 #include "sim/verify/compare.h"
+#include "sim/verify/labels/label.h"
 #include "sim/verify/step_run.h"
 #include "sim/world/spmd.h"
 #include "tensor/cpu_device.h"
@@ -42,7 +43,8 @@ Place place_of(const CheckSite& site) { return {site.file, site.line, site.expre
 // One slot per rank, so that ranks on several threads share nothing.
 class Records {
  public:
-  explicit Records(std::int64_t ranks) : by_rank_(static_cast<std::size_t>(ranks)) {}
+  explicit Records(const MeshLayout& mesh)
+      : mesh_(mesh), by_rank_(static_cast<std::size_t>(mesh.size())) {}
 
   void add(std::int64_t rank, Recorded record) {
     Rank& slot = by_rank_[static_cast<std::size_t>(rank)];
@@ -57,6 +59,7 @@ class Records {
     std::vector<Recorded> records;
     std::map<Place, std::int64_t> passes;
   };
+  const MeshLayout& mesh_;
   std::vector<Rank> by_rank_;
 };
 
@@ -66,7 +69,7 @@ Records* running = nullptr;
 // All records of one place.
 class Site {
  public:
-  explicit Site(const CheckSite& site) : site_(site) {}
+  Site(const CheckSite& site, const MeshLayout& mesh) : site_(site), mesh_(mesh) {}
 
   void add(std::int64_t rank, const Recorded& record) {
     if (site_.kind == CheckSite::Kind::kClose) {
@@ -93,6 +96,37 @@ class Site {
   using Held = std::map<std::int64_t, const Recorded*>;  // by rank
 
   void compare_values(const Held& held, bool complete) {
+    const auto before = failed_;
+    compare_each(held, complete);
+    if (failed_ == before) return;
+    const std::string label = label_of_plain(held);
+    if (label.empty()) return;
+    failed_ = before;
+    for (const auto& [rank, record] : held) failed_[label].push_back(rank);
+  }
+
+  // Of plain tensors that are no whole value: which pieces or terms of it the ranks hold; empty
+  // where they hold none.
+  std::string label_of_plain(const Held& held) const {
+    std::vector<GlobalValue> values;
+    for (std::int64_t index = 0; index < mesh_.size(); ++index) {
+      const auto found = held.find(mesh_.rank_at_index(index));
+      if (found == held.end() || found->second->got.distributed()) return {};
+      values.push_back(whole_value(found->second->got.local()));
+    }
+    const Recorded& first = *held.begin()->second;
+    const double relative = taken_as_equal(false, first.got.dtype());
+    const auto label =
+        label_of(values, whole_value(first.reference.exact.local()), mesh_, relative);
+    return label && is_cut(*label) ? text_of(*label, mesh_) : std::string();
+  }
+
+  static bool is_cut(const Label& label) {
+    return std::ranges::any_of(
+        label.placements, [](const Placement& placement) { return !placement.is_replicate(); });
+  }
+
+  void compare_each(const Held& held, bool complete) {
     for (const auto& [rank, record] : held) {
       if (!record->got.distributed()) {
         judge(whole_value(record->got.local()), is_exact(record->got), *record, {rank});
@@ -152,6 +186,7 @@ class Site {
   }
 
   CheckSite site_;
+  const MeshLayout& mesh_;
   std::map<std::int64_t, Held> values_;  // by occurrence
   std::map<std::string, std::vector<std::int64_t>> failed_;
 };
@@ -160,7 +195,7 @@ std::vector<SiteReport> Records::merged(bool complete) const {
   std::map<Place, Site> sites;
   for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
     for (const Recorded& record : by_rank_[rank].records) {
-      auto [site, added] = sites.try_emplace(place_of(record.site), record.site);
+      auto [site, added] = sites.try_emplace(place_of(record.site), record.site, mesh_);
       site->second.add(static_cast<std::int64_t>(rank), record);
     }
   }
@@ -237,13 +272,14 @@ MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body, SchedulerKind s
     init.names.push_back(dim.name);
     init.shape.push_back(dim.size);
   }
-  options.ranks = process_arena().layout(std::move(init))->size();
+  const MeshLayout& layout = *process_arena().layout(std::move(init));
+  options.ranks = layout.size();
   Propagator propagator(all_ops(), PlanOptions{});
   options.propagator = &propagator;
   Steps steps({.ranks = options.ranks,
                .propagator = &propagator,
                .device = make_cpu_device(cpu_kernel_table())});
-  Records records(options.ranks);
+  Records records(layout);
   running = &records;
   WorldResult result;
   try {

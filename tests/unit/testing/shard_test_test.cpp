@@ -166,6 +166,22 @@ TEST_CASE("CHECK_CLOSE needs every rank of the mesh") {
   CHECK(failures(run) == Texts{"rank 1 did not compare a f32[3@x] on ranks 0,2"});
 }
 
+TEST_CASE("V-32 CHECK_CLOSE of plain tensors says which pieces or terms the ranks hold") {
+  const MeshRun run = run_on_mesh("dp=2, tp=2", [](RankContext&, const MeshLayout* mesh) {
+    const DTensor whole = tensor({1, 2, 4, 8, 16, 32}, {2, 3});
+    const DTensor x = distribute_tensor(whole, mesh, "tp=S(1)");
+    CHECK_CLOSE(to_local(x), whole);
+    CHECK_CLOSE(to_local(x).sum(), whole.sum());
+    CHECK_CLOSE(to_local(x) * 3, whole);
+    CHECK_CLOSE(all_reduce(to_local(x).sum(), ReduceOp::kSum, get_group(mesh, "tp")), whole.sum());
+  });
+  const Texts texts = failures(run);
+  REQUIRE(texts.size() == 3);
+  CHECK(texts[0] == "each rank holds its piece of dim 1, which tp cuts on ranks 0-3");
+  CHECK(texts[1] == "each rank holds a term of a sum over tp on ranks 0-3");
+  CHECK(texts[2].find("each rank holds") == std::string::npos);
+}
+
 TEST_CASE("the merged failures are the same under threads") {
   const auto body = [](RankContext& rank, const MeshLayout*) { CHECK(rank.rank % 2 == 0); };
   const Texts wanted{"1 == 0 on ranks 1,3"};
