@@ -110,10 +110,7 @@ class RecordedEvent {
 
   // The mesh that a recorded value lies on.
   const MeshLayout* mesh_of_value(const Json& recorded) const {
-    if (!recorded.contains("mesh")) return mesh_;
-    const auto names = recorded.at("mesh").get<std::vector<std::string>>();
-    const auto coordinate = mesh_->coordinate_of(rank_.rank);
-    return slice_layout(mesh_, names, *coordinate);
+    return recorded_layout(recorded, mesh_, rank_.rank);
   }
 
   // Of what was recorded for each rank, this one's part.
@@ -145,6 +142,9 @@ class RecordedEvent {
   Argument argument(const Json& recorded) const {
     if (recorded.is_object() && recorded.contains("v")) return value(recorded.at("v"));
     if (recorded.is_object() && recorded.contains("f")) return number_of(recorded.at("f"));
+    if (recorded.is_object() && recorded.contains("ranks")) {
+      return argument(recorded.at("ranks").at(static_cast<std::size_t>(rank_.rank)));
+    }
     if (recorded.is_object() && recorded.contains("memory_format")) {
       return recorded.at("memory_format").get<std::string>() + "_format";
     }
@@ -153,9 +153,10 @@ class RecordedEvent {
     bool ints = true;
     Dims sizes;
     for (const Json& item : recorded) {
-      ints = ints && item.is_number_integer();
-      if (ints) sizes.push_back(integer_of<std::int64_t>(item));
       list.push_back(argument(item));
+      const bool of_ranks = item.is_object() && item.contains("ranks");
+      ints = ints && (of_ranks || item.is_number_integer());
+      if (ints) sizes.push_back(list.back().to_int());
     }
     return ints ? Argument(std::move(sizes)) : Argument(std::move(list));
   }
@@ -257,6 +258,12 @@ const MeshLayout* recorded_mesh(Arena& arena, const Json& program) {
   init.shape = dims_of(program.at("mesh"));
   init.names = program.at("mesh_dim_names").get<std::vector<std::string>>();
   return arena.layout(std::move(init));
+}
+
+const MeshLayout* recorded_layout(const Json& value, const MeshLayout* mesh, std::int64_t rank) {
+  if (!value.contains("mesh")) return mesh;
+  const auto names = value.at("mesh").get<std::vector<std::string>>();
+  return slice_layout(mesh, names, *mesh->coordinate_of(rank));
 }
 
 std::size_t recorded_values(const Json& program) {

@@ -15,6 +15,8 @@ namespace shardlab {
 
 /// The mesh of a recording, by its first line, which has its form (recorded_form.h).
 const MeshLayout* recorded_mesh(Arena& arena, const Json& program);
+/// The mesh that a recorded value lies on, as a rank of the program's mesh sees it.
+const MeshLayout* recorded_layout(const Json& value, const MeshLayout* mesh, std::int64_t rank);
 /// How many values a recording has, by its first line; they are numbered from 0.
 std::size_t recorded_values(const Json& program);
 /// The row of a recorded op, or null.

@@ -266,6 +266,11 @@ void RecordedForm::check_operands(const Json& argument, const std::string& at, i
     require_numbers(held, at);
   } else if (kind == "dtype") {
     require_dtype(held, at);
+  } else if (kind == "ranks") {
+    if (!held.is_array() || std::ssize(held) != ranks_) {
+      refuse(at, fmt::format("a list of {}", ranks_), held);
+    }
+    for (const Json& own : held) check_operands(own, at, depth + 1);
   } else {
     require_text(held, at);
   }
@@ -302,7 +307,10 @@ void RecordedForm::check_moves(const Json& event) const {
   }
   for (const Json& collective : event.value("comm", Json::array())) {
     require_text(field(collective, "c", "comm"), "comm.c");
-    integer_between(field(collective, "dim", "comm"), 0, last_dim, "comm.dim");
+    // One over several dims of the mesh has none.
+    if (collective.contains("dim")) {
+      integer_between(collective.at("dim"), 0, last_dim, "comm.dim");
+    }
     if (collective.contains("reduce")) require_text(collective.at("reduce"), "comm.reduce");
   }
 }

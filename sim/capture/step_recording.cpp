@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "base/fix.h"
 #include "sim/capture/recorded_event.h"
+#include "sim/capture/recorded_form.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/record/step_elements.h"
 #include "sim/record/step_file.h"
@@ -43,17 +46,17 @@ const std::vector<KindRow>& kinds() {
       {"check", {"name", "v", "shape", "dtype"}, ""},
       {"function", {"name"}, ""},
       {"end", {"events", "n_values", "raw"}, ""},
-      {"mesh", {}, "a mesh of several ranks"},
-      {"group", {}, "a process group"},
-      {"op", {}, "an op on DTensors"},
-      {"redistribute", {}, "a redistribution of DTensors"},
-      {"redistribute_bwd", {}, "a redistribution of DTensors"},
-      {"to_local", {}, "a DTensor's piece"},
-      {"to_local_bwd", {}, "a DTensor's piece"},
-      {"from_local", {}, "a DTensor made of pieces"},
-      {"from_local_bwd", {}, "a DTensor made of pieces"},
-      {"wrap", {}, "a DTensor made of pieces"},
-      {"unwrap", {}, "a DTensor's piece"},
+      {"mesh", {"mesh", "shape", "names", "ranks"}, ""},
+      {"group", {"g", "ranks"}, ""},
+      {"op", {"op", "args"}, ""},
+      {"redistribute", {"in", "to", "out"}, ""},
+      {"redistribute_bwd", {"in", "forward_from", "out"}, ""},
+      {"to_local", {"in", "out"}, ""},
+      {"to_local_bwd", {"in", "forward_from", "out"}, ""},
+      {"from_local", {"in", "to", "out"}, ""},
+      {"from_local_bwd", {"in", "forward_to", "out"}, ""},
+      {"wrap", {"in", "out"}, ""},
+      {"unwrap", {"in", "out"}, ""},
       {"coll", {}, "a collective on plain tensors"},
       {"wait", {}, "a wait for a collective"},
       {"arrived", {}, "a wait for a collective"},
@@ -84,8 +87,8 @@ constexpr KeyRow kKeys[] = {
     {"undefined", kFlag, "a flag"}, {"requires_grad", kFlag, "a flag"},
     {"batch", kFlag, "a flag"},     {"local", kFlag, "a flag"},
     {"args", kList, "a list"},      {"out", kList, "a list"},
-    {"mut", kList, "a list"},       {"in", kList, "a list"},
-    {"grads", kList, "a list"},     {"to", kList, "a list"},
+    {"mut", kList, "a list"},       {"grads", kList, "a list"},
+    {"to", kList, "a list"},        {"placements", kList, "a list"},
     {"detached", kList, "a list"},  {"kwargs", kObject, "an object"},
     {"fill", kObject, "an object"}, {"p", kCount, "a count"},
     {"v", kCount, "a count"},       {"line", kCount, "a count"},
@@ -101,6 +104,10 @@ bool nests_deeper(const Json& json, int most) {
   return std::ranges::any_of(json, [&](const Json& item) { return nests_deeper(item, most - 1); });
 }
 
+constexpr std::string_view kMoving[] = {
+    "redistribute", "redistribute_bwd", "to_local", "to_local_bwd",
+    "from_local",   "from_local_bwd",   "wrap",     "unwrap"};
+
 class StepReader {
  public:
   explicit StepReader(StepFile file) : file_(std::move(file)) {
@@ -113,15 +120,9 @@ class StepReader {
     const Json& end = recording_.events.back();
     recording_.values = bounded(end.at("n_values"), 10'000'000);
     given_.assign(recording_.values, false);
+    guarded([&] { read_meshes(); });
     for (at_ = 0; at_ < recording_.events.size(); ++at_) {
-      try {
-        check(recording_.events[at_]);
-      } catch (const Error& error) {
-        if (error.kind() == ErrorKind::kUnsupported || told_) throw;
-        refuse(error.summary());
-      } catch (const std::exception& error) {
-        refuse(error.what());
-      }
+      guarded([&] { check(recording_.events[at_]); });
     }
     refuse_unseen(end);
     const Json failed = end.value("error", Json(""));
@@ -138,6 +139,18 @@ class StepReader {
     if (!place.empty()) place = " (" + place + ")";
     fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
          "{}: event {}{}: {}", recording_.path, at_ + 1, place, what);
+  }
+
+  template <typename Read>
+  void guarded(const Read& read) {
+    try {
+      read();
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kUnsupported || told_) throw;
+      refuse(error.summary());
+    } catch (const std::exception& error) {
+      refuse(error.what());
+    }
   }
 
   void parse_lines() {
@@ -159,7 +172,114 @@ class StepReader {
     return value;
   }
 
-  void check(const Json& event) {
+  // Values are on meshes by number, collectives go over groups by number. What plays them knows
+  // both by the names of dims of the mesh that holds all others.
+  void read_meshes() {
+    std::vector<std::int64_t> shape = {1};
+    for (at_ = 0; at_ < recording_.events.size(); ++at_) {
+      const Json& event = recording_.events[at_];
+      if (event.at("k") == "program") {
+        const Json values = event.value("values", Json("fp"));
+        // The first recorders said true or false.
+        recording_.shapes_only = values == "none" || values == false;
+        shape = {integer_of<std::int64_t>(event.value("world", Json(1)))};
+      }
+      if (event.at("k") != "mesh") continue;
+      check_row(event, "mesh");
+      const auto number = integer_of<std::size_t>(event.at("mesh"));
+      std::vector<std::string> names;
+      const auto sizes = dims_of(event.at("shape"));
+      for (std::size_t i = 0; i < sizes.size(); ++i) names.push_back(fmt::format("dim_{}", i));
+      if (!event.at("names").empty()) names = event.at("names").get<std::vector<std::string>>();
+      if (number == 0) {
+        check_root(event, shape.at(0));
+        shape.assign(sizes.begin(), sizes.end());
+        names_ = names;
+      }
+      meshes_[number] = std::move(names);
+    }
+    recording_.mesh = {{"program", recording_.path},
+                       {"backend", recording_.shapes_only ? "fake" : "local"},
+                       {"values", true},
+                       {"mesh", shape},
+                       {"mesh_dim_names", names_},
+                       {"n_values", recording_.values},
+                       {"meshes", Json::array()}};
+    for (const auto& [number, names] : meshes_) {
+      if (number > 0) recording_.mesh["meshes"].push_back(names);
+    }
+    const RecordedForm& form = form_.emplace(recording_.mesh);
+    recording_.ranks = static_cast<std::size_t>(form.ranks());
+    at_ = 0;
+  }
+
+  // Ranks of a mesh are counted through row by row.
+  void check_root(const Json& mesh, std::int64_t world) {
+    const auto ranks = dims_of(mesh.at("ranks"));
+    bool counted = std::ssize(ranks) == world;
+    for (std::size_t i = 0; counted && i < ranks.size(); ++i) {
+      counted = ranks[i] == static_cast<std::int64_t>(i);
+    }
+    if (counted) return;
+    fail(ErrorKind::kUnsupported, Fix{"make one mesh of all ranks, in their order"},
+         "{}: event {}: a mesh of ranks {} in a world of {}", recording_.path, at_ + 1,
+         mesh.at("ranks").dump(), world);
+  }
+
+  // The names that stand for numbers of meshes and groups.
+  void lower(Json& event) {
+    lower_mesh(event);
+    for (const char* key : {"out", "mut"}) {
+      if (!event.contains(key)) continue;
+      for (Json& value : event.at(key)) {
+        if (value.is_object()) lower_mesh(value);
+      }
+    }
+    const Json kind = event.at("k");
+    if (kind == "wrap") event["to"] = event.at("out").at(0).at("placements");
+    if (kind == "wrap") event["k"] = "from_local";
+    if (kind == "unwrap") event["k"] = "to_local";
+    if (!event.contains("comm")) return;
+    for (Json& collective : event.at("comm")) {
+      if (collective.contains("dim") || !collective.contains("g")) continue;
+      if (const auto dim = dim_of(collective.at("g"))) collective["dim"] = *dim;
+    }
+  }
+
+  void lower_mesh(Json& value) {
+    if (!value.contains("on")) return;
+    const auto found = meshes_.find(integer_of<std::size_t>(value.at("on")));
+    if (found == meshes_.end()) refuse("a mesh that is not there");
+    if (found->first > 0) value["mesh"] = found->second;
+  }
+
+  // The dim of the root along which the group is, if it is along one.
+  std::optional<std::size_t> dim_of(const Json& group) {
+    const auto found = groups_.find(integer_of<std::size_t>(group));
+    if (found == groups_.end()) refuse("a group that is not there");
+    const Dims shape = dims_of(recording_.mesh.at("mesh"));
+    std::int64_t step = 1;
+    for (std::size_t dim = shape.size(); dim-- > 0; step *= shape[dim]) {
+      const Dims& ranks = found->second;
+      if (ranks.empty() || std::ssize(ranks) != shape[dim]) continue;
+      const std::int64_t first = ranks[0];
+      bool along = true;
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        along = along && ranks[i] == first + static_cast<std::int64_t>(i) * step;
+      }
+      if (along) return dim;
+    }
+    return std::nullopt;
+  }
+
+  void check_row(const Json& event, const std::string& kind) {
+    const auto row = std::ranges::find(kinds(), kind, &KindRow::kind);
+    for (const std::string_view key : row->keys) {
+      if (!event.contains(key)) refuse(fmt::format("{} without '{}'", kind, key));
+    }
+  }
+
+  void check(Json& event) {
     const auto kind = event.at("k").get<std::string>();
     const auto row = std::ranges::find(kinds(), kind, &KindRow::kind);
     if (row == kinds().end()) refuse("this shardlab knows no event '" + kind + "'");
@@ -169,16 +289,17 @@ class StepReader {
            "{}: event {}{}: {} is not played yet", recording_.path, at_ + 1,
            place.empty() ? "" : " (" + place + ")", row->unsupported);
     }
-    for (const std::string_view key : row->keys) {
-      if (!event.contains(key)) refuse(fmt::format("{} without '{}'", kind, key));
-    }
+    check_row(event, kind);
     check_keys(event);
     if (event.contains("p") && kind != "place") bounded_place(event.at("p"));
     if (kind == "program") {
       read_head(event);
     } else if (kind == "place") {
       read_place(event);
-    } else if (kind != "end") {
+    } else if (kind == "group") {
+      groups_[integer_of<std::size_t>(event.at("g"))] = dims_of(event.at("ranks"));
+    } else if (kind != "end" && kind != "mesh") {
+      lower(event);
       check_values(event, kind);
     }
   }
@@ -199,13 +320,11 @@ class StepReader {
   void read_head(const Json& head) {
     recording_.title = head.at("program").get<std::string>();
     recording_.torch = head.at("torch").get<std::string>();
-    // The first recorders said true or false.
-    const Json values = head.value("values", Json("fp"));
-    recording_.shapes_only = values == "none" || values == false;
-    if (head.value("world", Json(1)) != 1) {
+    const Json rank = head.value("rank", Json("all"));
+    if (recording_.ranks > 1 && rank != "all" && !recording_.shapes_only) {
       fail(ErrorKind::kUnsupported, Fix{std::string(kOneProcess)},
-           "{}: a recording of {} ranks is not played yet", recording_.path,
-           head.at("world").dump());
+           "{}: a recording of rank {} of {} alone is not played yet", recording_.path, rank.dump(),
+           recording_.ranks);
     }
   }
 
@@ -224,8 +343,13 @@ class StepReader {
     }
     if (kind == "call") integer_of<std::size_t>(event.at("c"));
     if (kind == "module") check_module(event);
+    const bool moves = std::ranges::find(kMoving, kind) != std::end(kMoving);
+    if (moves) taken(event.at("in"));
     for (const char* key : {"in", "detached"}) {
-      for (const Json& number : event.value(key, Json::array())) taken(number);
+      if (moves) break;
+      const Json numbers = event.value(key, Json::array());
+      if (!numbers.is_array()) refuse(fmt::format("'{}' is a list", key));
+      for (const Json& number : numbers) taken(number);
     }
     if (kind == "backward") {
       for (const char* key : {"of", "grads", "to"}) {
@@ -234,7 +358,7 @@ class StepReader {
     }
     if (kind == "alias") taken(event.at("of"));
     if (kind == "check") taken(event.at("v"));
-    if (event.contains("shape")) check_value(event);
+    if (event.contains("shape") || event.contains("shapes")) check_value(event);
     for (const char* key : {"out", "mut"}) {
       if (kind == "module" || kind == "function") break;
       for (const Json& out : event.value(key, Json::array())) {
@@ -242,6 +366,8 @@ class StepReader {
         check_value(out);
       }
     }
+    // Fields of what DTensors do, which the player looks into.
+    if (kind == "op" || moves) form_->check(event);
   }
 
   void taken(const Json& number) {
@@ -271,6 +397,10 @@ class StepReader {
       if (key == "f") return static_cast<void>(number_of(value));
       if (key == "dtype") return static_cast<void>(dtype_of(value));
       if (std::ranges::find(kNamed, key) != std::end(kNamed) && value.is_string()) return;
+      if (key == "ranks" && value.is_array() && value.size() == recording_.ranks) {
+        for (const Json& own : value) check_argument(own);
+        return;
+      }
       const bool parts = key == "complex" && value.is_array() && value.size() == 2;
       if (parts) {
         for (const Json& part : value) number_of(part);
@@ -284,12 +414,47 @@ class StepReader {
     const auto v = integer_of<std::size_t>(value.at("v"));
     if (v >= given_.size()) refuse(fmt::format("value {} of {}", v, given_.size()));
     given_[v] = true;
+    const bool labelled = value.contains("placements");
+    if (value.contains("shapes") && (labelled || !lists_ranks(value.at("shapes")))) {
+      refuse("'shapes' are those of a plain value on each rank");
+    }
     const TensorMeta meta = recorded_meta(value);
+    if (value.contains("shapes")) {
+      for (std::size_t rank = 1; rank < recording_.ranks; ++rank) recorded_meta(value, rank);
+    }
     check_keys(value);
-    if (value.contains("raw")) check_raw(value.at("raw"), meta);
+    if (labelled) check_label(value);
+    if (value.contains("raw")) check_raw(value.at("raw"), labelled ? nullptr : &meta);
+    if (value.contains("raw_ranks")) {
+      if (!lists_ranks(value.at("raw_ranks"))) refuse("'raw_ranks' has elements of each rank");
+      for (const Json& raw : value.at("raw_ranks")) check_raw(raw, nullptr);
+    }
     if (value.contains("fill")) check_fill(value.at("fill"), meta.dtype);
-    if (!value.contains("fp")) return;
-    const Json& print = value.at("fp");
+    if (value.contains("fp")) check_print(value.at("fp"));
+  }
+
+  bool lists_ranks(const Json& list) const {
+    return list.is_array() && list.size() == recording_.ranks;
+  }
+
+  void check_label(const Json& value) {
+    Json check = {{"k", "check"}, {"name", ""}};
+    for (const char* key : {"v", "shape", "dtype", "placements", "mesh"}) {
+      if (value.contains(key)) check[key] = value.at(key);
+    }
+    form_->check(check);
+  }
+
+  void check_print(const Json& print) {
+    if (print.is_object()) {
+      const Json all = print.value("ranks", Json());
+      if (!lists_ranks(all)) refuse("'ranks' of a fingerprint has one of each rank");
+      for (const Json& one : all) {
+        if (!one.is_array()) refuse("a fingerprint is two numbers");
+        check_print(one);
+      }
+      return;
+    }
     if (!print.is_array() || print.size() != 2) refuse("a fingerprint is two numbers");
     for (const Json& sum : print) number_of(sum);
   }
@@ -305,7 +470,8 @@ class StepReader {
     }
   }
 
-  void check_raw(const Json& raw, const TensorMeta& meta) {
+  // Of a piece, how many elements it has is known when it is laid.
+  void check_raw(const Json& raw, const TensorMeta* meta) {
     if (raw.is_object()) return static_cast<void>(number_of(raw.at("all")));
     if (!raw.is_array() || raw.size() != 2) refuse("'raw' is where elements begin, and bytes");
     const auto from = integer_of<std::size_t>(raw.at(0)),
@@ -314,7 +480,8 @@ class StepReader {
       refuse(fmt::format("elements at {} to {} of {} bytes", from, from + bytes,
                          recording_.raw.size()));
     }
-    const auto wanted = static_cast<std::size_t>(product(meta.shape) * item_bytes(meta.dtype));
+    if (meta == nullptr) return;
+    const auto wanted = static_cast<std::size_t>(product(meta->shape) * item_bytes(meta->dtype));
     if (bytes != wanted) refuse(fmt::format("{} bytes of elements where {} belong", bytes, wanted));
   }
 
@@ -333,7 +500,11 @@ class StepReader {
 
   StepFile file_;
   StepRecording recording_;
-  std::vector<bool> given_;  // by number of a value: an earlier event has made it
+  std::vector<bool> given_;                   // by number of a value: an earlier event has made it
+  std::vector<std::string> names_ = {"all"};  // of the root's dims
+  std::map<std::size_t, std::vector<std::string>> meshes_;  // by number, the names of their dims
+  std::map<std::size_t, Dims> groups_;                      // by number, the ranks
+  std::optional<RecordedForm> form_;
   std::size_t at_ = 0;
   bool told_ = false;
 };
@@ -357,13 +528,15 @@ std::string place_of(const StepRecording& recording, const Json& event) {
   return fmt::format("{}{}{}:{}", text, text.empty() ? "" : "  ", line.file, line.line);
 }
 
-TensorMeta recorded_meta(const Json& value) {
-  TensorMeta meta = {dims_of(value.at("shape")), {}, dtype_of(value.at("dtype"))};
+TensorMeta recorded_meta(const Json& value, std::size_t rank) {
+  const auto shapes = value.find("shapes");
+  const Json& shape = shapes == value.end() ? value.at("shape") : shapes->at(rank);
+  TensorMeta meta = {dims_of(shape), {}, dtype_of(value.at("dtype"))};
   std::int64_t bytes = item_bytes(meta.dtype);
   for (const std::int64_t size : meta.shape) {
     if (size < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes) ||
         bytes > kMostBytes) {
-      fail(ErrorKind::kValue, "{} is no shape", value.at("shape").dump());
+      fail(ErrorKind::kValue, "{} is no shape", shape.dump());
     }
   }
   meta.stride =
@@ -374,16 +547,27 @@ TensorMeta recorded_meta(const Json& value) {
   return meta;
 }
 
-Tensor recorded_tensor(Device& device, const StepRecording& recording, const Json& value) {
-  Tensor tensor = empty(device, recorded_meta(value));
+Tensor recorded_tensor(Device& device, const StepRecording& recording, const Json& value,
+                       std::size_t rank, const TensorMeta& meta) {
+  Tensor tensor = empty(device, meta);
   if (device.shape_only()) return tensor;
   const std::int64_t count = tensor.numel();
-  if (const auto raw = value.find("raw"); raw != value.end() && raw->is_array()) {
+  Json own = {{"v", value.at("v")}};
+  for (const char* key : {"raw", "fill"}) {
+    if (value.contains(key)) own[key] = value.at(key);
+  }
+  if (value.contains("raw_ranks")) own["raw"] = value.at("raw_ranks").at(rank);
+  if (const auto raw = own.find("raw"); raw != own.end() && raw->is_array()) {
+    if (integer_of<std::int64_t>(raw->at(1)) != count * item_bytes(meta.dtype)) {
+      fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
+           "{}: value {} has {} bytes on rank {}, whose piece has {} elements", recording.path,
+           value.at("v").dump(), raw->at(1).dump(), rank, count);
+    }
     const auto bytes = std::string_view(recording.raw).substr(raw->at(0).get<std::size_t>());
     device.write(tensor, bytes.data());
     return tensor;
   }
-  const auto elements = step_elements(recording.raw, value, tensor.dtype(), count);
+  const auto elements = step_elements(recording.raw, own, tensor.dtype(), count);
   if (!elements) {
     fail(ErrorKind::kValue, Fix{"record it with a larger data_limit"},
          "{}: the elements of value {} are not in the file", recording.path, value.at("v").dump());

@@ -27,6 +27,8 @@ struct StepRecording {
   bool shapes_only = false;  ///< no elements and no fingerprints
   bool has_calls = false;    ///< the level above autograd, which a re-mesh needs
   std::size_t values = 0;    ///< they are numbered from 0
+  std::size_t ranks = 1;
+  Json mesh;                 ///< as the first line of a recorded program (recorded_form.h) has it
   std::vector<Json> events;  ///< all lines, in order
   std::vector<RecordedPlace> places;
   std::string raw;
@@ -43,10 +45,12 @@ std::string place_of(const StepRecording& recording, const Json& event);
 /// The module's path, or empty.
 std::string module_of(const Json& event);
 
-/// dtype, shape and strides of a recorded value.
-TensorMeta recorded_meta(const Json& value);
-/// A tensor with the recorded elements of an input, a constant or a random result.
-///   fails  Value: the file has none
-Tensor recorded_tensor(Device& device, const StepRecording& recording, const Json& value);
+/// dtype, shape and strides of a recorded value; of a plain one, as this rank has it.
+TensorMeta recorded_meta(const Json& value, std::size_t rank = 0);
+/// A tensor with the recorded elements of an input, a constant or a random result, or with those of
+/// a rank's piece of it, whose shape is `meta`'s.
+///   fails  Value: the file has none, or as many as have another shape
+Tensor recorded_tensor(Device& device, const StepRecording& recording, const Json& value,
+                       std::size_t rank, const TensorMeta& meta);
 
 }  // namespace shardlab

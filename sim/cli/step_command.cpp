@@ -47,6 +47,12 @@ bool holds_alone(const StepProgram& program, const RunArguments& arguments) {
 std::optional<ScenarioFile> open_step(const std::string& path, const RunArguments& arguments,
                                       int& code) {
   const StepRecording recording = read_step(path);
+  if (recording.ranks > 1) {
+    fail(ErrorKind::kUnsupported,
+         Fix{"record the program on one process, or hold this one to PyTorch: shardlab replay"},
+         "{}: a recording of {} ranks has their mesh and placements, and is not taken to another",
+         path, recording.ranks);
+  }
   const StepProgram program = program_of(recording);
   std::vector<StepPlacing> placings;
   for (const std::string& text : arguments.placings) placings.push_back(parse_placing(text));

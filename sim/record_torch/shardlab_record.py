@@ -6,6 +6,11 @@
 
 or, for a script as it is:  python shardlab_record.py train.py
 
+All ranks of a program on DTensors can be in this one process, with the data of each:
+
+    with shardlab_record.simulate(4):
+        main()  # calls record() somewhere
+
 The file is read by `shardlab replay` (every call, held against ours) and `shardlab run`
 (the same program on any mesh). It is gzip of JSON lines, then the raw elements of inputs. Two
 levels are recorded at once: `call` is what autograd sees (linear, cross_entropy_loss), forward
@@ -17,6 +22,7 @@ refuses the file for it. It needs PyTorch alone; one thread records at a time.
 """
 
 import argparse
+import contextlib
 import gzip
 import inspect
 import json
@@ -37,12 +43,39 @@ except ImportError:
     )
     sys.exit(2)
 
-from torch._dispatch.python import enable_python_dispatcher
+from torch._dispatch.python import enable_python_dispatcher, no_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.schema_check_mode import SchemaCheckMode
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
+
+try:
+    import torch.distributed as dist
+    from torch.distributed._functional_collectives import AsyncCollectiveTensor
+    from torch.distributed.tensor import DTensor
+    from torch.distributed.tensor import _api as dtensor_api
+    from torch.distributed.tensor import _dispatch as dtensor_dispatch
+    from torch.distributed.tensor import _redistribute as dtensor_redistribute
+    from torch.distributed.tensor._dtensor_spec import DTensorSpec
+    from torch.distributed.tensor.placement_types import Partial, Replicate, Shard
+except ImportError:  # a build of PyTorch without torch.distributed
+
+    class DTensor:
+        pass
+
+    class AsyncCollectiveTensor:
+        pass
+
+
+try:
+    from torch.distributed._local_tensor import LocalTensor, LocalTensorMode
+except ImportError:  # older releases
+    LocalTensorMode = None
+
+    class LocalTensor:
+        pass
+
 
 SCHEMA = 2
 RECORDER = "0.2.0"
@@ -81,6 +114,17 @@ QUESTIONS = {
     ).split()
 }
 SILENT_NAMESPACES = ("profiler", "prim", "prims")
+COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtensor")
+# What loss_parallel() serves with collectives of its own.
+LOSSES = {
+    "aten::" + name
+    for name in (
+        "_log_softmax",
+        "_log_softmax_backward_data",
+        "nll_loss_forward",
+        "nll_loss_backward",
+    )
+}
 
 # Files of the library between the user's line and an op, by what they are.
 LIBRARIES = (
@@ -114,6 +158,52 @@ def _contiguous(shape):
         strides.append(step)
         step *= max(int(size), 1)
     return strides[::-1]
+
+
+def _placement(placement):
+    """R, S(0), SS(0,2), P(sum), MP(sum,8x4,0), NP(2)"""
+    name = type(placement).__name__
+    if name == "_StridedShard":
+        return "SS(%d,%d)" % (placement.dim, placement.split_factor)
+    if name.endswith("MaskPartial"):
+        shape = "x".join(str(int(size)) for size in placement.offset_shape or ())
+        return "MP(%s,%s,%d)" % (placement.reduce_op, shape or "?", placement.offset_dim)
+    if name == "_NormPartial":
+        return "NP(%s)" % ("%g" % placement.norm_type)
+    if isinstance(placement, Shard):
+        return "S(%d)" % placement.dim
+    if isinstance(placement, Replicate):
+        return "R"
+    return "P(%s)" % placement.reduce_op if isinstance(placement, Partial) else str(placement)
+
+
+def _placements(spec):
+    return [_placement(placement) for placement in spec.placements]
+
+
+def _sizes(sizes):
+    """Numbers; of those that differ by rank, the first rank's."""
+    own = [getattr(getattr(size, "node", None), "_local_ints", None) for size in sizes]
+    return [int(ranks[min(ranks)]) if ranks else int(size) for ranks, size in zip(own, sizes)]
+
+
+def _arrived(tensor):
+    """Of a tensor that waits for a collective at its first use, the tensor that it will be."""
+    return tensor.elem if isinstance(tensor, AsyncCollectiveTensor) else tensor
+
+
+def _pieces(tensor):
+    """What each rank in this process has of it."""
+    if isinstance(tensor, DTensor):
+        tensor = tensor._local_tensor
+    tensor = _arrived(tensor)
+    if isinstance(tensor, LocalTensor):
+        return [piece for _, piece in sorted(tensor._local_tensors.items())]
+    return [tensor]
+
+
+def _is_distributed(values):
+    return any(isinstance(value, DTensor) for value in tree_leaves(values))
 
 
 def _in_backward():
@@ -196,7 +286,121 @@ class _Above(SchemaCheckMode):
         self.recorder = recorder
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        return self.recorder.call(func, args, kwargs or {})
+        # Python's dispatcher, without which nothing is seen here, has decompositions of its own.
+        with no_python_dispatcher():
+            return self.recorder.call(func, args, kwargs or {})
+
+
+class _Inside(TorchDispatchMode):
+    """On while a call of DTensors or a move runs: its collectives. The call itself goes on to
+    DTensor once."""
+
+    def __init__(self, recorder, first):
+        super().__init__()
+        self.recorder, self.first = recorder, first
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func.namespace in COLLECTIVES:
+            self.recorder.add_collective(func, args)
+        elif self.first and _is_distributed((args, kwargs)):
+            self.first = False
+            return NotImplemented
+        return func(*args, **kwargs)
+
+
+class _Moves:
+    """Moves between placements, and between DTensors and their pieces, are no ops: the static
+    methods that make them are replaced while a recording runs."""
+
+    def __init__(self, recorder):
+        self.recorder, self.undo = recorder, []
+        if DTensor.__module__ == __name__:
+            return
+        move = dtensor_redistribute.Redistribute
+        self.replace(move, "forward", self.redistribute)
+        nested = getattr(dtensor_redistribute, "NestedRedistribute", None)
+        if nested is None:
+            self.replace(move, "backward", self.redistribute_bwd)
+        else:
+            self.replace(nested, "forward", self.redistribute_bwd)
+        self.replace(dtensor_api._ToTorchTensor, "forward", self.to_local)
+        self.replace(dtensor_api._ToTorchTensor, "backward", self.to_local_bwd)
+        self.replace(dtensor_api._FromTorchTensor, "forward", self.from_local)
+        self.replace(dtensor_api._FromTorchTensor, "backward", self.from_local_bwd)
+        self.replace(dtensor_dispatch.OpDispatcher, "redistribute_local_args", self.implicit)
+
+    def replace(self, owner, name, make):
+        original = owner.__dict__[name]
+        function = original.__func__ if isinstance(original, staticmethod) else original
+
+        def replacement(*args, **kwargs):
+            if self.recorder.quiet:
+                return function(*args, **kwargs)
+            return make(function, *args, **kwargs)
+
+        setattr(owner, name, staticmethod(replacement))
+        self.undo.append((owner, name, original))
+
+    def end(self):
+        for owner, name, original in self.undo:
+            setattr(owner, name, original)
+
+    def redistribute(self, function, ctx, tensor, mesh, placements, *rest):
+        fields = {"from": _placements(tensor), "to": [_placement(x) for x in placements]}
+        run = lambda: function(ctx, tensor, mesh, placements, *rest)
+        return self.recorder.move("redistribute", tensor, fields, run)
+
+    def redistribute_bwd(self, function, ctx, gradient, *rest):
+        run = lambda: function(ctx, gradient, *rest)
+        if gradient is None:
+            return run()
+        spec = rest[0] if rest else ctx.current_spec
+        fields = {"from": _placements(gradient), "forward_from": _placements(spec)}
+        return self.recorder.move("redistribute_bwd", gradient, fields, run)
+
+    def to_local(self, function, ctx, tensor, *rest):
+        run = lambda: function(ctx, tensor, *rest)
+        return self.recorder.move("to_local", tensor, {"from": _placements(tensor)}, run)
+
+    def to_local_bwd(self, function, ctx, gradient):
+        run = lambda: function(ctx, gradient)
+        if gradient is None:
+            return run()
+        given = getattr(ctx, "grad_placements", None)
+        labels = ctx.dtensor_spec.placements if given is None else given
+        fields = {"forward_from": [_placement(x) for x in labels]}
+        return self.recorder.move("to_local_bwd", gradient, fields, run)
+
+    def from_local(self, function, ctx, tensor, mesh, placements, *rest):
+        fields = {"to": [_placement(x) for x in placements]}
+        run = lambda: function(ctx, tensor, mesh, placements, *rest)
+        return self.recorder.move("from_local", tensor, fields, run)
+
+    def from_local_bwd(self, function, ctx, gradient):
+        run = lambda: function(ctx, gradient)
+        if gradient is None:
+            return run()
+        given = getattr(ctx, "grad_placements", None)
+        if given is None:
+            given = getattr(ctx, "forward_input_placements", ())
+        fields = {"from": _placements(gradient), "forward_to": [_placement(x) for x in given]}
+        return self.recorder.move("from_local_bwd", gradient, fields, run)
+
+    def implicit(self, function, op_info, schema, *rest):
+        """Operands that a call has moved by itself."""
+        wanted = schema.args_schema
+        if op_info.args_tree_spec is not None:
+            wanted = tree_leaves(wanted, is_leaf=lambda spec: isinstance(spec, DTensorSpec))
+        operand = -1
+        for spec, target in zip(op_info.flat_args_schema, wanted):
+            if not isinstance(spec, DTensorSpec):
+                continue
+            operand += 1
+            if isinstance(target, DTensorSpec) and spec.placements != target.placements:
+                move = {"t": operand, "from": _placements(spec), "to": _placements(target)}
+                self.recorder.inner.setdefault("redist", []).append(move)
+        return function(op_info, schema, *rest)
 
 
 class _Places:
@@ -314,6 +518,10 @@ class Recorder:
         self.refused = {}
         self.own_seconds = 0.0
         self.hooked = {}  # id of a leaf -> (leaf, handle)
+        self.pieces = {}  # key of a plain tensor -> the DTensor whose piece it is
+        self.meshes = {}  # (sizes, names, ranks) -> number
+        self.groups = {}  # name of a group -> number
+        self.inner = {}  # what the call that runs has moved and exchanged
 
     # ------------------------------------------------------------------ begin and end
 
@@ -324,6 +532,7 @@ class Recorder:
         self.file = _File(self.path)
         self.places = _Places(self.file)
         self.began = time.perf_counter()
+        self.world, self.rank, self.backend = _world()
         self.file.put(
             {
                 "k": "program",
@@ -332,9 +541,9 @@ class Recorder:
                 "program": os.path.basename(self.path).split(".")[0],
                 "torch": torch.__version__,
                 "recorder": RECORDER,
-                "rank": 0,
-                "world": 1,
-                "backend": "none",
+                "rank": self.rank,
+                "world": self.world,
+                "backend": self.backend,
                 "levels": ["call", "op"] if self.level == "both" else ["op"],
                 "values": self.values,
             }
@@ -343,6 +552,7 @@ class Recorder:
         for model in self.names.models:
             self.learn(model)
         self.hook()
+        self.moves = _Moves(self)
         self.contexts = [_Below(self)]
         if self.level == "both":
             self.contexts += [enable_python_dispatcher(), _Above(self)]
@@ -356,6 +566,7 @@ class Recorder:
         _active = None
         for context in reversed(self.contexts):
             context.__exit__(None, None, None)
+        self.moves.end()
         for handle in self.handles:
             handle.remove()
         for _, handle in self.hooked.values():
@@ -508,7 +719,8 @@ class Recorder:
     def function(self, cls, *args, **kwargs):
         """An autograd.Function: its calls carry no gradient, and its backward is its own."""
         apply = self.apply.__get__(None, cls)
-        if self.quiet or _in_backward() or self.phase != "fwd":
+        library = cls.__module__.startswith("torch.distributed.")
+        if self.quiet or _in_backward() or self.phase != "fwd" or library:
             return apply(*args, **kwargs)
         event = {"k": "function", "name": cls.__qualname__, **self.places.here()}
         if self.modules:
@@ -570,6 +782,10 @@ class Recorder:
 
     def key(self, tensor):
         """Equal for two handles of the same elements, whichever object they are."""
+        if isinstance(tensor, DTensor):
+            labels = tuple(_placements(tensor)), tuple(_sizes(tensor.shape))
+            return (self.key(tensor._local_tensor), *labels, self.mesh(tensor.device_mesh))
+        tensor = _pieces(tensor)[0]
         return (
             self.storage_of(tensor),
             tensor.storage_offset(),
@@ -589,26 +805,99 @@ class Recorder:
         if key not in self.numbers:
             self.numbers[key] = self.count
             self.count += 1
-        shape = [int(size) for size in tensor.shape]
-        event = {"v": self.numbers[key], "shape": shape}
+        number = self.numbers[key]
+        event = {"v": number}
+        pieces = _pieces(tensor)
+        if isinstance(tensor, DTensor):
+            event["shape"] = _sizes(tensor.shape)
+            strides = _sizes(tensor.stride())
+            self.pieces.setdefault(key[0], tensor)
+        else:
+            shapes = [list(piece.shape) for piece in pieces]
+            same = all(shape == shapes[0] for shape in shapes)
+            event["shape" if same else "shapes"] = shapes[0] if same else shapes
+            strides = list(pieces[0].stride()) if same else None
+            self.roots.setdefault(key[0], number)
         event["dtype"] = DTYPES.get(tensor.dtype, str(tensor.dtype).replace("torch.", ""))
-        event["local"] = True
-        strides = list(tensor.stride())
-        if strides != _contiguous(shape) and tensor.numel() > 0:
+        if isinstance(tensor, DTensor):
+            event["placements"] = _placements(tensor)
+            mesh = self.mesh(tensor.device_mesh)
+            if mesh:
+                event["on"] = mesh
+        else:
+            event["local"] = True
+        if strides and strides != _contiguous(event["shape"]) and tensor.numel() > 0:
             event["stride"] = strides
-        self.roots.setdefault(key[0], self.numbers[key])
         return event
 
     def result(self, tensor, print_it=True):
         event = self.describe(tensor)
         if print_it and self.has_elements(tensor):
-            event["fp"] = self.quietly(_fingerprint, tensor)
+            printed = self.print_of(tensor)
+            if printed is not None:
+                event["fp"] = printed
         return event
 
+    def print_of(self, tensor):
+        if isinstance(tensor, DTensor):
+            return self.print_of_whole(tensor)
+        prints = [self.quietly(_fingerprint, piece) for piece in _pieces(tensor)]
+        same = all(one == prints[0] for one in prints)
+        return prints[0] if same else {"ranks": prints}
+
+    def print_of_whole(self, tensor):
+        """Of all ranks' pieces; none where a mask would be used up."""
+        if any("MaskPartial" in type(x).__name__ for x in tensor.placements):
+            return None
+        self.quiet += 1
+        try:
+            with torch.no_grad():
+                spec, local = tensor._spec, tensor._local_tensor
+                whole = (Replicate(),) * tensor.device_mesh.ndim
+                target = DTensorSpec(tensor.device_mesh, whole, tensor_meta=spec.tensor_meta)
+                if spec.placements != whole:
+                    move = dtensor_redistribute.redistribute_local_tensor
+                    local = move(local, spec, target)
+                if isinstance(local, AsyncCollectiveTensor):
+                    local = local.wait()
+        except (RuntimeError, TypeError, ValueError):
+            return None  # pieces that a program has labelled, and that make no whole
+        finally:
+            self.quiet -= 1
+        return self.quietly(_fingerprint, _pieces(local)[0])
+
     def has_elements(self, tensor):
-        if self.values != "fp" or isinstance(tensor, FakeTensor) or tensor.is_meta:
+        piece = _pieces(tensor)[0]
+        if self.values != "fp" or isinstance(piece, FakeTensor) or piece.is_meta:
             return False
-        return self.storage_of(tensor) not in self.unwritten
+        return self.storage_of(piece) not in self.unwritten
+
+    def mesh(self, mesh):
+        """Its number; 0 is the one that holds all others."""
+        root = getattr(mesh, "_get_root_mesh", lambda: mesh)()
+        for one in (root, mesh):
+            names = tuple(one.mesh_dim_names or ())
+            key = (tuple(int(size) for size in one.shape), names, one is root)
+            if key not in self.meshes:
+                self.meshes[key] = len(self.meshes)
+                event = {"k": "mesh", "mesh": self.meshes[key], "shape": list(key[0])}
+                event["names"] = list(names)
+                event["ranks"] = self.quietly(lambda: one.mesh.flatten().tolist())
+                self.file.put(event)
+        return self.meshes[key]
+
+    def group(self, group):
+        """Number of a process group, which is given by itself or by its name."""
+        if isinstance(group, str):
+            group = dist.distributed_c10d._resolve_process_group(group)
+        name = group.group_name
+        if name not in self.groups:
+            self.groups[name] = len(self.groups)
+            ranks = [int(rank) for rank in dist.get_process_group_ranks(group)]
+            event = {"k": "group", "g": self.groups[name], "ranks": ranks}
+            event["desc"] = str(getattr(group, "group_desc", ""))
+            self.file.put(event)
+        return self.groups[name]
 
     def quietly(self, function, *args):
         """Arithmetic of our own, which nobody sees."""
@@ -621,19 +910,37 @@ class Recorder:
 
     def given(self, tensor):
         """A tensor that no recorded op has made: an input, a constant, or a view of memory."""
-        root = self.roots.get(self.storage_of(tensor))
+        if isinstance(tensor, DTensor):
+            return self.given_whole(tensor)
+        owner = self.pieces.get(self.key(tensor))
+        if owner is not None:
+            return self.put_label("unwrap", owner, tensor)
+        root = self.roots.get(self.storage_of(_pieces(tensor)[0]))
         if root is None and self.is_part(tensor):
             whole = self.quietly(_whole_storage, tensor)
             root = self.emit_given("const", None, whole)
         if root is not None:
             event = {"k": "alias", "of": root}
             event.update(self.describe(tensor))
-            event["offset"] = int(tensor.storage_offset())
-            event["stride"] = list(tensor.stride())
+            piece = _pieces(tensor)[0]
+            event["offset"] = int(piece.storage_offset())
+            event["stride"] = list(piece.stride())
             self.file.put(event)
             return event["v"]
         name = self.names.of(tensor)
         return self.emit_given("input" if name else "const", name, tensor)
+
+    def given_whole(self, tensor):
+        """A DTensor: made around a piece that is known, or an input."""
+        if self.key(tensor._local_tensor) in self.numbers:
+            return self.put_label("wrap", tensor._local_tensor, tensor)
+        return self.emit_given("input", self.names.of(tensor) or "const", tensor)
+
+    def put_label(self, kind, known, tensor):
+        event = {"k": kind, "in": self.number(known)}
+        event["out"] = [self.describe(tensor)]
+        self.file.put(event)
+        return event["out"][0]["v"]
 
     def emit_given(self, kind, name, tensor):
         event = {"k": kind}
@@ -651,23 +958,29 @@ class Recorder:
 
     def is_part(self, tensor):
         """Its storage holds elements that are not its own."""
-        if isinstance(tensor, FakeTensor) or tensor.is_meta or self.values == "none":
+        several = isinstance(tensor, LocalTensor)
+        if several or isinstance(tensor, FakeTensor) or tensor.is_meta or self.values == "none":
             return False
         size = tensor.element_size()
         held = tensor.untyped_storage().nbytes() // size
         return held > tensor.numel() and held * size <= self.data_limit - self.file.raw_bytes
 
     def add_data(self, event, tensor):
-        if self.values == "none" or isinstance(tensor, FakeTensor) or tensor.is_meta:
+        pieces = _pieces(tensor)
+        if self.values == "none" or isinstance(pieces[0], FakeTensor) or pieces[0].is_meta:
             return
         if id(tensor) in self.fills:
             event["fill"] = self.fills[id(tensor)]
             return
-        size = tensor.numel() * tensor.element_size()
+        size = sum(piece.numel() * piece.element_size() for piece in pieces)
         if self.file.raw_bytes + size > self.data_limit:
             event["data_left_out"] = True
             return
-        event["raw"] = self.quietly(self.elements, tensor)
+        same = not isinstance(tensor, DTensor) and self.quietly(_all_equal, pieces)
+        if len(pieces) == 1 or same:
+            event["raw"] = self.quietly(self.elements, pieces[0])
+        else:
+            event["raw_ranks"] = [self.quietly(self.elements, piece) for piece in pieces]
 
     def elements(self, tensor):
         # A copy: numpy's view would make the storage of the program unresizable.
@@ -682,6 +995,9 @@ class Recorder:
             return {"v": self.number(value)}
         if value is None or isinstance(value, (bool, str)):
             return value
+        if isinstance(value, torch.SymInt) and hasattr(value.node, "_local_ints"):
+            ranks = [int(own) for _, own in sorted(value.node._local_ints.items())]
+            return ranks[0] if len(set(ranks)) == 1 else {"ranks": ranks}
         if isinstance(value, (int, torch.SymInt)):
             return int(value)
         if isinstance(value, float):
@@ -717,7 +1033,7 @@ class Recorder:
 
     def call(self, func, args, kwargs):
         later = self.inside is not None or _in_backward() or self.phase != "fwd"
-        if later or self.passes(func):
+        if later or self.passes(func) or func.namespace in COLLECTIVES:
             return func(*args, **kwargs)
         if torch._C._functorch.peek_interpreter_stack() is not None:
             self.refuse("a transform of torch.func")
@@ -768,21 +1084,33 @@ class Recorder:
         if self.passes(func):
             return func(*args, **kwargs)
         began = time.perf_counter()
-        event = {"k": "local_op"}
+        whole = self.world > 1 and _is_distributed((args, kwargs))
+        if func.namespace in COLLECTIVES and not whole:
+            return self.collective(func, args, kwargs)
+        event = {"k": "op" if whole else "local_op"}
         self.stamp(event)
+        if whole and func._schema.name in LOSSES:
+            if func in DTensor._op_dispatcher._custom_op_handlers:
+                event["loss_parallel"] = True
         self.arguments(event, func, args, kwargs)
         if self.inside is None and not _in_backward():
             now = torch.autograd._get_sequence_nr()
             self.own_sequence(now, {name: event[name] for name in ("m", "p") if name in event})
         self.own_seconds += time.perf_counter() - began
+        self.inner = {}
         try:
-            result = func(*args, **kwargs)
+            if whole:
+                with _Inside(self, True):
+                    result = func(*args, **kwargs)
+            else:
+                result = func(*args, **kwargs)
         except Exception as error:
             text = (str(error).strip().split("\n") or [""])[0][:200]
             event["error"] = {"class": type(error).__name__, "message": text}
             self.file.put(event)
             raise
         began = time.perf_counter()
+        event.update(self.inner)
         self.put_op(event, func, args, kwargs, result)
         self.own_seconds += time.perf_counter() - began
         return result
@@ -794,10 +1122,10 @@ class Recorder:
         if undefined:
             for tensor in tree_leaves(result):
                 if isinstance(tensor, torch.Tensor):
-                    self.unwritten.add(self.storage_of(tensor))
+                    self.unwritten.add(self.storage_of(_pieces(tensor)[0]))
             event["undefined"] = True
         for tensor in written:
-            self.unwritten.discard(self.storage_of(tensor))
+            self.unwritten.discard(self.storage_of(_pieces(tensor)[0]))
         if random:
             event["random"] = True
         event["out"] = [self.outcome(x, not random) for x in tree_leaves(result)]
@@ -813,10 +1141,73 @@ class Recorder:
                 self.add_data(own, tensor)
         self.file.put(event)
 
+    def move(self, kind, tensor, fields, run):
+        """An event of its own for what is no op."""
+        event = {"k": kind}
+        self.stamp(event)
+        event["in"] = self.number(tensor)
+        event.update(fields)
+        before, self.inner = self.inner, {}
+        self.quiet += 1
+        try:
+            with _Inside(self, False):
+                result = run()
+        finally:
+            self.quiet -= 1
+            inner, self.inner = self.inner, before
+        event.update(inner)
+        moved = result[0] if isinstance(result, tuple) else result
+        if moved is not None:
+            event["out"] = [self.result(moved)]
+            self.file.put(event)
+        return result
+
+    def add_collective(self, func, args):
+        """To the event of the call that runs."""
+        name = func._schema.name.split("::")[1]
+        if name in ("wait_tensor", "barrier", "_wrap_tensor_autograd"):
+            return
+        one = {"c": name}
+        for argument, value in zip(func._schema.arguments, args):
+            if isinstance(value, str) and "group" in argument.name:
+                one["g"] = self.group(value)
+            elif isinstance(value, str) and "reduce" in argument.name:
+                one["reduce"] = value
+        self.inner.setdefault("comm", []).append(one)
+
+    def collective(self, func, args, kwargs):
+        self.refuse("a collective on plain tensors, %s," % func)
+        return func(*args, **kwargs)
+
     def outcome(self, value, print_it):
         if isinstance(value, torch.Tensor):
             return self.result(value, print_it)
         return None if value is None else {"scalar": self.argument(value)}
+
+
+def _world():
+    """(number of ranks, this one's number or "all", what joins them)"""
+    if isinstance(DTensor, type) and DTensor.__module__ == __name__:
+        return 1, 0, "none"
+    if not (dist.is_available() and dist.is_initialized()):
+        return 1, 0, "none"
+    world, backend = int(dist.get_world_size()), dist.get_backend()
+    if _simulated():
+        return world, "all", "local"
+    return world, dist.get_rank(), backend
+
+
+def _simulated():
+    """All ranks are in this process."""
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    modes = _get_current_dispatch_mode_stack()
+    return any(type(mode).__name__ == "LocalTensorMode" for mode in modes)
+
+
+def _all_equal(pieces):
+    first = pieces[0]
+    return all(piece.shape == first.shape and torch.equal(piece, first) for piece in pieces)
 
 
 def _whole_storage(tensor):
@@ -865,10 +1256,15 @@ def fill_parameters(model):
     with torch.no_grad():
         for seed, parameter in enumerate(model.parameters()):
             row = parameter.dim() < 2
-            bias = 1.0 if row and float(parameter.double().mean()) > 0.5 else 0.0
+            mean = float(_pieces(parameter)[0].double().mean())
+            bias = 1.0 if row and mean > 0.5 else 0.0
             scale = 0.1 if row else round(1.7 / math.sqrt(parameter.shape[-1]), 3)
-            elements = formula(parameter.numel(), seed, bias, scale)
-            parameter.copy_(elements.view(parameter.shape))
+            elements = formula(parameter.numel(), seed, bias, scale).view(parameter.shape)
+            if isinstance(parameter, DTensor):
+                elements = dtensor_api.distribute_tensor(
+                    elements, parameter.device_mesh, parameter.placements, src_data_rank=None
+                )
+            parameter.copy_(elements)
             fills[id(parameter)] = {"seed": seed, "bias": bias, "scale": scale}
     return fills
 
@@ -884,6 +1280,37 @@ def record(path, model=None, optimizer=None, *, level="both", values="fp", data_
     data_limit  bytes of elements of inputs; of what comes later, the shapes alone
     """
     return Recorder(path, model, optimizer, level, values, data_limit)
+
+
+class simulate:
+    """All ranks of a program in this process: `with shardlab_record.simulate(4): main()`. Each
+    has data of its own; what the program asks torch.distributed is answered for every rank."""
+
+    def __init__(self, ranks):
+        self.ranks = ranks
+
+    def __enter__(self):
+        if LocalTensorMode is None:
+            raise RuntimeError(
+                "PyTorch %s has no LocalTensorMode, which holds all ranks in one process: "
+                "use a newer release" % torch.__version__
+            )
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        dist.init_process_group("fake", rank=0, world_size=self.ranks, store=FakeStore())
+        self.started = dist.init_process_group
+        dist.init_process_group = lambda *args, **kwargs: None
+        self.ended = dist.destroy_process_group
+        dist.destroy_process_group = lambda *args, **kwargs: None
+        self.mode = LocalTensorMode(self.ranks)
+        self.mode.__enter__()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.mode.__exit__(kind, error, trace)
+        dist.init_process_group, dist.destroy_process_group = self.started, self.ended
+        dist.destroy_process_group()
+        return False
 
 
 # ---------------------------------------------------------------------- a whole script
@@ -930,6 +1357,29 @@ class _Steps:
         self.handles = []
 
 
+def _ranks(count):
+    if count == 1:
+        return contextlib.nullcontext()
+    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(count), LOCAL_WORLD_SIZE=str(count))
+    os.environ.setdefault("MASTER_ADDR", "localhost")
+    os.environ.setdefault("MASTER_PORT", "0")
+    return simulate(count)
+
+
+def _run(given):
+    """Runs the script; whether anything was recorded."""
+    options = {"values": given.values, "level": given.level}
+    steps = _Steps(given.out, given.skip, given.steps, options)
+    try:
+        runpy.run_path(given.script, run_name="__main__")
+    except _Done:
+        return True
+    finally:
+        began = steps.recorder is not None
+        steps.end()
+    return began
+
+
 def main(words=None):
     parser = argparse.ArgumentParser(
         prog="shardlab record",
@@ -940,22 +1390,18 @@ def main(words=None):
     parser.add_argument("--steps", type=int, default=1, help="optimizer steps to record")
     parser.add_argument("--values", choices=("fp", "none"), default="fp", help="none: shapes alone")
     parser.add_argument("--level", choices=("both", "op"), default="both", help="op: no re-mesh")
+    parser.add_argument("--ranks", type=int, default=1, help="all of them in this process")
     parser.add_argument("script", help="the script; what follows are its own arguments")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args(words)
     if not os.path.isfile(given.script):
         parser.error("%s: no such script" % given.script)
-    options = {"values": given.values, "level": given.level}
-    steps = _Steps(given.out, given.skip, given.steps, options)
+    if given.ranks < 1:
+        parser.error("--ranks: %d is no number of ranks" % given.ranks)
     sys.argv = [given.script] + given.arguments
     sys.path[0] = os.path.dirname(os.path.abspath(given.script))
-    try:
-        runpy.run_path(given.script, run_name="__main__")
-    except _Done:
-        return 0
-    finally:
-        began = steps.recorder is not None
-        steps.end()
+    with _ranks(given.ranks):
+        began = _run(given)
     if began:
         return 0
     sys.stderr.write(

@@ -12,6 +12,7 @@
 #include "sim/capture/recorded_form.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/recorded/program_player.h"
+#include "sim/recorded/recorded_moves.h"
 #include "sim/verify/global_value.h"
 
 namespace shardlab {
@@ -195,13 +196,7 @@ class ProgramChecker : public FactChecker {
   void compare_moves(const Json& event, const PlayedEvent& played, CaseReport& report) const {
     // Of a composite op its parts are told.
     if (recorded_row(event)->parts() != nullptr || of_loss_parallel(event)) return;
-    const Json recorded = event.value("redist", Json::array());
-    Json expected = Json::array();
-    for (const Json& move : recorded) {
-      // Indices that get the mask of a lookup stay where they are.
-      const bool masks = move.at("to").dump().find("MP(") != std::string::npos;
-      if (!masks) expected.push_back(move);
-    }
+    const Json expected = recorded_moves(event);
     // What a handler does to its operands before its calls of ops is not in the file.
     if (event.contains("inner") && expected != played.moves) {
       return report.skip_field(SkipReason::kNoInput);
@@ -210,39 +205,13 @@ class ProgramChecker : public FactChecker {
   }
 
   void compare_collectives(const Json& event, const PlayedEvent& played, CaseReport& report) const {
-    Json expected = Json::array();
-    for (const Json& recorded : event.value("comm", Json::array())) {
-      // Processes exchange pieces of a dim by an all-gather and a cut (K-11).
-      const bool exchange = recorded.at("c") == "all_gather_into_tensor" &&
-                            player_->one_rank_recorded() && is_exchange(event, recorded);
-      Json one = {{"c", exchange ? Json("shard_dim_alltoall") : recorded.at("c")},
-                  {"dim", recorded.at("dim")}};
-      if (recorded.contains("reduce")) one["reduce"] = recorded.at("reduce");
-      expected.push_back(std::move(one));
+    const Json expected = recorded_collectives(event, player_->one_rank_recorded());
+    const bool inside =
+        event.contains("inner") && event.value("redist", Json::array()) != played.moves;
+    if (!inside) return report.expect("comm", expected, played.collectives);
+    if (!has_in_order(expected, played.collectives)) {
+      report.differs("comm", expected, played.collectives);
     }
-    if (event.contains("inner") && event.value("redist", Json::array()) != played.moves) {
-      return expect_within("comm", expected, played.collectives, report);
-    }
-    report.expect("comm", expected, played.collectives);
-  }
-
-  // In order, with others between them.
-  static void expect_within(const std::string& field, const Json& expected, const Json& got,
-                            CaseReport& report) {
-    std::size_t next = 0;
-    for (const Json& one : got) {
-      if (next < expected.size() && one == expected.at(next)) ++next;
-    }
-    if (next < expected.size()) report.differs(field, expected, got);
-  }
-
-  // Along this mesh dim one tensor dim was cut, and then another one.
-  static bool is_exchange(const Json& event, const Json& collective) {
-    if (!event.contains("from") || !event.contains("out")) return false;
-    const auto dim = integer_of<std::size_t>(collective.at("dim"));
-    const std::string from = event.at("from").at(dim).get<std::string>();
-    const std::string to = event.at("out").at(0).at("placements").at(dim).get<std::string>();
-    return from != to && from.starts_with("S(") && to.starts_with("S(");
   }
 
   void compare_results(const Json& event, const PlayedEvent& played, CaseReport& report) const {

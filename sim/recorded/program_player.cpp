@@ -90,6 +90,9 @@ ProgramPlayer::ProgramPlayer(const Json& program)
       one_rank_recorded_(shapes_only_ || program.at("backend") == "gloo"),
       propagator_(all_ops(), PlanOptions{}) {
   layout_ = recorded_mesh(arena_, program);
+  for (const Json& names : program.value("meshes", Json::array())) {
+    submeshes_.push_back(names.get<std::vector<std::string>>());
+  }
   DeviceChoice choice;
   choice.most_bytes = std::int64_t{1} << 30;
   device_ = shapes_only_ ? make_shape_device() : make_device(choice, "threads");
@@ -165,6 +168,12 @@ std::optional<Error> ProgramPlayer::run_ranks(const RankBody& body) {
       .error;
 }
 
+const DTensorSpec* ProgramPlayer::spec_of(const Json& value, std::size_t rank) const {
+  const MeshLayout* layout = recorded_layout(value, layout_, static_cast<std::int64_t>(rank));
+  const TensorMeta meta = contiguous_meta(dims_of(value.at("shape")), dtype_of(value.at("dtype")));
+  return layout->arena().spec(layout, placements_of(value.at("placements")), meta);
+}
+
 void ProgramPlayer::keep(const Json& event, const PlayedEvent& played) {
   for (std::size_t rank = 0; rank < values_.size(); ++rank) {
     keep_recorded(event, played.kept[rank], values_[rank]);
@@ -187,8 +196,8 @@ void ProgramPlayer::suppose(const Json& event) {
         kept.emplace_back(DTensor(empty(*rank.device, meta)));
         continue;
       }
-      const DTensorSpec* spec = arena_.spec(layout_, placements_of(out.at("placements")), meta);
-      const Coordinate here = *layout_->coordinate_of(rank.rank);
+      const DTensorSpec* spec = spec_of(out, 0);
+      const Coordinate here = *spec->layout()->coordinate_of(rank.rank);
       kept.emplace_back(DTensor(empty(*rank.device, local_shape(*spec, here), meta.dtype), spec));
     }
   });

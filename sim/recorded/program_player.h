@@ -46,6 +46,9 @@ class ProgramPlayer {
 
   /// Inputs and constants too: they give what they describe.
   PlayedEvent play(const Json& event);
+  std::size_t ranks() const { return values_.size(); }
+  /// Where a recorded value lies, as a rank sees it.
+  const DTensorSpec* spec_of(const Json& value, std::size_t rank) const;
   /// On which the values live.
   Device& device() const { return *device_; }
   /// From now on this is the value of a number on one rank.
@@ -59,8 +62,10 @@ class ProgramPlayer {
   void suppose(const Json& event);
   /// Nobody knows any more what these numbers hold: what the event gives or writes to.
   void forget(const Json& event);
-  /// The value of a number on the first rank; undefined where there is none.
-  const DTensor& value(std::size_t number) const { return values_[0].at(number); }
+  /// The value of a number on a rank; undefined where there is none.
+  const DTensor& value(std::size_t number, std::size_t rank = 0) const {
+    return values_[rank].at(number);
+  }
   /// The value of a number on each rank.
   std::vector<DTensor> values(std::int64_t number) const;
 

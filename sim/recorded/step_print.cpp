@@ -29,9 +29,11 @@ double relative_of(DType dtype) {
 
 }  // namespace
 
-StepPrint::StepPrint(const Tensor& tensor) {
+StepPrint::StepPrint(const Tensor& tensor) : StepPrint(read_doubles(tensor)) {}
+
+StepPrint::StepPrint(const std::vector<double>& elements) {
   std::size_t i = 0;
-  for (const double value : read_doubles(tensor)) {
+  for (const double value : elements) {
     const double weight = static_cast<double>(i++ % 7 + 1);
     sums[0] += value;
     sums[1] += value * weight;

@@ -16,6 +16,7 @@ struct StepPrint {
   double sizes[2] = {0, 0};
 
   explicit StepPrint(const Tensor& tensor);
+  explicit StepPrint(const std::vector<double>& elements);
   Json json() const;
 };
 

@@ -11,31 +11,31 @@
 
 #include "base/fix.h"
 #include "base/text_of_list.h"
+#include "mesh/local_shape.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/recorded/program_player.h"
+#include "sim/recorded/recorded_moves.h"
 #include "sim/recorded/step_print.h"
+#include "sim/verify/global_value.h"
 #include "tensor/host.h"
 
 namespace shardlab {
 
 namespace {
 
-Json head_of(const StepRecording& recording) {
-  return {{"mesh", {1}},
-          {"mesh_dim_names", {"all"}},
-          {"n_values", recording.values},
-          {"backend", recording.shapes_only ? "fake" : "local"}};
-}
+// Whose placements, moves and collectives we follow.
+constexpr std::string_view kRelease = "2.15.";
 
 // Facts about a value, without its elements.
 struct Known {
   StepOrigin origin;
-  double size = 0;   // sum of magnitudes
-  double noise = 0;  // rounding of an element, as a part of the mean magnitude
+  double size = 0;      // sum of magnitudes
+  double noise = 0;     // rounding of an element, as a part of the mean magnitude
+  bool parted = false;  // ranks hold replicas that differ, or what was computed from such
 };
 
-// Values before an op, by number.
-using Snapshots = std::vector<std::pair<std::size_t, Tensor>>;
+// Values before an op, by number: of each rank.
+using Snapshots = std::vector<std::pair<std::size_t, std::vector<DTensor>>>;
 
 // Values that an event gives ("out"), then those that it writes to ("mut").
 struct Given {
@@ -63,12 +63,42 @@ std::vector<Given> given_by(const Json& event) {
 
 std::size_t number_in(const Json& value) { return integer_of<std::size_t>(value.at("v")); }
 
+bool is_whole(const Json& value) { return value.contains("placements"); }
+
+// Of a fingerprint of each rank, this rank's.
+const Json& print_on(const Json& print, std::size_t rank) {
+  return print.is_object() ? print.at("ranks").at(rank) : print;
+}
+
+std::vector<double> doubles_of(const GlobalValue& value) {
+  if (!value.is_integral()) return value.reals;
+  return {value.integers.begin(), value.integers.end()};
+}
+
+// Strides of a dense piece whose dims follow each other as those of the whole.
+Dims strides_like(const Dims& shape, const TensorMeta& whole) {
+  std::vector<std::size_t> dims(shape.size());
+  for (std::size_t i = 0; i < dims.size(); ++i) dims[i] = i;
+  std::ranges::stable_sort(
+      dims, [&](std::size_t a, std::size_t b) { return whole.stride[a] < whole.stride[b]; });
+  Dims strides(shape.size());
+  std::int64_t step = 1, whole_step = 1;
+  for (const std::size_t dim : dims) {
+    if (whole.shape[dim] > 1 && whole.stride[dim] != whole_step) return contiguous_strides(shape);
+    strides[dim] = step;
+    step *= std::max<std::int64_t>(shape[dim], 1);
+    whole_step *= whole.shape[dim];
+  }
+  return strides;
+}
+
 class StepPlayer {
  public:
   explicit StepPlayer(const StepRecording& recording)
-      : recording_(recording), player_(head_of(recording)), known_(recording.values) {}
+      : recording_(recording), player_(recording.mesh), known_(recording.values) {}
 
   StepReplay play() {
+    replay_.rules_are_ours = recording_.torch.starts_with(kRelease);
     for (at_ = 0; at_ < recording_.events.size(); ++at_) {
       try {
         play_event(recording_.events[at_]);
@@ -90,36 +120,112 @@ class StepPlayer {
   void play_event(const Json& event) {
     const auto kind = event.at("k").get<std::string>();
     if (kind == "input" || kind == "const") {
-      put(event, DTensor(recorded_tensor(player_.device(), recording_, event)));
-      known_.at(number_in(event)) = first_known(event);
+      give(event);
     } else if (kind == "alias") {
       alias(event);
-    } else if (kind == "local_op") {
-      play_op(event);
     } else if (kind == "check") {
       check(event);
+    } else if (is_call(event) || is_move(event)) {
+      play_op(event);
     }
   }
 
-  void put(const Json& event, DTensor value) { player_.put(number_in(event), 0, std::move(value)); }
+  static bool is_call(const Json& event) {
+    return event.at("k") == "local_op" || event.at("k") == "op";
+  }
 
-  const Tensor& tensor_of(std::size_t number) const { return player_.value(number).local(); }
+  // Modules have lists of values in "in".
+  static bool is_move(const Json& event) {
+    return event.contains("in") && event.at("in").is_number();
+  }
+
+  const Tensor& tensor_of(std::size_t number, std::size_t rank = 0) const {
+    return player_.value(number, rank).local();
+  }
   bool has(std::size_t number) const { return player_.value(number).defined(); }
+
+  // Inputs and constants. A formula is that of the whole; elements in the file are of pieces.
+  void give(const Json& event) {
+    if (is_whole(event) && (event.contains("fill") || recording_.shapes_only)) {
+      const PlayedEvent played = player_.play(event);
+      if (played.error) throw Error(*played.error);
+      player_.keep(event, played);
+    } else {
+      for (std::size_t rank = 0; rank < player_.ranks(); ++rank) give_piece(event, rank);
+    }
+    known_.at(number_in(event)) = first_known(event);
+  }
+
+  void give_piece(const Json& event, std::size_t rank) {
+    const DTensorSpec* spec = is_whole(event) ? player_.spec_of(event, rank) : nullptr;
+    TensorMeta meta = recorded_meta(event, rank);
+    if (spec != nullptr) {
+      const auto here = *spec->layout()->coordinate_of(static_cast<std::int64_t>(rank));
+      meta = contiguous_meta(local_shape(*spec, here), meta.dtype);
+    }
+    Tensor piece = recorded_tensor(player_.device(), recording_, event, rank, meta);
+    player_.put(number_in(event), rank, DTensor(std::move(piece), spec));
+  }
 
   Known first_known(const Json& event) const {
     Known known;
-    const Tensor& tensor = tensor_of(number_in(event));
-    known.origin.coarsest = tensor.dtype();
-    if (!recording_.shapes_only) known.size = StepPrint(tensor).sizes[0];
+    const std::size_t number = number_in(event);
+    known.origin.coarsest = tensor_of(number).dtype();
+    if (!recording_.shapes_only) known.size = size_of(number);
     return known;
+  }
+
+  // The sum of magnitudes; of terms of a sum, of theirs, whose rounding the sum has.
+  double size_of(std::size_t number) const {
+    const DTensor& first = player_.value(number);
+    const bool terms = !first.distributed() || first.spec()->has_partial();
+    if (!terms) {
+      std::vector<AssemblyFault> faults;
+      return prints_of(number, faults).at(0).sizes[0];
+    }
+    double size = 0;
+    for (std::size_t rank = 0; rank < player_.ranks(); ++rank) {
+      const double own = StepPrint(tensor_of(number, rank)).sizes[0];
+      size = first.distributed() ? size + own : std::max(size, own);
+    }
+    return size;
+  }
+
+  // One of the whole, or one of each rank.
+  std::vector<StepPrint> prints_of(std::size_t number, std::vector<AssemblyFault>& faults) const {
+    return prints_of(player_.values(static_cast<std::int64_t>(number)), faults);
+  }
+
+  static std::vector<StepPrint> prints_of(const std::vector<DTensor>& values,
+                                          std::vector<AssemblyFault>& faults) {
+    std::vector<StepPrint> prints;
+    if (!values.at(0).distributed()) {
+      for (const DTensor& value : values) prints.emplace_back(value.local());
+      return prints;
+    }
+    // Of a value on a part of the mesh, the part that holds rank 0.
+    const DTensorSpec& spec = *values.at(0).spec();
+    std::vector<DTensor> pieces;
+    for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
+      pieces.push_back(values.at(static_cast<std::size_t>(spec.layout()->rank_at_index(i))));
+    }
+    prints.emplace_back(doubles_of(assemble(spec, pieces, faults)));
+    return prints;
   }
 
   // A view that no op has made.
   void alias(const Json& event) {
     const auto base = integer_of<std::size_t>(event.at("of"));
     if (!has(base)) return;
-    const TensorMeta meta = recorded_meta(event);
-    const Tensor& whole = tensor_of(base);
+    for (std::size_t rank = 0; rank < player_.ranks(); ++rank) {
+      player_.put(number_in(event), rank, DTensor(view_of(event, base, rank)));
+    }
+    known_.at(number_in(event)) = known_.at(base);
+  }
+
+  Tensor view_of(const Json& event, std::size_t base, std::size_t rank) const {
+    const TensorMeta meta = recorded_meta(event, rank);
+    const Tensor& whole = tensor_of(base, rank);
     const auto offset = integer_of<std::int64_t>(event.at("offset"));
     std::int64_t last = offset;
     for (std::size_t i = 0; i < meta.shape.size(); ++i) {
@@ -130,43 +236,56 @@ class StepPlayer {
       fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
            "{}: event {}: a view beyond the memory of value {}", recording_.path, at_ + 1, base);
     }
-    put(event, DTensor(whole.as_view(meta, offset)));
-    known_.at(number_in(event)) = known_.at(base);
+    return whole.as_view(meta, offset);
   }
 
-  bool has_operands(const Json& event) const { return player_.has_operands(event); }
+  bool runs_here(const Json& event) {
+    if (!is_call(event)) return true;
+    const OpRow* row = recorded_row(event);
+    if (row != nullptr && row->runs()) return true;
+    const auto op = event.at("op").get<std::string>();
+    if (std::ranges::find(replay_.missing, op) == replay_.missing.end()) {
+      replay_.missing.push_back(op);
+    }
+    return false;
+  }
 
   void play_op(const Json& event) {
-    const auto op = event.at("op").get<std::string>();
-    const OpRow* row = recorded_row(event);
-    if (row == nullptr || !row->runs()) {
-      if (std::ranges::find(replay_.missing, op) == replay_.missing.end()) {
-        replay_.missing.push_back(op);
-      }
-      return player_.forget(event);
-    }
-    if (!has_operands(event)) {
+    if (!runs_here(event)) return player_.forget(event);
+    if (!player_.has_operands(event)) {
       ++replay_.skipped;
       return player_.forget(event);
     }
     ++replay_.ops;
     before_.clear();
     for_each_operand(event, [&](std::size_t number) {
-      if (!recording_.shapes_only) before_.emplace_back(number, tensor_of(number).snapshot());
+      if (!recording_.shapes_only) before_.emplace_back(number, snapshots_of(number));
     });
     PlayedEvent played = player_.play(event);
     if (played.error || event.contains("error")) return compare_errors(event, played);
-    Results& results = played.kept.at(0);
+    compare_rule(event, played);
     const std::vector<Given> given = given_by(event);
     for (const Given& one : given) {
-      if (!one.written && one.index < results.size()) settle(event, one, results[one.index]);
+      if (one.written) continue;
+      for (std::size_t rank = 0; rank < player_.ranks(); ++rank) {
+        if (one.index >= played.kept[rank].size()) continue;
+        settle(event, *one.value, rank, played.kept[rank][one.index]);
+      }
     }
     player_.keep(event, played);
     for (const Given& one : given) {
       if (!has(number_in(*one.value))) continue;
-      if (one.value->contains("raw")) take_drawn(*one.value);
+      if (one.value->contains("raw") || one.value->contains("raw_ranks")) take_drawn(*one.value);
       compare(event, one, given.size());
     }
+  }
+
+  std::vector<DTensor> snapshots_of(std::size_t number) const {
+    std::vector<DTensor> all;
+    for (const DTensor& value : player_.values(static_cast<std::int64_t>(number))) {
+      all.emplace_back(value.local().snapshot(), value.spec());
+    }
+    return all;
   }
 
   void compare_errors(const Json& event, const PlayedEvent& played) {
@@ -178,34 +297,62 @@ class StepPlayer {
     }
     if (!event.contains("error")) {
       add_difference(event, "error", "a result", played.error->text());
+    } else if (!played.error && event.at("k") == "op") {
+      ++replay_.better;
     } else if (!played.error) {
       add_difference(event, "error", event.at("error").dump(), "a result");
     }
   }
 
+  // How operands moved, and over which collectives, is a rule of a release and no value.
+  void compare_rule(const Json& event, const PlayedEvent& played) {
+    if (event.at("k") == "local_op" || of_loss_parallel(event)) return;
+    const bool composite = is_call(event) && recorded_row(event)->parts() != nullptr;
+    const Json moves = recorded_moves(event);
+    if (is_call(event) && !composite && moves != played.moves) {
+      return add_rule(event, "moves", moves.dump(), played.moves.dump());
+    }
+    const Json collectives = recorded_collectives(event, player_.one_rank_recorded());
+    if (collectives != played.collectives) {
+      return add_rule(event, "collectives", collectives.dump(), played.collectives.dump());
+    }
+    for (const Given& one : given_by(event)) {
+      if (one.written || !is_whole(*one.value) || one.index >= played.results[0].size()) continue;
+      const Argument& ours = played.results[0][one.index];
+      if (!ours.is_tensor() || !ours.tensor().defined() || !ours.tensor().distributed()) continue;
+      const Json placements = texts_of(ours.tensor().spec()->placements());
+      if (placements == one.value->at("placements")) continue;
+      add_rule(event, one.field, one.value->at("placements").dump(), placements.dump());
+    }
+  }
+
   // Memory of its own is laid out as it was recorded.
-  void settle(const Json& event, const Given& one, Argument& result) {
+  void settle(const Json& event, const Json& value, std::size_t rank, Argument& result) {
     if (!result.is_tensor() || !result.tensor().defined()) return;
     const Tensor& ours = result.tensor().local();
-    const TensorMeta meta = recorded_meta(*one.value);
+    TensorMeta meta = recorded_meta(value, rank);
+    if (is_whole(value)) meta = {ours.shape(), strides_like(ours.shape(), meta), ours.dtype()};
     if (ours.shape() != meta.shape || ours.dtype() != meta.dtype || ours.stride() == meta.stride) {
       return;
     }
     bool shared = false;
     for_each_operand(event, [&](std::size_t number) {
-      shared = shared || tensor_of(number).storage() == ours.storage();
+      shared = shared || tensor_of(number, rank).storage() == ours.storage();
     });
     if (shared) return;
     Tensor laid = empty(player_.device(), meta);
     if (!recording_.shapes_only) player_.device().copy(laid, ours);
-    result = DTensor(laid);
+    result = DTensor(laid, result.tensor().spec());
   }
 
   // The recorded random numbers, in place of those drawn here.
   void take_drawn(const Json& value) {
     if (recording_.shapes_only) return;
-    const Tensor& ours = tensor_of(number_in(value));
-    player_.device().copy(ours, recorded_tensor(player_.device(), recording_, value));
+    for (std::size_t rank = 0; rank < player_.ranks(); ++rank) {
+      const Tensor& ours = tensor_of(number_in(value), rank);
+      const TensorMeta meta = contiguous_meta(ours.shape(), ours.dtype());
+      player_.device().copy(ours, recorded_tensor(player_.device(), recording_, value, rank, meta));
+    }
   }
 
   // Of the operands of one result: of lists that have one for each result, its own.
@@ -220,6 +367,7 @@ class StepPlayer {
       origin.coarsest = coarser(origin.coarsest, known.origin.coarsest);
       origin.drift = std::max(origin.drift, known.origin.drift);
       result.noise = std::max(result.noise, known.noise);
+      result.parted = result.parted || known.parted;
       const bool floating = unit_roundoff(tensor_of(number).dtype()) > 0;
       origin.exact = origin.exact && known.origin.exact && !floating;
       if (!floating || known.size == 0) return;
@@ -233,7 +381,8 @@ class StepPlayer {
       }
       for_each_number(argument, visit);
     };
-    for (const Json& argument : event.at("args")) visit_argument(argument);
+    if (!event.contains("args")) visit(integer_of<std::size_t>(event.at("in")));
+    for (const Json& argument : event.value("args", Json::array())) visit_argument(argument);
     if (event.contains("kwargs")) {
       for (const Json& argument : event.at("kwargs")) visit_argument(argument);
     }
@@ -242,12 +391,13 @@ class StepPlayer {
 
   void compare(const Json& event, const Given& one, std::size_t results) {
     const std::size_t number = number_in(*one.value);
-    const Tensor& ours = tensor_of(number);
-    const TensorMeta meta = recorded_meta(*one.value);
-    if (ours.shape() != meta.shape || ours.dtype() != meta.dtype) {
-      return add_difference(
-          event, one.field, one.value->dump(),
-          fmt::format("{}[{}]", to_string(ours.dtype()), text_of_list(ours.shape(), ", ")));
+    for (std::size_t rank = 0; rank < player_.ranks(); ++rank) {
+      const DTensor& ours = player_.value(number, rank);
+      const TensorMeta meta = recorded_meta(*one.value, rank);
+      if (ours.shape() == meta.shape && ours.dtype() == meta.dtype) continue;
+      return add_difference(event, one.field, one.value->dump(),
+                            fmt::format("{}[{}] on rank {}", to_string(ours.dtype()),
+                                        text_of_list(ours.shape(), ", "), rank));
     }
     Known known;
     if (!recording_.shapes_only) known = known_of(event, one, results);
@@ -256,24 +406,54 @@ class StepPlayer {
   }
 
   void judge(const Json& event, const std::string& field, const Json& value, Known& known) {
+    const std::size_t number = number_in(value);
     if (recording_.shapes_only || !value.contains("fp")) {
       ++replay_.unknown;
       if (!recording_.shapes_only) known = first_known(value);
       return;
     }
-    const StepPrint print(tensor_of(number_in(value)));
-    known.size = print.sizes[0];
-    PrintComparison found = compare_prints(value.at("fp"), print, known.origin);
+    std::vector<AssemblyFault> faults;
+    const std::vector<StepPrint> prints = prints_of(number, faults);
+    known.size = size_of(number);
+    PrintComparison found = compare_all(value.at("fp"), prints, known.origin);
     known.origin.drift = found.drift;
     known.noise = std::max(known.noise, noise_of(known));
-    if (found.verdict == PrintVerdict::kDiffers && is_rounding(event, value, print)) {
+    if (found.verdict == PrintVerdict::kDiffers && is_rounding(event, value, prints)) {
       found.verdict = PrintVerdict::kUndecided;
     }
     if (found.verdict == PrintVerdict::kAgrees) ++replay_.agree;
     if (found.verdict == PrintVerdict::kUndecided) ++replay_.undecided;
     if (found.verdict == PrintVerdict::kDiffers) {
-      add_difference(event, field, value.at("fp").dump(), print.json().dump());
+      add_difference(event, field, value.at("fp").dump(), json_of(prints).dump());
     }
+    // Labels that a program puts on pieces may be wrong; what is computed from right ones is not.
+    if (!faults.empty() && !known.parted && makes_pieces(event)) {
+      add_difference(event, field, "the same on ranks that hold one piece", faults.at(0).what);
+    }
+    known.parted = known.parted || !faults.empty();
+  }
+
+  static bool makes_pieces(const Json& event) {
+    return event.at("k") == "op" || event.at("k").get<std::string>().starts_with("redistribute");
+  }
+
+  static Json json_of(const std::vector<StepPrint>& prints) {
+    if (prints.size() == 1) return prints[0].json();
+    Json ranks = Json::array();
+    for (const StepPrint& print : prints) ranks.push_back(print.json());
+    return {{"ranks", std::move(ranks)}};
+  }
+
+  // The worst of all ranks.
+  static PrintComparison compare_all(const Json& recorded, const std::vector<StepPrint>& prints,
+                                     const StepOrigin& origin) {
+    PrintComparison worst;
+    for (std::size_t rank = 0; rank < prints.size(); ++rank) {
+      const PrintComparison one = compare_prints(print_on(recorded, rank), prints[rank], origin);
+      worst.verdict = std::max(worst.verdict, one.verdict);
+      worst.drift = std::max(worst.drift, one.drift);
+    }
+    return worst;
   }
 
   // A sum that cancels keeps the rounding of its terms.
@@ -285,46 +465,62 @@ class StepPlayer {
 
   // Whether the op, on operands that are off by their rounding, gives as different a result: of
   // a quotient of what cancels, as optimizers have it, that is much.
-  bool is_rounding(const Json& event, const Json& value, const StepPrint& print) {
-    if (event.at("k") != "local_op" || known_.at(number_in(value)).origin.exact) return false;
+  bool is_rounding(const Json& event, const Json& value, const std::vector<StepPrint>& prints) {
+    const bool looks = event.at("k") == "check";
+    if (looks || known_.at(number_in(value)).origin.exact) return false;
     constexpr int kSamples = 4;
     constexpr double kFactor = 8;
-    double moved = 0, off = 0;
+    std::vector<double> moved(prints.size()), off(prints.size());
     for (int sample = 0; sample < kSamples; ++sample) {
-      const std::optional<StepPrint> again = print_of_perturbed(event, value, sample);
-      if (!again) return false;
-      for (const std::size_t i : {0, 1}) {
-        moved = std::max(
-            moved, std::fabs(again->sums[i] - print.sums[i]) / static_cast<double>(i * 3 + 1));
-        const double expected = number_of(value.at("fp").at(i));
-        off = std::max(off, std::fabs(expected - print.sums[i]) / static_cast<double>(i * 3 + 1));
+      const auto again = prints_of_perturbed(event, value, sample);
+      if (again.size() != prints.size()) return false;
+      for (std::size_t rank = 0; rank < prints.size(); ++rank) {
+        const Json& expected = print_on(value.at("fp"), rank);
+        for (const std::size_t i : {0, 1}) {
+          const auto weight = static_cast<double>(i * 3 + 1);
+          const double ours = prints[rank].sums[i];
+          moved[rank] = std::max(moved[rank], std::fabs(again[rank].sums[i] - ours) / weight);
+          off[rank] = std::max(off[rank], std::fabs(number_of(expected.at(i)) - ours) / weight);
+        }
       }
     }
-    return off <= kFactor * moved;
+    for (std::size_t rank = 0; rank < prints.size(); ++rank) {
+      if (off[rank] > kFactor * moved[rank]) return false;
+    }
+    return true;
   }
 
-  std::optional<StepPrint> print_of_perturbed(const Json& event, const Json& value, int sample) {
+  // Empty where the op fails.
+  std::vector<StepPrint> prints_of_perturbed(const Json& event, const Json& value, int sample) {
     Snapshots now;
-    for (const auto& [number, tensor] : before_) {
-      now.emplace_back(number, tensor_of(number));
-      player_.put(number, 0, DTensor(perturbed(tensor, known_.at(number).noise, sample)));
+    for (const auto& [number, values] : before_) {
+      now.emplace_back(number, player_.values(static_cast<std::int64_t>(number)));
+      for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        Tensor moved = perturbed(values[rank].local(), known_.at(number).noise, sample);
+        player_.put(number, rank, DTensor(std::move(moved), values[rank].spec()));
+      }
     }
-    PlayedEvent played = player_.play(event);
-    std::optional<StepPrint> print;
+    const PlayedEvent played = player_.play(event);
+    std::vector<StepPrint> prints;
     const std::size_t number = number_in(value);
     const bool takes =
         std::ranges::find(before_, number, &Snapshots::value_type::first) != before_.end();
-    if (!played.error && takes) print.emplace(tensor_of(number));
+    std::vector<AssemblyFault> faults;
+    if (!played.error && takes) prints = prints_of(number, faults);
     std::size_t index = 0;
     for (const Json& out : event.value("out", Json::array())) {
       const bool same = out.is_object() && out.contains("v") && number_in(out) == number;
       if (!played.error && !takes && same) {
-        print.emplace(played.results.at(0).at(index).tensor().local());
+        std::vector<DTensor> values;
+        for (const Results& results : played.kept) values.push_back(results.at(index).tensor());
+        prints = prints_of(values, faults);
       }
       ++index;
     }
-    for (const auto& [own, tensor] : now) player_.put(own, 0, DTensor(tensor));
-    return print;
+    for (const auto& [own, values] : now) {
+      for (std::size_t rank = 0; rank < values.size(); ++rank) player_.put(own, rank, values[rank]);
+    }
+    return prints;
   }
 
   // Elements moved up or down by the noise, by a fixed draw.
@@ -354,8 +550,19 @@ class StepPlayer {
 
   void add_difference(const Json& event, const std::string& field, std::string expected,
                       std::string got) {
-    replay_.differences.push_back({at_ + 1, place_of(recording_, event), event.value("op", "check"),
-                                   field, std::move(expected), std::move(got)});
+    replay_.differences.push_back(difference(event, field, std::move(expected), std::move(got)));
+  }
+
+  void add_rule(const Json& event, const std::string& field, std::string expected,
+                std::string got) {
+    replay_.rules.push_back(difference(event, field, std::move(expected), std::move(got)));
+  }
+
+  StepDifference difference(const Json& event, const std::string& field, std::string expected,
+                            std::string got) const {
+    const auto kind = event.at("k").get<std::string>();
+    return {at_ + 1, place_of(recording_, event), event.value("op", kind),
+            field,   std::move(expected),         std::move(got)};
   }
 
   const StepRecording& recording_;
@@ -370,21 +577,43 @@ class StepPlayer {
 
 StepReplay replay_step(const StepRecording& recording) { return StepPlayer(recording).play(); }
 
-std::string text(const StepDifference& difference) {
-  return fmt::format("FAIL event {}  {}  {}  {}\n  expected {}\n  got      {}\n", difference.event,
-                     difference.place, difference.op, difference.field, difference.expected,
-                     difference.got);
+std::string text(const StepDifference& difference, std::string_view verdict) {
+  return fmt::format("{} event {}  {}  {}  {}\n  expected {}\n  got      {}\n", verdict,
+                     difference.event, difference.place, difference.op, difference.field,
+                     difference.expected, difference.got);
 }
 
-std::string replay_text(const StepRecording& recording, const StepReplay& replay) {
+namespace {
+
+std::string first_of(const std::vector<StepDifference>& differences, std::string_view verdict) {
   constexpr std::size_t kMostShown = 20;
   std::string shown;
-  for (std::size_t i = 0; i < std::min(kMostShown, replay.differences.size()); ++i) {
-    shown += text(replay.differences[i]);
+  for (std::size_t i = 0; i < std::min(kMostShown, differences.size()); ++i) {
+    shown += text(differences[i], verdict);
   }
-  if (replay.differences.size() > kMostShown) {
-    shown += fmt::format("... and {} more\n", replay.differences.size() - kMostShown);
+  if (differences.size() > kMostShown) {
+    shown += fmt::format("... and {} more\n", differences.size() - kMostShown);
   }
+  return shown;
+}
+
+Json list_of(const std::vector<StepDifference>& differences) {
+  Json list = Json::array();
+  for (const StepDifference& one : differences) {
+    list.push_back({{"event", one.event},
+                    {"place", one.place},
+                    {"op", one.op},
+                    {"field", one.field},
+                    {"expected", one.expected},
+                    {"got", one.got}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string replay_text(const StepRecording& recording, const StepReplay& replay) {
+  std::string shown = first_of(replay.differences, "FAIL") + first_of(replay.rules, "RULE");
   for (const std::string& op : replay.missing) {
     shown += fmt::format("{} does not exist here\n", op);
   }
@@ -395,32 +624,31 @@ std::string replay_text(const StepRecording& recording, const StepReplay& replay
   if (replay.undecided > 0) rest += fmt::format(", {} rounding alone", replay.undecided);
   if (replay.unknown > 0) rest += fmt::format(", {} without a recorded value", replay.unknown);
   if (replay.skipped > 0) rest += fmt::format(", {} ops skipped", replay.skipped);
-  return shown + fmt::format("{:6} {}  PyTorch {}, {} ops: {} results agree, {} differ{}\n",
-                             replay.ok() ? "ok" : "FAILED", recording.path, recording.torch,
+  if (!replay.rules.empty()) {
+    rest += fmt::format(", {} by a rule that is not ours", replay.rules.size());
+  }
+  if (replay.better > 0) rest += fmt::format(", {} that PyTorch refuses run here", replay.better);
+  const std::string ranks = recording.ranks == 1 ? "" : fmt::format("{} ranks, ", recording.ranks);
+  return shown + fmt::format("{:6} {}  PyTorch {}, {}{} ops: {} results agree, {} differ{}\n",
+                             replay.ok() ? "ok" : "FAILED", recording.path, recording.torch, ranks,
                              replay.ops, replay.agree, replay.differences.size(), rest);
 }
 
 Json replay_json(const StepRecording& recording, const StepReplay& replay) {
-  Json json = {{"file", recording.path},
-               {"torch", recording.torch},
-               {"ok", replay.ok()},
-               {"ops", replay.ops},
-               {"agree", replay.agree},
-               {"differ", replay.differences.size()},
-               {"undecided", replay.undecided},
-               {"unknown", replay.unknown},
-               {"skipped", replay.skipped},
-               {"missing", replay.missing},
-               {"differences", Json::array()}};
-  for (const StepDifference& one : replay.differences) {
-    json["differences"].push_back({{"event", one.event},
-                                   {"place", one.place},
-                                   {"op", one.op},
-                                   {"field", one.field},
-                                   {"expected", one.expected},
-                                   {"got", one.got}});
-  }
-  return json;
+  return {{"file", recording.path},
+          {"torch", recording.torch},
+          {"ranks", recording.ranks},
+          {"ok", replay.ok()},
+          {"ops", replay.ops},
+          {"agree", replay.agree},
+          {"differ", replay.differences.size()},
+          {"undecided", replay.undecided},
+          {"unknown", replay.unknown},
+          {"skipped", replay.skipped},
+          {"better", replay.better},
+          {"missing", replay.missing},
+          {"rules", list_of(replay.rules)},
+          {"differences", list_of(replay.differences)}};
 }
 
 }  // namespace shardlab

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/capture/step_recording.h"
@@ -18,8 +19,8 @@ struct StepDifference {
   std::string field;  ///< "out[0]", "mut[1]", "error"
   std::string expected, got;
 };
-/// Three lines: place and field, the recorded value, ours.
-std::string text(const StepDifference& difference);
+/// Three lines: verdict, place and field, the recorded value, ours.
+std::string text(const StepDifference& difference, std::string_view verdict);
 
 /// The outcome of a replay. Results are counted, not ops: an op may write to many tensors.
 struct StepReplay {
@@ -28,13 +29,21 @@ struct StepReplay {
   std::int64_t undecided = 0;  ///< results that are rounding alone: sums of what cancels
   std::int64_t unknown = 0;    ///< results of which the file has no fingerprint, or random ones
   std::int64_t skipped = 0;    ///< ops that take what an op gives that did not run
+  std::int64_t better = 0;     ///< calls of DTensors that PyTorch refuses and that run here
   std::vector<std::string> missing;  ///< ops that do not exist here, each once
   std::vector<StepDifference> differences;
+  /// Calls that moved operands, or placed a result, by a rule that is not ours: releases have
+  /// different ones. Their values are held against each other all the same.
+  std::vector<StepDifference> rules;
 
-  bool ok() const { return differences.empty() && missing.empty(); }
+  bool rules_are_ours = true;  ///< recorded by the release whose rules we follow
+
+  bool ok() const {
+    return differences.empty() && missing.empty() && (rules.empty() || !rules_are_ours);
+  }
 };
 
-/// Runs all ops, backward and optimizer too, on one simulated rank.
+/// Runs all ops, backward and optimizer too, on as many simulated ranks as were recorded.
 ///   fails  Value: elements that the file should have and does not
 StepReplay replay_step(const StepRecording& recording);
 

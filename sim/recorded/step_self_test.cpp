@@ -142,7 +142,7 @@ std::string self_test_text(const StepSelfTest& test) {
   constexpr std::size_t kMostShown = 10;
   std::string shown;
   for (std::size_t i = 0; i < std::min(kMostShown, test.differences.size()); ++i) {
-    shown += text(test.differences[i]);
+    shown += text(test.differences[i], "FAIL");
   }
   shown += fmt::format("self-test on one rank: {} values and {} gradients are PyTorch's, {} differ",
                        test.values, test.gradients, test.differences.size());

@@ -14,6 +14,8 @@ except ImportError:
     print("skipped: PyTorch is not installed for this Python (5 GB): pip install torch")
     sys.exit(77)
 
+import contextlib
+import json
 import unittest
 
 import program
@@ -21,6 +23,7 @@ import program
 ROOT = pathlib.Path(sys.argv[2]).resolve()
 sys.path[:0] = [str(ROOT / "sim/record_torch"), str(ROOT / "tests/golden/recordings")]
 
+import parallel  # noqa: E402
 import programs  # noqa: E402
 import shardlab_record  # noqa: E402
 
@@ -35,6 +38,25 @@ for step in range(3):
     loss.backward()
     optimizer.step()
     print("step", step)
+"""
+
+
+PARALLEL_SCRIPT = """
+import os, torch, torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import *
+dist.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (int(os.environ["WORLD_SIZE"]),), mesh_dim_names=("tp",))
+model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for step in range(3):
+    loss = model(torch.randn(4, 16)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+dist.destroy_process_group()
 """
 
 
@@ -63,6 +85,37 @@ class Recorder(program.Program):
                     for a, b in zip(plain, recorded, strict=True):
                         self.assertTrue(a is b is None or torch.equal(a, b))
                     self.assertIn(" 0 differ", self.fine("replay", "step.json.gz"))
+
+    def outcome_of_ranks(self, name, recorded):
+        """The same, of all ranks: one list of what each has."""
+        with shardlab_record.simulate(4):
+            torch.manual_seed(0)
+            model, optimizer, step = parallel.PROGRAMS[name](4)
+            recorder = contextlib.nullcontext()
+            if recorded:
+                recorder = shardlab_record.record(self.path(), model, optimizer)
+            with recorder:
+                loss = step()
+            kept = [loss, *model.parameters(), *(p.grad for p in model.parameters())]
+            return [piece.detach().clone() for x in kept if x is not None
+                    for piece in shardlab_record._pieces(x)]
+
+    def test_recording_changes_no_bit_of_any_rank(self):
+        for name in ("mlp_tp", "mesh_2d", "llama_sp_loss", "llama_checkpoint"):
+            with self.subTest(name=name):
+                plain, recorded = (self.outcome_of_ranks(name, x) for x in (False, True))
+                for a, b in zip(plain, recorded, strict=True):
+                    self.assertTrue(torch.equal(a, b))
+                report = json.loads(self.fine("replay", "--json", "step.json.gz"))
+                self.assertEqual((report["differ"], report["rules"], report["skipped"]),
+                                 (0, [], 0))
+
+    def test_a_script_of_several_ranks_runs_unedited(self):
+        (self.folder / "train.py").write_text(PARALLEL_SCRIPT, encoding="utf-8")
+        code, _, errors = self.shardlab(
+            "record", "--python", sys.executable, "--ranks", "4", "train.py")
+        self.assertEqual(code, 0, errors)
+        self.assertRegex(self.fine("replay", "step.json.gz"), r"4 ranks, \d+ ops: .* 0 differ")
 
     def test_hooks_are_gone_afterwards(self):
         backward, grad = torch.autograd.backward, torch.autograd.grad

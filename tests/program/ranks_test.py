@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Training steps of several ranks recorded in PyTorch: every result of every rank is held against
+what was recorded, moves and placements are told apart from values, and a damaged file is refused.
+
+    ranks_test.py PROGRAM RECORDINGS
+"""
+
+import copy
+import json
+import random
+import unittest
+
+import program
+import step_test as steps
+
+FILES = sorted((steps.RECORDINGS / "ranks").glob("*.json.gz"))
+PLAYED = {"op", "local_op", "redistribute", "redistribute_bwd", "to_local", "to_local_bwd",
+          "from_local", "from_local_bwd", "wrap", "unwrap"}
+
+
+def path_of(name):
+    return next(file for file in FILES if file.name.startswith(name + "__"))
+
+
+class Ranks(program.Program):
+    def changed(self, name, change):
+        """The recording with `change(events)` done to it, as file x.json.gz."""
+        events, raw = steps.taken_apart(path_of(name))
+        change(events)
+        events[-1]["events"] = len(events)
+        steps.put_together(self.folder / "x.json.gz", events, raw)
+        return "x.json.gz"
+
+    def report(self, *arguments, code=0):
+        own, output, errors = self.shardlab("replay", "--json", *arguments)
+        self.assertEqual(own, code, errors + output)
+        return json.loads(output)
+
+    def test_every_recorded_step_replays_on_all_its_ranks(self):
+        self.assertGreaterEqual(len(FILES), 9)
+        for path in FILES:
+            with self.subTest(path=path.name):
+                report = self.report(str(path))
+                events, _ = steps.taken_apart(path)
+                played = sum(event["k"] in PLAYED for event in events)
+                self.assertEqual((report["ops"], report["skipped"]), (played, 0))
+                self.assertEqual(report["ranks"], events[0]["world"])
+                self.assertEqual((report["differ"], report["rules"], report["missing"]),
+                                 (0, [], []))
+                self.assertLess(report["undecided"], 0.05 * report["agree"])
+
+    def test_a_wrong_value_is_found_on_whatever_rank_it_is(self):
+        for name in ("llama_tp_4", "mlp_tp_2"):
+            events, _ = steps.taken_apart(path_of(name))
+            ranked = [i for i, e in enumerate(events) if e["k"] == "local_op" and e.get("out")
+                      and isinstance((e["out"][0] or {}).get("fp"), dict)]
+            whole = [i for i, e in enumerate(events) if e["k"] == "op" and e.get("out")
+                     and "placements" in (e["out"][0] or {}) and "fp" in e["out"][0]
+                     and e["out"][0]["dtype"] == "f32" and abs(e["out"][0]["fp"][1]) > 1]
+            chosen = whole[:: max(1, len(whole) // 4)] + ranked[:: max(1, len(ranked) // 3)]
+            for at in chosen:
+                with self.subTest(name=name, event=at, op=events[at]["op"]):
+                    def change(events, at=at):
+                        print_ = events[at]["out"][0]["fp"]
+                        if isinstance(print_, dict):
+                            print_ = print_["ranks"][-1]
+                        print_[:] = [x * 1.05 + 0.01 for x in print_]
+                    report = self.report(self.changed(name, change), code=1)
+                    self.assertEqual(report["differences"][0]["event"], at + 1)
+
+    def test_a_rule_of_another_release_is_no_wrong_value(self):
+        def change(events):
+            move = next(e for e in events if e["k"] == "op"
+                        and "redist" in e and "MP" not in str(e["redist"]))
+            del move["redist"]
+        name = self.changed("llama_sp_4", change)
+        self.assertEqual(len(self.report(name, code=1)["rules"]), 1)
+
+        def older(events):
+            change(events)
+            events[0]["torch"] = "2.10.0"
+        name = self.changed("llama_sp_4", older)
+        report = self.report(name)
+        self.assertEqual((report["differ"], len(report["rules"])), (0, 1))
+        self.assertRegex(self.fine("replay", name), r"(?s)RULE event \d+ .*0 differ.*, 1 by a rule")
+
+    def test_placements_are_compared(self):
+        def change(events):
+            op = next(e for e in events if e["k"] == "op" and e["op"] == "aten.mm.default"
+                      and e["out"][0]["placements"] == ["S(1)"])
+            op["out"][0]["placements"] = ["S(0)"]
+        rules = self.report(self.changed("llama_tp_4", change), code=1)["rules"]
+        self.assertEqual((rules[0]["op"], rules[0]["expected"], rules[0]["got"]),
+                         ("aten.mm.default", '["S(0)"]', '["S(1)"]'))
+
+    def test_it_is_not_taken_to_another_mesh(self):
+        code, output, errors = self.shardlab("run", str(path_of("mlp_tp_4")), "--mesh", "tp=2")
+        self.assertEqual((code, output), (2, ""))
+        self.assertIn("a recording of 4 ranks", errors)
+
+    def test_what_a_damaged_line_says_is_refused(self):
+        def of(events, kind, key=None):
+            return next(e for e in events if e["k"] == kind and (key is None or key in e))
+
+        def piece(events):
+            return next(e for e in events if "raw_ranks" in e)
+
+        def mesh_of_others(events):
+            of(events, "mesh")["ranks"] = [0, 2, 1, 3]
+
+        def mesh_without_names(events):
+            of(events, "mesh")["names"] = [3]
+
+        def few_placements(events):
+            of(events, "op")["out"][0]["placements"] = []
+
+        def no_placement(events):
+            of(events, "redistribute")["to"] = ["Q"]
+
+        def unknown_mesh(events):
+            of(events, "op")["out"][0]["on"] = 7
+
+        def unknown_group(events):
+            of(events, "redistribute", "comm")["comm"][0]["g"] = 9
+
+        def few_pieces(events):
+            piece(events)["raw_ranks"].pop()
+
+        def large_piece(events):
+            piece(events)["raw_ranks"][0][0] = 1 << 40
+
+        def shapes_of_a_whole(events):
+            of(events, "op")["out"][0]["shapes"] = [[1]] * 4
+
+        def prints_of_few(events):
+            of(events, "local_op")["out"][0]["fp"] = {"ranks": [[1, 2]]}
+
+        def one_of_four(events):
+            events[0]["rank"] = 2
+
+        changes = (mesh_of_others, mesh_without_names, few_placements, no_placement, unknown_mesh,
+                   unknown_group, few_pieces, large_piece, shapes_of_a_whole, prints_of_few,
+                   one_of_four)
+        for change in changes:
+            with self.subTest(change=change.__name__):
+                name = "mesh_2d_4" if "piece" in change.__name__ else "mlp_tp_4"
+                code, output, errors = self.shardlab("replay", self.changed(name, change))
+                self.assertEqual((code, output), (2, ""), errors)
+                self.assertEqual(errors.count("error:"), 1, errors)
+                self.assertIn("  fix         ", errors)
+
+    def test_nothing_in_a_file_is_a_crash(self):
+        draw = random.Random(7)
+        others = (None, -1, 3, 1 << 40, "x", [], {}, [0], {"v": 0}, True, "S(5)", ["R", "R"])
+
+        def spoil(node):
+            if isinstance(node, dict) and node:
+                key = draw.choice(sorted(node))
+                deeper = isinstance(node[key], (dict, list)) and draw.random() < 0.6
+                if deeper:
+                    spoil(node[key])
+                elif draw.random() < 0.2:
+                    del node[key]
+                else:
+                    node[key] = copy.deepcopy(draw.choice(others))
+            elif isinstance(node, list) and node:
+                at = draw.randrange(len(node))
+                if isinstance(node[at], (dict, list)) and draw.random() < 0.6:
+                    spoil(node[at])
+                else:
+                    node[at] = copy.deepcopy(draw.choice(others))
+
+        for turn in range(60):
+            with self.subTest(turn=turn):
+                def change(events):
+                    spoil(events[draw.randrange(len(events) - 1)])
+                name = self.changed(draw.choice(("mesh_2d_4", "tp_of_two_4", "mlp_tp_2")), change)
+                code, _, errors = self.shardlab("replay", name)
+                self.assertIn(code, (0, 1, 2), errors)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=steps.sys.argv[:1])
