@@ -51,7 +51,7 @@ void Recording::read(const std::string& name, std::int64_t occurrence, const DTe
   const void* const bytes = value.value.local().storage()->buffer().get();
   value.changed = !kept_.contains(bytes);
   if (tensor.numel() == 1 && !tensor.local().device()->shape_only()) {
-    numbers_[name_of_read(name, where.span)] = to_double(read_numbers(tensor.local())[0]);
+    reads_[name_of_read(name, where.span)] = to_double(read_numbers(tensor.local())[0]);
   }
   keep(std::move(value));
 }

@@ -93,9 +93,10 @@ class Recording : public ValueSink {
   const std::vector<std::uint32_t>& statements() const { return statements_; }
   /// In the order of the program.
   const std::vector<AssertedPair>& pairs() const { return pairs_; }
-  /// The last number that a statement gave each name which holds a number, and that each read
-  /// found, under name_of_read().
+  /// The last number that a statement gave each name which holds a number.
   const std::map<std::string, double>& numbers() const { return numbers_; }
+  /// The last number that each read found, by name_of_read().
+  const std::map<std::string, double>& reads() const { return reads_; }
 
  private:
   // Called for the tensors of a value, those inside of lists and dicts with names of their own.
@@ -128,7 +129,7 @@ class Recording : public ValueSink {
   std::unordered_map<std::string, Last> last_;
   std::vector<PrintedLine> lines_;
   std::vector<AssertedPair> pairs_;
-  std::map<std::string, double> numbers_;
+  std::map<std::string, double> numbers_, reads_;
   std::unordered_map<std::string, Accumulated> gradients_;
   std::size_t traced_breaks_ = 0;
 };

@@ -63,8 +63,10 @@ bool meets(const ast::Block& block) {
 
 // The last number that a rank gave the name, or the only element of the plain tensor it gave it.
 std::optional<double> number_of(const Recording& rank, const std::string& name) {
-  const auto number = rank.numbers().find(name);
-  if (number != rank.numbers().end()) return number->second;
+  for (const auto* known : {&rank.numbers(), &rank.reads()}) {
+    const auto number = known->find(name);
+    if (number != known->end()) return number->second;
+  }
   const RecordedValue* value = rank.find(name + "#end");
   if (value == nullptr || value->value.distributed() || value->value.numel() != 1) {
     return std::nullopt;

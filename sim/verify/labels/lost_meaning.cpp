@@ -41,7 +41,7 @@ class Look {
     if (call.results.empty() || std::ranges::all_of(call.results, is_known)) return std::nullopt;
     if (!std::ranges::all_of(call.operands, is_known)) return std::nullopt;
     if (call.operands.empty()) return made_alike(call);
-    if (!same_numbers(call) || flattens(call)) return std::nullopt;
+    if (!same_numbers(call) || flattens(call) || is_of_own_loss(call)) return std::nullopt;
     // The mesh dim that cuts a dim which the call names explains more than others do.
     std::optional<LostMeaning> found;
     for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
@@ -72,6 +72,31 @@ class Look {
     return whole && groups(*call.held[0]) == whole;
   }
 
+  // A loss that each rank averages over its own rows has gradients that are as many times too large
+  // as there are ranks, until they are averaged.
+  bool is_of_own_loss(const MatchedCall& call) const {
+    if (call.alone->pass != Pass::kBackward) return false;
+    for (std::size_t i = 0; i < call.results.size(); ++i) {
+      if (!call.results[i] && !is_scaled(call, i)) return false;
+    }
+    return true;
+  }
+
+  bool is_scaled(const MatchedCall& call, std::size_t result) const {
+    const std::vector<GlobalValue> held = held_of(call, &LoggedCall::results, result);
+    if (held.size() != call.held.size() || held[0].is_integral()) return false;
+    for (std::uint32_t dims = 1; dims < 1U << layout_.ndim(); ++dims) {
+      GlobalValue scaled = call.alone->results[result];
+      double factor = 1;
+      for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
+        if ((dims >> dim & 1) != 0) factor *= static_cast<double>(layout_.size(dim));
+      }
+      for (double& number : scaled.reals) number *= factor;
+      if (factor > 1 && label_of(held, scaled, layout_, relative_)) return true;
+    }
+    return false;
+  }
+
   // Sizes of a piece may be among them, the rank's number may not.
   static bool same_numbers(const MatchedCall& call) {
     return std::ranges::all_of(
@@ -99,10 +124,13 @@ class Look {
       auto& which = placement.is_shard() ? cut : placement.is_partial() ? term : whole;
       if (!which) which = i;
     }
-    if (term && term_of != nullptr) {
+    const bool follows =
+        term && term_of != nullptr &&
+        call.alone->operands[*term].meta.shape == term_of->alone->results[0].meta.shape;
+    if (follows) {
       if (auto taken = taken_for_whole(call, *term_of, mesh_dim)) return taken;
     }
-    if (term && !cut) {
+    if (term && !(cut && runs_along(call, mesh_dim))) {
       const bool adds = whole && (name_of(*call.alone).starts_with("add") ||
                                   name_of(*call.alone).starts_with("sub"));
       if (adds) {
@@ -113,10 +141,12 @@ class Look {
                                  "counts {} times; add it after the sum",
                                  at(call), name, layout_.size(mesh_dim)));
       }
+      const bool average = call.operands[*term]->placements[mesh_dim].op == ReduceOp::kAvg;
       return found(call, causes::kMissingSum,
-                   fmt::format("{} takes a term of a sum over {} for the whole: an all_reduce with "
-                               "sum over {} is missing before it",
-                               at(call), name, name));
+                   fmt::format("{} takes a term of {} over {} for the whole: an all_reduce with {} "
+                               "over {} is missing before it",
+                               at(call), average ? "an average" : "a sum", name,
+                               average ? "avg" : "sum", name));
     }
     if (cut) return on_pieces(call, *cut, mesh_dim);
     return std::nullopt;
