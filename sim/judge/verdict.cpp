@@ -241,6 +241,8 @@ class Verification {
   void note_failures() {
     for (std::size_t i = 0; i < meanings_.size(); ++i) {
       inputs_.one_device[i].complete = meanings_[i].runs();
+      inputs_.one_device[i].other_shape =
+          std::ranges::any_of(meanings_[i].single.recordings, &Recording::has_other_shape);
     }
     if (inputs_.given.single != nullptr || std::ranges::any_of(meanings_, &Meaning::runs)) return;
     judgement_.not_verified =

@@ -65,6 +65,9 @@ class Recording : public ValueSink {
   void printed(const std::string& line) override;
   void asserted_close(const Value& a, const Value& b, const Where& where) override;
   void traced(std::size_t breaks) override { traced_breaks_ += breaks; }
+  void other_shape() override { other_shape_ = true; }
+  /// A gather filled a tensor of another shape than one device has there.
+  bool has_other_shape() const { return other_shape_; }
   /// Of all defs that became graphs.
   std::size_t traced_breaks() const { return traced_breaks_; }
   void gradient_kept(const std::string& name, const DTensor& grad) override;
@@ -132,6 +135,7 @@ class Recording : public ValueSink {
   std::map<std::string, double> numbers_, reads_;
   std::unordered_map<std::string, Accumulated> gradients_;
   std::size_t traced_breaks_ = 0;
+  bool other_shape_ = false;
 };
 
 }  // namespace shardlab

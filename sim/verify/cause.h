@@ -22,6 +22,7 @@ inline constexpr std::string_view kReplicaCounted = "cause.replica-counted";
 inline constexpr std::string_view kUnevenMean = "cause.uneven-mean";
 inline constexpr std::string_view kMissingSum = "cause.missing-sum";
 inline constexpr std::string_view kWrongGroup = "cause.wrong-group";
+inline constexpr std::string_view kOtherReduction = "cause.other-reduction";
 inline constexpr std::string_view kFactor = "cause.factor";
 inline constexpr std::string_view kOneFactor = "cause.one-factor";
 inline constexpr std::string_view kOtherLabel = "cause.other-label";

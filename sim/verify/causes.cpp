@@ -12,6 +12,7 @@
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "sim/verify/compare.h"
+#include "sim/verify/labels/joined_along.h"
 #include "sim/verify/labels/label.h"
 
 namespace shardlab {
@@ -509,17 +510,33 @@ Sentence right_on_some(const Evidence& evidence) {
                      fold_ranks(wrong));
 }
 
+Sentence joined_elsewhere(const Evidence& evidence) {
+  const auto way =
+      joined_along(evidence.got, evidence.expected, *evidence.layout, evidence.relative);
+  if (!way) return std::nullopt;
+  return fmt::format(
+      "{} pieces of dim {} are put together along dim {}: an all_gather into one "
+      "tensor joins along dim 0; cut its result again and join along dim {}",
+      way->pieces, way->cut, way->joined, way->cut);
+}
+
 struct Hypothesis {
   std::string_view id;
   Sentence (*says)(const Evidence&);
 };
 
 constexpr Hypothesis kHypotheses[] = {
-    {causes::kMissingSum, not_reduced},    {causes::kWrongGroup, reduced_elsewhere},
-    {causes::kFactor, factor_off},         {causes::kUnevenMean, average_of_averages},
-    {causes::kOtherLabel, other_label},    {causes::kOtherChunk, chunk_of_another},
-    {causes::kOneMask, same_mask},         {causes::kUnequalNumber, number_of_a_rank},
-    {causes::kMissingSum, term_in_update}, {causes::kWrongGroup, added_from_elsewhere},
+    {causes::kMissingSum, not_reduced},
+    {causes::kWrongGroup, reduced_elsewhere},
+    {causes::kFactor, factor_off},
+    {causes::kUnevenMean, average_of_averages},
+    {causes::kOtherLabel, other_label},
+    {causes::kOtherLabel, joined_elsewhere},
+    {causes::kOtherChunk, chunk_of_another},
+    {causes::kOneMask, same_mask},
+    {causes::kUnequalNumber, number_of_a_rank},
+    {causes::kMissingSum, term_in_update},
+    {causes::kWrongGroup, added_from_elsewhere},
     {causes::kTermAdded, added_too_often},
 };
 

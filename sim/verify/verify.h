@@ -51,6 +51,9 @@ struct OneDeviceValues {
   std::vector<const Recording*> reference;  ///< likewise, in f64; empty: not run yet
   /// False where a run failed: what it got to can confirm a value, but not contradict it.
   bool complete = true;
+  /// It filled a tensor to which the text gives the shape that several ranks make: what follows
+  /// from a collective can be confirmed, but not contradicted.
+  bool other_shape = false;
   /// The program is told that there is one rank, which fits collectives that return what they are
   /// given.
   bool one_rank = false;

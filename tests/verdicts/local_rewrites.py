@@ -3,8 +3,8 @@
 
     local_rewrites.py PROGRAM [--count N] [--seed N] FILE...
 
-FILE: a scenario, a recorded program (*.jsonl.gz), which is written as a scenario first, or a folder.
-A file and one to three of the distributed values that its program names are drawn. Behind each a
+FILE: a scenario, a recorded program (*.jsonl.gz), which is written as a scenario first, or a
+folder. A file and one to three of the distributed values that its program names are drawn. Behind each a
 line is added that takes the pieces and labels them as they were: `x = from_local(x.to_local(), .)`.
 The program means the same then, but for gradients of what was a leaf, which such a program may ask
 for in vain: those that fail are counted as refused. No value and no call may be wrong. Exit code 1
@@ -64,7 +64,7 @@ def rewritten(text, chosen):
 
 
 def scenario_of(program, path, folder):
-    """The file itself, or the scenario that says what a recorded program does; None where none does."""
+    """The file itself, or the scenario of a recorded program; None where none says what it does."""
     if path.suffix == ".toml":
         return path
     done = subprocess.run([program, "trace", "--toml", path], capture_output=True, encoding="utf-8",

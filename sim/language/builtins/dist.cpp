@@ -63,6 +63,16 @@ void fill_rows(const DTensor& out, const DTensor& value) {
   fill(first_rows(out), first_rows(value));
 }
 
+// Whether the text gives an output of a gather a shape that it has beside other ranks' pieces only.
+bool has_shape_of_more_ranks(const CollectInto& what, std::int64_t ranks) {
+  if (what.kind != Kind::kAllGather || what.outputs.size() != 1) return false;
+  Dims shape = what.inputs.at(0).shape();
+  const Dims& given = what.outputs[0].shape();
+  if (shape.empty() || shape.size() != given.size() || shape == given) return false;
+  shape[0] *= ranks;
+  return shape != given;
+}
+
 // The result of a collective to which every rank brings the same.
 void fill_alone(const CollectInto& what, std::int64_t place) {
   const std::vector<DTensor>&in = what.inputs, &out = what.outputs;
@@ -88,6 +98,7 @@ Value performed(const DistCall& call, const CollectInto& what) {
   const bool async = call.given().flag_or("async_op", false);
   CollectiveWorkRef work;
   if (call.interpreter().plain()) {
+    if (has_shape_of_more_ranks(what, call.told_size())) call.interpreter().note_other_shape();
     fill_alone(what, call.told_place());
   } else if (async) {
     call.interpreter().note_effect("an asynchronous collective");

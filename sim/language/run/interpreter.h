@@ -44,6 +44,8 @@ class ValueSink {
   virtual void printed(const std::string& line) = 0;
   /// Two tensors or numbers of which the program says that they are the same up to rounding.
   virtual void asserted_close(const Value& /*a*/, const Value& /*b*/, const Where& /*where*/) {}
+  /// In the single-device run: a gather fills a tensor whose shape fits several ranks only.
+  virtual void other_shape() {}
   /// A def has become a graph with so many breaks.
   virtual void traced(std::size_t /*breaks*/) {}
   /// backward() or grad() begins; `seed` may be undefined.
@@ -157,6 +159,9 @@ class Interpreter {
   /// To the sink, without an end of line.
   void print(const std::string& line);
   void assert_close(const Value& a, const Value& b);
+  void note_other_shape() {
+    if (setup_.sink != nullptr) setup_.sink->other_shape();
+  }
   /// What the program does beside its calls, by name: for captures.
   void note_effect(const char* name) {
     if (effects_ != nullptr) effects_->found.insert(name);

@@ -32,9 +32,33 @@ std::optional<std::vector<std::size_t>> groups_of(const Dims& from, const Dims& 
 
 bool is_known(const std::optional<Label>& label) { return label.has_value(); }
 
+// A result of which each rank holds a term.
+struct Term {
+  MatchedCall call;
+  std::size_t result = 0;
+  const Label& label() const { return *call.results[result]; }
+};
+
+bool is_extreme(ReduceOp op) { return op == ReduceOp::kMax || op == ReduceOp::kMin; }
+
 class Look {
  public:
   Look(const MeshLayout& layout, double relative) : layout_(layout), relative_(relative) {}
+
+  // A call that takes what all ranks have alike: terms that were put together by another reduction
+  // than the one which they are terms of. Sums for averages are a matter of factors.
+  std::optional<LostMeaning> reduced_otherwise(const MatchedCall& call,
+                                               const std::vector<Term>& terms) const {
+    for (std::size_t i = 0; i < call.operands.size(); ++i) {
+      if (call.operands[i]) continue;
+      const std::vector<GlobalValue> held = held_of(call, &LoggedCall::operands, i);
+      if (held.size() != call.held.size() || held[0].is_integral() || !all_alike(held)) continue;
+      for (std::size_t back = terms.size(); back-- > 0;) {
+        if (auto lost = reduced_otherwise(call, held[0], terms[back])) return lost;
+      }
+    }
+    return std::nullopt;
+  }
 
   // Nothing for calls that lose nothing, and for those that say nothing.
   std::optional<LostMeaning> lost_at(const MatchedCall& call, const MatchedCall* term_of) const {
@@ -53,6 +77,37 @@ class Look {
   }
 
  private:
+  std::optional<LostMeaning> reduced_otherwise(const MatchedCall& call, const GlobalValue& got,
+                                               const Term& term) const {
+    const std::vector<GlobalValue> terms = held_of(term.call, &LoggedCall::results, term.result);
+    if (terms[0].meta.shape != got.meta.shape) return std::nullopt;
+    for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
+      const Placement& placement = term.label().placements[dim];
+      if (!placement.is_partial()) continue;
+      for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kSum, ReduceOp::kAvg}) {
+        if (is_extreme(op) == is_extreme(placement.op)) continue;
+        Label other = term.label();
+        other.placements[dim] = Placement::partial(op);
+        const auto label = label_of(terms, got, layout_, relative_);
+        if (!label || label->placements != other.placements) continue;
+        // The collective is behind what gives the terms.
+        return found(term.call, causes::kOtherReduction,
+                     fmt::format("{} takes the {} over {} of what {} gives, of which each rank "
+                                 "holds a term of {}: reduce it with {}",
+                                 at(call), to_string(op), layout_.names()[dim], at(term.call),
+                                 kind_of(placement.op), to_string(placement.op)));
+      }
+    }
+    return std::nullopt;
+  }
+
+  static std::string kind_of(ReduceOp op) {
+    return op == ReduceOp::kSum   ? "a sum"
+           : op == ReduceOp::kAvg ? "an average"
+           : op == ReduceOp::kMax ? "a maximum"
+                                  : "a minimum";
+  }
+
   static bool runs_along(const MatchedCall& call, std::size_t mesh_dim) {
     const Placement& placement = call.operands[0]->placements[mesh_dim];
     const auto ndim = static_cast<std::int64_t>(call.alone->operands[0].meta.shape.size());
@@ -145,7 +200,7 @@ class Look {
       return found(call, causes::kMissingSum,
                    fmt::format("{} takes a term of {} over {} for the whole: an all_reduce with {} "
                                "over {} is missing before it",
-                               at(call), average ? "an average" : "a sum", name,
+                               at(call), kind_of(average ? ReduceOp::kAvg : ReduceOp::kSum), name,
                                average ? "avg" : "sum", name));
     }
     if (cut) return on_pieces(call, *cut, mesh_dim);
@@ -279,6 +334,20 @@ bool has_pieces_and_terms(const MatchedCall& call) {
          any(call.results, &Placement::is_partial);
 }
 
+// The last ones: a collective stands close behind what it reduces.
+void keep_terms(const MatchedCall& call, std::vector<Term>& terms) {
+  constexpr std::size_t kMost = 8;
+  for (std::size_t i = 0; i < call.results.size(); ++i) {
+    const auto& label = call.results[i];
+    if (label && std::ranges::any_of(label->placements, [](const Placement& placement) {
+          return placement.is_partial();
+        })) {
+      terms.push_back({call, i});
+    }
+  }
+  if (terms.size() > kMost) terms.erase(terms.begin(), terms.end() - kMost);
+}
+
 bool averages(const MatchedCall& call) {
   return std::ranges::any_of(call.results, [](const std::optional<Label>& label) {
     return label && std::ranges::any_of(label->placements, [](const Placement& placement) {
@@ -294,9 +363,12 @@ std::optional<LostMeaning> first_lost(const CallLog& ranks, const CallLog& alone
   const Look look(layout, relative);
   std::optional<MatchedCall> term_of;  // the last average, maximum or minimum of pieces
   std::optional<LostMeaning> lost;
+  std::vector<Term> terms;
   for_each_matched(ranks, alone, layout, relative, [&](MatchedCall& call) {
     lost = look.lost_at(call, term_of ? &*term_of : nullptr);
+    if (!lost) lost = look.reduced_otherwise(call, terms);
     if (lost) return false;
+    keep_terms(call, terms);
     if (has_pieces_and_terms(call) && averages(call)) term_of = std::move(call);
     return true;
   });

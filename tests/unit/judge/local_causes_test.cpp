@@ -77,6 +77,26 @@ TEST_CASE("V-33 a term that is taken for the whole has a sum missing") {
             "y: cause.missing-sum: relu in line 8 takes a term of a sum over tp for the whole");
 }
 
+TEST_CASE("V-33 terms that another reduction puts together, and pieces along another dim") {
+  const auto reduced = [](const char* op) {
+    return said(judged("x = \"f64[4@tp, 6]\"",
+                       fmt::format("s = x.to_local().sum(0)\ns = all_reduce(s, \"{}\", "
+                                   "group=\"tp\")\ny = s * 2\n",
+                                   op)));
+  };
+  check_has(reduced("max"),
+            "s: cause.other-reduction: mul in line 9 takes the max over tp of what "
+            "sum in line 7 gives");
+  CHECK(reduced("sum") == "right");
+  const std::string gather =
+      "h = x.to_local() * 2\ny = funcol.all_gather_tensor(h, 0, "
+      "mesh.get_group(\"tp\"))\nz = from_local(";
+  check_has(said(judged(kRows, gather + "y.view(4, 6), mesh=mesh)\n")),
+            "z: cause.other-label: 2 pieces of dim 1 are put together along dim 0");
+  CHECK(said(judged(kRows, gather + "torch.cat(y.chunk(world_size), dim=1), mesh=mesh)\n")) ==
+        "right");
+}
+
 TEST_CASE("V-34 a value that the program reads under no name is compared") {
   check_has(
       said(judged(kRows, "m = x.to_local().mean()\ndist.all_reduce(m)\nprint(m.item())\nm = 0\n")),
