@@ -4,11 +4,11 @@
     local_rewrites.py PROGRAM [--count N] [--seed N] FILE...
 
 FILE: a scenario, a recorded program (*.jsonl.gz), which is written as a scenario first, or a
-folder. A file and one to three of the distributed values that its program names are drawn. Behind each a
-line is added that takes the pieces and labels them as they were: `x = from_local(x.to_local(), .)`.
-The program means the same then, but for gradients of what was a leaf, which such a program may ask
-for in vain: those that fail are counted as refused. No value and no call may be wrong. Exit code 1
-when any is.
+folder. A file and one to three of the distributed values that its program names are drawn. Behind
+each a line is added that takes the pieces and labels them as they were: `x =
+from_local(x.to_local(), .)`. The program means the same then, but for gradients of what was a leaf,
+which such a program may ask for in vain: those that fail are counted as refused. No value and no
+call may be wrong. Exit code 1 when any is.
 """
 
 import argparse
