@@ -133,6 +133,8 @@ bool disagrees(const Comparison& comparison) {
   return comparison.agreement == Agreement::kWrong || comparison.agreement == Agreement::kUndecided;
 }
 
+bool is_replicated(const Placement& placement) { return placement.is_replicate(); }
+
 // What the single-device runs say about a value.
 struct Found {
   Comparison comparison;   ///< with the one that fits best
@@ -330,17 +332,27 @@ class Judge {
   }
 
   // The same for a value that no single rank has to compare.
-  std::string held_by_rank() const {
+  std::optional<Label> label_alone() const {
     const auto one = std::ranges::find_if(inputs_.one_device, &OneDeviceValues::one_rank);
     const OneDeviceValues* alone = one != inputs_.one_device.end() ? &*one
                                    : inputs_.one_device.empty()    ? nullptr
                                                                    : &inputs_.one_device.front();
-    if (alone == nullptr || alone->single.empty()) return kOfOneRank;
+    if (alone == nullptr || alone->single.empty()) return std::nullopt;
     const bool in_f64 = precision_ == Precision::kReference && !alone->reference.empty();
     const RecordedValue* single = (in_f64 ? alone->reference : alone->single)[0]->find(key_);
-    if (single == nullptr) return kOfOneRank;
-    const std::optional<Label> label = label_beside(single->value);
-    return label ? text_of(*label, *inputs_.mesh) : kOfOneRank;
+    return single == nullptr ? std::nullopt : label_beside(single->value);
+  }
+
+  // What was written through another tensor of the same memory may be whole again.
+  void judge_held(ValueReport& report) {
+    const std::optional<Label> label = label_alone();
+    if (!label) {
+      report.not_verified = kOfOneRank;
+    } else if (std::ranges::all_of(label->placements, &is_replicated)) {
+      judge(whole_value(value_.first->value.local()), is_exact(value_.first->value), 0, report);
+    } else {
+      report.not_verified = text_of(*label, *inputs_.mesh);
+    }
   }
 
   void judge_distributed(ValueReport& report) {
@@ -487,7 +499,7 @@ class Judge {
     }
     if (!report.verified && report.not_verified == kByRank) judge_mixed(report);
     if (!report.verified && report.not_verified.empty()) {
-      report.not_verified = held_by_rank();
+      judge_held(report);
     }
   }
 

@@ -151,13 +151,14 @@ std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
     const DTensor grad = grad_of(tensor);
     return grad.defined() ? Value(grad) : Value();
   }
+  if (name == "data") return detach(tensor);
   if (name == "placements") return in.answer([&] { return placements_of(tensor); });
   return std::nullopt;
 }
 
-constexpr std::string_view kAttributes[] = {"shape", "dtype", "ndim",       "T",
-                                            "mT",    "real",  "imag",       "requires_grad",
-                                            "type",  "grad",  "placements", "is_leaf"};
+constexpr std::string_view kAttributes[] = {
+    "shape",         "dtype", "ndim", "T",          "mT",      "real", "imag",
+    "requires_grad", "type",  "grad", "placements", "is_leaf", "data"};
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include "autograd/tape.h"
 #include "base/fix.h"
 #include "dispatch/prepare.h"
+#include "mesh/type_string.h"
 #include "sim/language/run/augmented.h"
 #include "sim/language/run/interpreter_frame.h"
 #include "sim/language/run/module_hooks.h"
@@ -342,6 +343,10 @@ void Interpreter::assign(const ast::Expression& target, const Value& value, Sour
     if (attribute->name == "grad" && object.is_tensor() && value.is_none()) {
       return drop_grad(object.as<DTensor>());
     }
+    const bool of_tensor = attribute->name == "grad" || attribute->name == "data";
+    if (of_tensor && object.is_tensor() && value.is_tensor()) {
+      return write_attribute(object, attribute->name, value);
+    }
     fail(ErrorKind::kValue, Fix{"assign to a name, or to an item: d[\"key\"] = value"},
          "'.{}' cannot be assigned to", attribute->name);
   }
@@ -354,6 +359,27 @@ void Interpreter::assign(const ast::Expression& target, const Value& value, Sour
          "there are {} values for {} names", items.size(), names.size());
   }
   for (std::size_t i = 0; i < names.size(); ++i) assign(*names[i], items[i], statement);
+}
+
+// The tensor stays, and its elements become those of the value: x.grad /= n has written them.
+void Interpreter::write_attribute(const Value& object, const std::string& name,
+                                  const Value& value) {
+  const Value held = attribute(object, name);
+  const auto* to = held.get<DTensor>();
+  const DTensor& from = value.as<DTensor>();
+  if (to == nullptr || to->shape() != from.shape() || to->dtype() != from.dtype() ||
+      to->spec() != from.spec()) {
+    fail(ErrorKind::kValue,
+         Fix{"write into a tensor of its shape, dtype and placements: x.grad.copy_(g)"},
+         "'.{}' is {}, and cannot become {}", name, to == nullptr ? "None" : type_string(*to),
+         type_string(from));
+  }
+  const bool same = to->local().storage() == from.local().storage() &&
+                    to->local().offset() == from.local().offset() &&
+                    to->local().meta() == from.local().meta();
+  if (same) return;
+  const NoGradGuard quiet;
+  tensor_op("copy_", {detach(*to), from});
 }
 
 Value Interpreter::call_function(const FunctionValue& function, CallValues call) {

@@ -250,6 +250,7 @@ class Interpreter {
   // and tells the sink.
   void assign(const ast::Expression& target, const Value& value, SourceSpan statement);
   void bind(const std::string& name, const Value& value);
+  void write_attribute(const Value& object, const std::string& name, const Value& value);
   void report(const std::string& name, const Value& value, SourceSpan span);
   /// A value that the program reads: tells the sink of plain tensors.
   void report_read(std::string (*name_of)(const ast::Expression&), const ast::Expression& by,
