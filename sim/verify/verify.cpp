@@ -113,6 +113,7 @@ constexpr const char* kByWorld =
     "depends on the number of ranks: the single-device run agrees when it is told that number, and "
     "not as a world of one rank; say in [reference] whether it should";
 constexpr const char* kOfOneRank = "holds one rank's piece or term";
+constexpr const char* kAllAlike = "all ranks hold the same";
 constexpr const char* kBySize =
     "follows from the size of a piece, of which the single-device run has none";
 constexpr const char* kOfNumbers =
@@ -343,15 +344,17 @@ class Judge {
     return single == nullptr ? std::nullopt : label_beside(single->value);
   }
 
-  // What was written through another tensor of the same memory may be whole again.
+  // What was written through another tensor of the same memory may be whole again; in f64 it shows.
   void judge_held(ValueReport& report) {
     const std::optional<Label> label = label_alone();
     if (!label) {
       report.not_verified = kOfOneRank;
-    } else if (std::ranges::all_of(label->placements, &is_replicated)) {
-      judge(whole_value(value_.first->value.local()), is_exact(value_.first->value), 0, report);
-    } else {
+    } else if (!std::ranges::all_of(label->placements, &is_replicated)) {
       report.not_verified = text_of(*label, *inputs_.mesh);
+    } else if (precision_ == Precision::kDeclared) {
+      report.not_verified = kAllAlike;
+    } else {
+      judge(whole_value(value_.first->value.local()), is_exact(value_.first->value), 0, report);
     }
   }
 
@@ -527,6 +530,11 @@ void settle(ValueReport& report, const ValueReport& in_f64, const ProgramTraits&
     report.holders = in_f64.holders;
     report.verified = true;
     return;
+  }
+  if (report.not_verified == kAllAlike) {
+    report.comparison = in_f64.comparison;
+    report.verified = true;
+    report.not_verified.clear();
   }
   const bool number_off = own.agreement == Agreement::kWrong && own.worst_index >= 0;
   if (!number_off || !report.in_floats || report.replicas_differ) return;
