@@ -131,6 +131,8 @@ class Search {
         const std::string outer = std::exchange(prefix_, def->function->path + ".");
         look(def->function->body);
         prefix_ = outer;
+      } else if (const auto* own = std::get_if<ast::Class>(&statement.node)) {
+        look(own->body);
       } else if (const auto* with = std::get_if<ast::With>(&statement.node)) {
         look(with->body);
       }

@@ -152,6 +152,14 @@ class PlainProgram final : public ProgramCalls {
     }
     return passed;
   }
+  static Results run(const FunctionEvent& event) {
+    Results results;
+    for (DTensor& x :
+         on_tape::with_gradient(event.context, event.function, *event.arguments, *event.results)) {
+      results.emplace_back(std::move(x));
+    }
+    return results;
+  }
   static Results run(const RemoveHookEvent& event) {
     event.handle->take_off();
     return {};

@@ -143,9 +143,16 @@ class Walk {
     return *std::ranges::lower_bound(leaves_, x.impl(), {}, &Leaf::impl);
   }
 
+  // What a walk has found is in the nodes, so that another one may run inside of it on others.
   void reach(const GradNode::Edge& edge) {
     if (!edge.node || edge.node->visit().walk == this) return;
     GradNode::Visit& visit = edge.node->visit();
+    if (visit.walk != nullptr) {
+      throw Error(ErrorKind::kRuntime, "backward: a hook of another backward asks for it")
+          .with("op", std::string(edge.node->name()))
+          .with("fix",
+                "keep what the hook is given in a list, and call backward after the other one");
+    }
     visit.walk = this;
     visit.grads.resize(edge.node->output_count());
     nodes_.push_back(edge.node.get());
@@ -192,7 +199,7 @@ class Walk {
 
   /// A node into which nothing flowed passes nothing on, and its edges have delivered.
   void pass_through(GradNode& node, const Grads& grads) {
-    if (std::ranges::none_of(grads, &DTensor::defined)) {
+    if (std::ranges::none_of(grads, &DTensor::defined) && !node.runs_without_gradients()) {
       for (const GradNode::Edge& edge : node.edges()) arrive(edge, {});
       return;
     }
@@ -339,19 +346,7 @@ void drop_grad(const DTensor& leaf) {
   leaf.impl()->grad_memory = Hold();
 }
 
-namespace {
-
-// What a walk has found stands in the nodes, so that only one can be under way.
-void check_alone() {
-  if (current_rank().pass != Pass::kBackward) return;
-  throw Error(ErrorKind::kRuntime, "backward: a hook of another backward asks for it")
-      .with("fix", "keep what the hook is given in a list, and call backward after the other one");
-}
-
-}  // namespace
-
 void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
-  check_alone();
   if (records(graph)) {
     throw Error(ErrorKind::kUnsupported,
                 "backward: a leaf cannot hold a gradient that is recorded, which holds the leaf")
@@ -373,7 +368,6 @@ void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
 
 std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed, Graph graph) {
-  check_alone();
   const BackwardScope scope({});
   return gradients_of({{loss, seed_for(loss, seed)}}, inputs, graph);
 }

@@ -74,6 +74,8 @@ class GradNode : public TapePlace {
   /// With Graph::kCreate they are recorded: on the tape they depend on `grads` and on what was
   /// kept.
   virtual std::vector<DTensor> run(std::span<const DTensor> grads, Graph graph) = 0;
+  /// Whether it is run where nothing flowed in, too.
+  virtual bool runs_without_gradients() const { return false; }
   /// Drops what was saved for run(). A node that saved something can't run again then.
   void free() { freed_ = free_saved() || freed_; }
 

@@ -3,9 +3,9 @@
 #include "autograd/hooks.h"
 
 #include <algorithm>
-#include <exception>
 
 #include "autograd/grad_node.h"
+#include "autograd/hook_scope.h"
 #include "autograd/on_tape.h"
 #include "autograd/view.h"
 #include "base/error.h"
@@ -19,26 +19,6 @@ namespace {
 class LeafPlace final : public TapePlace {
  public:
   LeafPlace() : TapePlace(Kind::kLeaf) {}
-};
-
-// A hook is part of backward and runs lines of its own.
-class HookScope {
- public:
-  HookScope() : rank_(current_rank()), position_(rank_.position), pass_(rank_.pass) {
-    rank_.pass = Pass::kBackward;
-  }
-  ~HookScope() {
-    if (std::uncaught_exceptions() == uncaught_) rank_.position = position_;
-    rank_.pass = pass_;
-  }
-  HookScope(const HookScope&) = delete;
-  HookScope& operator=(const HookScope&) = delete;
-
- private:
-  RankContext& rank_;
-  SourcePosition position_;
-  Pass pass_;
-  const int uncaught_ = std::uncaught_exceptions();
 };
 
 void check_replacement(const DTensor& before, const DTensor& after) {

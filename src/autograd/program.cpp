@@ -5,6 +5,7 @@
 #include <array>
 
 #include "autograd/at_place.h"
+#include "autograd/grad_mode.h"
 #include "autograd/grad_node.h"
 #include "autograd/view.h"
 #include "base/rank_context.h"
@@ -25,7 +26,7 @@ std::string_view kind_name(const ProgramEvent& event) {
       "op",          "factory",      "distribute",   "redistribute", "from_local", "to_local",
       "collective",  "mesh",         "require_grad", "detach",       "backward",   "deal",
       "check_piece", "read",         "seed",         "drop_grad",    "hook",       "hook_gradients",
-      "remove_hook", "collect_into", "wait"};
+      "remove_hook", "collect_into", "wait",         "function"};
   return kNames[event.index()];
 }
 
@@ -112,6 +113,22 @@ std::vector<DTensor> hook_gradients(const std::vector<DTensor>& tensors, Missing
   std::vector<DTensor> passed;
   for (const Argument& x : program_calls().perform(HookGradientsEvent{&tensors, missing, &hook})) {
     passed.push_back(x.tensor());
+  }
+  return passed;
+}
+
+std::vector<DTensor> apply_function(CustomFunction function,
+                                    const std::vector<DTensor>& arguments) {
+  std::vector<bool> needs;
+  for (const DTensor& x : arguments) needs.push_back(x.defined() && requires_grad(x));
+  const auto context = std::make_shared<FunctionContext>(std::move(needs));
+  const std::vector<DTensor> results =
+      no_grad([&] { return std::exchange(function.forward, nullptr)(*context); });
+  const auto shared = std::make_shared<const CustomFunction>(std::move(function));
+  std::vector<DTensor> passed;
+  for (const Argument& x :
+       program_calls().perform(FunctionEvent{context, shared, &arguments, &results})) {
+    passed.push_back(x.is_tensor() ? x.tensor() : DTensor());
   }
   return passed;
 }

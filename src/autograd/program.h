@@ -23,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include "autograd/custom_function.h"
 #include "autograd/hooks.h"
 #include "autograd/tape.h"
 #include "base/collective_kind.h"
@@ -153,6 +154,14 @@ struct HookGradientsEvent {
 struct RemoveHookEvent {
   const HookHandle* handle;
 };
+/// A function with a gradient of its own has run forward. Gives its results, whose gradients go
+/// through its backward to its arguments.
+struct FunctionEvent {
+  std::shared_ptr<FunctionContext> context;
+  std::shared_ptr<const CustomFunction> function;
+  const std::vector<DTensor>* arguments;
+  const std::vector<DTensor>* results;
+};
 /// Gives nothing, or with `inputs` their gradients, undefined where there is none.
 struct BackwardEvent {
   DTensor loss;
@@ -165,7 +174,8 @@ using ProgramEvent =
     std::variant<OpEvent, FactoryEvent, DistributeEvent, RedistributeEvent, FromLocalEvent,
                  ToLocalEvent, CollectiveEvent, MeshEvent, RequireGradEvent, DetachEvent,
                  BackwardEvent, DealEvent, CheckPieceEvent, ReadEvent, SeedEvent, DropGradEvent,
-                 HookEvent, HookGradientsEvent, RemoveHookEvent, CollectIntoEvent, WaitEvent>;
+                 HookEvent, HookGradientsEvent, RemoveHookEvent, CollectIntoEvent, WaitEvent,
+                 FunctionEvent>;
 /// "op", "factory", "redistribute", ...
 std::string_view kind_name(const ProgramEvent& event);
 

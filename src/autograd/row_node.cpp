@@ -96,6 +96,18 @@ DTensor without_values(const DTensor& x) {
   return shape;
 }
 
+DTensor fitted_gradient(Calls& calls, const DTensor& gradient, const DTensor& of,
+                        std::string_view name, std::string_view fix) {
+  if (gradient.shape() == of.shape() && gradient.dtype() == of.dtype()) return gradient;
+  if (!stretches_to(of.shape(), gradient.shape())) {
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("{} has the shape [{}], its tensor has [{}]", name,
+                            text_of_list(gradient.shape(), ", "), text_of_list(of.shape(), ", ")))
+        .with("fix", std::string(fix));
+  }
+  return grad::sum_to(calls, gradient, of);
+}
+
 void count_from_here(const DTensor& x) {
   if (x.defined()) x.impl()->local = counted(x.local());
 }
@@ -257,18 +269,10 @@ std::vector<DTensor> RowNode::fitted(Calls& calls, std::vector<DTensor> found) c
   for_each_tensor_slot(row_->op, inputs_, [&](std::size_t argument, const Argument& value) {
     const std::size_t index = slot++;
     if (index >= found.size() || !found[index].defined() || !edges()[index].wanted()) return;
-    DTensor& gradient = found[index];
-    const DTensor& input = value.tensor();
-    if (gradient.shape() == input.shape() && gradient.dtype() == input.dtype()) return;
-    if (!stretches_to(input.shape(), gradient.shape())) {
-      throw Error(
-          ErrorKind::kRuntime,
-          fmt::format("{}: the gradient of {} has the shape [{}], its tensor has [{}]",
-                      row_->name(), row_->op.arguments[argument].name,
-                      text_of_list(gradient.shape(), ", "), text_of_list(input.shape(), ", ")))
-          .with("fix", "give the op tensors whose sizes agree, or detach the one that needs none");
-    }
-    gradient = grad::sum_to(calls, gradient, input);
+    found[index] = fitted_gradient(
+        calls, found[index], value.tensor(),
+        fmt::format("{}: the gradient of {}", row_->name(), row_->op.arguments[argument].name),
+        "give the op tensors whose sizes agree, or detach the one that needs none");
   });
   return found;
 }

@@ -26,6 +26,12 @@ void for_each_result(const Results& results, Visit visit) {
 /// out, without values. Only ops that look at nothing else take it (zeros_like).
 DTensor without_values(const DTensor& x);
 
+/// A gradient in the shape and dtype of the tensor that it is of: summed where that was stretched,
+/// cast where it is another, as the reference's engine does. `name` says which one it is.
+///   fails  Runtime: the shapes do not fit
+DTensor fitted_gradient(Calls& calls, const DTensor& gradient, const DTensor& of,
+                        std::string_view name, std::string_view fix);
+
 /// A value that was made in a KernelScope counts from here on.
 void count_from_here(const DTensor& x);
 

@@ -444,6 +444,14 @@ GraphNode Recorder::node_of(const RemoveHookEvent& event) {
   return node;
 }
 
+GraphNode Recorder::node_of(const FunctionEvent& event) {
+  throw error_of({.gb_type = "a function with a gradient of its own",
+                  .context = event.function->name,
+                  .explanation = "a graph has no node for its backward",
+                  .hints = {"run the program as it is",
+                            "write it with ops that carry gradients: funcol.*, redistribute()"}});
+}
+
 GraphArgument Recorder::taken(const DTensor& x) {
   if (!x.defined()) return {};
   return {number(x)};

@@ -105,6 +105,7 @@ class Recorder final : public ForwardingProgram {
   GraphNode node_of(const HookEvent& event);
   GraphNode node_of(const HookGradientsEvent& event);
   GraphNode node_of(const RemoveHookEvent& event);
+  GraphNode node_of(const FunctionEvent& event);
 
   Results pass_on(const ProgramEvent& event, std::int32_t hook);
   using Gradients = std::vector<DTensor>;

@@ -73,8 +73,9 @@ void rename_dtypes(Json& json) {
 // The outcome of one rank.
 struct Ended {
   Json values = Json::object();
-  bool whole = false;     ///< it came to the end of the program
-  std::int32_t line = 0;  ///< of the program, from 1: where it failed
+  bool whole = false;       ///< it came to the end of the program
+  std::int32_t line = 0;    ///< of the program, from 1: where it failed
+  std::int32_t run_by = 0;  ///< of a gradient: where backward was called, which torch tells
 };
 
 class Names final : public ValueSink {
@@ -130,6 +131,15 @@ class CollectiveChecker final : public FactChecker {
       Ended& ended = ended_[static_cast<std::size_t>(rank.rank)];
       try {
         interpreter.run();
+      } catch (const Error& error) {
+        ended.line = rank.position.line - kFirstLine;
+        const std::string* run_by = error.find("run by");  // "file:line:column"
+        if (run_by != nullptr) {
+          const std::size_t column = run_by->rfind(':');
+          const std::size_t line = run_by->rfind(':', column - 1) + 1;
+          ended.run_by = std::stoi(run_by->substr(line, column - line)) - kFirstLine;
+        }
+        throw;
       } catch (...) {
         ended.line = rank.position.line - kFirstLine;
         throw;
@@ -176,7 +186,8 @@ class CollectiveChecker final : public FactChecker {
       if (rank.contains("line")) lines.push_back(rank.at("line"));
     }
     const bool known = std::ranges::any_of(ended_, [&](const Ended& one) {
-      return one.line == -1 || std::ranges::count(lines, one.line) > 0;
+      return one.line == -1 || std::ranges::count(lines, one.line) > 0 ||
+             std::ranges::count(lines, one.run_by) > 0;
     });
     if (!known) report.differs("line", lines, error_);
   }

@@ -92,6 +92,7 @@ class Install(unittest.TestCase):
             output(self.build("pages")),
             r"^by hand: 0\.9 1\.9 2\.9\n"
             r"around: 0\.5 0\.5 0\.5\naround: 0 gathers, not recorded\n"
+            r"own gradient: 2 2 2\n"
             r"traced: the graph does not fit: .*\n"
             r"x  f32\[8@dp, 16\]  \w+\ndigests \w+ \w+\n",
         )

@@ -39,6 +39,15 @@ void count_and_change(const MeshLayout* mesh, bool speaks) {
               requires_grad(w * 2.0) ? "" : "not ");
 }
 
+void sum_in_backward(const MeshLayout* mesh, bool speaks) {
+  DTensor x = tensor({1, 2, 3}, {3});
+  require_grad(x);
+  ProcessGroup& group = get_group(mesh, "tp");
+#include <own_gradient.inc>
+  backward(sum(y));
+  if (speaks) tell("own gradient", grad_of(x));
+}
+
 void trace_values(const MeshLayout* mesh, bool speaks) {
   const DTensor x = distribute_tensor(tensor({4, 8}, {2}), mesh, "tp=S(0)");
   const DTensor y = distribute_tensor(tensor({4, 8}, {2}), init_mesh({{"x", 2}}), "x=S(0)");
@@ -56,6 +65,7 @@ int main(int argc, char** argv) {
     const MeshLayout* tp = init_mesh({{"tp", 2}});
     step_by_hand(tp, rank.rank == 0);
     count_and_change(tp, rank.rank == 0);
+    sum_in_backward(tp, rank.rank == 0);
     trace_values(tp, rank.rank == 0);
     const MeshLayout* mesh = init_mesh({{"dp", 2}});
 #include <drawn_inputs.inc>

@@ -14,7 +14,7 @@ import program
 SCENARIOS = pathlib.Path(sys.argv[2]).resolve()
 # What cannot be a straight program of statements, and says so.
 REFUSED = ("has no statement", "different graphs", "points, each a program of its own",
-           "had been drawn from before")
+           "had been drawn from before", "no node for its backward")
 
 
 def places_apart(lines):

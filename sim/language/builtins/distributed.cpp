@@ -283,6 +283,11 @@ DTensor placed_parameter(Interpreter& in, const DTensor& tensor,
   return own;
 }
 
+BuiltinTable autograd_builtins() {
+  static const Builtin kTable[] = {{"backward", run_backward}, {"grad", run_grad}};
+  return kTable;
+}
+
 BuiltinTable distributed_builtins() {
   static const Builtin kTable[] = {
       {"backward", run_backward},

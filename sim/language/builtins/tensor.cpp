@@ -216,6 +216,9 @@ Value Interpreter::attribute(const Value& object, const std::string& name) {
     if (auto found = tensor_attribute(*this, *tensor, name)) return std::move(*found);
   }
   const auto shared = [&] { return std::make_shared<const Value>(object); };
+  if (const auto* owner = object.get<ObjectValue>()) {
+    if (const Value* own = owner->object->find(name)) return *own;
+  }
   if (const Builtin* member = find_builtin(members_of(object), name)) {
     if (member->member != Member::kMethod) return member->run(*this, &object, {});
     return BuiltinValue{member, shared()};

@@ -9,6 +9,7 @@
 #include "ops/torch/torch_names.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/program_traits.h"
+#include "sim/language/syntax/ast_walk.h"
 #include "sim/language/values/absent_names.h"
 #include "sim/language/values/global_names.h"
 
@@ -30,6 +31,7 @@ class NameChecker {
     globals_.insert(inputs.begin(), inputs.end());
     for (const char* name : {"mesh", "rank", "world_size"}) globals_.insert(name);
     globals_.insert(bound.begin(), bound.end());
+    find_attributes(program.body);
   }
 
   void check(const ast::Block& block) {
@@ -40,6 +42,27 @@ class NameChecker {
 
  private:
   using Names = std::set<std::string, std::less<>>;
+
+  // Those that the program gives: ctx.scale = 2, and methods of its classes.
+  void find_attributes(const ast::Block& block) {
+    for (const ast::Statement& statement : block) {
+      if (const auto* assign = std::get_if<ast::Assign>(&statement.node)) {
+        for (const auto& target : assign->targets) find_attributes(*target);
+      } else if (const auto* own = std::get_if<ast::Class>(&statement.node)) {
+        for (const std::string& name : ast::bound_names(own->body)) attributes_.insert(name);
+      }
+      ast::for_each_part(
+          statement, [](const ast::Expression&) {},
+          [this](const ast::Block& inner) { find_attributes(inner); });
+    }
+  }
+  void find_attributes(const ast::Expression& target) {
+    const auto* attribute = std::get_if<ast::Attribute>(&target.node);
+    if (attribute != nullptr) attributes_.insert(attribute->name);
+    const auto* tuple = std::get_if<ast::Tuple>(&target.node);
+    if (tuple == nullptr) return;
+    for (const auto& item : tuple->items) find_attributes(*item);
+  }
 
   void visit(const ast::ExpressionStatement& node) {
     check(*node.value);
@@ -79,6 +102,7 @@ class NameChecker {
     check(node.function->body);
     locals_ = around;
   }
+  void visit(const ast::Class& node) { check(node.body); }
   void visit(const ast::With& node) {
     for (const ast::With::Item& item : node.items) {
       check(item.context);
@@ -132,6 +156,8 @@ class NameChecker {
     if (const auto* subscript = std::get_if<ast::Subscript>(&target.node)) {
       check(*subscript->object);
       check(*subscript->index);
+    } else if (const auto* attribute = std::get_if<ast::Attribute>(&target.node)) {
+      check(*attribute->object);
     } else if (const auto* tuple = std::get_if<ast::Tuple>(&target.node)) {
       for (const auto& item : tuple->items) check_target(*item);
     } else if (const auto* list = std::get_if<ast::List>(&target.node)) {
@@ -164,7 +190,8 @@ class NameChecker {
     if (const auto module = module_path(*node.object)) return check_in_module(*module, node);
     check_not_hidden(node);
     check(*node.object);
-    const bool known = is_tensor_attribute(node.name) || is_torch_name(registry_, node.name) ||
+    const bool known = attributes_.contains(node.name) || is_tensor_attribute(node.name) ||
+                       is_torch_name(registry_, node.name) ||
                        std::ranges::any_of(member_tables(), [&](BuiltinTable table) {
                          return find_builtin(table, node.name) != nullptr;
                        });
@@ -286,6 +313,7 @@ class NameChecker {
   const OpRegistry& registry_;
   Names globals_;
   Names locals_;
+  Names attributes_;                 // that the program gives objects
   Names numbers_;                    // of [params], where the program gives them no other value
   std::vector<std::string> hidden_;  // names of the comprehensions around
 };

@@ -12,6 +12,7 @@
 #include "dispatch/prepare.h"
 #include "mesh/type_string.h"
 #include "sim/language/run/augmented.h"
+#include "sim/language/run/function_class.h"
 #include "sim/language/run/interpreter_frame.h"
 #include "sim/language/run/module_hooks.h"
 #include "sim/language/run/program_traits.h"
@@ -218,6 +219,21 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
 }
 
 Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Def& node) {
+  bind(node.function->name, made(node));
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Class& node) {
+  FunctionClass::Methods methods;
+  for (const ast::Statement& statement : node.body) {
+    const auto& def = std::get<ast::Def>(statement.node);
+    methods[def.function->name] = {made(def), def.once_differentiable};
+  }
+  bind(node.name, ObjectValue{std::make_shared<FunctionClass>(node.name, std::move(methods))});
+  return Flow::kNext;
+}
+
+FunctionValue Interpreter::made(const ast::Def& node) {
   Values defaults;
   for (const ast::Parameter& parameter : node.function->parameters) {
     defaults.push_back(parameter.default_value ? evaluate(*parameter.default_value) : Value());
@@ -230,10 +246,8 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Def& n
     if (captured == nullptr) captured = std::make_shared<CellMap>();
     captured->insert(*cell);
   }
-  bind(node.function->name,
-       FunctionValue{node.function, std::make_shared<const Values>(std::move(defaults)), captured,
-                     std::make_shared<ModuleHooks>()});
-  return Flow::kNext;
+  return {node.function, std::make_shared<const Values>(std::move(defaults)), captured,
+          std::make_shared<ModuleHooks>()};
 }
 
 Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::With& node) {
@@ -347,6 +361,8 @@ void Interpreter::assign(const ast::Expression& target, const Value& value, Sour
     if (of_tensor && object.is_tensor() && value.is_tensor()) {
       return write_attribute(object, attribute->name, value);
     }
+    const auto* owner = object.get<ObjectValue>();
+    if (owner != nullptr && owner->object->set(*this, attribute->name, value)) return;
     fail(ErrorKind::kValue, Fix{"assign to a name, or to an item: d[\"key\"] = value"},
          "'.{}' cannot be assigned to", attribute->name);
   }

@@ -203,6 +203,8 @@ class Interpreter {
   Flow run_node(const ast::Statement& statement, const ast::For& node);
   Flow run_node(const ast::Statement& statement, const ast::While& node);
   Flow run_node(const ast::Statement& statement, const ast::Def& node);
+  Flow run_node(const ast::Statement& statement, const ast::Class& node);
+  FunctionValue made(const ast::Def& node);
   Flow run_node(const ast::Statement& statement, const ast::With& node);
   Flow run_with(const ast::Statement& statement, const ast::With& node, std::size_t item);
   Flow run_node(const ast::Statement& statement, const ast::Return& node);

@@ -130,10 +130,16 @@ class Walk {
   }
 
  private:
+  static constexpr const char* kForward = ".forward";
+  static constexpr const char* kBackward = ".backward";
+  static constexpr const char* kSetup = ".setup_context";
+
   void find_defs(const ast::Block& block) {
     for (const ast::Statement& statement : block) {
       if (const auto* def = std::get_if<ast::Def>(&statement.node)) {
         defs_[def->function->path].push_back(def->function.get());
+      } else if (const auto* own = std::get_if<ast::Class>(&statement.node)) {
+        classes_.insert(own->path);
       }
       ast::for_each_part(
           statement, [](const ast::Expression&) {},
@@ -156,6 +162,15 @@ class Walk {
     return std::string(name);
   }
 
+  // The class whose F.apply this is; empty for anything else.
+  std::string applied(const ast::Expression& function) const {
+    const auto* method = std::get_if<ast::Attribute>(&function.node);
+    if (method == nullptr || method->name != "apply") return {};
+    const auto* name = std::get_if<ast::Name>(&method->object->node);
+    const std::string path = name != nullptr ? full(name->id) : "";
+    return classes_.contains(path) ? path : "";
+  }
+
   // What one node says by itself; its parts are looked at by any_part.
   bool depends_here(const ast::Expression& expression) {
     if (const auto* name = std::get_if<ast::Name>(&expression.node)) {
@@ -168,6 +183,10 @@ class Walk {
       return is_source(name->id, kRankNames) || names_.contains(full(name->id));
     }
     if (const auto* attribute = std::get_if<ast::Attribute>(&expression.node)) {
+      if (const std::string own = applied(expression); !own.empty()) {
+        if (!called_) escaped_.insert({own + kForward, own + kBackward});
+        return names_.contains(own + kForward);
+      }
       const bool collective = collective_in(*attribute) != OwnCollective::kNone;
       if (leaves_the_mesh(attribute->name) || collective) traits_.leaves = true;
       if (is_one_of(kRankMembers, attribute->name)) traits_.reads_rank = true;
@@ -237,14 +256,18 @@ class Walk {
         (method != nullptr && method->name == "backward")) {
       mark(gradients_);
     }
-    if (method != nullptr &&
-        (method->name.ends_with('_') || method->name == "append" || method->name == "extend")) {
+    if (method != nullptr && (method->name.ends_with('_') || method->name == "append" ||
+                              method->name == "extend" || method->name == "save_for_backward")) {
       mark_target(*method->object);
     }
     const bool hooks = method != nullptr && is_one_of(kHooks, method->name);
     if (hooks) mark(gradients_);
     const auto def = name != nullptr ? defs_.find(full(name->id)) : defs_.end();
     if (def != defs_.end()) return called_by_rank(def->first);
+    if (const std::string own = applied(*call.function); !own.empty()) {
+      called_by_rank(own + kForward);
+      return called_by_rank(own + kBackward);
+    }
     // A function that a name or an expression has as its value: any that is used as one.
     if (method != nullptr && !hooks) return;
     const std::set<std::string> escaped = escaped_;
@@ -252,7 +275,9 @@ class Walk {
   }
 
   void called_by_rank(const std::string& path) {
-    for (const ast::Function* function : defs_.at(path)) {
+    const auto defs = defs_.find(path);
+    if (defs == defs_.end()) return;  // a class without it
+    for (const ast::Function* function : defs->second) {
       for (const ast::Parameter& parameter : function->parameters) {
         mark(path + "." + parameter.name);
       }
@@ -322,6 +347,30 @@ class Walk {
     walk(function->body, called_by_rank_.contains(function));
     functions_.erase(functions_.begin());
   }
+  // Gradients go through backward, which is given the context that forward was given.
+  void visit(const ast::Class& node, bool under) {
+    walk(node.body, under);
+    if (names_.contains(node.path + kBackward)) mark(gradients_);
+    bool context = false;
+    for (const char* which : {kForward, kSetup}) {
+      each_parameter(node.path + which, [&](const std::string& name, bool first) {
+        context = context || (first && names_.contains(name));
+      });
+    }
+    each_parameter(node.path + kBackward, [&](const std::string& name, bool first) {
+      if (first ? context : gradients_) mark(name);
+    });
+  }
+  template <typename Visit>
+  void each_parameter(const std::string& path, const Visit& visit) const {
+    const auto defs = defs_.find(path);
+    if (defs == defs_.end()) return;
+    for (const ast::Function* function : defs->second) {
+      for (std::size_t i = 0; i < function->parameters.size(); ++i) {
+        visit(path + "." + function->parameters[i].name, i == 0);
+      }
+    }
+  }
   // Contexts say whether gradients are recorded.
   void visit(const ast::With& node, bool under) {
     bool by_rank = under;
@@ -359,6 +408,7 @@ class Walk {
   Names& names_;     // those that follow from the source
   bool& gradients_;  // all gradients do
   std::map<std::string, std::vector<const ast::Function*>, std::less<>> defs_;  // by path
+  std::set<std::string> classes_;                                               // by path
   std::set<std::string> escaped_;  // paths of defs that are values: assigned, passed, returned
   bool called_ = false;            // the expression looked at is what a call calls
   std::set<const ast::Function*> called_by_rank_;  // whose body runs on some ranks only

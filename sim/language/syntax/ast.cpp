@@ -64,6 +64,8 @@ void collect(const Block& block, std::vector<std::string>& names) {
       collect(with->body, names);
     } else if (const auto* def = std::get_if<Def>(&statement.node)) {
       names.push_back(def->function->name);
+    } else if (const auto* own = std::get_if<Class>(&statement.node)) {
+      names.push_back(own->name);
     }
   }
 }

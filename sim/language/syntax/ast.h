@@ -240,6 +240,15 @@ struct Function {
 /// Binds the function's name when it is reached.
 struct Def {
   std::shared_ptr<const Function> function;
+  // Of a def in a class: decorators.
+  bool is_static = false;
+  bool once_differentiable = false;
+};
+/// class name(torch.autograd.Function): binds its name when it is reached.
+struct Class {
+  std::string name;
+  std::string path;  ///< with the names of the defs around it
+  Block body;        ///< static defs alone
 };
 /// Ends the def that it stands in; outside of a def it does not parse.
 struct Return {
@@ -267,8 +276,8 @@ struct Continue {};
 /// A node with its place; a block is a list of them.
 struct Statement {
   SourceSpan span;  ///< of its first line: the header of a block
-  std::variant<ExpressionStatement, Assign, AugmentedAssign, If, For, While, Def, With, Return,
-               Assert, Pass, Break, Continue>
+  std::variant<ExpressionStatement, Assign, AugmentedAssign, If, For, While, Def, Class, With,
+               Return, Assert, Pass, Break, Continue>
       node;
 };
 
@@ -283,8 +292,8 @@ std::string print(const Expression& expression);
 /// One statement per line, blocks indented by four blanks.
 std::string print(const Block& block);
 
-/// The names an assignment, a loop or a def in `block` binds, sorted, each once; not those of the
-/// functions inside.
+/// The names an assignment, a loop, a def or a class in `block` binds, sorted, each once; not those
+/// of the functions inside.
 std::vector<std::string> bound_names(const Block& block);
 
 /// Names that `target` binds, in order, appended to `names`.

@@ -187,8 +187,13 @@ struct StatementPrinter {
       parameters += (parameters.empty() ? "" : ", ") + parameter.name;
       if (parameter.default_value) parameters += "=" + print(*parameter.default_value);
     }
-    return line(fmt::format("def {}({}):", node.function->name, parameters)) +
+    return (node.is_static ? line("@staticmethod") : "") +
+           (node.once_differentiable ? line("@once_differentiable") : "") +
+           line(fmt::format("def {}({}):", node.function->name, parameters)) +
            nested(node.function->body);
+  }
+  std::string operator()(const Class& node) const {
+    return line(fmt::format("class {}(torch.autograd.Function):", node.name)) + nested(node.body);
   }
   std::string operator()(const With& node) const {
     std::string items;

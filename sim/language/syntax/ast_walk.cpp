@@ -99,6 +99,9 @@ void visit_parts(const Def& node, const Visit& visit, const VisitBlock& visit_bl
   }
   visit_block(node.function->body);
 }
+void visit_parts(const Class& node, const Visit&, const VisitBlock& visit_block) {
+  visit_block(node.body);
+}
 void visit_parts(const With& node, const Visit& visit, const VisitBlock& visit_block) {
   for (const With::Item& item : node.items) {
     part(item.context, visit);

@@ -36,15 +36,17 @@ constexpr std::array<AugmentedRow, 13> kAugmented = {{
     {">>=", ast::BinaryOp::kRight},
 }};
 
-constexpr std::array<std::string_view, 11> kOutside = {"import", "from",   "class", "try",
-                                                       "raise",  "del",    "yield", "async",
-                                                       "await",  "lambda", "except"};
+constexpr std::array<std::string_view, 10> kOutside = {
+    "import", "from", "try", "raise", "del", "yield", "async", "await", "lambda", "except"};
+
+constexpr const char* kWriteClass =
+    "write defs, and keep what they share in a dict; a gradient of one's own is a class "
+    "F(torch.autograd.Function) of static methods, called as F.apply(x)";
 
 std::string in_place_of(std::string_view keyword) {
   if (keyword == "import" || keyword == "from") {
     return "leave the line out: torch, F, dist and all ops are there without it";
   }
-  if (keyword == "class") return "write defs, and keep what they share in a dict";
   if (keyword == "lambda") return "write a def, also inside of a def, and use its name";
   return "programs have assignments, calls, if, for, while, def, with, assert and return";
 }
@@ -66,6 +68,7 @@ void Parser::line(ast::Block& out) {
   if (at_keyword("for")) return out.push_back(for_statement());
   if (at_keyword("while")) return out.push_back(while_statement());
   if (at_keyword("def")) return out.push_back(def_statement());
+  if (at_keyword("class")) return out.push_back(class_statement());
   if (at_keyword("with")) return out.push_back(with_statement());
   while (true) {
     out.push_back(simple());
@@ -151,7 +154,7 @@ ast::Block Parser::block(std::string_view after) {
   expect_operator(":", after, "end the head of the block with ':', and indent what follows");
   ast::Block body;
   if (peek().kind != TokenKind::kNewline) {
-    constexpr std::string_view kCompound[] = {"if", "for", "while", "def", "with"};
+    constexpr std::string_view kCompound[] = {"if", "for", "while", "def", "class", "with"};
     if (std::ranges::any_of(kCompound, [&](std::string_view word) { return at_keyword(word); })) {
       unexpected("a simple statement on the line of the ':'",
                  "indent the inner block on lines of its own");
@@ -266,7 +269,7 @@ void read_names(const ast::Block& block, Ids& ids, Ids& inner) {
     ast::for_each_part(
         statement, [&](const ast::Expression& part) { read_names(part, ids); },
         [&](const ast::Block& body) {
-          if (def == nullptr) read_names(body, ids, inner);
+          if (def == nullptr) read_names(body, ids, inner);  // of a class: its defs
         });
   }
 }
@@ -306,6 +309,88 @@ ast::Statement Parser::def_statement() {
   path_ = outer;
   find_names(*function);
   return {span, ast::Def{std::move(function)}};
+}
+
+// "torch.autograd.Function".
+std::string Parser::dotted_name() {
+  std::string name = expect_name("a name", kWriteClass);
+  while (accept_operator(".")) name += "." + expect_name("a name", kWriteClass);
+  return name;
+}
+
+ast::Statement Parser::class_statement() {
+  const Token& keyword = next();
+  ast::Class node;
+  const Token& name = peek();
+  node.name = expect_name("the name of the class", kWriteClass);
+  node.path = path_ + node.name;
+  std::string base;
+  if (accept_operator("(")) {
+    if (!at_operator(")")) base = dotted_name();
+    expect_operator(")", "one base class", kWriteClass);
+  }
+  constexpr std::string_view kBases[] = {"torch.autograd.Function", "autograd.Function",
+                                         "Function"};
+  if (std::ranges::count(kBases, base) == 0) {
+    refuse_at(keyword,
+              fmt::format("'class' is not part of the language, but for autograd: {} is "
+                          "no torch.autograd.Function",
+                          name.text),
+              kWriteClass);
+  }
+  const SourceSpan span = join(keyword.span, last_span());
+  expect_operator(":", "the class", kWriteClass);
+  if (accept_keyword("pass")) {
+    next();
+    return {span, std::move(node)};
+  }
+  if (peek().kind != TokenKind::kNewline) unexpected("the end of the line", kWriteClass);
+  next();
+  if (peek().kind != TokenKind::kIndent) {
+    refuse_at(peek(), "expected an indented block after the class", "indent it, or write pass");
+  }
+  next();
+  const std::string outer = std::exchange(path_, node.path + ".");
+  while (peek().kind != TokenKind::kDedent && peek().kind != TokenKind::kEnd) {
+    const SourceSpan start = peek().span;
+    const bool text = peek().kind == TokenKind::kString;
+    if (text || at_keyword("pass")) {
+      next();
+      if (peek().kind != TokenKind::kNewline) unexpected("the end of the line", kWriteClass);
+      next();
+      continue;
+    }
+    ast::Def def = static_def();
+    node.body.push_back({start, std::move(def)});
+  }
+  if (peek().kind == TokenKind::kDedent) next();
+  path_ = outer;
+  return {span, std::move(node)};
+}
+
+ast::Def Parser::static_def() {
+  const Token& first = peek();
+  bool is_static = false, once = false;
+  while (accept_operator("@")) {
+    const Token& decorator = peek();
+    const std::string name = dotted_name();
+    const bool is_once = name == "once_differentiable" || name.ends_with(".once_differentiable");
+    if (name != "staticmethod" && !is_once) {
+      refuse_at(decorator, fmt::format("the decorator '{}' is not part of the language", name),
+                "methods are decorated by @staticmethod, and backward by @once_differentiable");
+    }
+    (is_once ? once : is_static) = true;
+    if (peek().kind != TokenKind::kNewline) unexpected("the end of the line", kWriteClass);
+    next();
+  }
+  if (!at_keyword("def") || !is_static) {
+    refuse_at(first, "a torch.autograd.Function has static methods and nothing else",
+              "write @staticmethod above def forward(ctx, ...) and def backward(ctx, ...)");
+  }
+  ast::Def def = std::get<ast::Def>(def_statement().node);
+  def.is_static = true;
+  def.once_differentiable = once;
+  return def;
 }
 
 std::vector<ast::Parameter> Parser::parameters() {

@@ -111,6 +111,9 @@ class Parser {
   ast::Statement for_statement();
   ast::Statement while_statement();
   ast::Statement def_statement();
+  ast::Statement class_statement();
+  std::string dotted_name();
+  ast::Def static_def();
   ast::Statement with_statement();
   bool at_grouped_contexts() const;
   std::vector<ast::Parameter> parameters();

@@ -17,7 +17,6 @@ constexpr AbsentName kRows[] = {
     {"DeviceMesh", "the dims under [mesh]; the program has it as mesh"},
     {"all_gather_into_tensor", "dist.all_gather_into_tensor(out, t), or all_gather(t, dim)"},
     {"autocast", "x.to(bf16) where it is wanted"},
-    {"autograd", "grad(loss, [w1, w2]) or backward(loss)"},
     {"clip_grad_norm_", "the norm of the gradients, and their product with a factor"},
     {"device_mesh", "the dims under [mesh]; the program has it as mesh"},
     {"distribute_tensor", "distribute(t, mesh=mesh, tp=S(0))"},

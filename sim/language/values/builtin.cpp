@@ -27,10 +27,19 @@ std::span<const BuiltinTable> function_tables() {
 }
 
 std::span<const BuiltinTable> member_tables() {
-  static const BuiltinTable kTables[] = {
-      tensor_methods(),    container_methods(), mesh_methods(),       placement_methods(),
-      group_methods(),     function_methods(),  debug_mode_methods(), handle_methods(),
-      generator_methods(), traced_methods(),    work_methods()};
+  static const BuiltinTable kTables[] = {tensor_methods(),
+                                         container_methods(),
+                                         mesh_methods(),
+                                         placement_methods(),
+                                         group_methods(),
+                                         function_methods(),
+                                         function_class_methods(),
+                                         handle_methods(),
+                                         function_context_methods(),
+                                         debug_mode_methods(),
+                                         traced_methods(),
+                                         generator_methods(),
+                                         work_methods()};
   return kTables;
 }
 

@@ -31,10 +31,11 @@ constexpr DTypeRow kTorchDTypes[] = {
     {"cdouble", DType::kC128},    {"float8_e4m3fn", DType::kF8E4M3FN},
 };
 
-constexpr std::array<std::string_view, 17> kModules = {"torch",
+constexpr std::array<std::string_view, 18> kModules = {"torch",
                                                        "F",
                                                        "torch.nn",
                                                        "aten",
+                                                       "torch.autograd",
                                                        "torch.nn.functional",
                                                        "torch.distributed",
                                                        "torch.distributed.GroupMember",
@@ -64,6 +65,7 @@ struct TableRow {
   BuiltinTable (*table)();
 };
 constexpr TableRow kTables[] = {
+    {"torch.autograd", autograd_builtins},
     {"torch.distributed", dist_builtins},
     {"torch.distributed", dist_group_builtins},
     {"torch.distributed", group_builtins},

@@ -17,6 +17,12 @@ class Object {
   /// What a program can ask of it, and the text that print() shows.
   virtual BuiltinTable members() const { return {}; }
   virtual std::string text() const { return std::string(kind()); }
+  /// An attribute that the program, or its text, has given it; null: it has none of the name.
+  virtual const Value* find(std::string_view /*name*/) const { return nullptr; }
+  /// object.name = value; false where nothing can be assigned to.
+  virtual bool set(Interpreter&, const std::string& /*name*/, const Value& /*value*/) {
+    return false;
+  }
 };
 
 /// What can be called, beside functions.

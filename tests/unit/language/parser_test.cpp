@@ -25,6 +25,10 @@ std::vector<std::string> cut(std::string_view text, std::string_view separator) 
   }
 }
 
+constexpr const char* kWriteClass =
+    "write defs, and keep what they share in a dict; a gradient of one's own is a class "
+    "F(torch.autograd.Function) of static methods, called as F.apply(x)";
+
 struct FaultRow {
   const char* program;
   const char* says;
@@ -97,8 +101,23 @@ constexpr FaultRow kFaults[] = {
      "move it into a for or while"},
     {"import torch", "'import' is not part of the language", ":1:1",
      "leave the line out: torch, F, dist and all ops are there without it"},
-    {"class A: pass", "'class' is not part of the language", ":1:1",
-     "write defs, and keep what they share in a dict"},
+    {"class A: pass",
+     "'class' is not part of the language, but for autograd: A is no torch.autograd.Function",
+     ":1:1", kWriteClass},
+    {"class A(nn.Module):\n  pass",
+     "'class' is not part of the language, but for autograd: A is no torch.autograd.Function",
+     ":1:1", kWriteClass},
+    {"class A(torch.autograd.Function):\n  def forward(ctx, x):\n    return x",
+     "a torch.autograd.Function has static methods and nothing else", ":2:3",
+     "write @staticmethod above def forward(ctx, ...) and def backward(ctx, ...)"},
+    {"class A(torch.autograd.Function):\n  scale = 2",
+     "a torch.autograd.Function has static methods and nothing else", ":2:3",
+     "write @staticmethod above def forward(ctx, ...) and def backward(ctx, ...)"},
+    {"class A(torch.autograd.Function):\n  @classmethod\n  def forward(ctx, x):\n    return x",
+     "the decorator 'classmethod' is not part of the language", ":2:4",
+     "methods are decorated by @staticmethod, and backward by @once_differentiable"},
+    {"class A(torch.autograd.Function):\nx = 1", "expected an indented block after the class",
+     ":2:1", "indent it, or write pass"},
     {"try:\n  a()", "'try' is not part of the language", ":1:1",
      "programs have assignments, calls, if, for, while, def, with, assert and return"},
     {"x = 1 = b", "this cannot be assigned to", ":1:5", "assign to a name"},
@@ -178,6 +197,16 @@ TEST_CASE("programs parse to the tree that Python gives them") {
     CHECK(printed == print_of(halves[1]));
     CHECK(print_of(printed) == printed);
   }
+}
+
+TEST_CASE("a class of static methods is printed as it is read") {
+  const std::string text =
+      "class F(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, n=2):\n"
+      "        ctx.n = n\n        return x\n    @staticmethod\n    @once_differentiable\n"
+      "    def backward(ctx, g):\n        return (g, None)\n";
+  CHECK(print_of(text) == text);
+  CHECK(print_of("class F(autograd.Function):\n  'what it does'\n  pass\n") ==
+        "class F(torch.autograd.Function):\n");
 }
 
 TEST_CASE("what is printed is fully parenthesised") {

@@ -112,3 +112,42 @@ TEST_CASE("local tensors and own collectives leave the distributed world; moving
   CHECK_FALSE(traits("y = distribute(x, mesh=mesh)").reads_world);
   CHECK(traits("assert_close(x, x)").asserts_close);
 }
+
+TEST_CASE("a Function passes on what its forward gives, and gradients what its backward gives") {
+  const std::string code = R"(
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        y = x * 2
+        dist.all_reduce(y)
+        return y
+    @staticmethod
+    def backward(ctx, g):
+        (s,) = ctx.saved_tensors
+        h = g * 2
+        return h
+class G(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x * 3
+        return y
+    @staticmethod
+    def backward(ctx, g):
+        dist.all_reduce(g)
+        return g
+)";
+  const ProgramTraits by_forward = traits(code + "a = F.apply(x)\nb = x + 1\n");
+  CHECK(by_forward.leaves);
+  CHECK(by_forward.follows_exchange("a"));
+  CHECK_FALSE(by_forward.follows_exchange("b"));
+  const ProgramTraits by_backward = traits(code + "f = G.apply\nc = f(x)\n");
+  CHECK_FALSE(by_backward.follows_exchange("c"));
+  CHECK(by_backward.follows_exchange("x.grad"));
+  const ProgramTraits by_rank = traits(code + "a = F.apply(x * rank)\nb = G.apply(x)\n");
+  CHECK(by_rank.follows_rank("a"));
+  CHECK(by_rank.follows_rank("F.forward.y"));
+  CHECK(by_rank.follows_rank("F.backward.s"));
+  CHECK_FALSE(by_rank.follows_rank("b"));
+  CHECK_FALSE(by_rank.follows_rank("G.forward.y"));
+}
