@@ -5,6 +5,7 @@
 #include "backends/process/control_channel.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -105,8 +106,9 @@ class ControlChannel::Impl {
       const std::lock_guard lock(state_.mutex);
       start_run();
     }
-    if (failed()) return;
+    if (failed()) return refuse_to_go_on_alone();
     const std::vector<std::string> all = exchange(about, kEveryRank, false);
+    refuse_to_go_on_alone();
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].empty() || all[0].empty() || all[i] == all[0]) continue;
       const std::lock_guard lock(state_.mutex);
@@ -239,16 +241,27 @@ class ControlChannel::Impl {
   // Under the mutex.
   void start_run() {
     if (rank() == 0) hub_.begin_run();
-    for (const std::int64_t rank : state_.gone_ranks()) {
-      fail(ErrorKind::kRuntime, Fix{"see what that rank wrote before; then start the job again"},
-           "the process of rank {} is gone: {}", rank,
-           *state_.why_gone[static_cast<std::size_t>(rank)]);
-    }
+    const std::vector<std::int64_t> gone = state_.gone_ranks();
+    if (!gone.empty()) refuse_without(gone.front());
     ++state_.run;
     state_.active = true;
     own_verdict_.reset();
     state_.met.clear();
     state_.failed = state_.verdicts.contains(state_.run);
+  }
+
+  // The others may have missed this rank in the run before, and it hears of that only now.
+  void refuse_to_go_on_alone() {
+    const std::lock_guard lock(state_.mutex);
+    if (!state_.gone(rank())) return;
+    state_.active = false;
+    refuse_without(rank());
+  }
+
+  [[noreturn]] void refuse_without(std::int64_t rank) {
+    fail(ErrorKind::kRuntime, Fix{"see what that rank wrote before; then start the job again"},
+         "the process of rank {} is gone: {}", rank,
+         *state_.why_gone[static_cast<std::size_t>(rank)]);
   }
 
   // Rank 0 has been told that the patience is over, and is told again where it has had something
@@ -434,11 +447,11 @@ class ControlChannel::Impl {
            },
            [this](std::int64_t from) {
              return lines_.moved(static_cast<std::size_t>(from) - 1);
-           }};                 ///< of rank 0; elsewhere nobody calls it
-  bool told_of_wait_ = false;  ///< the program's thread only, as the next two
-  std::uint64_t sequence_ = 0;
-  std::uint64_t asked_ = 0;             ///< rank 0, for a sign of life
-  std::uint64_t answered_ = 0;          ///< under the mutex, as what follows
+           }};  ///< of rank 0; elsewhere nobody calls it
+  std::atomic<bool> told_of_wait_ = false;
+  std::uint64_t sequence_ = 0;  ///< the program's thread only
+  std::uint64_t asked_ = 0;     ///< rank 0, for a sign of life; under the mutex, as the rest
+  std::uint64_t answered_ = 0;
   std::optional<Verdict> own_verdict_;  ///< until rank 0 has decided
   std::function<void()> notify_;
   Lines lines_;  ///< last: its thread uses everything above. Rank 0: to rank i + 1; others: to it

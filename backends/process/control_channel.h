@@ -99,7 +99,7 @@ class ControlChannel {
   void waits_for(std::string_view what);
   /// Asked again and again while this rank waits for others. Where one of them has ended without
   /// this rank's collective, or where it has waited for `patience`, the run fails; then failed()
-  /// holds when this returns.
+  /// holds when this returns. Any thread, one at a time.
   void wait_on(std::chrono::milliseconds waited, std::chrono::milliseconds patience);
   /// Whether all ranks of the group have entered and their calls fit. True once per call.
   bool take_met(CallPlace place);
