@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "comm/process_group.h"
 #include "tensor/device.h"
+#include "tensor/needs_values.h"
 
 namespace shardlab::fake {
 
@@ -89,6 +90,7 @@ class ShapeCommunicator final : public Communicator {
     throw Error(
         ErrorKind::kUnsupported,
         fmt::format("{} on group {}: its result depends on other ranks' data", what, place_.name))
+        .with(kNeeds, kNeedsValues)
         .with("fix", "a shape-only mesh holds no data; run it on a backend that computes");
   }
   std::size_t enter(const Call& call);
@@ -230,6 +232,7 @@ std::vector<std::size_t> ShapeCommunicator::mesh_dims_of(const MeshLayout& layou
   }
   if (own && whole.group_ranks(dims, *own) == members) return dims;
   throw Error(ErrorKind::kUnsupported, "a group that is not a line of the scenario's mesh")
+      .with(kNeeds, "ranks one by one, where shapes alone have classes of them")
       .with("mesh", fmt::format("{} beside {}", layout.text(), whole.text()))
       .with("fix", "a shape-only mesh has parts (mesh[\"tp\"]), but no second mesh");
 }

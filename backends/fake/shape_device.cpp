@@ -2,6 +2,7 @@
 #include "backends/fake/shape_device.h"
 
 #include "base/error.h"
+#include "tensor/needs_values.h"
 
 namespace shardlab {
 
@@ -21,6 +22,7 @@ class ShapeDevice final : public Device {
   }
   void read(const Tensor&, void*) override {
     throw Error(ErrorKind::kUnsupported, "a shape-only device holds no values to read")
+        .with(kNeeds, kNeedsValues)
         .with("fix", "run it on a backend that computes");
   }
   void write(const Tensor&, const void*) override {}

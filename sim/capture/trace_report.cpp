@@ -123,7 +123,8 @@ std::string trace_text(const Captured& captured, const TraceReport& report) {
   return text + "\n" + trace_summary(captured, report);
 }
 
-std::string trace_json(const Captured& captured, const TraceReport& report) {
+std::string trace_json(const Captured& captured, const TraceReport& report, std::string_view form,
+                       const std::string& text) {
   using Json = nlohmann::ordered_json;
   const ProgramGraph& first = captured.graphs.at(0);
   Json json = {{"title", captured.run.scenario.title},
@@ -152,6 +153,7 @@ std::string trace_json(const Captured& captured, const TraceReport& report) {
       json["parts"] = {{"node", difference->node}, {"a", difference->a}, {"b", difference->b}};
     }
   }
+  if (!form.empty()) json[std::string(form)] = text;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

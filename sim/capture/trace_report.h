@@ -38,8 +38,10 @@ TraceReport compared(const Captured& captured, const ReplayRun& replayed);
 std::string trace_text(const Captured& captured, const TraceReport& report);
 /// "ok  33 nodes, 3 collectives, 9 guards, 0 breaks, same on 8 ranks, replay bitwise"
 std::string trace_summary(const Captured& captured, const TraceReport& report);
-/// One JSON object: counts, guards, breaks, where ranks part.
-std::string trace_json(const Captured& captured, const TraceReport& report);
+/// One JSON object: counts, guards, breaks, where ranks part; and where `form` is not empty, the
+/// graph in that form, under its name.
+std::string trace_json(const Captured& captured, const TraceReport& report, std::string_view form,
+                       const std::string& text);
 
 /// What became of a graph that was run in place of its program.
 std::string replay_json(const ProgramGraph& graph, std::string_view how);

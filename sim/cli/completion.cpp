@@ -2,6 +2,7 @@
 #include "sim/cli/completion.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -101,6 +102,10 @@ std::string completion_script(const std::string& shell,
   if (shell == "zsh") return zsh_script(commands);
   if (shell == "fish") return fish_script(commands);
   fail(ErrorKind::kValue, Fix{"one of: bash, zsh, fish"}, "no completion for shell '{}'", shell);
+}
+
+std::string completion_json(const std::string& shell, const std::string& script) {
+  return nlohmann::json{{"shell", shell}, {"script", script}}.dump() + "\n";
 }
 
 }  // namespace shardlab

@@ -23,4 +23,7 @@ struct CompletedCommand {
 std::string completion_script(const std::string& shell,
                               const std::vector<CompletedCommand>& commands);
 
+/// One JSON object: the shell and its script.
+std::string completion_json(const std::string& shell, const std::string& script);
+
 }  // namespace shardlab

@@ -111,6 +111,7 @@ struct Parsed {
   DiffArguments diff;
   DoctorArguments doctor;
   std::string shell;
+  CommonArguments completion;
   std::function<int()> chosen;
 };
 
@@ -118,7 +119,7 @@ struct Parsed {
 void add_lengths(CLI::App* run, RunArguments& arguments) {
   auto* full = run->add_flag_callback(
       "--full", [&arguments] { arguments.length = ReportLength::kFull; },
-      "every op, move, collective and value, nothing folded");
+      "every op, move, collective and value, nothing folded; with --log that of every rank");
   run->add_flag_callback(
          "--summary", [&arguments] { arguments.length = ReportLength::kSummary; },
          "a few lines: what was sent and held, what is wrong")
@@ -532,6 +533,7 @@ void add_completion(CLI::App& app, Parsed& parsed) {
   auto* completion =
       app.add_subcommand("completion", "a script that completes commands in a shell");
   completion->add_option("SHELL", parsed.shell, "bash, zsh or fish")->required();
+  add_common(completion, parsed.completion);
   completion->footer(
       "Examples:\n"
       "  shardlab completion bash > shardlab.bash\n"
@@ -542,7 +544,9 @@ void add_completion(CLI::App& app, Parsed& parsed) {
       "zsh: put it into a folder of fpath; fish: into ~/.config/fish/completions.");
   completion->callback([&app, &parsed] {
     parsed.chosen = [&app, &parsed] {
-      std::fputs(completion_script(parsed.shell, completed(app)).c_str(), stdout);
+      const std::string script = completion_script(parsed.shell, completed(app));
+      const bool json = parsed.completion.output == Output::kJson;
+      std::fputs(json ? completion_json(parsed.shell, script).c_str() : script.c_str(), stdout);
       return static_cast<int>(kFine);
     };
   });

@@ -40,12 +40,13 @@ MemoryLimits memory_limits(const RunArguments& arguments) {
           .available_bytes = arguments.memory_bytes.value_or(pages * page_bytes)};
 }
 
-// The rank whose events are told, where each keeps its own.
-std::int64_t reporter_of(const RunArguments& arguments, const std::string& backend) {
-  if (!is_shape_only(backend) && channel_of(backend) == nullptr) return *arguments.rank;
-  fail(ErrorKind::kUnsupported, Fix{"--backend threads, or leave --rank out"},
-       "--rank {}: with backend {} the log and the JSON are those of one rank, the mesh's first",
-       *arguments.rank, backend);
+// Other ranks' events are known where each keeps its own here.
+void require_all_ranks(const std::string& option, const std::string& backend) {
+  if (!is_shape_only(backend) && channel_of(backend) == nullptr) return;
+  fail(ErrorKind::kUnsupported,
+       Fix{fmt::format("--backend threads, or leave {} out", option.substr(0, option.find(' ')))},
+       "{}: with backend {} the log and the JSON are those of one rank, the mesh's first", option,
+       backend);
 }
 
 }  // namespace
@@ -167,7 +168,13 @@ ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenar
          "--strict: backend {} computes shapes only, so nothing is verified", options.backend);
   }
   const bool by_rank = arguments.log || arguments.common.output == Output::kJson;
-  if (by_rank && arguments.rank) options.reporting_rank = reporter_of(arguments, options.backend);
+  if (by_rank && arguments.rank) {
+    require_all_ranks(fmt::format("--rank {}", *arguments.rank), options.backend);
+    options.reporting_rank = arguments.rank;
+  } else if (arguments.log && arguments.length == ReportLength::kFull) {
+    require_all_ranks("--full", options.backend);
+    options.other_ranks = TraceDetail::kEvents;
+  }
   return options;
 }
 

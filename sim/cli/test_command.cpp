@@ -18,6 +18,8 @@
 #include "sim/report/junit.h"
 #include "sim/report/paint.h"
 #include "sim/run/process_records.h"
+#include "sim/world/backends.h"
+#include "tensor/needs_values.h"
 
 namespace shardlab {
 
@@ -102,6 +104,13 @@ std::string reason_to_skip(const Scenario& scenario, const RunArguments& argumen
                      channel->size());
 }
 
+// What a run on shapes alone could not do, though the scenario is right; empty: nothing.
+std::string missing_values(const ScenarioResult& result) {
+  if (!is_shape_only(result.run.options.backend) || result.met()) return "";
+  const std::string* needs = result.run.error ? result.run.error->find(kNeeds) : nullptr;
+  return needs != nullptr ? "needs " + *needs : "";
+}
+
 void skip_case(const TestCase& one, const std::string& reason, const RunArguments& arguments,
                TestOutcome& outcome) {
   outcome.report.verdict = TestReport::Verdict::kSkipped;
@@ -118,7 +127,10 @@ void run_case(const TestCase& one, const OpRegistry& registry, const RunArgument
   }
   const ScenarioOptions options = options_of(arguments, scenario);
   if (arguments.schedules == 0) {
-    return tell(run_scenario(scenario, registry, options), "", arguments, outcome);
+    const ScenarioResult result = run_scenario(scenario, registry, options);
+    const std::string reason = missing_values(result);
+    if (!reason.empty()) return skip_case(one, reason, arguments, outcome);
+    return tell(result, "", arguments, outcome);
   }
   const ScheduleRange range{options.schedule.seed, arguments.schedules};
   const ScheduleSearch search = try_schedules(scenario, registry, options, range);

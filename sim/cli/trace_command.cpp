@@ -133,25 +133,30 @@ RankChoice ranks_of(const TraceArguments& arguments) {
   return choice;
 }
 
+// The form that is asked for instead of a report, by the name of its option, and the graph in it.
+std::pair<std::string_view, std::string> asked_form(const Captured& captured,
+                                                    const OpRegistry& registry,
+                                                    const TraceArguments& arguments) {
+  if (arguments.dot) return {"dot", graph_dot(captured.graphs.at(0))};
+  if (arguments.toml) return {"toml", graph_scenario(captured.graphs, registry)};
+  if (arguments.cpp) return {"cpp", graph_program(captured.graphs, registry)};
+  if (!arguments.text || !arguments.out.empty()) return {};
+  const bool of_ranks = !captured.of_ranks.empty();
+  return {"text", file_text(of_ranks ? captured.of_ranks : captured.graphs, arguments)};
+}
+
 // What was captured, in the form that is asked for.
 int tell(const Captured& captured, const OpRegistry& registry, const ScenarioOptions& options,
          const TraceArguments& arguments) {
   const TraceReport report =
       compared(captured, replay_on_ranks(captured.graphs, registry, options));
   if (!arguments.out.empty()) write_file(arguments.out, file_text(captured.graphs, arguments));
-  if (arguments.dot) {
-    print({.out = graph_dot(captured.graphs.at(0))});
-  } else if (arguments.toml) {
-    print({.out = graph_scenario(captured.graphs, registry)});
-  } else if (arguments.cpp) {
-    print({.out = graph_program(captured.graphs, registry)});
-  } else if (arguments.text && arguments.out.empty()) {
-    const bool of_ranks = !captured.of_ranks.empty();
-    print({.out = file_text(of_ranks ? captured.of_ranks : captured.graphs, arguments)});
-  } else if (arguments.run.common.output == Output::kJson) {
-    print({.out = trace_json(captured, report)});
+  const bool json = arguments.run.common.output == Output::kJson;
+  const auto [form, text] = asked_form(captured, registry, arguments);
+  if (json) {
+    print({.out = trace_json(captured, report, form, text)});
   } else {
-    print({.out = trace_text(captured, report)});
+    print({.out = form.empty() ? trace_text(captured, report) : text});
   }
   return report.ok() ? kFine : kFailed;
 }

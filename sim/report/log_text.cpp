@@ -39,8 +39,12 @@ class Log {
   explicit Log(const Run& run) : run_(run) {}
 
   std::string build() {
-    line(0, fmt::format("rank {} of {}", run_.reporting_rank, run_.scenario.world));
-    for (const TraceEvent& event : run_.events) show(event);
+    const std::size_t others = run_.events_of_others.size();
+    const auto reporter = static_cast<std::size_t>(run_.reporting_rank);
+    if (others == 0) show_rank(reporter, run_.events);
+    for (std::size_t rank = 0; rank < others; ++rank) {
+      show_rank(rank, rank == reporter ? run_.events : run_.events_of_others[rank]);
+    }
     totals();
     if (run_.error) line(0, "error: " + run_.error->text());
     return std::move(out_);
@@ -49,6 +53,14 @@ class Log {
  private:
   void line(int depth, const std::string& text) {
     out_ += std::string(static_cast<std::size_t>(depth) * 2, ' ') + text + "\n";
+  }
+
+  void show_rank(std::size_t rank, const std::vector<TraceEvent>& events) {
+    line(0, fmt::format("rank {} of {}", rank, run_.scenario.world));
+    pass_ = Pass::kForward;
+    op_ = nullptr;
+    owed_ = 0;
+    for (const TraceEvent& event : events) show(event);
   }
 
   void show(const TraceEvent& event) {

@@ -1,4 +1,5 @@
-// log_text.h - a scenario run as an indented log of what the dispatcher did on the reporting rank.
+// log_text.h - a scenario run as an indented log of what the dispatcher did on the reporting rank,
+// or on each.
 #pragma once
 
 #include <string>

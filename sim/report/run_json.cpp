@@ -302,6 +302,8 @@ void add_asked(const Run& run, Json& json) {
   }
 }
 
+Json cache_json(const CacheUse& use) { return {{"asked", use.asked}, {"made", use.made}}; }
+
 Json value_counts_json(const ValueCounts& counts) {
   return {{"verified", counts.verified},
           {"wrong", counts.wrong},
@@ -337,6 +339,7 @@ Json facts_of_run(const ScenarioResult& result) {
   if (run.kernels) {
     json["kernels"] = {{"run", run.kernels->run}, {"shared", run.kernels->shared}};
   }
+  json["caches"] = {{"decisions", cache_json(run.decisions)}, {"plans", cache_json(run.plans)}};
   add_asked(run, json);
   json["collectives"]["by_group"] = sums_json(run);
   json["collectives"]["links"] = links_json(run);

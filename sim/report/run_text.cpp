@@ -315,9 +315,13 @@ class RunText {
     }
     const bool brief = options_.length == ReportLength::kSummary;
     if (peak.bytes > 0 && !brief) out_ += flowed(peak_cells(peak), 2);
-    if (!run_.kernels || !whole()) return;
-    line("local kernels: {} run, {} shared (replicas take the result of an equal one)",
-         run_.kernels->run, run_.kernels->shared);
+    if (!whole()) return;
+    if (run_.kernels) {
+      line("local kernels: {} run, {} shared (replicas take the result of an equal one)",
+           run_.kernels->run, run_.kernels->shared);
+    }
+    line("caches: {} decisions made and asked for {} times, {} plans and {} times",
+         run_.decisions.made, run_.decisions.asked, run_.plans.made, run_.plans.asked);
   }
 
   void classes() {

@@ -73,6 +73,11 @@ std::int64_t gather_processes(ProgramRun& run, process::ControlChannel& channel)
 }
 
 // What the reports say, out of what each rank recorded.
+// Two ranks may miss the same entry at once; that is one made and two asked for.
+CacheUse use_of(const CacheStats& stats) {
+  return {stats.hits + stats.misses, stats.entries + stats.evictions};
+}
+
 void keep(Run& run, ProgramRun& program) {
   run.inputs = program.inputs;
   run.memory = program.memory;
@@ -84,6 +89,9 @@ void keep(Run& run, ProgramRun& program) {
   // Of classes the reporting rank's comes first.
   const auto reporter = run.shapes_only() ? 0 : static_cast<std::size_t>(run.reporting_rank);
   run.events = program.traces[reporter].take_events();
+  if (run.options.other_ranks == TraceDetail::kEvents) {
+    for (Trace& trace : program.traces) run.events_of_others.push_back(trace.take_events());
+  }
   for (const Recording& recording : program.recordings) {
     run.printed.push_back(recording.lines());
     run.traced_breaks = std::max(run.traced_breaks, recording.traced_breaks());
@@ -167,6 +175,8 @@ void run_on_ranks(Run& run, CallListener* listener, ProgramRun& program) {
   program.reporting_rank = run.reporting_rank;
   program.listener = listener;
   execute(program, *run.propagator, run.scenario.world, run.options);
+  run.decisions = use_of(run.propagator->stats());
+  run.plans = use_of(run.propagator->plans().stats());
   if (process::ControlChannel* channel = channel_of(run.options.backend)) {
     run.reporting_rank = gather_processes(program, *channel);
     run.reported_elsewhere = channel->rank() != run.reporting_rank;

@@ -18,6 +18,12 @@ namespace shardlab {
 class CallListener;
 struct ProgramRun;
 
+/// How often ranks asked for what a cache keeps, and how much of it had to be made: both the same
+/// whoever comes first.
+struct CacheUse {
+  std::uint64_t asked = 0, made = 0;
+};
+
 /// Pointers inside point to other members, so that it is moved as a whole and not copied.
 struct Run {
   std::unique_ptr<Arena> arena;  ///< of the layout and all specs, where they have one of their own
@@ -32,6 +38,8 @@ struct Run {
   std::int64_t reporting_rank = 0;  ///< whose events these are: the mesh's first, or as asked
   /// What the reporting rank did, in order; they point into `arena` and `propagator`.
   std::vector<TraceEvent> events;
+  /// The same of all other ranks, by rank, where they were asked for.
+  std::vector<std::vector<TraceEvent>> events_of_others;
   std::vector<CollectiveCounts> counts;  ///< by rank; on a shape-only mesh by class
   std::int64_t implicit_count = 0;
   std::vector<std::vector<PrintedLine>> printed;  ///< by rank; on a shape-only mesh by class
@@ -44,6 +52,7 @@ struct Run {
   MemoryReport memory;
   std::vector<MemoryPoint> memory_timeline;  ///< of the reporting rank, where it was asked for
   std::optional<SharingStats> kernels;       ///< on the ranks, where they may be shared
+  CacheUse decisions, plans;                 ///< of propagation and of redistributions
   /// The report is made in another rank's process: nothing that ranks did is known here.
   bool reported_elsewhere = false;
   std::vector<ClassReport> classes;   ///< of a shape-only mesh; the reporting rank's comes first

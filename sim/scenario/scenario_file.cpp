@@ -31,9 +31,8 @@ namespace {
 
 const std::vector<std::string>& top_keys() {
   static const std::vector<std::string> kKeys = {
-      "title",  "about",   "seed",    "world",     "mesh",     "params",
-      "matrix", "inputs",  "program", "expect",    "topology", "fault",
-      "rule",   "planner", "weights", "reference", "backend"};
+      "title",   "about",  "seed",     "world", "mesh",    "params",  "matrix",    "inputs",
+      "program", "expect", "topology", "rule",  "planner", "weights", "reference", "backend"};
   return kKeys;
 }
 
@@ -49,12 +48,6 @@ std::optional<PlannerKind> read_planner(const TomlSection& root) {
   if (const auto planner = parse_planner(name)) return planner;
   root.where(*entry).refuse(fmt::format("no planner is called '{}'", name),
                             "greedy, graph or bytes");
-}
-
-void refuse_missing_features(const TomlSection& root) {
-  if (const TomlEntry* entry = root.find("fault")) {
-    refuse_not_yet(*root.file, entry->span, "[[fault]]", "leave the table out");
-  }
 }
 
 std::string text_of_file(const std::string& path, const std::string& fix) {
@@ -273,7 +266,6 @@ ScenarioFile ScenarioFile::read(SourcePtr file, std::vector<Setting> settings) {
   out.root_ = read_toml(file);
   const TomlSection root{file, "the file", &out.root_};
   root.check_keys(top_keys());
-  refuse_missing_features(root);
   out.title_ = optional_text(root, "title");
   out.about_ = optional_text(root, "about");
   out.settings_ = std::move(settings);

@@ -79,18 +79,35 @@ bool sends(const Plan& plan) {
   return false;
 }
 
+// The row that takes the inputs as they are, and why it is no candidate; "" where there is none.
+std::string why_not_as_given(const OpSchema& schema) {
+  std::string given;
+  for (const DTensorSpec* spec : schema.tensor_specs()) {
+    given += (given.empty() ? "(" : ", ") + to_string(spec->placements());
+  }
+  for (const RejectedRow& rejected : current_rank().propagator->explain(schema).rejected) {
+    if (rejected.row.starts_with(given + ") -> ")) {
+      return fmt::format("{}: {}", rejected.reason, rejected.row);
+    }
+  }
+  return "";
+}
+
 void check_implicit(const Unwrapped& call, const TensorSlot& slot, const Plan& plan) {
   const RankContext& rank = current_rank();
   if (rank.implicit != ImplicitRedistribution::kForbid) return;
   if (sends(plan)) {
     const auto& argument = call.schema.row->op.arguments[slot.argument];
-    throw Error(ErrorKind::kRuntime,
+    Error error(ErrorKind::kRuntime,
                 fmt::format("{}: argument {} needs an implicit redistribution, which is forbidden",
-                            call.schema.row->name(), argument.name))
-        .with("placements", fmt::format("{} {}", argument.name, plan.text()))
+                            call.schema.row->name(), argument.name));
+    error.with("placements", fmt::format("{} {}", argument.name, plan.text()))
         .with("fix",
               fmt::format("redistribute {} to {} before this op, or set implicit = \"allow\"",
                           argument.name, type_string(*plan.target)));
+    std::string rejected = why_not_as_given(call.schema);
+    if (!rejected.empty()) error.with("rejected", std::move(rejected));
+    throw error;
   }
 }
 

@@ -6,14 +6,16 @@
 #include <cstring>
 
 #include "base/fix.h"
+#include "tensor/needs_values.h"
 
 namespace shardlab {
 
 std::vector<std::byte> read_bytes(const Tensor& tensor) {
   Device& device = *tensor.device();
   if (device.shape_only()) {
-    fail(ErrorKind::kUnsupported, Fix{"run it on a backend that computes"},
-         "a shape-only device holds no values to read");
+    throw Error(ErrorKind::kUnsupported, "a shape-only device holds no values to read")
+        .with(kNeeds, kNeedsValues)
+        .with("fix", "run it on a backend that computes");
   }
   std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.size_bytes()));
   device.read(tensor, bytes.data());

@@ -18,6 +18,19 @@ import unittest
 from program import PROGRAM, Program
 
 # 7 rows over 4 ranks: pieces of 2, 2, 2 and 1 row.
+MATMULS = """
+[mesh]
+dp = 4
+[inputs]
+x = "f32[8@dp, 4]"
+w = "f32[4, 4]"
+[program]
+code = '''
+for i in range(3):
+    y = mm(x, w)
+'''
+"""
+
 ONE_RANK_ADDS = """
 [mesh]
 tp = 4
@@ -304,6 +317,22 @@ class RunCommand(Program):
             local = [event["local_op"] for event in run["events"] if "local_op" in event]
             self.assertEqual((run["rank"], local.count("aten::add.Scalar")), (rank, adds))
         self.assertNotIn("rank", json.loads(self.fine("run", "--json", "parts.toml")))
+        # Of every rank: each one's log, and the counts of all once.
+        every = self.fine("run", "--log", "--full", "parts.toml")
+        alone = [self.fine("run", "--log", "--rank", str(rank), "parts.toml") for rank in range(4)]
+        totals = alone[0].splitlines(keepends=True)[-1]
+        self.assertTrue(totals.startswith("collectives entered, all ranks: "), totals)
+        self.assertEqual(every, "".join(log.removesuffix(totals) for log in alone) + totals)
+        code, _, errors = self.shardlab("run", "--log", "--full", "--backend", "fake", "parts.toml")
+        self.assertEqual(code, 2)
+        self.assertIn("--full: with backend fake the log and the JSON are those of one rank", errors)
+
+    def test_caches_say_what_was_asked_and_made(self):
+        run = json.loads(self.fine("run", "--json", text=MATMULS))
+        # Three equal products on each of four ranks, one redistribution between them.
+        self.assertEqual(run["caches"]["decisions"], {"asked": 12, "made": 1})
+        self.assertIn("caches: 1 decisions made and asked for 12 times",
+                      self.fine("run", "--full", text=MATMULS))
 
     @unittest.skipUnless(shutil.which("gdb") and platform.machine() == "x86_64",
                          "there is no gdb here, or its registers have other names")

@@ -203,6 +203,17 @@ class TestCommand(Program):
             self.assertEqual(code, 2)
             self.assertIn("backend fake computes shapes only, so nothing is verified", error)
 
+    def test_what_needs_values_is_skipped_where_there_are_none(self):
+        shapes = FINE.replace(".sum().item()", ".shape")
+        self.plant(a=shapes, b=FINE)
+        code, output, _ = self.shardlab("test", "--backend", "fake", "a.toml", "b.toml")
+        self.assertEqual(code, 0, output)
+        self.assertIn("skip   b.toml  needs values, which shapes alone do not have\n", output)
+        self.assertTrue(output.endswith("1 passed, 0 failed, 1 skipped\n"), output)
+        code, output, _ = self.shardlab("test", "--backend", "fake")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"\d+ passed, 0 failed, \d+ skipped\n$")
+
     def test_junit_that_cannot_be_written_is_an_error(self):
         self.plant(a=FINE)
         code, _, error = self.shardlab("test", "--junit", "no/such/folder.xml", "a.toml")

@@ -254,9 +254,16 @@ class Contract(unittest.TestCase):
         fsdp, found = str(ROOT / "scenarios/models/fsdp_linear.toml"), {}
         for file in (fsdp, "wrong.toml"):
             self.keys_of("trace", "--json", file, found=found)
+        for form in ("dot", "toml", "cpp", "text"):
+            plain = self.shardlab("trace", f"--{form}", fsdp)[1]
+            self.assertEqual(
+                self.keys_of("trace", "--json", f"--{form}", fsdp, found=found)[form], {plain})
         self.same("### `trace --json`", found)
         self.shardlab("trace", "--out", "step.graph", fsdp)
         self.same("### `replay --json`", self.keys_of("replay", "--json", "step.graph"))
+
+    def test_completion(self):
+        self.same("### `completion --json`", self.keys_of("completion", "bash", "--json"))
 
     def test_show(self):
         self.same("### `show --json`", self.keys_of("show", "--json", "f32[10@x]", "--mesh", "x=3"))

@@ -238,7 +238,7 @@ TEST_CASE("each fault of a file has its own message and place") {
       {"world = 1\n[mesh]\nx = 2\n", "the mesh needs 2 ranks and the world has 1", ":1:9"},
       {"[mesh]\nx = 2\n[params]\nx = 1\n", "'x' is both a mesh dim and a param", ":2:5"},
       {"[mesh]\nx = 2\n[params]\nd = 1979-05-27\n", "a date or a time", ":4:5"},
-      {"[mesh]\nx = 2\n[[fault]]\nkind = \"kill\"\n", "not yet supported: [[fault]]", ":3:3"},
+      {"[mesh]\nx = 2\n[[fault]]\nkind = \"kill\"\n", "unknown key 'fault' in the file", ":3:3"},
       {"[mesh]\nx = 2\n[[rule]]\n", "[[rule]] needs op and rule", ":3:1"},
       {"[mesh]\nx = 2\n[program]\ncod = \"\"\n", "unknown key 'cod' in [program]", ":4:1"},
       {"[mesh]\nx = 2\n[program]\n", "[program] without code", ":3:2"},

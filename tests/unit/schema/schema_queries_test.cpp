@@ -101,8 +101,11 @@ TEST_CASE("O-4 O-11 strategies are not empty and stay on one mesh") {
         }) == ErrorKind::kInternal);
 }
 
-TEST_CASE("O-5 K-26 a candidate costs the sum of its inputs' prices") {
+TEST_CASE("O-5 X-79 K-26 a candidate has a price for each input, and costs their sum") {
   const Fixture f;
+  check_candidate({{f.rows}, {f.rows, f.columns}, {1.5, 2}});
+  CHECK(kind_of([&] { check_candidate({{f.rows}, {f.rows}, {1.5, 2}}); }) ==
+        ErrorKind::kInternal);
   CHECK(OpSpec{{f.rows}, {f.rows, f.columns}, {1.5, 2}}.cost() == 3.5);
   CHECK(OpSpec{{f.rows}, {}, {}}.cost() == 0);
 }
@@ -146,7 +149,9 @@ TEST_CASE("O-15 O-16 O-18 X-24 X-5 a tuple strategy is its children, one decisio
 #pragma GCC diagnostic pop
 }
 
-TEST_CASE("O-19 O-25 a call's text names op, arguments and their types; defaults are left out") {
+TEST_CASE(
+    "O-19 X-80 O-25 a call's text names op, arguments and their types; defaults and mesh are left "
+    "out") {
   Fixture f;
   const OpRow& row = f.add("f(Tensor x, Tensor y, Scalar alpha=1, int n=0) -> Tensor");
   CHECK(f.call(row, {f.rows, f.columns, 1, 3}).text() ==
