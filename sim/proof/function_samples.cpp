@@ -311,7 +311,7 @@ void add_solutions(std::vector<OpSample>& samples) {
                   {"linalg_cond", {wide}, {"$0", -2}},
                   {"linalg_cond", {square}, {"$0", all}},
                   {"linalg_cond.p_str", {square}, {"$0", "fro"}},
-                  {"linalg_cond.p_str", {wide}, {"$0", "nuc"}},
+                  {"linalg_cond.p_str", {square}, {"$0", "nuc"}},
                   {"linalg_matrix_rank", {wide}, {"$0", 0.5}},
                   {"linalg_matrix_rank.atol_rtol_float", {wide}, {"$0"}},
                   {"linalg_matrix_rank.atol_rtol_tensor", {wide, unit({3})}, {"$0", "$1"}},

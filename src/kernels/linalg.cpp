@@ -2,6 +2,7 @@
 // there is a choice it is LAPACK's: rows are exchanged for the largest pivot.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "base/fix.h"
@@ -323,9 +324,12 @@ void lu_unpack_kernel(const KernelCall& call) {
   with_wide_type(self, [&](auto type) {
     using T = decltype(type);
     const Batch<T> lu(self);
-    const Pivots pivots(tensor_arg(call, 1), front_of(self, 2));
-    unpack<T>(call, lu.count(), scalar_arg(call, 2).to_bool(), scalar_arg(call, 3).to_bool(),
-              [&](std::int64_t i) { return given_factors<T>(lu[i], pivots[i]); });
+    const bool exchanged = scalar_arg(call, 3).to_bool();
+    std::optional<Pivots> pivots;  // looked at where they are asked for
+    if (exchanged) pivots.emplace(tensor_arg(call, 1), front_of(self, 2));
+    unpack<T>(call, lu.count(), scalar_arg(call, 2).to_bool(), exchanged, [&](std::int64_t i) {
+      return pivots ? given_factors<T>(lu[i], (*pivots)[i]) : Factors<T>{lu[i], {}};
+    });
   });
 }
 

@@ -144,7 +144,13 @@ OutputMetas meta_index_select(const MetaArgs& args) {
   }
   Dims shape = self.shape;
   const std::size_t dim = index_of(wrap_dim(args[1].to_int(), shape.size()));
-  if (!shape.empty()) shape[dim] = product(index.shape);
+  if (!shape.empty()) {
+    shape[dim] = product(index.shape);
+  } else if (product(index.shape) != 1) {
+    fail(ErrorKind::kValue, Fix{"give one index, or a tensor of at least one dim"},
+         "index_select: a tensor without dims has one element, and the index has {}",
+         product(index.shape));
+  }
   return {{contiguous_meta(shape, self.dtype)}};
 }
 

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/core/arguments.h"
 #include "ops/core/expression.h"
 #include "ops/core/matmul.h"
@@ -20,6 +21,12 @@ DTensor scaled_columns(Calls& calls, const DTensor& x, const DTensor& factors) {
 
 /// linalg_polar(A) = U H: U has orthonormal columns, H is hermitian
 Results polar(Calls& calls, const Arguments& args) {
+  const Dims& shape = args[0].tensor().shape();
+  if (shape.size() < 2 || shape[shape.size() - 2] < shape.back()) {
+    fail(ErrorKind::kValue, Fix{"give matrices of at least as many rows as columns"},
+         "linalg_polar: the tensor is [{}]; its matrices must not be wider than high",
+         text_of_list(shape, ", "));
+  }
   const Results svd = calls("_linalg_svd", {args[0]});
   const DTensor &u = svd[0].tensor(), &s = svd[1].tensor(), &vh = svd[2].tensor();
   const DTensor v = adjoint(calls, vh);

@@ -265,6 +265,13 @@ Results condition(Calls& calls, const Arguments& args) {
 Results named_condition(Calls& calls, const Arguments& args) {
   const DTensor& a = args[0].tensor();
   require_matrices(a, "linalg_cond");
+  const std::int64_t rows = a.shape()[a.ndim() - 2], columns = a.shape().back();
+  if (rows != columns) {
+    fail(ErrorKind::kValue,
+         Fix{"give square matrices, or leave p out: the spectral norm takes any"},
+         "linalg_cond: with p = \"{}\" matrices have to be square, not {} by {}", args[1].string(),
+         rows, columns);
+  }
   if (a.numel() == 0) return no_condition(calls, a);
   if (args[1].string() != "nuc") return norm_by_inverse<named_matrix_norm>(calls, a, args[1]);
   const Expression values(calls, calls.one("linalg_svdvals", {a}));
@@ -345,7 +352,7 @@ Results tensor_inverse(Calls& calls, const Arguments& args) {
       index_of(std::clamp<std::int64_t>(first, 0, static_cast<std::int64_t>(x.ndim())));
   const std::span<const std::int64_t> sizes = x.shape();
   const std::int64_t rows = product(sizes.first(at)), columns = product(sizes.subspan(at));
-  if (first < 1 || rows != columns) {
+  if (first < 1 || first > static_cast<std::int64_t>(x.ndim()) || rows != columns) {
     fail(ErrorKind::kValue, Fix{"give an ind that parts the dims into equal products"},
          "linalg_tensorinv: ind is {}, which parts [{}] into {} by {}; it must be at least 1, and "
          "both parts equal",

@@ -12,6 +12,7 @@
 #include "ops/core/meta.h"
 #include "ops/core/rows.h"
 #include "ops/loss/ctc.h"
+#include "ops/loss/operands.h"
 #include "ops/register.h"
 
 namespace shardlab {
@@ -29,6 +30,7 @@ Results reduced(const Expression& terms, const Argument& argument) {
 Results soft_margin_loss(Calls& calls, const Arguments& args) {
   const Expression x = expression_of(calls, args[0]), target = expression_of(calls, args[1]);
   require_float("soft_margin_loss", x.value().dtype());
+  require_widest("soft_margin_loss", x.value(), target.value());
   const Expression sign =
       target.value().dtype() == DType::kBool ? target.to(x.value().dtype()) : target;
   const Expression loss = (-sign * x).of("aten::exp").of("aten::log1p");
@@ -41,7 +43,8 @@ Results soft_margin_loss_backward(Calls& calls, const Arguments& args) {
   require_float("soft_margin_loss_backward", x.value().dtype());
   const Expression odds = (sign * x).of("aten::exp");
   const bool mean = loss_reduction(args[3]) == LossReduction::kMean;
-  const double share = mean ? 1.0 / static_cast<double>(odds.value().numel()) : 1.0;
+  // ATen counts those of the input, also where it stretches beside its target.
+  const double share = mean ? 1.0 / static_cast<double>(x.value().numel()) : 1.0;
   const Expression slope = sign * (odds / (odds + 1.0)) * share;
   return {(slope * expression_of(calls, args[0])).to(x.value().dtype()).value()};
 }

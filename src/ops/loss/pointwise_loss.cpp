@@ -2,10 +2,12 @@
 // values: a mean divides by the global count, however unevenly the elements are cut. Each is one
 // kernel in the reference and recorded as one.
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/core/arguments.h"
 #include "ops/core/gradient_math.h"
 #include "ops/core/meta.h"
 #include "ops/core/rows.h"
+#include "ops/loss/operands.h"
 #include "ops/register.h"
 
 namespace shardlab {
@@ -30,7 +32,8 @@ Results loss_in_place_of(const Expression& terms, const Argument& reduction) {
   return loss;
 }
 
-/// Over how many elements' losses the gradient is spread.
+/// Over how many elements' losses the gradient is spread. In ATen's backward ops these are those of
+/// the input, also where it stretches beside its target.
 double sharers(const Argument& reduction, const DTensor& terms) {
   return loss_reduction(reduction) == LossReduction::kMean ? static_cast<double>(terms.numel()) : 1;
 }
@@ -75,7 +78,7 @@ Results mse_loss(Calls& calls, const Arguments& args) {
 /// mse_loss_backward(grad_output, self, target, reduction)
 Results mse_loss_backward(Calls& calls, const Arguments& args) {
   const Expression difference = difference_of(calls, args[1], args[2]);
-  const Expression slope = difference * (2.0 / sharers(args[3], difference.value()));
+  const Expression slope = difference * (2.0 / sharers(args[3], args[1].tensor()));
   return {like_input((slope * expression(calls, args[0])), args[1])};
 }
 
@@ -98,7 +101,7 @@ Results huber_loss_backward(Calls& calls, const Arguments& args) {
                     {{"self", args[1]}, {"grad_output", args[0]}, {"target", args[2]}});
   const Expression difference = difference_of(calls, args[1], args[2]);
   const Expression slope = bounded(difference, args[4].to_double());
-  const Expression share = share_of(calls, args[0].tensor(), args[3], difference.value());
+  const Expression share = share_of(calls, args[0].tensor(), args[3], args[1].tensor());
   return {Argument((slope * share).value())};
 }
 
@@ -121,7 +124,7 @@ Results smooth_l1_loss_backward(Calls& calls, const Arguments& args) {
   const Expression difference = difference_of(calls, args[1], args[2]);
   const Expression slope =
       beta == 0 ? difference.of("aten::sgn") : bounded(difference, beta) / beta;
-  const Expression share = share_of(calls, args[0].tensor(), args[3], difference.value());
+  const Expression share = share_of(calls, args[0].tensor(), args[3], args[1].tensor());
   return {like_input(slope * share, args[1])};
 }
 
@@ -165,6 +168,7 @@ Expression log_sigmoid(const Expression& x) {
 
 /// binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction)
 Results binary_cross_entropy_with_logits(Calls& calls, const Arguments& args) {
+  require_widest("binary_cross_entropy_with_logits", args[1].tensor(), args[0].tensor());
   const Expression x = reduced_once(calls, args[0]), target = reduced_once(calls, args[1]);
   Expression chance = log_sigmoid(x);
   if (args[3].is_tensor()) {
@@ -182,6 +186,12 @@ Gradients grad_of_difference(const GradContext& context) {
   const DTensor& target = input(context, 1);
   Arguments args{context.grads[0]};
   args.insert(args.end(), context.inputs.begin(), context.inputs.end());
+  if (self.shape() != target.shape()) {
+    const ArgumentList whole =
+        context.calls("broadcast_tensors", {ArgumentList{self, target}})[0].list();
+    args[1] = whole[0];
+    args[2] = whole[1];
+  }
   const DTensor slope = context.calls.one(backward, std::move(args));
   Gradients gradients(2);
   if (context.needs(0)) gradients[0] = sum_to(context.calls, slope, self);
@@ -263,6 +273,19 @@ constexpr Row kPointwiseLossRows[] = {
 // clang-format on
 
 }  // namespace
+
+void require_widest(std::string_view op, const DTensor& widest, const DTensor& other) {
+  const Dims &most = widest.shape(), &shape = other.shape();
+  bool fits = shape.size() <= most.size();
+  for (std::size_t i = 1; fits && i <= shape.size(); ++i) {
+    const std::int64_t size = shape[shape.size() - i];
+    fits = size == 1 || size == most[most.size() - i];
+  }
+  if (fits) return;
+  fail(ErrorKind::kValue, Fix{"give the input and its target one shape"},
+       "{}: [{}] does not stretch to [{}], which the losses have to fit into", op,
+       text_of_list(shape, ", "), text_of_list(most, ", "));
+}
 
 void register_pointwise_loss(OpRegistry& registry) { add_rows(registry, kPointwiseLossRows); }
 

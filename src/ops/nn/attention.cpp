@@ -415,9 +415,9 @@ std::vector<RuleRow> rule_flash_attention(const RuleContext& context) {
       [](std::size_t, const RulePlacement& shard) { return shard; });
 }
 
-/// Where the sums are not stored there is nothing of them to cut.
+/// Where the sums are not stored there is nothing of them to cut. cuDNN always stores them.
 std::vector<RuleRow> rule_biased_attention(const RuleContext& context) {
-  const bool stored = context.schema.args[4].to_bool();
+  const bool stored = context.outputs[1].meta.shape.back() > 0;
   return heads_and_samples(
       context,
       [&](std::size_t i, const RulePlacement& shard) {

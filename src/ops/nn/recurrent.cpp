@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/core/arguments.h"
 #include "ops/core/expression.h"
 #include "ops/core/rows.h"
@@ -335,9 +336,16 @@ Results one_step(Calls& calls, const Arguments& args) {
   } else {
     state.push_back(args[1].tensor());
   }
+  const DTensor& x = args[0].tensor();
+  for (const DTensor& value : state) {
+    if (x.ndim() == 2 && value.ndim() == 2 && x.shape()[0] == value.shape()[0]) continue;
+    fail(ErrorKind::kValue, Fix{"give both as [batch, features]: x.unsqueeze(0)"},
+         "a recurrent cell: the input is [{}] and a state [{}]; both must have as many rows",
+         text_of_list(x.shape(), ", "), text_of_list(value.shape(), ", "));
+  }
   const CellWeights weights{args[2].tensor(), args[3].tensor(), args[4], args[5], Argument()};
   Results next;
-  for (const DTensor& value : cell(calls, args[0].tensor(), state, weights)) {
+  for (const DTensor& value : cell(calls, x, state, weights)) {
     next.emplace_back(value);
   }
   return next;

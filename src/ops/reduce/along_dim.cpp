@@ -44,6 +44,10 @@ OutputMetas meta_cumsum(const MetaArgs& args) {
   TensorMeta meta = *args.tensor(0);
   wrap_dim(args[1].to_int(), meta.shape.size());
   const Argument& dtype = argument_or_none(args, "dtype");
+  if (dtype.is_dtype() && dtype.dtype() == DType::kBool) {
+    fail(ErrorKind::kValue, Fix{"leave dtype out: truth values are counted in i64"},
+         "{}: dtype is bool; running sums and products are numbers", args.op().name());
+  }
   meta.dtype = dtype.is_dtype()          ? dtype.dtype()
                : is_integral(meta.dtype) ? DType::kI64
                                          : meta.dtype;

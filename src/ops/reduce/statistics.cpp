@@ -80,6 +80,7 @@ DTensor ranks_of(Calls& calls, const DTensor& lines, const DTensor& q, bool skip
 Results quantile_of(Calls& calls, const Arguments& args, const DTensor& q, std::string_view op,
                     bool skip_nan) {
   const DTensor& x = args[0].tensor();
+  if (!args[2].is_none()) wrap_dim(args[2].to_int(), x.ndim());
   const Between between = between_of(op, args[4].string());
   const DTensor lines = lines_of(calls, x, args[2], args[3].to_bool());
   const Expression ranks(calls, ranks_of(calls, lines, q, skip_nan));

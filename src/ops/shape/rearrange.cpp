@@ -6,6 +6,7 @@
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "ops/core/arguments.h"
+#include "ops/core/expression.h"
 #include "ops/core/gradient_math.h"
 #include "ops/core/matmul.h"
 #include "ops/core/meta.h"
@@ -206,6 +207,7 @@ Results pad_sequence(Calls& calls, const Arguments& args) {
   for (DTensor& x : sequences) {
     Dims pad(2 * x.ndim(), 0);
     pad[2 * x.ndim() - (side == "left" ? 2 : 1)] = longest - x.shape()[0];
+    x = cast_to(calls, x, sequences.front().dtype());
     x = calls.one("constant_pad_nd", {x, pad, args[2]});
   }
   return {calls.one("stack",

@@ -78,6 +78,7 @@ OutputMetas meta_slice(const MetaArgs& args) {
 }
 
 ViewResults view_slice(const Tensor& base, const MetaArgs& args) {
+  require_dims(args);
   const Slice slice = read_slice(base.shape(), args[1], args[2], args[3], args[4]);
   const std::int64_t offset = base.offset() + slice.start * base.stride()[index_of(slice.dim)];
   return {{meta_slice(args)[0].meta, offset}};
@@ -115,6 +116,7 @@ OutputMetas meta_select(const MetaArgs& args) {
 }
 
 ViewResults view_select(const Tensor& base, const MetaArgs& args) {
+  require_dims(args);
   const std::int64_t dim = wrap_dim(args[1].to_int(), base.shape().size());
   const std::int64_t index = selected_index(base.shape(), dim, args[2].to_int());
   return {{meta_select(args)[0].meta, base.offset() + index * base.stride()[index_of(dim)]}};

@@ -105,6 +105,7 @@ Results movedim(Calls& calls, const Arguments& args) {
         "name as many dims in source as in destination");
   }
   Dims order(x.ndim(), -1);
+  if (order.empty()) return single(calls.one("permute", {x, order}));
   for (std::size_t i = 0; i < source.size(); ++i) order[index_of(destination[i])] = source[i];
   std::int64_t next = 0;
   for (std::int64_t& dim : order) {

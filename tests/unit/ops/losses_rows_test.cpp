@@ -260,6 +260,23 @@ const test::TorchRow kLosses[] = {
      "x f32[5]; w f64[5]",
      "f32[5], f32[5]",
      {-4.8828125, 1.9658203, -4.7988281, 1.4589844, -3.8759766, 0, 0, 0, 0, 0}},
+    {"y = aten.mse_loss_backward(w.detach(), x.detach(), t.detach(), 1), "
+     "aten.smooth_l1_loss_backward(w.detach(), x.detach(), t.detach(), 1, 0.5)",
+     "x f64[2]; t f64[3, 2]; w f64[]",
+     "f64[3, 2], f64[3, 2]",
+     {-3.0517578, 1.8615723, 3.5705566, 4.9743652, -3.8452148, 3.7841797, -0.9765625, 0.9765625,
+      0.9765625, 0.9765625, -0.9765625, 0.9765625}},
+    {"y = aten.huber_loss_backward(w.detach(), x.detach(), t.detach(), 1, 0.5), "
+     "aten.soft_margin_loss_backward(w.detach(), x.detach(), t.detach(), 1)",
+     "x f64[2]; t f64[3, 2]; w f64[]",
+     "f64[3, 2], f64[3, 2]",
+     {-0.4882812, 0.4882812, 0.4882812, 0.4882812, -0.4882812, 0.4882812, -0.7629395, -0.1152281,
+      0.8926392, 0.4137919, -0.9613037, -0.0218244}},
+    {"y = F.mse_loss(x, t)",
+     "x f64[2]; t f64[3, 2]",
+     "f64[]",
+     {3.4680583},
+     {-0.5677083, 1.8125, 0.5208333, -0.3177083, -0.609375, -0.8489583, 0.65625, -0.6458333}},
 };
 
 TEST_CASE("losses: reductions, weights, margins, and targets that count for nothing") {
