@@ -109,12 +109,14 @@ struct Api {
   CudaError (*SetDevice)(int device);
   CudaError (*StreamCreateWithFlags)(Stream* stream, unsigned int flags);
   CudaError (*StreamDestroy)(Stream stream);
+  CudaError (*StreamQuery)(Stream stream);
   CudaError (*StreamSynchronize)(Stream stream);
   CudaError (*StreamWaitEvent)(Stream stream, Event event, unsigned int flags);
   CudaError (*EventCreateWithFlags)(Event* event, unsigned int flags);
   CudaError (*EventDestroy)(Event event);
   CudaError (*EventRecord)(Event event, Stream stream);
   CudaError (*EventQuery)(Event event);
+  CudaError (*MemGetInfo)(std::size_t* free, std::size_t* total);
   CudaError (*CudaGetLastError)();
   const char* (*CudaGetErrorString)(CudaError error);
 };

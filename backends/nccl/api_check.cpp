@@ -118,9 +118,11 @@ SHARDLAB_SAME_CUDA(GetDeviceCount);
 SHARDLAB_SAME_CUDA(SetDevice);
 SHARDLAB_SAME_CUDA(StreamCreateWithFlags);
 SHARDLAB_SAME_CUDA(StreamDestroy);
+SHARDLAB_SAME_CUDA(StreamQuery);
 SHARDLAB_SAME_CUDA(StreamSynchronize);
 SHARDLAB_SAME_CUDA(EventDestroy);
 SHARDLAB_SAME_CUDA(EventQuery);
+SHARDLAB_SAME_CUDA(MemGetInfo);
 static_assert(same_call<decltype(Api::CudaGetErrorString), decltype(&cudaGetErrorString)>);
 static_assert(same_call<decltype(Api::CudaGetLastError), decltype(&cudaGetLastError)>);
 // These have C++ overloads or default arguments beside the C function.

@@ -72,12 +72,14 @@ void take_cuda(void* library, Api& api) {
   take(library, "cudaSetDevice", api.SetDevice);
   take(library, "cudaStreamCreateWithFlags", api.StreamCreateWithFlags);
   take(library, "cudaStreamDestroy", api.StreamDestroy);
+  take(library, "cudaStreamQuery", api.StreamQuery);
   take(library, "cudaStreamSynchronize", api.StreamSynchronize);
   take(library, "cudaStreamWaitEvent", api.StreamWaitEvent);
   take(library, "cudaEventCreateWithFlags", api.EventCreateWithFlags);
   take(library, "cudaEventDestroy", api.EventDestroy);
   take(library, "cudaEventRecord", api.EventRecord);
   take(library, "cudaEventQuery", api.EventQuery);
+  take(library, "cudaMemGetInfo", api.MemGetInfo);
   take(library, "cudaGetLastError", api.CudaGetLastError);
   take(library, "cudaGetErrorString", api.CudaGetErrorString);
 }

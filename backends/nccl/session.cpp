@@ -18,6 +18,11 @@
 // because each alone would wait for the others' work on the stream; afterwards nothing writes to
 // memory of the program, and nothing is ever destroyed, only aborted.
 //
+// A launch on the device waits as soon as CUDA has taken as much as it takes, about 1,024 of them,
+// and then the rank asks nobody. A thread beside it does so in its place: where calls are on their
+// way and the rank has not asked for a while, failures, states and the patience are looked at
+// there, and the abort brings the launch back.
+//
 // Where the visit does not come back soon, all communicators but its own are aborted without it,
 // which frees ranks that wait for each other crosswise. What is not back then is left behind, a
 // visit with its communicator or an abort, and with it all memory that calls in flight may write
@@ -43,6 +48,8 @@ constexpr std::chrono::milliseconds kReportTakes{1'500};
 // that is not far shorter; and how long the others may take to abort, who wait for theirs.
 constexpr std::chrono::milliseconds kVisitTakes{1'000};
 constexpr int kAbortTakesVisits = 2;
+// So often the thread beside the rank looks.
+constexpr std::chrono::milliseconds kLooks{100};
 
 // A program whose calls never repeat is remembered so far, then from the beginning.
 constexpr std::size_t kMostSignatures = 4096;
@@ -76,6 +83,7 @@ Session::Session(const Api& api, LocalSide& side, const Peers& peers, std::int64
   check(api, api.SetDevice(device), "cudaSetDevice", rank);
   check(api, api.StreamCreateWithFlags(&lane.stream, kStreamNonBlocking), "cudaStreamCreate", rank);
   lane_ = std::make_shared<const Lane>(lane);
+  watcher_ = std::thread([this] { keep_watch(); });
 }
 
 Session::~Session() {
@@ -86,6 +94,8 @@ Session::~Session() {
     ended_ = true;
     hearing = std::move(hearing_);
   }
+  ending_.notify_all();
+  watcher_.join();
   if (hearing.joinable()) hearing.join();
   if (left_) return;  // the stream and its events stay
   const Api& api = lane_->api;
@@ -167,7 +177,11 @@ void Session::check_states(const std::string& what) {
 }
 
 void Session::check_wait(std::chrono::milliseconds waited, const std::string& what) {
-  peers_.wait_on(waited, patience_);
+  ++asked_;
+  {
+    const std::lock_guard lock(asking_);
+    peers_.wait_on(waited, patience_);
+  }
   check_peers();
   check_states(what);
   if (waited < patience_) return;
@@ -175,6 +189,51 @@ void Session::check_wait(std::chrono::milliseconds waited, const std::string& wh
   give_up(Error(ErrorKind::kRuntime, fmt::format("rank {} has waited {:.3g} s for {}", lane_->rank,
                                                  seconds.count(), what))
               .with("fix", kWaitedTooLong));
+}
+
+void Session::keep_watch() {
+  lane_->api.SetDevice(lane_->device);
+  Patience away;
+  std::uint64_t asked = 0;
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      if (ending_.wait_for(lock, kLooks, [this] { return ended_; })) return;
+      if (aborted_) continue;
+    }
+    const bool pending = lane_->api.StreamQuery(lane_->stream) == CudaError::kNotReady;
+    const std::uint64_t now = asked_;
+    if (std::exchange(asked, now) != now || !pending) {
+      away = Patience();
+    } else {
+      ask_for_rank(away.waited());
+    }
+  }
+}
+
+// Tells and cuts; what the rank throws it finds by itself.
+void Session::ask_for_rank(std::chrono::milliseconds waited) {
+  {
+    const std::lock_guard lock(asking_);
+    peers_.wait_on(waited, patience_);
+  }
+  if (peers_.failure()) return cut();
+  std::vector<Comm> comms;
+  {
+    const std::lock_guard lock(mutex_);
+    comms = alive_;
+  }
+  const auto failed =
+      std::ranges::find_if(comms, [&](Comm comm) { return state_of(comm) != Result::kSuccess; });
+  if (failed == comms.end() && waited < patience_) return;
+  const char* why =
+      failed == comms.end() ? "they have not come to an end" : "NCCL reports that one has failed";
+  const std::chrono::duration<double> seconds = waited;
+  peers_.tell(Error(ErrorKind::kRuntime,
+                    fmt::format("rank {} has launched work behind collectives for {:.3g} s, and {}",
+                                lane_->rank, seconds.count(), why))
+                  .with("fix", kWaitedTooLong));
+  cut();
 }
 
 void Session::poll_until(const std::function<bool()>& over, const std::string& what) {

@@ -2,7 +2,9 @@
 // communicators that are alive, and the way out when one of them or another rank fails.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -32,7 +34,7 @@ class Peers {
   /// Once a rank has failed, or its process is gone: what this rank throws.
   virtual std::optional<Error> failure() const = 0;
   /// Asked again and again while this rank waits for others, before it has waited for `patience`
-  /// and after: may give the reason that failure() has from then on.
+  /// and after: may give the reason that failure() has from then on. By one thread at a time.
   virtual void wait_on(std::chrono::milliseconds waited, std::chrono::milliseconds patience) const {
     static_cast<void>(waited);
     static_cast<void>(patience);
@@ -144,6 +146,9 @@ class Session {
   /// One of the two, unless the calls have succeeded.
   void check_outcome(Comm comm, const Outcome& outcome, const std::string& what);
   void hear_others();
+  /// The thread beside the rank: asks in its place while it does not ask itself.
+  void keep_watch();
+  void ask_for_rank(std::chrono::milliseconds waited);
   void end_one(Comm comm);
   Result state_of(Comm comm);
   void check_states(const std::string& what);
@@ -166,6 +171,8 @@ class Session {
   LocalSide& side_;
   const Peers& peers_;
   const std::chrono::milliseconds patience_;
+  std::mutex asking_;                     ///< guards Peers::wait_on
+  std::atomic<std::uint64_t> asked_ = 0;  ///< how often the rank has asked
   std::shared_ptr<const Lane> lane_;
   std::vector<Event> free_;
   Event last_ = nullptr;  ///< recorded; events are recorded again for later marks only
@@ -183,6 +190,8 @@ class Session {
   bool ended_ = false;
   std::vector<std::unique_ptr<Errand>> aborts_;  ///< under way
   std::thread hearing_;
+  std::condition_variable ending_;
+  std::thread watcher_;
 };
 
 }  // namespace shardlab::nccl

@@ -3,7 +3,9 @@
 //   ranks.py -n RANKS nccl_bench [cpu|cuda]
 // "shardlab" is the door's call with its result in place (device cuda: ordered, not waited for),
 // "NCCL" is the bare call; both wait for the device once, after the last of a round. Times are
-// those of the fastest of five rounds, divided by the calls in it.
+// those of the fastest of five rounds, divided by the calls in it. Before that: how long the first
+// call of a world takes, which makes connections, and what a communicator keeps of the device's
+// memory, NCCL's own and that of a world together with its first call.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -97,6 +99,29 @@ class BareLoop {
 // Orders the host after everything.
 void wait_for(const Tensor& y) { read_doubles(y.narrow(0, 0, 1)); }
 
+std::size_t free_bytes() {
+  const nccl::Api& api =
+      nccl::open_library(nccl::environment("SHARDLAB_NCCL_LIBRARY").value_or(""));
+  std::size_t free = 0, total = 0;
+  nccl::check(api, api.SetDevice(nccl::device_ordinal()), "cudaSetDevice", 0);
+  nccl::check(api, api.MemGetInfo(&free, &total), "cudaMemGetInfo", 0);
+  return free;
+}
+
+double mebibytes(std::size_t before, std::size_t after) {
+  return (static_cast<double>(before) - static_cast<double>(after)) / (1 << 20);
+}
+
+double first_call(RankContext& rank) {
+  const Tensor x = empty(*rank.device, Dims{1024}, DType::kF32);
+  write_doubles(x, std::vector<double>(1024, 1));
+  wait_for(x);
+  const auto begin = std::chrono::steady_clock::now();
+  wait_for(rank.world->all_reduce(x, ReduceOp::kSum));
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+      .count();
+}
+
 // `sent`: bytes that pass each link of a ring, by the formulas of nccl-tests (its "busbw").
 void report(std::string_view what, std::int64_t bytes, double sent, double ours, double bare) {
   if (current_rank().rank != 0) return;
@@ -146,8 +171,19 @@ int main(int argc, char** argv) {
     options.ranks = channel.size();
     options.backend = "nccl";
     options.device = [&](std::int64_t) -> Device& { return *device; };
+    const std::size_t empty_bytes = free_bytes();
     BareLoop bare(channel);
+    const std::size_t bare_bytes = free_bytes();
     run_world(options, [&](RankContext& rank) {
+      const double first = first_call(rank);
+      const std::size_t world_bytes = free_bytes();
+      const double second = first_call(rank);
+      if (rank.rank == 0) {
+        std::printf(
+            "first all_reduce of a world %.1f ms, a second one %.3f ms\n"
+            "memory of a communicator %.1f MiB, of a world with its first call %.1f MiB\n",
+            first, second, mebibytes(empty_bytes, bare_bytes), mebibytes(bare_bytes, world_bytes));
+      }
       // 4 KiB to 256 MiB; the double on the host would take long for more than 1 MiB.
       const std::int64_t most = on_host ? 1 << 18 : 1 << 26;
       for (std::int64_t elements = 1 << 10; elements <= most; elements *= 16) {

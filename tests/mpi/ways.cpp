@@ -1,6 +1,7 @@
 // One rank of a job falls silent, dies, or calls something else than the others, in the way that
-// it is told; the others say what they hear, and when. Driven by ways_test.py, over MPI and over
-// the double of NCCL.
+// it is told; the others say what they hear, and when. With "launches" they do not wait for the sum
+// that never comes, but launch more behind it than a device takes. Driven by ways_test.py, over MPI
+// and over the double of NCCL.
 #include <unistd.h>
 
 #include <chrono>
@@ -9,10 +10,11 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string_view>
+#include <vector>
 
 #include "comm/process_group.h"
 #include "sim/world/spmd.h"
-#include "tests/support/local_tensor.h"
+#include "tensor/host.h"
 
 using namespace shardlab;
 
@@ -29,8 +31,10 @@ void say(std::int64_t rank, const std::string& text) {
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) std::abort();
 }
 
-Tensor ones(std::int64_t count, DType dtype = DType::kF32) {
-  return local_tensor({count}, dtype, std::vector<double>(static_cast<std::size_t>(count), 1));
+Tensor ones(RankContext& rank, std::int64_t count, DType dtype = DType::kF32) {
+  const Tensor x = empty(*rank.device, Dims{count}, dtype);
+  write_doubles(x, std::vector<double>(static_cast<std::size_t>(count), 1));
+  return x;
 }
 
 void fall_silent(std::string_view way) {
@@ -52,8 +56,8 @@ void die(std::string_view way) {
 // What the odd rank calls in place of the others' second sum; false: the same.
 bool call_otherwise(std::string_view way, RankContext& rank) {
   if (way == "skip") return true;
-  if (way == "dtype") rank.world->all_reduce(ones(300, DType::kF64), ReduceOp::kSum);
-  if (way == "size") rank.world->all_reduce(ones(3'000), ReduceOp::kSum);
+  if (way == "dtype") rank.world->all_reduce(ones(rank, 300, DType::kF64), ReduceOp::kSum);
+  if (way == "size") rank.world->all_reduce(ones(rank, 3'000), ReduceOp::kSum);
   if (way == "other") rank.world->barrier();
   return way == "dtype" || way == "size" || way == "other";
 }
@@ -66,19 +70,21 @@ int main(int count, char** arguments) {
   const WorldOptions options = options_from(count, arguments, defaults);
   const std::string_view way = count > 1 ? arguments[1] : "";
   const bool at_the_end = count > 2 && std::string_view(arguments[2]) == "end";
+  const bool launches = count > 2 && std::string_view(arguments[2]) == "launches";
   std::int64_t me = -1;
   try {
     spmd(options, [&](RankContext& rank) {
       me = rank.rank;
       const bool odd = rank.rank == kOdd;
-      rank.world->all_reduce(ones(300), ReduceOp::kSum);
+      rank.world->all_reduce(ones(rank, 300), ReduceOp::kSum);
       if (odd && !at_the_end) {
         say(me, "goes its way");
         fall_silent(way);
         die(way);
         if (call_otherwise(way, rank)) return;
       }
-      rank.world->all_reduce(ones(300), ReduceOp::kSum);
+      const Tensor sum = rank.world->all_reduce(ones(rank, 300), ReduceOp::kSum);
+      for (int i = 0; launches && i < 3'000; ++i) clone_contiguous(sum);
       if (odd && at_the_end) {
         say(me, "goes its way");
         fall_silent(way);

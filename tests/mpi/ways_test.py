@@ -3,7 +3,7 @@
 than their patience and five seconds, and no job crashes while it ends.
 
     ways_test.py MPIRUN PROGRAM [--jobs COUNT]      over MPI
-    ways_test.py double PROGRAM [--jobs COUNT]      over the double of NCCL, ranks as of torchrun
+    ways_test.py nccl PROGRAM [--jobs COUNT]        over NCCL or its double, ranks as of torchrun
 
 PROGRAM is ways.cpp. --jobs runs each way of ending so often, and counts crashes.
 """
@@ -29,8 +29,8 @@ import ranks  # noqa: E402
 from job import ENVIRONMENT  # noqa: E402
 
 LAUNCHER, PROGRAM = "", ""
-RANKS, ODD = 4, 1
-PATIENCE = 1.0
+RANKS, ODD = int(os.environ.get("SHARDLAB_RANKS", 4)), 1
+PATIENCE = float(os.environ.get("SHARDLAB_PATIENCE", 1))
 MOST = PATIENCE + 5
 HANGS = 60  # seconds; nothing here takes so long
 CRASH = re.compile(r"Segmentation fault|signal (6|11)\b|terminate called|ERRORS_ARE_FATAL|Aborted")
@@ -61,7 +61,7 @@ class Start:
         self.token = f"SHARDLAB_TEST_JOB={uuid.uuid4()}"
         self.output = tempfile.TemporaryFile(mode="w+", encoding="utf-8")
         self.complaints = tempfile.TemporaryFile(mode="w+", encoding="utf-8")
-        if LAUNCHER == "double":
+        if LAUNCHER == "nccl":
             port = ranks.free_port()
             self.processes = {
                 rank: self.start([PROGRAM, *words, "--backend", "nccl"],
@@ -75,6 +75,7 @@ class Start:
     def start(self, command, variables):
         told = {name: str(value) for name, value in variables.items()}
         told["SHARDLAB_PATIENCE"] = str(PATIENCE)
+        told["SHARDLAB_RANKS"] = str(RANKS)
         told.update([self.token.split("=")])
         return subprocess.Popen(command, env=ENVIRONMENT | told, stdin=subprocess.DEVNULL,
                                 stdout=self.output, stderr=self.complaints,
@@ -204,6 +205,16 @@ class Ways(unittest.TestCase):
         self.others_said(words, job, "deadlock: .*rank 1 missing")
         self.others_said(words, job, "rank 1: ended")
 
+    def test_on_devices(self):
+        """The others wait, or launch more behind a sum that never comes than a device takes."""
+        if LAUNCHER != "nccl":
+            self.skipTest("MPI has no queue of launches")
+        jobs = [(way, place, "--device", "cuda", checks) for way in ("stop", "kill")
+                for place in ("call", "launches")
+                for checks in ("--check-collectives", "--no-check-collectives")]
+        for words, job in run_all(jobs):
+            self.others_said(words, job, "rank 1")
+
     def test_a_job_ends_without_its_launcher(self):
         jobs = [("sleep", "call"), ("stop", "end")]
         started = [Start(*words) for words in jobs]
@@ -234,4 +245,4 @@ if __name__ == "__main__":
     LAUNCHER, PROGRAM, *rest = sys.argv[1:]
     if rest[:1] == ["--jobs"]:
         sys.exit(count_crashes(int(rest[1])))
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + rest)

@@ -121,6 +121,7 @@ Api noting_api() {
   api.SetDevice = [](int) { return CudaError::kSuccess; };
   api.StreamCreateWithFlags = [](Stream*, unsigned int) { return CudaError::kSuccess; };
   api.StreamDestroy = [](Stream) { return CudaError::kSuccess; };
+  api.StreamQuery = [](Stream) { return CudaError::kSuccess; };
   api.StreamSynchronize = [](Stream) { return CudaError::kSuccess; };
   api.EventCreateWithFlags = [](Event*, unsigned int) { return CudaError::kSuccess; };
   api.EventDestroy = [](Event) { return CudaError::kSuccess; };

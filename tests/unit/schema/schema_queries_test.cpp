@@ -104,8 +104,7 @@ TEST_CASE("O-4 O-11 strategies are not empty and stay on one mesh") {
 TEST_CASE("O-5 X-79 K-26 a candidate has a price for each input, and costs their sum") {
   const Fixture f;
   check_candidate({{f.rows}, {f.rows, f.columns}, {1.5, 2}});
-  CHECK(kind_of([&] { check_candidate({{f.rows}, {f.rows}, {1.5, 2}}); }) ==
-        ErrorKind::kInternal);
+  CHECK(kind_of([&] { check_candidate({{f.rows}, {f.rows}, {1.5, 2}}); }) == ErrorKind::kInternal);
   CHECK(OpSpec{{f.rows}, {f.rows, f.columns}, {1.5, 2}}.cost() == 3.5);
   CHECK(OpSpec{{f.rows}, {}, {}}.cost() == 0);
 }
