@@ -107,4 +107,10 @@ void invariant_violated(const char* what, const char* file, int line) {
       .with("fix", "this is a defect of shardlab; please report it with a scenario that shows it");
 }
 
+OutOfRange::OutOfRange(std::size_t index, std::size_t size)
+    : Error(ErrorKind::kInternal, fmt::format("entry {} of a list of {} was asked for",
+                                              static_cast<std::ptrdiff_t>(index), size)) {}
+
+void out_of_range(std::size_t index, std::size_t size) { throw OutOfRange(index, size); }
+
 }  // namespace shardlab

@@ -79,4 +79,11 @@ inline void check_invariant(bool condition, const char* what, const char* file =
   }
 }
 
+/// An index beyond the end of a list: Internal, unless whoever knows whose list it is says so.
+class OutOfRange final : public Error {
+ public:
+  OutOfRange(std::size_t index, std::size_t size);
+};
+[[noreturn]] void out_of_range(std::size_t index, std::size_t size);
+
 }  // namespace shardlab

@@ -16,8 +16,9 @@
 
 namespace shardlab {
 
-/// Grows like std::vector behind its N places and never shrinks. Indices are not checked, as in
-/// std::vector. Copying fixed N places is cheaper than asking how many are in use, so that N stays
+/// Grows like std::vector behind its N places and never shrinks. Indices are checked in all builds:
+/// a shape of another rank than expected is an error (OutOfRange), not memory of somebody else.
+/// Copying fixed N places is cheaper than asking how many are in use, so that N stays
 /// small. Values; not for two threads at once.
 template <typename T, std::size_t N>
 class InlineVector {
@@ -85,14 +86,13 @@ class InlineVector {
   T* end() { return data_ + size_; }
   const T* begin() const { return data_; }
   const T* end() const { return data_ + size_; }
-  /// `i` must be less than size().
-  T& operator[](std::size_t i) { return data_[i]; }
-  const T& operator[](std::size_t i) const { return data_[i]; }
-  // Of an empty vector there is neither a first nor a last entry: undefined, as in std::vector.
-  T& front() { return data_[0]; }
-  const T& front() const { return data_[0]; }
-  T& back() { return data_[size_ - 1]; }
-  const T& back() const { return data_[size_ - 1]; }
+  ///   fails  OutOfRange: `i` is not less than size(); the same of the ends of an empty vector.
+  T& operator[](std::size_t i) { return data_[checked(i)]; }
+  const T& operator[](std::size_t i) const { return data_[checked(i)]; }
+  T& front() { return data_[checked(0)]; }
+  const T& front() const { return data_[checked(0)]; }
+  T& back() { return data_[checked(size_ - std::size_t{1})]; }
+  const T& back() const { return data_[checked(size_ - std::size_t{1})]; }
 
   /// Keeps the memory.
   void clear() { size_ = 0; }
@@ -133,6 +133,12 @@ class InlineVector {
   }
 
  private:
+  std::size_t checked(std::size_t i) const {
+    if (i >= size_) [[unlikely]] {
+      out_of_range(i, size_);
+    }
+    return i;
+  }
   // Where the other's entries fit in place, whatever this one has: its memory is kept for later.
   void copy(const InlineVector& other) {
     if (other.size_ > N) return assign(other.begin(), other.end());

@@ -312,9 +312,13 @@ Results given_by_user(const LocalCall& call, const OutputSharding& decision) {
 LocalTensors run_view(const LocalCall& call) {
   LocalTensors outputs;
   const Tensor& base = call.tensors.front();
-  for (ViewResult& view : call.row->view()(base, meta_args(call))) {
-    Tensor result = base.as_view(std::move(view.meta), view.offset);
-    outputs.push_back(std::move(result));
+  try {
+    for (ViewResult& view : call.row->view()(base, meta_args(call))) {
+      Tensor result = base.as_view(std::move(view.meta), view.offset);
+      outputs.push_back(std::move(result));
+    }
+  } catch (const OutOfRange& error) {
+    refuse_short_operands(*call.row, error);
   }
   return outputs;
 }

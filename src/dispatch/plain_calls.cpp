@@ -7,6 +7,7 @@
 #include "dispatch/prepare.h"
 #include "dispatch/unwrap.h"
 #include "ops/core/derived.h"
+#include "ops/core/meta.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
 
@@ -61,7 +62,12 @@ Arguments placed_by_rule(Calls& calls, const OpRow& row, Arguments args) {
 }  // namespace
 
 Results through_parts(Calls& calls, const OpRow& row, const Arguments& args) {
-  return is_derived(row) ? derived_results(calls, row, args) : row.parts()(calls, args);
+  try {
+    return is_derived(row) ? derived_results(calls, row, args) : row.parts()(calls, args);
+  } catch (const OutOfRange& error) {
+    if (error.find("op") != nullptr) throw;  // a part's, which had taken its operands
+    refuse_short_operands(row, error);
+  }
 }
 
 Results decomposed(Calls& calls, const OpRow& row, const Arguments& args) {

@@ -213,9 +213,7 @@ void check_lists(const OpRow& row, const Arguments& args) {
   }
 }
 
-}  // namespace
-
-OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas) {
+OutputMetas inferred_metas(const OpRow& row, const Arguments& args, MetaList metas) {
   check_lists(row, args);
   if (element_row(row) != nullptr) return metas_of_elements(row, args, std::move(metas));
   if (row.base != nullptr && (row.inplace() || row.out_variant())) {
@@ -227,6 +225,22 @@ OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas)
     return factor_metas(*rule, MetaArgs(row.op, args, std::move(metas)));
   }
   return checked_metas(row, MetaArgs(row.op, args, std::move(metas)));
+}
+
+}  // namespace
+
+void refuse_short_operands(const OpRow& row, const OutOfRange& error) {
+  fail(ErrorKind::kValue, Fix{fmt::format("shardlab ops {} says what it takes", row.op.base)},
+       "{}: an operand has too few dims, or a list too few numbers: {}", row.name(),
+       error.summary());
+}
+
+OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas) {
+  try {
+    return inferred_metas(row, args, std::move(metas));
+  } catch (const OutOfRange& error) {
+    refuse_short_operands(row, error);
+  }
 }
 
 Dims broadcast_shapes(const OpDescriptor& op, std::span<const TensorMeta* const> operands) {

@@ -16,6 +16,10 @@ namespace shardlab {
 /// (and refuses another shape or a higher category of dtype), out= gives the out tensors' dtype,
 /// and their strides where the shape is right already.
 OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas);
+/// Refuses a call whose metadata or parts have looked for a dim or a number that is not there: what
+/// no check of their own has caught.
+///   fails  Value
+[[noreturn]] void refuse_short_operands(const OpRow& row, const OutOfRange& error);
 /// What an in-place or out= row computes, before it is written to its targets.
 OutputMetas unwritten_metas(const OpRow& row, const Arguments& args, const MetaList& metas);
 
