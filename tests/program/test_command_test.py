@@ -179,7 +179,7 @@ class TestCommand(Program):
         counts = {one.get("name"): one.get("value")
                   for one in cases["./a.toml"].find("properties")}
         self.assertEqual(len(cases["./a.toml"]), 1)
-        self.assertEqual(counts, {"verified": "0", "wrong": "0", "not_verified": "0"})
+        self.assertEqual(counts, {"verified": "0", "wrong": "0", "not_verified": "1"})
         failure = cases["./b.toml [rows=4]"].find("failure")
         self.assertIn("1 < 2 & 'quoted' \"twice\" größer plain 4", failure.get("message"))
         self.assertIn("again: shardlab run ./b.toml --set params.rows=4", failure.text)
