@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <tuple>
 
 #include "backends/shared/meeting.h"
 
@@ -25,6 +26,8 @@ constexpr std::size_t kMostComparedRanks = 256;  ///< pairs of ranks are compare
 struct GroupInstance {
   GroupKind kind;
   std::vector<std::size_t> cells;  ///< ascending
+  std::vector<std::int64_t> pair =
+      {};             ///< of messages: who sends and who receives, of many the first
   bool torn = false;  ///< all came to a round, but their calls do not fit: it ends here
 };
 
@@ -64,6 +67,7 @@ class Replay {
     RankReport::State state = RankReport::State::kRuns;
     const LoggedCall* waits_in = nullptr;
     std::optional<std::size_t> stops_in;  ///< the same, as its place in the log
+    std::deque<std::size_t> sent;         ///< messages, from either side
   };
   using RoundKey = std::pair<std::size_t, std::uint64_t>;  ///< instance, sequence
 
@@ -77,24 +81,35 @@ class Replay {
     for (; state.next < log.entries.size(); ++state.next) {
       const LogEntry& entry = log.entries[state.next];
       const LoggedCall& call = *log.calls[entry.call];
-      Round& round = rounds_[{instance_of(cell, call.group), call.sequence}];
+      Round& round = rounds_[{instance_of(cell, call), call.sequence}];
       if (entry.kind == LogEntry::Kind::kEnters) {
         enter(cell, call, round);
+        if (is_message(call.call.kind)) state.sent.push_back(entry.call);
       } else if (!round.over) {
-        state.state = RankReport::State::kWaits;
-        state.waits_in = &call;
-        state.stops_in = entry.call;
-        round.waiting.push_back(cell);
-        return;
+        return wait(cell, entry.call, round);
       }
+    }
+    // At its end a rank awaits the messages that it has not waited for.
+    for (; !log.error && !state.sent.empty(); state.sent.pop_front()) {
+      const LoggedCall& call = *log.calls[state.sent.front()];
+      Round& round = rounds_[{instance_of(cell, call), call.sequence}];
+      if (!round.over) return wait(cell, state.sent.front(), round);
     }
     state.state = log.error ? RankReport::State::kFailed : RankReport::State::kEnded;
     if (log.error) result_.failed_cells.push_back(cell);
   }
 
+  void wait(std::size_t cell, std::size_t call, Round& round) {
+    CellState& state = cells_[cell];
+    state.state = RankReport::State::kWaits;
+    state.waits_in = log_of(cell).calls[call].get();
+    state.stops_in = call;
+    round.waiting.push_back(cell);
+  }
+
   void enter(std::size_t cell, const LoggedCall& call, Round& round) {
     round.calls.emplace(cell, &call);
-    GroupInstance& group = instances_[instance_of(cell, call.group)];
+    GroupInstance& group = instances_[instance_of(cell, call)];
     if (group.torn || round.calls.size() < group.cells.size()) return;
     if (!fits(group, round)) {
       group.torn = true;
@@ -109,6 +124,32 @@ class Replay {
       runnable_.push_back(other);
     }
     round.waiting.clear();
+  }
+
+  // Who sends and who receives, where `rank` does one of it as its cell does.
+  std::vector<std::int64_t> pair_of(std::int64_t rank, const LoggedCall& message) const {
+    const auto at = [&](std::int64_t place) -> std::int64_t {
+      if (message.group.made < 0) return place;
+      return group_of(rank, message.group)[static_cast<std::size_t>(place)];
+    };
+    const bool sends = message.call.kind == CollectiveKind::kSend;
+    if (sends) return {rank, at(message.call.to)};
+    return {at(message.call.from), rank};
+  }
+
+  std::size_t instance_of(std::size_t cell, const LoggedCall& call) {
+    if (!is_message(call.call.kind)) return instance_of(cell, call.group);
+    std::vector<std::int64_t> pair = pair_of(grid_.first_rank(cell), call);
+    const std::size_t from = cell_of(pair[0]), to = cell_of(pair[1]);
+    const auto [known, is_new] =
+        ways_.try_emplace({call.group, from, to, call.call.tag}, instances_.size());
+    if (is_new) instances_.push_back({call.group, {from, to}, std::move(pair)});
+    return known->second;
+  }
+
+  // Of the call that one rank brings.
+  std::vector<std::int64_t> members_of(std::int64_t rank, const LoggedCall& call) const {
+    return is_message(call.call.kind) ? pair_of(rank, call) : group_of(rank, call.group);
   }
 
   std::size_t instance_of(std::size_t cell, const GroupKind& kind) {
@@ -129,6 +170,7 @@ class Replay {
 
   // One group of an instance: the one through its first cell's first rank.
   std::vector<std::int64_t> ranks_of(const GroupInstance& group) const {
+    if (!group.pair.empty()) return group.pair;
     std::vector<std::int64_t> ranks;
     if (group.kind.made >= 0) {
       return grid_.layout().group_ranks(group.kind.mesh_dims,
@@ -321,10 +363,10 @@ class Replay {
     for (const CellState& state : cells_) {
       if (state.waits_in == nullptr) continue;
       const auto cell = static_cast<std::size_t>(&state - cells_.data());
-      const std::size_t instance = instance_of(cell, state.waits_in->group);
+      const std::size_t instance = instance_of(cell, *state.waits_in);
       const Round& round = rounds_.at({instance, state.waits_in->sequence});
       if (instances_[instance].torn) continue;
-      const Spread all = spread(group_of(grid_.first_rank(cell), state.waits_in->group), round);
+      const Spread all = spread(members_of(grid_.first_rank(cell), *state.waits_in), round);
       const backends::Meeting meeting{all.ranks, state.waits_in->group_name,
                                       state.waits_in->sequence, all.calls};
       if (!backends::torn(meeting)) continue;
@@ -356,8 +398,8 @@ class Replay {
     report.state = cells_[cell].state;
     const LoggedCall* call = cells_[cell].waits_in;
     if (call == nullptr) return report;
-    const Round& round = rounds_.at({instance_of(cell, call->group), call->sequence});
-    const Spread all = spread(group_of(rank, call->group), round);
+    const Round& round = rounds_.at({instance_of(cell, *call), call->sequence});
+    const Spread all = spread(members_of(rank, *call), round);
     backends::describe({all.ranks, call->group_name, call->sequence, all.calls}, call->call,
                        report);
     return report;
@@ -390,6 +432,7 @@ class Replay {
     verdict.kind = VerdictKind::kDeadlock;
     verdict.ranks = reports();
     verdict.culprits = each_rank_is_reported() ? backends::missed(verdict.ranks) : missed_cells();
+    if (each_rank_is_reported()) verdict.cause = backends::circle_of(verdict.ranks);
     result_.verdict = std::move(verdict);
   }
 
@@ -417,6 +460,7 @@ class Replay {
   std::deque<std::size_t> runnable_;
   std::vector<GroupInstance> instances_;
   std::map<std::pair<std::size_t, GroupKind>, std::size_t> instance_by_cell_;
+  std::map<std::tuple<GroupKind, std::size_t, std::size_t, std::int32_t>, std::size_t> ways_;
   std::map<RoundKey, Round> rounds_;
   std::map<std::int64_t, std::size_t> outside_;
   std::optional<Verdict> mismatch_;

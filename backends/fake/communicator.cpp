@@ -4,6 +4,8 @@
 #include "backends/fake/communicator.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "backends/shared/call.h"
@@ -94,6 +96,10 @@ class ShapeCommunicator final : public Communicator {
         .with("fix", "a shape-only mesh holds no data; run it on a backend that computes");
   }
   std::size_t enter(const Call& call);
+  void begin_message(const Call& call);
+  std::uint64_t next_message(const Call& call);
+  /// Of any rank in its group of this kind; -1: in none.
+  std::int64_t place_of(std::int64_t rank) const;
   void await_call(std::size_t call) { note_wait(*context_.log, context_.stop.get(), call); }
   std::vector<std::size_t> mesh_dims_of(const MeshLayout& layout, std::size_t mesh_dim,
                                         const Coordinate& coordinate) const;
@@ -101,6 +107,8 @@ class ShapeCommunicator final : public Communicator {
   ClassContext& context_;
   const Place place_;
   std::uint64_t sequence_ = 0;
+  // Messages so far: whether they are sent, the other rank, the tag.
+  std::map<std::tuple<bool, std::int32_t, std::int32_t>, std::uint64_t> messages_;
   bool told_apart_ = false;                  // who does the same in the next batch
   mutable std::vector<std::int64_t> ranks_;  // made when somebody asks
 };
@@ -120,7 +128,7 @@ std::size_t ShapeCommunicator::enter(const Call& call) {
   auto logged = std::make_unique<LoggedCall>(call.kind);
   logged->group = place_.kind;
   logged->group_name = place_.name;
-  logged->sequence = sequence_++;
+  logged->sequence = is_message(call.kind) ? next_message(call) : sequence_++;
   Call& copy = logged->call;
   copy.op = call.op;
   copy.dim = call.dim;
@@ -128,6 +136,7 @@ std::size_t ShapeCommunicator::enter(const Call& call) {
   copy.root = call.root;
   copy.to = call.to;
   copy.from = call.from;
+  copy.tag = call.tag;
   copy.position = call.position;
   copy.op_name = call.op_name;
   if (call.x != nullptr) {
@@ -159,7 +168,20 @@ std::size_t ShapeCommunicator::enter(const Call& call) {
   return log.calls.size() - 1;
 }
 
+std::uint64_t ShapeCommunicator::next_message(const Call& call) {
+  const bool sends = call.kind == CollectiveKind::kSend;
+  return messages_[{sends, sends ? call.to : call.from, call.tag}]++;
+}
+
+// Ranks that send to one rank, or receive from one, have different places in their groups.
+void ShapeCommunicator::begin_message(const Call& call) {
+  if (call.kind == CollectiveKind::kRecv && call.from < 0) refuse("recv from any rank");
+  if (std::max(call.to, call.from) == place_.rank) refuse("a message of a rank to itself");
+  context_.ask([&](std::int64_t rank) { return static_cast<std::uint64_t>(place_of(rank) + 1); });
+}
+
 Tensor ShapeCommunicator::perform(Call& call) {
+  if (is_message(call.kind)) begin_message(call);
   if (call.kind == CollectiveKind::kAllGatherBytes) refuse("all_gather_bytes");
   if (call.kind == CollectiveKind::kBatch && !told_apart_) refuse("batch");
   if (!gives_tensor(call.kind)) {
@@ -190,17 +212,18 @@ void ShapeCommunicator::enter_and_wait(Call& call) {
   await_call(entered);
 }
 
+std::int64_t ShapeCommunicator::place_of(std::int64_t rank) const {
+  if (place_.kind.made < 0) return rank;
+  const auto coordinate = context_.layout->coordinate_of(rank);
+  if (!coordinate) return -1;
+  std::int64_t place = 0;
+  for (const std::size_t dim : place_.kind.mesh_dims) {
+    place = place * context_.layout->size(dim) + (*coordinate)[dim];
+  }
+  return place;
+}
+
 void ShapeCommunicator::tell_apart(const std::function<std::uint64_t(std::int64_t)>& answer) {
-  const auto place_of = [&](std::int64_t rank) -> std::int64_t {
-    if (place_.kind.made < 0) return rank;
-    const auto coordinate = context_.layout->coordinate_of(rank);
-    if (!coordinate) return -1;
-    std::int64_t place = 0;
-    for (const std::size_t dim : place_.kind.mesh_dims) {
-      place = place * context_.layout->size(dim) + (*coordinate)[dim];
-    }
-    return place;
-  };
   if (place_of(context_.rank) != place_.rank) refuse("batch along mesh dims in another order");
   context_.ask([&](std::int64_t rank) {
     const std::int64_t place = place_of(rank);

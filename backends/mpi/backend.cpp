@@ -16,6 +16,7 @@ class MpiBackend final : public Backend {
     check_invariant(rank == channel().rank(), "a process runs its own rank only");
     return make_world(run_);
   }
+  void settle(std::int64_t) override { mpi::settle(run_); }
   void rank_ended(std::int64_t rank) override {
     static_cast<void>(rank);
     if (!channel().failed()) channel().tell_ended();

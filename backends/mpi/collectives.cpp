@@ -120,6 +120,18 @@ void permute(const DeskRef& desk, Operation& operation, const Call& call) {
       [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag); });
 }
 
+void send_message(const DeskRef& desk, Operation& operation, const Call& call) {
+  const Pieces sends{{desk->ranks[static_cast<std::size_t>(call.to)], desk->input.data(),
+                      static_cast<std::size_t>(call.x->size_bytes())}};
+  operation.steps.push_back([=](Transfer& transfer) { transfer.start(sends, {}, desk->tag); });
+}
+
+void receive_message(const DeskRef& desk, Operation& operation, const Call& call) {
+  const Pieces receives{{desk->ranks[static_cast<std::size_t>(call.from)], desk->output->data(),
+                         desk->output->bytes()}};
+  operation.steps.push_back([=](Transfer& transfer) { transfer.start({}, receives, desk->tag); });
+}
+
 // `terms`: of each rank, `elements` each.
 void combine(const Desk& desk, DType dtype, const std::vector<const void*>& terms, void* output,
              std::size_t elements) {
@@ -235,6 +247,10 @@ void add_steps(const DeskRef& desk, Operation& operation, const Call& call) {
       return gather(desk, operation, call);
     case CollectiveKind::kPermute:
       return permute(desk, operation, call);
+    case CollectiveKind::kSend:
+      return send_message(desk, operation, call);
+    case CollectiveKind::kRecv:
+      return receive_message(desk, operation, call);
     default:
       check_invariant(false, "this collective has a tensor as its result");
   }

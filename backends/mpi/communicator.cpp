@@ -4,6 +4,7 @@
 #include "backends/mpi/communicator.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -25,6 +26,14 @@ namespace {
 
 using backends::Call;
 
+void await(Engine& engine, const PendingMessage& pending) {
+  process::ControlChannel& channel = engine.session().channel();
+  if (pending.compared && pending.operation->begun == 0) channel.wait_for(*pending.compared);
+  channel.waits_in(pending.call);
+  engine.wait(pending.operation);
+  channel.goes_on();
+}
+
 // A pending result. Its tensor holds it until it is waited for.
 class PendingResult final : public Work {
  public:
@@ -45,11 +54,7 @@ class PendingResult final : public Work {
       fail(ErrorKind::kRuntime, Fix{"wait for the result, or print it, before the program ends"},
            "a collective was pending when its world ended");
     }
-    process::ControlChannel& channel = engine->session().channel();
-    if (compared_ && operation_.operation->begun == 0) channel.wait_for(*compared_);
-    channel.waits_in(call_);
-    engine->wait(operation_.operation);
-    channel.goes_on();
+    await(*engine, {operation_.operation, call_, compared_});
     storage_->complete(std::move(*operation_.result));
   }
   bool done() const override { return operation_.operation->over(); }
@@ -87,6 +92,16 @@ class MpiCommunicator final : public Communicator {
   void enter_and_wait(Call& call);
 
   Seat seat() const { return {rank_, group_.ranks, group_.tag}; }
+  Seat seat(const Call& call) const {
+    return {rank_, group_.ranks, is_message(call.kind) ? tag_of(call) : group_.tag};
+  }
+  /// Of a message in the job: above those of groups, so that others of the group keep their order.
+  int tag_of(const Call& call) const;
+  /// Where a call meets those of other ranks, and these ranks, which are all of the group but for a
+  /// message.
+  process::CallPlace place_of(const Call& call);
+  std::vector<std::int64_t> ranks_of(const Call& call) const;
+  void check_message(const Call& call) const;
   void run_to_end(const std::shared_ptr<Operation>& operation,
                   std::optional<process::CallPlace> compared) {
     begin_when_met(*operation, compared);
@@ -111,21 +126,62 @@ class MpiCommunicator final : public Communicator {
   Run& run_;
   const Group group_;
   const std::size_t rank_;
-  std::uint64_t sequence_ = 0;                      ///< calls entered
+  std::uint64_t sequence_ = 0;                      ///< calls entered, but messages
+  std::map<std::int64_t, std::uint64_t> messages_;  ///< entered, by the number of their way
   CollectiveKind kind_ = CollectiveKind::kBarrier;  ///< of the last one
 };
 
 std::optional<process::CallPlace> MpiCommunicator::enter(const Call& call, Issue issue) {
-  const process::CallPlace place{group_.tag, sequence_++};
+  const process::CallPlace place = place_of(call);
   kind_ = call.kind;
   if (size() == 1) return std::nullopt;
-  run_.session.channel().enter({place, group_.name, group_.ranks, issue == Issue::kWait}, call,
+  run_.session.channel().enter({place, group_.name, ranks_of(call), issue == Issue::kWait}, call,
                                run_.checks);
   if (run_.checks == CollectiveChecks::kOff) return std::nullopt;
   return place;
 }
 
+int MpiCommunicator::tag_of(const Call& call) const {
+  constexpr std::int64_t kOfGroups = 1 << 11;
+  const std::int64_t tag = (std::int64_t{call.tag} + 1) * kOfGroups + group_.tag;
+  const std::int64_t most = run_.session.api().most_tag;
+  if (tag <= most && run_.next_tag <= kOfGroups) return static_cast<int>(tag);
+  fail(ErrorKind::kUnsupported,
+       Fix{fmt::format("give tags from 0 to {}, and make each group once", most / kOfGroups - 1)},
+       "backend mpi has no room for a message with tag {} in the {}th group", call.tag,
+       group_.tag / kTagsPerGroup);
+}
+
+process::CallPlace MpiCommunicator::place_of(const Call& call) {
+  if (!is_message(call.kind)) return {group_.tag, sequence_++};
+  const bool sends = call.kind == CollectiveKind::kSend;
+  const std::int64_t from = sends ? rank() : call.from, to = sends ? call.to : rank();
+  const std::int64_t way = process::way_number(group_.tag / kTagsPerGroup, from, to, call.tag);
+  return {way, messages_[way]++};
+}
+
+std::vector<std::int64_t> MpiCommunicator::ranks_of(const Call& call) const {
+  if (!is_message(call.kind)) return group_.ranks;
+  const auto peer = static_cast<std::size_t>(std::max(call.to, call.from));
+  std::vector<std::int64_t> both = {group_.ranks[rank_], group_.ranks[peer]};
+  if (call.kind == CollectiveKind::kRecv) std::swap(both[0], both[1]);
+  return both;
+}
+
+// What the backend `threads` has, and this one has not.
+void MpiCommunicator::check_message(const Call& call) const {
+  if (!is_message(call.kind)) return;
+  if (call.kind == CollectiveKind::kRecv && call.from < 0) {
+    fail(ErrorKind::kUnsupported, Fix{"name the rank: src=0"},
+         "recv from any rank: backend mpi compares each message with that of a rank");
+  }
+  if (std::max(call.to, call.from) != rank()) return;
+  fail(ErrorKind::kUnsupported, Fix{"copy the tensor"},
+       "{}: backend mpi passes no message of a rank to itself", to_string(call.kind));
+}
+
 Tensor MpiCommunicator::perform(Call& call) {
+  check_message(call);
   if (!gives_tensor(call.kind)) {
     enter_and_wait(call);
     return {};
@@ -136,14 +192,15 @@ Tensor MpiCommunicator::perform(Call& call) {
                      (call.kind != CollectiveKind::kPermute || call.from >= 0);
   // Where nothing arrives the result is empty, whatever its meta says.
   const Dims kept = taken ? meta.shape : Dims{0};
-  TensorOperation operation = tensor_operation(run_.session, seat(), call, kept, meta.dtype);
+  TensorOperation operation = tensor_operation(run_.session, seat(call), call, kept, meta.dtype);
   if (call.issue == Issue::kAsync) {
     begin_when_met(*operation.operation, compared);
     label(*operation.operation);
     run_.engine->start(operation.operation);
     auto storage = make_ref<Storage>(BufferRef{});
-    const auto pending = make_ref<PendingResult>(run_.engine, std::move(operation),
-                                                 run_.session.channel().last_call(), compared);
+    const std::string last = run_.session.channel().last_call();
+    if (is_message(call.kind)) run_.messages.push_back({operation.operation, last, compared});
+    const auto pending = make_ref<PendingResult>(run_.engine, std::move(operation), last, compared);
     pending->attach(*storage);
     storage->set_pending(pending);
     return Tensor(std::move(storage), std::move(meta));
@@ -213,6 +270,12 @@ void MpiCommunicator::abort(const Error& reason) {
 }
 
 }  // namespace
+
+void settle(Run& run) {
+  for (const PendingMessage& message : std::exchange(run.messages, {})) {
+    if (!message.operation->over()) await(*run.engine, message);
+  }
+}
 
 std::unique_ptr<Communicator> make_world(Run& run) {
   process::ControlChannel& channel = run.session.channel();

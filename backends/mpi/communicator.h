@@ -3,12 +3,23 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "backends/mpi/operation.h"
 #include "backends/process/checks.h"
+#include "backends/process/entered_call.h"
 #include "comm/communicator.h"
 
 namespace shardlab::mpi {
+
+/// A message that is on its way while the program goes on.
+struct PendingMessage {
+  std::shared_ptr<Operation> operation;
+  std::string call;                            ///< as the channel knows it
+  std::optional<process::CallPlace> compared;  ///< where ranks compare it before data moves
+};
 
 /// One run of this process's rank.
 struct Run {
@@ -20,7 +31,10 @@ struct Run {
   const CollectiveChecks checks;
   std::shared_ptr<Engine> engine;  ///< pending results know whether it is there still
   int next_tag = 0;                ///< first one that no group of this rank has
+  std::vector<PendingMessage> messages = {};
 };
+/// Waits for the messages that the program has not waited for.
+void settle(Run& run);
 
 /// The group of all ranks; called once per run.
 std::unique_ptr<Communicator> make_world(Run& run);

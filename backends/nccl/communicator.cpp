@@ -152,6 +152,7 @@ class NcclCommunicator final : public Communicator {
 };
 
 Tensor NcclCommunicator::perform(Call& call) {
+  backends::refuse_message(call, "nccl");
   if (!gives_tensor(call.kind)) {
     enter_and_wait(call);
     go_on();

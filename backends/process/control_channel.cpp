@@ -300,7 +300,7 @@ class ControlChannel::Impl {
     lock.unlock();
     Writer writer;
     writer.put(number);
-    writer.put(std::int32_t{0});
+    writer.put(std::int64_t{0});
     send(0, Message::kAsk, writer.bytes());
     lock.lock();
     const auto answered = [&] { return answered_ >= number || state_.gone(0); };
@@ -434,7 +434,7 @@ class ControlChannel::Impl {
   void answer(std::int64_t from, Reader& reader) {
     Writer writer;
     writer.put(reader.get<std::uint64_t>());
-    put(writer, board_.standing(reader.get<std::int32_t>()));
+    put(writer, board_.standing(reader.get<std::int64_t>()));
     send(from, Message::kStanding, writer.bytes());
   }
 

@@ -1,6 +1,8 @@
 // All that the checks of a call look at, without its data: metadata, lengths, partners and place.
 #include "backends/process/entered_call.h"
 
+#include "base/fix.h"
+
 namespace shardlab::process {
 
 namespace {
@@ -31,6 +33,15 @@ bool get_tensor(Reader& reader, Tensor& x) {
 
 }  // namespace
 
+std::int64_t way_number(std::int64_t group, std::int64_t from, std::int64_t to, std::int64_t tag) {
+  constexpr std::int64_t kGroups = 1 << 15, kRanks = 1 << 16, kTags = 1 << 15;
+  if (tag >= kTags || group >= kGroups || from >= kRanks || to >= kRanks) {
+    fail(ErrorKind::kUnsupported, Fix{fmt::format("give tags below {}", kTags)},
+         "a message with tag {} from rank {} to rank {} of the {}th group", tag, from, to, group);
+  }
+  return -1 - (((group * kRanks + from) * kRanks + to) * kTags + tag);
+}
+
 void put(Writer& writer, const Entrance& entrance) {
   writer.put(entrance.place);
   writer.put(entrance.waits);
@@ -50,7 +61,8 @@ Entrance get_entrance(Reader& reader) {
 void EnteredCall::put(Writer& writer, const backends::Call& call) {
   writer.put(call.kind);
   writer.put(call.op);
-  for (const std::int32_t number : {call.dim, call.concat_dim, call.root, call.to, call.from}) {
+  for (const std::int32_t number :
+       {call.dim, call.concat_dim, call.root, call.to, call.from, call.tag}) {
     writer.put(number);
   }
   put_meta(writer, call.x == nullptr ? nullptr : meta_of(*call.x));
@@ -73,7 +85,7 @@ void EnteredCall::put(Writer& writer, const backends::Call& call) {
 EnteredCall::EnteredCall(Reader& reader) : call_(reader.get<CollectiveKind>()) {
   call_.op = reader.get<ReduceOp>();
   for (std::int32_t* number :
-       {&call_.dim, &call_.concat_dim, &call_.root, &call_.to, &call_.from}) {
+       {&call_.dim, &call_.concat_dim, &call_.root, &call_.to, &call_.from, &call_.tag}) {
     *number = reader.get<std::int32_t>();
   }
   if (get_tensor(reader, x_)) call_.x = &x_;

@@ -12,12 +12,18 @@
 
 namespace shardlab::process {
 
-/// Which collective of which group.
+/// Which collective of which group. The messages from one rank to another under one tag are those
+/// of a group of the two.
 struct CallPlace {
-  std::int32_t group = 0;      ///< a number that no other group with one of its ranks has
+  std::int64_t group = 0;      ///< a number that no other group with one of its ranks has
   std::uint64_t sequence = 0;  ///< of the call on the group
   auto operator<=>(const CallPlace&) const = default;
 };
+
+/// The number of the way of a message in the `group`-th group: below 0, and no other way has it.
+/// `from` and `to`: group ranks.
+///   fails  Unsupported for numbers that have no room
+std::int64_t way_number(std::int64_t group, std::int64_t from, std::int64_t to, std::int64_t tag);
 
 /// A rank enters a collective.
 struct Entrance {

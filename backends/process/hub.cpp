@@ -189,7 +189,7 @@ void Hub::hear_end(std::int64_t from, Reader& reader) {
   const auto run = reader.get<std::uint64_t>();
   EnteredCounts entered;
   for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
-    const auto group = reader.get<std::int32_t>();
+    const auto group = reader.get<std::int64_t>();
     entered[group] = reader.get<std::uint64_t>();
   }
   Calls& calls = calls_of(run);

@@ -93,6 +93,7 @@ Referee::Ruling Referee::look_for_stall() const {
     verdict.ranks.push_back(report_on(static_cast<std::int64_t>(rank)));
   }
   verdict.culprits = backends::missed(verdict.ranks);
+  verdict.cause = backends::circle_of(verdict.ranks);
   // Calls that cannot meet are the better explanation, even if others are still missing.
   for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
     if (seats_[rank].state != RankReport::State::kWaits) continue;

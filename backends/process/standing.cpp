@@ -59,7 +59,7 @@ void StandingBoard::wait_in(std::string call) {
   since_ = Clock::now();
 }
 
-Standing StandingBoard::standing(std::int32_t group) const {
+Standing StandingBoard::standing(std::int64_t group) const {
   const std::lock_guard lock(mutex_);
   Standing result = now_;
   result.seconds = std::chrono::duration<double>(Clock::now() - since_).count();
@@ -73,7 +73,7 @@ std::string StandingBoard::last_call() const {
   return now_.call;
 }
 
-std::map<std::int32_t, std::uint64_t> StandingBoard::entered() const {
+std::map<std::int64_t, std::uint64_t> StandingBoard::entered() const {
   const std::lock_guard lock(mutex_);
   return entered_;
 }

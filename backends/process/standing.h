@@ -41,17 +41,17 @@ class StandingBoard {
   /// Waits in a call that it entered before.
   void wait_in(std::string call);
   /// `group`: whose collectives are counted.
-  Standing standing(std::int32_t group) const;
+  Standing standing(std::int64_t group) const;
   /// The last call entered, as bytes; empty: none.
   std::string last_call() const;
   /// How many collectives of each group it has entered.
-  std::map<std::int32_t, std::uint64_t> entered() const;
+  std::map<std::int64_t, std::uint64_t> entered() const;
 
  private:
   mutable std::mutex mutex_;  ///< guards the following
   Standing now_;
   Clock::time_point since_ = Clock::now();
-  std::map<std::int32_t, std::uint64_t> entered_;
+  std::map<std::int64_t, std::uint64_t> entered_;
 };
 
 }  // namespace shardlab::process

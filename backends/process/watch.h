@@ -13,7 +13,7 @@
 namespace shardlab::process {
 
 /// How many collectives a rank has entered, by group.
-using EnteredCounts = std::map<std::int32_t, std::uint64_t>;
+using EnteredCounts = std::map<std::int64_t, std::uint64_t>;
 
 /// The waits of one run that last, and the ranks that have ended.
 class LongWaits {
@@ -35,7 +35,7 @@ class Inquiry {
 
   std::uint64_t number() const { return number_; }
   /// The group whose collectives are counted.
-  std::int32_t group() const { return group_; }
+  std::int64_t group() const { return group_; }
   void answer(std::int64_t rank, Standing standing);
   /// All have answered.
   bool complete() const;
@@ -48,7 +48,7 @@ class Inquiry {
  private:
   const std::uint64_t number_;
   const LongWait wait_;
-  const std::int32_t group_;
+  const std::int64_t group_;
   std::vector<std::optional<Standing>> standings_;  ///< by rank
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/fix.h"
 #include "base/text_of_list.h"
 #include "comm/verdict.h"
 
@@ -34,10 +35,6 @@ std::string lengths_text(Lengths lengths) {
     first = end;
   }
   return text_of_list(runs, ", ");
-}
-
-std::string meta_text(const TensorMeta& meta) {
-  return fmt::format("{}[{}]", to_string(meta.dtype), join(meta.shape));
 }
 
 bool equal(Lengths a, Lengths b) {
@@ -81,6 +78,10 @@ std::string_view difference_of_splits(const Call& a, const Call& b) {
 
 }  // namespace
 
+std::string meta_text(const TensorMeta& meta) {
+  return fmt::format("{}[{}]", to_string(meta.dtype), join(meta.shape));
+}
+
 std::string signature(const Call& call) {
   std::vector<std::string> parts;
   const bool has_source =
@@ -119,12 +120,36 @@ std::string signature(const Call& call) {
   if (call.root >= 0) {
     parts.push_back(fmt::format("{} {}", has_source ? "source" : "destination", call.root));
   }
-  if (call.from >= 0) parts.push_back("receives " + meta_text(*call.expected));
+  if (call.kind == CollectiveKind::kRecv) {
+    parts.push_back(meta_text(*call.expected));
+  } else if (call.from >= 0) {
+    parts.push_back("receives " + meta_text(*call.expected));
+  }
   return fmt::format("{}({})", to_string(call.kind), text_of_list(parts, ", "));
 }
 
+void refuse_message(const Call& call, std::string_view backend) {
+  if (!is_message(call.kind)) return;
+  fail(ErrorKind::kUnsupported, Fix{"--backend threads"},
+       "{}: the backend {} passes no messages between two ranks", to_string(call.kind), backend);
+}
+
+namespace {
+
+// The shape is the business of either side.
+std::string_view difference_of_message(const TensorMeta& sent, const TensorMeta& expected) {
+  if (sent.dtype != expected.dtype) return kDtypes;
+  return product(sent.shape) == product(expected.shape) ? "" : "different sizes";
+}
+
+}  // namespace
+
 std::string_view difference(const Call& a, const Call& b) {
   if (&a == &b) return "";
+  if (a.kind == CollectiveKind::kSend && b.kind == CollectiveKind::kRecv) {
+    return difference_of_message(a.x->meta(), *b.expected);
+  }
+  if (a.kind == CollectiveKind::kRecv && b.kind == CollectiveKind::kSend) return difference(b, a);
   if (a.kind != b.kind) return "different collectives";
   if (a.root != b.root) {
     const bool to_one = a.kind == CollectiveKind::kGather || a.kind == CollectiveKind::kReduce;

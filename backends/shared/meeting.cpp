@@ -7,10 +7,50 @@
 #include <string>
 #include <utility>
 
+#include "base/place_text.h"
+
 namespace shardlab::backends {
 
+namespace {
+
+// "to rank 1", "from rank 0", "from any rank".
+std::string other_side(const Meeting& meeting, const Call& call) {
+  if (call.kind == CollectiveKind::kSend) return fmt::format("to rank {}", meeting.ranks[1]);
+  return call.from < 0 ? "from any rank" : fmt::format("from rank {}", meeting.ranks[0]);
+}
+
+// "sends to rank 1 with tag 3"; `what` where what is sent has a place in the sentence.
+std::string sentence_of(const Meeting& meeting, const Call& call, std::string_view what = "") {
+  const bool sends = call.kind == CollectiveKind::kSend;
+  std::string text =
+      fmt::format("{}{} {}", sends ? "sends" : "receives", what, other_side(meeting, call));
+  if (call.tag != 0) text += fmt::format(" with tag {}", call.tag);
+  if (call.position.file != nullptr) text += fmt::format(" ({})", place_text(call.position));
+  return text;
+}
+
+std::string call_sentence(const Meeting& meeting, const Call& call) {
+  if (is_message(call.kind)) return sentence_of(meeting, call);
+  std::string text = fmt::format("is in {} on group {}", to_string(call.kind), meeting.group);
+  if (call.position.file != nullptr) text += fmt::format(" ({})", place_text(call.position));
+  return text;
+}
+
+// "send(f32[4], to rank 1, tag 3)".
+std::string message_signature(const Meeting& meeting, const Call& call) {
+  std::string text = signature(call);
+  text.pop_back();
+  text += ", " + other_side(meeting, call);
+  if (call.tag != 0) text += fmt::format(", tag {}", call.tag);
+  return text + ")";
+}
+
+}  // namespace
+
 void describe(const Meeting& meeting, const Call& call, RankReport& report) {
-  report.what = signature(call);
+  report.message = is_message(call.kind);
+  report.what = report.message ? message_signature(meeting, call) : signature(call);
+  report.does = call_sentence(meeting, call);
   if (call.op_name != nullptr) report.op = call.op_name;
   report.group = std::string(meeting.group);
   report.call = static_cast<std::int64_t>(meeting.sequence);
@@ -60,11 +100,27 @@ std::vector<std::int64_t> in_most_unfit_pairs(const Meeting& meeting) {
 
 }  // namespace
 
+namespace {
+
+// Both have come.
+std::string cause_of_message(const Meeting& meeting) {
+  const auto side = [&](std::size_t i) {
+    const Call& call = *meeting.calls[i];
+    const TensorMeta& meta = call.x != nullptr ? call.x->meta() : *call.expected;
+    return fmt::format("rank {} {}", meeting.ranks[i],
+                       sentence_of(meeting, call, " " + meta_text(meta)));
+  };
+  return side(0) + ", and " + side(1);
+}
+
+}  // namespace
+
 std::string cause_of(const Meeting& meeting) {
   const Call* first = nullptr;
   std::string_view found;
   for (const Call* call : meeting.calls) {
     if (call == nullptr) continue;
+    if (is_message(call->kind)) return cause_of_message(meeting);
     if (first == nullptr) first = call;
     if (found.empty()) found = difference(*first, *call);
     if (first->kind != call->kind) {
@@ -135,6 +191,63 @@ std::vector<std::int64_t> missed(std::span<const RankReport> reports) {
     if (report.state == RankReport::State::kEnded) ended.push_back(report.rank);
   }
   return ended.empty() ? all : ended;
+}
+
+namespace {
+
+// Awaited by this one: of those that wait themselves the lowest, so that the walk finds a circle.
+const RankReport* next_awaited(std::span<const RankReport> reports, const RankReport& report) {
+  for (const std::int64_t rank : report.missing) {
+    const RankReport& awaited = reports[static_cast<std::size_t>(rank)];
+    if (awaited.state == RankReport::State::kWaits) return &awaited;
+  }
+  return nullptr;
+}
+
+// The ranks of the circle that a walk from `start` ends in, the lowest first; empty: it ends at a
+// rank that waits for nobody.
+std::vector<const RankReport*> circle_from(std::span<const RankReport> reports,
+                                           const RankReport& start) {
+  std::vector<const RankReport*> walk;
+  const RankReport* at = &start;
+  while (at != nullptr && std::ranges::find(walk, at) == walk.end()) {
+    walk.push_back(at);
+    at = next_awaited(reports, *at);
+  }
+  if (at == nullptr) return {};
+  walk.erase(walk.begin(), std::ranges::find(walk, at));
+  std::ranges::rotate(walk, std::ranges::min_element(walk, {}, &RankReport::rank));
+  return walk;
+}
+
+std::string text_of_circle(const std::vector<const RankReport*>& circle) {
+  std::string text;
+  for (const RankReport* report : circle) {
+    const std::string_view between = circle.size() == 2 ? " while " : ", ";
+    if (!text.empty()) text += between;
+    text += fmt::format("rank {} {}", report->rank, report->does);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string circle_of(std::span<const RankReport> reports) {
+  for (const RankReport& report : reports) {
+    if (report.state != RankReport::State::kWaits) continue;
+    const bool all_ended = std::ranges::all_of(report.missing, [&](std::int64_t rank) {
+      return reports[static_cast<std::size_t>(rank)].state == RankReport::State::kEnded;
+    });
+    if (!report.message || !all_ended) continue;
+    return fmt::format("rank {} {}, {}", report.rank, report.does,
+                       report.missing.size() > 1 ? "and all others have ended" : "which has ended");
+  }
+  for (const RankReport& report : reports) {
+    if (report.state != RankReport::State::kWaits) continue;
+    const std::vector<const RankReport*> circle = circle_from(reports, report);
+    if (std::ranges::any_of(circle, &RankReport::message)) return text_of_circle(circle);
+  }
+  return {};
 }
 
 }  // namespace shardlab::backends

@@ -13,7 +13,7 @@
 
 namespace shardlab::backends {
 
-/// Points to what its maker holds.
+/// Points to what its maker holds. That of a message is between two: who sends, who receives.
 struct Meeting {
   std::span<const std::int64_t> ranks;  ///< global, in group order
   std::string_view group;
@@ -34,5 +34,8 @@ void describe(const Meeting& meeting, const Call& call, RankReport& report);
 Verdict mismatch(const Meeting& meeting);
 /// Whom a deadlock misses: awaited ranks that have ended, else all that are awaited.
 std::vector<std::int64_t> missed(std::span<const RankReport> reports);
+/// Verdict::cause of a deadlock: "rank 0 sends to rank 1 (line 12) while rank 1 sends to rank 0
+/// (line 12)"; empty where no message takes part. `reports` by rank.
+std::string circle_of(std::span<const RankReport> reports);
 
 }  // namespace shardlab::backends

@@ -3,6 +3,8 @@
 // result.
 #include "backends/threads/communicator.h"
 
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "backends/threads/world.h"
@@ -12,13 +14,18 @@ namespace shardlab::threads {
 
 namespace {
 
+// One rank's next call on a group.
+struct Seat {
+  Group& group;
+  std::size_t rank;  ///< in the group
+  std::uint64_t sequence;
+};
+
 // An asynchronous call. Its round holds it until it is over, its tensor until it is waited for.
 class PendingCall final : public Work {
  public:
-  PendingCall(Group& group, std::int64_t rank, std::uint64_t sequence, const Call& call)
-      : group_(group),
-        rank_(static_cast<std::size_t>(rank)),
-        sequence_(sequence),
+  PendingCall(const Seat& seat, const Call& call)
+      : seat_(seat),
         call_(call.kind),
         x_(call.x != nullptr ? call.x->snapshot() : Tensor()),
         expected_(call.expected != nullptr ? *call.expected : TensorMeta()),
@@ -28,6 +35,9 @@ class PendingCall final : public Work {
     call_.dim = call.dim;
     call_.concat_dim = call.concat_dim;
     call_.root = call.root;
+    call_.to = call.to;
+    call_.from = call.from;
+    call_.tag = call.tag;
     if (call.x != nullptr) call_.x = &x_;
     if (call.expected != nullptr) call_.expected = &expected_;
     call_.lengths = lengths_;
@@ -38,7 +48,7 @@ class PendingCall final : public Work {
   }
 
   Ref<Storage> start() {
-    group_.enter(rank_, sequence_, call_, Entry::kGoesOn, Ref<Counted>(this));
+    seat_.group.enter(seat_.rank, seat_.sequence, call_, Entry::kGoesOn, Ref<Counted>(this));
     auto storage = make_ref<Storage>(BufferRef{});
     storage_ = storage.get();
     storage->set_pending(Ref<Work>(this));
@@ -47,15 +57,13 @@ class PendingCall final : public Work {
 
   // Called by the Storage, so it is alive.
   void wait() override {
-    group_.await(rank_, sequence_, call_, Entry::kGoesOn);
+    seat_.group.await(seat_.rank, seat_.sequence, call_, Entry::kGoesOn);
     storage_->complete(std::move(call_.result));
   }
   bool done() const override { return call_.over(); }
 
  private:
-  Group& group_;
-  const std::size_t rank_;
-  const std::uint64_t sequence_;
+  const Seat seat_;
   Call call_;
   const Tensor x_;
   const TensorMeta expected_;
@@ -81,6 +89,18 @@ class ThreadsCommunicator final : public Communicator {
   void abort(const Error& reason) override;
 
  private:
+  Seat seat_of(const Call& call) {
+    if (is_message(call.kind)) return seat_on_channel(call);
+    return {group_, static_cast<std::size_t>(rank_), sequence_++};
+  }
+  [[gnu::noinline]] Seat seat_on_channel(const Call& call);
+  struct Channel {
+    Group* group = nullptr;
+    std::uint64_t sent = 0, received = 0;
+  };
+  Channel& channel(std::int32_t from, std::int32_t to, std::int32_t tag);
+  /// The first in the group who has sent to this rank what nobody has received, once there is one.
+  std::int32_t any_sender(const Call& call);
   void enter_and_wait(Call& call);
   /// Apart, so that ranks that only meet need little of their stacks: a rendezvous of many touches
   /// them all.
@@ -90,6 +110,8 @@ class ThreadsCommunicator final : public Communicator {
   Group& group_;
   const std::int64_t rank_;
   std::uint64_t sequence_ = 0;
+  // Messages of this rank, by sender, receiver and tag.
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Channel> channels_;
 };
 
 // The rank that came last made the results, counted on no rank's account; from here on they count
@@ -100,18 +122,52 @@ class ThreadsCommunicator final : public Communicator {
   }
 }
 
+ThreadsCommunicator::Channel& ThreadsCommunicator::channel(std::int32_t from, std::int32_t to,
+                                                           std::int32_t tag) {
+  Channel& found = channels_[{from, to, tag}];
+  if (found.group == nullptr) found.group = &world_.channel(group_, from, to, tag);
+  return found;
+}
+
+Seat ThreadsCommunicator::seat_on_channel(const Call& call) {
+  const bool sends = call.kind == CollectiveKind::kSend;
+  const auto own = static_cast<std::int32_t>(rank_);
+  Channel& way = sends ? channel(own, call.to, call.tag) : channel(call.from, own, call.tag);
+  return {*way.group, sends ? 0U : 1U, sends ? way.sent++ : way.received++};
+}
+
+std::int32_t ThreadsCommunicator::any_sender(const Call& call) {
+  const auto own = static_cast<std::int32_t>(rank_), ranks = static_cast<std::int32_t>(size());
+  const std::int64_t global = group_.ranks()[static_cast<std::size_t>(rank_)];
+  const auto find = [&] {
+    std::int32_t from = 0;
+    for (; from < ranks; ++from) {
+      Channel& way = channel(from, own, call.tag);
+      if (way.group->sent(way.received)) break;
+    }
+    return from;
+  };
+  world_.scheduler().interleave();
+  world_.begin_any({&group_, global, &call});
+  std::int32_t from = find();
+  for (; from == ranks && !world_.failed(); from = find()) world_.scheduler().park();
+  world_.end_any(global);
+  if (from == ranks) throw Error(world_.failure()->error);
+  return from;
+}
+
 void ThreadsCommunicator::enter_and_wait(Call& call) {
-  const auto rank = static_cast<std::size_t>(rank_);
-  const std::uint64_t sequence = sequence_++;
+  const Seat seat = seat_of(call);
   Scheduler& scheduler = world_.scheduler();
   scheduler.interleave();
-  group_.enter(rank, sequence, call, Entry::kBlocks, nullptr);
-  group_.await(rank, sequence, call, Entry::kBlocks);
+  seat.group.enter(seat.rank, seat.sequence, call, Entry::kBlocks, nullptr);
+  seat.group.await(seat.rank, seat.sequence, call, Entry::kBlocks);
   if (call.kind == CollectiveKind::kBatch) take_results(*std::get<backends::BatchPart*>(call.part));
   scheduler.interleave();
 }
 
 Tensor ThreadsCommunicator::perform(Call& call) {
+  if (call.kind == CollectiveKind::kRecv && call.from < 0) call.from = any_sender(call);
   if (gives_tensor(call.kind)) return give_tensor(call);
   enter_and_wait(call);
   return {};
@@ -120,7 +176,7 @@ Tensor ThreadsCommunicator::perform(Call& call) {
 Tensor ThreadsCommunicator::give_tensor(Call& call) {
   TensorMeta meta = result_meta(call, rank_);
   if (call.issue == Issue::kAsync) {
-    const auto pending = make_ref<PendingCall>(group_, rank_, sequence_++, call);
+    const auto pending = make_ref<PendingCall>(seat_of(call), call);
     world_.scheduler().interleave();
     Tensor result(pending->start(), std::move(meta));
     world_.scheduler().interleave();

@@ -57,7 +57,9 @@ Round& Group::open_round(std::uint64_t sequence) {
 void Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry,
                   Ref<Counted> keep) {
   if (world_.failed()) throw Error(world_.failure()->error);
+  const CollectiveKind kind = call.kind;
   Round* round = nullptr;
+  bool completes = false;
   {
     const std::lock_guard lock(mutex_);
     round = &round_of(sequence);
@@ -69,9 +71,15 @@ void Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry en
       world_.count_pending(1);
     }
     ++round->arrived;
-    if (stays_open(*round)) return;
-    round->computing = true;
-    round->blocked[rank] = 0;
+    completes = !stays_open(*round);
+    if (completes) {
+      round->computing = true;
+      round->blocked[rank] = 0;
+    }
+  }
+  if (!completes) {
+    if (kind == CollectiveKind::kSend) world_.tell_sent(ranks_[1]);
+    return;
   }
   if (!backends::consistent(round->calls)) return tear(*round, rank, entry);
   complete(*round);
@@ -151,6 +159,12 @@ void Group::await(std::size_t rank, std::uint64_t sequence, Call& call, Entry en
   if (call.failure) throw Error(call.failure->error);
 }
 
+bool Group::sent(std::uint64_t sequence) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t index = sequence - first_open_;
+  return index < open_.size() && open_[index]->calls[0] != nullptr;
+}
+
 Group::Unsettled Group::unsettled(std::size_t rank) {
   const std::lock_guard lock(mutex_);
   for (const std::unique_ptr<Round>& round : open_) {
@@ -163,11 +177,12 @@ Group::Unsettled Group::unsettled(std::size_t rank) {
 }
 
 void Group::settle(std::int64_t rank) {
-  const auto place = std::ranges::find(ranks_, rank);
-  if (place == ranks_.end()) return;
-  const auto group_rank = static_cast<std::size_t>(place - ranks_.begin());
-  for (Unsettled one = unsettled(group_rank); one.call != nullptr; one = unsettled(group_rank)) {
-    await(group_rank, one.sequence, *one.call, Entry::kGoesOn);
+  // A rank that sends to itself is there twice.
+  for (std::size_t place = 0; place < ranks_.size(); ++place) {
+    if (ranks_[place] != rank) continue;
+    for (Unsettled one = unsettled(place); one.call != nullptr; one = unsettled(place)) {
+      await(place, one.sequence, *one.call, Entry::kGoesOn);
+    }
   }
 }
 

@@ -49,6 +49,8 @@ class Group {
   /// end of the group, calls are over.
   void await(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry);
 
+  /// Of a channel: whether the message with this number has been sent.
+  bool sent(std::uint64_t sequence);
   /// Awaits all pending calls of global rank `rank`, which need not be a member.
   void settle(std::int64_t rank);
 

@@ -42,7 +42,9 @@ std::vector<bool> stuck_ranks(std::span<const OpenRound> before, std::span<const
         const auto index = static_cast<std::size_t>(rank);
         return !ended[index] && !stuck[index];
       };
-      const bool completes = !round.torn && std::ranges::all_of(round.missing, comes);
+      const bool enough = round.any ? std::ranges::any_of(round.missing, comes)
+                                    : std::ranges::all_of(round.missing, comes);
+      const bool completes = !round.torn && enough;
       if (!completes) continue;
       for (const std::int64_t rank : round.blocked) {
         const auto index = static_cast<std::size_t>(rank);

@@ -16,6 +16,7 @@ struct OpenRound {
   std::vector<std::int64_t> blocked;  ///< have come and wait
   std::vector<std::int64_t> missing;
   bool torn = false;  ///< never completes, whoever comes
+  bool any = false;   ///< one of the missing is enough
 };
 
 /// For each rank whether it waits and never will advance, whatever the others do but fail: each of

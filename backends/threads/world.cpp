@@ -6,6 +6,7 @@
 #include "backends/threads/world.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "backends/threads/communicator.h"
@@ -60,6 +61,53 @@ Group& World::add_group(std::vector<std::int64_t> ranks, std::string name) {
   auto group = std::make_unique<Group>(*this, std::move(ranks), std::move(name));
   const std::lock_guard lock(mutex_);
   return *groups_.emplace_back(std::move(group));
+}
+
+Group& World::channel(const Group& around, std::int32_t from, std::int32_t to, std::int32_t tag) {
+  const std::lock_guard lock(mutex_);
+  Group*& found = channels_[{&around, from, to, tag}];
+  if (found != nullptr) return *found;
+  const auto rank = [&](std::int32_t place) {
+    return around.ranks()[static_cast<std::size_t>(place)];
+  };
+  const std::vector<std::int64_t> both = {rank(from), rank(to)};
+  found = groups_.emplace_back(std::make_unique<Group>(*this, both, around.name())).get();
+  return *found;
+}
+
+void World::begin_any(const AnyWait& wait) {
+  const std::lock_guard lock(mutex_);
+  any_waits_.push_back(wait);
+  ++any_count_;
+}
+
+void World::end_any(std::int64_t rank) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(any_waits_, [rank](const AnyWait& wait) { return wait.rank == rank; });
+  --any_count_;
+}
+
+// Who waits says so before it looks, and who sends has published its call: one sees the other.
+void World::tell_sent(std::int64_t rank) {
+  if (any_count_ == 0) return;
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::find(any_waits_, rank, &AnyWait::rank) == any_waits_.end()) return;
+  scheduler_.unpark(rank);
+}
+
+std::vector<OpenRound> World::any_rounds() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<OpenRound> rounds;
+  for (const AnyWait& wait : any_waits_) {
+    OpenRound round{.group = wait.group,
+                    .sequence = 0,
+                    .blocked = {wait.rank},
+                    .missing = wait.group->ranks(),
+                    .any = true};
+    std::erase(round.missing, wait.rank);
+    rounds.push_back(std::move(round));
+  }
+  return rounds;
 }
 
 std::unique_ptr<Communicator> World::world(std::int64_t rank) {
@@ -121,6 +169,15 @@ std::vector<RankReport> World::reports() const {
     report.state = status_[static_cast<std::size_t>(rank)].state.load(std::memory_order_acquire);
   }
   for (const Group* group : groups()) group->report(result);
+  const std::lock_guard lock(mutex_);
+  for (const AnyWait& wait : any_waits_) {
+    RankReport& report = result[static_cast<std::size_t>(wait.rank)];
+    report.state = RankReport::State::kWaits;
+    backends::describe({{}, wait.group->name(), 0, {}}, *wait.call, report);
+    report.missing = wait.group->ranks();
+    std::erase(report.missing, wait.rank);
+    std::ranges::sort(report.missing);
+  }
   return result;
 }
 
@@ -180,6 +237,7 @@ Verdict World::verdict_on_waiting(const std::vector<bool>& stuck) const {
   }
   verdict.kind = VerdictKind::kDeadlock;
   verdict.culprits = backends::missed(verdict.ranks);
+  verdict.cause = backends::circle_of(verdict.ranks);
   return verdict;
 }
 
@@ -187,6 +245,7 @@ std::vector<bool> World::stuck() const {
   const std::vector<Group*> all = groups();
   std::vector<OpenRound> before;
   for (const Group* group : all) group->add_open(before);
+  std::ranges::copy(any_rounds(), std::back_inserter(before));
   std::vector<bool> ended(static_cast<std::size_t>(ranks_));
   if (before.empty()) return ended;
   for (std::size_t rank = 0; rank < ended.size(); ++rank) {
@@ -194,6 +253,7 @@ std::vector<bool> World::stuck() const {
   }
   std::vector<OpenRound> after;
   for (const Group* group : all) group->add_open(after);
+  std::ranges::copy(any_rounds(), std::back_inserter(after));
   return stuck_ranks(before, after, ended);
 }
 

@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "backends/threads/group.h"
@@ -16,6 +18,13 @@
 #include "comm/backend.h"
 
 namespace shardlab::threads {
+
+/// A rank that receives from whoever sends first: it waits in no round.
+struct AnyWait {
+  const Group* group = nullptr;
+  std::int64_t rank = 0;  ///< global
+  const Call* call = nullptr;
+};
 
 /// Thread-safe.
 class World final : public Backend {
@@ -32,6 +41,15 @@ class World final : public Backend {
 
   Scheduler& scheduler() { return scheduler_; }
   Group& add_group(std::vector<std::int64_t> ranks, std::string name);
+  /// The way of messages under one tag from one rank of `around` to another, group ranks: a group
+  /// of who sends, 0, and who receives, 1. Made when it is first asked for.
+  Group& channel(const Group& around, std::int32_t from, std::int32_t to, std::int32_t tag);
+
+  /// Between the two, `rank` is woken when something is sent to it.
+  void begin_any(const AnyWait& wait);
+  void end_any(std::int64_t rank);
+  /// Something has been sent to this rank.
+  void tell_sent(std::int64_t rank);
 
   /// Of asynchronous calls whose round is not over.
   void count_pending(std::int64_t change) { pending_.fetch_add(change); }
@@ -63,6 +81,8 @@ class World final : public Backend {
   /// The first failure counts.
   void fail_with(Verdict verdict, const Error* cause);
   std::vector<Group*> groups() const;
+  /// Of all ranks that receive from any: as a round that waits for all others.
+  std::vector<OpenRound> any_rounds() const;
   std::vector<RankReport> reports() const;
   std::optional<Verdict> torn_verdict() const;
   /// By rank.
@@ -73,6 +93,7 @@ class World final : public Backend {
   const std::int64_t ranks_;
   std::unique_ptr<Status[]> status_;
   std::atomic<std::int64_t> pending_{0};
+  std::atomic<std::int64_t> any_count_{0};  // of any_waits_
   std::atomic<std::int64_t> live_;
   std::atomic<bool> failed_{false};
   std::mutex looking_;        // guards the following
@@ -81,6 +102,9 @@ class World final : public Backend {
   std::optional<Verdict> verdict_;
   Ref<const backends::Failure> failure_;
   std::vector<std::unique_ptr<Group>> groups_;
+  using Way = std::tuple<const Group*, std::int32_t, std::int32_t, std::int32_t>;
+  std::map<Way, Group*> channels_;
+  std::vector<AnyWait> any_waits_;
   Group* everyone_ = nullptr;
 };
 

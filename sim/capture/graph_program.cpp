@@ -446,8 +446,13 @@ class ProgramWriter final : public GraphWriter {
     std::vector<std::string> texts = arguments(node.args);
     const auto add = [&](std::int64_t number) { texts.push_back(fmt::format("{}", number)); };
     const bool reduces = node.name == "all_reduce" || node.name == "reduce_scatter";
-    if (node.name == "all_to_all") add(node.split_dim);
-    if (node.name == "all_gather" || node.name == "reduce_scatter" || node.name == "all_to_all") {
+    const bool exchanges = node.name == "all_to_all", in_rows = !node.sent.empty();
+    if (in_rows) {
+      texts.push_back(fmt::format("Dims{{{}}}", text_of_list(node.sent, ", ")));
+      texts.push_back(fmt::format("Dims{{{}}}", text_of_list(node.received, ", ")));
+    }
+    if (exchanges && !in_rows) add(node.split_dim);
+    if (node.name == "all_gather" || node.name == "reduce_scatter" || (exchanges && !in_rows)) {
       add(node.dim);
     }
     if (reduces) texts.push_back(cpp_name(node.op));
@@ -475,6 +480,7 @@ class ProgramWriter final : public GraphWriter {
                                    "CollectiveKind::k" + in_one_word(node.name), side(0), side(1));
     if (node.op != ReduceOp::kSum) what += ", .op = " + cpp_name(node.op);
     if (node.source) what += fmt::format(", .root = {}", *node.source);
+    if (node.tag != 0) what += fmt::format(", .tag = {}", node.tag);
     const std::string on = group(node.group);
     const std::string left =
         node.async ? fmt::format("const CollectiveWorkRef {} = start_", work(node)) : "";

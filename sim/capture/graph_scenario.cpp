@@ -360,6 +360,12 @@ class ScenarioWriter final : public GraphWriter {
 
   void write_collective(const GraphNode& node) override {
     std::vector<std::string> texts = arguments(node.args);
+    if (!node.sent.empty()) {
+      texts.push_back(fmt::format("[{}]", text_of_list(node.received, ", ")));
+      texts.push_back(fmt::format("[{}]", text_of_list(node.sent, ", ")));
+      if (node.group.mesh >= 0) texts.push_back("group=" + group(node.group));
+      return give(node, fmt::format("all_to_all_single({})", text_of_list(texts, ", ")));
+    }
     const auto add = [&](const char* name, const auto& value) {
       texts.push_back(fmt::format("{}={}", name, value));
     };
@@ -403,10 +409,14 @@ class ScenarioWriter final : public GraphWriter {
       texts = {in.at(0), out.empty() ? none() : listed(out)};
     } else if (name == "scatter") {
       texts = {out.at(0), in.empty() ? none() : listed(in)};
+    } else if (name == "send" || name == "recv") {
+      texts = {name == "send" ? in.at(0) : out.at(0)};
+      if (node.async) name = "i" + name;
     } else {
       texts = {in.at(0)};
     }
-    if (name == "broadcast" || name == "scatter") {
+    const bool from_one = name == "broadcast" || name == "scatter" || name.ends_with("recv");
+    if (from_one) {
       texts.push_back(fmt::format("group_src={}", node.source.value_or(0)));
     } else if (node.source) {
       texts.push_back(fmt::format("group_dst={}", *node.source));
@@ -414,7 +424,9 @@ class ScenarioWriter final : public GraphWriter {
     if (node.op != ReduceOp::kSum)
       texts.push_back("op=dist.ReduceOp." + capitals(to_string(node.op)));
     if (node.group.mesh >= 0) texts.push_back("group=" + group(node.group));
-    if (node.async) texts.emplace_back("async_op=True");
+    if (node.tag != 0) texts.push_back(fmt::format("tag={}", node.tag));
+    const bool message = name.ends_with("send") || name.ends_with("recv");
+    if (node.async && !message) texts.emplace_back("async_op=True");
     statement(node, fmt::format("{}dist.{}({})", node.async ? work(node) + " = " : "", name,
                                 text_of_list(texts, ", ")));
   }

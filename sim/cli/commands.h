@@ -15,6 +15,7 @@
 #include "sim/schedule/schedulers.h"
 #include "sim/world/devices.h"
 #include "sim/world/sharing_device.h"
+#include "sim/world/world.h"
 
 namespace shardlab {
 
@@ -46,6 +47,7 @@ struct RunArguments {
   /// Of the inputs and random ops; under the scheduler `seeded`, of the order of ranks instead.
   std::optional<std::uint64_t> seed;
   std::optional<std::int64_t> workers;  ///< none: as many as pay
+  SendMode sends = SendMode::kRendezvous;
   KernelSharing sharing = KernelSharing::kOn;
   std::optional<std::int64_t> memory_bytes;  ///< none: what the machine has
   std::string planner;                       ///< of redistributions; empty: the scenario's

@@ -89,6 +89,15 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
       ->add_option("--workers", arguments.workers,
                    "OS threads of the scheduler pool (default: as many as pay)")
       ->check(CLI::Range(1, 1024));
+  command
+      ->add_option_function<std::string>(
+          "--sends",
+          [&arguments](const std::string& name) {
+            arguments.sends = name == "buffered" ? SendMode::kBuffered : SendMode::kRendezvous;
+          },
+          "when a rank that sends a message goes on: rendezvous, when it is received (default), or "
+          "buffered, at once; then what needs buffers is reported")
+      ->check(CLI::IsMember({"rendezvous", "buffered"}));
   command->add_flag_callback(
       "--no-share", [&arguments] { arguments.sharing = KernelSharing::kOff; },
       "run every rank's kernels, those of replicas too");

@@ -157,6 +157,7 @@ ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenar
   options.planner = parse_planner(arguments.planner);
   options.workers = arguments.workers;
   options.sharing = arguments.sharing;
+  options.sends = arguments.sends;
   options.schedule.kind = arguments.scheduler.value_or(SchedulerKind::kPool);
   if (seeded(arguments)) options.schedule.seed = arguments.seed.value_or(0);
   options.memory = memory_limits(arguments);

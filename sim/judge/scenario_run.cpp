@@ -97,6 +97,27 @@ void check_open_values(const Run& run, ScenarioJudgement& judgement) {
   judgement.expectations.push_back(open_values(judgement, "--strict", {.text = "0", .where = {}}));
 }
 
+// The ranks once more, with sends that wait: where they never end, the program rests on buffers,
+// which a backend need not have.
+void look_for_buffers(const Run& run, ScenarioJudgement& judgement) {
+  const bool sends = std::ranges::any_of(run.counts, [](const CollectiveCounts& counts) {
+    return counts.total(CollectiveKind::kSend) > 0;
+  });
+  const bool simulated = find_backend(run.options.backend).processes == nullptr;
+  if (!sends || !simulated || run.options.sends != SendMode::kBuffered) return;
+  ScenarioOptions options = run.options;
+  options.sends = SendMode::kRendezvous;
+  options.memory_timeline = false;
+  ProgramRun again;
+  again.scenario = &run.scenario;
+  again.registry = run.registry;
+  again.layout = again.reported = run.layout;
+  again.reporting_rank = run.reporting_rank;
+  execute(again, *run.propagator, run.scenario.world, options);
+  if (!again.verdict || again.verdict->kind != VerdictKind::kDeadlock) return;
+  judgement.warnings.push_back("works only with buffered sends: " + again.verdict->cause);
+}
+
 // What the run means: the verdict on values, and expectations.
 void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders) {
   Run& run = result.run;
@@ -118,6 +139,7 @@ void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   check_missing_gradients(run.scenario, ranks, judgement);
   if (recorders != nullptr) check_graphs(run, *recorders, judgement.expectations);
   verdicts.verify();
+  look_for_buffers(run, judgement);
   check_open_values(run, judgement);
 }
 

@@ -169,6 +169,7 @@ void Marks::collective_ends(const CollectiveCall& call) {
     exchange.known = exchange.known && own != 0;
     exchange.over |= own;
   }
+  if (is_message(call.kind)) exchange.known = false;  // what one rank sent is no value of others
   constexpr std::size_t kMostOpen = 64;  // those of redistributions are never asked for
   if (exchanges_.size() == kMostOpen) exchanges_.erase(exchanges_.begin());
   exchanges_.push_back(exchange);

@@ -24,6 +24,11 @@ std::string seen_by(const ProgramRun& run, std::size_t index) {
   std::string text =
       fmt::format("{} B for {} at {}\n", peak.bytes, text_of_list(peak.held, ", "), peak.line);
   text += decision_log(trace.events()) + collective_log(trace.events());
+  // Partners are not in the log.
+  const CollectiveCounts& counts = trace.counts();
+  if (counts.total(CollectiveKind::kSend) + counts.total(CollectiveKind::kRecv) > 0) {
+    text += fmt::format("class {}\n", index);
+  }
   for (const PrintedLine& line : run.recordings[index].lines()) text += line.text + "\n";
   for (const RecordedValue& value : run.recordings[index].values()) {
     text += fmt::format("{} [{}]\n", value.key(), text_of_list(value.value.local().shape(), ","));

@@ -155,6 +155,7 @@ std::string what_runs(const Scenario& scenario, const ScenarioOptions& options) 
                                    crc32_z(0, bytes, text.size()));
   for (const std::string& setting : scenario.settings) result += " " + setting;
   if (options.planner) result += fmt::format(" --planner {}", to_string(*options.planner));
+  if (options.sends == SendMode::kBuffered) result += " --sends buffered";
   return result + " --device " + options.device.name;
 }
 
@@ -172,6 +173,7 @@ WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_
   world.plans = &propagator.plans();
   world.implicit = run.scenario->expect.implicit;
   world.communicator = options.communicator;
+  world.sends = options.sends;
   world.layout = run.layout;
   return world;
 }

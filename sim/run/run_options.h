@@ -35,6 +35,7 @@ struct ScenarioOptions {
   KernelSharing sharing = KernelSharing::kOn;
   /// Whether ranks in different processes compare their calls before they communicate (B-5).
   CollectiveChecks checks = CollectiveChecks::kOff;
+  SendMode sends = SendMode::kRendezvous;          ///< of the program's messages
   std::optional<MemoryLimits> memory;              ///< none: whatever it takes
   std::optional<PlannerKind> planner;              ///< instead of the scenario's
   CommunicatorDecorator communicator;              ///< on the ranks, never in the single-device run

@@ -235,6 +235,7 @@ void StepReader::collective_ends(const CollectiveCall& call) {
   part.collective.input = {};
   part.collective.result = {};
   if (!left_) left_ = part;
+  if (is_message(call.kind)) return;  // between two ranks: the group's others have no part
   // Some bring something on their source only, some give something on their destination only.
   part.args.emplace_back(call.input.defined() ? held(DTensor(call.input), part) : DTensor());
   part.results.emplace_back(call.result.defined() ? held(DTensor(call.result), part) : DTensor());

@@ -125,17 +125,20 @@ class Exploration final : public RankQuestions {
   }
 
   void ask(const std::function<std::uint64_t(std::int64_t)>& answer) override {
-    if (settled_) return;
+    if (settled_ || alone_) return;
     const std::uint64_t mine = answer(rank_);
     grid_.split(answer, [&](std::size_t cell) { return grid_.tag(cell) == kCandidate; });
     std::set<std::uint64_t> others;
+    std::int64_t candidates = 0;
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
       if (grid_.tag(cell) != kCandidate) continue;
       const std::uint64_t theirs = answer(grid_.first_rank(cell));
+      if (theirs == mine) candidates += grid_.size(cell);
       if (theirs == mine) continue;
       grid_.set_tag(cell, kOther);
       others.insert(theirs);
     }
+    alone_ = candidates == 1;
     // Refused at once, rather than after running that many classes.
     too_many_ = too_many_ || logs_.size() + others.size() > options_.most_classes;
     if (too_many_) refuse();
@@ -158,6 +161,7 @@ class Exploration final : public RankQuestions {
   }
 
   void explore(std::size_t first) {
+    alone_ = false;
     rank_ = grid_.first_rank(first);
     const std::optional<Coordinate> coordinate = options_.layout->coordinate_of(rank_);
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
@@ -310,6 +314,7 @@ class Exploration final : public RankQuestions {
   std::vector<std::size_t> run_of_;              // by class
   std::size_t next_run_ = 0;
   bool too_many_ = false;
+  bool alone_ = false;    // no other rank may be of the class that runs
   bool settled_ = false;  // classes are known: questions no longer tell ranks apart
   std::int64_t rank_ = 0;
 };

@@ -5,6 +5,7 @@
 
 #include "api/program.h"
 #include "comm/device_mesh.h"
+#include "comm/filling.h"
 #include "comm/process_group.h"
 
 namespace shardlab {
@@ -48,6 +49,7 @@ RankLife::RankLife(const WorldOptions& options, std::int64_t rank, Device* devic
   context_.random.seed = options.seed;
   context_.mixed = options.mixed;
   context_.implicit = options.implicit;
+  if (options.sends == SendMode::kBuffered) context_.mode |= kModeBufferedSends;
   outside_ = set_current_rank(&context_);
 }
 

@@ -25,6 +25,9 @@ namespace shardlab {
 /// Tells classes apart by what a report shows of them, by the index of their run.
 using ClassText = std::function<std::string(std::size_t index)>;
 
+/// When a rank that sends a message goes on: when it is received, as with NCCL, or at once.
+enum class SendMode : std::uint8_t { kRendezvous, kBuffered };
+
 /// The ranks and what they share. All objects outlive the run.
 struct WorldOptions {
   std::int64_t ranks = 1;  ///< may exceed the mesh
@@ -49,6 +52,7 @@ struct WorldOptions {
   PlanCache* plans = nullptr;        ///< shared by all ranks
   MixedTensors mixed = MixedTensors::kRefuse;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
+  SendMode sends = SendMode::kRendezvous;
   CommunicatorDecorator communicator = {};  ///< none: the backend's own
 
   // Of a backend that runs one rank of each class.

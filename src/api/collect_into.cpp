@@ -12,6 +12,7 @@
 #include "autograd/on_tape.h"
 #include "autograd/view.h"
 #include "base/fix.h"
+#include "base/place_text.h"
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "comm/filling.h"
@@ -75,6 +76,19 @@ void check_written(const CollectInto& what, const ProcessGroup& group) {
   }
 }
 
+// As torch wants it.
+void check_contiguous(const CollectInto& what, const ProcessGroup& group) {
+  for (const Tensors* side : {&what.inputs, &what.outputs}) {
+    for (const DTensor& x : *side) {
+      if (x.local().contiguous()) continue;
+      refuse(what, group,
+             Fix{what.outputs.empty() ? "send x.contiguous()"
+                                      : "receive into a tensor of its own and copy it: x.copy_(y)"},
+             "{} is not contiguous", type_string(x));
+    }
+  }
+}
+
 void check_tensors(const CollectInto& what, const ProcessGroup& group) {
   const DTensor* first = nullptr;
   for (const Tensors* side : {&what.inputs, &what.outputs}) {
@@ -91,6 +105,7 @@ void check_tensors(const CollectInto& what, const ProcessGroup& group) {
              "{} beside {}, of another dtype", type_string(x), type_string(*first));
     }
   }
+  if (is_message(what.kind)) return check_contiguous(what, group);
   check_written(what, group);
 }
 
@@ -157,6 +172,8 @@ class Filler {
  public:
   Filler(const CollectInto& what, ProcessGroup& group, Issue issue)
       : what_(what), group_(group), issue_(issue) {}
+  /// Of a message from any rank: who sent it.
+  std::int64_t came_from() const { return came_from_; }
 
   DTensor run() {
     switch (what_.kind) {
@@ -169,6 +186,10 @@ class Filler {
         return scatter();
       case Kind::kAllToAll:
         return all_to_all();
+      case Kind::kSend:
+        return given(group_.send(what_.inputs.at(0).local(), what_.root, what_.tag, issue_));
+      case Kind::kRecv:
+        return receive(what_.outputs.at(0).local().meta());
       default:
         return keep_shape();
     }
@@ -179,6 +200,11 @@ class Filler {
 
   DTensor given(const Tensor& result) const {
     return result.defined() ? DTensor(result) : DTensor();
+  }
+
+  DTensor receive(const TensorMeta& meta) {
+    if (what_.root == kAnyRank) return given(group_.recv_from_any(meta, what_.tag, came_from_));
+    return given(group_.recv(meta, what_.root, what_.tag, issue_));
   }
 
   DTensor keep_shape() {
@@ -264,6 +290,7 @@ class Filler {
   const CollectInto& what_;
   ProcessGroup& group_;
   const Issue issue_;
+  std::int64_t came_from_ = kAnyRank;
 };
 
 DTensor shaped_as(const DTensor& piece, const DTensor& out) {
@@ -289,18 +316,13 @@ void deal_out(const DTensor& result, const Tensors& outs) {
   }
 }
 
-std::string line_text(const SourcePosition& position) {
-  if (!position.in_cpp()) return fmt::format("line {}", position.line);
-  return fmt::format("{}:{}", position.file, position.line);
-}
-
 // A leaf is written as an optimizer writes it; of another value backward goes past the write.
 void warn_in_backward(const CollectInto& what, const DTensor& out) {
   if ((current_rank().mode & kModeAutograd) == 0 || !out.requires_grad() || is_leaf(out)) return;
   const std::string text = fmt::format(
       "{} of {} wrote {}, which records gradients: backward passes it as if nothing had been "
       "written; redistribute() carries gradients",
-      to_string(what.kind), line_text(current_rank().position), type_string(out));
+      to_string(what.kind), place_text(current_rank().position), type_string(out));
   on_tape::register_hook(out, [text](const DTensor&) {
     if (Observer* const observer = observer_to_tell()) observer->warning(text);
     return DTensor();
@@ -359,10 +381,14 @@ class CollectiveWork {
 
 void run_collect_into(const CollectIntoEvent& event) {
   const FillingScope scope;
-  const CollectInto what{event.kind, *event.inputs, *event.outputs, event.op, event.root};
+  const CollectInto what{event.kind, *event.inputs, *event.outputs,
+                         event.op,   event.root,    event.tag};
   for (const DTensor& x : what.inputs) bring_up_to_date(x);
-  const Issue issue = event.work != nullptr ? Issue::kAsync : Issue::kWait;
-  const DTensor result = Filler(what, *event.group, issue).run();
+  const bool buffered = what.kind == Kind::kSend && (current_rank().mode & kModeBufferedSends) != 0;
+  const Issue issue = event.work != nullptr || buffered ? Issue::kAsync : Issue::kWait;
+  Filler filler(what, *event.group, issue);
+  const DTensor result = filler.run();
+  if (event.came_from != nullptr) *event.came_from = filler.came_from();
   if (event.work == nullptr) {
     if (is_written(what, *event.group)) finish(what, result);
     return;
@@ -456,14 +482,15 @@ CollectInto in_lists(const CollectInto& what, const ProcessGroup& group) {
 }
 
 CollectiveWorkRef performed(const CollectInto& given, ProcessGroup& group, const SourceLine& place,
-                            bool waits) {
+                            bool waits, std::int64_t* came_from = nullptr) {
   return at_place(place, [&] {
     check_tensors(given, group);
     const CollectInto what = in_lists(given, group);
     check_sizes(what, group);
     CollectiveWorkRef work;
     program_calls().perform(CollectIntoEvent{what.kind, &group, &what.inputs, &what.outputs,
-                                             what.op, what.root, waits ? nullptr : &work});
+                                             what.op, what.root, what.tag, came_from,
+                                             waits ? nullptr : &work});
     return work;
   });
 }
@@ -472,6 +499,12 @@ CollectiveWorkRef performed(const CollectInto& given, ProcessGroup& group, const
 
 void collect_into(const CollectInto& what, ProcessGroup& group, SourceLine place) {
   performed(what, group, place, true);
+}
+
+std::int64_t receive_from_any(const CollectInto& what, ProcessGroup& group, SourceLine place) {
+  std::int64_t from = kAnyRank;
+  performed(what, group, place, true, &from);
+  return from;
 }
 
 CollectiveWorkRef start_collect_into(const CollectInto& what, ProcessGroup& group,

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "api/exchange.h"
@@ -12,6 +13,7 @@
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "base/tensor_dim.h"
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
@@ -37,6 +39,29 @@ DTensor collected(const SourceLine& place, const CollectiveEvent& event) {
                        : fmt::format("{} of {}", to_string(event.kind), to_string(event.op)),
                 event.x, linear);
   return program_calls().perform(event).at(0).tensor();
+}
+
+// As collect_into() words it.
+void check_rows(const CollectiveEvent& event) {
+  const auto refuse = [&](const char* fix, const std::string& what) {
+    fail(ErrorKind::kValue, Fix{fix}, "all_to_all on group {} of {} ranks: {}", event.group->name(),
+         event.group->size(), what);
+  };
+  for (const Dims* rows : {&event.sent, &event.received}) {
+    const std::string text = fmt::format("it {} [{}]", rows == &event.sent ? "sends" : "receives",
+                                         text_of_list(*rows, ", "));
+    if (static_cast<std::int64_t>(rows->size()) != event.group->size()) {
+      refuse("give one number of rows for each rank of the group",
+             fmt::format("{}: {} numbers of rows", text, rows->size()));
+    }
+    const std::int64_t sum = std::accumulate(rows->begin(), rows->end(), std::int64_t{0});
+    const bool negative = std::ranges::any_of(*rows, [](std::int64_t count) { return count < 0; });
+    const bool fits = event.x.ndim() > 0 && (rows != &event.sent || event.x.shape()[0] == sum);
+    if (!negative && fits) continue;
+    refuse(
+        "give numbers of rows that add up to those of the tensor",
+        fmt::format("{} rows, {} in all, and the tensor is {}", text, sum, type_string(event.x)));
+  }
 }
 
 }  // namespace
@@ -72,19 +97,14 @@ DTensor all_to_all(Operand x, std::int64_t split_dim, std::int64_t concat_dim,
 DTensor all_to_all(Operand x, const Dims& send, const Dims& receive, ProcessGroup& group) {
   if (send.empty() && receive.empty()) return all_to_all(x, 0, 0, group);
   const PlaceScope scope(x.place);
-  check_operand("all_to_all of unequal rows", x.tensor, false);
-  Dims shape = x.tensor.shape();
-  if (!shape.empty() && !receive.empty()) {
-    shape[0] = std::accumulate(receive.begin(), receive.end(), std::int64_t{0});
-  }
-  const DTensor result = program_calls().one("aten::new_empty", {x.tensor, shape});
-  collect_into({.kind = CollectiveKind::kAllToAll,
-                .inputs = {x.tensor},
-                .outputs = {result},
-                .send_rows = send,
-                .receive_rows = receive},
-               group, x.place);
-  return result;
+  check_operand("all_to_all", x.tensor, true);
+  const Dims equal(static_cast<std::size_t>(group.size()),
+                   x.tensor.ndim() > 0 ? x.tensor.shape()[0] / group.size() : 0);
+  CollectiveEvent event{.kind = CollectiveKind::kAllToAll, .group = &group, .x = x};
+  event.sent = send.empty() ? equal : send;
+  event.received = receive.empty() ? equal : receive;
+  check_rows(event);
+  return program_calls().perform(event).at(0).tensor();
 }
 
 DTensor broadcast(Operand x, std::int64_t source, ProcessGroup& group) {

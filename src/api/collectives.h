@@ -16,7 +16,7 @@
 namespace shardlab {
 
 // All fail with Value for a distributed tensor; Unsupported for one that records gradients where
-// the adjoint is missing (max, min, product, avg of a reduce_scatter, unequal rows); Runtime where
+// the adjoint is missing (max, min, product, avg of a reduce_scatter); Runtime where
 // ranks bring what does not fit together.
 DTensor all_reduce(Operand x, ReduceOp op, ProcessGroup& group);
 /// What all ranks bring, one after the other along `dim`; all bring as much.
@@ -37,12 +37,17 @@ void barrier(ProcessGroup& group, SourceLine place = {});
 /// list, of all_gather_into_tensor(out, x) the one that has room for all. Of all_reduce, reduce and
 /// broadcast the tensor stands on both sides, on every rank; of a gather ranks but the destination
 /// have no outputs, of a scatter ranks but the source no inputs. Entries of a list may differ in
-/// size where the kind lets ranks know.
+/// size where the kind lets ranks know. A message is a kSend of one input to `root`, who calls a
+/// kRecv into one output from this rank; other ranks take no part. It waits until it is received
+/// (kModeBufferedSends: not), and the shapes may differ where the number of elements does not. A
+/// kRecv from kAnyRank takes what comes first, and waits for it.
+inline constexpr std::int64_t kAnyRank = -1;
 struct CollectInto {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   std::vector<DTensor> inputs, outputs;
   ReduceOp op = ReduceOp::kSum;  ///< of those that reduce
   std::int64_t root = 0;         ///< place in the group: of a source or a destination
+  std::int64_t tag = 0;          ///< of a message: it is received under the tag of the sender
   /// Of an all_to_all between two tensors: how many rows go to each rank, and come from it. Empty:
   /// equal parts.
   Dims send_rows = {}, receive_rows = {};
@@ -53,6 +58,8 @@ struct CollectInto {
 ///          an output whose elements share memory, or leave gaps in it. Runtime where ranks bring
 ///          what does not fit
 void collect_into(const CollectInto& what, ProcessGroup& group, SourceLine place = {});
+/// The same of a message from kAnyRank. Gives the place in the group of who sent it.
+std::int64_t receive_from_any(const CollectInto& what, ProcessGroup& group, SourceLine place = {});
 
 /// A collective that goes on beside the program, which neither reads nor writes what it fills, nor
 /// writes what it sends, until it has waited (comm/in_flight.h).

@@ -79,6 +79,8 @@ struct CollectiveEvent {
   std::int64_t dim = 0;        ///< from 0: of pieces that are put together or dealt out
   std::int64_t split_dim = 0;  ///< from 0, all_to_all: that is cut
   std::int64_t source = 0;     ///< broadcast: in the group
+  /// all_to_all: rows to and from each rank, where they are no chunks; empty where they are.
+  Dims sent = {}, received = {};
 };
 /// A collective of the program that fills tensors which it is given (collect_into in
 /// api/collectives.h). Gives nothing.
@@ -88,7 +90,9 @@ struct CollectIntoEvent {
   const std::vector<DTensor>* inputs;   ///< what this rank brings: one, or one for each rank
   const std::vector<DTensor>* outputs;  ///< that are written: likewise; none: it gets nothing
   ReduceOp op = ReduceOp::kSum;
-  std::int64_t root = 0;  ///< source or destination, in the group
+  std::int64_t root = 0;              ///< source or destination, in the group
+  std::int64_t tag = 0;               ///< of a message
+  std::int64_t* came_from = nullptr;  ///< of a message from any rank (root -1): who sent it
   /// Null: waits. Else set to what the program waits for later.
   std::shared_ptr<CollectiveWork>* work = nullptr;
 };

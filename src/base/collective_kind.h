@@ -20,6 +20,8 @@ enum class CollectiveKind : std::uint8_t {
   kGather,
   kPermute,
   kBatch,
+  kSend,  ///< a message from one rank, which another one receives
+  kRecv,
   kAllGatherBytes,
   kBarrier,
   kSplit,
@@ -27,6 +29,10 @@ enum class CollectiveKind : std::uint8_t {
 /// For tables by kind.
 inline constexpr std::size_t kCollectiveKinds =
     static_cast<std::size_t>(CollectiveKind::kSplit) + 1;
+/// One rank's side of a message: two ranks of a group meet, not all.
+inline bool is_message(CollectiveKind kind) {
+  return kind == CollectiveKind::kSend || kind == CollectiveKind::kRecv;
+}
 /// "all_reduce", "all_gather", ...
 std::string_view to_string(CollectiveKind kind);
 
@@ -36,10 +42,10 @@ std::string_view to_string(CollectiveKind kind);
 
 /// Whether it sends all at once, from one rank to another.
 inline bool is_single_hop(CollectiveKind kind) {
-  return kind == CollectiveKind::kPermute || kind == CollectiveKind::kBatch;
+  return kind == CollectiveKind::kPermute || kind == CollectiveKind::kBatch || is_message(kind);
 }
 /// How often a ring of n ranks passes pieces on: 2 (n - 1) times for an all_reduce, once for a
-/// permute or a batch, else n - 1 times.
+/// permute, a batch or a message, else n - 1 times.
 inline std::int64_t ring_hops(CollectiveKind kind, std::int64_t n) {
   if (is_single_hop(kind)) return 1;
   return kind == CollectiveKind::kAllReduce ? 2 * (n - 1) : n - 1;

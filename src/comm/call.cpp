@@ -32,8 +32,11 @@ TensorMeta result_meta(const Call& call, std::int64_t rank) {
                        call.concat_lengths.total());
     case CollectiveKind::kScatter:
       return with_size(*call.expected, call.dim, call.lengths[own]);
+    case CollectiveKind::kSend:
+      return contiguous_meta(Dims{0}, call.x->dtype());
     case CollectiveKind::kBroadcast:
     case CollectiveKind::kPermute:
+    case CollectiveKind::kRecv:
       return contiguous_meta(call.expected->shape, call.expected->dtype);
     default:  // all_gather, gather
       return with_size(call.x->meta(), call.dim, call.lengths.total());

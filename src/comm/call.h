@@ -121,12 +121,13 @@ struct Call {
   std::int32_t dim = 0;         ///< all_to_all: that of the cut
   std::int32_t concat_dim = 0;  ///< all_to_all
   std::int32_t root = -1;       ///< source or destination, group rank
-  std::int32_t to = -1;         ///< permute
-  std::int32_t from = -1;
-  const Tensor* x = nullptr;  ///< settled; null: nothing is brought
+  std::int32_t to = -1;         ///< permute, send
+  std::int32_t from = -1;       ///< permute; recv, -1: any, and who it was is set
+  std::int32_t tag = 0;         ///< send, recv: they meet where it is equal
+  const Tensor* x = nullptr;    ///< settled; null: nothing is brought
   Lengths lengths;
   Lengths concat_lengths;                ///< all_to_all
-  const TensorMeta* expected = nullptr;  ///< broadcast, scatter, permute: what arrives
+  const TensorMeta* expected = nullptr;  ///< broadcast, scatter, permute, recv: what arrives
   std::variant<std::monostate, SplitPart*, BytesPart*, BatchPart*> part;
 
   // Who calls and from where: for memory of results, and for messages.
@@ -153,7 +154,7 @@ struct Call {
 /// and splits have none.
 bool gives_tensor(CollectiveKind kind);
 /// What that tensor looks like on this group rank, contiguous; also where a rank gets none (gather,
-/// permute).
+/// permute). That of a send is empty: there is only to wait for it.
 TensorMeta result_meta(const Call& call, std::int64_t rank);
 /// Whether the op means something for the dtype: bit ops take integers and bool, avg floats and
 /// complex, max and min all but complex. Sum of bool is "any", product is "all".

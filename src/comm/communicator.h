@@ -87,6 +87,15 @@ class Communicator {
                 Issue issue = Issue::kWait);
   /// Sends x to group rank `to` (-1: nobody) and returns what `from` sent (-1: undefined).
   Tensor permute(const Tensor& x, std::int64_t to, std::int64_t from, const TensorMeta& received);
+  /// Sends x to group rank `to`, who calls recv with this rank and an equal tag; those between two
+  /// ranks under one tag keep their order. Returns once it is received; with kAsync at once, and
+  /// what comes back, which has no elements, is pending until then. Other ranks take no part.
+  Tensor send(const Tensor& x, std::int64_t to, std::int64_t tag, Issue issue = Issue::kWait);
+  /// What group rank `from` sends, which has as many elements as `received`, of its dtype.
+  Tensor recv(const TensorMeta& received, std::int64_t from, std::int64_t tag,
+              Issue issue = Issue::kWait);
+  /// What some rank sends under the tag: of several the order of ranks decides. `from` is set.
+  Tensor recv_from_any(const TensorMeta& received, std::int64_t tag, std::int64_t& from);
   /// Received tensors in the order of `exchange`; undefined where nothing is received.
   std::vector<Tensor> batch(std::span<const SendRecv> exchange);
   std::vector<std::string> all_gather_bytes(std::string_view bytes);

@@ -7,6 +7,8 @@
 namespace shardlab {
 
 inline constexpr std::uint32_t kModeFilling = 1u << 16;  ///< a ModeBit
+/// A ModeBit: a rank that sends goes on before anybody has received (SendMode::kBuffered).
+inline constexpr std::uint32_t kModeBufferedSends = 1u << 17;
 
 class FillingScope {
  public:

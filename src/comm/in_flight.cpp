@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/place_text.h"
 
 namespace shardlab {
 
@@ -27,11 +28,6 @@ bool share_memory(const Tensor& a, const Tensor& b) {
   return a_first < b_end && b_first < a_end;
 }
 
-std::string place_of(const SourcePosition& position) {
-  if (!position.in_cpp()) return fmt::format("line {}", position.line);
-  return fmt::format("{}:{}", position.file, position.line);
-}
-
 }  // namespace
 
 void InFlight::remove(const void* owner) {
@@ -44,10 +40,10 @@ void InFlight::check(const Tensor& x, Access access) const {
     if (!share_memory(entry.memory, x)) continue;
     fail(ErrorKind::kRuntime,
          Fix{fmt::format("call wait() on what the {} of {} gave, before this line",
-                         to_string(entry.kind), place_of(entry.position))},
+                         to_string(entry.kind), place_text(entry.position))},
          "a tensor is {} while the {} on group {} of {} {} it",
          access == Access::kRead ? "read" : "written", to_string(entry.kind), entry.group,
-         place_of(entry.position), entry.use == Use::kFilled ? "is filling" : "is sending from");
+         place_text(entry.position), entry.use == Use::kFilled ? "is filling" : "is sending from");
   }
 }
 

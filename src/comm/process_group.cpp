@@ -27,6 +27,13 @@ Volume volume_of_permute(const Call& call, std::int64_t rank) {
   return {std::max(sent, got), sent};
 }
 
+// Who receives sends nothing.
+Volume volume_of_message(const Call& call) {
+  if (call.kind == CollectiveKind::kRecv) return {bytes_of(*call.expected), 0};
+  const double bytes = bytes_of(call.x->meta());
+  return {bytes, bytes};
+}
+
 Volume volume_of_batch(const Call& call) {
   double sent = 0, got = 0;
   for (const SendRecv& part : std::get<BatchPart*>(call.part)->exchange) {
@@ -54,6 +61,7 @@ double whole_bytes(const Call& call, std::int64_t rank) {
 Volume volume_of(const Call& call, std::int64_t rank, std::int64_t size) {
   if (call.kind == CollectiveKind::kPermute) return volume_of_permute(call, rank);
   if (call.kind == CollectiveKind::kBatch) return volume_of_batch(call);
+  if (is_message(call.kind)) return volume_of_message(call);
   const double bytes = whole_bytes(call, rank);
   return {bytes, ring_sends(call.kind, bytes, size)};
 }
@@ -80,8 +88,9 @@ bool has_told_result(CollectiveKind kind) {
   return gives_tensor(kind) && kind != CollectiveKind::kPermute;
 }
 
-// A reduce and a gather give nothing elsewhere.
+// A reduce and a gather give nothing elsewhere, and who sends gets nothing.
 bool gives_here(const Call& call, std::int64_t rank) {
+  if (call.kind == CollectiveKind::kSend) return false;
   const bool to_one = call.kind == CollectiveKind::kReduce || call.kind == CollectiveKind::kGather;
   return !to_one || call.root == rank;
 }
@@ -94,6 +103,7 @@ CollectiveCall ended(ProcessGroup& group, const Call& call, const Tensor& result
     end.split_lengths.assign(call.lengths.begin(), call.lengths.end());
   }
   if (call.root >= 0) end.source = call.root;
+  if (is_message(call.kind)) end.source = call.kind == CollectiveKind::kSend ? call.to : call.from;
   if (call.x != nullptr) end.input = *call.x;
   if (gives_here(call, group.rank())) end.result = result;
   return end;
@@ -179,9 +189,10 @@ CollectiveRecord ProcessGroup::record_of(const Call& call, std::int64_t sequence
   return record;
 }
 
-// Counted whether or not somebody watches, so that ranks agree in the number.
+// Counted whether or not somebody watches, so that ranks agree in the number; messages apart, of
+// which each rank has its own.
 Tensor ProcessGroup::perform(Call& call) {
-  const std::int64_t sequence = entered_++;
+  const std::int64_t sequence = is_message(call.kind) ? messages_++ : entered_++;
   return observed(*this) ? perform_observed(call, sequence) : real().perform(call);
 }
 

@@ -31,14 +31,15 @@ struct GroupIdentity {
 struct CollectiveRecord {
   CollectiveKind kind = CollectiveKind::kBarrier;
   GroupIdentity group;
-  std::int64_t sequence = 0;  ///< how many collectives this rank entered on the group before
+  std::int64_t sequence = 0;  ///< how many collectives this rank entered on the group before; of a
+                              ///< message: how many messages
   Issue issue = Issue::kWait;
   DType dtype = DType::kF32;
   Dims input_shape;              ///< this rank's input
   ReduceOp op = ReduceOp::kSum;  ///< reductions only
   /// What the price follows from (ring_sends, collective_us): bytes of the input; of an all_gather
-  /// and a broadcast of the whole result, uneven pieces included; of a permute and a batch what
-  /// this rank sends or gets, whichever is more.
+  /// and a broadcast of the whole result, uneven pieces included; of a permute, a batch
+  /// and a message what this rank sends or gets, whichever is more.
   double bytes = 0;
   double sent_bytes = 0;  ///< what a ring would send from this rank (scenarios/README.md)
   Pass pass = Pass::kForward;
@@ -82,6 +83,7 @@ class alignas(32) ProcessGroup final : public ForwardingCommunicator {
   // Collectives of this rank on this group; equal on all ranks of the group between two of them.
   std::int64_t entered_ = 0;
   GroupIdentity identity_;
+  std::int64_t messages_ = 0;  // likewise
 };
 
 }  // namespace shardlab

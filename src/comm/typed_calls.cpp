@@ -226,6 +226,39 @@ Tensor Communicator::permute(const Tensor& x, std::int64_t to, std::int64_t from
   return from >= 0 ? result : Tensor();
 }
 
+Tensor Communicator::send(const Tensor& x, std::int64_t to, std::int64_t tag, Issue issue) {
+  check_peer("rank", to);
+  Call call(CollectiveKind::kSend);
+  begin(call, &x);
+  call.to = static_cast<std::int32_t>(to);
+  call.tag = static_cast<std::int32_t>(tag);
+  call.issue = issue;
+  return perform(call);
+}
+
+Tensor Communicator::recv(const TensorMeta& received, std::int64_t from, std::int64_t tag,
+                          Issue issue) {
+  check_peer("rank", from);
+  Call call(CollectiveKind::kRecv);
+  begin(call, nullptr);
+  call.from = static_cast<std::int32_t>(from);
+  call.tag = static_cast<std::int32_t>(tag);
+  call.expected = &received;
+  call.issue = issue;
+  return perform(call);
+}
+
+Tensor Communicator::recv_from_any(const TensorMeta& received, std::int64_t tag,
+                                   std::int64_t& from) {
+  Call call(CollectiveKind::kRecv);
+  begin(call, nullptr);
+  call.tag = static_cast<std::int32_t>(tag);
+  call.expected = &received;
+  Tensor result = perform(call);
+  from = call.from;
+  return result;
+}
+
 std::vector<Tensor> Communicator::batch(std::span<const SendRecv> exchange) {
   Call call(CollectiveKind::kBatch);
   begin(call, nullptr);

@@ -46,11 +46,13 @@ std::string deadlock_summary(const Verdict& verdict) {
     others_run = others_run || report.state == RankReport::State::kRuns;
   }
   const std::string culprits = fold_ranks(verdict.culprits);
+  const std::string cause = verdict.cause.empty() ? "" : ": " + verdict.cause;
   if (all_wait(verdict)) {
-    return (others_run ? "" : "no rank can advance, ") + culprits + " wait for each other";
+    return (others_run ? "" : "no rank can advance, ") + culprits +
+           (verdict.culprits.size() > 1 ? " wait for each other" : " waits for itself") + cause;
   }
   return (others_run ? fold_ranks(stuck) + " can never advance, " : "no rank can advance, ") +
-         culprits + " missing";
+         culprits + " missing" + cause;
 }
 
 }  // namespace

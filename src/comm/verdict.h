@@ -37,6 +37,8 @@ struct RankReport {
   std::int64_t call = 0;  ///< how many collectives the rank entered on the group before this one
   std::string where;      ///< "mlp.toml:12", or empty
   std::vector<std::int64_t> missing;  ///< global ranks of the group that have not come
+  std::string does;                   ///< "sends to rank 1 (line 12)", "is in all_reduce (line 9)"
+  bool message = false;               ///< it waits for one rank alone
 };
 
 /// Why a world failed, the same on every rank.
@@ -48,7 +50,9 @@ struct Verdict {
   std::vector<std::int64_t> culprits;
   std::vector<RankReport> ranks;  ///< by rank
   /// rank_failed: the failure's summary; mismatch: what does not fit, "the ranks of group x entered
-  /// all_reduce with different dtypes"; timeout: who waited where and for how long.
+  /// all_reduce with different dtypes"; deadlock, where messages take part: the circle of ranks
+  /// that wait for each other, or who waits for a rank that has ended; timeout: who waited where
+  /// and for how long.
   std::string cause;
 };
 

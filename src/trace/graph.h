@@ -192,10 +192,12 @@ struct GraphNode {
   std::optional<DType> forward_dtype, backward_dtype;
   // distribute, and collectives from or to one rank: its place in the group
   std::optional<std::int64_t> source;
+  std::int64_t tag = 0;  ///< of a message, whose source is the other rank
   // collective
   GraphGroup group;
   ReduceOp op = ReduceOp::kSum;
   std::int64_t dim = 0, split_dim = 0;
+  std::vector<std::int64_t> sent, received;  ///< rows by rank, where these differ
   // mesh: which, and the dims that become one
   std::int32_t mesh = -1;
   std::vector<std::int64_t> mesh_dims;

@@ -218,12 +218,15 @@ void put_options(Json& json, const GraphNode& node) {
   if (node.forward_dtype) json["forward_dtype"] = to_string(*node.forward_dtype);
   if (node.backward_dtype) json["backward_dtype"] = to_string(*node.backward_dtype);
   if (node.source) json["source"] = *node.source;
+  if (node.tag != 0) json["tag"] = node.tag;
   if (node.kind == NodeKind::kCollective) {
     if (node.group.mesh >= 0)
       json["group"] = {{"mesh", node.group.mesh}, {"dims", node.group.dims}};
     json["reduce"] = to_string(node.op);
     json["dim"] = node.dim;
     json["split_dim"] = node.split_dim;
+    if (!node.sent.empty()) json["sent"] = node.sent;
+    if (!node.received.empty()) json["received"] = node.received;
   }
   if (node.mesh >= 0) json["mesh"] = node.mesh;
   if (!node.mesh_dims.empty()) json["mesh_dims"] = node.mesh_dims;

@@ -100,6 +100,7 @@ class Printer {
     if (node.backward_dtype)
       parts.push_back(fmt::format("backward_dtype={}", to_string(*node.backward_dtype)));
     if (node.source) parts.push_back(fmt::format("source={}", *node.source));
+    if (node.tag != 0) parts.push_back(fmt::format("tag={}", node.tag));
     if (node.kind == NodeKind::kCollective) add_collective(node, parts);
     if (!node.required) parts.emplace_back("False");
     if (node.in_place && !fills(node)) parts.emplace_back("in_place=True");

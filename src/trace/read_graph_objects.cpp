@@ -313,12 +313,15 @@ void read_options(GraphFields& fields, GraphNode& node, const Known& known) {
   if (fields.has("forward_dtype")) node.forward_dtype = fields.dtype("forward_dtype");
   if (fields.has("backward_dtype")) node.backward_dtype = fields.dtype("backward_dtype");
   if (fields.has("source")) node.source = fields.integer("source", 0, INT64_MAX);
+  node.tag = fields.integer_or("tag", 0, 0, INT32_MAX);
   if (const Json* group = fields.find("group")) {
     read_group(fields.inside(*group, "group"), node, known);
   }
   node.op = reduce_op(fields).value_or(ReduceOp::kSum);
   node.dim = fields.integer_or("dim", 0, 0, 64);
   node.split_dim = fields.integer_or("split_dim", 0, 0, 64);
+  node.sent = fields.integers("sent", 0, INT64_MAX);
+  node.received = fields.integers("received", 0, INT64_MAX);
   node.mesh = static_cast<std::int32_t>(
       fields.integer_or("mesh", -1, 0, static_cast<std::int64_t>(known.meshes) - 1));
   node.mesh_dims = fields.integers("mesh_dims", 0, 64);

@@ -29,7 +29,7 @@ bool reduces(CollectiveKind kind) {
 
 bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::kReduce || kind == CollectiveKind::kBroadcast ||
-         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
+         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter || is_message(kind);
 }
 
 template <typename Visit>
@@ -324,6 +324,8 @@ GraphNode Recorder::node_of(const CollectiveEvent& event) {
   if (event.x.defined()) node.args = {taken(event.x)};
   node.dim = event.dim;
   node.split_dim = event.split_dim;
+  node.sent.assign(event.sent.begin(), event.sent.end());
+  node.received.assign(event.received.begin(), event.received.end());
   if (event.kind == CollectiveKind::kBroadcast) node.source = event.source;
   return node;
 }
@@ -337,6 +339,7 @@ GraphNode Recorder::node_of(const CollectIntoEvent& event) {
   }
   node.in_place = true;
   if (has_root(event.kind)) node.source = event.root;
+  node.tag = event.tag;
   node.async = event.work != nullptr;
   if (node.async) node.work = static_cast<std::int32_t>(works_.size());
   return node;

@@ -405,6 +405,8 @@ class Player {
     event.op = node.op;
     event.dim = node.dim;
     event.split_dim = node.split_dim;
+    event.sent = Dims(node.sent);
+    event.received = Dims(node.received);
     event.source = node.source.value_or(0);
     return calls.perform(event);
   }
@@ -424,6 +426,7 @@ class Player {
                            .outputs = &sides[1],
                            .op = node.op,
                            .root = node.source.value_or(0),
+                           .tag = node.tag,
                            .work = node.async ? &work : nullptr};
     calls.perform(event);
     if (node.async) works_.push_back(std::move(work));

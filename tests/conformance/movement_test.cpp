@@ -215,6 +215,42 @@ void permute_case() {
   });
 }
 
+// Round the group, each two under two tags, received in the other order; then from the first rank
+// on to the last, each before the next one sends.
+void messages_case() {
+  if (!passes_messages()) return;
+  on_all_groups([](const Seat& seat) {
+    if (seat.size == 1) return;
+    ProcessGroup& group = seat.group;
+    const std::int64_t next = (seat.rank + 1) % seat.size;
+    const std::int64_t before = (seat.rank + seat.size - 1) % seat.size;
+    for (const DType dtype : {DType::kF32, DType::kI64, DType::kC128}) {
+      for (const std::int64_t rows : {0, 1, 4}) {
+        const Dims shape{rows, 2, 3};
+        const auto piece = [&](std::int64_t who, int which) {
+          return numbered(shape, Dims{which, 0, 0}, static_cast<double>(who));
+        };
+        const Tensor a = local_tensor(shape, dtype, piece(seat.rank, 0));
+        const Tensor b = reversed_strides(local_tensor(shape, dtype, piece(seat.rank, 1)));
+        const Tensor sent[] = {group.send(a, next, 3, Issue::kAsync),
+                               group.send(b, next, 4, Issue::kAsync)};
+        const TensorMeta meta = contiguous_meta(shape, dtype);
+        const Tensor second = group.recv(meta, before, 4, Issue::kAsync);
+        const Tensor first = group.recv(meta, before, 3);
+        for (const Tensor& one : sent) one.wait();
+        CHECK(values_of(first) == piece(before, 0));
+        CHECK(values_of(second) == piece(before, 1));
+      }
+    }
+    const TensorMeta number = contiguous_meta(Dims{1}, DType::kI32);
+    double sum = 0;
+    if (seat.rank > 0) sum = values_of(group.recv(number, before, 0))[0];
+    CHECK(sum == static_cast<double>(seat.rank * (seat.rank + 1) / 2));
+    const Tensor own = local_tensor({1}, DType::kI32, {sum + static_cast<double>(seat.rank + 1)});
+    if (next > 0) CHECK(group.send(own, next, 0).numel() == 0);
+  });
+}
+
 void batch_case() {
   on_all_groups([](const Seat& seat) {
     const auto number = [](std::int64_t from, std::int64_t to, int which) {
@@ -288,6 +324,7 @@ TEST_CASE("scatter and gather") { gather_scatter_case(); }
 TEST_CASE("all_to_all between any dims, uneven and empty") { all_to_all_case(); }
 TEST_CASE("broadcast from any rank") { broadcast_case(); }
 TEST_CASE("permute, also with ranks that only send or receive") { permute_case(); }
+TEST_CASE("B-24 messages between two ranks, under two tags and along a line") { messages_case(); }
 TEST_CASE("batched sends meet receives in order") { batch_case(); }
 TEST_CASE("all_gather_bytes") { bytes_case(); }
 TEST_CASE("split by colour and key") { split_case(); }

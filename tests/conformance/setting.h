@@ -39,6 +39,9 @@ void on_failing_worlds(const std::function<void(RankContext&)>& body,
                        const std::function<void(std::int64_t ranks, const WorldResult&)>& check);
 /// Whether ranks hear of calls that do not fit; else the case is skipped, which is reported.
 bool calls_are_compared();
+/// Whether the backend passes messages between two ranks; else the case is skipped, which is
+/// reported.
+bool passes_messages();
 
 /// A number for element `index` that global rank `rank` brings; exact in every dtype.
 inline double brought(std::int64_t rank, std::int64_t index) {

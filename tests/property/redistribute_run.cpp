@@ -15,7 +15,7 @@
 namespace shardlab::test {
 namespace {
 
-using Values = std::vector<double>;  // small integers: exact in every dtype that is drawn
+using Numbers = std::vector<double>;  // small integers: exact in every dtype that is drawn
 
 Device& cpu() {
   static const std::unique_ptr<Device> device = make_cpu_device(cpu_kernel_table());
@@ -24,9 +24,9 @@ Device& cpu() {
 
 /// The terms that `count` holders of a partial have of `value`; reducing them gives it back.
 /// `scale` divides a sum afterwards (avg).
-Values terms_of(double value, std::int64_t count, const Placement& partial, double scale,
-                std::mt19937_64& random) {
-  Values terms(static_cast<std::size_t>(count));
+Numbers terms_of(double value, std::int64_t count, const Placement& partial, double scale,
+                 std::mt19937_64& random) {
+  Numbers terms(static_cast<std::size_t>(count));
   const std::size_t holder = random() % terms.size();
   const ReduceOp op = partial.op;
   if (partial.kind == PlacementKind::kNormPartial) {  // one part holds all that is not 0
@@ -68,7 +68,7 @@ Values terms_of(double value, std::int64_t count, const Placement& partial, doub
   return terms;
 }
 
-double norm_of(const Values& parts, double n) {
+double norm_of(const Numbers& parts, double n) {
   double sum = 0, most = 0;
   for (const double part : parts) {
     sum += std::pow(std::abs(part), n);
@@ -77,7 +77,7 @@ double norm_of(const Values& parts, double n) {
   return std::isinf(n) ? most : std::pow(sum, 1 / n);
 }
 
-double reduced(const Values& terms, const Placement& partial, double scale) {
+double reduced(const Numbers& terms, const Placement& partial, double scale) {
   if (partial.kind == PlacementKind::kNormPartial) return norm_of(terms, partial.norm);
   return combined(partial.op, terms) / scale;
 }
@@ -178,9 +178,9 @@ class CaseRun {
   }
 
   /// One holder's term counts, which the mask says; the others hold what a lookup of any row gives.
-  Values terms_with_rubbish(std::int64_t element, std::int64_t count) {
+  Numbers terms_with_rubbish(std::int64_t element, std::int64_t count) {
     if (element % row_ == 0) holders_.push_back(random_() % static_cast<std::size_t>(count));
-    Values terms(static_cast<std::size_t>(count));
+    Numbers terms(static_cast<std::size_t>(count));
     for (double& term : terms) term = static_cast<double>(random_() % 100);
     terms[holders_.back()] = values_.back();
     return terms;
@@ -193,7 +193,7 @@ class CaseRun {
     const Dims shape(local.begin(), local.begin() + static_cast<std::ptrdiff_t>(mask_dims_));
     const std::int64_t row = mask_dims_ < local.size() ? local.back() : 1;
     const std::vector<std::size_t> elements = pieces.elements(coordinate);
-    Values entries;
+    Numbers entries;
     for (std::size_t i = 0; i < elements.size(); i += static_cast<std::size_t>(row)) {
       const std::size_t holder = holders_[elements[i] / static_cast<std::size_t>(row_)];
       entries.push_back(holder != static_cast<std::size_t>(pieces.holder(coordinate)));
@@ -211,25 +211,25 @@ class CaseRun {
   }
 
   /// Complex values are v - iv.
-  Values written(const Values& values) const {
+  Numbers written(const Numbers& values) const {
     if (!is_complex(one_.dtype)) return values;
-    Values pairs;
+    Numbers pairs;
     for (const double value : values) pairs.insert(pairs.end(), {value, -value});
     return pairs;
   }
-  Values read(const Tensor& tensor) const {
-    const Values all = read_doubles(tensor);
+  Numbers read(const Tensor& tensor) const {
+    const Numbers all = read_doubles(tensor);
     if (!is_complex(one_.dtype)) return all;
-    Values values;
+    Numbers values;
     for (std::size_t i = 0; i < all.size(); i += 2) {
       values.push_back(all[i] == -all[i + 1] ? all[i] : std::nan(""));
     }
     return values;
   }
 
-  Values piece_before(const Coordinate& coordinate) const {
+  Numbers piece_before(const Coordinate& coordinate) const {
     const Pieces pieces(source_);
-    Values piece;
+    Numbers piece;
     for (const std::size_t element : pieces.elements(coordinate)) {
       piece.push_back(terms_[element][static_cast<std::size_t>(pieces.holder(coordinate))]);
     }
@@ -303,7 +303,7 @@ class CaseRun {
     MemoryAccount& account = accounts_[static_cast<std::size_t>(context.rank)];
     context.memory = &account;
     const Tensor local = empty(cpu(), local_shape(*source_, coordinate), one_.dtype);
-    const Values before = piece_before(coordinate);
+    const Numbers before = piece_before(coordinate);
     write_doubles(local, written(before));
     TensorExtras extras;
     if (Pieces(source_).masked()) extras.mask = mask_of(coordinate);
@@ -337,7 +337,7 @@ class CaseRun {
     const double slack = before.scale() == 1 && !norm ? 0 : rounding_slack();
     for (std::int64_t index = 0; index < layout_->size(); ++index) {
       const Coordinate coordinate = layout_->coordinate_at_index(index);
-      const Values& got = results_[static_cast<std::size_t>(index)];
+      const Numbers& got = results_[static_cast<std::size_t>(index)];
       const auto elements = pieces.elements(coordinate);
       for (std::size_t i = 0; i < elements.size(); ++i) {
         const double off = std::abs(got[i] - values_[elements[i]]);
@@ -349,12 +349,12 @@ class CaseRun {
 
   std::optional<std::string> compare_terms() const {
     const Pieces pieces(target_);
-    std::vector<Values> held(values_.size());
+    std::vector<Numbers> held(values_.size());
     for (std::int64_t index = 0; index < layout_->size(); ++index) {
       const Coordinate coordinate = layout_->coordinate_at_index(index);
       const auto elements = pieces.elements(coordinate);
       for (std::size_t i = 0; i < elements.size(); ++i) {
-        Values& terms = held[elements[i]];
+        Numbers& terms = held[elements[i]];
         terms.resize(static_cast<std::size_t>(pieces.holders()), std::nan(""));
         terms[static_cast<std::size_t>(pieces.holder(coordinate))] =
             results_[static_cast<std::size_t>(index)][i];
@@ -389,12 +389,12 @@ class CaseRun {
   const DTensorSpec* source_ = nullptr;
   const DTensorSpec* target_ = nullptr;
   std::int64_t world_size_ = 0;
-  Values values_;                        ///< by global element
-  std::vector<Values> terms_;            ///< of the source, by global element, then holder
+  Numbers values_;                       ///< by global element
+  std::vector<Numbers> terms_;           ///< of the source, by global element, then holder
   std::size_t mask_dims_ = 0;            ///< the mask's, the first ones of the tensor
   std::int64_t row_ = 1;                 ///< elements that share an entry of the mask
   std::vector<std::size_t> holders_;     ///< by entry of the mask
-  std::vector<Values> results_;          ///< by mesh index
+  std::vector<Numbers> results_;         ///< by mesh index
   std::vector<MemoryAccount> accounts_;  ///< by rank; they outlive every tensor
   Plan plan_;
   bool moves_ = false;  ///< the plan has steps

@@ -107,7 +107,7 @@ Value performed(const DistCall& call, const CollectInto& what) {
     collect_into(what, call.group());
   }
   if (!async) return call.nothing();
-  return ObjectValue{std::make_shared<WorkObject>(std::move(work))};
+  return work_value(std::move(work));
 }
 
 Value dist_all_reduce(Interpreter& in, const Value*, CallValues values) {
@@ -252,14 +252,19 @@ Value dist_barrier(Interpreter& in, const Value*, CallValues values) {
   if (!call.takes_part()) return call.nothing();
   barrier(call.group());
   if (!call.given().flag_or("async_op", false)) return call.nothing();
-  return ObjectValue{std::make_shared<WorkObject>(nullptr)};
+  return work_value(nullptr);
 }
 
 }  // namespace
 
+Value work_value(CollectiveWorkRef work) {
+  return ObjectValue{std::make_shared<WorkObject>(std::move(work))};
+}
+
 BuiltinTable dist_builtins() {
   constexpr Member kCalled = Member::kMethod;
   static const Builtin kTable[] = {
+      {"P2POp", run_p2p_op, kCalled, true},
       {"all_gather", dist_all_gather, kCalled, true},
       {"all_gather_into_tensor", dist_all_gather_into, kCalled, true},
       {"all_gather_object", run_all_gather_object, kCalled, true},
@@ -268,16 +273,21 @@ BuiltinTable dist_builtins() {
       {"all_to_all", dist_all_to_all, kCalled, true},
       {"all_to_all_single", dist_all_to_all_single, kCalled, true},
       {"barrier", dist_barrier, kCalled, true},
+      {"batch_isend_irecv", run_batch_isend_irecv, kCalled, true},
       {"broadcast", dist_broadcast, kCalled, true},
       {"broadcast_object_list", run_broadcast_object_list, kCalled, true},
       {"gather", dist_gather, kCalled, true},
       {"gather_object", run_gather_object, kCalled, true},
+      {"irecv", run_irecv, kCalled, true},
+      {"isend", run_isend, kCalled, true},
+      {"recv", run_recv, kCalled, true},
       {"reduce", dist_reduce, kCalled, true},
       {"reduce_scatter", dist_reduce_scatter, kCalled, true},
       {"reduce_scatter_single", dist_reduce_scatter_tensor, kCalled, true},
       {"reduce_scatter_tensor", dist_reduce_scatter_tensor, kCalled, true},
       {"scatter", dist_scatter, kCalled, true},
       {"scatter_object_list", run_scatter_object_list, kCalled, true},
+      {"send", run_send, kCalled, true},
   };
   return kTable;
 }

@@ -13,7 +13,7 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::string_view kRootNames[] = {"src", "dst"};
+constexpr std::string_view kRootNames[] = {"src", "dst", "peer"};
 
 CallValues settled(Interpreter& in, const std::vector<std::string_view>& names, CallValues call) {
   const auto names_rank = [](std::string_view name) {

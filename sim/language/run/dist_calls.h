@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/collectives.h"
 #include "comm/process_group.h"
 #include "sim/language/run/interpreter.h"
 
@@ -56,6 +57,17 @@ class DistCall {
   Parameters given_;
   GroupValue group_;
 };
+
+/// A handle with wait() and is_completed(); null: there is nothing to wait for.
+Value work_value(CollectiveWorkRef work);
+
+// Messages; see dist_builtins().
+Value run_send(Interpreter& in, const Value*, CallValues values);
+Value run_recv(Interpreter& in, const Value*, CallValues values);
+Value run_isend(Interpreter& in, const Value*, CallValues values);
+Value run_irecv(Interpreter& in, const Value*, CallValues values);
+Value run_p2p_op(Interpreter& in, const Value*, CallValues values);
+Value run_batch_isend_irecv(Interpreter& in, const Value*, CallValues values);
 
 // Objects; see dist_builtins().
 Value run_all_gather_object(Interpreter& in, const Value*, CallValues values);

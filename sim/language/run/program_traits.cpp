@@ -81,6 +81,35 @@ OwnCollective collective_in(const ast::Attribute& function) {
   return fills ? OwnCollective::kFills : OwnCollective::kGives;
 }
 
+// Of torch.distributed: what fills a tensor with what another rank sends.
+constexpr std::string_view kReceives[] = {"recv", "irecv", "recv_object_list"};
+constexpr std::string_view kSends[] = {"send", "isend", "send_object_list", "batch_isend_irecv"};
+
+std::string_view member_of(const ast::Expression& expression) {
+  const auto* attribute = std::get_if<ast::Attribute>(&expression.node);
+  return attribute == nullptr ? std::string_view() : std::string_view(attribute->name);
+}
+
+bool receives(const ast::Attribute& function) {
+  return is_one_of(kReceives, function.name) && module_of(*function.object) == "torch.distributed";
+}
+
+// The arguments of a call of torch.distributed that it writes.
+std::vector<const ast::Expression*> filled_by(const ast::Call& call) {
+  const std::string_view name = member_of(*call.function);
+  const std::vector<ast::CallArgument>& given = call.arguments;
+  if (is_one_of(kSends, name)) return {};
+  const bool message = name == "P2POp" && !given.empty();
+  if (message && member_of(*given[0].value) == "isend") return {};
+  const std::size_t first = message ? 1 : 0;
+  const std::size_t count = message || is_one_of(kReceives, name) ? 1 : given.size();
+  std::vector<const ast::Expression*> filled;
+  for (std::size_t i = first; i < given.size() && i < first + count; ++i) {
+    filled.push_back(given[i].value.get());
+  }
+  return filled;
+}
+
 // What a walk follows through the program.
 enum class Source : std::uint8_t { kRank, kExchange, kSize };
 
@@ -194,6 +223,7 @@ class Walk {
         traits_.reads_world = true;
       }
       if (source_ == Source::kExchange && collective) return true;
+      if (source_ == Source::kRank && receives(*attribute)) return true;
       if (seeded_ && draws(attribute->name)) return true;
       const bool of_mesh = source_ == Source::kSize && mentions_mesh(*attribute->object);
       if (!of_mesh && is_source(attribute->name, kRankMembers)) return true;
@@ -214,6 +244,9 @@ class Walk {
   bool depends(const ast::Expression& expression, bool under) {
     bool found = depends_here(expression);
     const auto* call = std::get_if<ast::Call>(&expression.node);
+    const auto* each = std::get_if<ast::Comprehension>(&expression.node);
+    std::set<std::string> filled;
+    if (each != nullptr) filled = std::exchange(filled_here_, {});
     ast::for_each_part(expression, [&](const ast::Expression& part) {
       called_ = call != nullptr && &part == call->function.get();
       if (depends(part, under)) found = true;
@@ -227,6 +260,10 @@ class Walk {
     if (const auto* compared = std::get_if<ast::Compare>(&expression.node)) {
       for (const auto& operand : compared->operands) mark_operand(*operand, under);
     }
+    if (each != nullptr) {
+      for (const auto& loop : each->loops) fills_items(*loop.target, *loop.iterable);
+      filled_here_.merge(filled);
+    }
     return found;
   }
   bool depends(const ast::ExpressionPtr& expression, bool under) {
@@ -239,11 +276,12 @@ class Walk {
 
   // A call that depends on the rank, or stands where it is made on some ranks only.
   void calls(const ast::Call& call, bool by_rank) {
+    const auto* name = std::get_if<ast::Name>(&call.function->node);
+    if (name != nullptr) fills_through(full(name->id), call);
     if (!by_rank) return;
     if (own_collective(call) == OwnCollective::kFills) {
-      for (const ast::CallArgument& argument : call.arguments) mark_target(*argument.value);
+      for (const ast::Expression* argument : filled_by(call)) fill_target(*argument);
     }
-    const auto* name = std::get_if<ast::Name>(&call.function->node);
     const auto* method = std::get_if<ast::Attribute>(&call.function->node);
     if (source_ == Source::kRank && method != nullptr && is_one_of(kSeeds, method->name)) {
       if (ast::base_name(*method->object) == "torch") {
@@ -272,6 +310,43 @@ class Walk {
     if (method != nullptr && !hooks) return;
     const std::set<std::string> escaped = escaped_;
     for (const std::string& path : escaped) called_by_rank(path);
+  }
+
+  void fill_target(const ast::Expression& target) {
+    mark_target(target);
+    const std::string_view base = ast::base_name(target);
+    if (base.empty()) return;
+    filled_here_.insert(full(base));
+    if (filled_.insert(full(base)).second) changed_ = true;
+  }
+
+  // What fills each item of a list fills the list.
+  void fills_items(const ast::Expression& target, const ast::Expression& iterable) {
+    std::vector<std::string> names;
+    ast::collect_targets(target, names);
+    if (std::ranges::none_of(
+            names, [&](const std::string& name) { return filled_here_.contains(full(name)); })) {
+      return;
+    }
+    ast::any_part(iterable, [&](const ast::Expression& part) {
+      if (std::holds_alternative<ast::Name>(part.node)) fill_target(part);
+      return false;
+    });
+  }
+
+  // A def that fills its parameter fills what it is called with.
+  void fills_through(const std::string& path, const ast::Call& call) {
+    const auto def = defs_.find(path);
+    if (def == defs_.end()) return;
+    for (const ast::Function* function : def->second) {
+      for (std::size_t i = 0; i < call.arguments.size(); ++i) {
+        const ast::CallArgument& given = call.arguments[i];
+        const auto& parameters = function->parameters;
+        if (given.keyword.empty() && i >= parameters.size()) continue;
+        const std::string& filled = given.keyword.empty() ? parameters[i].name : given.keyword;
+        if (filled_.contains(path + "." + filled)) fill_target(*given.value);
+      }
+    }
   }
 
   void called_by_rank(const std::string& path) {
@@ -333,7 +408,10 @@ class Walk {
   void visit(const ast::For& node, bool under) {
     const bool by_rank = depends(*node.iterable, under) || under;
     if (by_rank) mark_target(*node.target);
+    std::set<std::string> filled = std::exchange(filled_here_, {});
     loop(node.body, node.otherwise, by_rank);
+    fills_items(*node.target, *node.iterable);
+    filled_here_.merge(filled);
   }
   void visit(const ast::While& node, bool under) {
     loop(node.body, node.otherwise, depends(*node.condition, under) || under);
@@ -409,8 +487,10 @@ class Walk {
   bool& gradients_;  // all gradients do
   std::map<std::string, std::vector<const ast::Function*>, std::less<>> defs_;  // by path
   std::set<std::string> classes_;                                               // by path
-  std::set<std::string> escaped_;  // paths of defs that are values: assigned, passed, returned
-  bool called_ = false;            // the expression looked at is what a call calls
+  std::set<std::string> escaped_;      // paths of defs that are values: assigned, passed, returned
+  std::set<std::string> filled_;       // names that such a collective fills
+  std::set<std::string> filled_here_;  // of these: in the loop or comprehension that is looked at
+  bool called_ = false;                // the expression looked at is what a call calls
   std::set<const ast::Function*> called_by_rank_;  // whose body runs on some ranks only
   std::map<const void*, bool> left_early_;         // loops that some ranks leave before others
   bool* loop_ = nullptr;

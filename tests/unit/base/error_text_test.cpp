@@ -181,10 +181,10 @@ TEST_CASE("names of reductions and collectives are read as they are written") {
     CHECK(parse_reduce_op(ops[i]) == static_cast<ReduceOp>(i));
   }
   CHECK_FALSE(parse_reduce_op("mean").has_value());
-  const char* kinds[] = {"all_reduce",      "all_gather", "reduce",  "reduce_scatter",
-                         "all_to_all",      "broadcast",  "scatter", "gather",
-                         "permute",         "batch",      "barrier", "split",
-                         "all_gather_bytes"};
+  const char* kinds[] = {"all_reduce",       "all_gather", "reduce",  "reduce_scatter",
+                         "all_to_all",       "broadcast",  "scatter", "gather",
+                         "permute",          "batch",      "barrier", "split",
+                         "all_gather_bytes", "send",       "recv"};
   std::size_t known = 0;
   for (std::size_t i = 0; i < kCollectiveKinds; ++i) {
     for (const char* name : kinds) known += to_string(static_cast<CollectiveKind>(i)) == name;

@@ -151,3 +151,28 @@ class G(torch.autograd.Function):
   CHECK_FALSE(by_rank.follows_rank("b"));
   CHECK_FALSE(by_rank.follows_rank("G.forward.y"));
 }
+
+TEST_CASE(
+    "B-24 what is received follows the rank, through defs and lists, and what is sent does not") {
+  const ProgramTraits found = traits(R"(
+if rank == 0:
+    dist.send(a, 1)
+dist.recv(b, 0)
+work = dist.irecv(c, src=0)
+ops = [dist.P2POp(dist.isend, d, 1), dist.P2POp(dist.irecv, e, 1)]
+def into(peer, buffer):
+    dist.recv(buffer, peer)
+into(1, f)
+into(1, buffer=g)
+h = [torch.empty([2]) for i in range(2)]
+works = [dist.irecv(item, 0) for item in h]
+for one in k:
+    into(0, one)
+m = b * 2
+)");
+  for (const char* name : {"b", "c", "e", "f", "g", "h", "k", "m"}) {
+    CAPTURE(name);
+    CHECK(found.follows_rank(name));
+  }
+  for (const char* name : {"a", "d"}) CHECK_FALSE(found.follows_rank(name));
+}

@@ -1,0 +1,168 @@
+// Messages between two ranks. The single-device run, which is one rank, sends to nobody, and what
+// it receives into stays as it is: nothing says what another rank would have sent.
+#include "api/collectives.h"
+#include "base/place_text.h"
+#include "comm/observer.h"
+#include "sim/language/run/dist_calls.h"
+#include "sim/language/values/object.h"
+#include "sim/language/values/rank_value.h"
+
+namespace shardlab {
+
+namespace {
+
+// One function and what its arguments are called that name the other rank.
+struct MessageNames {
+  const char* function;
+  std::string_view peer_parameter, place_parameter;  ///< "dst=": may be left out
+  bool sends;
+  bool takes_any = false;  ///< both may be left out
+  std::string_view peer() const { return peer_parameter.substr(0, peer_parameter.size() - 1); }
+  std::string_view place() const { return place_parameter.substr(0, place_parameter.size() - 1); }
+};
+
+constexpr MessageNames kSend = {"dist.send", "dst=", "group_dst=", true};
+constexpr MessageNames kIsend = {"dist.isend", "dst=", "group_dst=", true};
+constexpr MessageNames kRecv = {"dist.recv", "src=", "group_src=", false, true};
+constexpr MessageNames kIrecv = {"dist.irecv", "src=", "group_src=", false};
+
+CollectInto message_of(const DistCall& call, const MessageNames& names) {
+  const DTensor x = call.tensor("tensor");
+  const std::int64_t tag = call.given().integer_or("tag", 0);
+  if (tag < 0) call.refuse("give 0 or more", "tag is {}", tag);
+  const bool any =
+      names.takes_any && !call.given().has(names.peer()) && !call.given().has(names.place());
+  CollectInto what{.kind = names.sends ? CollectiveKind::kSend : CollectiveKind::kRecv,
+                   .inputs = {},
+                   .outputs = {},
+                   .root = any ? kAnyRank : call.root(names.peer(), names.place(), false),
+                   .tag = tag};
+  (names.sends ? what.inputs : what.outputs).push_back(x);
+  return what;
+}
+
+DistCall message_call(Interpreter& in, const MessageNames& names, CallValues values) {
+  return {in,
+          names.function,
+          {"tensor", names.peer_parameter, "group=", "tag=", names.place_parameter},
+          std::move(values)};
+}
+
+void tell_of_order() {
+  Observer* const observer = observer_to_tell();
+  if (observer == nullptr) return;
+  observer->warning(fmt::format(
+      "{}: dist.recv without src takes what comes first, so that values depend on the order of "
+      "ranks: shardlab test --schedules 20 draws orders",
+      place_text(current_rank().position)));
+}
+
+CollectiveWorkRef posted(Interpreter& in, const CollectInto& what, ProcessGroup& group) {
+  in.note_effect("an asynchronous message");
+  return start_collect_into(what, group);
+}
+
+Value run_posted(Interpreter& in, const MessageNames& names, CallValues values) {
+  const DistCall call = message_call(in, names, std::move(values));
+  if (!call.takes_part()) return call.nothing();
+  const CollectInto what = message_of(call, names);
+  return work_value(in.plain() ? nullptr : posted(in, what, call.group()));
+}
+
+// What batch_isend_irecv is given.
+class MessageObject final : public Object {
+ public:
+  /// Null: it is made in the single-device run, or outside of the group.
+  MessageObject(CollectInto what, ProcessGroup* group) : what_(std::move(what)), group_(group) {}
+  std::string_view kind() const override { return "P2POp"; }
+  Value post(Interpreter& in) const {
+    return work_value(group_ == nullptr ? nullptr : posted(in, what_, *group_));
+  }
+
+ private:
+  CollectInto what_;
+  ProcessGroup* group_;
+};
+
+}  // namespace
+
+Value run_send(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call = message_call(in, kSend, std::move(values));
+  if (!call.takes_part()) return call.nothing();
+  const CollectInto what = message_of(call, kSend);
+  if (in.plain()) return call.nothing();
+  if (call.is(what.root)) {
+    call.refuse("name another rank; isend and irecv may name the own one",
+                "the destination is rank {} itself", in.setup().rank);
+  }
+  collect_into(what, call.group());
+  return call.nothing();
+}
+
+// Gives the rank of who has sent, as torch does.
+Value run_recv(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call = message_call(in, kRecv, std::move(values));
+  if (!call.takes_part()) return std::int64_t{-1};
+  const CollectInto what = message_of(call, kRecv);
+  const bool named = call.given().has("src");
+  if (in.plain())
+    return named ? here(call.given()["src"]) : Value(std::max<std::int64_t>(what.root, 0));
+  std::int64_t from = what.root;
+  if (from == kAnyRank) {
+    in.note_effect("a message from any rank");
+    from = receive_from_any(what, call.group());
+    tell_of_order();
+  } else {
+    collect_into(what, call.group());
+  }
+  return call.group().ranks()[static_cast<std::size_t>(from)];
+}
+
+Value run_isend(Interpreter& in, const Value*, CallValues values) {
+  return run_posted(in, kIsend, std::move(values));
+}
+
+Value run_irecv(Interpreter& in, const Value*, CallValues values) {
+  return run_posted(in, kIrecv, std::move(values));
+}
+
+Value run_p2p_op(Interpreter& in, const Value*, CallValues values) {
+  const DistCall call(in, "dist.P2POp", {"op", "tensor", "peer=", "group=", "tag=", "group_peer="},
+                      std::move(values));
+  const auto* op = call.given()["op"].get<BuiltinValue>();
+  const bool sends = op != nullptr && op->builtin->run == run_isend;
+  if (!sends && (op == nullptr || op->builtin->run != run_irecv)) {
+    call.refuse("give dist.isend or dist.irecv, without calling it", "op is {}",
+                repr(call.given()["op"]));
+  }
+  if (!call.takes_part()) {
+    return ObjectValue{std::make_shared<MessageObject>(CollectInto(), nullptr)};
+  }
+  CollectInto what = message_of(call, {"dist.P2POp", "peer=", "group_peer=", sends});
+  return ObjectValue{
+      std::make_shared<MessageObject>(std::move(what), in.plain() ? nullptr : &call.group())};
+}
+
+// All are there before anybody waits, so that their order does not matter.
+Value run_batch_isend_irecv(Interpreter& in, const Value*, CallValues values) {
+  const Parameters given("dist.batch_isend_irecv", {"p2p_op_list"}, std::move(values));
+  constexpr std::string_view kList = "p2p_op_list";
+  constexpr std::string_view kWanted = "a list of dist.P2POp";
+  constexpr std::string_view kExample = "[dist.P2POp(dist.isend, x, 1)]";
+  if (!given[kList].is<ListValue>() || items_of(given[kList]).empty()) {
+    given.refuse(kList, kWanted, kExample);
+  }
+  std::vector<std::shared_ptr<MessageObject>> messages;
+  for (const Value& item : items_of(given[kList])) {
+    const auto* object = item.get<ObjectValue>();
+    auto message =
+        object == nullptr ? nullptr : std::dynamic_pointer_cast<MessageObject>(object->object);
+    if (message == nullptr) given.refuse(kList, kWanted, kExample);
+    messages.push_back(std::move(message));
+  }
+  Values works;
+  for (const auto& message : messages) works.push_back(message->post(in));
+  return make_list(std::move(works));
+}
+
+}  // namespace shardlab
