@@ -5,6 +5,7 @@
 #include "sim/judge/verdict.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -123,6 +124,7 @@ class Verification {
       if (traits_.leaves || in_doubt(judgement_.values)) decide_in_f64();
     }
     doubt_jumps();
+    doubt_sums();
     doubt_literal_sizes();
     warn_of_terms();
     explain_first();
@@ -204,6 +206,49 @@ class Verification {
       comparison.what.clear();
       report.holders.clear();
     }
+  }
+
+  // What sums the ranks' averages is no mistake where the program divides it by their number.
+  void doubt_sums() {
+    if (!traits_.leaves || inputs_.ranks_in_f64.empty()) return;
+    std::optional<CallLog> on_ranks;
+    for (ValueReport& report : judgement_.values) {
+      if (!report.verified || report.comparison.agreement != Agreement::kWrong) continue;
+      const std::optional<double> factor = times_too_large(report);
+      if (!factor) continue;
+      if (!on_ranks) {
+        CallLog on_one(1);
+        on_ranks.emplace(run_.scenario.world);
+        if (!log_calls(*on_ranks, on_one)) return;
+      }
+      const RecordedValue& held = *inputs_.ranks_in_f64.front()->find(report.key());
+      const auto line = line_that_divides(*run_.scenario.program, on_ranks->by_rank().front(),
+                                          report.name, whole_value(held.value.local()), *factor);
+      if (!line) continue;
+      report.verified = false;
+      report.not_verified =
+          fmt::format("is {:.0f} times one device's, and line {} divides it", *factor, *line);
+      report.comparison = {};
+      report.holders.clear();
+    }
+  }
+
+  // The one count of ranks by which a plain value is larger than one device's, in f64.
+  std::optional<double> times_too_large(const ValueReport& report) const {
+    const RecordedValue* held = inputs_.ranks_in_f64.front()->find(report.key());
+    const OneDeviceValues& one = inputs_.one_device.back();  // a world of one where there is one
+    const RecordedValue* single =
+        one.reference.empty() ? nullptr : one.reference[0]->find(report.key());
+    if (held == nullptr || single == nullptr || held->value.distributed()) return std::nullopt;
+    if (held->value.shape() != single->value.shape()) return std::nullopt;
+    const GlobalValue got = whole_value(held->value.local());
+    GlobalValue expected = whole_value(single->value.local());
+    const double factor = report.comparison.got / report.comparison.expected;
+    for (double& number : expected.reals) number *= factor;
+    const bool whole =
+        factor > 1.5 && std::fabs(factor - std::round(factor)) < 1e-6 &&
+        all_close(got.reals, expected.reals, kRelativeInF64 * largest_finite(expected.reals));
+    return whole ? std::optional(std::round(factor)) : std::nullopt;
   }
 
   // One device divides by the size of a piece, too, if it stands in the text.

@@ -45,14 +45,15 @@ std::string name_of_read(const std::string& name, SourceSpan place) {
 
 // Snapshots keep their memory, so that one address is never two values.
 void Recording::read(const std::string& name, std::int64_t occurrence, const DTensor& tensor,
-                     const Where& where) {
+                     const Where& where, bool shown) {
+  if (tensor.numel() == 1 && !tensor.local().device()->shape_only()) {
+    reads_[name_of_read(name, where.span)] = to_double(read_numbers(tensor.local())[0]);
+  }
+  if (!shown) return;
   RecordedValue value{name, occurrence, detached(tensor), where};
   value.read = true;
   const void* const bytes = value.value.local().storage()->buffer().get();
   value.changed = !kept_.contains(bytes);
-  if (tensor.numel() == 1 && !tensor.local().device()->shape_only()) {
-    reads_[name_of_read(name, where.span)] = to_double(read_numbers(tensor.local())[0]);
-  }
   keep(std::move(value));
 }
 

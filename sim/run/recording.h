@@ -58,7 +58,7 @@ class Recording : public ValueSink {
   void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                 const Where& where) override;
   void read(const std::string& name, std::int64_t occurrence, const DTensor& tensor,
-            const Where& where) override;
+            const Where& where, bool shown) override;
   void begins(SourceSpan statement) override {
     if (statements_.size() < kMostStatements) statements_.push_back(statement.begin);
   }

@@ -283,6 +283,7 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Return
 }
 
 Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::Assert& node) {
+  shown_ = node.condition.get();
   if (holds(*node.condition)) return Flow::kNext;
   const std::string_view condition = setup_.program->source->text(node.condition->span);
   std::string message = fmt::format("assert {}", condition);
@@ -320,16 +321,16 @@ void Interpreter::report(const std::string& name, const Value& value, SourceSpan
 }
 
 void Interpreter::report_read(std::string (*name_of)(const ast::Expression&),
-                              const ast::Expression& by, const Value& value) {
+                              const ast::Expression& by, const Value& value, bool shown) {
   const auto* tensor = value.get<DTensor>();
   if (setup_.sink == nullptr || tensor == nullptr || tensor->distributed()) return;
   const std::string full = full_name(name_of(by));
-  setup_.sink->read(full, occurrences_[full]++, *tensor, {setup_.program->source, by.span});
+  setup_.sink->read(full, occurrences_[full]++, *tensor, {setup_.program->source, by.span}, shown);
 }
 
 bool Interpreter::holds(const ast::Expression& condition) {
   const Value value = evaluate(condition);
-  report_read(name_of_operand, condition, value);
+  report_read(name_of_operand, condition, value, false);
   return truth(value);
 }
 

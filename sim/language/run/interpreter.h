@@ -34,9 +34,10 @@ class ValueSink {
   virtual void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                         const Where& where) = 0;
   /// The program reads the elements of a tensor; `name` is the text of the call or, of what a
-  /// condition reads, of the operand: "x.item()", "(x)".
+  /// condition reads, of the operand: "x.item()", "(x)". `shown`: it is printed or asserted as it
+  /// is; what goes on into other numbers is not.
   virtual void read(const std::string& /*name*/, std::int64_t /*occurrence*/,
-                    const DTensor& /*tensor*/, const Where& /*where*/) {}
+                    const DTensor& /*tensor*/, const Where& /*where*/, bool /*shown*/) {}
   /// A statement begins. computes(): a part of a statement runs, its operands have values.
   virtual void begins(SourceSpan /*statement*/) {}
   virtual void computes(SourceSpan /*expression*/) {}
@@ -256,7 +257,7 @@ class Interpreter {
   void report(const std::string& name, const Value& value, SourceSpan span);
   /// A value that the program reads: tells the sink of plain tensors.
   void report_read(std::string (*name_of)(const ast::Expression&), const ast::Expression& by,
-                   const Value& value);
+                   const Value& value, bool shown);
   bool holds(const ast::Expression& condition);
   std::string full_name(const std::string& name) const;
   /// Points the rank's context, and the messages of later errors, to a place.
@@ -292,6 +293,8 @@ class Interpreter {
   int calls_ = 0;               ///< of defs that run right now
   const char* stack_base_ = nullptr;
   SourceSpan position_;
+  /// The expression whose value is printed or asserted as it is.
+  const ast::Expression* shown_ = nullptr;
   Effects* effects_ = nullptr;
   SizeTrace* sizes_ = nullptr;
 };

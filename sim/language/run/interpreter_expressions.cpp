@@ -68,11 +68,15 @@ void refuse_hidden(const ast::Attribute& node, const OpRegistry& registry) {
 }  // namespace
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call& node) {
+  const bool shown = shown_ == &expression;
   // A method is called on its object directly; everything else is evaluated first.
   const auto* method = std::get_if<ast::Attribute>(&node.function->node);
   const Value target = evaluate(method != nullptr ? *method->object : *node.function);
   CallValues call;
+  const auto* name = std::get_if<ast::Name>(&node.function->node);
+  const bool prints = name != nullptr && name->id == "print";
   for (const ast::CallArgument& argument : node.arguments) {
+    if (prints) shown_ = argument.value.get();
     Value value = evaluate(*argument.value);
     if (argument.starred) {
       enter(argument.span);
@@ -85,7 +89,8 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call&
   }
   enter(method != nullptr && !target.is<ModuleValue>() ? method->name_span : expression.span);
   if (read_by(node) != nullptr && (method != nullptr || call.positional.size() == 1)) {
-    report_read(ast::print, expression, method != nullptr ? target : call.positional[0]);
+    report_read(ast::print, expression, method != nullptr ? target : call.positional[0],
+                shown || prints);
   }
   if (method == nullptr) return this->call(target, std::move(call));
   if (target.is_number()) refuse_hidden(*method, *setup_.registry);
@@ -107,11 +112,14 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Binar
 }
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Compare& node) {
+  const bool shown = shown_ == &expression;
+  if (shown) shown_ = node.operands[0].get();
   Value left = evaluate(*node.operands[0]);
   for (std::size_t i = 0; i < node.ops.size(); ++i) {
+    if (shown) shown_ = node.operands[i + 1].get();
     Value right = evaluate(*node.operands[i + 1]);
-    report_read(name_of_operand, *node.operands[i], left);
-    report_read(name_of_operand, *node.operands[i + 1], right);
+    report_read(name_of_operand, *node.operands[i], left, shown);
+    report_read(name_of_operand, *node.operands[i + 1], right, shown);
     enter(expression.span);
     Value holds = compare(node.ops[i], left, right);
     const bool last = i + 1 == node.ops.size();
@@ -225,6 +233,7 @@ void Interpreter::comprehend(const ast::Comprehension& node, std::size_t loop,
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::FormatString& node) {
   Values values;
   for (const auto& part : node.parts) {
+    if (part.expression) shown_ = part.expression.get();
     values.push_back(part.expression ? evaluate(*part.expression) : Value());
     enter(expression.span);
     if (sizes_ != nullptr) values.back() = settle(values.back());

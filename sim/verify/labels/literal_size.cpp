@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/text_of_list.h"
+#include "sim/language/run/program_traits.h"
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/verify/labels/matched_calls.h"
 
@@ -155,6 +156,64 @@ std::optional<std::int64_t> elements_of(const SummedUp& summed, const MeshLayout
   return count;
 }
 
+// What a call divides a tensor by, or 1 / what it multiplies it with; nothing of other calls.
+std::optional<double> divisor_of(const LoggedCall& call) {
+  const std::string name = name_of(call);
+  const bool by = name.starts_with("div") || name.starts_with("true_divide");
+  if ((!by && !name.starts_with("mul")) || call.operands.size() != 1) return std::nullopt;
+  const double number = std::strtod(call.numbers.c_str(), nullptr);
+  return by ? number : number == 0 ? 0 : 1 / number;
+}
+
+// Numbers that are read from a tensor, x.item(), and what the text divides them by; also under a
+// name that such a number is given.
+class NumberDivisions {
+ public:
+  explicit NumberDivisions(const std::string& name) : tensor_(own_name(name)) {}
+
+  std::optional<int> line_in(const ast::Program& program) {
+    look(program, program.body);
+    return line_;
+  }
+
+ private:
+  // "x" of "f.x[0]".
+  static std::string own_name(const std::string& name) {
+    const std::string last = name.substr(name.rfind('.') + 1);
+    return last.substr(0, last.find('['));
+  }
+
+  void look(const ast::Program& program, const ast::Block& block) {
+    for (const ast::Statement& statement : block) {
+      const auto* assign = std::get_if<ast::Assign>(&statement.node);
+      if (assign != nullptr && reads(*assign->value)) {
+        for (const auto& target : assign->targets) numbers_.emplace(ast::base_name(*target));
+      }
+      const auto is_division = [&](const ast::Expression& part) {
+        const auto* binary = std::get_if<ast::Binary>(&part.node);
+        const bool divides = binary != nullptr && binary->op == ast::BinaryOp::kDiv &&
+                             (reads(*binary->left) || is_number(*binary->left, numbers_));
+        if (divides && !line_) line_ = program.source->place(part.span.begin).line;
+        return divides;
+      };
+      ast::for_each_part(
+          statement, [&](const ast::Expression& whole) { ast::any_part(whole, is_division); },
+          [&](const ast::Block& inner) { look(program, inner); });
+    }
+  }
+
+  bool reads(const ast::Expression& expression) const {
+    const auto* call = std::get_if<ast::Call>(&expression.node);
+    const ast::Expression* tensor = call != nullptr ? read_by(*call) : nullptr;
+    const auto* name = tensor != nullptr ? std::get_if<ast::Name>(&tensor->node) : nullptr;
+    return name != nullptr && name->id == tensor_;
+  }
+
+  std::string tensor_;
+  std::set<std::string> numbers_;
+  std::optional<int> line_;
+};
+
 class Search {
  public:
   explicit Search(const MeshLayout& layout) : layout_(layout) {}
@@ -178,13 +237,11 @@ class Search {
 
   // The call divides a tensor by a number that all ranks and one device have.
   bool divides(const MatchedCall& call) {
-    const std::string name = name_of(*call.alone);
-    const bool by = name.starts_with("div") || name.starts_with("true_divide");
-    if ((!by && !name.starts_with("mul")) || call.alone->operands.size() != 1) return false;
-    const double number = std::strtod(call.alone->numbers.c_str(), nullptr);
+    const std::optional<double> divisor = divisor_of(*call.alone);
+    if (!divisor) return false;
+    const double count = *divisor;
     const bool same = std::ranges::all_of(
         call.held, [&](const LoggedCall* own) { return own->numbers == call.alone->numbers; });
-    const double count = by ? number : number == 0 ? 0 : 1 / number;
     const double rounded = std::round(count);
     if (!same || rounded < 2 || std::fabs(count - rounded) > 1e-6 * rounded) return true;
     for (const SummedUp& summed : sums_) {
@@ -249,6 +306,17 @@ bool divides_by_numbers(const ast::Program& program) { return Divisions().in(pro
 
 std::set<std::string> follow_from(const ast::Program& program, int line) {
   return Followers(program, line).names();
+}
+
+std::optional<int> line_that_divides(const ast::Program& program,
+                                     const std::vector<LoggedCall>& calls, const std::string& name,
+                                     const GlobalValue& value, double count) {
+  for (const LoggedCall& call : calls) {
+    const std::optional<double> divisor = divisor_of(call);
+    if (!divisor || std::fabs(*divisor - count) > 1e-6 * count) continue;
+    if (call.operands[0].reals == value.reals) return call.position.line;
+  }
+  return NumberDivisions(name).line_in(program);
 }
 
 std::optional<LiteralSize> literal_size(const CallLog& ranks, const CallLog& alone,

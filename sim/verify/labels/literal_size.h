@@ -26,6 +26,13 @@ bool divides_by_numbers(const ast::Program& program);
 std::optional<LiteralSize> literal_size(const CallLog& ranks, const CallLog& alone,
                                         const MeshLayout& layout, double relative);
 
+/// The line at which a value that is so many times too large is divided by that count: by one of a
+/// rank's calls on this very value, or, of the number that is read from it, in the text. `name`:
+/// the value's own.
+std::optional<int> line_that_divides(const ast::Program& program,
+                                     const std::vector<LoggedCall>& calls, const std::string& name,
+                                     const GlobalValue& value, double count);
+
 /// Names whose value follows, by the text, from what the statements of a line compute; ".grad"
 /// where gradients do. Names inside of a def are without the def's.
 std::set<std::string> follow_from(const ast::Program& program, int line);
