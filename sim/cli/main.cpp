@@ -40,6 +40,18 @@ void add_strict(CLI::App* command, RunArguments& arguments) {
                     "a value that is not verified fails the run: green then means proven");
 }
 
+void add_sends(CLI::App* command, RunArguments& arguments) {
+  command
+      ->add_option_function<std::string>(
+          "--sends",
+          [&arguments](const std::string& name) {
+            arguments.sends = name == "buffered" ? SendMode::kBuffered : SendMode::kRendezvous;
+          },
+          "when a rank that sends a message goes on: rendezvous, when it is received (default), or "
+          "buffered, at once; then what needs buffers is reported")
+      ->check(CLI::IsMember({"rendezvous", "buffered"}));
+}
+
 void add_run_options(CLI::App* command, RunArguments& arguments) {
   command->add_option("--set", arguments.settings, "override a value: params.hidden=64, mesh.tp=4")
       ->type_name("KEY=VALUE");
@@ -89,15 +101,7 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
       ->add_option("--workers", arguments.workers,
                    "OS threads of the scheduler pool (default: as many as pay)")
       ->check(CLI::Range(1, 1024));
-  command
-      ->add_option_function<std::string>(
-          "--sends",
-          [&arguments](const std::string& name) {
-            arguments.sends = name == "buffered" ? SendMode::kBuffered : SendMode::kRendezvous;
-          },
-          "when a rank that sends a message goes on: rendezvous, when it is received (default), or "
-          "buffered, at once; then what needs buffers is reported")
-      ->check(CLI::IsMember({"rendezvous", "buffered"}));
+  add_sends(command, arguments);
   command->add_flag_callback(
       "--no-share", [&arguments] { arguments.sharing = KernelSharing::kOff; },
       "run every rank's kernels, those of replicas too");
