@@ -15,6 +15,7 @@
 #include "redistribute/redistribute.h"
 #include "schema/op_row.h"
 #include "schema/torch_spelling.h"
+#include "sim/capture/library_calls.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/language/values/op_call.h"
 #include "sim/record/step_elements.h"
@@ -81,7 +82,7 @@ class RecordedEvent {
     const std::string kind = event_.at("k").get<std::string>();
     if (kind == "input" || kind == "const") return {given(kind == "const")};
     if (of_loss_parallel(event_)) return call_of_loss();
-    if (kind == "op" || kind == "local_op") return call();
+    if (kind == "op" || kind == "local_op" || kind == "coll") return call();
     if (kind == "check") return {value(event_.at("v"))};
     const DTensor& x = value(event_.at("in"));
     require_level(x, kind);
@@ -148,6 +149,11 @@ class RecordedEvent {
     if (recorded.is_object() && recorded.contains("memory_format")) {
       return recorded.at("memory_format").get<std::string>() + "_format";
     }
+    for (const char* text : {"pg", "reduce"}) {
+      if (recorded.is_object() && recorded.contains(text)) {
+        return recorded.at(text).get<std::string>();
+      }
+    }
     if (!recorded.is_array()) return fact_argument(nullptr, recorded);
     ArgumentList list;
     bool ints = true;
@@ -162,6 +168,8 @@ class RecordedEvent {
   }
 
   Results call() const {
+    const std::string op = event_.at("op").get<std::string>();
+    if (is_library_call(op)) return library_call(op);
     GivenArguments given;
     given.positional = arguments();
     const Json keywords = event_.value("kwargs", Json::object());
@@ -170,6 +178,23 @@ class RecordedEvent {
     }
     const ResolvedCall call = recorded_call(*recorded_row(event_), given);
     return flattened(program_calls().perform(OpEvent{call.row, &call.args}));
+  }
+
+  Results library_call(const std::string& op) const {
+    ArgumentList out;
+    const Json keywords = event_.value("kwargs", Json::object());
+    Arguments given = arguments();
+    for (const auto& [name, recorded] : keywords.items()) {
+      const Argument value = argument(recorded);
+      if (name != "out") {
+        given.push_back(value);  // dim, chunks: in the order of the schema
+      } else if (value.is_list()) {
+        out = value.list();
+      } else {
+        out.push_back(value);
+      }
+    }
+    return run_library_call(op, given, out, mesh_);
   }
 
   // Positional arguments as they are.

@@ -36,14 +36,14 @@ const std::vector<KindRow>& kinds() {
   static const std::vector<KindRow> kRows = {
       {"program", {"program", "torch"}, ""},
       {"place", {"p", "file", "line"}, ""},
-      {"input", {"name", "v", "shape", "dtype"}, ""},
-      {"const", {"v", "shape", "dtype"}, ""},
-      {"alias", {"of", "v", "shape", "dtype", "offset"}, ""},
+      {"input", {"name", "v", "dtype"}, ""},
+      {"const", {"v", "dtype"}, ""},
+      {"alias", {"of", "v", "dtype", "offset"}, ""},
       {"module", {"m"}, ""},
       {"call", {"c", "op", "args", "out"}, ""},
       {"local_op", {"op", "args"}, ""},
       {"backward", {"of"}, ""},
-      {"check", {"name", "v", "shape", "dtype"}, ""},
+      {"check", {"name", "v", "dtype"}, ""},
       {"function", {"name"}, ""},
       {"end", {"events", "n_values", "raw"}, ""},
       {"mesh", {"mesh", "shape", "names", "ranks"}, ""},
@@ -57,10 +57,10 @@ const std::vector<KindRow>& kinds() {
       {"from_local_bwd", {"in", "forward_to", "out"}, ""},
       {"wrap", {"in", "out"}, ""},
       {"unwrap", {"in", "out"}, ""},
-      {"coll", {}, "a collective on plain tensors"},
-      {"wait", {}, "a wait for a collective"},
-      {"arrived", {}, "a wait for a collective"},
-      {"storage", {}, "memory that is freed and given back (FSDP)"},
+      {"coll", {"op", "args"}, ""},
+      {"wait", {}, ""},
+      {"arrived", {"v", "dtype"}, ""},
+      {"storage", {"v", "bytes"}, ""},
   };
   return kRows;
 }
@@ -96,7 +96,8 @@ constexpr KeyRow kKeys[] = {
 };
 
 // Of one named by a text alone: {"dtype": "f32"}.
-constexpr std::string_view kNamed[] = {"dtype", "device", "layout", "memory_format", "object"};
+constexpr std::string_view kNamed[] = {"dtype",  "device", "layout", "memory_format",
+                                       "object", "pg",     "reduce"};
 
 bool nests_deeper(const Json& json, int most) {
   if (most == 0) return true;
@@ -239,10 +240,28 @@ class StepReader {
     if (kind == "wrap") event["to"] = event.at("out").at(0).at("placements");
     if (kind == "wrap") event["k"] = "from_local";
     if (kind == "unwrap") event["k"] = "to_local";
+    if (kind == "coll") lower_groups(event.at("args"));
     if (!event.contains("comm")) return;
     for (Json& collective : event.at("comm")) {
       if (collective.contains("dim") || !collective.contains("g")) continue;
       if (const auto dim = dim_of(collective.at("g"))) collective["dim"] = *dim;
+    }
+  }
+
+  // A group by the name of the dim along which it is; empty: all ranks.
+  void lower_groups(Json& args) {
+    for (Json& argument : args) {
+      if (!argument.is_object() || !argument.contains("pg")) continue;
+      const Json& group = argument.at("pg");
+      if (const auto dim = dim_of(group)) {
+        argument["pg"] = names_.at(*dim);
+      } else if (groups_.at(integer_of<std::size_t>(group)).size() == recording_.ranks) {
+        argument["pg"] = "";
+      } else {
+        fail(ErrorKind::kUnsupported, Fix{"use the groups of a device mesh"},
+             "{}: event {}: a collective over a group that is along no dim of the mesh",
+             recording_.path, at_ + 1);
+      }
     }
   }
 
@@ -322,8 +341,8 @@ class StepReader {
     recording_.torch = head.at("torch").get<std::string>();
     const Json rank = head.value("rank", Json("all"));
     if (recording_.ranks > 1 && rank != "all" && !recording_.shapes_only) {
-      fail(ErrorKind::kUnsupported, Fix{std::string(kOneProcess)},
-           "{}: a recording of rank {} of {} alone is not played yet", recording_.path, rank.dump(),
+      fail(ErrorKind::kUnsupported, Fix{"put those of all ranks together: shardlab merge FILE..."},
+           "{}: the recording of rank {} of {} alone", recording_.path, rank.dump(),
            recording_.ranks);
     }
   }
@@ -357,8 +376,9 @@ class StepReader {
       }
     }
     if (kind == "alias") taken(event.at("of"));
-    if (kind == "check") taken(event.at("v"));
-    if (event.contains("shape") || event.contains("shapes")) check_value(event);
+    if (kind == "check" || kind == "arrived" || kind == "storage") taken(event.at("v"));
+    const bool value = event.contains("v") && kind != "storage";
+    if (value) check_value(event);
     for (const char* key : {"out", "mut"}) {
       if (kind == "module" || kind == "function") break;
       for (const Json& out : event.value(key, Json::array())) {
@@ -567,6 +587,7 @@ Tensor recorded_tensor(Device& device, const StepRecording& recording, const Jso
     device.write(tensor, bytes.data());
     return tensor;
   }
+  if (value.value("undefined", false)) return tensor;
   const auto elements = step_elements(recording.raw, own, tensor.dtype(), count);
   if (!elements) {
     fail(ErrorKind::kValue, Fix{"record it with a larger data_limit"},

@@ -88,6 +88,15 @@ struct RecordArguments {
 ///   fails  Value: no script, no such Python. Runtime: the recorder is not installed
 int record_command(const RecordArguments& arguments);
 
+/// `merge`.
+struct MergeArguments {
+  std::vector<std::string> files;  ///< of all ranks
+  std::string out = "step.json.gz";
+};
+/// Makes the recordings of the ranks of one program one file.
+///   fails  as merge_steps
+int merge_command(const MergeArguments& arguments);
+
 /// `trace` and `replay`.
 struct TraceArguments {
   RunArguments run;   ///< how to run

@@ -117,6 +117,7 @@ struct Parsed {
   RunArguments run, test;
   TraceArguments trace, replay;
   RecordArguments record;
+  MergeArguments merge;
   SpecArguments show, explain;
   PlanArguments plan;
   OpsArguments ops;
@@ -329,6 +330,24 @@ void add_replay(CLI::App& app, Parsed& parsed) {
     parsed.chosen = [&parsed] {
       return in_job(parsed.replay.run, [&parsed] { return replay_command(parsed.replay); });
     };
+  });
+}
+
+void add_merge(CLI::App& app, Parsed& parsed) {
+  auto* merge = app.add_subcommand("merge", "make one recording of those of all ranks");
+  merge->add_option("FILE", parsed.merge.files, "of each rank: step.r0.json.gz, step.r1.json.gz")
+      ->required();
+  merge->add_option("--out", parsed.merge.out, "the file (default: step.json.gz)")
+      ->type_name("FILE");
+  merge->footer(
+      "Processes write one file each: `torchrun --nproc-per-node 2 train.py` with\n"
+      "shardlab_record.record(\"step.json.gz\", model) in it, or `shardlab record --ranks 2\n"
+      "--processes train.py`, which merges them itself.\n"
+      "Example:\n"
+      "  shardlab merge step.r0.json.gz step.r1.json.gz --out step.json.gz\n"
+      "Exit codes: 0; 2: not the files of all ranks, or ranks that do different things.");
+  merge->callback([&parsed] {
+    parsed.chosen = [&parsed] { return guarded([&] { return merge_command(parsed.merge); }); };
   });
 }
 
@@ -625,6 +644,7 @@ int main(int argc, char** argv) {
   add_trace(app, parsed);
   add_replay(app, parsed);
   add_record(app, parsed);
+  add_merge(app, parsed);
   add_spec_commands(app, parsed);
   add_table_commands(app, parsed);
   add_verify_ops(app, parsed);

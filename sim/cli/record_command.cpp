@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -9,6 +10,7 @@
 #include "base/program_path.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/record/step_merge.h"
 
 namespace shardlab {
 
@@ -43,9 +45,18 @@ int record_command(const RecordArguments& arguments) {
   std::vector<const char*> words = {arguments.python.c_str(), recorder.c_str()};
   for (const std::string& word : arguments.words) words.push_back(word.c_str());
   words.push_back(nullptr);
+  // With which it makes the files of several processes one.
+  setenv("SHARDLAB_PROGRAM", program_path().c_str(), 1);
   execvp(words[0], const_cast<char* const*>(words.data()));  // it does not write to them
   fail(ErrorKind::kValue, Fix{"name one that has PyTorch: shardlab record --python P train.py"},
        "{} cannot be started: {}", arguments.python, std::strerror(errno));
+}
+
+int merge_command(const MergeArguments& arguments) {
+  const MergedSteps merged = merge_steps(arguments.files, arguments.out);
+  print({.out = fmt::format("{}: {} events of {} ranks, {} bytes\n", arguments.out, merged.events,
+                            merged.ranks, merged.bytes)});
+  return kFine;
 }
 
 }  // namespace shardlab

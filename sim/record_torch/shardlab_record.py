@@ -29,6 +29,8 @@ import json
 import math
 import os
 import runpy
+import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -58,6 +60,7 @@ try:
     from torch.distributed.tensor import _dispatch as dtensor_dispatch
     from torch.distributed.tensor import _redistribute as dtensor_redistribute
     from torch.distributed.tensor._dtensor_spec import DTensorSpec
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     from torch.distributed.tensor.placement_types import Partial, Replicate, Shard
 except ImportError:  # a build of PyTorch without torch.distributed
 
@@ -115,6 +118,22 @@ QUESTIONS = {
 }
 SILENT_NAMESPACES = ("profiler", "prim", "prims")
 COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtensor")
+# Collectives on plain tensors that are written down, and which of their arguments they write to.
+EXCHANGES = {
+    "c10d::allreduce_": 0,
+    "c10d::_allgather_base_": 0,
+    "c10d::_reduce_scatter_base_": 0,
+    "c10d::broadcast_": 0,
+    "c10d::alltoall_base_": 0,
+    "c10d::allgather_": 0,
+    "_c10d_functional::all_reduce": None,
+    "_c10d_functional::all_reduce_": 0,
+    "_c10d_functional::all_gather_into_tensor": None,
+    "_c10d_functional::reduce_scatter_tensor": None,
+    "_c10d_functional::all_to_all_single": None,
+    "_c10d_functional::broadcast": None,
+    "_c10d_functional::wait_tensor": None,
+}
 # What loss_parallel() serves with collectives of its own.
 LOSSES = {
     "aten::" + name
@@ -200,6 +219,23 @@ def _pieces(tensor):
     if isinstance(tensor, LocalTensor):
         return [piece for _, piece in sorted(tensor._local_tensors.items())]
     return [tensor]
+
+
+def _alone(func, args, kwargs):
+    """A collective: process groups hand the state of this thread to their workers, which must
+    not come to Python for it, since this thread waits for them and holds Python's lock."""
+    with no_python_dispatcher(), _disable_current_modes():
+        return func(*args, **kwargs)
+
+
+def _is_simulated(values):
+    return any(isinstance(value, LocalTensor) for value in tree_leaves(values))
+
+
+def _in_flight(tensor):
+    local = tensor._local_tensor if isinstance(tensor, DTensor) else tensor
+    pending = isinstance(local, AsyncCollectiveTensor) and not local.completed
+    return local if pending and not isinstance(local.elem, LocalTensor) else None
 
 
 def _is_distributed(values):
@@ -303,6 +339,8 @@ class _Inside(TorchDispatchMode):
         kwargs = kwargs or {}
         if func.namespace in COLLECTIVES:
             self.recorder.add_collective(func, args)
+            if not _is_simulated(args):
+                return _alone(func, args, kwargs)
         elif self.first and _is_distributed((args, kwargs)):
             self.first = False
             return NotImplemented
@@ -329,6 +367,11 @@ class _Moves:
         self.replace(dtensor_api._FromTorchTensor, "forward", self.from_local)
         self.replace(dtensor_api._FromTorchTensor, "backward", self.from_local_bwd)
         self.replace(dtensor_dispatch.OpDispatcher, "redistribute_local_args", self.implicit)
+        work, storage = torch._C._distributed_c10d.Work, torch.UntypedStorage
+        wait, resize = work.wait, storage.__dict__.get("resize_")
+        self.undo += [(work, "wait", wait), (storage, "resize_", resize)]
+        work.wait = lambda own, *args, **kwargs: recorder.quietly_wait(wait, own, *args, **kwargs)
+        storage.resize_ = lambda own, size: recorder.resize(own, size)
 
     def replace(self, owner, name, make):
         original = owner.__dict__[name]
@@ -344,7 +387,10 @@ class _Moves:
 
     def end(self):
         for owner, name, original in self.undo:
-            setattr(owner, name, original)
+            if original is None:
+                delattr(owner, name)  # of a class below it
+            else:
+                setattr(owner, name, original)
 
     def redistribute(self, function, ctx, tensor, mesh, placements, *rest):
         fields = {"from": _placements(tensor), "to": [_placement(x) for x in placements]}
@@ -522,6 +568,7 @@ class Recorder:
         self.meshes = {}  # (sizes, names, ranks) -> number
         self.groups = {}  # name of a group -> number
         self.inner = {}  # what the call that runs has moved and exchanged
+        self.late = set()  # numbers of values that a collective may still be writing
 
     # ------------------------------------------------------------------ begin and end
 
@@ -529,10 +576,12 @@ class Recorder:
         global _active
         if _active is not None:
             raise RuntimeError("shardlab_record: one recording at a time")
+        self.world, self.rank, self.backend = _world()
+        if self.world > 1 and self.rank != "all":
+            self.path = _path_of_rank(self.path, self.rank)
         self.file = _File(self.path)
         self.places = _Places(self.file)
         self.began = time.perf_counter()
-        self.world, self.rank, self.backend = _world()
         self.file.put(
             {
                 "k": "program",
@@ -737,6 +786,7 @@ class Recorder:
         def accumulated(tensor):
             if self.quiet or tensor.grad is None:
                 return
+            self.number(tensor.grad)
             event = {"k": "check", "name": name + ".grad", "pass": "bwd"}
             event.update(self.result(tensor.grad))
             self.file.put(event)
@@ -797,8 +847,16 @@ class Recorder:
         )
 
     def number(self, tensor):
+        pending = _in_flight(tensor)
+        if pending is not None:
+            self.quietly_wait(AsyncCollectiveTensor.trigger_wait, pending)
         found = self.numbers.get(self.key(tensor))
-        return found if found is not None else self.given(tensor)
+        if found is None:
+            return self.given(tensor)
+        if found in self.late:
+            self.late.discard(found)
+            self.file.put({"k": "arrived", **self.result(tensor)})
+        return found
 
     def describe(self, tensor):
         key = self.key(tensor)
@@ -832,10 +890,10 @@ class Recorder:
 
     def result(self, tensor, print_it=True):
         event = self.describe(tensor)
-        if print_it and self.has_elements(tensor):
-            printed = self.print_of(tensor)
-            if printed is not None:
-                event["fp"] = printed
+        if print_it and _in_flight(tensor) is not None:
+            self.late.add(event["v"])
+        elif print_it and self.has_elements(tensor):
+            event.update(self.print_of(tensor))
         return event
 
     def print_of(self, tensor):
@@ -843,12 +901,15 @@ class Recorder:
             return self.print_of_whole(tensor)
         prints = [self.quietly(_fingerprint, piece) for piece in _pieces(tensor)]
         same = all(one == prints[0] for one in prints)
-        return prints[0] if same else {"ranks": prints}
+        return {"fp": prints[0] if same else {"ranks": prints}}
 
     def print_of_whole(self, tensor):
         """Of all ranks' pieces; none where a mask would be used up."""
         if any("MaskPartial" in type(x).__name__ for x in tensor.placements):
-            return None
+            return {}
+        if not isinstance(_arrived(tensor._local_tensor), LocalTensor):
+            share = self.quietly(_share, tensor)
+            return {} if share is None else {"share": share}
         self.quiet += 1
         try:
             with torch.no_grad():
@@ -861,14 +922,16 @@ class Recorder:
                 if isinstance(local, AsyncCollectiveTensor):
                     local = local.wait()
         except (RuntimeError, TypeError, ValueError):
-            return None  # pieces that a program has labelled, and that make no whole
+            return {}  # pieces that a program has labelled, and that make no whole
         finally:
             self.quiet -= 1
-        return self.quietly(_fingerprint, _pieces(local)[0])
+        return {"fp": self.quietly(_fingerprint, _pieces(local)[0])}
 
     def has_elements(self, tensor):
         piece = _pieces(tensor)[0]
         if self.values != "fp" or isinstance(piece, FakeTensor) or piece.is_meta:
+            return False
+        if _is_freed(piece):
             return False
         return self.storage_of(piece) not in self.unwritten
 
@@ -915,7 +978,12 @@ class Recorder:
         owner = self.pieces.get(self.key(tensor))
         if owner is not None:
             return self.put_label("unwrap", owner, tensor)
-        root = self.roots.get(self.storage_of(_pieces(tensor)[0]))
+        storage = self.storage_of(_pieces(tensor)[0])
+        if storage not in self.roots:
+            self.name_owner(storage)
+            if self.key(tensor) in self.numbers:
+                return self.numbers[self.key(tensor)]
+        root = self.roots.get(storage)
         if root is None and self.is_part(tensor):
             whole = self.quietly(_whole_storage, tensor)
             root = self.emit_given("const", None, whole)
@@ -930,15 +998,42 @@ class Recorder:
         name = self.names.of(tensor)
         return self.emit_given("input" if name else "const", name, tensor)
 
+    def name_owner(self, storage):
+        """A piece of a parameter is used before the parameter: the parameter comes first."""
+        for model in self.names.models:
+            for parameter in model.parameters():
+                if not isinstance(parameter, DTensor):
+                    continue
+                piece = parameter._local_tensor
+                if self.storage_of(_pieces(piece)[0]) == storage:
+                    self.number(parameter)
+                    if self.key(piece) not in self.numbers:
+                        self.put_label("unwrap", parameter, piece)
+                    return
+
     def given_whole(self, tensor):
-        """A DTensor: made around a piece that is known, or an input."""
-        if self.key(tensor._local_tensor) in self.numbers:
-            return self.put_label("wrap", tensor._local_tensor, tensor)
+        """A DTensor: made around a piece that is known, or an input. Pieces with room for what
+        longer ones have (FSDP) are given with their memory."""
+        local = tensor._local_tensor
+        known = self.key(local) in self.numbers
+        known = known or self.storage_of(_pieces(local)[0]) in self.roots
+        if not known and not isinstance(local, LocalTensor) and _is_uneven(tensor):
+            if not isinstance(local, FakeTensor) and self.values != "none":
+                self.emit_given("const", None, self.quietly(_whole_storage, local))
+                known = True
+        if known:
+            return self.put_label("wrap", local, tensor)
         return self.emit_given("input", self.names.of(tensor) or "const", tensor)
 
     def put_label(self, kind, known, tensor):
         event = {"k": kind, "in": self.number(known)}
         event["out"] = [self.describe(tensor)]
+        name = self.names.of(tensor) if kind == "wrap" else None
+        if name:
+            event["name"] = name
+        if tensor.requires_grad and tensor.is_leaf and id(tensor) not in self.hooked:
+            if isinstance(tensor, torch.nn.Parameter):
+                self.watch_gradient(tensor, name or "v%d" % event["out"][0]["v"])
         self.file.put(event)
         return event["out"][0]["v"]
 
@@ -968,6 +1063,9 @@ class Recorder:
     def add_data(self, event, tensor):
         pieces = _pieces(tensor)
         if self.values == "none" or isinstance(pieces[0], FakeTensor) or pieces[0].is_meta:
+            return
+        if _is_freed(pieces[0]):
+            event["undefined"] = True
             return
         if id(tensor) in self.fills:
             event["fill"] = self.fills[id(tensor)]
@@ -1016,10 +1114,42 @@ class Recorder:
             return [self.argument(item) for item in value]
         if isinstance(value, torch.Generator):
             return None
+        if isinstance(value, torch.ScriptObject):
+            return self.script_object(value)
         return {"object": type(value).__name__}
+
+    def give_unseen(self, func, args):
+        """Memory that nobody was seen to write, and that is read: numbers of the library's own."""
+        for argument, value in zip(func._schema.arguments, args):
+            if argument.alias_info is not None:
+                continue
+            for tensor in tree_leaves(value):
+                if not isinstance(tensor, torch.Tensor) or isinstance(tensor, DTensor):
+                    continue
+                storage = self.storage_of(_pieces(tensor)[0])
+                if storage in self.unwritten and not _is_freed(_pieces(tensor)[0]):
+                    self.unwritten.discard(storage)
+                    self.numbers.pop(self.key(tensor), None)
+                    self.emit_given("const", None, tensor)
+
+    def script_object(self, value):
+        """Of torch.distributed: groups and reductions."""
+        try:
+            return {"pg": self.group(dist.ProcessGroup.unbox(value))}
+        except RuntimeError:
+            pass
+        try:
+            reduction = dist.ReduceOp.unbox(value)
+        except RuntimeError:
+            return {"object": type(value).__name__}
+        names = ("SUM", "AVG", "MAX", "MIN", "PRODUCT")
+        found = [name for name in names if reduction == getattr(dist.ReduceOp, name)]
+        return {"reduce": found[0].lower()} if found else {"object": str(reduction)}
 
     def arguments(self, event, func, args, kwargs):
         event["op"] = str(func)
+        if self.unwritten and func.namespace == "aten":
+            self.give_unseen(func, args)
         event["args"] = [self.argument(value) for value in args]
         if kwargs:
             event["kwargs"] = {name: self.argument(value) for name, value in kwargs.items()}
@@ -1084,7 +1214,7 @@ class Recorder:
         if self.passes(func):
             return func(*args, **kwargs)
         began = time.perf_counter()
-        whole = self.world > 1 and _is_distributed((args, kwargs))
+        whole = self.backend != "none" and _is_distributed((args, kwargs))
         if func.namespace in COLLECTIVES and not whole:
             return self.collective(func, args, kwargs)
         event = {"k": "op" if whole else "local_op"}
@@ -1126,6 +1256,8 @@ class Recorder:
             event["undefined"] = True
         for tensor in written:
             self.unwritten.discard(self.storage_of(_pieces(tensor)[0]))
+        if func._schema.name == "fsdp::all_gather_copy_in":
+            written = []  # of what it gives, this rank's part has been written
         if random:
             event["random"] = True
         event["out"] = [self.outcome(x, not random) for x in tree_leaves(result)]
@@ -1176,13 +1308,66 @@ class Recorder:
         self.inner.setdefault("comm", []).append(one)
 
     def collective(self, func, args, kwargs):
-        self.refuse("a collective on plain tensors, %s," % func)
-        return func(*args, **kwargs)
+        """On plain tensors, over a group."""
+        name = func._schema.name
+        run = func if _is_simulated(args) else lambda *a, **k: _alone(func, a, k)
+        if name == "c10d::barrier":
+            return run(*args, **kwargs)
+        if name not in EXCHANGES:
+            self.refuse("the message or collective %s" % func)
+            return run(*args, **kwargs)
+        event = {"k": "coll"}
+        self.stamp(event)
+        event["op"] = str(func)
+        event["args"] = [
+            {"pg": self.group(value)}
+            if isinstance(value, str) and "group" in argument.name
+            else self.argument(value)
+            for argument, value in zip(func._schema.arguments, args)
+        ]
+        result = run(*args, **kwargs)
+        if EXCHANGES[name] is None:
+            ends = name.endswith("wait_tensor") or _is_simulated(args)
+            event["out"] = [self.result(result, ends)]
+            self.late.update(x["v"] for x in event["out"] if not ends)
+        else:
+            # What is written may not have arrived: it is looked at where it is used first.
+            written = tree_leaves(args[EXCHANGES[name]])
+            for tensor in written:
+                self.unwritten.discard(self.storage_of(_pieces(tensor)[0]))
+            event["out"], event["mut"] = [], [self.result(x, False) for x in written]
+            self.late.update(x["v"] for x in event["mut"])
+        self.file.put(event)
+        return result
+
+    def quietly_wait(self, wait, *args, **kwargs):
+        """Gloo copies and scales in here, by ops."""
+        self.quiet += 1
+        try:
+            return _alone(wait, args, kwargs)
+        finally:
+            self.quiet -= 1
+
+    def resize(self, storage, size):
+        """Memory that is freed and given back, with contents that nobody has written."""
+        number = self.storages.get(storage._cdata)
+        if not self.quiet and number is not None and number[1] in self.roots:
+            root = self.roots[number[1]]
+            self.file.put({"k": "storage", "v": root, "bytes": int(size)})
+            if int(size) > 0:
+                self.unwritten.add(number[1])
+        return torch._C.StorageBase.resize_(storage, size)
 
     def outcome(self, value, print_it):
         if isinstance(value, torch.Tensor):
             return self.result(value, print_it)
         return None if value is None else {"scalar": self.argument(value)}
+
+
+def _path_of_rank(path, rank):
+    """step.json.gz of rank 1: step.r1.json.gz"""
+    stem, dot, ending = path.rpartition(".json")
+    return "%s.r%d%s%s" % (stem, rank, dot, ending) if dot else "%s.r%d" % (path, rank)
 
 
 def _world():
@@ -1203,6 +1388,47 @@ def _simulated():
 
     modes = _get_current_dispatch_mode_stack()
     return any(type(mode).__name__ == "LocalTensorMode" for mode in modes)
+
+
+def _share(tensor):
+    """What this rank's piece has of the whole's fingerprint; those of all ranks add up. None where
+    they do not, as of a maximum."""
+    mesh, piece = tensor.device_mesh, _pieces(tensor)[0].detach()
+    for placement, place in zip(tensor.placements, mesh.get_coordinate()):
+        if isinstance(placement, Replicate):
+            if place > 0:
+                return [0.0, 0.0]
+        elif not _placement(placement).startswith(("S", "P(sum)")):
+            return None
+    _, offsets = compute_local_shape_and_global_offset(tensor.shape, mesh, tensor.placements)
+    index = torch.zeros(piece.shape, dtype=torch.int64)
+    for dim, step in enumerate(_contiguous(tensor.shape)):
+        row = [1] * piece.dim()
+        row[dim] = piece.shape[dim]
+        index = index + ((torch.arange(piece.shape[dim]) + offsets[dim]) * step).view(row)
+    elements = torch.view_as_real(piece) if piece.is_complex() else piece
+    elements = elements.to(torch.float64)
+    if piece.is_complex():
+        index = torch.stack((2 * index, 2 * index + 1), -1)
+    sums = float(elements.sum()), float((elements * (index % 7 + 1)).sum())
+    return [_finite(one) for one in sums]
+
+
+def _is_uneven(tensor):
+    sizes = list(tensor.shape)
+    for placement, ranks in zip(tensor.placements, tensor.device_mesh.shape):
+        if isinstance(placement, Shard):
+            if sizes[placement.dim] % ranks:
+                return True
+            sizes[placement.dim] //= ranks
+    return False
+
+
+def _is_freed(piece):
+    """FSDP frees the memory of gathered parameters, and keeps the tensors."""
+    if piece.numel() == 0 or isinstance(piece, FakeTensor) or piece.is_meta:
+        return False
+    return piece.untyped_storage().nbytes() < (piece.storage_offset() + 1) * piece.element_size()
 
 
 def _all_equal(pieces):
@@ -1366,6 +1592,41 @@ def _ranks(count):
     return simulate(count)
 
 
+def _processes(given, words):
+    """This program once more for each rank; then their files are made one."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    world = dict(
+        os.environ,
+        WORLD_SIZE=str(given.ranks),
+        LOCAL_WORLD_SIZE=str(given.ranks),
+        MASTER_ADDR="localhost",
+        MASTER_PORT=str(port),
+    )
+    command = [sys.executable, HERE] + words
+    own = [dict(world, RANK=str(rank), LOCAL_RANK=str(rank)) for rank in range(given.ranks)]
+    running = [subprocess.Popen(command, env=variables) for variables in own]
+    code = 0
+    while running:
+        time.sleep(0.05)
+        ended = [process for process in running if process.poll() is not None]
+        running = [process for process in running if process not in ended]
+        code = next((process.returncode for process in ended if process.returncode), code)
+        if code:
+            for process in running:
+                process.terminate()
+    files = [_path_of_rank(given.out, rank) for rank in range(given.ranks)]
+    program = os.environ.get("SHARDLAB_PROGRAM")
+    if code or program is None:
+        return code
+    code = subprocess.call([program, "merge", *files, "--out", given.out])
+    if code == 0:
+        for path in files:
+            os.remove(path)
+    return code
+
+
 def _run(given):
     """Runs the script; whether anything was recorded."""
     options = {"values": given.values, "level": given.level}
@@ -1391,6 +1652,7 @@ def main(words=None):
     parser.add_argument("--values", choices=("fp", "none"), default="fp", help="none: shapes alone")
     parser.add_argument("--level", choices=("both", "op"), default="both", help="op: no re-mesh")
     parser.add_argument("--ranks", type=int, default=1, help="all of them in this process")
+    parser.add_argument("--processes", action="store_true", help="a process for each rank, on gloo")
     parser.add_argument("script", help="the script; what follows are its own arguments")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args(words)
@@ -1398,9 +1660,11 @@ def main(words=None):
         parser.error("%s: no such script" % given.script)
     if given.ranks < 1:
         parser.error("--ranks: %d is no number of ranks" % given.ranks)
+    if given.processes and given.ranks > 1 and "RANK" not in os.environ:
+        return _processes(given, words or sys.argv[1:])
     sys.argv = [given.script] + given.arguments
     sys.path[0] = os.path.dirname(os.path.abspath(given.script))
-    with _ranks(given.ranks):
+    with _ranks(1 if given.processes else given.ranks):
         began = _run(given)
     if began:
         return 0

@@ -12,6 +12,7 @@
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "mesh/local_shape.h"
+#include "sim/capture/library_calls.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/recorded/program_player.h"
 #include "sim/recorded/recorded_moves.h"
@@ -123,7 +124,7 @@ class StepPlayer {
       give(event);
     } else if (kind == "alias") {
       alias(event);
-    } else if (kind == "check") {
+    } else if (kind == "check" || kind == "arrived") {
       check(event);
     } else if (is_call(event) || is_move(event)) {
       play_op(event);
@@ -131,7 +132,7 @@ class StepPlayer {
   }
 
   static bool is_call(const Json& event) {
-    return event.at("k") == "local_op" || event.at("k") == "op";
+    return event.at("k") == "local_op" || event.at("k") == "op" || event.at("k") == "coll";
   }
 
   // Modules have lists of values in "in".
@@ -242,8 +243,8 @@ class StepPlayer {
   bool runs_here(const Json& event) {
     if (!is_call(event)) return true;
     const OpRow* row = recorded_row(event);
-    if (row != nullptr && row->runs()) return true;
     const auto op = event.at("op").get<std::string>();
+    if ((row != nullptr && row->runs()) || is_library_call(op)) return true;
     if (std::ranges::find(replay_.missing, op) == replay_.missing.end()) {
       replay_.missing.push_back(op);
     }
@@ -306,7 +307,8 @@ class StepPlayer {
 
   // How operands moved, and over which collectives, is a rule of a release and no value.
   void compare_rule(const Json& event, const PlayedEvent& played) {
-    if (event.at("k") == "local_op" || of_loss_parallel(event)) return;
+    const bool plain = event.at("k") == "local_op" || event.at("k") == "coll";
+    if (plain || of_loss_parallel(event)) return;
     const bool composite = is_call(event) && recorded_row(event)->parts() != nullptr;
     const Json moves = recorded_moves(event);
     if (is_call(event) && !composite && moves != played.moves) {
@@ -409,7 +411,7 @@ class StepPlayer {
     const std::size_t number = number_in(value);
     if (recording_.shapes_only || !value.contains("fp")) {
       ++replay_.unknown;
-      if (!recording_.shapes_only) known = first_known(value);
+      if (!recording_.shapes_only) known.size = size_of(number);
       return;
     }
     std::vector<AssemblyFault> faults;
@@ -466,8 +468,8 @@ class StepPlayer {
   // Whether the op, on operands that are off by their rounding, gives as different a result: of
   // a quotient of what cancels, as optimizers have it, that is much.
   bool is_rounding(const Json& event, const Json& value, const std::vector<StepPrint>& prints) {
-    const bool looks = event.at("k") == "check";
-    if (looks || known_.at(number_in(value)).origin.exact) return false;
+    if (!is_call(event) && !is_move(event)) return false;
+    if (known_.at(number_in(value)).origin.exact) return false;
     constexpr int kSamples = 4;
     constexpr double kFactor = 8;
     std::vector<double> moved(prints.size()), off(prints.size());
@@ -545,7 +547,7 @@ class StepPlayer {
     const std::size_t number = number_in(event);
     if (!has(number)) return;
     Known known = known_.at(number);
-    judge(event, event.at("name").get<std::string>(), event, known);
+    judge(event, event.value("name", "arrived"), event, known);
   }
 
   void add_difference(const Json& event, const std::string& field, std::string expected,

@@ -15,11 +15,30 @@ import step_test as steps
 
 FILES = sorted((steps.RECORDINGS / "ranks").glob("*.json.gz"))
 PLAYED = {"op", "local_op", "redistribute", "redistribute_bwd", "to_local", "to_local_bwd",
-          "from_local", "from_local_bwd", "wrap", "unwrap"}
+          "from_local", "from_local_bwd", "wrap", "unwrap", "coll"}
 
 
 def path_of(name):
     return next(file for file in FILES if file.name.startswith(name + "__"))
+
+
+def of_rank(node, rank):
+    """What the process of this rank would have written of a merged recording."""
+    if isinstance(node, list):
+        return [of_rank(item, rank) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if set(node) == {"ranks"}:
+        return node["ranks"][rank]
+    if node.get("k") in ("mesh", "group"):
+        return dict(node)
+    own = {key: of_rank(value, rank) for key, value in node.items()}
+    for several, one in (("raw_ranks", "raw"), ("shapes", "shape")):
+        if several in own:
+            own[one] = own.pop(several)[rank]
+    if "placements" in own and "fp" in own:
+        own["share"] = own.pop("fp") if rank == 0 else [0, 0]
+    return own
 
 
 class Ranks(program.Program):
@@ -37,7 +56,7 @@ class Ranks(program.Program):
         return json.loads(output)
 
     def test_every_recorded_step_replays_on_all_its_ranks(self):
-        self.assertGreaterEqual(len(FILES), 9)
+        self.assertGreaterEqual(len(FILES), 15)
         for path in FILES:
             with self.subTest(path=path.name):
                 report = self.report(str(path))
@@ -92,6 +111,79 @@ class Ranks(program.Program):
         rules = self.report(self.changed("llama_tp_4", change), code=1)["rules"]
         self.assertEqual((rules[0]["op"], rules[0]["expected"], rules[0]["got"]),
                          ("aten.mm.default", '["S(0)"]', '["S(1)"]'))
+
+    def test_a_collective_that_is_missing_is_found(self):
+        for name in ("by_hand_2", "ddp_2", "fsdp_2", "fsdp_sp_4"):
+            events, _ = steps.taken_apart(path_of(name))
+            places = [i for i, e in enumerate(events) if e["k"] == "coll"]
+            for at in places[:: max(1, len(places) // 3)]:
+                with self.subTest(name=name, event=at, op=events[at]["op"]):
+                    report = self.report(self.changed(name, lambda e, at=at: e.pop(at)), code=1)
+                    self.assertGreater(report["differ"], 0)
+
+    def test_another_reduction_is_found(self):
+        def change(events):
+            coll = next(e for e in events if e["k"] == "coll" and {"reduce": "avg"} in e["args"])
+            coll["args"] = [{"reduce": "sum"} if x == {"reduce": "avg"} else x
+                            for x in coll["args"]]
+        self.assertGreater(self.report(self.changed("fsdp_2", change), code=1)["differ"], 0)
+
+    def split(self, name, change=lambda rank, events: None):
+        """Files of the processes that a merged recording may have come from."""
+        events, raw = steps.taken_apart(path_of(name))
+        files = []
+        for rank in range(events[0]["world"]):
+            own = of_rank(events, rank)
+            own[0]["rank"] = rank
+            change(rank, own)
+            own[-1]["events"] = len(own)
+            files.append(f"x.r{rank}.json.gz")
+            steps.put_together(self.folder / files[-1], own, raw)
+        return files
+
+    def test_files_of_processes_are_made_one(self):
+        for name in ("by_hand_2", "fsdp_2", "fsdp_uneven_3", "fsdp_sp_4"):
+            with self.subTest(name=name):
+                files = self.split(name)
+                self.fine("merge", *files, "--out", "y.json.gz")
+                events, _ = steps.taken_apart(path_of(name))
+                merged, _ = steps.taken_apart(self.folder / "y.json.gz")
+
+                def bare(node):
+                    if isinstance(node, list):
+                        return [bare(item) for item in node]
+                    if not isinstance(node, dict):
+                        return node
+                    return {k: bare(v) for k, v in node.items() if not k.startswith("raw")}
+                self.assertEqual(bare(merged), bare(events))
+                self.assertEqual(self.report("y.json.gz")["agree"],
+                                 self.report(str(path_of(name)))["agree"])
+
+    def test_what_is_no_program_of_all_ranks_is_refused(self):
+        def refused(*arguments):
+            code, output, errors = self.shardlab(*arguments)
+            self.assertEqual((code, output), (2, ""), errors)
+            return errors
+        files = self.split("by_hand_2")
+        self.assertIn("shardlab merge", refused("replay", files[0]))
+        self.assertIn("rank 0 of 2, among 1 files", refused("merge", files[0]))
+        self.assertIn("among 2 files", refused("merge", files[0], files[0]))
+        self.plant(t="title = 1")
+        self.assertIn("not a recording", refused("merge", files[0], "t.toml"))
+        self.assertIn("cannot be written", refused("merge", *files, "--out", "no/where.json.gz"))
+
+        def part(rank, events):
+            if rank == 1:
+                next(e for e in events if e["k"] == "coll")["op"] = "c10d.broadcast_.default"
+        self.assertRegex(
+            refused("merge", *self.split("by_hand_2", part)),
+            r"ranks part at event \d+: rank 0 c10d.allreduce_.default at \S*parallel.py:\d+, "
+            r"rank 1 c10d.broadcast_.default at \S*parallel.py:\d+")
+
+        def shorter(rank, events):
+            if rank == 1:
+                del events[40:-1]
+        self.assertIn("ranks part at event 41", refused("merge", *self.split("by_hand_2", shorter)))
 
     def test_it_is_not_taken_to_another_mesh(self):
         code, output, errors = self.shardlab("run", str(path_of("mlp_tp_4")), "--mesh", "tp=2")
@@ -174,7 +266,8 @@ class Ranks(program.Program):
             with self.subTest(turn=turn):
                 def change(events):
                     spoil(events[draw.randrange(len(events) - 1)])
-                name = self.changed(draw.choice(("mesh_2d_4", "tp_of_two_4", "mlp_tp_2")), change)
+                chosen = draw.choice(("mesh_2d_4", "tp_of_two_4", "mlp_tp_2", "by_hand_2"))
+                name = self.changed(chosen, change)
                 code, _, errors = self.shardlab("replay", name)
                 self.assertIn(code, (0, 1, 2), errors)
 

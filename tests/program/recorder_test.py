@@ -16,6 +16,8 @@ except ImportError:
 
 import contextlib
 import json
+import socket
+import subprocess
 import unittest
 
 import program
@@ -57,6 +59,33 @@ for step in range(3):
     loss.backward()
     optimizer.step()
 dist.destroy_process_group()
+"""
+
+
+# Each process says what its parameters are after three steps; with a path it records the second.
+PROCESSES_SCRIPT = """
+import contextlib, hashlib, os, sys, torch, torch.distributed as dist
+sys.path[:0] = sys.argv[1:3]
+import parallel, shardlab_record
+
+def main(rank, name, path):
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=sys.argv[3])
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    torch.manual_seed(0)
+    model, optimizer, step = parallel.PROCESSES[name](2)
+    for turn in range(3):
+        with (shardlab_record.record(path, model, optimizer) if path and turn == 1
+              else contextlib.nullcontext()):
+            step()
+    kept = [shardlab_record._pieces(x)[0].detach().numpy().tobytes() for x in model.parameters()]
+    with open(f"{name}.{rank}.{'recorded' if path else 'plain'}", "w") as file:
+        file.write(hashlib.sha256(b"".join(kept)).hexdigest())
+    dist.barrier()
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(main, (sys.argv[4], sys.argv[5]), 2)
 """
 
 
@@ -116,6 +145,44 @@ class Recorder(program.Program):
             "record", "--python", sys.executable, "--ranks", "4", "train.py")
         self.assertEqual(code, 0, errors)
         self.assertRegex(self.fine("replay", "step.json.gz"), r"4 ranks, \d+ ops: .* 0 differ")
+
+    def test_recording_changes_no_bit_of_processes(self):
+        script = self.folder / "processes.py"
+        script.write_text(PROCESSES_SCRIPT, encoding="utf-8")
+        for name in ("fsdp", "ddp", "llama_sp"):
+            with self.subTest(name=name):
+                for path in ("", "step.json.gz"):
+                    with socket.socket() as free:
+                        free.bind(("localhost", 0))
+                        port = str(free.getsockname()[1])
+                    subprocess.run(
+                        [sys.executable, script.name, *sys.path[:2], port, name, path],
+                        cwd=self.folder, check=True, capture_output=True, timeout=100)
+                for rank in "01":
+                    self.assertEqual((self.folder / f"{name}.{rank}.plain").read_text(),
+                                     (self.folder / f"{name}.{rank}.recorded").read_text())
+                self.fine("merge", "step.r0.json.gz", "step.r1.json.gz")
+                report = json.loads(self.fine("replay", "--json", "step.json.gz"))
+                self.assertEqual((report["differ"], report["rules"], report["skipped"]),
+                                 (0, [], 0))
+
+    def test_a_script_of_processes_is_recorded_and_merged(self):
+        (self.folder / "train.py").write_text(PARALLEL_SCRIPT, encoding="utf-8")
+        code, output, errors = self.shardlab(
+            "record", "--python", sys.executable, "--ranks", "2", "--processes", "train.py")
+        self.assertEqual(code, 0, errors)
+        self.assertIn("step.json.gz: ", output)
+        self.assertRegex(self.fine("replay", "step.json.gz"), r"2 ranks, \d+ ops: .* 0 differ")
+
+    def test_a_message_is_refused_by_name_and_place(self):
+        store = torch.distributed.HashStore()
+        torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+        with shardlab_record.record(self.path()):
+            torch.distributed.reduce(torch.ones(2), 0)
+        torch.distributed.destroy_process_group()
+        code, _, errors = self.shardlab("replay", "step.json.gz")
+        self.assertEqual(code, 2)
+        self.assertRegex(errors, r"could not see c10d.*at recorder_test.py:\d+")
 
     def test_hooks_are_gone_afterwards(self):
         backward, grad = torch.autograd.backward, torch.autograd.grad

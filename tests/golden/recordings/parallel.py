@@ -182,3 +182,84 @@ PROGRAMS = {
     if name in ("mlp_tp", "mesh_2d", "tp_of_two", "llama_tp", "llama_sp", "llama_sp_loss",
                 "llama_checkpoint")
 }
+
+
+def fsdp(ranks, plan=None, **sizes):
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(0)
+    model = Llama(**{"layers": 1, **sizes})
+    if plan is None:
+        mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("dp",))
+    else:
+        both = init_device_mesh("cpu", (2, ranks // 2), mesh_dim_names=("dp", "tp"))
+        plan(model, both["tp"])
+        mesh = both["dp"]
+    for layer in model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    torch.manual_seed(torch.distributed.get_rank() if plan is None else 0)
+    x, y = tokens(batch=2)
+
+    def step():
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    return model, optimizer, step
+
+
+def fsdp_uneven(ranks):
+    return fsdp(ranks, vocabulary=65, width=48, inner=50)
+
+
+def fsdp_sp(ranks):
+    return fsdp(ranks, sequence_parallel)
+
+
+def ddp(ranks):
+    torch.manual_seed(0)
+    model = nn.parallel.DistributedDataParallel(Mlp())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    torch.manual_seed(torch.distributed.get_rank())
+    x = torch.randn(6, 16)
+
+    def step():
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def by_hand(ranks):
+    """Gradients are averaged by calls of torch.distributed."""
+    torch.manual_seed(0)
+    model = Mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    torch.manual_seed(torch.distributed.get_rank())
+    x = torch.randn(6, 16)
+
+    def step():
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        for parameter in model.parameters():
+            torch.distributed.all_reduce(parameter.grad)
+            parameter.grad /= ranks
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+# One file a process, on gloo.
+PROCESSES = {
+    name: program
+    for name, program in globals().items()
+    if name in ("fsdp", "fsdp_uneven", "fsdp_sp", "ddp", "by_hand", "llama_tp", "llama_sp")
+}

@@ -4,11 +4,14 @@
     record.py [NAME...]
 
 Parameters get the elements of a formula before the step, so that files stay small. Programs on
-several ranks (parallel.py) are NAME_RANKS, and their files are in ranks/.
+several ranks (parallel.py) are NAME_RANKS, and their files are in ranks/; those of processes are
+merged by the `shardlab` on the path.
 """
 
 import functools
+import os
 import pathlib
+import subprocess
 import sys
 
 import torch
@@ -20,6 +23,7 @@ sys.path.insert(0, str(HERE.parents[2] / "sim" / "record_torch"))
 import programs  # noqa: E402
 import shardlab_record  # noqa: E402
 
+PROCESSES = {"by_hand": 2, "ddp": 2, "fsdp": 2, "fsdp_uneven": 3, "fsdp_sp": 4}  # on gloo
 RANKS = {
     "mlp_tp": (2, 4), "mesh_2d": (4, 6), "tp_of_two": (4,), "llama_tp": (4,), "llama_sp": (2, 4),
     "llama_sp_loss": (4,), "llama_checkpoint": (4,),
@@ -33,14 +37,39 @@ def record(program, path, values="fp"):
     recorder.fills = shardlab_record.fill_parameters(model)
     with recorder:
         step()
-    print(f"{path.name}: {recorder.file.events} events, {path.stat().st_size} bytes")
+    print(f"{path.name}: {recorder.file.events} events, {os.path.getsize(recorder.path)} bytes")
+
+
+def process(rank, name, count, path):
+    import parallel
+
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="29571")
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=count)
+    record(functools.partial(parallel.PROCESSES[name], count), pathlib.Path(path))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def processes(name, count, path):
+    """One file a process; `shardlab merge` is the first word on the path."""
+    torch.multiprocessing.spawn(process, (name, count, path), count)
+    files = sorted(path.parent.glob(path.name.replace(".json", ".r*.json")))
+    subprocess.run(["shardlab", "merge", *files, "--out", path], check=True)
+    for file in files:
+        file.unlink()
 
 
 def main():
     torch.set_num_threads(1)
     release = torch.__version__.split("+", maxsplit=1)[0]
     several = {f"{name}_{n}": (name, n) for name, counts in RANKS.items() for n in counts}
-    for name in sys.argv[1:] or [*programs.PROGRAMS, SHAPES, *several]:
+    on_gloo = {f"{name}_{n}": (name, n) for name, n in PROCESSES.items()}
+    for name in sys.argv[1:] or [*programs.PROGRAMS, SHAPES, *several, *on_gloo]:
+        if name in on_gloo:
+            own, ranks = on_gloo[name]
+            processes(own, ranks, HERE / "ranks" / f"{name}__{release}.json.gz")
+            continue
         if name not in several:
             program = programs.PROGRAMS["llama" if name == SHAPES else name]
             values = "none" if name == SHAPES else "fp"
