@@ -5,8 +5,8 @@
 // S: what each of N ranks brings, f32. `of_floor` = time of that traffic / time of the collective.
 // `own`: every rank also writes to its result, which copies a shared Buffer.
 // rendezvous: all ranks of the world meet once; `of_floor` against a minimal loop of fibers,
-// `of_plain_floor` against the same loop that switches as Boost does. Times are processor time of
-// the thread.
+// `of_plain_floor` against the same loop that switches as Boost does. message: of two ranks.
+// Times are processor time of the thread.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -90,6 +90,33 @@ void rendezvous(benchmark::State& state) {
   }
 }
 
+// From one of the ranks to another; `beyond_us`: more than a barrier of these two.
+void message(benchmark::State& state) {
+  const std::int64_t ranks = state.range(0);
+  const auto rounds = static_cast<std::int64_t>(state.max_iterations);
+  while (state.KeepRunningBatch(rounds)) {
+    double meetings = 0, messages = 0;
+    on_ranks(ranks, [&](RankContext& rank) {
+      const auto pair = rank.world->split(rank.rank < 2 ? 0 : -1, rank.rank, "pair");
+      if (pair == nullptr) return;
+      const Tensor x = local_tensor({4}, DType::kF32, {1, 2, 3, 4});
+      const auto send_or_receive = [&] {
+        if (rank.rank == 0) return pair->send(x, 1, 0);
+        return pair->recv(x.meta(), 0, 0);
+      };
+      pair->barrier();
+      double begin = thread_seconds();
+      for (std::int64_t i = 0; i < rounds; ++i) pair->barrier();
+      if (rank.rank == 0) meetings = thread_seconds() - begin;
+      begin = thread_seconds();
+      for (std::int64_t i = 0; i < rounds; ++i) send_or_receive();
+      if (rank.rank == 0) messages = thread_seconds() - begin;
+    });
+    state.SetIterationTime(messages);
+    state.counters["beyond_us"] = (messages - meetings) / static_cast<double>(rounds) * 1e6;
+  }
+}
+
 // A whole world: contexts, groups, stacks of its own, all ranks run an empty body.
 void start_world(benchmark::State& state) {
   const std::int64_t ranks = state.range(0);
@@ -121,6 +148,8 @@ BENCHMARK(rendezvous)
     ->Arg(1024)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
+BENCHMARK(message)->ArgName("ranks")->Arg(2)->Arg(64)->UseManualTime()->Unit(
+    benchmark::kMicrosecond);
 BENCHMARK(start_world)->ArgName("ranks")->Arg(8)->Arg(1024)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
