@@ -79,6 +79,7 @@ void EnteredCall::put(Writer& writer, const backends::Call& call) {
   }
   writer.put_text(call.position.file == nullptr ? "" : call.position.file);
   writer.put(call.position.line);
+  writer.put(call.position.column);
   writer.put_text(call.op_name == nullptr ? "" : call.op_name);
 }
 
@@ -104,6 +105,7 @@ EnteredCall::EnteredCall(Reader& reader) : call_(reader.get<CollectiveKind>()) {
   if (call_.kind == CollectiveKind::kBatch) call_.part = &batch_;
   file_ = reader.text();
   call_.position.line = reader.get<std::int32_t>();
+  call_.position.column = reader.get<std::int32_t>();
   if (!file_.empty()) call_.position.file = file_.c_str();
   op_name_ = reader.text();
   if (!op_name_.empty()) call_.op_name = op_name_.c_str();
