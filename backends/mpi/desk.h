@@ -102,8 +102,11 @@ class Output {
   DType dtype() const { return meta_.dtype; }
   std::size_t bytes() const { return buffer_->size_bytes(); }
   BufferRef finish() {
-    if (!copy_.empty()) device_->write(Tensor(make_ref<Storage>(buffer_), meta_), copy_.data());
-    return std::move(buffer_);
+    if (copy_.empty()) return std::move(buffer_);
+    // Of memory that has another owner a write would make a copy, and fill that one.
+    const Tensor result(make_ref<Storage>(std::move(buffer_)), meta_);
+    device_->write(result, copy_.data());
+    return result.storage()->buffer();
   }
 
  private:

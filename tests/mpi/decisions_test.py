@@ -78,7 +78,8 @@ class SameDecisions(unittest.TestCase):
 
     def check(self, expected, got):
         name = f"{expected['file']} {expected['point']}"
-        for part in sorted(set(expected) | set(got)):
+        # A process asks its own caches: one of its rank's questions.
+        for part in sorted((set(expected) | set(got)) - {"caches"}):
             with self.subTest(name, part=part):
                 self.assertEqual(
                     json.dumps(expected.get(part), sort_keys=True),
