@@ -126,7 +126,7 @@ class Replay {
     round.waiting.clear();
   }
 
-  // Who sends and who receives, where `rank` does one of it as its cell does.
+  // The sender and the receiver, where `rank` is one of them as its cell is.
   std::vector<std::int64_t> pair_of(std::int64_t rank, const LoggedCall& message) const {
     const auto at = [&](std::int64_t place) -> std::int64_t {
       if (message.group.made < 0) return place;

@@ -97,8 +97,8 @@ class MpiCommunicator final : public Communicator {
   }
   /// Of a message in the job: above those of groups, so that others of the group keep their order.
   int tag_of(const Call& call) const;
-  /// Where a call meets those of other ranks, and these ranks, which are all of the group but for a
-  /// message.
+  /// The place at which a call meets those of other ranks, and these ranks: for a message two, else
+  /// all of the group.
   process::CallPlace place_of(const Call& call);
   std::vector<std::int64_t> ranks_of(const Call& call) const;
   void check_message(const Call& call) const;
@@ -168,7 +168,7 @@ std::vector<std::int64_t> MpiCommunicator::ranks_of(const Call& call) const {
   return both;
 }
 
-// What the backend `threads` has, and this one has not.
+// Refuses the messages that the backend `threads` has, and this one has not.
 void MpiCommunicator::check_message(const Call& call) const {
   if (!is_message(call.kind)) return;
   if (call.kind == CollectiveKind::kRecv && call.from < 0) {

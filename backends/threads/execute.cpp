@@ -297,7 +297,7 @@ void permute(std::span<Call* const> calls) {
   }
 }
 
-// Who sends comes first; who receives may give it another shape.
+// The sender comes first; the receiver may give the message another shape.
 void pass_message(std::span<Call* const> calls) {
   const Tensor& x = *calls[0]->x;
   calls[1]->result = whole_buffer(x);

@@ -87,7 +87,8 @@ void World::end_any(std::int64_t rank) {
   --any_count_;
 }
 
-// Who waits says so before it looks, and who sends has published its call: one sees the other.
+// A rank that waits says so before it looks, and a sender has published its call: one of them sees
+// the other.
 void World::tell_sent(std::int64_t rank) {
   if (any_count_ == 0) return;
   const std::lock_guard lock(mutex_);

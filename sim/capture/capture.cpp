@@ -108,7 +108,7 @@ void spread_over_classes(std::vector<ProgramGraph>& graphs, const Run& run) {
   }
 }
 
-// What its text says already, before a rank runs.
+// Refuses by the text of the program, before a rank runs.
 void refuse_classes(const SourceText& source, const ast::Block& block) {
   for (const ast::Statement& statement : block) {
     if (const auto* own = std::get_if<ast::Class>(&statement.node)) {

@@ -104,7 +104,7 @@ std::string reason_to_skip(const Scenario& scenario, const RunArguments& argumen
                      channel->size());
 }
 
-// What a run on shapes alone could not do, though the scenario is right; empty: nothing.
+// The thing that a run on shapes alone could not do, though the scenario is right; empty: none.
 std::string missing_values(const ScenarioResult& result) {
   if (!is_shape_only(result.run.options.backend) || result.met()) return "";
   const std::string* needs = result.run.error ? result.run.error->find(kNeeds) : nullptr;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <optional>
 #include <set>
 
@@ -37,10 +36,18 @@ struct Meaning {
   bool runs() const { return failure().empty(); }
 };
 
+/// The calls of the ranks and of one device, in f64.
+struct CallLogs {
+  explicit CallLogs(std::int64_t ranks) : ranks(ranks), alone(1) {}
+  CallLog ranks, alone;
+  bool complete = false;  ///< all of them ran to their ends
+};
+
 }  // namespace verification
 
 namespace {
 
+using verification::CallLogs;
 using verification::Meaning;
 
 // A program that reads its rank has one reference run per rank: up to so many, or as many as have
@@ -59,27 +66,15 @@ bool has_jumps(const ast::Program& program) {
   constexpr std::string_view kJumps[] = {"sign",  "sgn",       "heaviside",   "signbit", "copysign",
                                          "floor", "ceil",      "round",       "trunc",   "frac",
                                          "fmod",  "remainder", "floor_divide"};
-  bool found = false;
-  const auto jumps = [&](const ast::Expression& part) {
+  return ast::any_part(program.body, [&](const ast::Expression& part) {
     const auto* attribute = std::get_if<ast::Attribute>(&part.node);
     const auto* name = std::get_if<ast::Name>(&part.node);
     std::string_view called = attribute != nullptr ? std::string_view(attribute->name)
                               : name != nullptr    ? std::string_view(name->id)
                                                    : std::string_view();
     if (called.ends_with('_')) called.remove_suffix(1);
-    found = found || std::ranges::find(kJumps, called) != std::end(kJumps);
-    return found;
-  };
-  const std::function<void(const ast::Block&)> look = [&](const ast::Block& block) {
-    for (const ast::Statement& statement : block) {
-      ast::for_each_part(
-          statement, [&](const ast::Expression& whole) { ast::any_part(whole, jumps); }, look);
-      const auto* def = std::get_if<ast::Def>(&statement.node);
-      if (def != nullptr) look(def->function->body);
-    }
-  };
-  look(program.body);
-  return found;
+    return std::ranges::find(kJumps, called) != std::end(kJumps);
+  });
 }
 
 // Values that [expect] names, at their end, and gradients.
@@ -186,24 +181,33 @@ class Verification {
   }
 
   // The ranks and one device once more, in f64, with all that their calls take and give.
-  bool log_calls(CallLog& on_ranks, CallLog& on_one) {
+  // Made once; null where they do not run.
+  const CallLogs* logged_calls() {
+    if (!logs_) {
+      logs_.emplace(run_.scenario.world);
+      logs_->complete = log_calls(*logs_);
+    }
+    return logs_->complete ? &*logs_ : nullptr;
+  }
+
+  bool log_calls(CallLogs& logs) {
     if (meanings_.empty() || in_f64_ == std::nullopt || in_f64_->error) return false;
     ProgramRun again;
     prepare_in_f64(again);
-    again.listener = &on_ranks;
+    again.listener = &logs.ranks;
     execute(again, *run_.propagator, run_.scenario.world, simulated());
     AloneOptions alone = meanings_.back().alone;  // a world of one where there is one
     alone.precision = Precision::kReference;
     alone.told_ranks = 1;
-    alone.listener = &on_one;
+    alone.listener = &logs.alone;
     run_alone(alone, *run_.propagator, run_.options);
     return !again.error;
   }
 
   std::optional<LostMeaning> find_lost() {
-    CallLog on_ranks(run_.scenario.world), on_one(1);
-    if (!log_calls(on_ranks, on_one)) return std::nullopt;
-    return first_lost(on_ranks, on_one, *run_.layout, kRelativeInF64);
+    const CallLogs* logs = logged_calls();
+    if (logs == nullptr) return std::nullopt;
+    return first_lost(logs->ranks, logs->alone, *run_.layout, kRelativeInF64);
   }
 
   // Nobody claims a term to be whole. Where nothing else is compared either, the last one is told.
@@ -239,21 +243,17 @@ class Verification {
     }
   }
 
-  // What sums the ranks' averages is no mistake where the program divides it by their number.
+  // A sum of the ranks' averages is no mistake where the program divides it by their number.
   void doubt_sums() {
     if (!traits_.leaves || inputs_.ranks_in_f64.empty()) return;
-    std::optional<CallLog> on_ranks;
     for (ValueReport& report : judgement_.values) {
       if (!report.verified || report.comparison.agreement != Agreement::kWrong) continue;
       const std::optional<double> factor = times_too_large(report);
       if (!factor) continue;
-      if (!on_ranks) {
-        CallLog on_one(1);
-        on_ranks.emplace(run_.scenario.world);
-        if (!log_calls(*on_ranks, on_one)) return;
-      }
+      const CallLogs* logs = logged_calls();
+      if (logs == nullptr) return;
       const RecordedValue& held = *inputs_.ranks_in_f64.front()->find(report.key());
-      const auto line = line_that_divides(*run_.scenario.program, on_ranks->by_rank().front(),
+      const auto line = line_that_divides(*run_.scenario.program, logs->ranks.by_rank().front(),
                                           report.name, whole_value(held.value.local()), *factor);
       if (!line) continue;
       report.verified = false;
@@ -286,9 +286,9 @@ class Verification {
   void doubt_literal_sizes() {
     if (count_values(judgement_.values).wrong > 0) return;
     if (!traits_.leaves || !divides_by_numbers(*run_.scenario.program)) return;
-    CallLog on_ranks(run_.scenario.world), on_one(1);
-    if (!log_calls(on_ranks, on_one)) return;
-    const auto literal = literal_size(on_ranks, on_one, *run_.layout, kRelativeInF64);
+    const CallLogs* logs = logged_calls();
+    if (logs == nullptr) return;
+    const auto literal = literal_size(logs->ranks, logs->alone, *run_.layout, kRelativeInF64);
     if (!literal) return;
     const std::set<std::string> names = follow_from(*run_.scenario.program, literal->line);
     for (ValueReport& report : judgement_.values) {
@@ -440,6 +440,7 @@ class Verification {
   Scenario reference_program_;
   Meaning given_;
   std::optional<ProgramRun> in_f64_;
+  std::optional<CallLogs> logs_;
   VerifyInputs inputs_;
 };
 

@@ -34,7 +34,8 @@ bool all_equal(const JsonList& values) {
 
 Json of_ranks(const JsonList& values) { return {{"ranks", values}}; }
 
-// Where objects and lists are alike on all ranks, what differs in them is of ranks.
+// Objects and lists that are alike on all ranks are merged item by item: an item that differs is of
+// ranks.
 Json joined(const JsonList& values) {
   if (all_equal(values)) return values[0];
   const auto alike = [&](const auto& is_alike) { return std::ranges::all_of(values, is_alike); };
@@ -137,7 +138,7 @@ class StepMerger {
       if (!same) refuse_parted();
     }
     const Json& kind = events[0].at("k");
-    // What rank 0 is in, as everything that is of one part of a mesh.
+    // The one that rank 0 is in, as everything that is of one part of a mesh.
     if (kind == "mesh") meshes_[events[0].at("mesh").dump()] = events[0].value("ranks", Json());
     if (kind == "mesh" || kind == "group" || kind == "place" || kind == "program") return events[0];
     return merged_value(events);

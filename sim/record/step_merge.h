@@ -6,7 +6,7 @@
 
 namespace shardlab {
 
-/// What came of it.
+/// The outcome.
 struct MergedSteps {
   std::size_t ranks = 0, events = 0;
   std::size_t bytes = 0;  ///< of the file

@@ -134,7 +134,7 @@ EXCHANGES = {
     "_c10d_functional::broadcast": None,
     "_c10d_functional::wait_tensor": None,
 }
-# What loss_parallel() serves with collectives of its own.
+# Ops that loss_parallel() serves with collectives of its own.
 LOSSES = {
     "aten::" + name
     for name in (
@@ -1331,7 +1331,7 @@ class Recorder:
             event["out"] = [self.result(result, ends)]
             self.late.update(x["v"] for x in event["out"] if not ends)
         else:
-            # What is written may not have arrived: it is looked at where it is used first.
+            # A written value may not have arrived: it is looked at where it is used first.
             written = tree_leaves(args[EXCHANGES[name]])
             for tensor in written:
                 self.unwritten.discard(self.storage_of(_pieces(tensor)[0]))

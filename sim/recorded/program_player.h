@@ -47,7 +47,7 @@ class ProgramPlayer {
   /// Inputs and constants too: they give what they describe.
   PlayedEvent play(const Json& event);
   std::size_t ranks() const { return values_.size(); }
-  /// Where a recorded value lies, as a rank sees it.
+  /// The placements of a recorded value, as a rank sees them.
   const DTensorSpec* spec_of(const Json& value, std::size_t rank) const;
   /// On which the values live.
   Device& device() const { return *device_; }

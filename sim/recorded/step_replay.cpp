@@ -24,7 +24,7 @@ namespace shardlab {
 
 namespace {
 
-// Whose placements, moves and collectives we follow.
+// The release whose placements, moves and collectives we follow.
 constexpr std::string_view kRelease = "2.15.";
 
 // Facts about a value, without its elements.

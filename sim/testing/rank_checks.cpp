@@ -118,12 +118,7 @@ class Site {
     const double relative = taken_as_equal(false, first.got.dtype());
     const auto label =
         label_of(values, whole_value(first.reference.exact.local()), mesh_, relative);
-    return label && is_cut(*label) ? text_of(*label, mesh_) : std::string();
-  }
-
-  static bool is_cut(const Label& label) {
-    return std::ranges::any_of(
-        label.placements, [](const Placement& placement) { return !placement.is_replicate(); });
+    return label && !label->is_replicated() ? text_of(*label, mesh_) : std::string();
   }
 
   void compare_each(const Held& held, bool complete) {

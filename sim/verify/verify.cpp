@@ -134,8 +134,6 @@ bool disagrees(const Comparison& comparison) {
   return comparison.agreement == Agreement::kWrong || comparison.agreement == Agreement::kUndecided;
 }
 
-bool is_replicated(const Placement& placement) { return placement.is_replicate(); }
-
 // What the single-device runs say about a value.
 struct Found {
   Comparison comparison;   ///< with the one that fits best
@@ -344,12 +342,13 @@ class Judge {
     return single == nullptr ? std::nullopt : label_beside(single->value);
   }
 
-  // What was written through another tensor of the same memory may be whole again; in f64 it shows.
+  // A tensor that was written through another one of the same memory may be whole again; it shows
+  // in f64.
   void judge_held(ValueReport& report) {
     const std::optional<Label> label = label_alone();
     if (!label) {
       report.not_verified = kOfOneRank;
-    } else if (!std::ranges::all_of(label->placements, &is_replicated)) {
+    } else if (!label->is_replicated()) {
       report.not_verified = text_of(*label, *inputs_.mesh);
     } else if (precision_ == Precision::kDeclared) {
       report.not_verified = kAllAlike;

@@ -10,6 +10,7 @@
 #include "autograd/at_place.h"
 #include "autograd/grad_mode.h"
 #include "autograd/grad_node.h"
+#include "autograd/hook_scope.h"
 #include "autograd/hooks.h"
 #include "autograd/on_tape.h"
 #include "autograd/view.h"
@@ -31,24 +32,13 @@ DTensor add_gradients(Calls& calls, const DTensor& a, const DTensor& b) {
 // line.
 class BackwardScope {
  public:
-  explicit BackwardScope(const SourcePosition& position)
-      : rank_(current_rank()), position_(rank_.position), pass_(rank_.pass) {
-    if (position.file != nullptr) rank_.position = position;
-    rank_.pass = Pass::kBackward;
+  explicit BackwardScope(const SourcePosition& position) {
+    if (position.file != nullptr) current_rank().position = position;
   }
-  ~BackwardScope() {
-    // An error keeps the place of the op whose gradient failed, for its report.
-    if (std::uncaught_exceptions() == uncaught_) rank_.position = position_;
-    rank_.pass = pass_;
-  }
-  BackwardScope(const BackwardScope&) = delete;
-  BackwardScope& operator=(const BackwardScope&) = delete;
 
  private:
-  RankContext& rank_;
-  SourcePosition position_;
-  Pass pass_;
-  const int uncaught_ = std::uncaught_exceptions();
+  // An error keeps the place of the op whose gradient failed, for its report.
+  const HookScope scope_;
 };
 
 // A walk over the tape from results whose gradients are known to the leaves. What can be reached is
@@ -143,7 +133,7 @@ class Walk {
     return *std::ranges::lower_bound(leaves_, x.impl(), {}, &Leaf::impl);
   }
 
-  // What a walk has found is in the nodes, so that another one may run inside of it on others.
+  // The finds of a walk are in the nodes, so that another one may run inside of it on others.
   void reach(const GradNode::Edge& edge) {
     if (!edge.node || edge.node->visit().walk == this) return;
     GradNode::Visit& visit = edge.node->visit();

@@ -23,7 +23,7 @@ bool is_among(const std::vector<DTensor>& tensors, const DTensor& x) {
   return std::ranges::find(tensors, x) != tensors.end();
 }
 
-// Where the gradients of a backward lead that has none itself.
+// The node to which the gradients of a backward lead that has none itself.
 class OnceNode final : public GradNode {
  public:
   OnceNode(std::shared_ptr<const CustomFunction> function, std::span<const DTensor> gradients,
@@ -232,7 +232,7 @@ std::vector<DTensor> on_tape::with_gradient(const std::shared_ptr<FunctionContex
   if (recorded) node = make_ref<CustomNode>(context, function, arguments, results);
   std::vector<DTensor> given;
   for (const DTensor& result : results) {
-    // What has a place of its own keeps it.
+    // A result with a place of its own keeps it.
     const bool taken = result.defined() && (is_among(arguments, result) ||
                                             is_among(given, result) || requires_grad(result));
     given.push_back(taken ? on_tape::detach(result) : result);

@@ -34,7 +34,7 @@ namespace shardlab {
 
 class CustomNode;  // custom_function.cpp
 
-/// What forward leaves for backward. Lives as long as either may be asked.
+/// The things that forward leaves for backward. Lives as long as either may be asked.
 class FunctionContext : public std::enable_shared_from_this<FunctionContext> {
  public:
   /// `needs`: by argument of forward, whether its gradient is wanted.
@@ -79,8 +79,9 @@ struct CustomFunction {
   bool once_differentiable = false;  ///< backward itself has no gradient
 };
 
-/// What forward gives, with gradients that go through backward to `arguments`: those that forward
-/// takes, in its order. A result that is an argument comes back as another handle to its memory.
+/// The results of forward, with gradients that go through backward to `arguments`: those that
+/// forward takes, in its order. A result that is an argument comes back as another handle to its
+/// memory.
 ///   fails  with what forward fails with. In backward Runtime: too few gradients, one for an
 ///          argument that is no tensor, one of a shape that does not fit; with once_differentiable
 ///          where it is differentiated twice

@@ -91,10 +91,12 @@ class Communicator {
   /// ranks under one tag keep their order. Returns once it is received; with kAsync at once, and
   /// what comes back, which has no elements, is pending until then. Other ranks take no part.
   Tensor send(const Tensor& x, std::int64_t to, std::int64_t tag, Issue issue = Issue::kWait);
-  /// What group rank `from` sends, which has as many elements as `received`, of its dtype.
+  /// The tensor that group rank `from` sends, which has as many elements as `received`, of its
+  /// dtype.
   Tensor recv(const TensorMeta& received, std::int64_t from, std::int64_t tag,
               Issue issue = Issue::kWait);
-  /// What some rank sends under the tag: of several the order of ranks decides. `from` is set.
+  /// The tensor that some rank sends under the tag: of several the order of ranks decides. `from`
+  /// is set.
   Tensor recv_from_any(const TensorMeta& received, std::int64_t tag, std::int64_t& from);
   /// Received tensors in the order of `exchange`; undefined where nothing is received.
   std::vector<Tensor> batch(std::span<const SendRecv> exchange);

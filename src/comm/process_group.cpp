@@ -27,7 +27,7 @@ Volume volume_of_permute(const Call& call, std::int64_t rank) {
   return {std::max(sent, got), sent};
 }
 
-// Who receives sends nothing.
+// A receiver sends nothing.
 Volume volume_of_message(const Call& call) {
   if (call.kind == CollectiveKind::kRecv) return {bytes_of(*call.expected), 0};
   const double bytes = bytes_of(call.x->meta());

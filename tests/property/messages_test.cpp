@@ -59,7 +59,7 @@ class AllOrders {
     return side.sends ? Way{own, side.peer, side.tag} : Way{side.peer, own, side.tag};
   }
 
-  // What both sides of each way have posted so far, in order.
+  // The messages that both sides of each way have posted so far, in order.
   std::map<Way, std::pair<std::vector<const Side*>, std::vector<const Side*>>> posted(
       const Places& places) const {
     std::map<Way, std::pair<std::vector<const Side*>, std::vector<const Side*>>> ways;

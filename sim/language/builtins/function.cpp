@@ -43,15 +43,20 @@ FunctionContext& context_of(const Value* self) {
   return dynamic_cast<const FunctionCtx&>(*self->as<ObjectValue>().object).context();
 }
 
+// Undefined for what is no tensor.
+DTensor tensor_or_none(const Value& value) {
+  const auto* tensor = value.get<DTensor>();
+  return tensor != nullptr ? *tensor : DTensor();
+}
+
 std::vector<DTensor> given_tensors(std::string_view function, const CallValues& call) {
   std::vector<DTensor> tensors;
   for (const Value& value : call.positional) {
-    const auto* tensor = value.get<DTensor>();
-    if (tensor == nullptr && !value.is_none()) {
+    if (!value.is_tensor() && !value.is_none()) {
       fail(ErrorKind::kValue, Fix{"keep other things as attributes: ctx.scale = scale"},
            "ctx.{}: {} is no tensor", function, a_kind(value));
     }
-    tensors.push_back(tensor != nullptr ? *tensor : DTensor());
+    tensors.push_back(tensor_or_none(value));
   }
   if (!call.keywords.empty()) {
     fail(ErrorKind::kValue, Fix{kTakesTensors}, "ctx.{} has no argument '{}'", function,
@@ -153,12 +158,11 @@ struct FunctionCall {
     std::vector<DTensor> found;
     const Values one{result};
     for (const Value& value : result.is<TupleValue>() ? items_of(result) : one) {
-      const auto* tensor = value.get<DTensor>();
-      if (tensor == nullptr && !value.is_none()) {
+      if (!value.is_tensor() && !value.is_none()) {
         fail(ErrorKind::kRuntime, Fix{"return a tensor, or None where there is no gradient"},
              "{}: backward gave {} for argument {}", name, a_kind(value), found.size());
       }
-      found.push_back(tensor != nullptr ? *tensor : DTensor());
+      found.push_back(tensor_or_none(value));
     }
     return found;
   }
@@ -172,10 +176,7 @@ Value run_apply(Interpreter& in, const Value* self, CallValues values) {
   if (const Value* backward = own.find("backward")) call->backward->value = *backward;
   const Values arguments = call->in_order(own, std::move(values));
   std::vector<DTensor> tensors;
-  for (const Value& argument : arguments) {
-    const auto* tensor = argument.get<DTensor>();
-    tensors.push_back(tensor != nullptr ? *tensor : DTensor());
-  }
+  for (const Value& argument : arguments) tensors.push_back(tensor_or_none(argument));
   Values results;
   bool several = false;
   const auto forward = [&](FunctionContext& context) {
@@ -184,10 +185,7 @@ Value run_apply(Interpreter& in, const Value* self, CallValues values) {
     several = result.is<TupleValue>();
     results = several ? Values(items_of(result)) : Values{result};
     std::vector<DTensor> given;
-    for (const Value& value : results) {
-      const auto* tensor = value.get<DTensor>();
-      given.push_back(tensor != nullptr ? *tensor : DTensor());
-    }
+    for (const Value& value : results) given.push_back(tensor_or_none(value));
     return given;
   };
   const auto backward = own.methods().find("backward");

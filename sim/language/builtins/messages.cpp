@@ -69,7 +69,7 @@ Value run_posted(Interpreter& in, const MessageNames& names, CallValues values) 
   return work_value(in.plain() ? nullptr : posted(in, what, call.group()));
 }
 
-// What batch_isend_irecv is given.
+// An operand of batch_isend_irecv.
 class MessageObject final : public Object {
  public:
   /// Null: it is made in the single-device run, or outside of the group.

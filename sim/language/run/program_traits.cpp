@@ -320,7 +320,7 @@ class Walk {
     if (filled_.insert(full(base)).second) changed_ = true;
   }
 
-  // What fills each item of a list fills the list.
+  // A list is filled where each of its items is.
   void fills_items(const ast::Expression& target, const ast::Expression& iterable) {
     std::vector<std::string> names;
     ast::collect_targets(target, names);

@@ -138,6 +138,16 @@ bool any_part(const Expression& expression, const std::function<bool(const Expre
   return found;
 }
 
+bool any_part(const Block& block, const std::function<bool(const Expression&)>& wanted) {
+  bool found = false;
+  for (const Statement& statement : block) {
+    for_each_part(
+        statement, [&](const Expression& whole) { found = found || any_part(whole, wanted); },
+        [&](const Block& inner) { found = found || any_part(inner, wanted); });
+  }
+  return found;
+}
+
 std::string_view base_name(const Expression& target) {
   if (const auto* name = std::get_if<Name>(&target.node)) return name->id;
   if (const auto* subscript = std::get_if<Subscript>(&target.node)) {

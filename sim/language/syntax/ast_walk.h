@@ -20,6 +20,9 @@ void for_each_part(const Statement& statement, const std::function<void(const Ex
 /// True when `wanted` holds for the expression or for any part of it, however deep.
 bool any_part(const Expression& expression, const std::function<bool(const Expression&)>& wanted);
 
+/// The same for the expressions of a block, those of all blocks inside included.
+bool any_part(const Block& block, const std::function<bool(const Expression&)>& wanted);
+
 /// The name an assignment to this target changes: that of `x` in x, x[0] and x.y; empty for tuples
 /// and calls.
 std::string_view base_name(const Expression& target);

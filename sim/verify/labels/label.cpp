@@ -177,15 +177,21 @@ std::string text_of(const Placement& placement, const std::string& mesh_dim) {
   if (placement.is_shard()) {
     return fmt::format("its piece of dim {}, which {} cuts", placement.dim, mesh_dim);
   }
-  const ReduceOp op = placement.op;
-  const char* what = op == ReduceOp::kSum   ? "a sum"
-                     : op == ReduceOp::kAvg ? "an average"
-                     : op == ReduceOp::kMax ? "a maximum"
-                                            : "a minimum";
-  return fmt::format("a term of {} over {}", what, mesh_dim);
+  return fmt::format("a term of {} over {}", text_of(placement.op), mesh_dim);
 }
 
 }  // namespace
+
+bool Label::is_replicated() const {
+  return std::ranges::all_of(placements, &Placement::is_replicate);
+}
+
+const char* text_of(ReduceOp op) {
+  return op == ReduceOp::kSum   ? "a sum"
+         : op == ReduceOp::kAvg ? "an average"
+         : op == ReduceOp::kMax ? "a maximum"
+                                : "a minimum";
+}
 
 std::optional<Label> label_of(const std::vector<GlobalValue>& held, const GlobalValue& whole,
                               const MeshLayout& layout, double relative) {

@@ -20,6 +20,8 @@ struct Label {
   /// In which order mesh dims that cut one tensor dim cut it.
   ShardOrder order;
   bool operator==(const Label&) const = default;
+  /// All ranks hold the same.
+  bool is_replicated() const;
 };
 
 /// Elements that all ranks may hold together for a label to be looked for.
@@ -31,6 +33,9 @@ inline constexpr std::int64_t kMostLabelled = std::int64_t{1} << 18;
 /// where there is too much to look at.
 std::optional<Label> label_of(const std::vector<GlobalValue>& held, const GlobalValue& whole,
                               const MeshLayout& layout, double relative);
+
+/// "a sum", "an average", "a maximum"; all others are "a minimum".
+const char* text_of(ReduceOp op);
 
 /// "dp=S(0), tp=R", as from_local takes them: a dim that is cut in another order than the mesh's is
 /// strided.

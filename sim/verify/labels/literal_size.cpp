@@ -156,7 +156,8 @@ std::optional<std::int64_t> elements_of(const SummedUp& summed, const MeshLayout
   return count;
 }
 
-// What a call divides a tensor by, or 1 / what it multiplies it with; nothing of other calls.
+// The number that a call divides a tensor by, or 1 / the one that it multiplies it with; nothing of
+// other calls.
 std::optional<double> divisor_of(const LoggedCall& call) {
   const std::string name = name_of(call);
   const bool by = name.starts_with("div") || name.starts_with("true_divide");

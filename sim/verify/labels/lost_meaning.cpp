@@ -95,17 +95,10 @@ class Look {
                      fmt::format("{} takes the {} over {} of what {} gives, of which each rank "
                                  "holds a term of {}: reduce it with {}",
                                  at(call), to_string(op), layout_.names()[dim], at(term.call),
-                                 kind_of(placement.op), to_string(placement.op)));
+                                 text_of(placement.op), to_string(placement.op)));
       }
     }
     return std::nullopt;
-  }
-
-  static std::string kind_of(ReduceOp op) {
-    return op == ReduceOp::kSum   ? "a sum"
-           : op == ReduceOp::kAvg ? "an average"
-           : op == ReduceOp::kMax ? "a maximum"
-                                  : "a minimum";
   }
 
   static bool runs_along(const MatchedCall& call, std::size_t mesh_dim) {
@@ -200,7 +193,7 @@ class Look {
       return found(call, causes::kMissingSum,
                    fmt::format("{} takes a term of {} over {} for the whole: an all_reduce with {} "
                                "over {} is missing before it",
-                               at(call), kind_of(average ? ReduceOp::kAvg : ReduceOp::kSum), name,
+                               at(call), text_of(average ? ReduceOp::kAvg : ReduceOp::kSum), name,
                                average ? "avg" : "sum", name));
     }
     if (cut) return on_pieces(call, *cut, mesh_dim);

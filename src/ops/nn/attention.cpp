@@ -415,7 +415,7 @@ std::vector<RuleRow> rule_flash_attention(const RuleContext& context) {
       [](std::size_t, const RulePlacement& shard) { return shard; });
 }
 
-/// Where the sums are not stored there is nothing of them to cut. cuDNN always stores them.
+/// Sums that are not stored leave nothing to cut. cuDNN always stores them.
 std::vector<RuleRow> rule_biased_attention(const RuleContext& context) {
   const bool stored = context.outputs[1].meta.shape.back() > 0;
   return heads_and_samples(

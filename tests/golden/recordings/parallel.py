@@ -176,12 +176,9 @@ def llama_checkpoint(ranks):
     return llama(ranks, checkpoint=True, layers=1)
 
 
-PROGRAMS = {
-    name: program
-    for name, program in globals().items()
-    if name in ("mlp_tp", "mesh_2d", "tp_of_two", "llama_tp", "llama_sp", "llama_sp_loss",
-                "llama_checkpoint")
-}
+PROGRAMS = {program.__name__: program for program in (
+    mlp_tp, mesh_2d, tp_of_two, llama_tp, llama_sp, llama_sp_loss, llama_checkpoint
+)}
 
 
 def fsdp(ranks, plan=None, **sizes):
@@ -258,8 +255,6 @@ def by_hand(ranks):
 
 
 # One file a process, on gloo.
-PROCESSES = {
-    name: program
-    for name, program in globals().items()
-    if name in ("fsdp", "fsdp_uneven", "fsdp_sp", "ddp", "by_hand", "llama_tp", "llama_sp")
-}
+PROCESSES = {program.__name__: program for program in (
+    fsdp, fsdp_uneven, fsdp_sp, ddp, by_hand, llama_tp, llama_sp
+)}

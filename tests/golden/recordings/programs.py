@@ -281,9 +281,6 @@ def written():
     return model, None, step
 
 
-PROGRAMS = {
-    name: program
-    for name, program in globals().items()
-    if name in ("llama", "llama_gqa", "gpt", "convolutions", "two_batches", "bf16", "autocast",
-                "written")
-}
+PROGRAMS = {program.__name__: program for program in (
+    llama, llama_gqa, gpt, convolutions, two_batches, bf16, autocast, written
+)}

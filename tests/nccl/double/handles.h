@@ -86,7 +86,7 @@ class Inside {
 /// communicators that do not block.
 std::atomic<int>& threads_made();
 
-/// What the communicators of this process that have not ended keep of its device: 4 MiB each.
+/// The memory of the device that communicators of this process keep until they end: 4 MiB each.
 std::size_t communicator_bytes();
 
 /// Looks whether the communicator's start or split has come to its end. With its mutex held.
