@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/fix.h"
 #include "ops/core/rules.h"
 
 namespace shardlab {
