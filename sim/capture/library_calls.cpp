@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <sstream>
 #include <vector>
 
 #include "api/collectives.h"
@@ -24,8 +25,10 @@ struct LibraryCall {
 
   const DTensor& tensor(std::size_t i) const { return args.at(i).tensor(); }
   ProcessGroup& group(std::size_t i) const {
-    const std::string& dim = args.at(i).string();
-    return dim.empty() ? world_group() : get_group(mesh, dim);
+    const std::string& name = args.at(i).string();
+    if (name.empty()) return world_group();
+    if (mesh->find_dim(name)) return get_group(mesh, name);
+    return get_group(recorded_group(mesh->arena(), name));
   }
   ReduceOp reduction(std::size_t i) const {
     const std::string& name = args.at(i).string();
@@ -40,6 +43,7 @@ struct LibraryCall {
 std::vector<DTensor> tensors_in(const Argument& list) {
   std::vector<DTensor> tensors;
   if (list.is_tensor()) return {list.tensor()};
+  if (list.is_ints()) return {};  // an empty list says not of what
   for (const Argument& item : list.list()) {
     for (DTensor& one : tensors_in(item)) tensors.push_back(std::move(one));
   }
@@ -64,6 +68,14 @@ void in_place(const LibraryCall& call, Kind kind, std::size_t group, ReduceOp op
 Results fill(const LibraryCall& call, CollectInto what, std::size_t group) {
   // The input may be this rank's part of the output.
   what.inputs = {call_of("aten::clone", {tensors_in(call.args.at(1)).at(0), Argument()})};
+  what.outputs = tensors_in(call.args.at(0));
+  collect_into(what, call.group(group));
+  return {};
+}
+
+// Lists on both sides, one tensor for each rank; on ranks but the root one of them is empty.
+Results fill_lists(const LibraryCall& call, CollectInto what, std::size_t group) {
+  what.inputs = tensors_in(call.args.at(1));
   what.outputs = tensors_in(call.args.at(0));
   collect_into(what, call.group(group));
   return {};
@@ -130,6 +142,20 @@ const LibraryRow kRows[] = {
      [](const LibraryCall& call) {
        return fill(call, {.kind = Kind::kReduceScatter, .op = call.reduction(3)}, 2);
      }},
+    {"c10d.reduce_scatter_.default",
+     [](const LibraryCall& call) {
+       return fill_lists(call, {.kind = Kind::kReduceScatter, .op = call.reduction(3)}, 2);
+     }},
+    {"c10d.alltoall_.default",
+     [](const LibraryCall& call) { return fill_lists(call, {.kind = Kind::kAllToAll}, 2); }},
+    {"c10d.gather_.default",
+     [](const LibraryCall& call) {
+       return fill_lists(call, {.kind = Kind::kGather, .root = call.args.at(3).to_int()}, 2);
+     }},
+    {"c10d.scatter_.default",
+     [](const LibraryCall& call) {
+       return fill_lists(call, {.kind = Kind::kScatter, .root = call.args.at(3).to_int()}, 2);
+     }},
     {"c10d.alltoall_base_.default",
      [](const LibraryCall& call) {
        return fill(
@@ -175,6 +201,14 @@ const LibraryRow* row_of(std::string_view op) {
 }
 
 }  // namespace
+
+const MeshLayout* recorded_group(Arena& arena, const std::string& ranks) {
+  MeshLayout::Init init{.shape = {}, .names = {"group"}, .ranks = {}};
+  std::istringstream text(ranks);
+  for (std::string rank; std::getline(text, rank, ',');) init.ranks.push_back(std::stoll(rank));
+  init.shape = {static_cast<std::int64_t>(init.ranks.size())};
+  return arena.layout(std::move(init));
+}
 
 bool is_library_call(std::string_view op) { return row_of(op) != nullptr; }
 

@@ -161,7 +161,8 @@ class RecordedEvent {
     for (const Json& item : recorded) {
       list.push_back(argument(item));
       const bool of_ranks = item.is_object() && item.contains("ranks");
-      ints = ints && (of_ranks || item.is_number_integer());
+      const Json& own = of_ranks ? item.at("ranks").at(static_cast<std::size_t>(rank_.rank)) : item;
+      ints = ints && own.is_number_integer();
       if (ints) sizes.push_back(list.back().to_int());
     }
     return ints ? Argument(std::move(sizes)) : Argument(std::move(list));

@@ -40,6 +40,8 @@ void for_each_number(const Json& json, const Visit& visit) {
     for (const Json& item : json) for_each_number(item, visit);
   } else if (json.is_object() && json.contains("v")) {
     visit(integer_of<std::size_t>(json.at("v")));
+  } else if (json.is_object() && json.contains("ranks")) {
+    for_each_number(json.at("ranks"), visit);
   }
 }
 /// The same for every value that an event takes.

@@ -6,14 +6,17 @@
 #include <exception>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "sim/capture/recorded_event.h"
 #include "sim/capture/recorded_form.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/record/step_elements.h"
 #include "sim/record/step_file.h"
+#include "sim/record/step_streams.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -58,6 +61,7 @@ const std::vector<KindRow>& kinds() {
       {"wrap", {"in", "out"}, ""},
       {"unwrap", {"in", "out"}, ""},
       {"coll", {"op", "args"}, ""},
+      {"each", {"each"}, ""},
       {"wait", {}, ""},
       {"arrived", {"v", "dtype"}, ""},
       {"storage", {"v", "bytes"}, ""},
@@ -92,7 +96,8 @@ constexpr KeyRow kKeys[] = {
     {"detached", kList, "a list"},  {"kwargs", kObject, "an object"},
     {"fill", kObject, "an object"}, {"p", kCount, "a count"},
     {"v", kCount, "a count"},       {"line", kCount, "a count"},
-    {"offset", kCount, "a count"},
+    {"offset", kCount, "a count"},  {"at", kCount, "a count"},
+    {"each", kList, "a list"},
 };
 
 // Of one named by a text alone: {"dtype": "f32"}.
@@ -205,7 +210,8 @@ class StepReader {
                        {"mesh", shape},
                        {"mesh_dim_names", names_},
                        {"n_values", recording_.values},
-                       {"meshes", Json::array()}};
+                       {"meshes", Json::array()},
+                       {"groups", Json::array()}};
     for (const auto& [number, names] : meshes_) {
       if (number > 0) recording_.mesh["meshes"].push_back(names);
     }
@@ -240,29 +246,66 @@ class StepReader {
     if (kind == "wrap") event["to"] = event.at("out").at(0).at("placements");
     if (kind == "wrap") event["k"] = "from_local";
     if (kind == "unwrap") event["k"] = "to_local";
-    if (kind == "coll") lower_groups(event.at("args"));
+    if (kind == "coll" && is_recorded_message(event)) return lower_message(event);
+    if (kind == "coll") lower_groups(event);
     if (!event.contains("comm")) return;
     for (Json& collective : event.at("comm")) {
       if (collective.contains("dim") || !collective.contains("g")) continue;
-      if (const auto dim = dim_of(collective.at("g"))) collective["dim"] = *dim;
+      if (const auto dim = dim_of(groups_at(collective.at("g")))) collective["dim"] = *dim;
     }
   }
 
-  // A group by the name of the dim along which it is; empty: all ranks.
-  void lower_groups(Json& args) {
-    for (Json& argument : args) {
+  // A group by the name of the dim along which it is; empty: all ranks; else by its ranks.
+  void lower_groups(Json& event) {
+    for (Json& argument : event.at("args")) {
       if (!argument.is_object() || !argument.contains("pg")) continue;
-      const Json& group = argument.at("pg");
-      if (const auto dim = dim_of(group)) {
+      const std::vector<Dims>& groups = groups_at(argument.at("pg"));
+      if (const auto dim = dim_of(groups)) {
         argument["pg"] = names_.at(*dim);
-      } else if (groups_.at(integer_of<std::size_t>(group)).size() == recording_.ranks) {
-        argument["pg"] = "";
-      } else {
-        fail(ErrorKind::kUnsupported, Fix{"use the groups of a device mesh"},
-             "{}: event {}: a collective over a group that is along no dim of the mesh",
-             recording_.path, at_ + 1);
+        continue;
       }
+      if (groups.size() == 1) {
+        argument["pg"] = group_text(groups[0]);
+        continue;
+      }
+      Json all = Json::array();
+      for (const Dims& group : groups) all.push_back({{"pg", group_text(group)}});
+      argument = {{"ranks", std::move(all)}};
     }
+  }
+
+  // Empty for all ranks in their order. What plays it makes the group.
+  std::string group_text(const Dims& group) {
+    bool counted = group.size() == recording_.ranks;
+    for (std::size_t i = 0; counted && i < group.size(); ++i) {
+      counted = group[i] == static_cast<std::int64_t>(i);
+    }
+    if (counted) return "";
+    Json& known = recording_.mesh["groups"];
+    if (std::ranges::find(known, Json(group)) == known.end()) known.push_back(group);
+    return text_of_list(group, ",");
+  }
+
+  // Who sends to whom, in numbers of the world.
+  void lower_message(Json& event) {
+    const Json& args = event.at("args");
+    const bool one = args.size() >= 4 && args.at(0).is_array() && args.at(0).size() == 1 &&
+                     args.at(0).at(0).is_object() && args.at(0).at(0).contains("v") &&
+                     args.at(1).is_object() && args.at(1).contains("pg") && event.contains("at");
+    if (!one) refuse("a message that says not who sends what");
+    const Dims& group = groups_at(args.at(1).at("pg")).at(0);
+    integer_of<std::int64_t>(args.at(3));
+    const auto place = integer_of<std::size_t>(args.at(2));
+    if (place >= group.size()) refuse("a message to a rank that is not in the group");
+    event["peer"] = group[place];
+    event["group"] = args.at(1).at("pg");
+    event["args"][1] = nullptr;
+  }
+
+  const std::vector<Dims>& groups_at(const Json& number) {
+    const auto found = groups_.find(integer_of<std::size_t>(number));
+    if (found == groups_.end()) refuse("a group that is not there");
+    return found->second;
   }
 
   void lower_mesh(Json& value) {
@@ -272,21 +315,19 @@ class StepReader {
     if (found->first > 0) value["mesh"] = found->second;
   }
 
-  // The dim of the root along which the group is, if it is along one.
-  std::optional<std::size_t> dim_of(const Json& group) {
-    const auto found = groups_.find(integer_of<std::size_t>(group));
-    if (found == groups_.end()) refuse("a group that is not there");
+  // The dim of the root along which all the groups are, if they are along one.
+  std::optional<std::size_t> dim_of(const std::vector<Dims>& groups) const {
     const Dims shape = dims_of(recording_.mesh.at("mesh"));
     std::int64_t step = 1;
     for (std::size_t dim = shape.size(); dim-- > 0; step *= shape[dim]) {
-      const Dims& ranks = found->second;
-      if (ranks.empty() || std::ssize(ranks) != shape[dim]) continue;
-      const std::int64_t first = ranks[0];
-      bool along = true;
-      for (std::size_t i = 0; i < ranks.size(); ++i) {
-        along = along && ranks[i] == first + static_cast<std::int64_t>(i) * step;
-      }
-      if (along) return dim;
+      const auto along = [&](const Dims& ranks) {
+        if (std::ssize(ranks) != shape[dim] || ranks[0] / step % shape[dim] != 0) return false;
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+          if (ranks[i] != ranks[0] + static_cast<std::int64_t>(i) * step) return false;
+        }
+        return true;
+      };
+      if (std::ranges::all_of(groups, along)) return dim;
     }
     return std::nullopt;
   }
@@ -310,16 +351,74 @@ class StepReader {
     }
     check_row(event, kind);
     check_keys(event);
+    if (event.contains("at")) check_rank(event, kind);
     if (event.contains("p") && kind != "place") bounded_place(event.at("p"));
     if (kind == "program") {
       read_head(event);
     } else if (kind == "place") {
       read_place(event);
     } else if (kind == "group") {
-      groups_[integer_of<std::size_t>(event.at("g"))] = dims_of(event.at("ranks"));
+      read_group(event);
+    } else if (kind == "each") {
+      check_each(event.at("each"));
     } else if (kind != "end" && kind != "mesh") {
       lower(event);
       check_values(event, kind);
+    }
+  }
+
+  // The groups that the ranks are in under one number: one, or one of each rank.
+  void read_group(const Json& event) {
+    auto& groups = groups_[integer_of<std::size_t>(event.at("g"))];
+    groups.clear();
+    if (!event.contains("each")) {
+      groups.push_back(group_of(event.at("ranks")));
+      return;
+    }
+    if (!lists_ranks(event.at("each"))) refuse("'each' of a group has one of each rank");
+    for (const Json& one : event.at("each")) groups.push_back(group_of(one));
+  }
+
+  Dims group_of(const Json& list) {
+    const Dims ranks = dims_of(list);
+    std::set<std::int64_t> seen;
+    for (const std::int64_t rank : ranks) {
+      const bool inside = rank >= 0 && rank < static_cast<std::int64_t>(recording_.ranks);
+      if (!inside || !seen.insert(rank).second) refuse("a group of ranks that are not there");
+    }
+    if (ranks.empty()) refuse("a group of nobody");
+    return ranks;
+  }
+
+  // One collective as the ranks that take part have it.
+  void check_each(Json& all) {
+    std::set<std::size_t> seen;
+    for (Json& one : all) {
+      const bool call = one.is_object() && one.value("k", Json()) == "coll" && one.contains("at");
+      if (!call) refuse("'each' has collectives of one rank");
+      check(one);
+      if (!seen.insert(integer_of<std::size_t>(one.at("at"))).second) refuse("a rank twice");
+    }
+    if (all.empty()) refuse("a collective of nobody");
+  }
+
+  // An event of one rank alone: its values are plain.
+  void check_rank(const Json& event, const std::string& kind) {
+    constexpr std::string_view kAlone[] = {"input", "const", "alias",   "local_op",
+                                           "coll",  "check", "arrived", "storage"};
+    if (std::ranges::find(kAlone, kind) == std::end(kAlone)) {
+      refuse(kind + " is no event of one rank");
+    }
+    if (integer_of<std::size_t>(event.at("at")) >= recording_.ranks) refuse("a rank too many");
+    const auto plain = [&](const Json& value) {
+      for (const char* key : {"placements", "shapes", "raw_ranks"}) {
+        if (value.is_object() && value.contains(key))
+          refuse("an event of one rank with all of them");
+      }
+    };
+    plain(event);
+    for (const char* key : {"out", "mut"}) {
+      for (const Json& value : event.value(key, Json::array())) plain(value);
     }
   }
 
@@ -523,7 +622,7 @@ class StepReader {
   std::vector<bool> given_;                   // by number of a value: an earlier event has made it
   std::vector<std::string> names_ = {"all"};  // of the root's dims
   std::map<std::size_t, std::vector<std::string>> meshes_;  // by number, the names of their dims
-  std::map<std::size_t, Dims> groups_;                      // by number, the ranks
+  std::map<std::size_t, std::vector<Dims>> groups_;  // by number, the ranks of rank 0's, or all
   std::optional<RecordedForm> form_;
   std::size_t at_ = 0;
   bool told_ = false;

@@ -1,4 +1,4 @@
-// Ranks of one program make the same calls, so that event i of one is event i of all.
+// Where ranks make the same calls, event i of one is event i of all.
 #include "sim/record/step_merge.h"
 
 #include <zlib.h>
@@ -10,21 +10,17 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/fix.h"
 #include "sim/record/json.h"
 #include "sim/record/step_file.h"
+#include "sim/record/step_streams.h"
 
 namespace shardlab {
 
 namespace {
-
-struct RankFile {
-  std::string path;
-  std::vector<Json> events;
-  std::string raw;
-};
 
 using JsonList = std::vector<Json>;
 
@@ -56,7 +52,7 @@ Json joined(const JsonList& values) {
   });
   if (!tagged) return of_ranks(values);
   const std::string key = values[0].begin().key();
-  if (key == "f") return of_ranks(values);
+  if (key == "f" || key == "v") return of_ranks(values);
   JsonList inside;
   for (const Json& value : values) inside.push_back(value.at(key));
   return {{key, joined(inside)}};
@@ -78,11 +74,8 @@ class StepMerger {
 
   MergedSteps write(const std::string& out) {
     std::string lines;
-    const std::size_t events = ranks_[0].events.size();
-    for (at_ = 0; at_ < events; ++at_) {
-      Json event = merged();
-      if (event.at("k") == "program") event["rank"] = "all";
-      if (event.at("k") == "end") event["raw"] = raw_.size();
+    std::vector<Json> events = make_same_calls() ? joined_events() : interleaved(ranks_, raw_);
+    for (Json& event : events) {
       // The kind first, by which readers find the end.
       const std::string kind = event.at("k").dump();
       event.erase("k");
@@ -99,10 +92,39 @@ class StepMerger {
       fail(ErrorKind::kRuntime, Fix{"name a file in a folder that is there, with room"},
            "{} cannot be written", out);
     }
-    return {ranks_.size(), events, static_cast<std::size_t>(std::filesystem::file_size(out))};
+    return {ranks_.size(), events.size(),
+            static_cast<std::size_t>(std::filesystem::file_size(out))};
   }
 
  private:
+  // Else each rank's events are its own. Where they hold DTensors that is not possible, and the
+  // place where ranks part is named.
+  bool make_same_calls() const {
+    const auto any = [&](const auto& is_so) {
+      return std::ranges::any_of(
+          ranks_, [&](const RankFile& file) { return std::ranges::any_of(file.events, is_so); });
+    };
+    if (any(is_recorded_message)) return false;
+    if (any([](const Json& event) { return event.at("k") == "mesh"; })) return true;
+    const auto& first = ranks_[0].events;
+    return std::ranges::all_of(ranks_, [&](const RankFile& file) {
+      return std::ranges::equal(file.events, first, [](const Json& a, const Json& b) {
+        return a.at("k") == b.at("k") && a.value("op", Json()) == b.value("op", Json());
+      });
+    });
+  }
+
+  std::vector<Json> joined_events() {
+    std::vector<Json> events;
+    for (at_ = 0; at_ < ranks_[0].events.size(); ++at_) {
+      events.push_back(merged());
+      Json& event = events.back();
+      if (event.at("k") == "program") event["rank"] = "all";
+      if (event.at("k") == "end") event["raw"] = raw_.size();
+    }
+    return events;
+  }
+
   static std::size_t rank_of(const RankFile& file) {
     const Json rank = file.events[0].value("rank", Json());
     return rank.is_number_unsigned() ? rank.get<std::size_t>() : SIZE_MAX;
@@ -140,24 +162,24 @@ class StepMerger {
     const Json& kind = events[0].at("k");
     // The one that rank 0 is in, as everything that is of one part of a mesh.
     if (kind == "mesh") meshes_[events[0].at("mesh").dump()] = events[0].value("ranks", Json());
-    if (kind == "mesh" || kind == "group" || kind == "place" || kind == "program") return events[0];
+    if (kind == "mesh" || kind == "place" || kind == "program") return events[0];
+    if (kind == "group") return merged_group(events);
     return merged_value(events);
+  }
+
+  // That of rank 0, and of the others where they are in others.
+  static Json merged_group(const JsonList& groups) {
+    Json group = groups[0];
+    JsonList all;
+    for (const Json& one : groups) all.push_back(one.value("ranks", Json()));
+    if (!all_equal(all)) group["each"] = all;
+    return group;
   }
 
   std::string told(const RankFile& file) const {
     if (at_ >= file.events.size()) return "nothing more";
     const Json& event = file.events[at_];
-    return event.value("op", event.at("k")).get<std::string>() + place_in(file, event);
-  }
-
-  static std::string place_in(const RankFile& file, const Json& event) {
-    for (const Json& place : file.events) {
-      if (place.at("k") != "place" || place.value("p", Json()) != event.value("p", Json(-1))) {
-        continue;
-      }
-      return fmt::format(" at {}:{}", place.value("file", ""), place.value("line", Json()).dump());
-    }
-    return "";
+    return event.value("op", event.at("k")).get<std::string>() + recorded_place(file, event);
   }
 
   [[noreturn]] void refuse_parted() const {
@@ -286,7 +308,15 @@ class StepMerger {
 }  // namespace
 
 MergedSteps merge_steps(const std::vector<std::string>& paths, const std::string& out) {
-  return StepMerger(paths).write(out);
+  try {
+    return StepMerger(paths).write(out);
+  } catch (const Json::exception& error) {
+    fail(ErrorKind::kValue, Fix{"record it again"}, "{}: a damaged recording: {}", paths.at(0),
+         error.what());
+  } catch (const std::out_of_range& error) {
+    fail(ErrorKind::kValue, Fix{"record it again"}, "{}: a damaged recording: {}", paths.at(0),
+         error.what());
+  }
 }
 
 }  // namespace shardlab

@@ -9,6 +9,7 @@
 #include "backends/fake/communicator.h"
 #include "backends/fake/shape_device.h"
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
 #include "dispatch/all_ops.h"
@@ -18,6 +19,7 @@
 #include "redistribute/redistribute.h"
 #include "schema/op_row.h"
 #include "schema/torch_spelling.h"
+#include "sim/capture/library_calls.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/language/values/op_call.h"
 #include "sim/world/devices.h"
@@ -85,6 +87,15 @@ void restored(const Json& event, Results& results) {
 
 }  // namespace
 
+const Json* event_on(const Json& event, std::size_t rank) {
+  if (event.contains("at")) return event.at("at") == rank ? &event : nullptr;
+  const auto each = event.find("each");
+  if (each == event.end()) return &event;
+  const auto own =
+      std::ranges::find_if(*each, [&](const Json& one) { return one.at("at") == rank; });
+  return own == each->end() ? nullptr : &*own;
+}
+
 ProgramPlayer::ProgramPlayer(const Json& program)
     : shapes_only_(program.at("backend") == "fake"),
       one_rank_recorded_(shapes_only_ || program.at("backend") == "gloo"),
@@ -92,6 +103,9 @@ ProgramPlayer::ProgramPlayer(const Json& program)
   layout_ = recorded_mesh(arena_, program);
   for (const Json& names : program.value("meshes", Json::array())) {
     submeshes_.push_back(names.get<std::vector<std::string>>());
+  }
+  for (const Json& ranks : program.value("groups", Json::array())) {
+    groups_.push_back(recorded_group(arena_, text_of_list(dims_of(ranks), ",")));
   }
   DeviceChoice choice;
   choice.most_bytes = std::int64_t{1} << 30;
@@ -112,8 +126,12 @@ ProgramPlayer::~ProgramPlayer() = default;
 
 bool ProgramPlayer::has_operands(const Json& event) const {
   bool all = true;
-  for_each_operand(event,
-                   [&](std::size_t number) { all = all && values_[0].at(number).defined(); });
+  for (std::size_t rank = 0; rank < values_.size(); ++rank) {
+    const Json* own = event_on(event, rank);
+    if (own == nullptr) continue;
+    for_each_operand(*own,
+                     [&](std::size_t number) { all = all && values_[rank].at(number).defined(); });
+  }
   return all;
 }
 
@@ -125,21 +143,28 @@ PlayedEvent ProgramPlayer::play(const Json& event) {
     const auto names = event.at("mesh").get<std::vector<std::string>>();
     if (std::ranges::find(submeshes_, names) == submeshes_.end()) submeshes_.push_back(names);
   }
+  const bool alone = event.contains("at");
   played.error = run_ranks([&](RankContext& rank, const RunsFor& runs) {
-    rank.meshes->construct(layout_);
+    const Json* own = event_on(event, runs.index);
+    if (alone && own == nullptr) return;
+    if (!alone) rank.meshes->construct(layout_);
+    for (const MeshLayout* group : groups_) {
+      if (!alone) rank.meshes->construct(group);
+    }
+    if (own == nullptr) return;
     for (const std::vector<std::string>& names : submeshes_) {
       rank.meshes->construct(slice_layout(layout_, names, *layout_->coordinate_of(rank.rank)));
     }
     EventObserver observer(played, *layout_);
     std::optional<ObserverScope> observed;
     if (rank.rank == 0) observed.emplace(observer);
-    Results results = run_recorded(event, layout_, values_[runs.index]);
+    Results results = run_recorded(*own, layout_, values_[runs.index]);
     for_each_tensor(results, [](DTensor& x) {
       if (x.defined() && x.local().pending()) x.local().wait();
     });
     played.results[runs.index] = results;
     observed.reset();
-    restored(event, results);
+    restored(*own, results);
     played.kept[runs.index] = std::move(results);
   });
   return played;
@@ -176,7 +201,8 @@ const DTensorSpec* ProgramPlayer::spec_of(const Json& value, std::size_t rank) c
 
 void ProgramPlayer::keep(const Json& event, const PlayedEvent& played) {
   for (std::size_t rank = 0; rank < values_.size(); ++rank) {
-    keep_recorded(event, played.kept[rank], values_[rank]);
+    const Json* own = event_on(event, rank);
+    if (own != nullptr) keep_recorded(*own, played.kept[rank], values_[rank]);
   }
 }
 
@@ -205,6 +231,7 @@ void ProgramPlayer::suppose(const Json& event) {
 }
 
 void ProgramPlayer::forget(const Json& event) {
+  for (const Json& one : event.value("each", Json::array())) forget(one);
   for (const char* key : {"out", "mut"}) {
     if (!event.contains(key)) continue;
     for_each_number(event.at(key), [&](std::size_t number) {

@@ -24,6 +24,9 @@ struct PlayedEvent {
   std::optional<Error> error;
 };
 
+/// The part of an event that a rank plays; null: none.
+const Json* event_on(const Json& event, std::size_t rank);
+
 /// Runs events in the order of the file, and keeps the values that they made under their numbers.
 /// Used by one thread.
 class ProgramPlayer {
@@ -44,7 +47,8 @@ class ProgramPlayer {
   /// Whether every value that the event takes is there.
   bool has_operands(const Json& event) const;
 
-  /// Inputs and constants too: they give what they describe.
+  /// Inputs and constants too: they give what they describe. An event of one rank ("at") is played
+  /// there alone, of "each" every rank plays its own.
   PlayedEvent play(const Json& event);
   std::size_t ranks() const { return values_.size(); }
   /// The placements of a recorded value, as a rank sees them.
@@ -80,6 +84,7 @@ class ProgramPlayer {
   Propagator propagator_;
   std::unique_ptr<World> world_;
   std::vector<std::vector<std::string>> submeshes_;
+  std::vector<const MeshLayout*> groups_;  ///< of collectives along no dim of the mesh
   /// By rank, then by number; of shapes alone the first rank's.
   std::vector<std::vector<DTensor>> values_;
 };

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <map>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "base/fix.h"
@@ -14,6 +18,7 @@
 #include "mesh/local_shape.h"
 #include "sim/capture/library_calls.h"
 #include "sim/capture/recorded_json.h"
+#include "sim/record/step_streams.h"
 #include "sim/recorded/program_player.h"
 #include "sim/recorded/recorded_moves.h"
 #include "sim/recorded/step_print.h"
@@ -30,12 +35,23 @@ constexpr std::string_view kRelease = "2.15.";
 // Facts about a value, without its elements.
 struct Known {
   StepOrigin origin;
-  double size = 0;      // sum of magnitudes
+  double size = 0;      // sum of magnitudes; below 0: not known
   double noise = 0;     // rounding of an element, as a part of the mean magnitude
   bool parted = false;  // ranks hold replicas that differ, or what was computed from such
 };
 
-// Values before an op, by number: of each rank.
+// A message on its way: what was sent, or what waits for it.
+struct Message {
+  std::size_t event = 0;
+  std::size_t value = 0;  // its number
+  std::size_t rank = 0;
+  Tensor sent;  // as it was when it was sent
+  Known known;
+};
+// From, to, tag, group.
+using Route = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::size_t>;
+
+// Values before an op, by number: of each rank that the op runs on.
 using Snapshots = std::vector<std::pair<std::size_t, std::vector<DTensor>>>;
 
 // Values that an event gives ("out"), then those that it writes to ("mut").
@@ -109,6 +125,12 @@ class StepPlayer {
         refuse(error.what());
       }
     }
+    for (const auto& [route, messages] : sent_) {
+      for (const Message& one : messages) left_over(one, "a rank that receives it");
+    }
+    for (const auto& [route, messages] : awaited_) {
+      for (const Message& one : messages) left_over(one, "a rank that sends it");
+    }
     return std::move(replay_);
   }
 
@@ -120,15 +142,29 @@ class StepPlayer {
 
   void play_event(const Json& event) {
     const auto kind = event.at("k").get<std::string>();
+    if (!choose_ranks(event)) return;
     if (kind == "input" || kind == "const") {
       give(event);
     } else if (kind == "alias") {
       alias(event);
     } else if (kind == "check" || kind == "arrived") {
       check(event);
-    } else if (is_call(event) || is_move(event)) {
+    } else if (is_recorded_message(event)) {
+      play_message(event);
+    } else if (is_call(event) || is_move(event) || kind == "each") {
       play_op(event);
     }
+  }
+
+  // The ranks that an event is of; false: of shapes alone others than the first are not played.
+  bool choose_ranks(const Json& event) {
+    first_ = 0;
+    end_ = player_.ranks();
+    if (!event.contains("at")) return true;
+    first_ = integer_of<std::size_t>(event.at("at"));
+    const bool there = first_ < end_;
+    end_ = first_ + 1;
+    return there;
   }
 
   static bool is_call(const Json& event) {
@@ -140,10 +176,19 @@ class StepPlayer {
     return event.contains("in") && event.at("in").is_number();
   }
 
-  const Tensor& tensor_of(std::size_t number, std::size_t rank = 0) const {
+  const Tensor& tensor_of(std::size_t number, std::size_t rank) const {
     return player_.value(number, rank).local();
   }
-  bool has(std::size_t number) const { return player_.value(number).defined(); }
+  const Tensor& tensor_of(std::size_t number) const { return tensor_of(number, first_); }
+  bool has(std::size_t number) const { return player_.value(number, first_).defined(); }
+  // Of the ranks that the event is of.
+  std::vector<DTensor> values_of(std::size_t number) const {
+    std::vector<DTensor> values;
+    for (std::size_t rank = first_; rank < end_; ++rank) {
+      values.push_back(player_.value(number, rank));
+    }
+    return values;
+  }
 
   // Inputs and constants. A formula is that of the whole; elements in the file are of pieces.
   void give(const Json& event) {
@@ -152,9 +197,10 @@ class StepPlayer {
       if (played.error) throw Error(*played.error);
       player_.keep(event, played);
     } else {
-      for (std::size_t rank = 0; rank < player_.ranks(); ++rank) give_piece(event, rank);
+      for (std::size_t rank = first_; rank < end_; ++rank) give_piece(event, rank);
     }
     known_.at(number_in(event)) = first_known(event);
+    note_memory(number_in(event));
   }
 
   void give_piece(const Json& event, std::size_t rank) {
@@ -178,14 +224,14 @@ class StepPlayer {
 
   // The sum of magnitudes; of terms of a sum, of theirs, whose rounding the sum has.
   double size_of(std::size_t number) const {
-    const DTensor& first = player_.value(number);
+    const DTensor& first = player_.value(number, first_);
     const bool terms = !first.distributed() || first.spec()->has_partial();
     if (!terms) {
       std::vector<AssemblyFault> faults;
       return prints_of(number, faults).at(0).sizes[0];
     }
     double size = 0;
-    for (std::size_t rank = 0; rank < player_.ranks(); ++rank) {
+    for (std::size_t rank = first_; rank < end_; ++rank) {
       const double own = StepPrint(tensor_of(number, rank)).sizes[0];
       size = first.distributed() ? size + own : std::max(size, own);
     }
@@ -194,7 +240,7 @@ class StepPlayer {
 
   // One of the whole, or one of each rank.
   std::vector<StepPrint> prints_of(std::size_t number, std::vector<AssemblyFault>& faults) const {
-    return prints_of(player_.values(static_cast<std::int64_t>(number)), faults);
+    return prints_of(values_of(number), faults);
   }
 
   static std::vector<StepPrint> prints_of(const std::vector<DTensor>& values,
@@ -218,10 +264,11 @@ class StepPlayer {
   void alias(const Json& event) {
     const auto base = integer_of<std::size_t>(event.at("of"));
     if (!has(base)) return;
-    for (std::size_t rank = 0; rank < player_.ranks(); ++rank) {
+    for (std::size_t rank = first_; rank < end_; ++rank) {
       player_.put(number_in(event), rank, DTensor(view_of(event, base, rank)));
     }
     known_.at(number_in(event)) = known_.at(base);
+    note_memory(number_in(event));
   }
 
   Tensor view_of(const Json& event, std::size_t base, std::size_t rank) const {
@@ -251,46 +298,163 @@ class StepPlayer {
     return false;
   }
 
+  // The event, or what each rank has of it.
+  std::vector<const Json*> parts_of(const Json& event) const {
+    if (!event.contains("each")) return {&event};
+    std::vector<const Json*> parts;
+    for (std::size_t rank = 0; rank < player_.ranks(); ++rank) {
+      if (const Json* own = event_on(event, rank)) parts.push_back(own);
+    }
+    return parts;
+  }
+
   void play_op(const Json& event) {
-    if (!runs_here(event)) return player_.forget(event);
+    const std::vector<const Json*> parts = parts_of(event);
+    if (parts.empty()) return;
+    const bool runs = std::ranges::all_of(parts, [&](const Json* one) { return runs_here(*one); });
+    if (!runs) return player_.forget(event);
     if (!player_.has_operands(event)) {
       ++replay_.skipped;
       return player_.forget(event);
     }
-    ++replay_.ops;
+    replay_.ops += std::ssize(parts);
     before_.clear();
-    for_each_operand(event, [&](std::size_t number) {
-      if (!recording_.shapes_only) before_.emplace_back(number, snapshots_of(number));
-    });
+    if (parts.size() == 1) {
+      for_each_operand(event, [&](std::size_t number) {
+        if (!recording_.shapes_only) before_.emplace_back(number, snapshots_of(number));
+      });
+    }
     PlayedEvent played = player_.play(event);
-    if (played.error || event.contains("error")) return compare_errors(event, played);
-    compare_rule(event, played);
-    const std::vector<Given> given = given_by(event);
-    for (const Given& one : given) {
+    if (played.error || parts[0]->contains("error")) {
+      player_.forget(event);
+      return compare_errors(*parts[0], played);
+    }
+    compare_rule(*parts[0], played);
+    for (const Json* one : parts) {
+      choose_ranks(*one);
+      settle_all(*one, played);
+    }
+    player_.keep(event, played);
+    for (const Json* one : parts) {
+      choose_ranks(*one);
+      compare_all_of(*one);
+    }
+  }
+
+  void settle_all(const Json& event, PlayedEvent& played) {
+    for (const Given& one : given_by(event)) {
       if (one.written) continue;
-      for (std::size_t rank = 0; rank < player_.ranks(); ++rank) {
+      for (std::size_t rank = first_; rank < end_; ++rank) {
         if (one.index >= played.kept[rank].size()) continue;
         settle(event, *one.value, rank, played.kept[rank][one.index]);
       }
     }
-    player_.keep(event, played);
+  }
+
+  void compare_all_of(const Json& event) {
+    const std::vector<Given> given = given_by(event);
     for (const Given& one : given) {
-      if (!has(number_in(*one.value))) continue;
+      const std::size_t number = number_in(*one.value);
+      if (!has(number)) continue;
       if (one.value->contains("raw") || one.value->contains("raw_ranks")) take_drawn(*one.value);
       compare(event, one, given.size());
+      note_memory(number);
+      if (one.written) spread(number);
     }
+  }
+
+  void note_memory(std::size_t number) {
+    std::vector<std::size_t>& sharing = by_memory_[tensor_of(number).storage().get()];
+    if (std::ranges::find(sharing, number) == sharing.end()) sharing.push_back(number);
+  }
+
+  // What was written through one value is in all that share its memory.
+  void spread(std::size_t number) {
+    const Known known = known_.at(number);
+    for (const std::size_t other : by_memory_.at(tensor_of(number).storage().get())) {
+      if (other == number) continue;
+      Known& theirs = known_.at(other);
+      theirs.origin.coarsest = coarser(theirs.origin.coarsest, known.origin.coarsest);
+      theirs.origin.drift = std::max(theirs.origin.drift, known.origin.drift);
+      theirs.origin.exact = theirs.origin.exact && known.origin.exact;
+      theirs.noise = std::max(theirs.noise, known.noise);
+      theirs.parted = theirs.parted || known.parted;
+      theirs.size = -1;
+    }
+  }
+
+  // Ranks play their events one by one, so that a message waits here for who receives it, or is
+  // waited for.
+  void play_message(const Json& event) {
+    const std::size_t number = number_in(event.at("args").at(0).at(0));
+    if (!has(number)) {
+      ++replay_.skipped;
+      return player_.forget(event);
+    }
+    ++replay_.ops;
+    const bool sends = is_recorded_send(event);
+    const auto own = integer_of<std::int64_t>(event.at("at")),
+               peer = integer_of<std::int64_t>(event.at("peer")),
+               tag = integer_of<std::int64_t>(event.at("args").at(3));
+    const Route route{sends ? own : peer, sends ? peer : own, tag,
+                      integer_of<std::size_t>(event.at("group"))};
+    Message message{at_, number, first_, {}, known_.at(number)};
+    if (sends) message.sent = laid_out(tensor_of(number));
+    std::deque<Message>& mine = (sends ? sent_ : awaited_)[route];
+    std::deque<Message>& theirs = (sends ? awaited_ : sent_)[route];
+    if (theirs.empty()) {
+      mine.push_back(std::move(message));
+      return;
+    }
+    const Message other = std::move(theirs.front());
+    theirs.pop_front();
+    sends ? deliver(message, other) : deliver(other, message);
+  }
+
+  Tensor laid_out(const Tensor& tensor) const {
+    Tensor laid = empty(player_.device(), tensor.shape(), tensor.dtype());
+    if (!recording_.shapes_only) player_.device().copy(laid, tensor);
+    return laid;
+  }
+
+  void deliver(const Message& from, const Message& to) {
+    const Tensor& target = tensor_of(to.value, to.rank);
+    if (from.sent.numel() != target.numel() || from.sent.dtype() != target.dtype()) {
+      return message_differs(to, told(target), told(from.sent));
+    }
+    const TensorMeta meta = contiguous_meta(target.shape(), target.dtype());
+    if (!recording_.shapes_only) player_.device().copy(target, from.sent.as_view(meta, 0));
+    Known& known = known_.at(to.value);
+    known = from.known;
+    const std::size_t first = std::exchange(first_, to.rank);
+    note_memory(to.value);
+    spread(to.value);
+    first_ = first;
+  }
+
+  static std::string told(const Tensor& tensor) {
+    return fmt::format("{}[{}]", to_string(tensor.dtype()), text_of_list(tensor.shape(), ", "));
+  }
+
+  void left_over(const Message& message, const std::string& expected) {
+    message_differs(message, expected, "none");
+  }
+
+  void message_differs(const Message& message, std::string expected, std::string got) {
+    const std::size_t now = std::exchange(at_, message.event);
+    add_difference(recording_.events[at_], "message", std::move(expected), std::move(got));
+    at_ = now;
   }
 
   std::vector<DTensor> snapshots_of(std::size_t number) const {
     std::vector<DTensor> all;
-    for (const DTensor& value : player_.values(static_cast<std::int64_t>(number))) {
+    for (const DTensor& value : values_of(number)) {
       all.emplace_back(value.local().snapshot(), value.spec());
     }
     return all;
   }
 
   void compare_errors(const Json& event, const PlayedEvent& played) {
-    player_.forget(event);
     // Of shapes alone nobody knows a number that is read from a tensor; the file has its shape.
     if (recording_.shapes_only && played.error && played.error->kind() == ErrorKind::kUnsupported) {
       ++replay_.skipped;
@@ -350,7 +514,7 @@ class StepPlayer {
   // The recorded random numbers, in place of those drawn here.
   void take_drawn(const Json& value) {
     if (recording_.shapes_only) return;
-    for (std::size_t rank = 0; rank < player_.ranks(); ++rank) {
+    for (std::size_t rank = first_; rank < end_; ++rank) {
       const Tensor& ours = tensor_of(number_in(value), rank);
       const TensorMeta meta = contiguous_meta(ours.shape(), ours.dtype());
       player_.device().copy(ours, recorded_tensor(player_.device(), recording_, value, rank, meta));
@@ -372,8 +536,9 @@ class StepPlayer {
       result.parted = result.parted || known.parted;
       const bool floating = unit_roundoff(tensor_of(number).dtype()) > 0;
       origin.exact = origin.exact && known.origin.exact && !floating;
-      if (!floating || known.size == 0) return;
-      origin.terms = any ? std::min(origin.terms, known.size) : known.size;
+      const double size = known.size < 0 ? size_of(number) : known.size;
+      if (!floating || size == 0) return;
+      origin.terms = any ? std::min(origin.terms, size) : size;
       any = true;
     };
     const auto visit_argument = [&](const Json& argument) {
@@ -393,7 +558,7 @@ class StepPlayer {
 
   void compare(const Json& event, const Given& one, std::size_t results) {
     const std::size_t number = number_in(*one.value);
-    for (std::size_t rank = 0; rank < player_.ranks(); ++rank) {
+    for (std::size_t rank = first_; rank < end_; ++rank) {
       const DTensor& ours = player_.value(number, rank);
       const TensorMeta meta = recorded_meta(*one.value, rank);
       if (ours.shape() == meta.shape && ours.dtype() == meta.dtype) continue;
@@ -468,7 +633,8 @@ class StepPlayer {
   // Whether the op, on operands that are off by their rounding, gives as different a result: of
   // a quotient of what cancels, as optimizers have it, that is much.
   bool is_rounding(const Json& event, const Json& value, const std::vector<StepPrint>& prints) {
-    if (!is_call(event) && !is_move(event)) return false;
+    const bool here = (is_call(event) || is_move(event)) && !before_.empty();
+    if (!here) return false;
     if (known_.at(number_in(value)).origin.exact) return false;
     constexpr int kSamples = 4;
     constexpr double kFactor = 8;
@@ -496,10 +662,10 @@ class StepPlayer {
   std::vector<StepPrint> prints_of_perturbed(const Json& event, const Json& value, int sample) {
     Snapshots now;
     for (const auto& [number, values] : before_) {
-      now.emplace_back(number, player_.values(static_cast<std::int64_t>(number)));
-      for (std::size_t rank = 0; rank < values.size(); ++rank) {
-        Tensor moved = perturbed(values[rank].local(), known_.at(number).noise, sample);
-        player_.put(number, rank, DTensor(std::move(moved), values[rank].spec()));
+      now.emplace_back(number, values_of(number));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        Tensor moved = perturbed(values[i].local(), known_.at(number).noise, sample);
+        player_.put(number, first_ + i, DTensor(std::move(moved), values[i].spec()));
       }
     }
     const PlayedEvent played = player_.play(event);
@@ -514,13 +680,15 @@ class StepPlayer {
       const bool same = out.is_object() && out.contains("v") && number_in(out) == number;
       if (!played.error && !takes && same) {
         std::vector<DTensor> values;
-        for (const Results& results : played.kept) values.push_back(results.at(index).tensor());
+        for (std::size_t rank = first_; rank < end_; ++rank) {
+          values.push_back(played.kept[rank].at(index).tensor());
+        }
         prints = prints_of(values, faults);
       }
       ++index;
     }
     for (const auto& [own, values] : now) {
-      for (std::size_t rank = 0; rank < values.size(); ++rank) player_.put(own, rank, values[rank]);
+      for (std::size_t i = 0; i < values.size(); ++i) player_.put(own, first_ + i, values[i]);
     }
     return prints;
   }
@@ -573,6 +741,9 @@ class StepPlayer {
   Snapshots before_;  // operands of the op that is being judged
   StepReplay replay_;
   std::size_t at_ = 0;
+  std::size_t first_ = 0, end_ = 1;  // the ranks that the event is of
+  std::unordered_map<const Storage*, std::vector<std::size_t>> by_memory_;  // numbers of values
+  std::map<Route, std::deque<Message>> sent_, awaited_;
 };
 
 }  // namespace

@@ -41,6 +41,20 @@ def of_rank(node, rank):
     return own
 
 
+def calls_in(event):
+    """What is played of it, one for each rank where ranks have their own."""
+    return len(event["each"]) if event["k"] == "each" else event["k"] in PLAYED
+
+
+def of_rank_alone(events, rank):
+    """What the process of this rank would have written, where each rank's events are its own."""
+    kinds = ("program", "place", "group", "end")
+    own = [part for event in events for part in event.get("each", [event])
+           if event["k"] in kinds or part.get("at") == rank]
+    return [{key: value for key, value in event.items() if key != "at"}
+            for event in copy.deepcopy(own)]
+
+
 class Ranks(program.Program):
     def changed(self, name, change):
         """The recording with `change(events)` done to it, as file x.json.gz."""
@@ -56,17 +70,19 @@ class Ranks(program.Program):
         return json.loads(output)
 
     def test_every_recorded_step_replays_on_all_its_ranks(self):
-        self.assertGreaterEqual(len(FILES), 15)
+        self.assertGreaterEqual(len(FILES), 25)
         for path in FILES:
             with self.subTest(path=path.name):
                 report = self.report(str(path))
                 events, _ = steps.taken_apart(path)
-                played = sum(event["k"] in PLAYED for event in events)
+                played = sum(map(calls_in, events))
                 self.assertEqual((report["ops"], report["skipped"]), (played, 0))
                 self.assertEqual(report["ranks"], events[0]["world"])
                 self.assertEqual((report["differ"], report["rules"], report["missing"]),
                                  (0, [], []))
-                self.assertLess(report["undecided"], 0.05 * report["agree"])
+                # bf16 has three digits, of which a step of training leaves few.
+                few = any(name in path.name for name in ("mixed", "autocast"))
+                self.assertLess(report["undecided"], (1 if few else 0.05) * report["agree"])
 
     def test_a_wrong_value_is_found_on_whatever_rank_it_is(self):
         for name in ("llama_tp_4", "mlp_tp_2"):
@@ -120,6 +136,62 @@ class Ranks(program.Program):
                 with self.subTest(name=name, event=at, op=events[at]["op"]):
                     report = self.report(self.changed(name, lambda e, at=at: e.pop(at)), code=1)
                     self.assertGreater(report["differ"], 0)
+
+    def test_a_message_that_is_missing_or_another_is_found(self):
+        def calls(events, op):
+            return [e for e in events if e.get("op") == op]
+
+        def unsent(events):
+            events.remove(calls(events, "c10d.send.default")[1])
+
+        def unreceived(events):
+            events.remove(calls(events, "c10d.recv_.default")[0])
+
+        def tagged(events):
+            calls(events, "c10d.send.default")[0]["args"][3] = 7
+
+        def another(events):
+            first, second = calls(events, "c10d.send.default")[:2]
+            second["args"][0] = first["args"][0]
+
+        for name, change, field in (
+                ("chain_3", unsent, "message"), ("chain_3", unreceived, "message"),
+                ("ring_4", tagged, "message"), ("pipeline_2", unsent, "message"),
+                ("pipeline_2", another, "arrived")):
+            with self.subTest(name=name, change=change.__name__):
+                report = self.report(self.changed(name, change), code=1)
+                self.assertIn(field, [x["field"] for x in report["differences"]])
+
+    def test_a_message_that_was_not_recorded_is_refused_with_its_place(self):
+        events, raw = steps.taken_apart(path_of("chain_3"))
+        files = []
+        for rank in range(3):
+            own = of_rank_alone(events, rank)
+            own[0]["rank"] = rank
+            files.append(f"x.r{rank}.json.gz")
+            if rank == 1:
+                own.remove(next(e for e in own if e.get("op") == "c10d.send.default"))
+            own[-1]["events"] = len(own)
+            steps.put_together(self.folder / files[-1], own, raw)
+        code, output, errors = self.shardlab("merge", *files)
+        self.assertEqual((code, output), (2, ""))
+        self.assertRegex(errors, r"rank \d waits for a message that no rank has sent "
+                                 r"at \S*parallel.py:\d+")
+
+    def test_files_of_ranks_that_part_are_made_one(self):
+        for name in ("chain_3", "pipeline_2", "ring_4"):
+            events, raw = steps.taken_apart(path_of(name))
+            files = []
+            for rank in range(events[0]["world"]):
+                own = of_rank_alone(events, rank)
+                own[0]["rank"] = rank
+                own[-1]["events"] = len(own)
+                files.append(f"x.r{rank}.json.gz")
+                steps.put_together(self.folder / files[-1], own, raw)
+            with self.subTest(name=name):
+                self.fine("merge", *files, "--out", "y.json.gz")
+                self.assertEqual(self.report("y.json.gz")["agree"],
+                                 self.report(str(path_of(name)))["agree"])
 
     def test_another_reduction_is_found(self):
         def change(events):
@@ -183,7 +255,11 @@ class Ranks(program.Program):
         def shorter(rank, events):
             if rank == 1:
                 del events[40:-1]
-        self.assertIn("ranks part at event 41", refused("merge", *self.split("by_hand_2", shorter)))
+        self.assertIn("ranks part at event 41", refused("merge", *self.split("fsdp_2", shorter)))
+        self.assertRegex(
+            refused("merge", *self.split("by_hand_2", shorter)),
+            r"rank 0 waits in c10d.allreduce_.default for ranks that do not come to it at "
+            r"\S*parallel.py:\d+")
 
     def test_it_is_not_taken_to_another_mesh(self):
         code, output, errors = self.shardlab("run", str(path_of("mlp_tp_4")), "--mesh", "tp=2")
@@ -230,12 +306,33 @@ class Ranks(program.Program):
         def one_of_four(events):
             events[0]["rank"] = 2
 
-        changes = (mesh_of_others, mesh_without_names, few_placements, no_placement, unknown_mesh,
+        def rank_of_more(events):
+            next(e for e in events if "at" in e)["at"] = 3
+
+        def peer_of_more(events):
+            next(e for e in events if e.get("op") == "c10d.send.default")["args"][2] = 3
+
+        def message_of_nothing(events):
+            next(e for e in events if e.get("op") == "c10d.send.default")["args"][0] = []
+
+        def group_of_more(events):
+            of(events, "group")["ranks"] = [0, 3]
+
+        def label_alone(events):
+            next(e for e in events if "at" in e and e.get("out"))["out"][0]["placements"] = ["R"]
+
+        def each_of_none(events):
+            events.insert(3, {"k": "each", "each": []})
+
+        alone = (rank_of_more, peer_of_more, message_of_nothing, group_of_more, label_alone,
+                 each_of_none)
+        changes = (*alone, mesh_of_others, mesh_without_names, few_placements, no_placement, unknown_mesh,
                    unknown_group, few_pieces, large_piece, shapes_of_a_whole, prints_of_few,
                    one_of_four)
         for change in changes:
             with self.subTest(change=change.__name__):
                 name = "mesh_2d_4" if "piece" in change.__name__ else "mlp_tp_4"
+                name = "chain_3" if change in alone else name
                 code, output, errors = self.shardlab("replay", self.changed(name, change))
                 self.assertEqual((code, output), (2, ""), errors)
                 self.assertEqual(errors.count("error:"), 1, errors)
@@ -262,11 +359,12 @@ class Ranks(program.Program):
                 else:
                     node[at] = copy.deepcopy(draw.choice(others))
 
-        for turn in range(60):
+        for turn in range(90):
             with self.subTest(turn=turn):
                 def change(events):
                     spoil(events[draw.randrange(len(events) - 1)])
-                chosen = draw.choice(("mesh_2d_4", "tp_of_two_4", "mlp_tp_2", "by_hand_2"))
+                chosen = draw.choice(("mesh_2d_4", "tp_of_two_4", "mlp_tp_2", "by_hand_2",
+                                      "chain_3", "ring_4", "experts_2"))
                 name = self.changed(chosen, change)
                 code, _, errors = self.shardlab("replay", name)
                 self.assertIn(code, (0, 1, 2), errors)

@@ -149,7 +149,7 @@ class Recorder(program.Program):
     def test_recording_changes_no_bit_of_processes(self):
         script = self.folder / "processes.py"
         script.write_text(PROCESSES_SCRIPT, encoding="utf-8")
-        for name in ("fsdp", "ddp", "llama_sp"):
+        for name in ("fsdp", "ddp", "llama_sp", "pipeline", "experts"):
             with self.subTest(name=name):
                 for path in ("", "step.json.gz"):
                     with socket.socket() as free:

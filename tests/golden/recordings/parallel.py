@@ -133,14 +133,20 @@ def sequence_parallel(model, mesh, whole_loss=True):
     return parallelize_module(model, mesh, plan)
 
 
-def llama(ranks, plan=tensor_parallel, whole_loss=True, checkpoint=False, **sizes):
+def recompute(model):
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+
+    for i, layer in enumerate(model.layers):
+        model.layers[i] = checkpoint_wrapper(layer, preserve_rng_state=False)
+
+
+def llama(
+    ranks, plan=tensor_parallel, whole_loss=True, checkpoint=False, autocast=None, **sizes
+):
     mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("tp",))
     model = plan(Llama(**sizes), mesh, whole_loss)
     if checkpoint:
-        from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
-
-        for i, layer in enumerate(model.layers):
-            model.layers[i] = checkpoint_wrapper(layer, preserve_rng_state=False)
+        recompute(model)
     kinds = {}
     for parameter in model.parameters():
         kinds.setdefault(type(parameter), []).append(parameter)
@@ -148,8 +154,12 @@ def llama(ranks, plan=tensor_parallel, whole_loss=True, checkpoint=False, **size
     x, y = tokens(batch=2)
 
     def step():
+        lower = contextlib.nullcontext()
+        if autocast is not None:
+            lower = torch.autocast("cpu", autocast)
         with contextlib.nullcontext() if whole_loss else loss_parallel():
-            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+            with lower:
+                loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
             loss.backward()
         if len(kinds) == 1:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -176,31 +186,43 @@ def llama_checkpoint(ranks):
     return llama(ranks, checkpoint=True, layers=1)
 
 
+def llama_autocast(ranks):
+    return llama(ranks, autocast=torch.bfloat16, layers=1)
+
+
 PROGRAMS = {program.__name__: program for program in (
-    mlp_tp, mesh_2d, tp_of_two, llama_tp, llama_sp, llama_sp_loss, llama_checkpoint
+    mlp_tp, mesh_2d, tp_of_two, llama_tp, llama_sp, llama_sp_loss, llama_checkpoint,
+    llama_autocast
 )}
 
 
-def fsdp(ranks, plan=None, **sizes):
+def fsdp(ranks, plan=None, policy=None, replicas=1, checkpoint=False, autocast=None, **sizes):
     from torch.distributed.fsdp import fully_shard
 
     torch.manual_seed(0)
     model = Llama(**{"layers": 1, **sizes})
-    if plan is None:
+    if checkpoint:
+        recompute(model)
+    if replicas > 1:
+        names = ("replicate", "shard")
+        mesh = init_device_mesh("cpu", (replicas, ranks // replicas), mesh_dim_names=names)
+    elif plan is None:
         mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("dp",))
     else:
         both = init_device_mesh("cpu", (2, ranks // 2), mesh_dim_names=("dp", "tp"))
         plan(model, both["tp"])
         mesh = both["dp"]
+    options = {} if policy is None else {"mp_policy": policy}
     for layer in model.layers:
-        fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+        fully_shard(layer, mesh=mesh, **options)
+    fully_shard(model, mesh=mesh, **options)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     torch.manual_seed(torch.distributed.get_rank() if plan is None else 0)
     x, y = tokens(batch=2)
 
     def step():
-        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        with contextlib.nullcontext() if autocast is None else torch.autocast("cpu", autocast):
+            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -254,7 +276,234 @@ def by_hand(ranks):
     return model, optimizer, step
 
 
+def fsdp_hybrid(ranks):
+    """Shards over one mesh dim, replicas over another."""
+    return fsdp(ranks, replicas=2)
+
+
+def fsdp_mixed(ranks):
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    return fsdp(ranks, policy=policy)
+
+
+def fsdp_checkpoint(ranks):
+    return fsdp(ranks, checkpoint=True)
+
+
+def fsdp_autocast(ranks):
+    return fsdp(ranks, autocast=torch.bfloat16)
+
+
+def fsdp_rows(ranks):
+    """Parameters of one dim that ranks cannot share out evenly."""
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 25), nn.LayerNorm(25), nn.Linear(25, 4))
+    mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("dp",))
+    for layer in model:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    torch.manual_seed(torch.distributed.get_rank())
+    x = torch.randn(6, 16)
+
+    def step():
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+class Experts(nn.Module):
+    """Rows go to the rank of their expert and come back."""
+
+    def __init__(self, ranks, experts, width=16):
+        super().__init__()
+        self.ranks, self.experts = ranks, experts
+        self.gate = nn.Linear(width, experts, bias=False)
+        self.weight = nn.Parameter(torch.randn(experts // ranks, width, width) * 0.2)
+
+    def forward(self, x):
+        from torch.distributed._functional_collectives import all_to_all_single_autograd
+
+        world = torch.distributed.group.WORLD
+        top, chosen = self.gate(x).softmax(-1).max(-1)
+        order = chosen.argsort(stable=True)
+        counts = torch.bincount(chosen, minlength=self.experts)
+        incoming = torch.empty_like(counts)
+        torch.distributed.all_to_all_single(incoming, counts)
+        sent, received = (n.view(self.ranks, -1).sum(1).tolist() for n in (counts, incoming))
+        own = self.experts // self.ranks
+        expert = torch.arange(own).repeat(self.ranks).repeat_interleave(incoming)
+        rows = all_to_all_single_autograd(x[order], received, sent, world)
+        rows = torch.bmm(rows.unsqueeze(1), self.weight[expert]).squeeze(1)
+        rows = all_to_all_single_autograd(rows, sent, received, world)
+        return torch.zeros_like(x).index_copy(0, order, rows) * top.unsqueeze(1)
+
+
+def experts(ranks):
+    torch.manual_seed(0)
+    model = Experts(ranks, 2 * ranks)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    torch.manual_seed(10 + torch.distributed.get_rank())
+    x = torch.randn(12, 16)
+
+    def step():
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+class Passed(torch.autograd.Function):
+    """To the next rank of a ring; gradients go to the one before."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return passed(x, 1)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return passed(gradient, -1)
+
+
+def passed(x, step):
+    from torch.distributed import P2POp, batch_isend_irecv, get_rank, get_world_size, irecv, isend
+
+    rank, ranks = get_rank(), get_world_size()
+    x = x.contiguous()
+    result = torch.empty_like(x)
+    messages = [P2POp(isend, x, (rank + step) % ranks), P2POp(irecv, result, (rank - step) % ranks)]
+    for work in batch_isend_irecv(messages):
+        work.wait()
+    return result
+
+
+def ring(ranks):
+    """Attention over keys that go round."""
+    torch.manual_seed(0)
+    model = nn.Linear(8, 24, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    torch.manual_seed(torch.distributed.get_rank())
+    x = torch.randn(2, 4, 8)
+
+    def step():
+        q, k, v = model(x).chunk(3, -1)
+        above, below = 0, 0
+        for turn in range(ranks):
+            weights = (q @ k.transpose(-1, -2) / 8**0.5).exp()
+            above, below = above + weights @ v, below + weights.sum(-1, keepdim=True)
+            if turn + 1 < ranks:
+                k, v = Passed.apply(k), Passed.apply(v)
+        loss = (above / below).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def pipeline(ranks):
+    """A stage on each rank, one forward and one backward in turn."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    rank = torch.distributed.get_rank()
+    torch.manual_seed(0)
+    model = Mlp()
+    stage = PipelineStage(model, rank, ranks, torch.device("cpu"))
+    schedule = Schedule1F1B(stage, 4, loss_fn=lambda out, wanted: (out - wanted).pow(2).mean())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    x, wanted = torch.randn(8, 16), torch.randn(8, 16)
+
+    def step():
+        if rank == 0:
+            schedule.step(x)
+        elif rank + 1 < ranks:
+            schedule.step()
+        else:
+            schedule.step(target=wanted, losses=[])
+        optimizer.step()
+
+    return model, optimizer, step
+
+
+def chain(ranks):
+    """Two stages by hand: blocking messages, gradients on the way back."""
+    from torch.distributed import recv, send
+
+    rank = torch.distributed.get_rank()
+    torch.manual_seed(0)
+    model = Mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = torch.randn(4, 16)
+
+    def step():
+        for _ in range(2):
+            x = batch
+            if rank > 0:
+                x = torch.empty(4, 16)
+                recv(x, rank - 1)
+                x.requires_grad_()
+            y = model(x)
+            if rank + 1 < ranks:
+                send(y.detach(), rank + 1)
+                gradient = torch.empty_like(y)
+                recv(gradient, rank + 1)
+                y.backward(gradient)
+            else:
+                y.pow(2).mean().backward()
+            if rank > 0:
+                send(x.grad, rank - 1)
+        optimizer.step()
+
+    return model, optimizer, step
+
+
+def lists(ranks):
+    """Collectives of lists, over groups along no mesh dim; losses meet on rank 0."""
+    dist = torch.distributed
+    rank = dist.get_rank()
+    groups = [dist.new_group(members) for members in ([0, 3], [1, 2])]
+    torch.manual_seed(0)
+    model = Mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    own = groups[0 if rank in (0, 3) else 1]
+    x = torch.empty(4, 16)
+
+    def step():
+        batches = [torch.randn(4, 16) for _ in range(ranks)] if rank == 0 else None
+        dist.scatter(x, batches, src=0)
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad, group=own)
+            parameter.grad /= 2
+        pieces = list(model.w1.weight.grad.detach().clone().chunk(ranks))
+        swapped = [torch.empty_like(piece) for piece in pieces]
+        dist.all_to_all(swapped, pieces)
+        piece = torch.empty_like(pieces[0])
+        dist.reduce_scatter(piece, swapped)
+        with torch.no_grad():
+            model.w1.weight[: len(piece)] -= 0.01 * piece
+        losses = [torch.empty(()) for _ in range(ranks)] if rank == 0 else None
+        dist.gather(loss.detach(), losses, dst=0)
+        if rank == 0:
+            torch.stack(losses).mean()
+        optimizer.step()
+
+    return model, optimizer, step
+
+
 # One file a process, on gloo.
 PROCESSES = {program.__name__: program for program in (
-    fsdp, fsdp_uneven, fsdp_sp, ddp, by_hand, llama_tp, llama_sp
+    fsdp, fsdp_uneven, fsdp_sp, ddp, by_hand, llama_tp, llama_sp, fsdp_hybrid, fsdp_mixed,
+    fsdp_checkpoint, fsdp_autocast, fsdp_rows, experts, ring, pipeline, chain, lists
 )}

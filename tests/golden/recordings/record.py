@@ -23,10 +23,14 @@ sys.path.insert(0, str(HERE.parents[2] / "sim" / "record_torch"))
 import programs  # noqa: E402
 import shardlab_record  # noqa: E402
 
-PROCESSES = {"by_hand": 2, "ddp": 2, "fsdp": 2, "fsdp_uneven": 3, "fsdp_sp": 4}  # on gloo
+PROCESSES = {  # on gloo
+    "by_hand": 2, "ddp": 2, "fsdp": 2, "fsdp_uneven": 3, "fsdp_sp": 4, "fsdp_hybrid": 4,
+    "fsdp_mixed": 2, "fsdp_checkpoint": 2, "fsdp_autocast": 2, "fsdp_rows": 2, "experts": 2,
+    "ring": 4, "pipeline": 2, "chain": 3, "lists": 4,
+}
 RANKS = {
     "mlp_tp": (2, 4), "mesh_2d": (4, 6), "tp_of_two": (4,), "llama_tp": (4,), "llama_sp": (2, 4),
-    "llama_sp_loss": (4,), "llama_checkpoint": (4,),
+    "llama_sp_loss": (4,), "llama_checkpoint": (4,), "llama_autocast": (4,),
 }
 
 
