@@ -196,7 +196,7 @@ RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments)
     output.out = run_json(result) + "\n";
     return output;
   }
-  if (result.run.error && !result.judgement.error_expected) {
+  if (result.run.error && !result.judgement.failure_expected) {
     output.err = "error: " + result.run.error->text() + "\n";
     // A launcher ends the others soon after one process was killed, and a report takes its time.
     if (channel_of(arguments) != nullptr) std::fputs(std::exchange(output.err, "").c_str(), stderr);

@@ -91,7 +91,7 @@ void tell(const ScenarioResult& result, const std::string& tried, const RunArgum
   outcome.again = replay_command(result.run);
   outcome.report.message = failure_text(result);
   outcome.report.text = run_text(result, plain);
-  if (result.run.error && !result.judgement.error_expected) {
+  if (result.run.error && !result.judgement.failure_expected) {
     outcome.report.text += "error: " + result.run.error->text() + "\n";
   }
 }

@@ -17,6 +17,7 @@ struct ExpectationReport {
   bool met = false;
   std::string text;  ///< "f32[8@dp, 16]"; when unmet "expected ..., got ..."
   Where where;
+  bool of_failure = false;  ///< "cause" and "line": of a run that must be wrong
 };
 
 /// Types, collectives, bytes and memory. `recordings` and `counts` are by global rank, `peak` is

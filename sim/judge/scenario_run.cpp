@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "sim/capture/recorders.h"
+#include "sim/judge/expected_mistake.h"
 #include "sim/judge/graph_expectations.h"
 #include "sim/judge/verdict.h"
 #include "sim/run/process_records.h"
@@ -31,7 +32,7 @@ bool matches(ExpectedVerdict expected, const std::optional<Verdict>& verdict) {
 
 void judge_failure(const Run& run, ScenarioJudgement& judgement) {
   const Expectation& expect = run.scenario.expect;
-  bool& expected = judgement.error_expected;
+  bool& expected = judgement.failure_expected;
   if (expect.error) {
     expected = run.error && matches(*expect.error, *run.error);
     judgement.expectations.push_back({.what = "error",
@@ -93,7 +94,7 @@ void check_open_values(const Run& run, ScenarioJudgement& judgement) {
   } else if (expected) {
     judgement.expectations.push_back(open_values(judgement, "not_verified", *expected));
   }
-  if (!run.options.strict) return;
+  if (!run.options.strict || judgement.failure_expected) return;
   judgement.expectations.push_back(open_values(judgement, "--strict", {.text = "0", .where = {}}));
 }
 
@@ -118,6 +119,18 @@ void look_for_buffers(const Run& run, ScenarioJudgement& judgement) {
   judgement.warnings.push_back("works only with buffered sends: " + again.verdict->cause);
 }
 
+// Once all else is known.
+void judge_mistake(const Run& run, ScenarioJudgement& judgement) {
+  if (!run.scenario.expect.mistake) return;
+  if (run.shapes_only() && !run.error) {
+    judgement.warnings.emplace_back("[expect]: cause and line are not looked at: shapes only");
+    return;
+  }
+  const Findings found{judgement.values, judgement.steps, judgement.parted};
+  const bool met = check_mistake(run, found, judgement.expectations);
+  judgement.failure_expected = judgement.failure_expected || met;
+}
+
 // What the run means: the verdict on values, and expectations.
 void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders) {
   Run& run = result.run;
@@ -126,7 +139,7 @@ void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   if (!run.error) run.error = verdicts.failed_assertion();
   judge_failure(run, judgement);
   if (run.verdict) verdicts.explain_failure();
-  if (run.error) return;
+  if (run.error) return judge_mistake(run, judgement);
 
   std::vector<const Recording*> recordings;
   for (const Recording& recording : ranks.recordings) recordings.push_back(&recording);
@@ -140,6 +153,7 @@ void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   if (recorders != nullptr) check_graphs(run, *recorders, judgement.expectations);
   verdicts.verify();
   look_for_buffers(run, judgement);
+  judge_mistake(run, judgement);
   check_open_values(run, judgement);
 }
 
@@ -179,15 +193,12 @@ std::unique_ptr<Recorders> recorders_of(const Run& run, ScenarioJudgement& judge
 
 bool ScenarioResult::met() const {
   if (run.reported_elsewhere) return judgement.met_elsewhere;
-  if (run.error && !judgement.error_expected) return false;
-  if (judgement.steps.wrong_found()) return false;
   for (const ExpectationReport& expectation : judgement.expectations) {
     if (!expectation.met) return false;
   }
-  for (const ValueReport& value : judgement.values) {
-    if (value.verified && value.comparison.agreement == Agreement::kWrong) return false;
-  }
-  return true;
+  if (judgement.failure_expected) return true;
+  if (run.error || judgement.steps.wrong_found()) return false;
+  return count_values(judgement.values).wrong == 0;
 }
 
 ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,

@@ -22,8 +22,9 @@ struct ScenarioJudgement {
   std::string not_verified_fix;       ///< what the user can do about it, or empty
   std::vector<std::string> warnings;  ///< of what could not be decided
   std::vector<ExpectationReport> expectations;
-  bool error_expected = false;  ///< [expect] asked for the run's error or verdict
-  bool met_elsewhere = false;   ///< what the process that reports has found
+  Cause parted;  ///< of ranks that wait for each other: the branch at which they parted, or empty
+  bool failure_expected = false;  ///< [expect] asked for the error, verdict or mistake of the run
+  bool met_elsewhere = false;     ///< what the process that reports has found
 };
 
 /// Moved as a whole, as the run is.
@@ -32,8 +33,8 @@ struct ScenarioResult {
   Run run;
   ScenarioJudgement judgement;
 
-  /// True when the run is as expected: no error but an expected one, every expectation met, no
-  /// value and no call wrong. The exit code follows it.
+  /// True when the run is as expected: every expectation met, and no error, no wrong value and
+  /// no wrong call but those expected. The exit code follows it.
   bool met() const;
 };
 

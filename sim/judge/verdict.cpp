@@ -124,8 +124,7 @@ class Verification {
   }
 
   void explain_failure() {
-    std::string text = parted_at(*run_.scenario.program, traits_, inputs_.ranks);
-    if (!text.empty()) judgement_.warnings.push_back(std::move(text));
+    judgement_.parted = parted_at(*run_.scenario.program, traits_, inputs_.ranks);
   }
 
   void run() {
@@ -169,15 +168,28 @@ class Verification {
   void explain_first() {
     constexpr int kMost = 3;
     int tried = 0;
-    std::optional<LostMeaning> lost;
+    std::optional<Cause> lost;
     for (ValueReport& report : judgement_.values) {
       if (!report.verified || report.comparison.agreement != Agreement::kWrong) continue;
       if (tried == 0 && traits_.leaves) lost = find_lost();
       if (tried++ == kMost) return;
       if (!report.cause.empty()) continue;
       report.cause = explain_wrong(inputs_, report, run_.scenario, *run_.layout, lost);
+      if (report.cause.line == 0) report.cause.line = line_behind(report, lost);
       if (tried > 1 && report.cause.id == causes::kNone) report.cause = {};
     }
+  }
+
+  // A cause that is told by numbers alone: the call that was found to make the same mistake. A
+  // gradient is at its input, and the first wrong call of backward is where it went wrong.
+  int line_behind(const ValueReport& report, const std::optional<Cause>& lost) const {
+    const bool gradient = report.name.ends_with(".grad");
+    if (lost && lost->id == report.cause.id && (gradient || lost->line <= report.line)) {
+      return lost->line;
+    }
+    const std::optional<WrongStep>& wrong = judgement_.steps.wrong;
+    const bool known = gradient && wrong && wrong->place.pass == Pass::kBackward;
+    return known ? wrong->place.position.line : 0;
   }
 
   // The ranks and one device once more, in f64, with all that their calls take and give.
@@ -204,7 +216,7 @@ class Verification {
     return !again.error;
   }
 
-  std::optional<LostMeaning> find_lost() {
+  std::optional<Cause> find_lost() {
     const CallLogs* logs = logged_calls();
     if (logs == nullptr) return std::nullopt;
     return first_lost(logs->ranks, logs->alone, *run_.layout, kRelativeInF64);

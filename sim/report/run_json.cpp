@@ -174,6 +174,7 @@ Json value_json(const ValueReport& value) {
   if (!value.cause.empty()) {
     json["cause"] = value.cause.text;
     json["cause_id"] = value.cause.id;
+    json["cause_line"] = line_of_cause(value);
   }
   if (value.passes > 1) json["backward_passes"] = value.passes;
   return json;

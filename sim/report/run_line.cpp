@@ -16,11 +16,17 @@ namespace shardlab {
 namespace {
 
 // "1 value verified", "12 values verified, 2 wrong, 3 not verified".
-std::string verified_text(const ValueCounts& counts) {
+std::string verified_text(const ValueCounts& counts, bool wrong_expected) {
   std::string text = counted(counts.verified, "value") + " verified";
-  if (counts.wrong > 0) text += fmt::format(", {} wrong", counts.wrong);
+  if (counts.wrong > 0) {
+    text += fmt::format(", {} wrong{}", counts.wrong, wrong_expected ? " as expected" : "");
+  }
   if (counts.not_verified > 0) text += fmt::format(", {} not verified", counts.not_verified);
   return text;
+}
+
+std::string unmet_text(const ExpectationReport& expectation) {
+  return fmt::format("{}: {}", expectation.what, expectation.text);
 }
 
 // One word for a shell.
@@ -71,6 +77,7 @@ std::vector<std::string> warnings_of(const ScenarioResult& result) {
   std::vector<std::string> texts = result.run.warnings;
   const std::vector<std::string>& undecided = result.judgement.warnings;
   texts.insert(texts.end(), undecided.begin(), undecided.end());
+  if (!result.judgement.parted.empty()) texts.push_back(cause_text(result.judgement.parted));
   const std::vector<std::string> implicit = implicit_warnings(result.run);
   texts.insert(texts.end(), implicit.begin(), implicit.end());
   return texts;
@@ -84,7 +91,10 @@ std::string cause_text(const Cause& cause) {
 std::string failure_text(const ScenarioResult& result) {
   const ScenarioJudgement& judgement = result.judgement;
   if (result.met()) return "";
-  if (result.run.error && !judgement.error_expected) return result.run.error->summary();
+  for (const ExpectationReport& expectation : judgement.expectations) {
+    if (expectation.of_failure && !expectation.met) return unmet_text(expectation);
+  }
+  if (result.run.error && !judgement.failure_expected) return result.run.error->summary();
   if (judgement.steps.wrong) {
     return fmt::format("wrong call {}: {}", to_string(judgement.steps.wrong->place),
                        judgement.steps.wrong->text());
@@ -96,7 +106,7 @@ std::string failure_text(const ScenarioResult& result) {
                        value.comparison.what, cause);
   }
   for (const ExpectationReport& expectation : judgement.expectations) {
-    if (!expectation.met) return fmt::format("{}: {}", expectation.what, expectation.text);
+    if (!expectation.met) return unmet_text(expectation);
   }
   return "not as expected";
 }
@@ -111,14 +121,14 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
   }
   // Green means proven.
   const ValueCounts counts = count_values(result.judgement.values);
-  const bool proven = counts.verified > 0 || result.judgement.error_expected;
+  const bool proven = counts.verified > 0 || result.judgement.failure_expected;
   const std::string verdict = result.met()
                                   ? paint("ok    ", proven ? Ink::kGood : Ink::kWarn, options.color)
                                   : paint("FAILED", Ink::kBad, options.color);
   std::string name = run.scenario.file->file();
   if (!run.scenario.point.empty()) name += " [" + run.scenario.point + "]";
   const std::string ranks = counted(run.scenario.world, "rank");
-  const std::string verified = verified_text(counts);
+  const std::string verified = verified_text(counts, result.judgement.failure_expected);
   std::string facts = fmt::format("{}, {}, {}", ranks,
                                   proven ? verified : paint(verified, Ink::kWarn, options.color),
                                   counted(collectives, "collective"));

@@ -341,7 +341,7 @@ class RunText {
   }
 
   void expected_failure() {
-    if (!run_.error || !judgement_.error_expected) return;
+    if (!run_.error || !judgement_.failure_expected) return;
     line("\n{}", ink("the expected error", Ink::kDim));
     line("{}", ink(run_.error->text(), Ink::kDim));
   }

@@ -90,6 +90,14 @@ struct ExpectedError {
   Where where;
 };
 
+/// [expect] cause and line: the run must be wrong, and what is wrong first must have this cause and
+/// be at this line.
+struct ExpectedMistake {
+  std::string cause;  ///< an id; empty: any
+  int line = 0;       ///< of the program; 0: any
+  Where cause_where, line_where;
+};
+
 /// A name in a list of [expect].
 struct ExpectedName {
   std::string name;
@@ -124,6 +132,7 @@ struct Expectation {
   std::vector<std::pair<DType, double>> tolerance;
   std::optional<ExpectedError> error;
   std::optional<ExpectedVerdict> verdict;
+  std::optional<ExpectedMistake> mistake;
   std::optional<Bound> not_verified;  ///< values that one device is not compared with
   std::optional<ExpectedGraph> graph;
   std::optional<Bound> graph_breaks;  ///< in the graph that has most, and those of defs

@@ -5,6 +5,7 @@
 #include "base/memory_account.h"
 #include "base/nearest.h"
 #include "base/policies.h"
+#include "sim/scenario/cause.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"
 
@@ -14,8 +15,9 @@ namespace {
 
 const std::vector<std::string>& expect_keys() {
   static const std::vector<std::string> kKeys = {
-      "collectives", "bytes",   "memory",       "grads", "implicit",     "verify", "tolerance",
-      "error",       "verdict", "not_verified", "graph", "graph_breaks", "graphs"};
+      "collectives", "bytes",        "memory", "grads",        "implicit",
+      "verify",      "tolerance",    "error",  "verdict",      "cause",
+      "line",        "not_verified", "graph",  "graph_breaks", "graphs"};
   return kKeys;
 }
 
@@ -130,6 +132,8 @@ class ExpectReader {
       read_error(entry);
     } else if (entry.key == "verdict") {
       read_verdict(entry);
+    } else if (entry.key == "cause" || entry.key == "line") {
+      read_mistake(entry);
     } else if (entry.key == "not_verified") {
       out_.not_verified = read_bound(file_, entry, environment_, Units::kNone);
     } else if (entry.key == "graph") {
@@ -189,6 +193,24 @@ class ExpectReader {
   void read_verdict(const TomlEntry& entry) {
     static const std::vector<std::string> kNames = {"mismatch", "deadlock"};
     out_.verdict = static_cast<ExpectedVerdict>(read_choice(file_, entry, kNames));
+  }
+
+  void read_mistake(const TomlEntry& entry) {
+    static const std::vector<std::string> kIds(causes::kAll.begin(), causes::kAll.end());
+    if (!out_.mistake) out_.mistake.emplace();
+    if (entry.key == "cause") {
+      out_.mistake->cause = kIds[read_choice(file_, entry, kIds)];
+      out_.mistake->cause_where = expect_.where(entry);
+      return;
+    }
+    const std::int64_t line = read_integer(file_, entry);
+    out_.mistake->line_where = expect_.where(entry);
+    if (line < 1 || line > INT32_MAX) {
+      out_.mistake->line_where.refuse(
+          fmt::format("line is {}; it must be a line of the program", line),
+          "count from 1, as editors do");
+    }
+    out_.mistake->line = static_cast<int>(line);
   }
 
   void read_tolerance(const TomlEntry& entry) {

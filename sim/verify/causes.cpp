@@ -464,12 +464,14 @@ Sentence other_label(const Evidence& evidence) {
                      fits, own);
 }
 
-// Numbers that keep a division from zero make the factor inexact.
+// Numbers that keep a division from zero make the factor inexact. Of a single number any factor
+// fits: there it has to be a count.
 Sentence one_factor(const Evidence& evidence) {
   constexpr double kAbout = 1e-4;
   const auto factor = factor_between(evidence.got.reals, evidence.expected.reals, kAbout);
   if (!factor || close_to(*factor, 1)) return std::nullopt;
   const std::string source = source_of(*factor, evidence), text = factor_text(*factor);
+  if (text.empty() && source.empty() && evidence.expected.reals.size() == 1) return std::nullopt;
   return fmt::format("it is {} the expected value, on every rank and for every element{}",
                      text.empty() ? fmt::format("{:.4g} times", *factor) : text,
                      source.empty() ? "" : ", and " + source);

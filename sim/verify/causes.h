@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mesh/spec.h"
-#include "sim/verify/cause.h"
+#include "sim/scenario/cause.h"
 #include "sim/verify/global_value.h"
 
 namespace shardlab {

@@ -149,7 +149,7 @@ std::pair<const Recording*, std::string> expected_of(const VerifyInputs& inputs,
 }  // namespace
 
 Cause explain_wrong(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
-                    const MeshLayout& layout, const std::optional<LostMeaning>& lost) {
+                    const MeshLayout& layout, const std::optional<Cause>& lost) {
   if (!report.verified || report.comparison.agreement != Agreement::kWrong) return {};
   auto evidence = Collector(inputs, scenario, layout).collect(report.key());
   const auto [alone, name] = expected_of(inputs, report);
@@ -160,7 +160,7 @@ Cause explain_wrong(const VerifyInputs& inputs, const ValueReport& report, const
   }
   // A loss behind the line that makes a value is no reason for it; gradients come last.
   const bool before = lost && (report.name.ends_with(".grad") || lost->line <= report.line);
-  if (before) return lost->cause;
+  if (before) return *lost;
   return known ? last_resort(*evidence) : Cause{};
 }
 

@@ -14,6 +14,6 @@ namespace shardlab {
 /// known. `layout` is that of the whole mesh. `lost`: the call at which the meaning of plain values
 /// was lost, if it is known.
 Cause explain_wrong(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
-                    const MeshLayout& layout, const std::optional<LostMeaning>& lost);
+                    const MeshLayout& layout, const std::optional<Cause>& lost);
 
 }  // namespace shardlab

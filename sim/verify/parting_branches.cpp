@@ -12,7 +12,6 @@
 
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/language/values/builtin.h"
-#include "sim/verify/cause.h"
 #include "sim/verify/global_value.h"
 
 namespace shardlab {
@@ -273,8 +272,7 @@ std::string numbers_in(const Turn& turn, const Recordings& ranks, std::size_t on
 
 }  // namespace
 
-std::string parted_at(const ast::Program& program, const ProgramTraits& traits,
-                      const Recordings& ranks) {
+Cause parted_at(const ast::Program& program, const ProgramTraits& traits, const Recordings& ranks) {
   const auto longest = std::ranges::max_element(
       ranks, {}, [](const Recording* rank) { return rank->statements().size(); });
   if (longest == ranks.end()) return {};
@@ -307,8 +305,9 @@ std::string parted_at(const ast::Program& program, const ProgramTraits& traits,
            : fmt::format("rank {} goes on in line {}, rank {} in line {}", goes_in ? own : other,
                          line(goes_in ? here : there), goes_in ? other : own,
                          line(goes_in ? there : here));
-  return fmt::format("line {} parted the ranks: {}{} [{}]", line(turn->begin), apart, numbers,
-                     causes::kPartedBranch);
+  const int at = line(turn->begin);
+  return {causes::kPartedBranch, fmt::format("line {} parted the ranks: {}{}", at, apart, numbers),
+          at};
 }
 
 std::vector<std::string> parting_branches(const ast::Program& program, const ProgramTraits& traits,

@@ -8,6 +8,7 @@
 
 #include "sim/language/run/program_traits.h"
 #include "sim/run/recording.h"
+#include "sim/scenario/cause.h"
 
 namespace shardlab {
 
@@ -20,7 +21,7 @@ std::vector<std::string> parting_branches(const ast::Program& program, const Pro
 /// The branch or loop at which ranks that wait for each other first took different ways, with its
 /// numbers where it names any; empty where there is none, or where the program tells the ranks
 /// apart by their number.
-std::string parted_at(const ast::Program& program, const ProgramTraits& traits,
-                      const std::vector<const Recording*>& ranks);
+Cause parted_at(const ast::Program& program, const ProgramTraits& traits,
+                const std::vector<const Recording*>& ranks);
 
 }  // namespace shardlab

@@ -9,8 +9,8 @@
 
 #include "sim/language/run/program_traits.h"
 #include "sim/run/recording.h"
+#include "sim/scenario/cause.h"
 #include "sim/scenario/scenario.h"
-#include "sim/verify/cause.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/kept_value.h"
 
@@ -37,6 +37,11 @@ struct ValueReport {
   /// One; or one per rank where ranks hold their own, one per sub-mesh for a slice of the mesh.
   std::vector<KeptValue> kept;
 };
+
+/// The line that matters of a value's cause.
+inline int line_of_cause(const ValueReport& value) {
+  return value.cause.line > 0 ? value.cause.line : value.line;
+}
 
 /// How many values were compared, how many of these are wrong, and how many were not.
 struct ValueCounts {

@@ -309,7 +309,7 @@ class Contract(unittest.TestCase):
         self.same("### `diff --json`", self.keys_of("diff", "--json", "a.json", "b.json"))
 
     def test_causes(self):
-        source = (ROOT / "sim" / "verify" / "cause.h").read_text(encoding="utf-8")
+        source = (ROOT / "sim" / "scenario" / "cause.h").read_text(encoding="utf-8")
         ids = set(re.findall(r'= "(cause\.[a-z-]+)"', source))
         self.assertGreater(len(ids), 5)
         self.assertEqual(ids, set(re.findall(r"^\| `(cause\.[a-z-]+)` \|", PAGE, re.MULTILINE)))

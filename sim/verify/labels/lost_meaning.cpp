@@ -47,8 +47,8 @@ class Look {
 
   // A call that takes what all ranks have alike: terms that were put together by another reduction
   // than the one which they are terms of. Sums for averages are a matter of factors.
-  std::optional<LostMeaning> reduced_otherwise(const MatchedCall& call,
-                                               const std::vector<Term>& terms) const {
+  std::optional<Cause> reduced_otherwise(const MatchedCall& call,
+                                         const std::vector<Term>& terms) const {
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
       if (call.operands[i]) continue;
       const std::vector<GlobalValue> held = held_of(call, &LoggedCall::operands, i);
@@ -61,13 +61,13 @@ class Look {
   }
 
   // Nothing for calls that lose nothing, and for those that say nothing.
-  std::optional<LostMeaning> lost_at(const MatchedCall& call, const MatchedCall* term_of) const {
+  std::optional<Cause> lost_at(const MatchedCall& call, const MatchedCall* term_of) const {
     if (call.results.empty() || std::ranges::all_of(call.results, is_known)) return std::nullopt;
     if (!std::ranges::all_of(call.operands, is_known)) return std::nullopt;
     if (call.operands.empty()) return made_alike(call);
     if (!same_numbers(call) || flattens(call) || is_of_own_loss(call)) return std::nullopt;
     // The mesh dim that cuts a dim which the call names explains more than others do.
-    std::optional<LostMeaning> found;
+    std::optional<Cause> found;
     for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
       auto lost = along(call, dim, term_of);
       if (lost && runs_along(call, dim)) return lost;
@@ -77,8 +77,8 @@ class Look {
   }
 
  private:
-  std::optional<LostMeaning> reduced_otherwise(const MatchedCall& call, const GlobalValue& got,
-                                               const Term& term) const {
+  std::optional<Cause> reduced_otherwise(const MatchedCall& call, const GlobalValue& got,
+                                         const Term& term) const {
     const std::vector<GlobalValue> terms = held_of(term.call, &LoggedCall::results, term.result);
     if (terms[0].meta.shape != got.meta.shape) return std::nullopt;
     for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
@@ -152,7 +152,7 @@ class Look {
   }
 
   // A factory that was given the size of a piece.
-  std::optional<LostMeaning> made_alike(const MatchedCall& call) const {
+  std::optional<Cause> made_alike(const MatchedCall& call) const {
     const std::vector<GlobalValue> held = held_of(call, &LoggedCall::results, 0);
     if (held.size() != call.held.size() || !all_alike(held)) return std::nullopt;
     if (held[0].meta.shape == call.alone->results[0].meta.shape) return std::nullopt;
@@ -162,13 +162,16 @@ class Look {
                              at(call)));
   }
 
-  std::optional<LostMeaning> along(const MatchedCall& call, std::size_t mesh_dim,
-                                   const MatchedCall* term_of) const {
+  std::optional<Cause> along(const MatchedCall& call, std::size_t mesh_dim,
+                             const MatchedCall* term_of) const {
     const std::string& name = layout_.names()[mesh_dim];
     if (layout_.size(mesh_dim) < 2) return std::nullopt;
     std::optional<std::size_t> cut, term, whole;
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
       const Placement& placement = call.operands[i]->placements[mesh_dim];
+      // A mask that looks like a term is one by chance.
+      const bool mask = call.alone->operands[i].meta.dtype == DType::kBool;
+      if (mask && placement.is_partial()) return std::nullopt;
       auto& which = placement.is_shard() ? cut : placement.is_partial() ? term : whole;
       if (!which) which = i;
     }
@@ -231,16 +234,16 @@ class Look {
                        even ? whole : list_of(sizes) + " in pieces of their own size");
   }
 
-  std::optional<LostMeaning> on_pieces(const MatchedCall& call, std::size_t operand,
-                                       std::size_t mesh_dim) const {
+  std::optional<Cause> on_pieces(const MatchedCall& call, std::size_t operand,
+                                 std::size_t mesh_dim) const {
     if (auto uneven = uneven_mean(call, operand, mesh_dim)) return uneven;
     return found(
         call, causes::kOnPieces,
         fmt::format("{} runs on pieces of {}", at(call), cut_text(call, operand, mesh_dim)));
   }
 
-  std::optional<LostMeaning> taken_for_whole(const MatchedCall& call, const MatchedCall& term_of,
-                                             std::size_t mesh_dim) const {
+  std::optional<Cause> taken_for_whole(const MatchedCall& call, const MatchedCall& term_of,
+                                       std::size_t mesh_dim) const {
     for (std::size_t i = 0; i < term_of.operands.size(); ++i) {
       if (!term_of.operands[i]->placements[mesh_dim].is_shard()) continue;
       return found(term_of, causes::kOnPieces,
@@ -251,8 +254,8 @@ class Look {
   }
 
   // Results that, weighted by how many elements each rank has, make the whole one.
-  std::optional<LostMeaning> uneven_mean(const MatchedCall& call, std::size_t operand,
-                                         std::size_t mesh_dim) const {
+  std::optional<Cause> uneven_mean(const MatchedCall& call, std::size_t operand,
+                                   std::size_t mesh_dim) const {
     const auto dim = static_cast<std::size_t>(call.operands[operand]->placements[mesh_dim].dim);
     if (auto sizes = lengths(call, operand, mesh_dim, dim); weighted(call, mesh_dim, sizes)) {
       return found(call, causes::kUnevenMean,
@@ -309,8 +312,8 @@ class Look {
     return fmt::format("{} in line {}", text, call.alone->position.line);
   }
 
-  static LostMeaning found(const MatchedCall& call, std::string_view id, std::string text) {
-    return {{id, std::move(text)}, call.alone->position.line};
+  static Cause found(const MatchedCall& call, std::string_view id, std::string text) {
+    return {id, std::move(text), call.alone->position.line};
   }
 
   const MeshLayout& layout_;
@@ -351,11 +354,11 @@ bool averages(const MatchedCall& call) {
 
 }  // namespace
 
-std::optional<LostMeaning> first_lost(const CallLog& ranks, const CallLog& alone,
-                                      const MeshLayout& layout, double relative) {
+std::optional<Cause> first_lost(const CallLog& ranks, const CallLog& alone,
+                                const MeshLayout& layout, double relative) {
   const Look look(layout, relative);
   std::optional<MatchedCall> term_of;  // the last average, maximum or minimum of pieces
-  std::optional<LostMeaning> lost;
+  std::optional<Cause> lost;
   std::vector<Term> terms;
   for_each_matched(ranks, alone, layout, relative, [&](MatchedCall& call) {
     lost = look.lost_at(call, term_of ? &*term_of : nullptr);

@@ -134,6 +134,106 @@ if rank == 0:
   CHECK_FALSE(met(late, R"(verdict = "mismatch")"));
 }
 
+TEST_CASE("V-36 an expected mistake has the cause and the line") {
+  const std::string bias = R"(
+[mesh]
+tp = 2
+[inputs]
+x = "f32[3, 8@tp]"
+w = "f32[8@tp, 5]"
+b = "f32[5]"
+[program]
+code = """
+h = x.to_local() @ w.to_local()
+y = all_reduce(h + b.to_local(), "sum", group="tp")
+out = from_local(y, mesh=mesh)
+"""
+)";
+  CHECK(met(bias, R"(cause = "cause.term-added")"));
+  CHECK(met(bias, "line = 11"));
+  CHECK(met(bias, "cause = \"cause.term-added\"\nline = 11"));
+  CHECK_FALSE(met(bias, R"(cause = "cause.missing-sum")"));
+  CHECK_FALSE(met(bias, "cause = \"cause.term-added\"\nline = 12"));
+  CHECK_FALSE(met(bias, "line = 12"));
+  CHECK_FALSE(met(bias, "cause = \"cause.term-added\"\nout = \"f32[3, 4]\""));
+  const ScenarioResult other = run(bias + "[expect]\ncause = \"cause.factor\"\n");
+  REQUIRE(other.judgement.expectations.size() == 1);
+  CHECK(other.judgement.expectations[0].text.starts_with(
+      "expected cause.factor, got cause.term-added: b is added 2 times"));
+  const ScenarioResult right = run(std::string(kCut) + "[expect]\nline = 9\n");
+  REQUIRE(right.judgement.expectations.size() == 1);
+  CHECK(right.judgement.expectations[0].text == "expected 9, got none: nothing is wrong");
+  CHECK_FALSE(right.met());
+}
+
+TEST_CASE("V-36 the line of a failure is that of its error, or where ranks wait or parted") {
+  const std::string refused = R"(
+[mesh]
+x = 2
+[inputs]
+a = "f32[4@x]"
+[program]
+code = """
+b = a * 2
+c = a + torch.ones([4])
+"""
+)";
+  CHECK(met(refused, "line = 9"));
+  CHECK_FALSE(met(refused, "line = 8"));
+  CHECK_FALSE(met(refused, R"(cause = "cause.none")"));
+  CHECK_FALSE(met(refused, "error = { kind = \"Runtime\" }\nline = 8"));
+  const std::string parted = R"(
+[mesh]
+x = 2
+[inputs]
+a = { type = "f32[2@x]", values = [1, 3] }
+[program]
+code = """
+t = a.to_local()
+if t.item() > 2:
+    t = all_reduce(t, "sum", group="x")
+u = all_reduce(t.sum(), "sum", group="x")
+"""
+)";
+  CHECK(met(parted, "cause = \"cause.parted-branch\"\nline = 9"));
+  CHECK(met(parted, "verdict = \"mismatch\"\nline = 9"));
+  CHECK_FALSE(met(parted, "line = 11"));
+  CHECK_FALSE(met(parted, "verdict = \"deadlock\"\nline = 9"));
+  const std::string alone = R"(
+[mesh]
+x = 2
+[program]
+code = """
+if rank == 0:
+    barrier(group="x")
+else:
+    t = all_reduce(torch.ones([2]), "sum", group="x")
+"""
+)";
+  CHECK(met(alone, "line = 7"));
+  CHECK(met(alone, "line = 9"));
+  CHECK_FALSE(met(alone, "line = 6"));
+}
+
+TEST_CASE("V-36 the line of a gradient is that of the call of backward that is wrong") {
+  const std::string program = R"(
+[mesh]
+tp = 2
+[inputs]
+x = "f32[5, 6]"
+e = { type = "f32[6, 4]", requires_grad = true }
+w = "f32[4, 10@tp]"
+[program]
+code = """
+h = x @ e
+l = h.to_local()
+y = from_local(l @ w.to_local(), mesh=mesh, tp=S(1))
+y.pow(2).sum().backward()
+"""
+)";
+  CHECK(met(program, "cause = \"cause.missing-sum\"\nline = 11\ngrads = [\"e\"]"));
+}
+
 TEST_CASE("V-11 an expected gradient has to be there") {
   const std::string program = R"(
 [mesh]

@@ -2,6 +2,7 @@
 // closed list (sim/contract.md).
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,7 @@ namespace shardlab {
 struct Cause {
   std::string_view id;  ///< "cause.on-pieces", one of causes
   std::string text;     ///< one sentence without its period
+  int line = 0;         ///< of the program, which the sentence speaks of; 0: that of the value
   bool empty() const { return text.empty(); }
 };
 
@@ -32,6 +34,11 @@ inline constexpr std::string_view kUnequalNumber = "cause.unequal-number";
 inline constexpr std::string_view kSomeRanks = "cause.some-ranks";
 inline constexpr std::string_view kPartedBranch = "cause.parted-branch";
 inline constexpr std::string_view kNone = "cause.none";
+
+inline constexpr std::array kAll = {kOnPieces,      kTermAdded,  kReplicaCounted, kUnevenMean,
+                                    kMissingSum,    kWrongGroup, kOtherReduction, kFactor,
+                                    kOneFactor,     kOtherLabel, kOtherChunk,     kOneMask,
+                                    kUnequalNumber, kSomeRanks,  kPartedBranch,   kNone};
 
 }  // namespace causes
 
