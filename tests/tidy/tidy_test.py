@@ -84,6 +84,8 @@ class Tidy(unittest.TestCase):
             {**listed, "scenarios/smoke/b.toml": ""},
             "scenarios/smoke/b.toml:1: scenarios/meson.build does not list it",
         )
+        whole = {"scenarios/meson.build": "install_subdir('zoo', b)", "scenarios/zoo/a.toml": ""}
+        self.assertEqual(self.found(whole), [])
 
     def test_an_include_against_the_law(self):
         self.assert_finds(
