@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Faults that tests must catch: the patches of faults.toml, planted one after the other.
 
-    faults.py check                    each text stands once in its file
+    faults.py check                    each text is once in its file, each id in the name of a test
     faults.py copies                   the names of the patched copies, one a line
     faults.py generate FOLDER          write the copies into FOLDER
     faults.py run PROGRAM [NAME...]    plant each fault (or these), run the tests that name its id
@@ -23,6 +23,7 @@ import sys
 import tomllib
 
 SECONDS = 120  # a fault may leave ranks waiting for each other
+SECONDS_OF_ALL = 1200  # the tests of every fault, without one
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 Patch = collections.namedtuple("Patch", "fault file text replacement")
@@ -172,13 +173,13 @@ def write_if_changed(path, text):
         path.write_text(text, encoding="utf-8")
 
 
-def run(program, identifiers, name):
+def run(program, identifiers, name, seconds=SECONDS):
     """(passed, what happened) of the tests that name these ids."""
     pattern = ",".join(f"*{identifier} *" for identifier in identifiers)
     environment = {**os.environ, "SHARDLAB_FAULT": name}
     try:
         done = subprocess.run([program, f"--test-case={pattern}", "--no-colors=1"],
-                              env=environment, capture_output=True, text=True, timeout=SECONDS,
+                              env=environment, capture_output=True, text=True, timeout=seconds,
                               check=False)
     except subprocess.TimeoutExpired:
         return False, "the tests do not end"
@@ -197,7 +198,7 @@ def run_all(faults, program, names):
         raise Unclear(f"there is no fault {', '.join(sorted(unknown))}")
     chosen = [fault for fault in faults if not names or fault["name"] in names]
     missed = 0
-    passed, how = run(program, sorted({fault["id"] for fault in chosen}), "")
+    passed, how = run(program, sorted({fault["id"] for fault in chosen}), "", SECONDS_OF_ALL)
     if not passed:
         print(f"without a fault: {how}")
         missed += 1
@@ -209,6 +210,15 @@ def run_all(faults, program, names):
             print(f"{verdict}  {fault['id']:5} {fault['name']}: {how}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} faults caught")
     return 1 if missed else 0
+
+
+def check_named(faults):
+    """Each id is part of the name of a test, or its faults would be planted for nobody."""
+    tests = "".join(path.read_text(encoding="utf-8")
+                    for path in sorted((REPOSITORY / "tests/unit").rglob("*_test.cpp")))
+    for fault in faults:
+        if f"{fault['id']} " not in tests:
+            raise Unclear(f"{fault['name']}: no name of a unit test has '{fault['id']} '")
 
 
 def act(options):
@@ -223,6 +233,7 @@ def act(options):
         for name, text in texts.items():
             write_if_changed(options.folder / name, text)
     else:
+        check_named(faults)
         print(f"{len(faults)} faults in {len(texts)} files")
     return 0
 

@@ -77,7 +77,7 @@ DTensor apply_to(const std::vector<DTensor>& arguments, const Gives& gives) {
 
 }  // namespace
 
-TEST_CASE("B-26: a function's own gradient takes the place of that of its ops, plain and cut") {
+TEST_CASE("B-26 a function's own gradient takes the place of that of its ops, plain and cut") {
   spmd(1, [](RankContext&) {
     const DTensor x = leaf_with({1, 2, 3});
     const DTensor y = Cube::apply(x, 2.0);
@@ -96,7 +96,7 @@ TEST_CASE("B-26: a function's own gradient takes the place of that of its ops, p
   }
 }
 
-TEST_CASE("B-26: backward that is recorded has gradients, through saved arguments and results") {
+TEST_CASE("B-26 backward that is recorded has gradients, through saved arguments and results") {
   spmd(1, [](RankContext&) {
     const DTensor x = leaf_with({1, 2, 3});
     const DTensor first = gradients(sum(Cube::apply(x, 1.0)), {x}, {}, Graph::kCreate).at(0);
@@ -111,7 +111,7 @@ TEST_CASE("B-26: backward that is recorded has gradients, through saved argument
   });
 }
 
-TEST_CASE("B-26: a backward that is differentiable once gives gradients that refuse to be") {
+TEST_CASE("B-26 a backward that is differentiable once gives gradients that refuse to be") {
   spmd(1, [](RankContext&) {
     const DTensor x = leaf_with({1, 2});
     const DTensor seed = leaf_with({1, 1});
@@ -123,7 +123,7 @@ TEST_CASE("B-26: a backward that is differentiable once gives gradients that ref
   });
 }
 
-TEST_CASE("B-26: Megatron's f and g on two ranks: a sum in backward, or in forward") {
+TEST_CASE("B-26 Megatron's f and g on two ranks: a sum in backward, or in forward") {
   struct CopyToParallel : Function<CopyToParallel> {
     static DTensor forward(FunctionContext& ctx, const DTensor& x, ProcessGroup* group) {
       ctx.data["group"] = group;
@@ -157,7 +157,7 @@ TEST_CASE("B-26: Megatron's f and g on two ranks: a sum in backward, or in forwa
   });
 }
 
-TEST_CASE("B-26: what was saved is refused where it was written to since, or is gone") {
+TEST_CASE("B-26 what was saved is refused where it was written to since, or is gone") {
   spmd(1, [](RankContext&) {
     const DTensor x = leaf_with({1, 2});
     const DTensor a = x * 2.0;
@@ -176,7 +176,7 @@ TEST_CASE("B-26: what was saved is refused where it was written to since, or is 
   });
 }
 
-TEST_CASE("B-26: gradients are held to the arguments: how many, of what, of which shape") {
+TEST_CASE("B-26 gradients are held to the arguments: how many, of what, of which shape") {
   spmd(1, [](RankContext&) {
     const DTensor x = leaf_with({1, 2});
     const auto refused = [&](const std::vector<DTensor>& arguments, const Gives& gives) {
@@ -206,7 +206,7 @@ TEST_CASE("B-26: gradients are held to the arguments: how many, of what, of whic
 }
 
 TEST_CASE(
-    "B-26: results without a gradient: marked ones, integers; zeros or nothing for what is "
+    "B-26 results without a gradient: marked ones, integers; zeros or nothing for what is "
     "missing") {
   for (const bool zeros : {true, false}) {
     spmd(1, [zeros](RankContext&) {

@@ -63,7 +63,12 @@ TEST_CASE("V-33 what is added to a term counts once on every rank") {
   check_has(said(judged(inputs,
                         "t = x.to_local() @ w.to_local() + b.to_local()\n"
                         "y = all_reduce(t, \"sum\", group=\"tp\")\n")),
-            "y: cause.term-added: ");
+            "y: cause.term-added: b is added 2 times");
+  check_has(said(judged(inputs,
+                        "t = (x.to_local() @ w.to_local() + b.to_local()).pow(2)\n"
+                        "y = all_reduce(t, \"sum\", group=\"tp\")\n")),
+            "y: cause.term-added: add in line 9 adds what all ranks hold alike to a term of a sum "
+            "over tp: it counts 2 times");
   CHECK(said(judged(inputs,
                     "t = x.to_local() @ w.to_local()\n"
                     "y = all_reduce(t, \"sum\", group=\"tp\") + b.to_local()\n")) == "right");
@@ -145,6 +150,8 @@ TEST_CASE("V-35 a branch on what one rank holds is named, with its numbers") {
             ("line 8: s" + numbers));
   check_has(warned("if x.to_local().sum() > 1:\n    y = x.redistribute(tp=R)\n"),
             ("line 7: x.to_local().sum()" + numbers));
+  check_has(warned("if x.to_local()[1]:\n    y = x.redistribute(tp=R)\n"),
+            "decides on a collective and is 2 on rank 0 and 9 on rank 1");
   check_has(warned("if x.to_local().sum().item() > 1:\n    y = x.redistribute(tp=R)\n"),
             ("line 7: x.to_local().sum()" + numbers));
   CHECK(warned("if x.to_local().sum() > 1:\n    y = x * 2\n").empty());

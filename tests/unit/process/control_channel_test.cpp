@@ -87,7 +87,7 @@ TEST_CASE("what is gathered arrives on one process only") {
   });
 }
 
-TEST_CASE("B-7: a failure reaches every process with its reason, and the next run is sound again") {
+TEST_CASE("B-7 a failure reaches every process with its reason, and the next run is sound again") {
   in_job(4, [](std::int64_t rank, auto& channel) {
     channel->begin_run();
     CHECK(!channel->failed());
@@ -105,7 +105,7 @@ TEST_CASE("B-7: a failure reaches every process with its reason, and the next ru
   });
 }
 
-TEST_CASE("B-7: of several failures the first to reach rank 0 is everybody's") {
+TEST_CASE("B-7 of several failures the first to reach rank 0 is everybody's") {
   std::vector<Verdict> verdicts(4);
   in_job(4, [&](std::int64_t rank, auto& channel) {
     channel->begin_run();

@@ -57,7 +57,7 @@ TEST_CASE("groups without a common rank meet apart") {
   CHECK(referee.enter(1, at(2, {0, 1}), barrier()).ranks == std::vector<std::int64_t>{0, 1});
 }
 
-TEST_CASE("B-5: calls that do not fit are a mismatch that names who differs and where") {
+TEST_CASE("B-5 calls that do not fit are a mismatch that names who differs and where") {
   const Tensor x = local_tensor({4}, DType::kF32, {1, 2, 3, 4});
   Referee referee(3);
   referee.enter(0, at(0, {0, 1, 2}), all_reduce_of(x, ReduceOp::kSum));
@@ -71,7 +71,7 @@ TEST_CASE("B-5: calls that do not fit are a mismatch that names who differs and 
         "rank 1: in all_reduce(f32[4], max) of aten::mm on group world, call 0, at a.toml:3");
 }
 
-TEST_CASE("B-6: when all that are left wait, nobody can advance: awaited ranks that ended did it") {
+TEST_CASE("B-6 when all that are left wait, nobody can advance: awaited ranks that ended did it") {
   Referee referee(3);
   CHECK(!referee.enter(0, at(0, {0, 1, 2}), barrier()).verdict);
   CHECK(!referee.enter(1, at(0, {0, 1, 2}), barrier()).verdict);

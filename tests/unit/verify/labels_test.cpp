@@ -92,10 +92,14 @@ std::vector<Matrix> dealt_out(const Matrix& whole, const Placements& placements,
       }
     }
     if (!placements[dim].is_partial()) continue;
+    const bool average = placements[dim].op == ReduceOp::kAvg;
     for (std::int64_t r = 0; r < layout.size(); ++r) {  // terms: drawn, but for the first one
       Coordinate own = layout.coordinate_at_index(r);
       if (own[dim] != 0) continue;
       const auto first = static_cast<std::size_t>(r);
+      if (average) {
+        for (double& number : held[first].at) number *= static_cast<double>(n);
+      }
       for (std::int64_t k = 1; k < n; ++k) {
         own[dim] = k;
         Matrix& other = held[static_cast<std::size_t>(layout.index_of(own))];
@@ -237,8 +241,9 @@ Chain drawn_chain(Random& random) {
   chain.layout = mesh_of(shape);
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
     const Placement choices[] = {Placement::replicate(), Placement::shard(0), Placement::shard(1),
-                                 Placement::partial(ReduceOp::kSum)};
-    chain.placements.push_back(choices[below(random, 4)]);
+                                 Placement::partial(ReduceOp::kSum),
+                                 Placement::partial(ReduceOp::kAvg)};
+    chain.placements.push_back(choices[below(random, 5)]);
     chain.order.push_back(dim);
   }
   std::ranges::shuffle(chain.order, random);
