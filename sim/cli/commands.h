@@ -64,6 +64,7 @@ struct RunArguments {
   std::string plan;                   ///< "megatron"; empty: everything is whole
   std::vector<std::string> placings;  ///< "layers.*.wq.weight=[_@tp, _]"
   bool toml = false;                  ///< print the scenario, run nothing
+  bool watch = false;                 ///< `run`: again whenever a file changes
   std::string filter;                 ///< `test`: part of a path, title or matrix point
   bool list = false;
   bool strict = false;             ///< what is not verified fails
@@ -77,6 +78,15 @@ struct RunArguments {
 int run_command(const RunArguments& arguments);
 /// Runs many files, prints a line for each, and writes JUnit XML where that is asked for.
 int test_command(const RunArguments& arguments);
+
+/// `new`.
+struct NewArguments {
+  std::string file;  ///< to write; empty: the kinds are listed
+  std::string kind;  ///< "tp"; empty: the name of the file says it
+};
+/// Writes a commented program that runs.
+///   fails  Value: no such kind; the file exists
+int new_command(const NewArguments& arguments);
 
 /// `record`.
 struct RecordArguments {

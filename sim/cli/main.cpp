@@ -116,6 +116,7 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
 struct Parsed {
   RunArguments run, test;
   TraceArguments trace, replay;
+  NewArguments fresh;
   RecordArguments record;
   MergeArguments merge;
   SpecArguments show, explain;
@@ -161,8 +162,10 @@ void add_step_options(CLI::App* run, RunArguments& arguments) {
 
 void add_run(CLI::App& app, Parsed& parsed) {
   auto* run = app.add_subcommand("run", "run a scenario on simulated ranks and check every value");
-  run->add_option("FILE", parsed.run.files,
-                  "scenario files (.toml), or names of those that are shipped: models/megatron_mlp")
+  run->add_option(
+         "FILE", parsed.run.files,
+         "scenario files (.toml), names of those that are shipped (models/megatron_mlp), or "
+         "- for standard input")
       ->required();
   run->add_option("--why", parsed.run.why,
                   "explain decisions of an op, a source line, a value's statement, or all; what no "
@@ -191,6 +194,8 @@ void add_run(CLI::App& app, Parsed& parsed) {
         return number || text == "all" ? std::string() : "'" + text + "' is not a count, nor 'all'";
       })
       ->type_name("COUNT|all");
+  run->add_flag("--watch", parsed.run.watch,
+                "run again whenever a file next to the scenario changes");
   add_strict(run, parsed.run);
   add_run_options(run, parsed.run);
   add_common(run, parsed.run.common);
@@ -218,6 +223,19 @@ void add_run(CLI::App& app, Parsed& parsed) {
       return in_job(parsed.run, [&parsed] { return run_command(parsed.run); });
     };
   });
+}
+
+void add_new(CLI::App& app, Parsed& parsed) {
+  auto* fresh = app.add_subcommand("new", "write a commented program to begin with");
+  fresh->add_option("FILE", parsed.fresh.file,
+                    "what to write: mlp.toml, tp.toml, fsdp.toml, pipeline.toml, moe.toml or "
+                    "local.toml; without one the kinds are listed");
+  fresh->add_option("--kind", parsed.fresh.kind, "where the file has another name: mlp, tp, ...");
+  fresh->footer(
+      "Examples:\n"
+      "  shardlab new tp.toml\n"
+      "  shardlab new --kind moe experts.toml");
+  fresh->callback([&parsed] { parsed.chosen = [&parsed] { return new_command(parsed.fresh); }; });
 }
 
 void add_test(CLI::App& app, Parsed& parsed) {
@@ -584,6 +602,19 @@ void add_completion(CLI::App& app, Parsed& parsed) {
   });
 }
 
+// An option that the command does not have, and the nearest that it has; empty: it has all.
+std::pair<std::string, std::string> unknown_option(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const std::string& word : command.remaining()) {
+    const std::string name = word.substr(0, word.find('='));
+    if (name.starts_with("--") && name != "--") return {name, suggest(name, names)};
+  }
+  return {};
+}
+
 // `first`: what should have been the command.
 void refuse_arguments(const CLI::App& app, const CLI::ParseError& error, const std::string& first) {
   std::vector<std::string> commands;
@@ -593,6 +624,11 @@ void refuse_arguments(const CLI::App& app, const CLI::ParseError& error, const s
   if (known) {
     text = fmt::format("shardlab {}: {}", first, error.what());
     fix = fmt::format("shardlab {} --help", first);
+    const auto [option, suggestion] = unknown_option(*app.get_subcommand(first));
+    if (!option.empty()) {
+      text = fmt::format("shardlab {}: unknown option '{}'", first, option);
+      fix = fmt::format("{} shardlab {} --help lists all", suggestion, first);
+    }
   } else if (first.empty() || first.starts_with('-')) {
     text = "the first argument names a command";
     fix = "one of: " + text_of_list(commands, ", ");
@@ -640,6 +676,7 @@ int main(int argc, char** argv) {
   Parsed parsed;
   add_run(app, parsed);
   add_step_options(app.get_subcommand("run"), parsed.run);
+  add_new(app, parsed);
   add_test(app, parsed);
   add_trace(app, parsed);
   add_replay(app, parsed);

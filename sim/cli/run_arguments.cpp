@@ -120,7 +120,7 @@ std::vector<std::string> shipped_names() {
 // A word that is no path is taken for a name of what is shipped.
 void require_name(const std::string& name) {
   const fs::path path(name);
-  if (fs::exists(path) || path.has_extension() || path.is_absolute()) return;
+  if (name == "-" || fs::exists(path) || path.has_extension() || path.is_absolute()) return;
   const std::vector<std::string> names = shipped_names();
   if (names.empty()) return;
   const auto near = nearest(name, names);

@@ -20,9 +20,9 @@ class ControlChannel;
 std::optional<std::uint64_t> seed_of_inputs(const RunArguments& arguments);
 /// What is put in place of the file's values. --seed is among them unless it is the schedule's.
 std::vector<Setting> settings_of(const RunArguments& arguments);
-/// The files, and all .toml files below the folders. A name that is no path may be that of a
-/// scenario or a folder that is shipped: "models/megatron_mlp", "models"; without a name, and for
-/// "scenarios", all that are shipped.
+/// The files, "-" for standard input, and all .toml files below the folders. A name that is no path
+/// may be that of a scenario or a folder that is shipped: "models/megatron_mlp", "models"; without
+/// a name, and for "scenarios", all that are shipped.
 ///   fails  Value: a folder without scenarios; a word that is no such name, with the nearest one
 std::vector<std::string> scenario_files(const std::vector<std::string>& names);
 /// The job that the ranks are processes of; null where they are not.

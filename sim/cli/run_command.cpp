@@ -4,6 +4,7 @@
 #include "sim/cli/interrupts.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/step_command.h"
+#include "sim/cli/watch.h"
 #include "sim/record/step_file.h"
 #include "sim/report/html_report.h"
 #include "sim/report/printed_text.h"
@@ -69,11 +70,17 @@ ScenarioResult watched(const Scenario& scenario, const std::string& path,
 }  // namespace
 
 int run_command(const RunArguments& arguments) {
+  const std::vector<std::string> paths = scenario_files(arguments.files);
+  if (arguments.watch) {
+    RunArguments once = arguments;
+    once.watch = false;
+    watch(paths, [&] { return run_command(once); });
+  }
   const OpRegistry& registry = all_ops();
   int code = kFine;
   Reports reports(arguments);
   std::vector<std::string> pages;
-  for (const std::string& path : scenario_files(arguments.files)) {
+  for (const std::string& path : paths) {
     std::optional<ScenarioFile> file;
     if (is_step_file(path)) {
       file = open_step(path, arguments, code);

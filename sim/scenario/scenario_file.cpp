@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <limits>
 #include <sstream>
 
@@ -55,8 +56,12 @@ std::string text_of_file(const std::string& path, const std::string& fix) {
   const auto unreadable = [&](std::string_view why) {
     fail(ErrorKind::kValue, Fix{fix}, "{}: {}", path, why);
   };
-  std::ifstream in(path, std::ios::binary);
-  if (!in) unreadable(std::strerror(errno));
+  std::ifstream file;
+  if (path != "-") {
+    file.open(path, std::ios::binary);
+    if (!file) unreadable(std::strerror(errno));
+  }
+  std::istream& in = path == "-" ? std::cin : file;
   std::string text;
   char piece[1 << 14];
   while (in && text.size() <= kLargest) {  // its size is not asked: a pipe has none

@@ -34,7 +34,7 @@ class ScenarioFile {
   /// A key that a setting gives is no longer part of the matrix.
   ///   fails  ScenarioError: malformed TOML, unknown keys and settings, syntax of the program
   static ScenarioFile read(SourcePtr file, std::vector<Setting> settings);
-  /// Opens the file first.
+  /// Opens the file first; "-" is standard input.
   ///   fails  Value: cannot be read, larger than 16 MiB
   static ScenarioFile open(const std::string& path, std::vector<Setting> settings);
 

@@ -34,6 +34,7 @@ SETTINGS = {
     "data_tensor_3d": {"mesh.tp": 16384, "params.hidden": 8192},
     "fsdp_linear": {"mesh.dp": 65536, "params.batch": 65536, "params.hidden": 65537},
     "fsdp_three_layers": {"mesh.dp": 65536, "params.batch": 65536, "params.hidden": 65537},
+    "fsdp": {"mesh.fsdp": 65536, "params.batch": 65536, "params.hidden": 65536},
     "gpipe": {"mesh.pp": 4},
     "halo_convolution": {"mesh.tp": 32768, "params.width": 131070},
     "hsdp_mlp": {"mesh.shard": 32768, "params.batch": 65536, "params.hidden": 32769},
@@ -41,9 +42,11 @@ SETTINGS = {
     "megatron_mlp": {"mesh.dp": 8, "mesh.tp": 8192, "params.hidden": 2049},
     "megatron_mlp_sequence": {"mesh.tp": 65536, "params.tokens": 65537, "params.hidden": 16385},
     "one_forward_one_backward": {"mesh.pp": 4},
+    "pipeline": {"mesh.pp": 3},
     "ring_attention": {"mesh.cp": 16, "params.T": 32},
     "small": {"mesh.dp": 32768, "params.B": 65536},
     "torch_distributed": {"mesh.dp": 64},
+    "tp": {"mesh.tp": 65536, "params.hidden": 65536},
     "zero_by_hand": {"mesh.dp": 1024},
 }
 LLAMA = {"mesh.dp": 8192, "params.B": 8192}
