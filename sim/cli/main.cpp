@@ -130,7 +130,7 @@ struct Parsed {
   std::function<int()> chosen;
 };
 
-// How much of a run is told.
+// How much of a run is reported, and how often.
 void add_lengths(CLI::App* run, RunArguments& arguments) {
   auto* full = run->add_flag_callback(
       "--full", [&arguments] { arguments.length = ReportLength::kFull; },
@@ -139,6 +139,11 @@ void add_lengths(CLI::App* run, RunArguments& arguments) {
          "--summary", [&arguments] { arguments.length = ReportLength::kSummary; },
          "a few lines: what was sent and held, what is wrong")
       ->excludes(full);
+  run->add_flag("--watch", arguments.watch,
+                "run again whenever a file next to the scenario changes");
+  run->add_option("--rank", arguments.rank,
+                  "show what this rank prints, and no other; with --log or --json what it did")
+      ->check(whole_number_from(0));
   run->add_option("--line", arguments.line, "everything that this line of the file did, alone")
       ->check(whole_number_from(1));
 }
@@ -172,9 +177,6 @@ void add_run(CLI::App& app, Parsed& parsed) {
                   "run has a name for is refused")
       ->type_name("NAME|LINE|all");
   add_lengths(run, parsed.run);
-  run->add_option("--rank", parsed.run.rank,
-                  "show what this rank prints, and no other; with --log or --json what it did")
-      ->check(whole_number_from(0));
   run->add_option("--html", parsed.run.html, "write the run as one page for a browser, too")
       ->type_name("FILE");
   run->add_flag("--log", parsed.run.log,
@@ -194,8 +196,6 @@ void add_run(CLI::App& app, Parsed& parsed) {
         return number || text == "all" ? std::string() : "'" + text + "' is not a count, nor 'all'";
       })
       ->type_name("COUNT|all");
-  run->add_flag("--watch", parsed.run.watch,
-                "run again whenever a file next to the scenario changes");
   add_strict(run, parsed.run);
   add_run_options(run, parsed.run);
   add_common(run, parsed.run.common);
