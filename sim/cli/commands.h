@@ -73,6 +73,7 @@ struct RunArguments {
   std::int64_t schedules = 0;      ///< `test`: seeds to try per scenario; 0: one run, as asked for
   std::int64_t jobs = 0;           ///< `test`: scenarios at once; 0: one per core
   std::string junit;               ///< `test`: file to write; empty: none
+  bool github = false;             ///< `test`: lines by which GitHub shows failures in the file
 };
 /// Runs each file at each point of its matrix and prints the reports.
 int run_command(const RunArguments& arguments);

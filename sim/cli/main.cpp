@@ -255,6 +255,8 @@ void add_test(CLI::App& app, Parsed& parsed) {
       ->type_name("COUNT");
   test->add_option("--junit", parsed.test.junit, "write the results as JUnit XML, too")
       ->type_name("FILE");
+  test->add_flag("--github", parsed.test.github,
+                 "print what GitHub's actions show at the line of the file, too");
   add_strict(test, parsed.test);
   add_run_options(test, parsed.test);
   add_common(test, parsed.test.common);

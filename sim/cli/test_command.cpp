@@ -90,6 +90,7 @@ void tell(const ScenarioResult& result, const std::string& tried, const RunArgum
   plain.color = Color::kOff;
   outcome.again = replay_command(result.run);
   outcome.report.message = failure_text(result);
+  outcome.report.line = result.line_to_look_at();
   outcome.report.text = run_text(result, plain);
   if (result.run.error && !result.judgement.failure_expected) {
     outcome.report.text += "error: " + result.run.error->text() + "\n";
@@ -234,6 +235,7 @@ int test_command(const RunArguments& arguments) {
         if (report.verdict == TestReport::Verdict::kFailed ||
             report.verdict == TestReport::Verdict::kError) {
           failures.push_back({report.name, report.message, outcomes[i].again});
+          if (arguments.github && speaks(arguments)) print({.out = github_annotation(report)});
         }
         reports.push_back(std::move(report));
         outcomes[i] = {};

@@ -81,6 +81,11 @@ ExpectationReport report_on(std::string what, const std::string& expected, const
 
 }  // namespace
 
+std::int64_t line_of_mistake(const Run& run, const Findings& found) {
+  const std::optional<Mistake> mistake = mistake_of(run, found);
+  return mistake && !mistake->lines.empty() ? mistake->lines.front() : 0;
+}
+
 bool check_mistake(const Run& run, const Findings& found, std::vector<ExpectationReport>& reports) {
   const ExpectedMistake& expected = *run.scenario.expect.mistake;
   const std::optional<Mistake> mistake = mistake_of(run, found);

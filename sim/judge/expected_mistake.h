@@ -18,6 +18,9 @@ struct Findings {
   const Cause& parted;
 };
 
+/// The line to look at first; 0: nothing is wrong, or it has no line.
+std::int64_t line_of_mistake(const Run& run, const Findings& found);
+
 /// Adds a report for each of the two keys, which the file has. True where both are met, so that the
 /// failure is expected.
 bool check_mistake(const Run& run, const Findings& found, std::vector<ExpectationReport>& reports);

@@ -201,6 +201,17 @@ bool ScenarioResult::met() const {
   return count_values(judgement.values).wrong == 0;
 }
 
+std::int64_t ScenarioResult::line_to_look_at() const {
+  const std::int64_t line =
+      line_of_mistake(run, {judgement.values, judgement.steps, judgement.parted});
+  if (line > 0) return line;
+  for (const ExpectationReport& expectation : judgement.expectations) {
+    if (expectation.met || expectation.where.source == nullptr) continue;
+    return expectation.where.source->place(expectation.where.span.begin).line;
+  }
+  return 0;
+}
+
 ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
                             const ScenarioOptions& options) {
   ScenarioResult result;

@@ -2,6 +2,7 @@
 // run and against its own expectations.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct ScenarioResult {
   /// True when the run is as expected: every expectation met, and no error, no wrong value and
   /// no wrong call but those expected. The exit code follows it.
   bool met() const;
+  /// Of a run that is not met, the line of the file to look at first; 0: none is known.
+  std::int64_t line_to_look_at() const;
 };
 
 /// Fails with ScenarioError for what can't run as written (exit code 2); what goes wrong on the

@@ -106,6 +106,22 @@ std::string case_xml(const TestReport& report) {
 
 }  // namespace
 
+std::string github_annotation(const TestReport& report) {
+  const auto encoded = [](std::string_view text, std::string_view special) {
+    std::string result;
+    for (const char letter : text) {
+      const bool kept = special.find(letter) == std::string_view::npos;
+      result += kept ? std::string(1, letter) : fmt::format("%{:02X}", static_cast<int>(letter));
+    }
+    return result;
+  };
+  const std::string line = report.line > 0 ? fmt::format(",line={}", report.line) : "";
+  const bool unreadable = report.verdict == TestReport::Verdict::kError;
+  return fmt::format("::error file={}{},title={}::{}\n", encoded(report.file, "%\r\n:,"), line,
+                     encoded(report.name, "%\r\n:,"),
+                     encoded(unreadable ? report.text : report.message, "%\r\n"));
+}
+
 std::string junit_xml(const std::vector<TestReport>& reports) {
   std::vector<const TestReport*> all;
   std::vector<std::pair<std::string, std::vector<const TestReport*>>> suites;

@@ -17,12 +17,16 @@ struct TestReport {
   std::string file;  ///< path of the scenario: the class
   std::string name;  ///< path and point
   Verdict verdict = Verdict::kPassed;
+  std::int64_t line = 0;              ///< of the file, to look at first; 0: none is known
   std::string message;                ///< one line, unless passed: what was expected, and what came
   std::string text;                   ///< the whole report, unless passed or skipped
   double seconds = 0;                 ///< that it took
   std::optional<ValueCounts> values;  ///< none: no run was judged
 };
 
+/// Annotations of GitHub's actions, one for each that failed: the file, the line where one is
+/// known, and the message, with the whole refusal of a file that cannot be read.
+std::string github_annotation(const TestReport& report);
 /// One testsuite per folder, in the order given; ends with a newline. What XML cannot carry
 /// (control characters, bytes that are not UTF-8) becomes U+FFFD.
 std::string junit_xml(const std::vector<TestReport>& reports);

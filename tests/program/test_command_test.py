@@ -266,5 +266,41 @@ class TestCommand(Program):
         self.assertEqual(printed("--scheduler", "seeded", "--seed", "1", "--set", "seed=5"), other)
 
 
+class Github(Program):
+    WRONG = """
+[mesh]
+x = 2
+[inputs]
+a = "f32[4@x]"
+[program]
+code = '''
+p = a.to_local().sum()
+y = p * 2
+'''
+[expect]
+y = "f32[4]"
+"""
+
+    def test_annotations_of_what_failed(self):
+        self.plant(fine=FINE, unmet=UNMET, wrong=self.WRONG)
+        (self.folder / "odd,name.toml").write_text("[mesh\n", encoding="utf-8")
+        code, out, _ = self.shardlab("test", "--github", "fine.toml", "unmet.toml", "wrong.toml",
+                                     "odd,name.toml")
+        self.assertEqual(code, 2)
+        notes = [line for line in out.splitlines() if line.startswith("::error ")]
+        self.assertEqual(len(notes), 3, out)
+        # The line of the expectation; the line of the first wrong value; a whole refusal in one.
+        self.assertTrue(notes[0].startswith(
+            "::error file=unmet.toml,line=11,title=unmet.toml::y: expected f32[7], got f32[7@x]"),
+            notes[0])
+        self.assertIn("::error file=wrong.toml,line=", notes[1])
+        self.assertTrue(notes[2].startswith("::error file=odd%2Cname.toml,title=odd%2Cname.toml::"),
+                        notes[2])
+        self.assertIn("%0A", notes[2])
+
+    def test_no_annotations_without_failures(self):
+        self.assertNotIn("::error", self.fine("test", "--github", text=FINE))
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
