@@ -4,7 +4,6 @@
 #include "backends/mpi/communicator.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -76,7 +75,10 @@ struct Group {
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(Run& run, Group group, std::size_t rank)
-      : run_(run), group_(std::move(group)), rank_(rank) {}
+      : run_(run),
+        group_(std::move(group)),
+        rank_(rank),
+        ways_(group_.tag / kTagsPerGroup, this->rank(), group_.ranks) {}
 
   std::int64_t rank() const override { return static_cast<std::int64_t>(rank_); }
   std::int64_t size() const override { return static_cast<std::int64_t>(group_.ranks.size()); }
@@ -97,11 +99,12 @@ class MpiCommunicator final : public Communicator {
   }
   /// Of a message in the job: above those of groups, so that others of the group keep their order.
   int tag_of(const Call& call) const;
-  /// The place at which a call meets those of other ranks, and these ranks: for a message two, else
-  /// all of the group.
+  /// The place at which a call meets those of other ranks.
   process::CallPlace place_of(const Call& call);
-  std::vector<std::int64_t> ranks_of(const Call& call) const;
-  void check_message(const Call& call) const;
+  /// These ranks: of a message two.
+  std::vector<std::int64_t> ranks_of(const Call& call) const {
+    return is_message(call.kind) ? ways_.ends(call) : group_.ranks;
+  }
   void run_to_end(const std::shared_ptr<Operation>& operation,
                   std::optional<process::CallPlace> compared) {
     begin_when_met(*operation, compared);
@@ -126,8 +129,8 @@ class MpiCommunicator final : public Communicator {
   Run& run_;
   const Group group_;
   const std::size_t rank_;
-  std::uint64_t sequence_ = 0;                      ///< calls entered, but messages
-  std::map<std::int64_t, std::uint64_t> messages_;  ///< entered, by the number of their way
+  std::uint64_t sequence_ = 0;  ///< calls entered, but messages
+  process::Ways ways_;
   CollectiveKind kind_ = CollectiveKind::kBarrier;  ///< of the last one
 };
 
@@ -153,35 +156,12 @@ int MpiCommunicator::tag_of(const Call& call) const {
 }
 
 process::CallPlace MpiCommunicator::place_of(const Call& call) {
-  if (!is_message(call.kind)) return {group_.tag, sequence_++};
-  const bool sends = call.kind == CollectiveKind::kSend;
-  const std::int64_t from = sends ? rank() : call.from, to = sends ? call.to : rank();
-  const std::int64_t way = process::way_number(group_.tag / kTagsPerGroup, from, to, call.tag);
-  return {way, messages_[way]++};
-}
-
-std::vector<std::int64_t> MpiCommunicator::ranks_of(const Call& call) const {
-  if (!is_message(call.kind)) return group_.ranks;
-  const auto peer = static_cast<std::size_t>(std::max(call.to, call.from));
-  std::vector<std::int64_t> both = {group_.ranks[rank_], group_.ranks[peer]};
-  if (call.kind == CollectiveKind::kRecv) std::swap(both[0], both[1]);
-  return both;
-}
-
-// Refuses the messages that the backend `threads` has, and this one has not.
-void MpiCommunicator::check_message(const Call& call) const {
-  if (!is_message(call.kind)) return;
-  if (call.kind == CollectiveKind::kRecv && call.from < 0) {
-    fail(ErrorKind::kUnsupported, Fix{"name the rank: src=0"},
-         "recv from any rank: backend mpi compares each message with that of a rank");
-  }
-  if (std::max(call.to, call.from) != rank()) return;
-  fail(ErrorKind::kUnsupported, Fix{"copy the tensor"},
-       "{}: backend mpi passes no message of a rank to itself", to_string(call.kind));
+  if (is_message(call.kind)) return ways_.next(call);
+  return {group_.tag, sequence_++};
 }
 
 Tensor MpiCommunicator::perform(Call& call) {
-  check_message(call);
+  if (is_message(call.kind)) ways_.check(call);
   if (!gives_tensor(call.kind)) {
     enter_and_wait(call);
     return {};

@@ -103,7 +103,8 @@ class NcclCommunicator final : public Communicator {
       : session_(std::move(session)),
         place_(std::move(place)),
         abort_(std::move(abort)),
-        turns_(std::move(turns)) {}
+        turns_(std::move(turns)),
+        ways_(place_.number, place_.rank, place_.ranks) {}
 
   std::int64_t rank() const override { return place_.rank; }
   std::int64_t size() const override { return static_cast<std::int64_t>(place_.ranks.size()); }
@@ -120,12 +121,14 @@ class NcclCommunicator final : public Communicator {
     return fmt::format("{} on group {}", backends::signature(call), name());
   }
   // The others hear this text of the call.
-  process::Entrance entrance(Issue issue) {
-    return {{place_.number, sequence_++}, name(), place_.ranks, issue == Issue::kWait};
+  process::Entrance entrance(const Call& call) {
+    const bool waits = call.issue == Issue::kWait;
+    if (is_message(call.kind)) return {ways_.next(call), name(), ways_.ends(call), waits};
+    return {{place_.number, sequence_++}, name(), place_.ranks, waits};
   }
   bool told() const { return turns_ && size() > 1; }
   void take_turn(const Call& call) {
-    if (told()) turns_->take(entrance(Issue::kWait), call);
+    if (told()) turns_->take(entrance(call), call);
   }
   void go_on() {
     if (told()) turns_->go_on();
@@ -139,6 +142,7 @@ class NcclCommunicator final : public Communicator {
   Tensor run(const Call& call, const Dims& shape) {
     return finish_now(plan_exchange(*session_, place_, call, shape), call);
   }
+  void check_message(const Call& call) const;
   void enter_and_wait(Call& call);
   Tensor gather_rows(const Tensor& rows, Lengths lengths);
   void gather_bytes(BytesPart& part, Device& device);
@@ -148,11 +152,23 @@ class NcclCommunicator final : public Communicator {
   const GroupPlace place_;
   const Abort abort_;
   const std::shared_ptr<Turns> turns_;  // null: nobody is told of calls
-  std::uint64_t sequence_ = 0;          // of calls that are told
+  process::Ways ways_;
+  std::uint64_t sequence_ = 0;  // of calls that are told, but messages
 };
 
+// All calls of a rank share one stream, so that two ranks must make the halves of a message in the
+// same order among all others: only rank 0, which compares calls, knows one.
+void NcclCommunicator::check_message(const Call& call) const {
+  ways_.check(call);
+  if (turns_ && turns_->compared()) return;
+  fail(ErrorKind::kUnsupported,
+       Fix{"leave out --no-check-collectives; in C++: WorldOptions::checks"},
+       "{}: backend nccl passes messages only where ranks compare their calls",
+       to_string(call.kind));
+}
+
 Tensor NcclCommunicator::perform(Call& call) {
-  backends::refuse_message(call, "nccl");
+  if (is_message(call.kind)) check_message(call);
   if (!gives_tensor(call.kind)) {
     enter_and_wait(call);
     go_on();
@@ -168,7 +184,7 @@ Tensor NcclCommunicator::perform(Call& call) {
   const auto pending = make_ref<PendingExchange>(
       session_, place_.comm, plan_exchange(*session_, place_, call, meta.shape), what(call));
   if (told()) {
-    const process::Entrance mine = entrance(call.issue);
+    const process::Entrance mine = entrance(call);
     pending->post_later([turns = std::weak_ptr(turns_), place = mine.place] {
       if (const std::shared_ptr<Turns> alive = turns.lock()) alive->await(place);
     });

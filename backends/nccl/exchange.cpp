@@ -77,6 +77,7 @@ class Planner {
   Exchange scatter(const Call& call, const Dims& shape);
   Exchange gather(const Call& call, const Dims& shape);
   Exchange permute(const Call& call);
+  Exchange message(const Call& call);
   Exchange batch(BatchPart& part);
 
  private:
@@ -434,6 +435,17 @@ Exchange Planner::permute(const Call& call) {
   return done([result] { return result; });
 }
 
+// A sender gets what has no elements.
+Exchange Planner::message(const Call& call) {
+  if (call.kind == CollectiveKind::kSend) {
+    send(call.to, contiguous(*call.x));
+    return done([nothing = empty(device_, Dims{0}, call.x->dtype())] { return nothing; });
+  }
+  const Tensor result = empty(device_, call.expected->shape, call.expected->dtype);
+  receive(call.from, result);
+  return done([result] { return result; });
+}
+
 // NCCL matches the messages between two ranks in their order; those to oneself stay here.
 Exchange Planner::batch(BatchPart& part) {
   std::deque<Tensor> own;
@@ -488,6 +500,9 @@ Exchange plan_exchange(Session& session, const GroupPlace& place, const Call& ca
       return planner.gather(call, shape);
     case CollectiveKind::kPermute:
       return planner.permute(call);
+    case CollectiveKind::kSend:
+    case CollectiveKind::kRecv:
+      return planner.message(call);
     default:
       check_invariant(false, "a collective whose result is one tensor");
       return {};

@@ -29,6 +29,8 @@ class Turns {
   /// once where calls are not compared.
   void queue(const process::Entrance& entrance, const backends::Call& call,
              std::function<void()> make);
+  /// Whether calls are held back until they have been compared.
+  bool compared() const { return checks_ == CollectiveChecks::kOn; }
   /// The rank does not wait in its last call any more.
   void go_on() { channel_.goes_on(); }
   /// Returns when a queued call has been made.

@@ -1,6 +1,8 @@
 // All that the checks of a call look at, without its data: metadata, lengths, partners and place.
 #include "backends/process/entered_call.h"
 
+#include <algorithm>
+
 #include "base/fix.h"
 
 namespace shardlab::process {
@@ -31,8 +33,7 @@ bool get_tensor(Reader& reader, Tensor& x) {
   return true;
 }
 
-}  // namespace
-
+// Below 0, and no other way has it.
 std::int64_t way_number(std::int64_t group, std::int64_t from, std::int64_t to, std::int64_t tag) {
   constexpr std::int64_t kGroups = 1 << 15, kRanks = 1 << 16, kTags = 1 << 15;
   if (tag >= kTags || group >= kGroups || from >= kRanks || to >= kRanks) {
@@ -40,6 +41,33 @@ std::int64_t way_number(std::int64_t group, std::int64_t from, std::int64_t to, 
          "a message with tag {} from rank {} to rank {} of the {}th group", tag, from, to, group);
   }
   return -1 - (((group * kRanks + from) * kRanks + to) * kTags + tag);
+}
+
+}  // namespace
+
+void Ways::check(const backends::Call& call) const {
+  if (call.kind == CollectiveKind::kRecv && call.from < 0) {
+    fail(
+        ErrorKind::kUnsupported, Fix{"name the rank: src=0"},
+        "recv from any rank: where ranks are processes, a message is compared with that of a rank");
+  }
+  if (std::max(call.to, call.from) != rank_) return;
+  fail(ErrorKind::kUnsupported, Fix{"copy the tensor"},
+       "{}: no message of a rank to itself where ranks are processes", to_string(call.kind));
+}
+
+CallPlace Ways::next(const backends::Call& call) {
+  const bool sends = call.kind == CollectiveKind::kSend;
+  const std::int64_t way =
+      way_number(group_, sends ? rank_ : call.from, sends ? call.to : rank_, call.tag);
+  return {way, entered_[way]++};
+}
+
+std::vector<std::int64_t> Ways::ends(const backends::Call& call) const {
+  const std::int64_t me = ranks_[static_cast<std::size_t>(rank_)];
+  const std::int64_t peer = ranks_[static_cast<std::size_t>(std::max(call.to, call.from))];
+  if (call.kind == CollectiveKind::kSend) return {me, peer};
+  return {peer, me};
 }
 
 void put(Writer& writer, const Entrance& entrance) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,10 +22,27 @@ struct CallPlace {
   auto operator<=>(const CallPlace&) const = default;
 };
 
-/// The number of the way of a message in the `group`-th group: below 0, and no other way has it.
-/// `from` and `to`: group ranks.
-///   fails  Unsupported for numbers that have no room
-std::int64_t way_number(std::int64_t group, std::int64_t from, std::int64_t to, std::int64_t tag);
+/// The messages that one rank has entered in one group, and where the next one meets its other
+/// half.
+class Ways {
+ public:
+  /// `group`: no other one with one of its ranks has this number; `ranks`: global, in group order,
+  /// kept by the caller.
+  Ways(std::int64_t group, std::int64_t rank, std::span<const std::int64_t> ranks)
+      : group_(group), rank_(rank), ranks_(ranks) {}
+  /// Fails with Unsupported for messages that are not compared: from any rank, and to itself.
+  void check(const backends::Call& call) const;
+  /// Of the message that this rank enters next.
+  ///   fails  Unsupported for numbers that have no room
+  CallPlace next(const backends::Call& call);
+  /// Global: who sends, who receives.
+  std::vector<std::int64_t> ends(const backends::Call& call) const;
+
+ private:
+  const std::int64_t group_, rank_;
+  const std::span<const std::int64_t> ranks_;
+  std::map<std::int64_t, std::uint64_t> entered_;  ///< by the number of the way
+};
 
 /// A rank enters a collective.
 struct Entrance {

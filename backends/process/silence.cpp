@@ -54,11 +54,10 @@ RankReport report_on(const Said& said) {
   if (report.state == State::kWaits && !said.standing->what.empty()) {
     report.what = said.standing->what;
   } else if (said.call) {
-    const backends::Call* const none = nullptr;
-    const std::int64_t rank = said.rank;
-    backends::describe(
-        {{&rank, 1}, said.entrance->group, said.entrance->place.sequence, {&none, 1}},
-        said.call->call(), report);
+    const std::vector<std::int64_t>& ranks = said.entrance->ranks;
+    const std::vector<const backends::Call*> nobody(ranks.size());
+    backends::describe({ranks, said.entrance->group, said.entrance->place.sequence, nobody},
+                       said.call->call(), report);
     report.missing.clear();
   }
   return report;
@@ -125,8 +124,8 @@ bool has_ended(const Said& said) { return said.standing && said.standing->doing 
 std::string place_of(const Said& waiting) {
   if (!waiting.standing) return "an exchange";
   if (!waits_in_call(waiting)) return waiting.standing->what;
-  return fmt::format("{} on group {}, call {}", backends::signature(waiting.call->call()),
-                     waiting.entrance->group, waiting.entrance->place.sequence);
+  return fmt::format("{} on group {}, call {}", report_on(waiting).what, waiting.entrance->group,
+                     waiting.entrance->place.sequence);
 }
 
 std::string cause_of_wait(const LongWait& wait, const Said& waiting, const Verdict& verdict) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "base/fix.h"
 #include "base/text_of_list.h"
 #include "comm/verdict.h"
 
@@ -126,12 +125,6 @@ std::string signature(const Call& call) {
     parts.push_back("receives " + meta_text(*call.expected));
   }
   return fmt::format("{}({})", to_string(call.kind), text_of_list(parts, ", "));
-}
-
-void refuse_message(const Call& call, std::string_view backend) {
-  if (!is_message(call.kind)) return;
-  fail(ErrorKind::kUnsupported, Fix{"--backend threads"},
-       "{}: the backend {} passes no messages between two ranks", to_string(call.kind), backend);
 }
 
 namespace {

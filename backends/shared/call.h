@@ -20,9 +20,6 @@ std::string meta_text(const TensorMeta& meta);
 /// "all_gather(f32[4,3], dim 0, lengths 4,4,2)".
 std::string signature(const Call& call);
 
-/// Fails with Unsupported where `call` is a message: the backend passes none.
-void refuse_message(const Call& call, std::string_view backend);
-
 /// What keeps two ranks of a group from meeting in these calls: "different dtypes", ...; empty when
 /// they may meet. What only pairs must agree on is left out. A static text.
 std::string_view difference(const Call& a, const Call& b);

@@ -39,8 +39,8 @@ void on_failing_worlds(const std::function<void(RankContext&)>& body,
                        const std::function<void(std::int64_t ranks, const WorldResult&)>& check);
 /// Whether ranks hear of calls that do not fit; else the case is skipped, which is reported.
 bool calls_are_compared();
-/// Whether the backend passes messages between two ranks; else the case is skipped, which is
-/// reported.
+/// Whether ranks pass messages: over nccl where calls are compared. Else the case is skipped, which
+/// is reported.
 bool passes_messages();
 
 /// A number for element `index` that global rank `rank` brings; exact in every dtype.

@@ -1,6 +1,7 @@
 // One rank of a job falls silent, dies, or calls something else than the others, in the way that
 // it is told; the others say what they hear, and when. With "launches" they do not wait for the sum
-// that never comes, but launch more behind it than a device takes. Driven by ways_test.py, over MPI
+// that never comes, but launch more behind it than a device takes; with "message" they receive from
+// the odd rank in place of the sum. Driven by ways_test.py, over MPI
 // and over the double of NCCL.
 #include <unistd.h>
 
@@ -62,6 +63,18 @@ bool call_otherwise(std::string_view way, RankContext& rank) {
   return way == "dtype" || way == "size" || way == "other";
 }
 
+// The odd rank sends to all others, in their order.
+void pass_messages(RankContext& rank) {
+  const TensorMeta meta = contiguous_meta(Dims{300}, DType::kF32);
+  if (rank.rank != kOdd) {
+    rank.world->recv(meta, kOdd, 0);
+    return;
+  }
+  for (std::int64_t other = 0; other < rank.world_size; ++other) {
+    if (other != kOdd) rank.world->send(ones(rank, 300), other, 0);
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -70,6 +83,7 @@ int main(int count, char** arguments) {
   const WorldOptions options = options_from(count, arguments, defaults);
   const std::string_view way = count > 1 ? arguments[1] : "";
   const bool at_the_end = count > 2 && std::string_view(arguments[2]) == "end";
+  const bool message = count > 2 && std::string_view(arguments[2]) == "message";
   const bool launches = count > 2 && std::string_view(arguments[2]) == "launches";
   std::int64_t me = -1;
   try {
@@ -83,6 +97,7 @@ int main(int count, char** arguments) {
         die(way);
         if (call_otherwise(way, rank)) return;
       }
+      if (message) return pass_messages(rank);
       const Tensor sum = rank.world->all_reduce(ones(rank, 300), ReduceOp::kSum);
       for (int i = 0; launches && i < 3'000; ++i) clone_contiguous(sum);
       if (odd && at_the_end) {

@@ -200,6 +200,20 @@ class Ways(unittest.TestCase):
             self.others_said(words, job, told[words[0]])
             self.assertIsNone(CRASH.search(job.complaints), job)
 
+    def test_a_rank_whose_message_never_comes(self):
+        jobs = [(way, "message", "--check-collectives")
+                for way in ("stop", "sleep", "kill", "skip", "other")]
+        if LAUNCHER != "nccl":  # which passes messages where calls are compared
+            jobs.append(("sleep", "message", "--no-check-collectives"))
+        told = {
+            "kill": "rank 1 failed: its process ended in the middle of the run",
+            "skip": "deadlock: .* missing: rank 0 receives from rank 1, which has ended",
+            "other": "deadlock: .*: rank 0 receives from rank 1 while rank 1 is in barrier",
+        }
+        for words, job in run_all(jobs):
+            waited = r"timeout: rank \d waited [\d.]+ s for rank 1 in recv\(f32\[300\], from rank 1"
+            self.others_said(words, job, told.get(words[0], waited))
+
     def test_without_checks_a_rank_that_has_ended_is_missed_at_once(self):
         (words, job), = run_all([("skip", "call", "--no-check-collectives")])
         self.others_said(words, job, "deadlock: .*rank 1 missing")

@@ -38,6 +38,7 @@ SETTINGS = {
     "gpipe": {"mesh.pp": 4},
     "halo_convolution": {"mesh.tp": 32768, "params.width": 131070},
     "hsdp_mlp": {"mesh.shard": 32768, "params.batch": 65536, "params.hidden": 32769},
+    "interleaved_one_forward_one_backward": {"mesh.pp": 4},
     "megatron_functions_sequence": {"mesh.tp": 8},
     "megatron_mlp": {"mesh.dp": 8, "mesh.tp": 8192, "params.hidden": 2049},
     "megatron_mlp_sequence": {"mesh.tp": 65536, "params.tokens": 65537, "params.hidden": 16385},
@@ -47,7 +48,11 @@ SETTINGS = {
     "small": {"mesh.dp": 32768, "params.B": 65536},
     "torch_distributed": {"mesh.dp": 64},
     "tp": {"mesh.tp": 65536, "params.hidden": 65536},
+    "ulysses": {"mesh.sp": 4},
     "zero_by_hand": {"mesh.dp": 1024},
+    "zero_one": {"mesh.dp": 1024},
+    "zero_three": {"mesh.dp": 1024},
+    "zero_two": {"mesh.dp": 1024},
 }
 LLAMA = {"mesh.dp": 8192, "params.B": 8192}
 # How programs end that read values or make a group across the mesh.

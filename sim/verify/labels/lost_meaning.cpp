@@ -53,6 +53,8 @@ class Look {
       if (call.operands[i]) continue;
       const std::vector<GlobalValue> held = held_of(call, &LoggedCall::operands, i);
       if (held.size() != call.held.size() || held[0].is_integral() || !all_alike(held)) continue;
+      // Zeros say nothing: they are the least of terms where some rank has nothing to add up.
+      if (std::ranges::all_of(held[0].reals, [](double number) { return number == 0; })) continue;
       for (std::size_t back = terms.size(); back-- > 0;) {
         if (auto lost = reduced_otherwise(call, held[0], terms[back])) return lost;
       }
@@ -151,11 +153,15 @@ class Look {
         call.held, [&](const LoggedCall* own) { return own->numbers == call.held[0]->numbers; });
   }
 
-  // A factory that was given the size of a piece.
+  // A factory that was given the size of a piece. Of one number throughout it fits all pieces.
   std::optional<Cause> made_alike(const MatchedCall& call) const {
     const std::vector<GlobalValue> held = held_of(call, &LoggedCall::results, 0);
     if (held.size() != call.held.size() || !all_alike(held)) return std::nullopt;
     if (held[0].meta.shape == call.alone->results[0].meta.shape) return std::nullopt;
+    const auto uniform = [](const auto& numbers) {
+      return std::ranges::adjacent_find(numbers, std::ranges::not_equal_to{}) == numbers.end();
+    };
+    if (uniform(held[0].reals) && uniform(held[0].integers)) return std::nullopt;
     return found(call, causes::kOnPieces,
                  fmt::format("{} makes a tensor of the size of a piece, and the same one on all "
                              "ranks: it fits the first piece, not the others",
