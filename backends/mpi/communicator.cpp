@@ -4,6 +4,7 @@
 #include "backends/mpi/communicator.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -72,6 +73,13 @@ struct Group {
   int tag;
 };
 
+// Operation::way.
+std::int64_t way_of(const Call& call) {
+  if (!is_message(call.kind)) return 0;
+  return call.kind == CollectiveKind::kSend ? call.to + 1 : -1 - call.from;
+}
+constexpr std::int64_t kAnySender = std::numeric_limits<std::int64_t>::min();
+
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(Run& run, Group group, std::size_t rank)
@@ -92,6 +100,7 @@ class MpiCommunicator final : public Communicator {
 
  private:
   void enter_and_wait(Call& call);
+  void find_sender(Call& call);
 
   Seat seat() const { return {rank_, group_.ranks, group_.tag}; }
   Seat seat(const Call& call) const {
@@ -160,6 +169,29 @@ process::CallPlace MpiCommunicator::place_of(const Call& call) {
   return {group_.tag, sequence_++};
 }
 
+// Who sends is rank 0's to say: it sees all messages that wait.
+void MpiCommunicator::find_sender(Call& call) {
+  if (run_.checks == CollectiveChecks::kOff) {
+    fail(ErrorKind::kUnsupported,
+         Fix{"name the rank: src=0; or leave out --no-check-collectives (WorldOptions::checks)"},
+         "recv from any rank: backend mpi takes it where ranks compare their calls");
+  }
+  process::ControlChannel& channel = run_.session.channel();
+  const process::CallPlace any = ways_.next(call);
+  kind_ = call.kind;
+  channel.enter({any, group_.name, group_.ranks, true}, call, run_.checks);
+  const auto found = std::make_shared<Operation>(run_.session, tag_of(call));
+  found->way = kAnySender;
+  found->may_begin = [&channel, &call, any] {
+    const std::optional<std::int64_t> sender = channel.take_sender(any);
+    if (sender) call.from = static_cast<std::int32_t>(*sender);
+    return sender.has_value();
+  };
+  found->steps.push_back([](Transfer&) {});
+  run_.engine->start(found);
+  run_.engine->wait(found);
+}
+
 Tensor MpiCommunicator::perform(Call& call) {
   if (is_message(call.kind)) ways_.check(call);
   if (!gives_tensor(call.kind)) {
@@ -167,12 +199,19 @@ Tensor MpiCommunicator::perform(Call& call) {
     return {};
   }
   TensorMeta meta = result_meta(call, rank());
-  const std::optional<process::CallPlace> compared = enter(call, call.issue);
+  std::optional<process::CallPlace> compared;
+  if (call.kind == CollectiveKind::kRecv && call.from < 0) {
+    find_sender(call);
+    ways_.next(call);
+  } else {
+    compared = enter(call, call.issue);
+  }
   const bool taken = (call.kind != CollectiveKind::kGather || call.root == rank()) &&
                      (call.kind != CollectiveKind::kPermute || call.from >= 0);
   // Where nothing arrives the result is empty, whatever its meta says.
   const Dims kept = taken ? meta.shape : Dims{0};
   TensorOperation operation = tensor_operation(run_.session, seat(call), call, kept, meta.dtype);
+  operation.operation->way = way_of(call);
   if (call.issue == Issue::kAsync) {
     begin_when_met(*operation.operation, compared);
     label(*operation.operation);

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "backends/shared/patience.h"
 #include "base/error.h"
@@ -97,23 +98,24 @@ bool Engine::advance() {
   bool moved = false;
   // Messages of a group share a tag in each step, so later operations of a group begin no further
   // step before the earlier ones have begun all of theirs.
-  std::set<int> held, waiting;
+  std::set<std::pair<int, std::int64_t>> held, waiting;
   for (auto place = operations_.begin(); place != operations_.end();) {
     Operation& operation = **place;
+    const std::pair order(operation.tag, operation.way);
     while (true) {
       if (!operation.arrived) operation.arrived = operation.transfer.done();
       if (!operation.arrived || operation.begun == operation.steps.size()) break;
-      if (operation.begun > 0 && held.contains(operation.tag)) break;
+      if (operation.begun > 0 && held.contains(order)) break;
       if (operation.begun == 0) {
-        if (waiting.contains(operation.tag)) break;
+        if (waiting.contains(order)) break;
         if (operation.may_begin && !operation.may_begin()) break;
       }
       operation.steps[operation.begun++](operation.transfer);
       operation.arrived = false;
       moved = true;
     }
-    if (operation.begun == 0) waiting.insert(operation.tag);
-    if (operation.begun < operation.steps.size()) held.insert(operation.tag);
+    if (operation.begun == 0) waiting.insert(order);
+    if (operation.begun < operation.steps.size()) held.insert(order);
     place = operation.over() ? operations_.erase(place) : std::next(place);
   }
   return moved;

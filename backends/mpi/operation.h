@@ -65,7 +65,10 @@ struct Operation {
   bool over() const { return begun == steps.size() && arrived; }
 
   Transfer transfer;
-  const int tag;  ///< of the group: its operations keep their order in each step
+  /// Operations of one tag and way keep their order in each step. Way: 0 of collectives; of a
+  /// message the other rank and who sends.
+  const int tag;
+  std::int64_t way = 0;
   std::vector<Step> steps;
   std::function<bool()> may_begin;  ///< none: at once
   std::size_t begun = 0;            ///< steps

@@ -176,7 +176,12 @@ Tensor NcclCommunicator::perform(Call& call) {
   }
   TensorMeta meta = result_meta(call, rank());
   if (call.issue == Issue::kWait) {
-    take_turn(call);
+    if (call.kind == CollectiveKind::kRecv && call.from < 0) {
+      call.from = static_cast<std::int32_t>(turns_->take(entrance(call), call).sequence);
+      ways_.next(call);
+    } else {
+      take_turn(call);
+    }
     Tensor result = run(call, meta.shape);
     go_on();
     return result;

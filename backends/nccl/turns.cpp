@@ -9,9 +9,9 @@
 
 namespace shardlab::nccl {
 
-void Turns::take(const process::Entrance& entrance, const backends::Call& call) {
+process::CallPlace Turns::take(const process::Entrance& entrance, const backends::Call& call) {
   channel_.enter(entrance, call, checks_);
-  if (checks_ == CollectiveChecks::kOn) make_until(entrance.place);
+  return checks_ == CollectiveChecks::kOn ? make_until(entrance.place) : entrance.place;
 }
 
 void Turns::queue(const process::Entrance& entrance, const backends::Call& call,
@@ -31,7 +31,7 @@ void Turns::settle() {
   while (!queued_.empty()) await(queued_.begin()->first);
 }
 
-void Turns::make_until(process::CallPlace place) {
+process::CallPlace Turns::make_until(process::CallPlace place) {
   backends::Patience patience;
   while (true) {
     session_.check_wait(patience.waited(), "other ranks to enter a collective");
@@ -47,7 +47,7 @@ void Turns::make_until(process::CallPlace place) {
       queued_.erase(entry);
       make();
     }
-    if (*met == place) return;
+    if (*met == place || (is_any(place) && met->group == place.group)) return *met;
   }
 }
 

@@ -22,9 +22,9 @@ class Turns {
       : channel_(channel), session_(session), checks_(checks) {}
 
   /// Says a call that waits: returns when it may be made, all others whose turn is before it having
-  /// been made.
+  /// been made. Where it has met the others' (of a receive from any: process::is_any).
   ///   fails  with the verdict
-  void take(const process::Entrance& entrance, const backends::Call& call);
+  process::CallPlace take(const process::Entrance& entrance, const backends::Call& call);
   /// Says one that does not wait: `make` is called when its turn has come and somebody waits, or at
   /// once where calls are not compared.
   void queue(const process::Entrance& entrance, const backends::Call& call,
@@ -44,7 +44,7 @@ class Turns {
   void group_made(std::int32_t number) { next_group_ = number + 1; }
 
  private:
-  void make_until(process::CallPlace place);
+  process::CallPlace make_until(process::CallPlace place);
 
   process::ControlChannel& channel_;
   Session& session_;

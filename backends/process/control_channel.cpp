@@ -175,6 +175,15 @@ class ControlChannel::Impl {
     return std::erase(state_.met, place) > 0;
   }
 
+  std::optional<std::int64_t> take_sender(CallPlace any) {
+    const std::lock_guard lock(state_.mutex);
+    const auto found = std::ranges::find(state_.met, any.group, &CallPlace::group);
+    if (found == state_.met.end()) return std::nullopt;
+    const auto sender = static_cast<std::int64_t>(found->sequence);
+    state_.met.erase(found);
+    return sender;
+  }
+
   std::optional<CallPlace> next_met() {
     const std::lock_guard lock(state_.mutex);
     if (state_.met.empty()) return std::nullopt;
@@ -495,6 +504,9 @@ void ControlChannel::wait_on(std::chrono::milliseconds waited, std::chrono::mill
 }
 void ControlChannel::wait_for(CallPlace place) { impl_->wait_for(place); }
 bool ControlChannel::take_met(CallPlace place) { return impl_->take_met(place); }
+std::optional<std::int64_t> ControlChannel::take_sender(CallPlace any) {
+  return impl_->take_sender(any);
+}
 std::optional<CallPlace> ControlChannel::next_met() { return impl_->next_met(); }
 void ControlChannel::tell_ended() { impl_->tell_ended(); }
 std::vector<std::string> ControlChannel::end_run(std::string_view mine) {

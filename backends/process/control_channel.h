@@ -103,6 +103,8 @@ class ControlChannel {
   void wait_on(std::chrono::milliseconds waited, std::chrono::milliseconds patience);
   /// Whether all ranks of the group have entered and their calls fit. True once per call.
   bool take_met(CallPlace place);
+  /// The same of a receive from any: who sends, in the group.
+  std::optional<std::int64_t> take_sender(CallPlace any);
   /// The next call of which that holds, once each, in an order that all ranks share.
   std::optional<CallPlace> next_met();
   /// This rank calls nothing more in this run.

@@ -33,24 +33,43 @@ bool get_tensor(Reader& reader, Tensor& x) {
   return true;
 }
 
+constexpr std::int64_t kGroups = 1 << 15, kRanks = 1 << 16, kTags = 1 << 15;
+// In place of the sender.
+constexpr std::int64_t kAnySender = kRanks - 1;
+
+struct Way {
+  std::int64_t group, from, to, tag;
+};
+
 // Below 0, and no other way has it.
-std::int64_t way_number(std::int64_t group, std::int64_t from, std::int64_t to, std::int64_t tag) {
-  constexpr std::int64_t kGroups = 1 << 15, kRanks = 1 << 16, kTags = 1 << 15;
-  if (tag >= kTags || group >= kGroups || from >= kRanks || to >= kRanks) {
+std::int64_t number_of(const Way& way) {
+  const bool fits = way.group < kGroups && std::max(way.from, way.to) < kRanks && way.tag < kTags;
+  if (!fits) {
     fail(ErrorKind::kUnsupported, Fix{fmt::format("give tags below {}", kTags)},
-         "a message with tag {} from rank {} to rank {} of the {}th group", tag, from, to, group);
+         "a message with tag {} from rank {} to rank {} of the {}th group", way.tag, way.from,
+         way.to, way.group);
   }
-  return -1 - (((group * kRanks + from) * kRanks + to) * kTags + tag);
+  return -1 - (((way.group * kRanks + way.from) * kRanks + way.to) * kTags + way.tag);
+}
+
+Way way_of(CallPlace place) {
+  const std::int64_t number = -1 - place.group, to = number / kTags, from = to / kRanks;
+  return {from / kRanks, from % kRanks, to % kRanks, number % kTags};
 }
 
 }  // namespace
 
+bool is_any(CallPlace place) { return place.group < 0 && way_of(place).from == kAnySender; }
+
+std::optional<std::int64_t> sender_for(CallPlace any, CallPlace way) {
+  if (way.group >= 0) return std::nullopt;
+  const Way wanted = way_of(any), got = way_of(way);
+  const bool fits = got.group == wanted.group && got.to == wanted.to && got.tag == wanted.tag;
+  if (!fits || got.from == kAnySender) return std::nullopt;
+  return got.from;
+}
+
 void Ways::check(const backends::Call& call) const {
-  if (call.kind == CollectiveKind::kRecv && call.from < 0) {
-    fail(
-        ErrorKind::kUnsupported, Fix{"name the rank: src=0"},
-        "recv from any rank: where ranks are processes, a message is compared with that of a rank");
-  }
   if (std::max(call.to, call.from) != rank_) return;
   fail(ErrorKind::kUnsupported, Fix{"copy the tensor"},
        "{}: no message of a rank to itself where ranks are processes", to_string(call.kind));
@@ -58,16 +77,19 @@ void Ways::check(const backends::Call& call) const {
 
 CallPlace Ways::next(const backends::Call& call) {
   const bool sends = call.kind == CollectiveKind::kSend;
+  if (!sends && call.from < 0) return {number_of({group_, kAnySender, rank_, call.tag}), 0};
   const std::int64_t way =
-      way_number(group_, sends ? rank_ : call.from, sends ? call.to : rank_, call.tag);
+      number_of({group_, sends ? rank_ : call.from, sends ? call.to : rank_, call.tag});
   return {way, entered_[way]++};
 }
 
 std::vector<std::int64_t> Ways::ends(const backends::Call& call) const {
+  const std::int64_t peer = std::max(call.to, call.from);
+  if (peer < 0) return {ranks_.begin(), ranks_.end()};
   const std::int64_t me = ranks_[static_cast<std::size_t>(rank_)];
-  const std::int64_t peer = ranks_[static_cast<std::size_t>(std::max(call.to, call.from))];
-  if (call.kind == CollectiveKind::kSend) return {me, peer};
-  return {peer, me};
+  const std::int64_t other = ranks_[static_cast<std::size_t>(peer)];
+  if (call.kind == CollectiveKind::kSend) return {me, other};
+  return {other, me};
 }
 
 void put(Writer& writer, const Entrance& entrance) {

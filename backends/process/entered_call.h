@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,12 @@ struct CallPlace {
   auto operator<=>(const CallPlace&) const = default;
 };
 
+/// Whether it is that of a receive from any rank of the group. Once it has met a message, its
+/// sequence is the sender's group rank.
+bool is_any(CallPlace place);
+/// The sender, where a message of that way is one that a receive from any, at `any`, may take.
+std::optional<std::int64_t> sender_for(CallPlace any, CallPlace way);
+
 /// The messages that one rank has entered in one group, and where the next one meets its other
 /// half.
 class Ways {
@@ -30,12 +37,13 @@ class Ways {
   /// kept by the caller.
   Ways(std::int64_t group, std::int64_t rank, std::span<const std::int64_t> ranks)
       : group_(group), rank_(rank), ranks_(ranks) {}
-  /// Fails with Unsupported for messages that are not compared: from any rank, and to itself.
+  /// Fails with Unsupported for a message to itself.
   void check(const backends::Call& call) const;
-  /// Of the message that this rank enters next.
+  /// Of the message that this rank enters next. That of a receive from any does not count before
+  /// its sender is known: then it is asked for once more.
   ///   fails  Unsupported for numbers that have no room
   CallPlace next(const backends::Call& call);
-  /// Global: who sends, who receives.
+  /// Global: who sends, who receives; of a receive from any all of the group.
   std::vector<std::int64_t> ends(const backends::Call& call) const;
 
  private:

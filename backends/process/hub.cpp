@@ -155,13 +155,15 @@ Hub::Calls& Hub::calls_of(std::uint64_t run) {
 void Hub::rule(std::uint64_t run, const Referee::Ruling& ruling) {
   if (ruling.verdict) decide(run, *ruling.verdict);
   if (!ruling.met) return;
-  Writer writer;
-  writer.put(run);
-  writer.put(*ruling.met);
   for (const std::int64_t rank : ruling.ranks) {
+    const bool any = ruling.met_any && rank == ruling.ranks.back();
+    const CallPlace place = any ? *ruling.met_any : *ruling.met;
     if (rank == 0) {
-      state_.met.push_back(*ruling.met);
+      state_.met.push_back(place);
     } else if (!state_.gone(rank)) {
+      Writer writer;
+      writer.put(run);
+      writer.put(place);
       send_(rank, Message::kMet, writer.bytes());
     }
   }

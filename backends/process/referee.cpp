@@ -12,9 +12,11 @@ Referee::Referee(std::int64_t ranks) : seats_(static_cast<std::size_t>(ranks)) {
 
 Referee::Ruling Referee::enter(std::int64_t rank, const Entrance& entrance,
                                std::unique_ptr<EnteredCall> call) {
+  if (is_any(entrance.place)) return enter_any(rank, entrance, std::move(call));
   const auto place = rounds_.try_emplace({entrance.place, entrance.ranks.front()}).first;
   Round& round = place->second;
   if (round.ranks.empty()) {
+    round.opened = opened_++;
     round.group = entrance.group;
     round.ranks = entrance.ranks;
     round.entered.resize(round.ranks.size());
@@ -27,7 +29,13 @@ Referee::Ruling Referee::enter(std::int64_t rank, const Entrance& entrance,
   round.entered[index] = std::move(call);
   Seat& seat = seats_[static_cast<std::size_t>(rank)];
   if (entrance.waits) seat = {RankReport::State::kWaits, entrance.place};
-  if (++round.arrived < round.ranks.size()) return look_for_stall();
+  if (++round.arrived < round.ranks.size()) {
+    const auto any = entrance.place.group < 0 ? anys_.find(round.ranks.back()) : anys_.end();
+    if (any == anys_.end() || !sender_for(any->second.entrance.place, entrance.place)) {
+      return look_for_stall();
+    }
+    return meet_any(any->first, place->first);
+  }
 
   Ruling ruling;
   if (!backends::consistent(round.calls)) {
@@ -43,6 +51,37 @@ Referee::Ruling Referee::enter(std::int64_t rank, const Entrance& entrance,
     if (waits_here) other.state = RankReport::State::kRuns;
   }
   rounds_.erase(place);
+  return ruling;
+}
+
+// Of several messages it takes the one that was sent first. Those that the rank has asked for by
+// their sender before are taken: it does nothing else while it waits.
+Referee::Ruling Referee::enter_any(std::int64_t rank, const Entrance& entrance,
+                                   std::unique_ptr<EnteredCall> call) {
+  seats_[static_cast<std::size_t>(rank)] = {RankReport::State::kWaits, entrance.place};
+  anys_[rank] = {entrance, std::move(call)};
+  const Place* first = nullptr;
+  std::uint64_t opened = 0;
+  for (const auto& [place, round] : rounds_) {
+    if (place.first.group >= 0) break;
+    const bool mine = round.ranks.back() == rank && round.calls.front() != nullptr &&
+                      sender_for(entrance.place, place.first);
+    if (!mine || (first != nullptr && opened < round.opened)) continue;
+    first = &place;
+    opened = round.opened;
+  }
+  return first == nullptr ? look_for_stall() : meet_any(rank, *first);
+}
+
+Referee::Ruling Referee::meet_any(std::int64_t rank, const Place& sent) {
+  AnyWait any = std::move(anys_.extract(rank).mapped());
+  const CallPlace asked = any.entrance.place;
+  const std::int64_t sender = *sender_for(asked, sent.first);
+  any.call->call().from = static_cast<std::int32_t>(sender);
+  any.entrance.place = sent.first;
+  any.entrance.ranks = {sent.second, rank};
+  Ruling ruling = enter(rank, any.entrance, std::move(any.call));
+  if (ruling.met) ruling.met_any = {{asked.group, static_cast<std::uint64_t>(sender)}};
   return ruling;
 }
 
@@ -72,6 +111,14 @@ RankReport Referee::report_on(std::int64_t rank) const {
   report.rank = rank;
   report.state = seat.state;
   if (seat.state != RankReport::State::kWaits) return report;
+  if (const auto any = anys_.find(rank); any != anys_.end()) {
+    const AnyWait& wait = any->second;
+    backends::describe({{}, wait.entrance.group, 0, {}}, wait.call->call(), report);
+    report.missing = wait.entrance.ranks;
+    std::erase(report.missing, rank);
+    std::ranges::sort(report.missing);
+    return report;
+  }
   const Round& round = *round_at(rank, seat.place);
   const auto index =
       static_cast<std::size_t>(std::ranges::find(round.ranks, rank) - round.ranks.begin());
@@ -96,7 +143,7 @@ Referee::Ruling Referee::look_for_stall() const {
   verdict.cause = backends::circle_of(verdict.ranks);
   // Calls that cannot meet are the better explanation, even if others are still missing.
   for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
-    if (seats_[rank].state != RankReport::State::kWaits) continue;
+    if (seats_[rank].state != RankReport::State::kWaits || is_any(seats_[rank].place)) continue;
     const CallPlace place = seats_[rank].place;
     const Round& round = *round_at(static_cast<std::int64_t>(rank), place);
     if (!torn(meeting(place, round))) continue;

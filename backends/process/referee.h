@@ -25,7 +25,9 @@ class Referee {
   struct Ruling {
     std::optional<CallPlace> met;     ///< all of the group have come, and their calls fit
     std::vector<std::int64_t> ranks;  ///< of that group
-    std::optional<Verdict> verdict;   ///< the run cannot go on
+    /// The last of them has received from any: what it hears in place of `met`.
+    std::optional<CallPlace> met_any;
+    std::optional<Verdict> verdict;  ///< the run cannot go on
   };
   /// A rank brings its part of a collective.
   Ruling enter(std::int64_t rank, const Entrance& entrance, std::unique_ptr<EnteredCall> call);
@@ -36,6 +38,7 @@ class Referee {
 
  private:
   struct Round {
+    std::uint64_t opened = 0;  ///< the how-many-th of the run
     std::string group;
     std::vector<std::int64_t> ranks;
     std::vector<std::unique_ptr<EnteredCall>> entered;  ///< by group rank
@@ -46,6 +49,16 @@ class Referee {
     RankReport::State state = RankReport::State::kRuns;
     CallPlace place;  ///< where it waits
   };
+  /// A receive from any whose message has not been sent.
+  struct AnyWait {
+    Entrance entrance;
+    std::unique_ptr<EnteredCall> call;
+  };
+  using Place = std::pair<CallPlace, std::int64_t>;
+
+  Ruling enter_any(std::int64_t rank, const Entrance& entrance, std::unique_ptr<EnteredCall> call);
+  /// What this rank waits for in a receive from any has been sent: the two meet.
+  Ruling meet_any(std::int64_t rank, const Place& sent);
 
   backends::Meeting meeting(CallPlace place, const Round& round) const {
     return {round.ranks, round.group, place.sequence, round.calls};
@@ -57,7 +70,9 @@ class Referee {
 
   std::vector<Seat> seats_;  ///< by rank
   /// By place and first rank, which tells groups apart that have no rank in common.
-  std::map<std::pair<CallPlace, std::int64_t>, Round> rounds_;
+  std::map<Place, Round> rounds_;
+  std::map<std::int64_t, AnyWait> anys_;  ///< by rank
+  std::uint64_t opened_ = 0;              ///< rounds
 };
 
 }  // namespace shardlab::process

@@ -96,6 +96,12 @@ std::vector<std::int64_t> behind_what(const Said& waiting, const std::vector<Sai
 }
 
 std::vector<std::int64_t> behind_call(const Said& waiting, const std::vector<Said>& all) {
+  if (is_any(waiting.entrance->place)) {
+    std::vector<std::int64_t> others = waiting.entrance->ranks;
+    std::erase(others, waiting.rank);
+    std::ranges::sort(others);
+    return others;
+  }
   const auto entered = [&](std::int64_t rank) {
     return all[static_cast<std::size_t>(rank)].standing->entered;
   };
@@ -158,7 +164,10 @@ Verdict verdict_on_wait(const LongWait& wait, std::vector<std::optional<Standing
     for (const std::int64_t rank : verdict.culprits) {
       if (has_ended(all[static_cast<std::size_t>(rank)])) ended.push_back(rank);
     }
-    if (in_call && !ended.empty()) {
+    const bool never =
+        in_call && (is_any(waiting.entrance->place) ? ended.size() == verdict.culprits.size()
+                                                    : !ended.empty());
+    if (never) {
       verdict.kind = VerdictKind::kDeadlock;
       verdict.culprits = std::move(ended);
     }

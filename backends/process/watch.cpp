@@ -30,6 +30,13 @@ std::optional<LongWait> LongWaits::hopeless() const {
   for (const auto& [rank, wait] : waits_) {
     const std::optional<Entrance> call = call_of(wait);
     if (!call) continue;
+    if (is_any(call->place)) {
+      const bool alone = std::ranges::all_of(call->ranks, [&, me = rank](std::int64_t member) {
+        return member == me || ended_.contains(member);
+      });
+      if (alone) return wait;
+      continue;
+    }
     const bool missed = std::ranges::any_of(call->ranks, [&](std::int64_t member) {
       const auto ended = ended_.find(member);
       if (ended == ended_.end()) return false;

@@ -251,6 +251,55 @@ void messages_case() {
   });
 }
 
+// The first rank takes what the others send as it comes, but for what it has asked the next one
+// for.
+void any_case() {
+  if (!passes_messages() || !calls_are_compared()) return;
+  on_all_groups([](const Seat& seat) {
+    if (seat.size == 1) return;
+    ProcessGroup& group = seat.group;
+    const TensorMeta meta = contiguous_meta(Dims{2}, DType::kI32);
+    if (seat.rank > 0) {
+      for (const double which : {0.0, 1.0}) {
+        group.send(local_tensor({2}, DType::kI32, {static_cast<double>(seat.rank), which}), 0, 1);
+      }
+      return;
+    }
+    const Tensor named = group.recv(meta, 1, 1, Issue::kAsync);
+    std::vector<double> next(static_cast<std::size_t>(seat.size), 0);
+    next[1] = 1;
+    for (std::int64_t left = 2 * (seat.size - 1) - 1; left > 0; --left) {
+      std::int64_t from = -1;
+      const Tensor got = group.communicator().recv_from_any(meta, 1, from);
+      REQUIRE((from > 0 && from < seat.size));
+      CHECK(values_of(got) ==
+            Values{static_cast<double>(from), next[static_cast<std::size_t>(from)]++});
+    }
+    CHECK(values_of(named) == Values{1, 0});
+  });
+}
+
+// A receive that was posted first waits for nobody who waits for a later one.
+void overtaking_case() {
+  if (!passes_messages()) return;
+  on_all_groups([](const Seat& seat) {
+    if (seat.size < 3 || seat.rank > 2) return;
+    ProcessGroup& group = seat.group;
+    const TensorMeta meta = contiguous_meta(Dims{1}, DType::kI32);
+    const Tensor own = local_tensor({1}, DType::kI32, {static_cast<double>(seat.rank)});
+    if (seat.rank == 1) group.send(own, 0, 0);
+    if (seat.rank == 2) {
+      CHECK(values_of(group.recv(meta, 0, 0)) == Values{0});
+      group.send(own, 0, 0);
+    }
+    if (seat.rank > 0) return;
+    const Tensor last = group.recv(meta, 2, 0, Issue::kAsync);
+    CHECK(values_of(group.recv(meta, 1, 0)) == Values{1});
+    group.send(own, 2, 0);
+    CHECK(values_of(last) == Values{2});
+  });
+}
+
 void batch_case() {
   on_all_groups([](const Seat& seat) {
     const auto number = [](std::int64_t from, std::int64_t to, int which) {
@@ -325,6 +374,8 @@ TEST_CASE("all_to_all between any dims, uneven and empty") { all_to_all_case(); 
 TEST_CASE("broadcast from any rank") { broadcast_case(); }
 TEST_CASE("permute, also with ranks that only send or receive") { permute_case(); }
 TEST_CASE("B-24 messages between two ranks, under two tags and along a line") { messages_case(); }
+TEST_CASE("B-24 a receive from any rank takes what comes") { any_case(); }
+TEST_CASE("B-24 a receive overtakes one that was posted before") { overtaking_case(); }
 TEST_CASE("batched sends meet receives in order") { batch_case(); }
 TEST_CASE("all_gather_bytes") { bytes_case(); }
 TEST_CASE("split by colour and key") { split_case(); }

@@ -114,6 +114,42 @@ TEST_CASE("two groups that are used in different order are a deadlock between th
   CHECK(ruling.verdict->culprits == std::vector<std::int64_t>{0, 1});
 }
 
+TEST_CASE("B-24 a receive from any rank meets what was sent first, and hears who sent it") {
+  const std::vector<std::int64_t> ranks{0, 1, 2};
+  const Tensor x = local_tensor({2}, DType::kF32, {1, 2});
+  const TensorMeta meta = contiguous_meta(Dims{2}, DType::kF32);
+  Referee referee(3);
+  const auto send_from = [&](std::int64_t rank, Ways& ways) {
+    backends::Call call(CollectiveKind::kSend);
+    call.x = &x;
+    call.to = 0;
+    return referee.enter(rank, {ways.next(call), "world", ways.ends(call), true}, sent(call));
+  };
+  backends::Call any(CollectiveKind::kRecv);
+  any.expected = &meta;
+  Ways receiver(0, 0, ranks), first(0, 2, ranks), second(0, 1, ranks);
+  const auto receive = [&] {
+    return referee.enter(0, {receiver.next(any), "world", receiver.ends(any), true}, sent(any));
+  };
+  CHECK(!send_from(2, first).met);
+  CHECK(!send_from(1, second).met);
+  for (const std::int64_t from : {2, 1}) {
+    const auto ruling = receive();
+    REQUIRE(ruling.met_any);
+    CHECK(is_any(*ruling.met_any));
+    CHECK(ruling.met_any->sequence == static_cast<std::uint64_t>(from));
+    CHECK(ruling.ranks == std::vector<std::int64_t>{from, 0});
+  }
+  // One that has been waited for, and one that nobody sends any more.
+  CHECK(!receive().met_any);
+  CHECK(send_from(1, second).met_any);
+  CHECK(!receive().met_any);
+  referee.end(1);
+  const auto ruling = referee.end(2);
+  REQUIRE(ruling.verdict);
+  CHECK(ruling.verdict->cause == "rank 0 receives from any rank, and all others have ended");
+}
+
 TEST_CASE("every part of a call arrives") {
   const Tensor x = local_tensor({4, 3}, DType::kBF16, std::vector<double>(12, 1));
   const std::vector<std::int64_t> lengths{4, 0, 2}, joined{1, 1, 1};
