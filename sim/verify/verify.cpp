@@ -128,6 +128,9 @@ constexpr const char* kShapeOfText =
     "one device has another; write it with dist.get_world_size(), or say in [reference] what is "
     "meant";
 
+// Ranks among which pieces that were moved on are looked for, by any number of places.
+constexpr std::int64_t kMostShifted = 64;
+
 // Integers that a single-device run has otherwise: of a run that may be another program they say as
 // much as floats do.
 bool disagrees(const Comparison& comparison) {
@@ -313,8 +316,8 @@ class Judge {
     return true;
   }
 
-  // Under which label the ranks' tensors make one device's value.
-  std::optional<Label> label_beside(const DTensor& single) const {
+  // What the ranks of the mesh hold, where all of them do and it is not too much to look at.
+  std::optional<std::vector<GlobalValue>> held_on_mesh() const {
     if (inputs_.mesh == nullptr) return std::nullopt;
     std::vector<GlobalValue> held;
     for (std::int64_t i = 0; i < inputs_.mesh->size(); ++i) {
@@ -325,9 +328,34 @@ class Judge {
       if (local.numel() > kMostLabelled / inputs_.mesh->size()) return std::nullopt;
       held.push_back(whole_value(local));
     }
+    return held;
+  }
+
+  // Under which label the ranks' tensors make one device's value.
+  std::optional<Label> label_beside(const DTensor& single) const {
+    const auto held = held_on_mesh();
+    if (!held) return std::nullopt;
     const bool in_f64 = precision_ == Precision::kReference;
     const double relative = taken_as_equal(in_f64, single.dtype());
-    return label_of(held, whole_value(single.local()), *inputs_.mesh, relative);
+    return label_of(*held, whole_value(single.local()), *inputs_.mesh, relative);
+  }
+
+  // Of what messages have brought: "each rank holds its piece of dim 2, which cp cuts, of k,
+  // shifted by 1 along cp". Empty where it is something else.
+  std::string shifted() const {
+    if (!follows_exchange() || (inputs_.mesh != nullptr && inputs_.mesh->size() > kMostShifted)) {
+      return {};
+    }
+    const auto held = held_on_mesh();
+    if (!held) return {};
+    const std::vector<NamedWhole> known = wholes();
+    const bool in_f64 = precision_ == Precision::kReference;
+    const double relative = taken_as_equal(in_f64, (*held)[0].meta.dtype);
+    const auto found = shifted_pieces(*inputs_.mesh, *held, known, relative);
+    if (!found) return {};
+    return fmt::format("{}, of {}, shifted by {} along {}", text_of(found->label, *inputs_.mesh),
+                       known[found->index].name, found->places,
+                       inputs_.mesh->names()[found->mesh_dim]);
   }
 
   // The same for a value that no single rank has to compare.
@@ -347,7 +375,8 @@ class Judge {
   void judge_held(ValueReport& report) {
     const std::optional<Label> label = label_alone();
     if (!label) {
-      report.not_verified = kOfOneRank;
+      const std::string moved = shifted();
+      report.not_verified = moved.empty() ? kOfOneRank : moved;
     } else if (!label->is_replicated()) {
       report.not_verified = text_of(*label, *inputs_.mesh);
     } else if (precision_ == Precision::kDeclared) {

@@ -92,4 +92,49 @@ std::optional<SourceOfPieces> source_of_mixed(const MeshLayout& layout, const Gl
   return std::nullopt;
 }
 
+namespace {
+
+// What each rank has, moved back along a mesh dim by so many places.
+std::vector<GlobalValue> moved_back(const std::vector<GlobalValue>& held, const MeshLayout& layout,
+                                    std::size_t mesh_dim, std::int64_t places) {
+  std::int64_t inner = 1;
+  for (std::size_t dim = mesh_dim + 1; dim < layout.ndim(); ++dim) inner *= layout.size(dim);
+  const std::int64_t size = layout.size(mesh_dim);
+  std::vector<GlobalValue> result;
+  for (std::int64_t i = 0; i < layout.size(); ++i) {
+    const std::int64_t at = i / inner % size;
+    const std::int64_t from = i + ((at + places) % size - at) * inner;
+    result.push_back(held[static_cast<std::size_t>(from)]);
+  }
+  return result;
+}
+
+// By its size it may be cut into such a piece.
+bool may_be_cut(const TensorMeta& whole, const TensorMeta& piece) {
+  if (whole.dtype != piece.dtype || whole.shape == piece.shape) return false;
+  return std::ranges::equal(whole.shape, piece.shape, std::ranges::greater_equal{});
+}
+
+}  // namespace
+
+std::optional<ShiftedPieces> shifted_pieces(const MeshLayout& layout,
+                                            const std::vector<GlobalValue>& held,
+                                            const std::vector<NamedWhole>& wholes,
+                                            double relative) {
+  for (std::size_t mesh_dim = 0; mesh_dim < layout.ndim(); ++mesh_dim) {
+    const std::int64_t size = layout.size(mesh_dim);
+    for (std::int64_t places = 1; places < size; ++places) {
+      const auto back = moved_back(held, layout, mesh_dim, places);
+      for (std::size_t i = 0; i < wholes.size(); ++i) {
+        if (!may_be_cut(wholes[i].value.meta, held[0].meta)) continue;
+        const auto label = label_of(back, wholes[i].value, layout, relative);
+        if (!label || !label->placements[mesh_dim].is_shard()) continue;
+        if (has_terms(label->placements) || !all_differ(held, label->placements, layout)) continue;
+        return ShiftedPieces{i, *label, mesh_dim, 2 * places > size ? places - size : places};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace shardlab

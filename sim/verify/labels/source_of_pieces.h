@@ -38,4 +38,18 @@ std::optional<SourceOfPieces> source_of_pieces(const DTensorSpec& spec,
 std::optional<SourceOfPieces> source_of_mixed(const MeshLayout& layout, const GlobalValue& got,
                                               const std::vector<NamedWhole>& wholes);
 
+/// Pieces of a named value, of which each rank has the one that belongs `places` before it.
+struct ShiftedPieces {
+  std::size_t index = 0;  ///< among the named ones
+  Label label;            ///< of the pieces where they belong
+  std::size_t mesh_dim = 0;
+  std::int64_t places = 0;  ///< along it, in a circle; below 0: behind it
+};
+
+/// The first of `wholes` whose pieces `held`, by mesh index, are in this way, within `relative` as
+/// in label_of(). Nothing of terms, and of pieces that do not differ from each other.
+std::optional<ShiftedPieces> shifted_pieces(const MeshLayout& layout,
+                                            const std::vector<GlobalValue>& held,
+                                            const std::vector<NamedWhole>& wholes, double relative);
+
 }  // namespace shardlab

@@ -51,7 +51,7 @@ def post_and_note(log, passes):
 def note_passes(stage, passes, kept):
     """Which pass the messages are of that a stage asks for."""
     for name in ("get_fwd_recv_ops", "get_fwd_send_ops", "get_bwd_recv_ops", "get_bwd_send_ops"):
-        def ask(micro, asked=getattr(stage, name), which=name[4].replace("f", "F").replace("b", "B")):
+        def ask(micro, asked=getattr(stage, name), which=name[4].upper()):
             ops = asked(micro)
             kept.extend(ops)  # so that no other one gets its number
             passes.update({id(op): which for op in ops})

@@ -319,3 +319,28 @@ TEST_CASE("V-32 pieces that all differ have one source and one order") {
   const std::vector<NamedWhole> alike = {{"w", value_of({4, 2, {1, -1, 2, -2, 1, -1, 2, -2}})}};
   CHECK_FALSE(source_of_pieces(by_rows, {row(1), row(1), row(2), row(2)}, mixed, alike));
 }
+
+TEST_CASE("V-32 pieces that every rank has moved on are found with the number of places") {
+  const MeshLayout* mesh = mesh_of({2, 3});
+  const std::vector<NamedWhole> wholes = {{"v", value_of({2, 1, {5, 6}})},
+                                          {"w", value_of({5, 1, {1, 2, 3, 4, 5}})}};
+  const GlobalValue pieces[] = {value_of({2, 1, {1, 2}}), value_of({2, 1, {3, 4}}),
+                                value_of({1, 1, {5}})};
+  const auto found_where = [&](std::int64_t places) {
+    std::vector<GlobalValue> held;
+    for (std::int64_t i = 0; i < 6; ++i) held.push_back(pieces[(i % 3 + 3 - places) % 3]);
+    return shifted_pieces(*mesh, held, wholes, 0);
+  };
+  for (const std::int64_t places : {1, 2}) {
+    const auto found = found_where(places);
+    REQUIRE(found);
+    CHECK(found->index == 1);
+    CHECK(found->mesh_dim == 1);
+    CHECK(found->places == (places == 1 ? 1 : -1));
+    CHECK(arguments_of(found->label, *mesh) == "a=R, b=S(0)");
+  }
+  CHECK_FALSE(found_where(0));
+  const std::vector<GlobalValue> swapped = {pieces[1], pieces[0], pieces[2],
+                                            pieces[1], pieces[0], pieces[2]};
+  CHECK_FALSE(shifted_pieces(*mesh, swapped, wholes, 0));
+}
