@@ -152,6 +152,10 @@ std::string or_over_another(const Evidence& evidence, std::size_t mesh_dim) {
   return {};
 }
 
+bool one_holds_all(const Evidence& evidence) {
+  return one_holds_all(evidence.held, evidence.expected, evidence.relative);
+}
+
 // Ranks hold different values where one is expected: their sum, mean or largest may be meant.
 Sentence not_reduced(const Evidence& evidence) {
   if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
@@ -179,7 +183,7 @@ Sentence not_reduced(const Evidence& evidence) {
     const auto most = missed_by(evidence, lines, [&](const std::vector<std::size_t>& line) {
       return largest_of(evidence, line);
     });
-    if (most && close_to(*most, 1)) {
+    if (most && close_to(*most, 1) && !one_holds_all(evidence)) {
       return fmt::format(
           "the ranks along {} hold different values whose largest is the expected one: an "
           "all_reduce with max over {} is missing",
@@ -460,6 +464,10 @@ Sentence other_label(const Evidence& evidence) {
   const std::string fits = arguments_of(*label, *evidence.layout);
   const std::string own = arguments_of(*evidence.spec);
   if (fits == own) return std::nullopt;
+  const bool extreme = std::ranges::any_of(label->placements, [](const Placement& placement) {
+    return placement.is_partial() && is_extreme(placement.op);
+  });
+  if (extreme && one_holds_all(evidence)) return std::nullopt;
   return fmt::format("under the label {} the ranks' tensors make the expected value: {} is another",
                      fits, own);
 }

@@ -77,7 +77,7 @@ def scenario_of(program, path, folder):
 def wrong_in(run):
     wrong = [f"{value['name']}: {value.get('what')}" for value in run["values"]
              if value.get("verdict") == "wrong"]
-    calls = run.get("calls", {}).get("first_wrong")
+    calls = run["calls"].get("first_wrong")
     return wrong + ([f"call {calls['op']}: {calls['what']}"] if calls else [])
 
 
@@ -91,7 +91,8 @@ def main():
     rng = random.Random(options.seed)
     paths = sorted(path for file in options.files
                    for path in ([file] if file.is_file()
-                                else [*file.rglob("*.toml"), *file.rglob("*.jsonl.gz")]))
+                                else [*file.rglob("*.toml"), *file.rglob("*.jsonl.gz")])
+                   if path.parent.name != "zoo")
     known, ran, refused, alarms = {}, 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.count):
@@ -100,8 +101,7 @@ def main():
                 scenario = scenario_of(options.program, path, folder)
                 run = said(options.program, scenario) if scenario else None
                 text = scenario.read_text(encoding="utf-8") if scenario else ""
-                right = run is not None and run["ok"] and "error" not in run and not wrong_in(run)
-                known[path] = (text, places(run, text) if right else [])
+                known[path] = (text, places(run, text) if run is not None and run["ok"] else [])
             text, found = known[path]
             if not found:
                 continue

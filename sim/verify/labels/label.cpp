@@ -186,6 +186,17 @@ bool Label::is_replicated() const {
   return std::ranges::all_of(placements, &Placement::is_replicate);
 }
 
+bool one_holds_all(const std::vector<GlobalValue>& held, const GlobalValue& whole,
+                   double relative) {
+  const Part all = part_of(whole);
+  const double allowed = relative * largest_finite(all.numbers);
+  return all.numbers.size() > 1 && std::ranges::any_of(held, [&](const GlobalValue& value) {
+           return same(part_of(value), all, allowed);
+         });
+}
+
+bool is_extreme(ReduceOp op) { return op == ReduceOp::kMax || op == ReduceOp::kMin; }
+
 const char* text_of(ReduceOp op) {
   return op == ReduceOp::kSum   ? "a sum"
          : op == ReduceOp::kAvg ? "an average"

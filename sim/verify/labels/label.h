@@ -34,6 +34,13 @@ inline constexpr std::int64_t kMostLabelled = std::int64_t{1} << 18;
 std::optional<Label> label_of(const std::vector<GlobalValue>& held, const GlobalValue& whole,
                               const MeshLayout& layout, double relative);
 
+/// Whether one of the ranks holds all of `whole`, more than one number: it is their maximum or
+/// minimum by chance, if at all.
+bool one_holds_all(const std::vector<GlobalValue>& held, const GlobalValue& whole, double relative);
+
+/// Whether terms are put together by their largest or smallest.
+bool is_extreme(ReduceOp op);
+
 /// "a sum", "an average", "a maximum"; all others are "a minimum".
 const char* text_of(ReduceOp op);
 

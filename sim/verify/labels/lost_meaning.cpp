@@ -39,8 +39,6 @@ struct Term {
   const Label& label() const { return *call.results[result]; }
 };
 
-bool is_extreme(ReduceOp op) { return op == ReduceOp::kMax || op == ReduceOp::kMin; }
-
 class Look {
  public:
   Look(const MeshLayout& layout, double relative) : layout_(layout), relative_(relative) {}
@@ -175,9 +173,6 @@ class Look {
     std::optional<std::size_t> cut, term, whole;
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
       const Placement& placement = call.operands[i]->placements[mesh_dim];
-      // A mask that looks like a term is one by chance.
-      const bool mask = call.alone->operands[i].meta.dtype == DType::kBool;
-      if (mask && placement.is_partial()) return std::nullopt;
       auto& which = placement.is_shard() ? cut : placement.is_partial() ? term : whole;
       if (!which) which = i;
     }

@@ -57,6 +57,18 @@ bool has_equal_terms(const Label& label, const std::vector<GlobalValue>& held,
   return false;
 }
 
+// A mask looks like a term by chance alone, and like a maximum what one rank holds, but where the
+// call gives one.
+bool is_by_chance(const Label& label, const std::vector<GlobalValue>& held,
+                  const GlobalValue& whole, const std::string& name, double relative) {
+  const bool gives = name.find("max") != std::string::npos || name.find("min") != std::string::npos;
+  return std::ranges::any_of(label.placements, [&](const Placement& placement) {
+    if (!placement.is_partial()) return false;
+    if (whole.meta.dtype == DType::kBool) return true;
+    return is_extreme(placement.op) && !gives && one_holds_all(held, whole, relative);
+  });
+}
+
 Labels labels_of(const MatchedCall& call, Values values, const MeshLayout& layout,
                  double relative) {
   Labels result;
@@ -64,8 +76,12 @@ Labels labels_of(const MatchedCall& call, Values values, const MeshLayout& layou
     const std::vector<GlobalValue> held = held_of(call, values, i);
     std::optional<Label>& label = result.emplace_back();
     if (held.size() != call.held.size()) continue;
-    label = label_of(held, (call.alone->*values)[i], layout, relative);
-    if (label && has_equal_terms(*label, held, layout)) label.reset();
+    const GlobalValue& whole = (call.alone->*values)[i];
+    label = label_of(held, whole, layout, relative);
+    if (label && (has_equal_terms(*label, held, layout) ||
+                  is_by_chance(*label, held, whole, name_of(*call.alone), relative))) {
+      label.reset();
+    }
   }
   return result;
 }
