@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "base/text_of_list.h"
 #include "comm/verdict.h"
@@ -14,6 +15,7 @@
 #include "sim/verify/compare.h"
 #include "sim/verify/labels/joined_along.h"
 #include "sim/verify/labels/label.h"
+#include "sim/verify/labels/row_order.h"
 
 namespace shardlab {
 
@@ -393,19 +395,40 @@ Sentence chunk_of_another(const Evidence& evidence) {
   const MeshLayout& layout = *evidence.spec->layout();
   std::string moved;
   int pairs = 0;
+  std::set<std::size_t> sources;
   for (std::size_t r = 0; r < got.size(); ++r) {
     if (got[r].empty() || same(got[r], expected[r], evidence.relative)) continue;
     std::size_t s = 0;
     while (s < got.size() && !same(got[r], expected[s], evidence.relative)) ++s;
     if (s == got.size()) return std::nullopt;
+    sources.insert(s);
     if (++pairs > 4) continue;
     moved += fmt::format("{}rank {} holds the piece of rank {}", moved.empty() ? "" : ", ",
                          layout.rank_at_index(static_cast<std::int64_t>(r)),
                          layout.rank_at_index(static_cast<std::int64_t>(s)));
   }
   if (moved.empty()) return std::nullopt;
+  if (pairs > 1 && sources.size() == 1) {
+    return fmt::format("all ranks hold the piece of rank {}: it was taken, drawn or made alike",
+                       layout.rank_at_index(static_cast<std::int64_t>(*sources.begin())));
+  }
   return moved + (pairs > 4 ? fmt::format(", and {} more", pairs - 4) : "") +
          ": chunks are swapped, or ranks are counted in another order";
+}
+
+// Pieces of a zigzag, of heads, of experts: taken in one order and put together in another.
+Sentence rows_in_another_order(const Evidence& evidence) {
+  if (evidence.spec == nullptr || evidence.spec->has_partial()) return std::nullopt;
+  const auto order = row_order(evidence.got, evidence.expected, evidence.relative);
+  if (!order) return std::nullopt;
+  constexpr std::size_t kMostShown = 12;
+  const std::size_t shown = std::min(kMostShown, order->rows.size());
+  return fmt::format(
+      "along dim {} it has the right rows in another order, {}{}: pieces are taken in one order "
+      "and "
+      "put together in another",
+      order->dim, text_of_list(std::span(order->rows).first(shown), ", "),
+      shown < order->rows.size() ? ", ..." : "");
 }
 
 // Where random numbers are drawn on local tensors, every rank draws the same ones.
@@ -554,6 +577,7 @@ constexpr Hypothesis kHypotheses[] = {
 constexpr Hypothesis kWeaker[] = {{causes::kFactor, step_off}};
 
 constexpr Hypothesis kLastResort[] = {
+    {causes::kOtherChunk, rows_in_another_order},
     {causes::kOneFactor, one_factor},
     {causes::kFactor, pieces_off_by_factors},
     {causes::kSomeRanks, right_on_some},

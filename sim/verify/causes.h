@@ -58,8 +58,8 @@ inline constexpr std::string_view kNoCause = "no simple cause fits";
 
 /// The mistake that the numbers look like; empty where nothing fits.
 Cause cause_of(const Evidence& evidence);
-/// For want of anything better: one factor for all ranks, which pieces are right. kNone where that
-/// says nothing either.
+/// For want of anything better: rows in another order, one factor for all ranks, which pieces are
+/// right. kNone where that says nothing either.
 Cause last_resort(const Evidence& evidence);
 
 }  // namespace shardlab

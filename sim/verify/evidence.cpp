@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "mesh/local_shape.h"
+#include "sim/language/syntax/ast_walk.h"
 #include "sim/scenario/type_text.h"
 #include "sim/verify/causes.h"
 
@@ -130,6 +131,27 @@ class Collector {
   const MeshLayout& layout_;
 };
 
+// The last line, up to one, at which a statement gives the name a value; 0: none does.
+int line_bound(const ast::Program& program, const ast::Block& block, std::string_view name,
+               int last) {
+  int found = 0;
+  for (const ast::Statement& statement : block) {
+    const int line = program.source->place(statement.span.begin).line;
+    const auto* assign = std::get_if<ast::Assign>(&statement.node);
+    const bool binds = assign != nullptr &&
+                       std::ranges::any_of(assign->targets, [&](const ast::ExpressionPtr& target) {
+                         return ast::base_name(*target) == name;
+                       });
+    if (binds && line <= last) found = line;
+    ast::for_each_part(
+        statement, [](const ast::Expression&) {},
+        [&](const ast::Block& inner) {
+          if (const int inside = line_bound(program, inner, name, last); inside > 0) found = inside;
+        });
+  }
+  return found;
+}
+
 // The verdict's expectation, which alone a cause is tried against: [reference] where it has the
 // name, else a world of one, else what there is.
 std::pair<const Recording*, std::string> expected_of(const VerifyInputs& inputs,
@@ -156,7 +178,13 @@ Cause explain_wrong(const VerifyInputs& inputs, const ValueReport& report, const
   const bool known =
       evidence && alone != nullptr && Collector::add_expected(*alone, name, *evidence);
   if (known) {
-    if (Cause cause = cause_of(*evidence); !cause.empty()) return cause;
+    if (Cause cause = cause_of(*evidence); !cause.empty()) {
+      if (cause.id == causes::kUnequalNumber) {
+        const ast::Program& program = *scenario.program;
+        cause.line = line_bound(program, program.body, evidence->numbers.front().name, report.line);
+      }
+      return cause;
+    }
   }
   // A loss behind the line that makes a value is no reason for it; gradients come last.
   const bool before = lost && (report.name.ends_with(".grad") || lost->line <= report.line);

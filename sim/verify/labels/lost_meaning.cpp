@@ -80,7 +80,8 @@ class Look {
   std::optional<Cause> reduced_otherwise(const MatchedCall& call, const GlobalValue& got,
                                          const Term& term) const {
     const std::vector<GlobalValue> terms = held_of(term.call, &LoggedCall::results, term.result);
-    if (terms[0].meta.shape != got.meta.shape) return std::nullopt;
+    if (terms[0].meta.shape != got.meta.shape || largest_finite(got.reals) == 0)
+      return std::nullopt;
     for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
       const Placement& placement = term.label().placements[dim];
       if (!placement.is_partial()) continue;

@@ -47,7 +47,9 @@ TEST_CASE("values that only add up, average or peak to the expected one miss a r
   const MeshLayout* x = mesh_of({3}, {"x"});
   CHECK(names(replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {6, 3}), "all_reduce with sum over x"));
   CHECK(names(replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {2, 1}), "all_reduce with avg over x"));
-  CHECK(names(replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {3, 5}), "all_reduce with max over x"));
+  CHECK(names(replicas(x, {{1, 5}, {3, 2}, {2, -4}}, {3, 5}), "all_reduce with max over x"));
+  // One rank holds it: the others are not below it but by chance.
+  CHECK_FALSE(names(replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {3, 5}), "max over x"));
   const Evidence nothing = replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {9, 17});
   CHECK(cause_of(nothing).empty());
   CHECK(last_resort(nothing).text == kNoCause);
@@ -108,6 +110,33 @@ TEST_CASE("swapped and foreign chunks are told by rank, uneven and empty ones in
   CHECK(names(evidence, "rank 0 holds the piece of rank 1, rank 1 holds the piece of rank 0"));
   evidence.got = numbers({4}, {1, 2, 1, 2});
   CHECK(names(evidence, "rank 1 holds the piece of rank 0"));
+}
+
+TEST_CASE("pieces that all ranks made alike are those of one rank") {
+  const MeshLayout* x = mesh_of({3}, {"x"});
+  Evidence evidence;
+  evidence.layout = x;
+  evidence.spec =
+      process_arena().spec(x, {Placement::shard(0)}, contiguous_meta(Dims{3, 2}, DType::kF64));
+  evidence.expected = numbers({3, 2}, {1, 2, 3, 4, 5, 6});
+  evidence.got = numbers({3, 2}, {1, 2, 1, 2, 1, 2});
+  CHECK(names(evidence, "all ranks hold the piece of rank 0"));
+}
+
+TEST_CASE("rows in another order are told, rows that are alike or missing are none") {
+  const MeshLayout* x = mesh_of({2}, {"x"});
+  Evidence evidence;
+  evidence.layout = x;
+  evidence.spec =
+      process_arena().spec(x, {Placement::shard(0)}, contiguous_meta(Dims{4, 2}, DType::kF64));
+  evidence.expected = numbers({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  evidence.got = numbers({4, 2}, {1, 2, 7, 8, 3, 4, 5, 6});
+  CHECK(last_resort(evidence).text.starts_with(
+      "along dim 0 it has the right rows in another order, 0, 3, 1, 2:"));
+  evidence.got = numbers({4, 2}, {1, 2, 7, 8, 3, 4, 3, 4});
+  CHECK(last_resort(evidence).id == causes::kSomeRanks);
+  evidence.got = numbers({4, 2}, {1, 2, 7, 8, 3, 4, 5, 7});
+  CHECK(last_resort(evidence).id == causes::kSomeRanks);
 }
 
 TEST_CASE("one mask for all pieces is a mask drawn on local tensors") {

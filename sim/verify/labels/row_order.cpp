@@ -1,0 +1,62 @@
+// Each row is looked for among those that are not found yet.
+#include "sim/verify/labels/row_order.h"
+
+#include <algorithm>
+
+#include "sim/verify/compare.h"
+
+namespace shardlab {
+
+namespace {
+
+using Row = std::vector<double>;
+
+// Of longer dims every pair of rows is too much to look at.
+constexpr std::int64_t kMostRows = 64;
+
+std::vector<Row> rows_of(const GlobalValue& value, std::size_t dim) {
+  const Dims& shape = value.meta.shape;
+  std::int64_t inner = 1;
+  for (std::size_t i = dim + 1; i < shape.size(); ++i) inner *= shape[i];
+  std::vector<Row> rows(static_cast<std::size_t>(shape[dim]));
+  for (std::size_t i = 0; i < value.reals.size(); ++i) {
+    const std::int64_t row = static_cast<std::int64_t>(i) / inner % shape[dim];
+    rows[static_cast<std::size_t>(row)].push_back(value.reals[i]);
+  }
+  return rows;
+}
+
+std::optional<RowOrder> order_along(const GlobalValue& got, const GlobalValue& whole,
+                                    std::size_t dim, double allowed) {
+  const std::vector<Row> held = rows_of(got, dim), right = rows_of(whole, dim);
+  RowOrder order{dim, {}};
+  for (const Row& row : held) {
+    std::int64_t found = -1;
+    for (std::size_t i = 0; i < right.size(); ++i) {
+      if (!all_close(row, right[i], allowed)) continue;
+      if (found >= 0) return std::nullopt;
+      found = static_cast<std::int64_t>(i);
+    }
+    if (found < 0 || std::ranges::count(order.rows, found) > 0) return std::nullopt;
+    order.rows.push_back(found);
+  }
+  return order;
+}
+
+}  // namespace
+
+std::optional<RowOrder> row_order(const GlobalValue& got, const GlobalValue& whole,
+                                  double relative) {
+  if (got.meta.shape != whole.meta.shape || got.is_integral()) return std::nullopt;
+  if (is_complex(got.meta.dtype)) return std::nullopt;
+  const double allowed = relative * largest_finite(whole.reals);
+  for (std::size_t dim = 0; dim < whole.meta.shape.size(); ++dim) {
+    const std::int64_t rows = whole.meta.shape[dim];
+    if (rows < 2 || rows > kMostRows) continue;
+    auto order = order_along(got, whole, dim, allowed);
+    if (order && !std::ranges::is_sorted(order->rows)) return order;
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardlab

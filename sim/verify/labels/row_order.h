@@ -1,0 +1,24 @@
+// row_order.h - whether a value has the right rows in another order. Pure. Private to the files
+// that verify.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/verify/global_value.h"
+
+namespace shardlab {
+
+struct RowOrder {
+  std::size_t dim = 0;
+  std::vector<std::int64_t> rows;  ///< of the right value, in the order of the other one
+};
+
+/// The first dim along which `got` has the rows of `whole` in another order, each once; nothing
+/// where there is none, or where rows are alike. Numbers this close, relative to the largest, are
+/// taken as equal.
+std::optional<RowOrder> row_order(const GlobalValue& got, const GlobalValue& whole,
+                                  double relative);
+
+}  // namespace shardlab
