@@ -5,8 +5,9 @@
 
 ZOO/NAME.toml is a program with a bug, whose `about` is where people report it and whose [expect]
 says what must be said of it. ZOO/NAME_right.toml is the same program without the bug; nothing may
-be said of that. All of them run in one `shardlab test` for each seed of the inputs. ZOO/README.md has a row for each pair, in
-the order of its file; --write makes the rows anew, new ones last.
+be said of that. All of them run in one `shardlab test` for each seed of the inputs, from 0 on.
+ZOO/README.md has a row for each pair, in the order of its file; --write makes the rows anew, new
+ones last.
 """
 
 import argparse
@@ -66,8 +67,9 @@ def run_all(program, folder, seed):
     """Seconds of each, and what failed."""
     with tempfile.TemporaryDirectory() as scratch:
         junit = pathlib.Path(scratch) / "junit.xml"
-        done = subprocess.run([program, "test", "--jobs", "1", "--seed", str(seed), "--junit", str(junit), str(folder)],
-                              capture_output=True, encoding="utf-8", check=False)
+        command = [program, "test", "--jobs", "1", "--seed", str(seed), "--junit", str(junit)]
+        done = subprocess.run([*command, str(folder)], capture_output=True, encoding="utf-8",
+                              check=False)
         cases = xml.parse(junit).getroot().iter("testcase")
         times = {pathlib.Path(case.get("name")).stem: float(case.get("time")) for case in cases}
     failed = done.stdout.partition("\nfailed\n")[2] + done.stderr
