@@ -144,6 +144,20 @@ std::string cause_of_wait(const LongWait& wait, const Said& waiting, const Verdi
   return fmt::format("{} waited {} for {} in {}", fold_ranks({&wait.rank, 1}), time, who, place);
 }
 
+// Who has ended waits for those whose calls it has not entered: these are the cause, whoever of
+// them lost patience first.
+const Said& cause_among(const Said& waiting, const std::vector<Said>& all) {
+  if (!waiting.standing || waits_in_call(waiting) || !silent_ones(all).empty()) return waiting;
+  const auto lacks_ended = [&](const Said& said) {
+    return waits_in_call(said) &&
+           std::ranges::any_of(behind_call(said, all), [&](std::int64_t rank) {
+             return has_ended(all[static_cast<std::size_t>(rank)]);
+           });
+  };
+  const auto found = std::ranges::find_if(all, lacks_ended);
+  return found == all.end() ? waiting : *found;
+}
+
 }  // namespace
 
 Verdict verdict_on_wait(const LongWait& wait, std::vector<std::optional<Standing>> standings) {
@@ -152,7 +166,7 @@ Verdict verdict_on_wait(const LongWait& wait, std::vector<std::optional<Standing
   for (std::size_t i = 0; i < standings.size(); ++i) {
     all.push_back(said_by(static_cast<std::int64_t>(i), std::move(standings[i])));
   }
-  const Said& waiting = all[static_cast<std::size_t>(wait.rank)];
+  const Said& waiting = cause_among(all[static_cast<std::size_t>(wait.rank)], all);
   const bool in_call = waiting.standing && waits_in_call(waiting);
   Verdict verdict;
   verdict.kind = VerdictKind::kTimeout;

@@ -75,6 +75,21 @@ TEST_CASE("a rank that has ended without its call is a deadlock, not a matter of
   CHECK(text(verdict).find("rank 1: ended") != std::string::npos);
 }
 
+TEST_CASE("B-16 an ended rank that loses patience first says what those say that miss it") {
+  const Standings standings = {in_call(1), ended(1), in_call(1), in_call(1)};
+  const Verdict expected = verdict_of(standings);
+  for (const std::int64_t rank : {1, 2, 3}) {
+    const LongWait wait{.rank = rank, .seconds = 3, .standing = {}};
+    const Verdict verdict = verdict_on_wait(wait, standings);
+    CHECK(summary(verdict) == summary(expected));
+    CHECK(text(verdict) == text(expected));
+  }
+  // The end of a run that nobody misses in a call.
+  const Verdict verdict = verdict_on_wait({.rank = 1, .seconds = 3, .standing = {}},
+                                          {after_call(0, 3), ended(1), ended(1), ended(1)});
+  CHECK(summary(verdict) == "timeout: rank 1 waited 3 s for rank 0 in the end of the run");
+}
+
 TEST_CASE("calls that cannot meet are a mismatch, also where nobody compared them") {
   const Verdict verdict = verdict_of({in_call(1), in_call(1, 5), in_call(1), in_call(1)});
   CHECK(verdict.kind == VerdictKind::kMismatch);
