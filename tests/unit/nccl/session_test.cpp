@@ -17,6 +17,7 @@
 
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/host_table.h"
+#include "backends/shared/patience.h"
 #include "tensor/cpu_device.h"
 
 using namespace shardlab;
@@ -32,7 +33,8 @@ struct Library {
   Heard heard;
   std::intptr_t communicators = 0;
   int version = 22809;
-  std::atomic<bool> over{true};  // what was posted
+  std::atomic<bool> over{true};   // what was posted
+  std::atomic<bool> busy{false};  // the stream of collectives
   Result state = Result::kSuccess;
   Result answer = Result::kSuccess;      // to an all_reduce
   bool blocking = false;                 // as the last communicator was asked to be
@@ -121,7 +123,9 @@ Api noting_api() {
   api.SetDevice = [](int) { return CudaError::kSuccess; };
   api.StreamCreateWithFlags = [](Stream*, unsigned int) { return CudaError::kSuccess; };
   api.StreamDestroy = [](Stream) { return CudaError::kSuccess; };
-  api.StreamQuery = [](Stream) { return CudaError::kSuccess; };
+  api.StreamQuery = [](Stream) {
+    return library().busy ? CudaError::kNotReady : CudaError::kSuccess;
+  };
   api.StreamSynchronize = [](Stream) { return CudaError::kSuccess; };
   api.EventCreateWithFlags = [](Event*, unsigned int) { return CudaError::kSuccess; };
   api.EventDestroy = [](Event) { return CudaError::kSuccess; };
@@ -163,6 +167,7 @@ struct Stage {
     library().communicators = 0;
     library().version = version;
     library().over = true;
+    library().busy = false;
     library().state = Result::kSuccess;
     library().answer = Result::kSuccess;
     library().inside = [] {};
@@ -242,6 +247,18 @@ TEST_CASE("B-16 a wait lasts no longer than the patience, and says for what it w
   const std::string reason = "rank 0 has waited 0.3 s for the sum";
   CHECK(failure_of([&] { stage.session->drain("the sum"); }) == reason);
   CHECK(library().heard == with_first("told: " + reason, kAbortedAtOnce));
+}
+
+TEST_CASE("B-16 a rank that is blocked inside of a launch is asked for by its session") {
+  Stage stage(kNewest, kSoon);
+  library().busy = true;
+  for (backends::Patience since; library().aborted < 3 && since.waited() < 20 * kLong;)
+    since.pause();
+  library().busy = false;
+  CHECK(library().aborted == 3);
+  const std::lock_guard lock(library().mutex);
+  REQUIRE(!library().heard.empty());
+  CHECK(library().heard[0].starts_with("told: rank 0 has launched work behind collectives for"));
 }
 
 TEST_CASE("B-16 a call that NCCL refuses closes its group, is told and aborts") {
