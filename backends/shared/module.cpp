@@ -50,6 +50,18 @@ void* module_function(std::string_view name, const char* symbol, std::string_vie
     throw Error(ErrorKind::kUnsupported, fmt::format("{} cannot be loaded: {}", file, dlerror()))
         .with("fix", std::string(fix));
   }
+  // A program of the user's, and the installation that it was built against has been moved.
+  std::error_code unreadable;
+  const std::string installed = installed_modules();
+  if (program_path().filename() != "shardlab" && !fs::exists(installed, unreadable)) {
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("{} is not found: shardlab was installed in {}, which does not exist",
+                            file, installed))
+        .with("fix",
+              fmt::format("set SHARDLAB_MODULES to the folder lib/shardlab of the installation, if "
+                          "it was moved; else {}",
+                          fix));
+  }
   throw Error(ErrorKind::kUnsupported, fmt::format("this build has no {}", file))
       .with("fix",
             fmt::format("{}; SHARDLAB_MODULES names the folder of one that is elsewhere", fix));

@@ -105,6 +105,10 @@ class Install(unittest.TestCase):
         self.assertLess(float(eight[2][1]), float(eight[0][1]) / 4)
         environment = {**os.environ, "SHARDLAB_RANKS": "4", "SHARDLAB_WORKERS": "1"}
         self.assertEqual(loss.findall(output(program, env=environment)), eight)
+        # Its installation was moved since it was built.
+        lost = subprocess.run((program, "--backend", "mpi"), capture_output=True, text=True,
+                              check=False)
+        self.assertIn("set SHARDLAB_MODULES to the folder lib/shardlab", lost.stderr)
         modules = self.prefix / "lib/shardlab"
         if not shutil.which("mpirun") or not (modules / "libshardlab_mpi.so").exists():
             return
