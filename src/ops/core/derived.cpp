@@ -386,6 +386,11 @@ Results derived_results(Calls& calls, const OpRow& row, const Arguments& args) {
     return {given[0]};
   }
   if (base.op.is_view() && given[0].is_tensor()) given[0] = as_viewed(calls, base, given);
+  // Parts may keep for backward what is overwritten below.
+  if (row.inplace() && std::holds_alternative<PartsFn>(base.compute) && given[0].is_tensor() &&
+      given[0].tensor().requires_grad()) {
+    given[0] = calls.one("clone", {given[0]});
+  }
   Results results = calls.call(base, given);
   if (row.out_variant()) {
     place_beside(args, given, base, results);

@@ -132,6 +132,9 @@ Expression slope_digamma(const GradContext& c) { return polygamma(c.calls, 1, in
 Expression slope_polygamma(const GradContext& c) {
   return polygamma(c.calls, c.inputs[0].to_int() + 1, input(c, 1));
 }
+Expression slope_polygamma_in_place(const GradContext& c) {
+  return polygamma(c.calls, c.inputs[1].to_int() + 1, input(c, 0));
+}
 Expression slope_mvlgamma(const GradContext& c) {
   const Expression x = in(c, 0);
   Expression sum = x.of("aten::digamma");
@@ -308,7 +311,8 @@ constexpr Row kSpecialRows[] = {
      {grad_nextafter, "self other"}, "terms have other neighbours than their sum"},
     {"polygamma"_op, meta_polygamma, kNone, KernelId::kPolygamma, {nullptr, "polygamma.out"},
      {grad_of<slope_polygamma>, "self"}, kCurve},
-    {"polygamma_"_op, meta_polygamma, kNone, polygamma_in_place, {}, {}, kCurve},
+    {"polygamma_"_op, meta_polygamma, kNone, polygamma_in_place, {},
+     {grad_of<slope_polygamma_in_place>, "self"}, kCurve},
     {"special_airy_ai"_op, meta_promoted_float, kNone, KernelId::kAiryAi,
      {nullptr, "special_airy_ai.out"}, {}, kCurve},
     {"special_bessel_j0"_op, meta_promoted_float, kNone, KernelId::kBesselJ0,
