@@ -23,11 +23,11 @@
 namespace shardlab {
 
 struct ProofOptions {
-  /// Meshes that the inputs are placed on. Those of one dim are gone through completely.
+  /// Meshes that the inputs are placed on.
   std::vector<Dims> meshes = {{2}, {3}, {4}, {5}, {2, 2}, {2, 3}, {2, 2, 2}};
   bool backward = true;
   /// Placings on each mesh of one dim, which are all of an op with up to 4 inputs, and of several.
-  PlacingCount of_one{4096, 1024}, of_several{128, 128};
+  PlacingCount of_one{4096, 512}, of_several{128, 128};
   std::uint64_t seed = 0;  ///< of values and of what is drawn
   bool missing = true;     ///< look for placings that could do without communication
   /// Forms of its samples' calls (sample_forms.h) that an op is tried in, each on a few placings of
