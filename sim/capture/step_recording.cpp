@@ -15,7 +15,6 @@
 #include "sim/capture/recorded_form.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/record/step_elements.h"
-#include "sim/record/step_file.h"
 #include "sim/record/step_streams.h"
 #include "tensor/host.h"
 
@@ -630,7 +629,9 @@ class StepReader {
 
 }  // namespace
 
-StepRecording read_step(const std::string& path) { return StepReader(read_step_file(path)).read(); }
+StepRecording read_step(const std::string& path) { return read_step(read_step_file(path)); }
+
+StepRecording read_step(StepFile file) { return StepReader(std::move(file)).read(); }
 
 std::string module_of(const Json& event) {
   const auto found = event.find("m");

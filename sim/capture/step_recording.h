@@ -9,6 +9,7 @@
 
 #include "base/dtype.h"
 #include "sim/record/json.h"
+#include "sim/record/step_file.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -39,6 +40,8 @@ struct StepRecording {
 ///   fails  Value: damaged, or contradicts itself: event and place are named. Unsupported: what the
 ///          recorder could not see, what this reader does not know
 StepRecording read_step(const std::string& path);
+/// The same of a file that was read.
+StepRecording read_step(StepFile file);
 
 /// "layers.0.attention.wo  models.py:22", as far as the event says it; else empty.
 std::string place_of(const StepRecording& recording, const Json& event);

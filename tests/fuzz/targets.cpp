@@ -13,6 +13,8 @@
 #include "sim/capture/capture.h"
 #include "sim/capture/recorded_capture.h"
 #include "sim/capture/replay_run.h"
+#include "sim/capture/step_plan.h"
+#include "sim/capture/step_scenario.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/parser.h"
@@ -21,6 +23,9 @@
 #include "sim/recorded/case_report.h"
 #include "sim/recorded/check.h"
 #include "sim/recorded/check_programs.h"
+#include "sim/recorded/step_replay.h"
+#include "sim/report/run_diff.h"
+#include "sim/report/run_json.h"
 #include "sim/scenario/scenario_file.h"
 #include "tests/facts/check_families.h"
 #include "tests/fuzz/op_calls.h"
@@ -257,6 +262,81 @@ Answer feed_played(const std::string& text) {
     for (const auto& difference : report.differences()) json_line(difference.got);
   }
   return checker == nullptr ? Answer::kRefused : Answer::kAccepted;
+}
+
+// Small training steps as PyTorch recorded them: their lines, then the elements.
+std::vector<std::string> step_texts(const std::string& root) {
+  constexpr std::size_t kLongest = 65536;
+  std::vector<std::string> texts;
+  for (const std::string& path : files_below(root + "/tests/golden/recordings", ".json.gz")) {
+    const StepFile file = read_step_file(path);
+    std::string text;
+    for (const std::string& line : file.lines) text += line + "\n";
+    text += file.raw;
+    if (text.size() <= kLongest) texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+// The lines up to the one that says "end", whatever numbers stand in it.
+StepFile step_file(const std::string& text) {
+  StepFile file{.path = "fuzz.json", .lines = {}, .raw = {}};
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    file.lines.push_back(text.substr(start, end - start));
+    start = end + 1;
+    if (file.lines.back().starts_with("{\"k\":\"end\"") && start <= text.size()) {
+      file.raw = text.substr(start);
+      break;
+    }
+  }
+  return file;
+}
+
+// A training step that was read is replayed, and is a program on a mesh where it has one rank.
+Answer feed_step(const std::string& text) {
+  StepFile file = step_file(text);
+  if (file.lines.empty()) return Answer::kRefused;
+  try {
+    const StepRecording recording = read_step(std::move(file));
+    if (recording.ranks > 16) return Answer::kRefused;
+    replay_text(recording, replay_step(recording));
+    if (recording.ranks == 1) {
+      const StepProgram program = program_of(recording);
+      const StepMesh mesh = {{"tp", 2}};
+      return feed_run(step_scenario(program, mesh, plan_of(program, mesh, "megatron", {})));
+    }
+  } catch (const std::bad_alloc&) {
+    return Answer::kRefused;
+  }
+  return Answer::kAccepted;
+}
+
+// What `run --json` writes of small scenarios.
+std::vector<std::string> run_texts(const std::string& root) {
+  ScenarioOptions options;
+  options.keep_elements = 1000;
+  std::vector<std::string> texts;
+  for (const char* name : {"/scenarios/smoke/add.toml", "/scenarios/models/megatron_mlp.toml",
+                           "/scenarios/faults/deadlock.toml"}) {
+    texts.push_back(run_json(run_scenario(first_point(read(root + name)), all_ops(), options)));
+  }
+  return texts;
+}
+
+// A run is compared with those that are whole.
+Answer feed_diff(const std::vector<Json>& whole, const std::string& text) {
+  const Json run = Json::parse(text, nullptr, false);
+  if (run.is_discarded()) return Answer::kRefused;
+  try {
+    for (const Json& other : whole) {
+      diff_text({diff_run(run, other)}, "a", "b", Color::kOff);
+      diff_json({diff_run(other, run)});
+    }
+  } catch (const Json::exception&) {
+    return Answer::kRefused;
+  }
+  return Answer::kAccepted;
 }
 
 // Lines of every family, each behind the name of its file: "layout/shard_orders {...}".
@@ -514,21 +594,73 @@ const std::vector<std::string_view> kFactTokens = {"null",
 
 }  // namespace
 
+// Those that send messages.
+std::vector<std::string> with_messages(const std::vector<std::string>& scenarios) {
+  std::vector<std::string> texts;
+  for (const std::string& text : scenarios) {
+    if (text.find("send(") != std::string::npos || text.find("isend") != std::string::npos) {
+      texts.push_back(text);
+    }
+  }
+  return texts;
+}
+
+// So many messages are long work, and no hang.
+Answer feed_messages(const std::string& text) {
+  constexpr std::size_t kDigits = 5;
+  std::size_t digits = 0;
+  for (const char letter : text) {
+    digits = letter >= '0' && letter <= '9' ? digits + 1 : 0;
+    if (digits == kDigits) return Answer::kRefused;
+  }
+  return feed_run(text);
+}
+
+const std::vector<std::string_view> kMessageTokens = {
+    "dist.send(x, 1)\n",
+    "dist.recv(x, 0)\n",
+    "dist.recv(x)\n",
+    "w = dist.isend(x, (rank + 1) % 4)\n",
+    "w = dist.irecv(x, (rank - 1) % 4)\n",
+    "dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1), dist.P2POp(dist.irecv, x, 0)])\n",
+    "w.wait()\n",
+    "if rank == 0:\n    ",
+    "if rank % 2 == 1:\n    ",
+    ", tag=7",
+    ", group=mesh.get_group(\"tp\")",
+    "for i in range(3):\n    ",
+    "rank",
+    "stage",
+    "None",
+    "dist.barrier()\n",
+    "dist.all_reduce(x)\n",
+    "x = torch.zeros([4])\n",
+    "0",
+    "-1",
+    "99"};
+
 std::vector<Target> make_targets(const std::string& root) {
   const std::vector<std::string> scenarios = scenario_texts(root);
   const std::vector<std::string> cases =
       files_below(root + "/tests/golden/facts/kernels", ".jsonl.gz");
+  const std::vector<std::string> runs = run_texts(root);
+  std::vector<Json> whole;
+  for (const std::string& run : runs) whole.push_back(Json::parse(run));
+  const auto feed_one_run = [whole](const std::string& text) { return feed_diff(whole, text); };
   return {
-      {"graph", 2, {graph_texts(root, texts_of_graphs), kFactTokens, 8192}, feed_graph},
-      {"graph_text", 4, {graph_texts(root, lines_of_graphs), kLineTokens, 8192}, feed_graph},
+      {"graph", 2, {graph_texts(root, texts_of_graphs), kFactTokens, 65536}, feed_graph},
+      {"graph_text", 4, {graph_texts(root, lines_of_graphs), kLineTokens, 65536}, feed_graph},
       {"expression", 2, {expression_texts(), kTypeTokens, 256}, feed_expression},
-      {"recording", 1, {recording_texts(root), kFactTokens, 32768}, feed_recording},
+      {"recording", 1, {recording_texts(root), kFactTokens, 65536}, feed_recording},
       {"programs", 1, {recording_texts(root), kFactTokens, 65536}, feed_played},
+      {"step", 1, {step_texts(root), kFactTokens, 65536}, feed_step},
+      {"diff", 1, {runs, kFactTokens, 65536}, feed_one_run},
       {"type", 35, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
-      {"program", 30, {programs_of(scenarios), kProgramTokens, 4096}, feed_program},
-      {"scenario", 9, {scenarios, kScenarioTokens, 4096}, feed_scenario},
+      {"program", 30, {programs_of(scenarios), kProgramTokens, 65536}, feed_program},
+      {"scenario", 9, {scenarios, kScenarioTokens, 65536}, feed_scenario},
       {"fact", 5, {fact_lines(root), kFactTokens, 4096}, feed_fact},
-      {"run", 1, {scenarios, kScenarioTokens, 4096}, feed_run},
+      {"run", 1, {scenarios, kScenarioTokens, 65536}, feed_run},
+      {"messages", 1, {with_messages(scenarios), kMessageTokens, 65536}, feed_messages},
       {"call", 10, {op_call_scenarios(cases), kCallTokens, 4096, 20}, feed_run},
   };
 }
