@@ -8,6 +8,7 @@
 #include "dispatch/unwrap.h"
 #include "ops/core/derived.h"
 #include "ops/core/meta.h"
+#include "ops/core/operands.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
 
@@ -63,6 +64,7 @@ Arguments placed_by_rule(Calls& calls, const OpRow& row, Arguments args) {
 
 Results through_parts(Calls& calls, const OpRow& row, const Arguments& args) {
   try {
+    check_tensors(row, args);
     return is_derived(row) ? derived_results(calls, row, args) : row.parts()(calls, args);
   } catch (const OutOfRange& error) {
     if (error.find("op") != nullptr) throw;  // a part's, which had taken its operands

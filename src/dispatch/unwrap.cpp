@@ -76,7 +76,7 @@ void check_reads_no_values(const OpRow& row, std::size_t argument) {
 
 bool has_distributed(const ArgumentList& list) {
   return std::ranges::any_of(list, [](const Argument& element) {
-    return element.is_tensor() && element.tensor().distributed();
+    return element.is_tensor() && element.tensor().defined() && element.tensor().distributed();
   });
 }
 
@@ -84,7 +84,7 @@ bool has_distributed(const ArgumentList& list) {
 
 const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args) {
   const auto distributed = [](const Argument& argument) {
-    return argument.is_tensor() && argument.tensor().distributed();
+    return argument.is_tensor() && argument.tensor().defined() && argument.tensor().distributed();
   };
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!row.op.arguments[i].type.is_tensor()) continue;

@@ -48,7 +48,9 @@ Value make_number(Number number) {
 
 const Values& items_of(const Value& sequence) {
   if (const auto* list = sequence.get<ListValue>()) return *list->items;
-  return *sequence.as<TupleValue>().items;
+  if (const auto* tuple = sequence.get<TupleValue>()) return *tuple->items;
+  fail(ErrorKind::kValue, Fix{"write a list: [x], or [x, y]"}, "{} is given where a list is needed",
+       a_kind(sequence));
 }
 
 Number number_of(const Value& value) {

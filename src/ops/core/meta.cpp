@@ -13,6 +13,7 @@
 #include "ops/core/arguments.h"
 #include "ops/core/derived.h"
 #include "ops/core/factor_rule.h"
+#include "ops/core/operands.h"
 #include "schema/list_element.h"
 
 namespace shardlab {
@@ -213,7 +214,28 @@ void check_lists(const OpRow& row, const Arguments& args) {
   }
 }
 
+bool needs_tensor(const SchemaType& type) {
+  return type.is_tensor() && !type.is_list && !type.is_optional;
+}
+
+[[noreturn]] void refuse_no_tensor(const OpRow& row, const Arguments& args, std::size_t i) {
+  fail(ErrorKind::kValue, Fix{"pass a tensor"}, "{}: {} is {}; it must be a tensor", row.name(),
+       row.op.arguments[i].name, args[i].text());
+}
+
+void check_metas(const OpRow& row, const Arguments& args, const MetaList& metas) {
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const SchemaType& type = row.op.arguments[i].type;
+    if (!type.is_tensor()) continue;
+    const bool given = next < metas.size() && metas[next] != nullptr;
+    if (needs_tensor(type) && !given) refuse_no_tensor(row, args, i);
+    next += !type.is_list ? 1 : (args[i].is_list() ? args[i].list().size() : 0);
+  }
+}
+
 OutputMetas inferred_metas(const OpRow& row, const Arguments& args, MetaList metas) {
+  check_metas(row, args, metas);
   check_lists(row, args);
   if (element_row(row) != nullptr) return metas_of_elements(row, args, std::move(metas));
   if (row.base != nullptr && (row.inplace() || row.out_variant())) {
@@ -228,6 +250,13 @@ OutputMetas inferred_metas(const OpRow& row, const Arguments& args, MetaList met
 }
 
 }  // namespace
+
+void check_tensors(const OpRow& row, const Arguments& args) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const bool given = args[i].is_tensor() && args[i].tensor().defined();
+    if (needs_tensor(row.op.arguments[i].type) && !given) refuse_no_tensor(row, args, i);
+  }
+}
 
 void refuse_short_operands(const OpRow& row, const OutOfRange& error) {
   fail(ErrorKind::kValue, Fix{fmt::format("shardlab ops {} says what it takes", row.op.base)},
