@@ -86,6 +86,16 @@ class SameDecisions(unittest.TestCase):
                     json.dumps(got.get(part), sort_keys=True),
                 )
 
+    def test_deadlocks_of_messages_are_reported_alike(self):
+        wrong = pathlib.Path(__file__).resolve().parents[1] / "verdicts" / "wrong"
+        for name in ("interleaved_that_blocks", "one_forward_one_backward_that_blocks"):
+            path = wrong / f"{name}.toml"
+            _, expected, _ = output(SHARDLAB, "run", "--json", path)
+            _, got, _ = output(LAUNCHER, "-n", 4, SHARDLAB, "run", "--json", "--backend", BACKEND,
+                               path)
+            self.assertIn("wait for each other", reports(expected)[0]["error"]["text"])
+            self.assertEqual(reports(got)[0]["error"], reports(expected)[0]["error"])
+
     def test_graphs_of_all_shipped_scenarios_are_replayed(self):
         by_world = collections.defaultdict(list)
         with tempfile.TemporaryDirectory() as folder:
