@@ -17,11 +17,11 @@ struct TestReport {
   std::string file;  ///< path of the scenario: the class
   std::string name;  ///< path and point
   Verdict verdict = Verdict::kPassed;
-  std::int64_t line = 0;              ///< of the file, to look at first; 0: none is known
   std::string message;                ///< one line, unless passed: what was expected, and what came
   std::string text;                   ///< the whole report, unless passed or skipped
   double seconds = 0;                 ///< that it took
   std::optional<ValueCounts> values;  ///< none: no run was judged
+  std::int64_t line = 0;              ///< of the file, to look at first; 0: none is known
 };
 
 /// Annotations of GitHub's actions, one for each that failed: the file, the line where one is

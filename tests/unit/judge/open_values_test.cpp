@@ -75,7 +75,7 @@ TEST_CASE("B-22 the last line counts what is not verified, in yellow where nothi
 }
 
 TEST_CASE("B-22 JUnit has the counts of a case that ran") {
-  TestReport report{"a.toml", "a.toml", TestReport::Verdict::kPassed, "", ""};
+  TestReport report{.file = "a.toml", .name = "a.toml"};
   report.values = ValueCounts{.verified = 5, .wrong = 1, .not_verified = 2};
   const std::string xml = junit_xml({report});
   CHECK(xml.find("    <testcase classname=\"a.toml\" name=\"a.toml\" time=\"0.000\">\n"
