@@ -2,7 +2,10 @@
 // values; everything else follows from the rules of ops.
 #include "sim/capture/step_plan.h"
 
+#include <toml++/toml.h>
+
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "base/error.h"
@@ -75,9 +78,11 @@ class Planner {
     }
   }
 
-  StepPlan plan(const std::string& name, const std::vector<StepPlacing>& placings) {
+  StepPlan plan(const std::string& name, const StepLayouts& layouts) {
     if (!name.empty()) apply(name);
-    for (const StepPlacing& placing : placings) place(placing);
+    for (const StepStyle& style : layouts.styles) apply(style);
+    for (const StepPlacing& placing : layouts.placings) place(placing);
+    place_states();
     return std::move(plan_);
   }
 
@@ -155,6 +160,12 @@ class Planner {
     if (std::ranges::find(cuts, name) == cuts.end()) cuts.push_back(name);
   }
 
+  void uncut_input(std::size_t value, const std::string& name) {
+    const auto found = plan_.cuts.find(value);
+    if (found == plan_.cuts.end()) return;
+    for (Names& cuts : found->second) std::erase(cuts, name);
+  }
+
   void cut_layers(const std::string& tp, bool sequence) {
     const std::string whole = tp + "=R", between = sequence ? tp + "=S(1)" : whole;
     const std::map<std::size_t, LayerCut> cuts = tensor_parallel_cuts(program_);
@@ -188,7 +199,9 @@ class Planner {
       const Dims from = program_.shape_of(one.takes[0]), to = program_.shape_of(one.outs[0]);
       if (from.empty() || to.empty()) continue;
       if (to.size() <= from.size()) {
-        if (to.back() == from.back()) features.insert(one.outs[0]);
+        const std::string bare = bare_op(one.op);
+        const bool parts = bare == "split" || bare == "split_with_sizes" || bare == "chunk";
+        if (to.back() == from.back() || parts) features.insert(one.outs.begin(), one.outs.end());
         continue;
       }
       std::size_t first = to.size();
@@ -216,6 +229,137 @@ class Planner {
     for (const StepInput& input : program_.inputs) known.push_back(input.recorded);
     fail(ErrorKind::kValue, Fix{suggest(placing.pattern, known)},
          "--place {}: nothing in the program is called so", placing.text);
+  }
+
+  // What an optimizer keeps of a parameter lies as the parameter does.
+  void place_states() {
+    for (const StepInput& parameter : program_.inputs) {
+      if (!parameter.parameter) continue;
+      for (const StepInput& state : program_.inputs) {
+        const bool own = state.recorded.starts_with(parameter.recorded + ".") &&
+                         state.meta.shape == parameter.meta.shape;
+        if (own) plan_.cuts[state.value] = plan_.cuts[parameter.value];
+      }
+    }
+  }
+
+  // A style of parallelize_module, of all modules that it names.
+  void apply(const StepStyle& style) {
+    const std::string tp = style.dim.empty() ? mesh_.back().name : style.dim;
+    if (std::ranges::find(mesh_, tp, &StepMeshDim::name) == mesh_.end()) {
+      refuse_style(style, fmt::format("the mesh has no dim '{}'", tp));
+    }
+    bool any = false;
+    for (const Json& event : program_.recording->events) {
+      if (event.at("k") != "module" || !fits(style.module, module_of(event))) continue;
+      any = true;
+      if (style.name == "ColwiseParallel" || style.name == "RowwiseParallel") {
+        cut_layer(style, module_of(event), tp);
+      } else {
+        move_around(style, event, tp);
+      }
+    }
+    if (any) return;
+    Names known;
+    for (const Json& event : program_.recording->events) {
+      if (event.at("k") == "module") known.push_back(module_of(event));
+    }
+    fail(ErrorKind::kValue, Fix{suggest(style.module, known)}, "{}: no module is called {}",
+         style.file, style.module);
+  }
+
+  [[noreturn]] static void refuse_style(const StepStyle& style, const std::string& why) {
+    fail(ErrorKind::kValue,
+         Fix{"\"layers.*.wo\" = { style = \"RowwiseParallel\", output_layouts = \"Shard(1)\" }"},
+         "{}: {} {}: {}", style.file, style.module, style.name, why);
+  }
+
+  // "Shard(-1)" of a value, as redistribute() takes it.
+  std::string layout_of(const StepStyle& style, const std::string& text, std::size_t value) const {
+    if (text == "Replicate" || text == "Replicate()") return "R";
+    std::int64_t dim = 0;
+    const auto ndim = static_cast<std::int64_t>(program_.shape_of(value).size());
+    const char* begin = text.data() + 6;
+    const char* end = text.data() + text.size();
+    const bool shard = text.starts_with("Shard(") && text.ends_with(")") &&
+                       std::from_chars(begin, end - 1, dim).ptr == end - 1 && dim >= -ndim &&
+                       dim < ndim;
+    if (!shard) {
+      refuse_style(style, fmt::format("'{}' is no layout of a tensor of {} dims", text, ndim));
+    }
+    return fmt::format("S({})", dim < 0 ? dim + ndim : dim);
+  }
+
+  void cut_layer(const StepStyle& style, const std::string& path, const std::string& tp) {
+    const bool columns = style.name == "ColwiseParallel";
+    bool any = false;
+    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
+      const StepStatement& one = program_.statements[i];
+      const std::string bare = bare_op(one.op);
+      const bool table = bare == "embedding", linear = bare == "linear";
+      if ((!table && !linear) || module_of(*one.event) != path || one.takes.size() < 2) continue;
+      any = true;
+      const std::size_t weight = one.takes[linear ? 1 : 0], x = one.takes[linear ? 0 : 1];
+      // The last style that names a module counts.
+      for (const std::size_t v : one.takes) uncut_input(v, tp);
+      std::erase(plan_.bias_behind, i);
+      cut_input(weight, linear == columns ? 0 : 1, tp);
+      const bool bias = one.takes.size() > 2;
+      if (bias && columns) cut_input(one.takes[2], 0, tp);
+      if (bias && !columns) plan_.bias_behind.push_back(i);
+      const bool features = linear && !columns;  // of the input they are cut
+      const std::string wanted = style.options.contains("desired_input_layouts")
+                                     ? style.options.at("desired_input_layouts")
+                                 : features ? "Shard(-1)"
+                                            : "Replicate";
+      plan_.before[{i, x}] = tp + "=" + layout_of(style, wanted, x);
+      const auto given = style.options.find("output_layouts");
+      const std::string output = given != style.options.end() ? given->second
+                                 : columns                    ? "Shard(-1)"
+                                                              : "Replicate";
+      plan_.after[i] = tp + "=" + layout_of(style, output, one.outs[0]);
+    }
+    if (!any) refuse_style(style, "the module has no linear layer or table of its own");
+  }
+
+  // Layouts of what a module takes or gives, one after the other; None leaves it.
+  void move_around(const StepStyle& style, const Json& event, const std::string& tp) {
+    const bool output = style.name == "PrepareModuleOutput";
+    const char* key = output ? "desired_output_layouts" : "desired_input_layouts";
+    std::vector<std::string> wanted = {"Shard(1)"};  // of SequenceParallel
+    if (style.name != "SequenceParallel") {
+      if (!style.options.contains(key)) refuse_style(style, fmt::format("no {}", key));
+      wanted = dims_in(style.options.at(key));
+    } else if (style.options.contains("sequence_dim")) {
+      wanted = {fmt::format("Shard({})", style.options.at("sequence_dim"))};
+    }
+    const Json values = event.value(output ? "out" : "in", Json::array());
+    for (std::size_t i = 0; i < std::min(values.size(), wanted.size()); ++i) {
+      if (wanted[i] == "None") continue;
+      const auto value = values.at(i).get<std::size_t>();
+      move_value(event, value, output, tp + "=" + layout_of(style, wanted[i], value));
+    }
+  }
+
+  // Where calls of a module take a value, or the one that gives it.
+  bool move_value(const Json& event, std::size_t value, bool output, const std::string& moved) {
+    const auto first = event.at("c").at(0).get<std::size_t>();
+    const auto last = event.at("c").at(1).get<std::size_t>();
+    bool any = false;
+    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
+      const StepStatement& one = program_.statements[i];
+      const auto call = one.event->value("c", Json());
+      if (!call.is_number() || call < first || call >= last) continue;
+      if (!output && std::ranges::find(one.takes, value) != one.takes.end()) {
+        plan_.before[{i, value}] = moved;
+        any = true;
+      }
+      if (output && !one.outs.empty() && one.outs[0] == value) {
+        plan_.after[i] = moved;
+        any = true;
+      }
+    }
+    return any;
   }
 
   void place_input(const StepInput& input, const StepPlacing& placing) {
@@ -248,24 +392,7 @@ class Planner {
     const bool input = placing.of == StepPlacing::Of::kModuleInput;
     const Json values = event.value(input ? "in" : "out", Json::array());
     if (values.empty()) return false;
-    const auto value = values.at(0).get<std::size_t>();
-    const auto first = event.at("c").at(0).get<std::size_t>();
-    const auto last = event.at("c").at(1).get<std::size_t>();
-    bool any = false;
-    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
-      const StepStatement& one = program_.statements[i];
-      const auto call = one.event->value("c", Json());
-      const bool inside = call.is_number() && call >= first && call < last;
-      if (input && inside && std::ranges::find(one.takes, value) != one.takes.end()) {
-        plan_.before[{i, value}] = moved_to(placing);
-        any = true;
-      }
-      if (!input && inside && !one.outs.empty() && one.outs[0] == value) {
-        plan_.after[i] = moved_to(placing);
-        any = true;
-      }
-    }
-    return any;
+    return move_value(event, values.at(0).get<std::size_t>(), !input, moved_to(placing));
   }
 
   const StepProgram& program_;
@@ -295,6 +422,86 @@ StepPlacing parse_placing(const std::string& text) {
   return placing;
 }
 
+namespace {
+
+// A text, a number, or a list of texts, as one text.
+std::string option_text(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return *text;
+  if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
+  std::string all;
+  if (const auto* list = node.as_array()) {
+    for (const auto& item : *list) all += (all.empty() ? "" : ", ") + option_text(item);
+  }
+  return all;
+}
+
+StepStyle style_of(const std::string& path, const std::string& module, const toml::node& node) {
+  StepStyle style{.file = path,
+                  .module = module,
+                  .name = node.value_or(std::string()),
+                  .options = {},
+                  .dim = {}};
+  if (const auto* table = node.as_table()) {
+    static const std::vector<std::string> kOptions = {"style",
+                                                      "input_layouts",
+                                                      "desired_input_layouts",
+                                                      "output_layouts",
+                                                      "desired_output_layouts",
+                                                      "sequence_dim",
+                                                      "dim"};
+    for (const auto& [key, value] : *table) {
+      const std::string name(key.str());
+      if (std::ranges::find(kOptions, name) == kOptions.end()) {
+        fail(ErrorKind::kValue, Fix{suggest(name, kOptions)}, "{}: {} has a key '{}'", path, module,
+             name);
+      }
+      style.options[name] = option_text(value);
+    }
+    style.name = style.options["style"];
+    style.dim = style.options["dim"];
+  }
+  static const std::vector<std::string> kStyles = {"ColwiseParallel", "RowwiseParallel",
+                                                   "SequenceParallel", "PrepareModuleInput",
+                                                   "PrepareModuleOutput"};
+  if (std::ranges::find(kStyles, style.name) == kStyles.end()) {
+    fail(ErrorKind::kValue, Fix{suggest(style.name, kStyles)}, "{}: {} has the style '{}'", path,
+         module, style.name);
+  }
+  return style;
+}
+
+}  // namespace
+
+void read_layouts(const std::string& path, StepLayouts& layouts) {
+  toml::table file;
+  try {
+    file = toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    fail(ErrorKind::kValue, Fix{"[modules] and [weights], see sim/record_torch/README.md"},
+         "{}:{}: {}", path, error.source().begin.line, error.description());
+  }
+  const std::string dim = file["dim"].value_or(std::string());
+  for (const auto& [key, node] : file) {
+    const std::string section(key.str());
+    const auto* table = node.as_table();
+    const bool known = table != nullptr && (section == "modules" || section == "weights");
+    if (section == "dim") continue;
+    if (!known) {
+      fail(ErrorKind::kValue, Fix{"[modules] and [weights], see sim/record_torch/README.md"},
+           "{}: no section '{}'", path, section);
+    }
+    for (const auto& [name, value] : *table) {
+      const std::string of(name.str());
+      if (section == "weights") {
+        layouts.placings.push_back(parse_placing(of + "=" + value.value_or(std::string())));
+        continue;
+      }
+      layouts.styles.push_back(style_of(path, of, value));
+      if (layouts.styles.back().dim.empty()) layouts.styles.back().dim = dim;
+    }
+  }
+}
+
 const std::vector<std::string>& plan_names() {
   static const std::vector<std::string> kNames = {"megatron", "sequence", "fsdp",
                                                   "hsdp",     "fsdp+tp",  "replicate"};
@@ -302,8 +509,8 @@ const std::vector<std::string>& plan_names() {
 }
 
 StepPlan plan_of(const StepProgram& program, const StepMesh& mesh, const std::string& name,
-                 const std::vector<StepPlacing>& placings) {
-  return Planner(program, mesh).plan(name, placings);
+                 const StepLayouts& layouts) {
+  return Planner(program, mesh).plan(name, layouts);
 }
 
 }  // namespace shardlab

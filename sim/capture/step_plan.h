@@ -29,6 +29,30 @@ struct StepPlacing {
 ///   fails  Value: malformed
 StepPlacing parse_placing(const std::string& text);
 
+/// A line of a plan file, in the words of parallelize_module: a style of modules.
+struct StepStyle {
+  std::string file;                            ///< it is from
+  std::string module;                          ///< its path; "*" stands for any part
+  std::string name;                            ///< "RowwiseParallel"
+  std::map<std::string, std::string> options;  ///< output_layouts = "Shard(1)"
+  std::string dim;                             ///< of the mesh; empty: the last
+};
+
+/// What a user says of layouts, beside a plan.
+struct StepLayouts {
+  std::vector<StepStyle> styles;
+  std::vector<StepPlacing> placings;  ///< after all else
+};
+/// Adds what a plan file says:
+///   dim = "tp"
+///   [modules]
+///   "layers.*.attention.wq" = "ColwiseParallel"
+///   "layers.*.attention.wo" = { style = "RowwiseParallel", output_layouts = "Shard(1)" }
+///   [weights]
+///   "norm.weight" = "[_]"
+///   fails  Value: no such file, malformed, a style that does not exist
+void read_layouts(const std::string& path, StepLayouts& layouts);
+
 /// The layout of all that a program is given, and what is moved on the way.
 struct StepPlan {
   /// By input: for each tensor dim the mesh dims that cut it, the first cut first.
@@ -45,15 +69,15 @@ struct StepPlan {
 /// The names of plans: megatron, sequence, fsdp, hsdp, fsdp+tp, replicate.
 const std::vector<std::string>& plan_names();
 
-/// `name` may be empty: everything whole on every rank, but for what `placings` say.
+/// `name` may be empty: everything whole on every rank, but for what `layouts` say.
 ///   megatron   tp is the last mesh dim; batches are cut over the others
 ///   sequence   the same; between layers the sequence is cut over tp
 ///   fsdp       parameters and batches are cut over all mesh dims, parameters gathered on use
 ///   hsdp       the same, but parameters are whole over the first mesh dim
 ///   fsdp+tp    megatron on the last mesh dim, fsdp on the others
 ///   replicate  parameters are whole, batches cut over all mesh dims
-///   fails  Value: no such plan, a placing that fits nothing
+///   fails  Value: no such plan; a placing or style that fits nothing
 StepPlan plan_of(const StepProgram& program, const StepMesh& mesh, const std::string& name,
-                 const std::vector<StepPlacing>& placings);
+                 const StepLayouts& layouts);
 
 }  // namespace shardlab

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
@@ -45,7 +46,9 @@ class ProgramReader {
     }
     find_end();
     for (std::size_t i = 0; i < end_; ++i) read_event(recording_.events[i]);
+    read_updates();
     keep_what_counts();
+    note_numbers();
     name_inputs();
     name_results();
     mark_batch();
@@ -109,6 +112,8 @@ class ProgramReader {
              "write it with ops, or replay it as it is: shardlab replay " + recording_.path);
     } else if (kind == "backward") {
       read_backward(event);
+    } else if (kind == "read") {
+      note_number(event);
     } else if (kind == "call") {
       read_call(event);
     }
@@ -128,6 +133,7 @@ class ProgramReader {
   }
 
   void read_call(const Json& event) {
+    find_numbers(event);
     StepStatement statement{.event = &event, .op = event.at("op").get<std::string>()};
     statement.no_grad = event.value("no_grad", false);
     if (event.contains("autocast")) {
@@ -147,11 +153,153 @@ class ProgramReader {
     program_.statements.push_back(std::move(statement));
   }
 
+  // Numbers that the program has read from tensors.
+  struct Number {
+    const Json* event;
+    double value;
+    const Json* user = nullptr;  // the first later call that takes the same number
+    bool is_size = false;        // it says there how long pieces are
+  };
+
   void note_number(const Json& event) {
-    if (event.at("out").empty()) return;
-    program_.notes.push_back(fmt::format("a number of the data is part of the program: {} at {}",
-                                         event.at("op").get<std::string>(),
-                                         place_of(recording_, event)));
+    for (const Json& out : event.value("out", Json::array())) {
+      const Json number = out.is_object() ? out.value("scalar", Json()) : Json();
+      const Json numbers = number.is_array() ? number : Json::array({number});
+      for (const Json& one : numbers) {
+        // 0, 1 and 2 are everywhere.
+        const bool rare = one.is_number() && std::fabs(one.get<double>()) > 2;
+        const bool odd =
+            one.is_number_float() && one.get<double>() != std::floor(one.get<double>());
+        if (rare || odd) numbers_.push_back({&event, one.get<double>()});
+      }
+    }
+  }
+
+  // Whether a call takes numbers that were read from tensors before it.
+  void find_numbers(const Json& event) {
+    if (numbers_.empty()) return;
+    static const std::set<std::string> kCutting = {"split",  "split_with_sizes", "narrow",
+                                                   "slice",  "tensor_split",     "chunk",
+                                                   "select", "repeat_interleave"};
+    const bool cuts = kCutting.contains(bare_op(event.at("op").get<std::string>()));
+    const auto look = [&](const auto& self, const Json& argument) -> void {
+      if (argument.is_structured()) {
+        for (const Json& item : argument) self(self, item);
+      } else if (argument.is_number()) {
+        for (Number& number : numbers_) {
+          if (number.user != nullptr || number.value != argument.get<double>()) continue;
+          number.user = &event;
+          number.is_size = cuts && argument.is_number_integer();
+        }
+      }
+    };
+    for (const Json& argument : event.at("args")) look(look, argument);
+    for (const Json& argument : event.value("kwargs", Json::object())) look(look, argument);
+  }
+
+  // Sizes of pieces that data has are those of this data alone.
+  void note_numbers() {
+    for (const Number& number : numbers_) {
+      if (number.user == nullptr) continue;
+      const std::string text =
+          fmt::format("{} of {} at {} is a number of the program: {} at {} takes it", number.value,
+                      number.event->value("op", "tolist"), place_of(recording_, *number.event),
+                      number.user->value("op", ""), place_of(recording_, *number.user));
+      if (number.is_size) {
+        program_.sizes_of_data.push_back(text);
+      } else {
+        program_.notes.push_back(text);
+      }
+    }
+  }
+
+  // What comes after the last backward: clipping, and one step of optimizers.
+  void read_updates() {
+    for (const StepStatement& statement : program_.statements) {
+      updated_.insert(statement.outs.begin(), statement.outs.end());
+    }
+    bool steps = false;
+    for (std::size_t i = end_; i < recording_.events.size() && left_out_.empty(); ++i) {
+      const Json& event = recording_.events[i];
+      const auto kind = event.at("k").get<std::string>();
+      if (kind == "input" || kind == "const" || kind == "alias") given_[number_in(event)] = &event;
+      if (kind != "local_op") continue;
+      const std::string pass = event.value("pass", "");
+      if (steps && pass == "fwd") break;  // the next step
+      steps = steps || pass == "opt";
+      if (pass != "bwd") read_update(event);
+    }
+    if (!steps || !left_out_.empty()) program_.updates.clear();
+    if (steps && !left_out_.empty()) {
+      program_.notes.push_back("the optimizer is left out: " + left_out_);
+    }
+  }
+
+  void read_update(const Json& event) {
+    StepStatement statement{.kind = StatementKind::kCall, .event = &event, .no_grad = true};
+    statement.op = event.at("op").get<std::string>();
+    for_each_operand(event, [&](std::size_t v) { statement.takes.push_back(v); });
+    for (const Json& out : event.value("out", Json::array())) {
+      if (out.is_object() && out.contains("v")) statement.outs.push_back(number_in(out));
+    }
+    const std::string bare = bare_op(statement.op);
+    const auto leave_out = [&](const std::string& why) {
+      left_out_ = fmt::format("{}, in {} at {}", why, statement.op, place_of(recording_, event));
+    };
+    if (bare == "_local_scalar_dense" || bare == "is_nonzero") {
+      for (const std::size_t v : statement.takes) {
+        if (of_gradients_.contains(v)) gradient_numbers_.push_back(&event);
+      }
+      return;
+    }
+    for (const Json* number : gradient_numbers_) {
+      const Json scalar = number->at("out").at(0).value("scalar", Json());
+      if (!scalar.is_number() || std::fabs(scalar.get<double>()) <= 2) continue;
+      for (const Json& argument : event.at("args")) {
+        if (argument == scalar) leave_out("it takes a number of a gradient");
+      }
+    }
+    if (event.value("random", false)) return leave_out("it draws numbers");
+    if (event.contains("error")) return leave_out("it failed");
+    const bool same = statement.outs.size() == 1 && statement.outs == statement.takes;
+    if (same && (bare == "detach" || bare == "alias" || bare == "lift_fresh")) return;
+    for (const std::size_t v : statement.takes) {
+      if (!take_update_operand(event, v)) return leave_out("it takes a value of backward");
+    }
+    const bool taints = std::ranges::any_of(
+        statement.takes, [&](std::size_t v) { return of_gradients_.contains(v); });
+    if (taints) of_gradients_.insert(statement.outs.begin(), statement.outs.end());
+    updated_.insert(statement.outs.begin(), statement.outs.end());
+    if (statement.takes.empty()) statement.kind = StatementKind::kFactory;
+    program_.updates.push_back(std::move(statement));
+  }
+
+  // Gradients are taken from the parameters, once each. False: nothing here gives the value.
+  bool take_update_operand(const Json& event, std::size_t v) {
+    if (updated_.contains(v)) return true;
+    const auto given = given_.find(v);
+    if (given != given_.end()) return given->second->value("k", "") != "alias";
+    for (const Json& one : recording_.events) {
+      const bool gradient =
+          one.at("k") == "check" && one.value("pass", "") == "bwd" && one.value("v", Json()) == v;
+      if (!gradient) continue;
+      std::string name = one.at("name").get<std::string>();
+      if (!name.ends_with(".grad")) return false;
+      name.resize(name.size() - 5);
+      for (const auto& [number, input] : given_) {
+        if (input->value("name", "") != name || !input->value("requires_grad", false)) continue;
+        StepStatement statement{.kind = StatementKind::kGradient, .event = &event, .no_grad = true};
+        statement.op = "gradient";
+        statement.takes = {number};
+        statement.outs = {v};
+        program_.updates.push_back(std::move(statement));
+        updated_.insert(v);
+        of_gradients_.insert(v);
+        return true;
+      }
+      return false;
+    }
+    return false;
   }
 
   // True: the numbers that the call drew replace it. False: the results are inputs.
@@ -225,8 +373,14 @@ class ProgramReader {
   // From the end: what gradients are taken of, and what writes to something.
   void keep_what_counts() {
     std::set<std::size_t> wanted;
+    keep(program_.updates, wanted);
+    keep(program_.statements, wanted);
+    end_parameters();
+  }
+
+  void keep(std::vector<StepStatement>& statements, std::set<std::size_t>& wanted) {
     std::vector<StepStatement> kept;
-    for (auto it = program_.statements.rbegin(); it != program_.statements.rend(); ++it) {
+    for (auto it = statements.rbegin(); it != statements.rend(); ++it) {
       const bool used =
           std::ranges::any_of(it->outs, [&](std::size_t v) { return wanted.contains(v); });
       if (it->kind != StatementKind::kBackward && !used && !writes(*it)) continue;
@@ -234,7 +388,25 @@ class ProgramReader {
       kept.push_back(std::move(*it));
     }
     std::ranges::reverse(kept);
-    program_.statements = std::move(kept);
+    statements = std::move(kept);
+  }
+
+  // What the step has made of parameters is looked at.
+  void end_parameters() {
+    std::set<std::size_t> written;
+    for (const StepStatement& update : program_.updates) {
+      if (writes(update)) written.insert(update.takes.begin(), update.takes.end());
+    }
+    std::size_t fresh_number = recording_.values;
+    for (const std::size_t v : written) {
+      const auto given = given_.find(v);
+      if (given == given_.end() || !given->second->value("requires_grad", false)) continue;
+      StepStatement end{.kind = StatementKind::kEnd, .event = given->second, .no_grad = true};
+      end.op = "parameter";
+      end.takes = {v};
+      end.outs = {fresh_number++};
+      program_.updates.push_back(std::move(end));
+    }
   }
 
   std::string fresh(const std::string& wanted) {
@@ -247,11 +419,13 @@ class ProgramReader {
 
   void name_inputs() {
     std::set<std::size_t> made;
-    for (const StepStatement& statement : program_.statements) {
-      for (const std::size_t v : statement.takes) {
-        if (made.insert(v).second) add_input(*statement.event, v);
+    for (const auto* statements : {&program_.statements, &program_.updates}) {
+      for (const StepStatement& statement : *statements) {
+        for (const std::size_t v : statement.takes) {
+          if (made.insert(v).second) add_input(*statement.event, v);
+        }
+        made.insert(statement.outs.begin(), statement.outs.end());
       }
-      made.insert(statement.outs.begin(), statement.outs.end());
     }
   }
 
@@ -289,6 +463,19 @@ class ProgramReader {
         program_.names[v] = fresh(named && own ? path : named ? path + "_" + bare : bare);
       }
     }
+    for (const StepStatement& update : program_.updates) {
+      const bool of_parameter =
+          update.kind == StatementKind::kGradient || update.kind == StatementKind::kEnd;
+      const std::string bare = bare_op(update.op);
+      for (const std::size_t v : update.outs) {
+        if (program_.names.contains(v)) continue;
+        const std::string stem =
+            of_parameter ? program_.names.at(update.takes[0]) +
+                               (update.kind == StatementKind::kEnd ? "_after" : "_gradient")
+                         : "step_" + bare.substr(bare.find_first_not_of('_'));
+        program_.names[v] = fresh(stem);
+      }
+    }
   }
 
   // Batches are what the root module is given, and what else begins with as many rows.
@@ -323,6 +510,11 @@ class ProgramReader {
   std::map<std::size_t, Json> raws_;                       // results that the file has elements of
   std::map<std::size_t, std::vector<const Json*>> drawn_;  // by call
   std::set<std::string> taken_;
+  std::vector<Number> numbers_;
+  std::set<std::size_t> updated_;       // what updates take that is there
+  std::set<std::size_t> of_gradients_;  // and of it, what comes of gradients
+  std::vector<const Json*> gradient_numbers_;
+  std::string left_out_;  // why the optimizer is
   std::size_t end_ = 0;
   const Json* seed_ = nullptr;  // the call that makes the 1, where nothing else says backward
 };

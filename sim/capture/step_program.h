@@ -27,6 +27,8 @@ enum class StatementKind : std::uint8_t {
   kAttention,  ///< with dropout: by products, since the recorded mask is of the scores
   kFactory,    ///< a tensor made of numbers alone
   kBackward,   ///< gradients of outs[0]; args[0] is what flows in, where it is not 1
+  kGradient,   ///< the gradient of the parameter takes[0], which lies as it does
+  kEnd,        ///< the parameter takes[0] after the step
 };
 
 /// One line of the program.
@@ -45,15 +47,20 @@ struct StepProgram {
   const StepRecording* recording = nullptr;
   std::vector<StepInput> inputs;  ///< in the order of their first use
   std::vector<StepStatement> statements;
+  /// Below autograd and without gradients: clipping, and the optimizer's ops.
+  std::vector<StepStatement> updates;
   std::map<std::size_t, std::string> names;  ///< of all values, by number
   std::vector<std::string> notes;            ///< what is baked in, or not part of it
+  /// How long pieces are that were cut by numbers of the data: other data has other ones.
+  std::vector<std::string> sizes_of_data;
 
   const StepInput* input(std::size_t value) const;
   /// The shape of an input or a result.
   Dims shape_of(std::size_t value) const;
 };
 
-/// `recording` outlives the program.
+/// `recording` outlives the program. An optimizer that cannot be taken along is left out, and a
+/// note says why.
 ///   fails  Unsupported: what is no program of calls (an autograd.Function, autocast, draws inside
 ///          of a call), with its place. Value: no calls, no backward
 StepProgram program_of(const StepRecording& recording);

@@ -62,6 +62,7 @@ const std::vector<KindRow>& kinds() {
       {"coll", {"op", "args"}, ""},
       {"each", {"each"}, ""},
       {"wait", {}, ""},
+      {"read", {"in", "out"}, ""},
       {"arrived", {"v", "dtype"}, ""},
       {"storage", {"v", "bytes"}, ""},
   };

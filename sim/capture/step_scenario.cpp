@@ -8,6 +8,7 @@
 #include "base/fix.h"
 #include "sim/capture/graph_writer.h"
 #include "sim/capture/recorded_event.h"
+#include "sim/capture/recorded_json.h"
 
 namespace shardlab {
 
@@ -23,8 +24,9 @@ std::string toml_string(std::string_view text) { return quoted_text(text, "\\u{:
 
 class StepWriter {
  public:
-  StepWriter(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan)
-      : program_(program), mesh_(mesh), plan_(plan) {}
+  StepWriter(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan,
+             std::optional<DType> dtype)
+      : program_(program), mesh_(mesh), plan_(plan), dtype_(dtype) {}
 
   std::string write() {
     std::string text = fmt::format("title = {}\n", toml_string(program_.recording->title));
@@ -53,9 +55,11 @@ class StepWriter {
       dims += (i == 0 ? "" : ", ") + dim_text(input.meta.shape[i], cuts[i]);
     }
     return fmt::format("{} = {{ type = \"{}[{}]\", {}{} }}\n", input.name,
-                       to_string(input.meta.dtype), dims, elements_of(input),
+                       to_string(dtype_of_all(input.meta.dtype)), dims, elements_of(input),
                        input.parameter ? ", requires_grad = true" : "");
   }
+
+  DType dtype_of_all(DType own) const { return dtype_ && is_floating(own) ? *dtype_ : own; }
 
   std::string elements_of(const StepInput& input) const {
     if (program_.recording->shapes_only) return "init = \"zeros\"";
@@ -77,6 +81,7 @@ class StepWriter {
     bool inside = false;  // of no_grad
     for (at_ = 0; at_ < program_.statements.size(); ++at_) {
       const StepStatement& one = program_.statements[at_];
+      now_ = &one;
       if (one.no_grad && !inside) text += "with no_grad():\n";
       inside = one.no_grad;
       const std::string indent = inside ? "    " : "";
@@ -87,6 +92,48 @@ class StepWriter {
       for (const std::string& moved : behind(one)) text += indent + moved + "\n";
       // A moved copy is the old value, once something is written.
       if (bare_op(one.op).ends_with('_')) moved_.clear();
+    }
+    return text + updates();
+  }
+
+  // The plan says nothing of these: parameters lie as they do.
+  std::string updates() {
+    if (program_.updates.empty()) return "";
+    std::string text = "with no_grad():\n";
+    for (const StepStatement& one : program_.updates) {
+      now_ = &one;
+      ++at_;
+      text += "    " + update(one) + comment(*one.event) + "\n";
+    }
+    return text;
+  }
+
+  std::string update(const StepStatement& one) {
+    if (one.kind == StatementKind::kEnd) {
+      return fmt::format("{} = {}.detach()", name(one.outs[0]), name(one.takes[0]));
+    }
+    if (one.kind == StatementKind::kGradient) {
+      return fmt::format("{} = {}.grad.redistribute({}).clone()", name(one.outs[0]),
+                         name(one.takes[0]), placed(one.takes[0]));
+    }
+    const std::string bare = bare_op(one.op);
+    if (bare.ends_with('_')) return fmt::format("{}({})", one.op, arguments(one));
+    const bool list = one.outs.size() == 1 && bare.starts_with("_foreach_");
+    return statement(one) + (list ? "[0]" : "");
+  }
+
+  // Where a parameter lies, as redistribute() takes it.
+  std::string placed(std::size_t value) const {
+    std::string text;
+    for (const StepMeshDim& mesh_dim : mesh_) {
+      std::string placement = "R";
+      std::size_t dim = 0;
+      for (const std::vector<std::string>& cuts : plan_.cuts.at(value)) {
+        const bool cut = std::ranges::find(cuts, mesh_dim.name) != cuts.end();
+        if (cut) placement = fmt::format("S({})", dim);
+        ++dim;
+      }
+      text += fmt::format("{}{}={}", text.empty() ? "" : ", ", mesh_dim.name, placement);
     }
     return text;
   }
@@ -190,7 +237,7 @@ class StepWriter {
   // The value as the statement takes it: moved, without its gradient, or as it is.
   std::string operand(std::size_t value) {
     std::string text = name(value);
-    const Json& event = *program_.statements[at_].event;
+    const Json& event = *now_->event;
     for (const Json& detached : event.value("detached", Json::array())) {
       if (detached == value) text += ".detach()";
     }
@@ -223,13 +270,15 @@ class StepWriter {
       return "[" + list + "]";
     }
     if (given.contains("v")) return operand(integer_of<std::size_t>(given.at("v")));
-    if (given.contains("dtype")) return given.at("dtype").get<std::string>();
+    if (given.contains("dtype")) {
+      return std::string(to_string(dtype_of_all(dtype_of(given.at("dtype")))));
+    }
     if (given.contains("f")) return fmt::format("float('{}')", given.at("f").get<std::string>());
     if (given.contains("memory_format")) {
       return "torch." + given.at("memory_format").get<std::string>() + "_format";
     }
     if (given.contains("device") || given.contains("layout")) return "None";
-    const Json& event = *program_.statements[at_].event;
+    const Json& event = *now_->event;
     fail(ErrorKind::kUnsupported,
          Fix{"replay it as it is: shardlab replay " + program_.recording->path},
          "{}: {} at {} takes {}, which programs cannot say", program_.recording->path,
@@ -248,6 +297,8 @@ class StepWriter {
   const StepProgram& program_;
   const StepMesh& mesh_;
   const StepPlan& plan_;
+  std::optional<DType> dtype_;
+  const StepStatement* now_ = nullptr;
   std::size_t at_ = 0;
   std::vector<std::string> before_;           // lines ahead of the statement
   std::map<std::string, std::string> moved_;  // name of what was moved
@@ -255,8 +306,9 @@ class StepWriter {
 
 }  // namespace
 
-std::string step_scenario(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan) {
-  return StepWriter(program, mesh, plan).write();
+std::string step_scenario(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan,
+                          std::optional<DType> dtype) {
+  return StepWriter(program, mesh, plan, dtype).write();
 }
 
 }  // namespace shardlab

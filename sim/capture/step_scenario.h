@@ -2,6 +2,7 @@
 // by our own tape. The only place in which a recording becomes a program.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "sim/capture/step_plan.h"
@@ -10,7 +11,9 @@
 namespace shardlab {
 
 /// The TOML of a scenario that is stored beside the recording, from which it reads its inputs.
+/// With `dtype` everything that is floating has it.
 ///   fails  Unsupported: an argument that programs cannot say
-std::string step_scenario(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan);
+std::string step_scenario(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan,
+                          std::optional<DType> dtype = std::nullopt);
 
 }  // namespace shardlab

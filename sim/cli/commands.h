@@ -63,9 +63,12 @@ struct RunArguments {
   std::string mesh;                   ///< "dp=2,tp=4"; empty: one rank
   std::string plan;                   ///< "megatron"; empty: everything is whole
   std::vector<std::string> placings;  ///< "layers.*.wq.weight=[_@tp, _]"
-  bool toml = false;                  ///< print the scenario, run nothing
-  bool watch = false;                 ///< `run`: again whenever a file changes
-  std::string filter;                 ///< `test`: part of a path, title or matrix point
+  std::string place_file;             ///< layouts, in the words of parallelize_module
+  std::string dtype;                  ///< of all that is floating; empty: as recorded
+  bool without_optimizer = false;
+  bool toml = false;   ///< print the scenario, run nothing
+  bool watch = false;  ///< `run`: again whenever a file changes
+  std::string filter;  ///< `test`: part of a path, title or matrix point
   bool list = false;
   bool strict = false;             ///< what is not verified fails
   bool verbose = false;            ///< `test`: reports of what fails, too

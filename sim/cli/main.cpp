@@ -161,6 +161,15 @@ void add_step_options(CLI::App* run, RunArguments& arguments) {
                   "of a recorded step: a tensor by name, 'layers.*.wq.weight=[_@tp, _]', or what a "
                   "module takes or gives, 'layers.*.wo:out=[_, _, _]'")
       ->type_name("NAME=[...]");
+  run->add_option("--place-file", arguments.place_file,
+                  "of a recorded step: a TOML file of layouts, modules in the words of "
+                  "parallelize_module, weights by name")
+      ->type_name("FILE");
+  run->add_option("--dtype", arguments.dtype,
+                  "of a recorded step: run all that is floating in this dtype, as f64")
+      ->type_name("DTYPE");
+  run->add_flag("--no-optimizer", arguments.without_optimizer,
+                "of a recorded step: end it with its gradients");
   run->add_flag("--toml", arguments.toml,
                 "of a recorded step: print it as a scenario, run nothing");
 }

@@ -2,6 +2,7 @@
 #include "sim/cli/step_command.h"
 
 #include <filesystem>
+#include <utility>
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
@@ -25,10 +26,17 @@ StepMesh mesh_of(const RunArguments& arguments) {
   return mesh;
 }
 
+std::optional<DType> dtype_of_run(const RunArguments& arguments) {
+  if (arguments.dtype.empty()) return std::nullopt;
+  const auto dtype = parse_dtype(arguments.dtype);
+  if (dtype && is_floating(*dtype)) return dtype;
+  fail(ErrorKind::kValue, Fix{"--dtype f64"}, "--dtype {}: no floating dtype", arguments.dtype);
+}
+
 ScenarioFile scenario_of(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan,
                          const RunArguments& arguments) {
-  auto text =
-      std::make_shared<SourceText>(program.recording->path, step_scenario(program, mesh, plan));
+  auto text = std::make_shared<SourceText>(
+      program.recording->path, step_scenario(program, mesh, plan, dtype_of_run(arguments)));
   return ScenarioFile::read(std::move(text), settings_of(arguments));
 }
 
@@ -42,6 +50,16 @@ bool holds_alone(const StepProgram& program, const RunArguments& arguments) {
   return test.ok();
 }
 
+// Ranks that have other rows of a batch would cut it elsewhere.
+void check_sizes(const StepProgram& program, const StepMesh& mesh) {
+  std::int64_t ranks = 1;
+  for (const StepMeshDim& dim : mesh) ranks *= dim.size;
+  if (ranks == 1 || program.sizes_of_data.empty()) return;
+  fail(ErrorKind::kUnsupported,
+       Fix{"replay it as it is, or run it on one rank: other data is another program"}, "{}: {}",
+       program.recording->path, program.sizes_of_data.front());
+}
+
 }  // namespace
 
 std::optional<ScenarioFile> open_step(const std::string& path, const RunArguments& arguments,
@@ -53,16 +71,22 @@ std::optional<ScenarioFile> open_step(const std::string& path, const RunArgument
          "{}: a recording of {} ranks has their mesh and placements, and is not taken to another",
          path, recording.ranks);
   }
-  const StepProgram program = program_of(recording);
-  std::vector<StepPlacing> placings;
-  for (const std::string& text : arguments.placings) placings.push_back(parse_placing(text));
+  dtype_of_run(arguments);  // refused before anything runs
+  StepProgram program = program_of(recording);
+  if (arguments.without_optimizer) program.updates.clear();
+  StepLayouts layouts;
+  if (!arguments.place_file.empty()) read_layouts(arguments.place_file, layouts);
+  for (const std::string& text : arguments.placings) {
+    layouts.placings.push_back(parse_placing(text));
+  }
   const StepMesh mesh = mesh_of(arguments);
-  const StepPlan plan = plan_of(program, mesh, arguments.plan, placings);
+  check_sizes(program, mesh);
+  const StepPlan plan = plan_of(program, mesh, arguments.plan, layouts);
   if (arguments.toml) {
-    print({.out = step_scenario(program, mesh, plan)});
+    print({.out = step_scenario(program, mesh, plan, dtype_of_run(arguments))});
     return std::nullopt;
   }
-  for (const auto* notes : {&program.notes, &plan.notes}) {
+  for (const auto* notes : {&std::as_const(program).notes, &plan.notes}) {
     for (const std::string& note : *notes) print({.out = {}, .err = "note: " + note + "\n"});
   }
   if (!recording.shapes_only && !holds_alone(program, arguments)) {
@@ -73,11 +97,14 @@ std::optional<ScenarioFile> open_step(const std::string& path, const RunArgument
 }
 
 void refuse_step_options(const std::string& path, const RunArguments& arguments) {
-  const char* option = !arguments.mesh.empty()       ? "--mesh"
-                       : !arguments.plan.empty()     ? "--plan"
-                       : !arguments.placings.empty() ? "--place"
-                       : arguments.toml              ? "--toml"
-                                                     : nullptr;
+  const char* option = !arguments.mesh.empty()         ? "--mesh"
+                       : !arguments.plan.empty()       ? "--plan"
+                       : !arguments.placings.empty()   ? "--place"
+                       : !arguments.place_file.empty() ? "--place-file"
+                       : !arguments.dtype.empty()      ? "--dtype"
+                       : arguments.without_optimizer   ? "--no-optimizer"
+                       : arguments.toml                ? "--toml"
+                                                       : nullptr;
   if (option == nullptr || !std::filesystem::exists(path)) return;
   fail(ErrorKind::kValue, Fix{"--set mesh.tp=4 gives a scenario's mesh another size"},
        "{}: {} is no recording of PyTorch, and has a mesh and placements of its own", option, path);

@@ -34,6 +34,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 
 try:
     import torch
@@ -628,6 +629,10 @@ class Recorder:
         self.groups = {}  # name of a group -> number
         self.inner = {}  # what the call that runs has moved and exchanged
         self.late = set()  # numbers of values that a collective may still be writing
+        self.writes = {}  # number of a storage -> how often an op has written to it
+        self.versions = {}  # id of a tensor -> (tensor, version, (writes to its storage, epoch))
+        self.epoch = 0  # counts what writes to tensors unseen, as a collective does
+        self.shared = {}  # number of a storage -> (tensor, print, writes): numpy writes to it
 
     # ------------------------------------------------------------------ begin and end
 
@@ -681,6 +686,7 @@ class Recorder:
             handle.remove()
         torch.autograd.backward, torch.autograd.grad = self.engine
         torch.autograd.Function.apply = self.apply
+        del torch.Tensor.tolist, torch.Tensor.numpy  # those of the class below are left
         if kind is None:
             self.check_end()
         wall = time.perf_counter() - self.began
@@ -733,6 +739,9 @@ class Recorder:
         torch.autograd.grad = self.grad
         self.apply = torch.autograd.Function.__dict__["apply"]
         torch.autograd.Function.apply = classmethod(self.function)
+        recorder, tolist, numpy = self, torch.Tensor.tolist, torch.Tensor.numpy
+        torch.Tensor.tolist = lambda own: recorder.read(own, tolist)
+        torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
 
     def check_end(self):
         """Parameters and their gradients as the step has left them."""
@@ -838,6 +847,49 @@ class Recorder:
         event["calls"], event["out"] = [first, self.calls], self.seen(result)
         self.file.put(event)
         return result
+
+    def read(self, tensor, tolist):
+        """Numbers of a tensor, which the program goes on with."""
+        numbers = tolist(tensor)
+        known = self.quiet == 0 and type(tensor) in PLAIN and tensor.numel() <= 64
+        number = self.numbers.get(self.key(tensor)) if known else None
+        if number is not None:
+            event = {"k": "read", "in": [number], **self.places.here()}
+            event["out"] = [{"scalar": [self.argument(x) for x in _leaves(numbers)]}]
+            self.file.put(event)
+        return numbers
+
+    def share(self, tensor, numpy, kwargs):
+        array = numpy(tensor, **kwargs)
+        if self.quiet == 0 and type(tensor) in PLAIN and tensor.numel() > 0:
+            storage = self.storage_of(tensor)
+            print_ = self.quietly(_fingerprint, tensor)
+            self.shared[storage] = tensor, print_, self.writes.get(storage, 0)
+        return array
+
+    def check_unseen(self, tensor):
+        """Whether something wrote to the tensor that was no op: compiled code, numpy."""
+        if type(tensor) not in PLAIN or tensor.is_inference() or tensor._is_view():
+            return  # the memory of a view counts its writes elsewhere
+        storage = self.storage_of(tensor)
+        version, writes = tensor._version, self.writes.get(storage, 0)
+        before = self.versions.get(id(tensor))
+        if before and before[0]() is tensor and version > before[1]:
+            if before[2] == (writes, self.epoch):
+                self.refuse("a write to a tensor that no op has made")
+        self.versions[id(tensor)] = weakref.ref(tensor), version, (writes, self.epoch)
+        if storage in self.shared:
+            own, print_, seen = self.shared[storage]
+            now = self.quietly(_fingerprint, own)
+            if now != print_ and seen == writes:
+                self.refuse("a write through numpy")
+            self.shared[storage] = own, now, writes
+
+    def note_writes(self, tensors):
+        for tensor in tensors:
+            storage = self.storage_of(_pieces(tensor)[0])
+            self.unwritten.discard(storage)
+            self.writes[storage] = self.writes.get(storage, 0) + 1
 
     def watch_gradient(self, leaf, name):
         """The gradient as backward leaves it, before the program scales or clips it."""
@@ -1151,7 +1203,9 @@ class Recorder:
 
     def argument(self, value):
         if isinstance(value, torch.Tensor):
-            return {"v": self.number(value)}
+            number = self.number(value)
+            self.check_unseen(value)
+            return {"v": number}
         if value is None or isinstance(value, (bool, str)):
             return value
         if isinstance(value, torch.SymInt) and hasattr(value.node, "_local_ints"):
@@ -1315,8 +1369,7 @@ class Recorder:
                 if isinstance(tensor, torch.Tensor):
                     self.unwritten.add(self.storage_of(_pieces(tensor)[0]))
             event["undefined"] = True
-        for tensor in written:
-            self.unwritten.discard(self.storage_of(_pieces(tensor)[0]))
+        self.note_writes(written)
         if func._schema.name == "fsdp::all_gather_copy_in":
             written = []  # of what it gives, this rank's part has been written
         if random:
@@ -1338,6 +1391,7 @@ class Recorder:
         """An event of its own for what is no op."""
         event = {"k": kind}
         self.stamp(event)
+        self.epoch += 1
         event["in"] = self.number(tensor)
         event.update(fields)
         before, self.inner = self.inner, {}
@@ -1372,6 +1426,7 @@ class Recorder:
         """On plain tensors, over a group."""
         name = func._schema.name
         run = func if _is_simulated(args) else lambda *a, **k: _alone(func, a, k)
+        self.epoch += 1
         if name == "c10d::barrier":
             return run(*args, **kwargs)
         if name not in EXCHANGES:
@@ -1398,8 +1453,7 @@ class Recorder:
             # A written value may not have arrived: it is looked at where it is used first.
             place = EXCHANGES[name]
             written = [] if place == () else _leaves(args[place])
-            for tensor in written:
-                self.unwritten.discard(self.storage_of(_pieces(tensor)[0]))
+            self.note_writes(written)
             event["out"], event["mut"] = [], [self.result(x, False) for x in written]
             self.late.update(x["v"] for x in event["mut"])
         self.file.put(event)
@@ -1408,6 +1462,7 @@ class Recorder:
     def quietly_wait(self, wait, *args, **kwargs):
         """Gloo copies and scales in here, by ops."""
         self.quiet += 1
+        self.epoch += 1
         try:
             return _alone(wait, args, kwargs)
         finally:

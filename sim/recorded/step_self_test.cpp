@@ -30,6 +30,10 @@ class SelfTester {
   }
 
   StepSelfTest test() {
+    for (const StepStatement& update : program_.updates) {
+      // Judged by the name of its parameter; clipping writes to it.
+      if (update.kind == StatementKind::kGradient) prints_.erase(update.outs[0]);
+    }
     for (const auto& [v, found] : prints_) {
       const auto name = program_.names.find(v);
       if (name == program_.names.end() || program_.input(v) != nullptr || found.several) continue;
@@ -43,6 +47,13 @@ class SelfTester {
       const auto found = gradients_.find(input.recorded);
       if (!input.parameter || found == gradients_.end()) continue;
       judge(input.name + ".grad", found->second, largest, result_.gradients);
+    }
+    for (const StepStatement& update : program_.updates) {
+      if (update.kind != StatementKind::kEnd) continue;
+      const StepInput* input = program_.input(update.takes[0]);
+      const auto found = input == nullptr ? ends_.end() : ends_.find(input->recorded);
+      if (found == ends_.end()) continue;
+      judge(program_.names.at(update.outs[0]), found->second, 0, result_.parameters);
     }
     return std::move(result_);
   }
@@ -59,6 +70,9 @@ class SelfTester {
     if (kind == "check" && event.value("pass", "") == "bwd" && event.contains("fp")) {
       std::string name = event.at("name").get<std::string>();
       if (name.ends_with(".grad")) gradients_[name.substr(0, name.size() - 5)] = {&event, index};
+    }
+    if (kind == "check" && event.value("pass", "").empty() && event.contains("fp")) {
+      ends_[event.at("name").get<std::string>()] = {&event, index};
     }
     if (kind != "local_op" || event.value("pass", "") != "fwd") return;
     for (const char* key : {"out", "mut"}) {
@@ -118,6 +132,7 @@ class SelfTester {
   std::map<std::string, DTensor> ours_;
   std::map<std::size_t, Found> prints_;  // by number of a value, of forward ops
   std::map<std::string, Found> gradients_;
+  std::map<std::string, Found> ends_;  // parameters at the end of the step, by name
   DType coarsest_ = DType::kF64;
   StepSelfTest result_;
 };
@@ -144,8 +159,11 @@ std::string self_test_text(const StepSelfTest& test) {
   for (std::size_t i = 0; i < std::min(kMostShown, test.differences.size()); ++i) {
     shown += text(test.differences[i], "FAIL");
   }
-  shown += fmt::format("self-test on one rank: {} values and {} gradients are PyTorch's, {} differ",
-                       test.values, test.gradients, test.differences.size());
+  std::string after;
+  if (test.parameters > 0) after = fmt::format(", {} parameters after the step", test.parameters);
+  shown +=
+      fmt::format("self-test on one rank: {} values{} and {} gradients are PyTorch's, {} differ",
+                  test.values, after, test.gradients, test.differences.size());
   if (test.undecided > 0) shown += fmt::format(", {} rounding alone", test.undecided);
   return shown + "\n";
 }

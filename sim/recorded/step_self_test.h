@@ -15,6 +15,7 @@ struct Scenario;
 
 struct StepSelfTest {
   std::int64_t values = 0, gradients = 0;  ///< that agree
+  std::int64_t parameters = 0;             ///< the same after the optimizer's step
   std::int64_t undecided = 0;              ///< that are rounding alone
   std::vector<StepDifference> differences;
 

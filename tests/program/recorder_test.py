@@ -182,7 +182,42 @@ class Recorder(program.Program):
         torch.distributed.destroy_process_group()
         code, _, errors = self.shardlab("replay", "step.json.gz")
         self.assertEqual(code, 2)
-        self.assertRegex(errors, r"could not see c10d.*at recorder_test.py:\d+")
+        self.assertRegex(errors, r"could not see c10d.*at \S*recorder_test.py:\d+")
+
+    def test_a_write_that_no_op_makes_is_refused_by_place(self):
+        def through_numpy(x):
+            x.numpy()[0] = 5
+
+        def unseen(x):
+            with shardlab_record.no_python_dispatcher():
+                with shardlab_record._disable_current_modes():
+                    x.add_(1)
+
+        for write, told in ((through_numpy, "a write through numpy"),
+                            (unseen, "a write to a tensor that no op has made")):
+            with self.subTest(write=write.__name__):
+                x = torch.ones(4)
+                with shardlab_record.record(self.path()):
+                    y = x * 2
+                    write(x)
+                    y + x
+                code, _, errors = self.shardlab("replay", "step.json.gz")
+                self.assertEqual(code, 2)
+                self.assertRegex(errors, told + r" at \S*recorder_test.py:\d+")
+
+    def test_numbers_that_a_program_reads_are_named(self):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 4)
+        x, sizes = torch.randn(9, 4), torch.tensor([4, 5])
+        with shardlab_record.record(self.path(), model):
+            parts = model(x).split((sizes + 0).tolist())
+            sum(part.pow(2).sum() for part in parts).backward()
+        self.assertIn(" 0 differ", self.fine("replay", "step.json.gz"))
+        self.assertIn("ok", self.fine("run", "--summary", "step.json.gz"))
+        code, _, errors = self.shardlab(
+            "run", "step.json.gz", "--mesh", "dp=3", "--plan", "replicate")
+        self.assertEqual(code, 2)
+        self.assertRegex(errors, r"4 of tolist at \S*recorder_test.py:\d+ is a number of the")
 
     def test_hooks_are_gone_afterwards(self):
         backward, grad = torch.autograd.backward, torch.autograd.grad
@@ -190,6 +225,8 @@ class Recorder(program.Program):
         self.assertIs(torch.autograd.backward, backward)
         self.assertIs(torch.autograd.grad, grad)
         self.assertFalse(torch.nn.modules.module._global_forward_hooks)
+        self.assertNotIn("tolist", torch.Tensor.__dict__)
+        self.assertNotIn("numpy", torch.Tensor.__dict__)
 
     def test_a_program_that_fails_leaves_a_file(self):
         model = torch.nn.Linear(4, 4)
@@ -205,7 +242,8 @@ class Recorder(program.Program):
             torch.func.vmap(lambda x: x * 2)(torch.ones(3))
         code, _, errors = self.shardlab("replay", "step.json.gz")
         self.assertEqual(code, 2)
-        self.assertRegex(errors, r"could not see a transform of torch.func at recorder_test.py:\d+")
+        self.assertRegex(
+            errors, r"could not see a transform of torch.func at \S*recorder_test.py:\d+")
 
     def test_a_script_runs_unedited(self):
         (self.folder / "train.py").write_text(SCRIPT, encoding="utf-8")

@@ -176,15 +176,17 @@ class Steps(program.Program):
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
+                textbook = plan == "megatron" and mesh == "tp=4"
+                options = ["--no-optimizer"] if textbook else []
                 code, output, errors = self.shardlab(
-                    "run", "--json", str(path), "--mesh", mesh, "--plan", plan)
+                    "run", "--json", str(path), "--mesh", mesh, "--plan", plan, *options)
                 run = json.loads(output)
                 self.assertEqual((code, run["ok"]), (0, True), errors)
                 wanted = sum(e["k"] == "input" and e.get("requires_grad", False)
                              for e in taken_apart(path)[0])
                 gradients = [v for v in run["values"] if v["name"].endswith(".grad")]
                 self.assertEqual(len(gradients), wanted)
-                if plan == "megatron" and mesh == "tp=4":
+                if textbook:
                     # Forward the embedding and two a layer, backward two a layer and the head.
                     counts = run["collectives"]["largest_rank"]["all_reduce"]
                     self.assertEqual(counts, {"backward": 5, "forward": 5})
@@ -196,8 +198,135 @@ class Steps(program.Program):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
                 output = self.fine("run", "--summary", str(path))
                 first = output.splitlines()[0]
-                self.assertRegex(first, r"^self-test on one rank: \d+ values and "
+                after = "" if name == "written" else r", \d+ parameters after the step"
+                self.assertRegex(first, rf"^self-test on one rank: \d+ values{after} and "
                                         rf"{gradients} gradients are PyTorch's, 0 differ")
+
+    def test_an_optimizer_runs_on_another_mesh(self):
+        for name, count, mesh, plan in (
+                ("llama", 21, "dp=2,tp=2", "fsdp+tp"), ("gpt", 28, "tp=3", "megatron"),
+                ("two_batches", 4, "a=2,b=2", "hsdp"), ("llama_gqa", 12, "x=3", "fsdp"),
+                ("convolutions", 10, "dp=2", "replicate")):
+            with self.subTest(name=name):
+                path = str(next(f for f in FILES if f.name.startswith(name + "__")))
+                code, output, errors = self.shardlab(
+                    "run", "--json", path, "--mesh", mesh, "--plan", plan)
+                run = json.loads(output)
+                self.assertEqual((code, run["ok"]), (0, True), errors)
+                after = [v for v in run["values"] if v["name"].endswith("_after")]
+                self.assertEqual(len(after), count)
+
+    def test_a_wrong_rate_of_the_optimizer_is_found(self):
+        def change(events):
+            update = next(e for e in events if e["k"] == "local_op" and e.get("pass") == "opt"
+                          and e["op"] == "aten.addcdiv_.default")
+            update["kwargs"]["value"] *= 40
+        code, _, errors = self.shardlab("run", self.changed("llama", change))
+        self.assertEqual(code, 1)
+        self.assertRegex(errors, r"FAIL event \d+ .*_after")
+
+    def test_an_optimizer_that_takes_a_gradients_number_is_left_out(self):
+        def change(events):
+            at = next(i for i, e in enumerate(events) if e.get("op") == "aten.mul_.Tensor"
+                      and e.get("pass") == "opt")
+            norm = next(e for e in events if e.get("op") == "aten._foreach_norm.Scalar")
+            events.insert(at, {"k": "local_op", "pass": "opt", "p": 0,
+                               "op": "aten._local_scalar_dense.default",
+                               "args": [{"v": norm["out"][0]["v"]}], "out": [{"scalar": 3.25}]})
+            events[at + 1]["args"][1] = 3.25
+        code, _, errors = self.shardlab("run", "--summary", self.changed("llama", change))
+        self.assertEqual(code, 0, errors)
+        self.assertRegex(errors, r"note: the optimizer is left out: it takes a number of a "
+                                 r"gradient, in aten.mul_.Tensor at programs.py:\d+")
+
+    def test_everything_that_is_floating_runs_in_f64(self):
+        for name in ("llama", "bf16"):
+            path = str(next(f for f in FILES if f.name.startswith(name + "__")))
+            code, output, errors = self.shardlab(
+                "run", "--json", path, "--mesh", "tp=2", "--plan", "megatron", "--dtype", "f64")
+            run = json.loads(output)
+            self.assertEqual((code, run["ok"]), (0, True), errors)
+            types = {v["type"].split("[")[0] for v in run["values"] if "type" in v}
+            self.assertFalse(types & {"f32", "bf16"}, types)
+        self.assertIn("--dtype f64", self.refused("run", path, "--dtype", "i32"))
+
+    PLAN = """
+[modules]
+"tok_embeddings" = { style = "RowwiseParallel", output_layouts = "Shard(1)" }
+"layers.*_norm" = "SequenceParallel"
+"norm" = "SequenceParallel"
+"layers.*.attention" = { style = "PrepareModuleInput", desired_input_layouts = ["Replicate()"] }
+"layers.*.feed_forward" = { style = "PrepareModuleInput", desired_input_layouts = "Replicate" }
+"layers.*.w*" = "ColwiseParallel"
+"layers.*.wo" = { style = "RowwiseParallel", output_layouts = "Shard(1)" }
+"layers.*.w2" = { style = "RowwiseParallel", output_layouts = "Shard(1)" }
+"output" = { style = "ColwiseParallel", output_layouts = "Replicate" }
+"""
+
+    def test_a_plan_file_says_what_parallelize_module_does(self):
+        """The collectives are those that PyTorch made of this plan, and of the plan by name."""
+        path = str(next(f for f in FILES if f.name.startswith("llama__")))
+        (self.folder / "plan.toml").write_text(self.PLAN, encoding="utf-8")
+        counts = []
+        for option in (("--place-file", "plan.toml"), ("--plan", "sequence")):
+            code, output, errors = self.shardlab(
+                "run", "--json", "--no-optimizer", path, "--mesh", "tp=4", *option)
+            run = json.loads(output)
+            self.assertEqual((code, run["ok"]), (0, True), errors)
+            counts.append(run["collectives"]["largest_rank"])
+        # Two reduce_scatters a layer, and the table's; the head gathers what it takes and gives.
+        self.assertEqual([x["reduce_scatter"]["forward"] for x in counts], [5, 5])
+        self.assertEqual(counts[0]["all_gather"]["forward"], 6)
+
+    def test_wrong_plan_files_are_refused(self):
+        path = str(next(f for f in FILES if f.name.startswith("llama__")))
+        for text, told in (
+                ('[modules]\n"output" = "ColwisParallel"', "ColwiseParallel"),
+                ('[modules]\n"outputs" = "ColwiseParallel"', "output"),
+                ('[modules]\n"norm" = "ColwiseParallel"', "no linear layer"),
+                ('[modules]\n"output" = { style = "ColwiseParallel", outputs = 1 }', "outputs"),
+                ('[modules]\n"output" = { style = "ColwiseParallel", output_layouts = "S" }',
+                 "no layout"),
+                ('[modules]\n"norm" = "PrepareModuleInput"', "desired_input_layouts"),
+                ('dim = "x"\n[modules]\n"norm" = "SequenceParallel"', "no dim 'x'"),
+                ('[module]\n', "no section 'module'"), ('[weights]\n"a" = "[_"', "brackets"),
+                ('modules = 3', "no section"), ("[modules", "plan.toml:1")):
+            with self.subTest(text=text):
+                (self.folder / "plan.toml").write_text(text, encoding="utf-8")
+                errors = self.refused("run", path, "--mesh", "tp=2", "--place-file", "plan.toml")
+                self.assertIn(told, errors)
+        self.assertIn("no.toml",
+                      self.refused("run", path, "--mesh", "tp=2", "--place-file", "no.toml"))
+
+    def test_pieces_that_data_has_sized_are_not_taken_to_ranks(self):
+        def read(events, number, op, position):
+            at = next(i for i, e in enumerate(events) if e["k"] == "call"
+                      and e["op"] == op and i > 20)
+            call = events[at]
+            call["args"][position] = number
+            events.insert(at, {"k": "read", "in": [call["args"][0]["v"]], "p": 0,
+                               "out": [{"scalar": [number, 1, 3.5]}]})
+
+        def sized(events):
+            read(events, 4, "aten.slice.Tensor", 3)
+        name = self.changed("llama", sized)
+        self.assertRegex(
+            self.refused("run", name, "--mesh", "tp=2", "--plan", "megatron"),
+            r"4 of tolist at programs.py:\d+ is a number of the program: aten.slice.Tensor at "
+            r"layers.0.attention  programs.py:\d+ takes it")
+
+    def test_recordings_of_other_releases(self):
+        files = sorted((RECORDINGS / "releases").glob("*.json.gz"))
+        self.assertEqual(len(files), 14)
+        for path in files:
+            with self.subTest(path=path.name):
+                report = json.loads(self.fine("replay", "--json", str(path)))
+                self.assertEqual((report["differ"], report["missing"], report["skipped"]),
+                                 (0, [], 0))
+                if not path.name.startswith("autocast"):
+                    output = self.fine("run", "--summary", str(path), "--mesh", "dp=2", "--plan",
+                                       "replicate")
+                    self.assertIn("gradients are PyTorch's, 0 differ", output)
 
     def test_shapes_run_on_many_ranks(self):
         path = str(next(f for f in FILES if f.name.startswith("shapes__")))
@@ -213,7 +342,9 @@ class Steps(program.Program):
         events[-1]["events"] = len(events) - 1
         put_together(self.folder / "x.json.gz", events, raw)
         self.assertIn(" 0 differ", self.fine("replay", "x.json.gz"))
-        run = self.fine("run", "--summary", "x.json.gz", "--mesh", "tp=2", "--plan", "megatron")
+        code, run, _ = self.shardlab("run", "--summary", "x.json.gz", "--mesh", "tp=2", "--plan",
+                                     "megatron")
+        self.assertEqual(code, 0)
         self.assertIn("0 differ", run)
 
     def test_a_wrong_gradient_is_found(self):
