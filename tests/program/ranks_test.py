@@ -327,13 +327,8 @@ class Ranks(program.Program):
         alone = (rank_of_more, peer_of_more, message_of_nothing, group_of_more, label_alone,
                  each_of_none)
         changes = (*alone, mesh_of_others, mesh_without_names, few_placements, no_placement,
-<<<<<<< Updated upstream
                    unknown_mesh, unknown_group, few_pieces, large_piece, shapes_of_a_whole,
                    prints_of_few, one_of_four)
-=======
-                   unknown_mesh, unknown_group, few_pieces, large_piece, shapes_of_a_whole, prints_of_few,
-                   one_of_four)
->>>>>>> Stashed changes
         for change in changes:
             with self.subTest(change=change.__name__):
                 name = "mesh_2d_4" if "piece" in change.__name__ else "mlp_tp_4"
