@@ -16,19 +16,23 @@ namespace shardlab {
 
 namespace {
 
+bool passes_messages(const Trace& trace) {
+  const CollectiveCounts& counts = trace.counts();
+  return counts.total(CollectiveKind::kSend) + counts.total(CollectiveKind::kRecv) > 0;
+}
+
 // Everything that a report shows of one class. Classes with equal texts did the same: the cuts of
 // pieces kept them apart before the run only because they might have differed.
 std::string seen_by(const ProgramRun& run, std::size_t index) {
   const Trace& trace = run.traces[index];
+  // Partners are not in the log: classes that pass messages stand for themselves.
+  if (passes_messages(run.traces.front()) || passes_messages(trace)) {
+    return fmt::format("class {}\n", index);
+  }
   const PeakReport peak = peak_of(run.accounts[index]);
   std::string text =
       fmt::format("{} B for {} at {}\n", peak.bytes, text_of_list(peak.held, ", "), peak.line);
   text += decision_log(trace.events()) + collective_log(trace.events());
-  // Partners are not in the log.
-  const CollectiveCounts& counts = trace.counts();
-  if (counts.total(CollectiveKind::kSend) + counts.total(CollectiveKind::kRecv) > 0) {
-    text += fmt::format("class {}\n", index);
-  }
   for (const PrintedLine& line : run.recordings[index].lines()) text += line.text + "\n";
   for (const RecordedValue& value : run.recordings[index].values()) {
     text += fmt::format("{} [{}]\n", value.key(), text_of_list(value.value.local().shape(), ","));
@@ -58,9 +62,14 @@ void execute_classes(ProgramRun& run, Propagator& propagator, std::int64_t ranks
   run.accounts.reserve(2 * world.most_classes);
   run.traces.reserve(2 * world.most_classes);
   run.recordings.reserve(2 * world.most_classes);
+  std::int64_t reporter = -1;
   const auto body = [&](RankContext& rank, const RunsFor& runs) {
+    if (reporter < 0) reporter = rank.rank;
+    // Events that nobody compares and nobody reports.
+    const bool alone = rank.rank != reporter && passes_messages(run.traces.front());
     run.accounts.emplace_back();
-    run.recordings.emplace_back(&run.traces.emplace_back(TraceDetail::kEvents));
+    run.recordings.emplace_back(
+        &run.traces.emplace_back(alone ? options.other_ranks : TraceDetail::kEvents));
     run.traces.back().tell(options.progress);
     run_on_rank(run, rank, runs);
   };
