@@ -58,7 +58,8 @@ class LoggingObserver final : public ForwardingObserver {
 
   void keep(const DTensor& x, std::vector<GlobalValue>& values) {
     if (!x.defined()) return;
-    calls_.back().plain = calls_.back().plain && !x.distributed();
+    // A gradient may have kept no more of it than its shape.
+    calls_.back().plain = calls_.back().plain && !x.distributed() && x.local().defined();
     elements_ += x.local().numel();
     if (calls_.back().plain && elements_ <= kMostElements) {
       values.push_back(whole_value(x.local()));
