@@ -479,7 +479,9 @@ class _Moves:
             return run()
         given = getattr(ctx, "grad_placements", None)
         if given is None:
-            given = getattr(ctx, "forward_input_placements", ())
+            given = getattr(ctx, "forward_input_placements", None)
+        if given is None:
+            given = getattr(ctx, "previous_placement", ())  # before 2.11
         fields = {"from": _placements(gradient), "forward_to": [_placement(x) for x in given]}
         return self.recorder.move("from_local_bwd", gradient, fields, run)
 
@@ -1175,9 +1177,9 @@ class Recorder:
 
     def add_data(self, event, tensor):
         pieces = _pieces(tensor)
-        if self.values == "none" or isinstance(pieces[0], FakeTensor) or pieces[0].is_meta:
+        if self.values == "none" or isinstance(pieces[0], FakeTensor):
             return
-        if _is_freed(pieces[0]):
+        if pieces[0].is_meta or _is_freed(pieces[0]):
             event["undefined"] = True
             return
         if id(tensor) in self.fills:
@@ -1253,6 +1255,9 @@ class Recorder:
             return {"pg": self.group(dist.ProcessGroup.unbox(value))}
         except RuntimeError:
             pass
+        if not hasattr(dist.ReduceOp, "unbox"):
+            self.refuse("a reduction, which PyTorch %s does not say" % torch.__version__)
+            return {"object": type(value).__name__}
         try:
             reduction = dist.ReduceOp.unbox(value)
         except RuntimeError:

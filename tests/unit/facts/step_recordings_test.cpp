@@ -1,0 +1,100 @@
+// Recorded training steps as they are stored: what the replay and the re-mesh promise, and that
+// each finds what was changed in the file.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "base/program_path.h"
+#include "dispatch/all_ops.h"
+#include "sim/capture/step_scenario.h"
+#include "sim/recorded/step_replay.h"
+#include "sim/recorded/step_self_test.h"
+#include "sim/scenario/scenario_file.h"
+
+using namespace shardlab;
+
+namespace {
+
+// Above the program, which is built inside of the repository.
+StepRecording recorded(const std::string& name) {
+  namespace fs = std::filesystem;
+  const std::string file = "tests/golden/recordings/" + name + "__2.15.0.json.gz";
+  fs::path folder = program_path().parent_path();
+  while (!fs::exists(folder / file) && folder != folder.root_path()) folder = folder.parent_path();
+  return read_step((folder / file).string());
+}
+
+// The nth event of this kind and op, as it may be changed.
+Json& event_of(StepRecording& recording, const std::string& kind, const std::string& op,
+               int skipped = 0) {
+  for (Json& event : recording.events) {
+    if (event.at("k") != kind || (!op.empty() && event.value("op", "") != op)) continue;
+    if (skipped-- == 0) return event;
+  }
+  FAIL("no such event");
+  return recording.events[0];
+}
+
+StepSelfTest self_test_of(const StepRecording& recording) {
+  const StepProgram program = program_of(recording);
+  const StepMesh one = {{"all", 1}};
+  const std::string text = step_scenario(program, one, plan_of(program, one, "", {}));
+  const auto file = ScenarioFile::read(std::make_shared<SourceText>(recording.path, text), {});
+  return self_test(program, file.at(file.points().front()), all_ops());
+}
+
+}  // namespace
+
+TEST_CASE("B-28 every result of a recorded step, on every rank, is the recorded one") {
+  for (const char* name : {"two_batches", "ranks/mlp_tp_2", "ranks/by_hand_2", "ranks/chain_3"}) {
+    CAPTURE(name);
+    const StepReplay replay = replay_step(recorded(name));
+    CHECK(replay.ok());
+    CHECK(replay.differences.empty());
+    CHECK(replay.skipped == 0);
+    CHECK(replay.agree > 50);
+  }
+}
+
+TEST_CASE("B-28 a number that is not PyTorch's is a difference at its event") {
+  StepRecording recording = recorded("two_batches");
+  Json& event = event_of(recording, "local_op", "aten.relu.default");
+  event["out"][0]["fp"] = {1.5, 7.5};
+  const StepReplay replay = replay_step(recording);
+  REQUIRE(!replay.differences.empty());
+  CHECK(replay.differences[0].op == "aten.relu.default");
+  CHECK(!replay.ok());
+}
+
+TEST_CASE("B-28 messages meet: one that is not sent, or not received, is a difference") {
+  for (const char* op : {"c10d.send.default", "c10d.recv_.default"}) {
+    CAPTURE(op);
+    StepRecording recording = recorded("ranks/chain_3");
+    event_of(recording, "coll", op, 1) = {{"k", "wait"}};
+    bool found = false;
+    for (const StepDifference& one : replay_step(recording).differences) {
+      found = found || one.field == "message";
+    }
+    CHECK(found);
+  }
+}
+
+TEST_CASE("B-29 a recorded step has PyTorch's values, gradients and parameters on one rank") {
+  const StepSelfTest test = self_test_of(recorded("two_batches"));
+  CHECK(test.ok());
+  CHECK(test.values > 5);
+  CHECK(test.gradients == 4);
+  CHECK(test.parameters == 4);
+}
+
+TEST_CASE("B-29 an optimizer with another rate, and another gradient, are found") {
+  StepRecording rate = recorded("two_batches");
+  Json& update = event_of(rate, "local_op", "aten.addcdiv_.default");
+  update["kwargs"]["value"] = -4.0;
+  CHECK(!self_test_of(rate).ok());
+  StepRecording gradient = recorded("two_batches");
+  for (Json& event : gradient.events) {
+    if (event.at("k") == "check" && event.value("pass", "") == "bwd") event["fp"] = {9.0, 9.0};
+  }
+  CHECK(!self_test_of(gradient).ok());
+}
