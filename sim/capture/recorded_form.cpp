@@ -232,8 +232,14 @@ void RecordedForm::check_value(const Json& value, const std::string& at) const {
   require_flag(value, "local", at);
   if (!value.value("local", false)) {
     if (value.contains("shapes")) refuse(inside(at, "shapes"), "left out", value.at("shapes"));
-    check_placements(field(value, "placements", at), inside(at, "placements"),
-                     dims_of_mesh(value, at));
+    const Json& placements = field(value, "placements", at);
+    check_placements(placements, inside(at, "placements"), dims_of_mesh(value, at));
+    for (const Json& text : placements) {
+      const auto placement = parse_placement(text.get<std::string>());
+      if (placement->is_shard() && placement->dim >= std::ssize(value.at("shape"))) {
+        refuse(inside(at, "placements"), "cuts of dims that the shape has", text);
+      }
+    }
   }
   if (value.contains("stride")) {
     const std::string here = inside(at, "stride");

@@ -72,6 +72,7 @@ const Damage kOfLines[] = {
     {kInput, "/placements", "[\"R\"]", "'placements' has to be a list of 2 placements"},
     {kInput, "/placements/0", "\"S(\"", "'placements' has to be a placement"},
     {kInput, "/placements/0", "\"S(-1)\"", "'placements' has to be a placement"},
+    {kInput, "/placements/0", "\"S(7)\"", "'placements' has to be cuts of dims that the shape has"},
     {kInput, "/placements", "{}", "'placements' has to be a list of 2 placements"},
     {kInput, "/fill", "{\"seed\":1}", "'fill.bias' has to be there"},
     {kInput, "/fill/seed", "0.5", "'fill.seed' has to be a whole number"},
