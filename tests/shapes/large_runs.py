@@ -47,6 +47,7 @@ SETTINGS = {
     "ring_attention": {"mesh.cp": 16, "params.T": 32},
     "small": {"mesh.dp": 32768, "params.B": 65536},
     "torch_distributed": {"mesh.dp": 64},
+    "spellings_of_torch": {"mesh.tp": 2},
     "tp": {"mesh.tp": 65536, "params.hidden": 65536},
     "ulysses": {"mesh.sp": 4},
     "zero_by_hand": {"mesh.dp": 1024},

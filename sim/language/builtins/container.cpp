@@ -5,6 +5,7 @@
 #include "sim/language/run/augmented.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/values/nesting.h"
+#include "sim/language/values/python_format.h"
 
 namespace shardlab {
 
@@ -45,7 +46,23 @@ Value run_extend(Interpreter& in, const Value* self, CallValues call) {
   return {};
 }
 
+// Of a dict: pop(key, default).
+Value pop_entry(const DictValue& dict, CallValues call) {
+  const Parameters given("pop", {"key", "default="}, std::move(call));
+  const auto found = std::ranges::find_if(
+      *dict.entries, [&](const auto& entry) { return equal(entry.first, given["key"]); });
+  if (found == dict.entries->end()) {
+    if (given.given("default")) return given["default"];
+    fail(ErrorKind::kValue, Fix{"give what it is without the key: d.pop(key, None)"},
+         "pop: the dict has no {}", repr(given["key"]));
+  }
+  Value value = found->second;
+  dict.entries->erase(found);
+  return value;
+}
+
 Value run_pop(Interpreter&, const Value* self, CallValues call) {
+  if (const auto* dict = self->get<DictValue>()) return pop_entry(*dict, std::move(call));
   Values& items = list_of(self, "pop");
   const Parameters given("pop", {"index="}, std::move(call));
   const auto size = static_cast<std::int64_t>(items.size());
@@ -114,6 +131,193 @@ Value run_join(Interpreter& in, const Value* self, CallValues call) {
   return out;
 }
 
+Value run_insert(Interpreter&, const Value* self, CallValues call) {
+  Values& items = list_of(self, "insert");
+  const Parameters given("insert", {"index", "item"}, std::move(call));
+  check_stored(*self, given["item"]);
+  const auto size = static_cast<std::int64_t>(items.size());
+  std::int64_t index = given.integer("index");
+  if (index < 0) index += size;
+  items.insert(items.begin() + std::clamp<std::int64_t>(index, 0, size), given["item"]);
+  return {};
+}
+
+Value run_remove_item(Interpreter&, const Value* self, CallValues call) {
+  Values& items = list_of(self, "remove");
+  const Parameters given("remove", {"item"}, std::move(call));
+  const auto found =
+      std::ranges::find_if(items, [&](const Value& item) { return equal(item, given["item"]); });
+  if (found == items.end()) {
+    fail(ErrorKind::kValue, Fix{"look first whether it is there: if x in items"},
+         "remove: {} is not in the list", repr(given["item"]));
+  }
+  items.erase(found);
+  return {};
+}
+
+Value run_reverse(Interpreter&, const Value* self, CallValues call) {
+  Values& items = list_of(self, "reverse");
+  const Parameters given("reverse", {}, std::move(call));
+  std::ranges::reverse(items);
+  return {};
+}
+
+Value run_sort(Interpreter& in, const Value* self, CallValues call) {
+  Values& items = list_of(self, "sort");
+  call.positional.insert(call.positional.begin(), *self);
+  items = items_of(find_function("sorted")->run(in, nullptr, std::move(call)));
+  return {};
+}
+
+Value run_clear(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("clear", {}, std::move(call));
+  if (const auto* dict = self->get<DictValue>()) {
+    dict->entries->clear();
+  } else {
+    list_of(self, "clear").clear();
+  }
+  return {};
+}
+
+Value run_copy(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("copy", {}, std::move(call));
+  if (!self->is<DictValue>()) return make_list(list_of(self, "copy"));
+  const DictValue copy = make_dict();
+  *copy.entries = *self->as<DictValue>().entries;
+  return copy;
+}
+
+std::size_t count_of(std::string_view text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) {
+    ++count;
+  }
+  return count;
+}
+
+// Of a list, a tuple or a string.
+Value run_count(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("count", {"item"}, std::move(call));
+  if (const auto* text = self->get<std::string>()) {
+    const std::string part = given.text("item");
+    if (part.empty()) given.refuse("item", "a text that is not empty", "\"a\"");
+    return static_cast<std::int64_t>(count_of(*text, part));
+  }
+  if (!self->is_sequence()) refuse_self(self, "count", "a list, a tuple or a string");
+  return static_cast<std::int64_t>(std::ranges::count_if(
+      items_of(*self), [&](const Value& item) { return equal(item, given["item"]); }));
+}
+
+Value run_setdefault(Interpreter&, const Value* self, CallValues call) {
+  const DictValue& dict = dict_of(self, "setdefault");
+  const Parameters given("setdefault", {"key", "default="}, std::move(call));
+  if (find(dict, given["key"]) == nullptr) store(dict, given["key"], given["default"]);
+  return *find(dict, given["key"]);
+}
+
+Value run_update(Interpreter&, const Value* self, CallValues call) {
+  const DictValue& dict = dict_of(self, "update");
+  const Parameters given("update", {"other="}, std::move(call), Parameters::Others::kKeep);
+  if (given.has("other")) {
+    const auto* other = given["other"].get<DictValue>();
+    if (other == nullptr) given.refuse("other", "a dict", "{\"a\": 1}");
+    const auto entries = *other->entries;
+    for (const auto& [key, value] : entries) store(dict, key, value);
+  }
+  for (const auto& [key, value] : given.others()) store(dict, key, value);
+  return {};
+}
+
+// Of a shape: the number of elements.
+Value run_shape_numel(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("numel", {}, std::move(call));
+  const auto dims = dims_of(*self);
+  if (!dims) refuse_self(self, "numel", "a tensor or its shape");
+  std::int64_t count = 1;
+  for (const std::int64_t size : *dims) count *= size;
+  return count;
+}
+
+constexpr std::string_view kBlanks = " \t\n\r\f\v";
+
+// Without the characters at its ends, or at one of them.
+Value stripped(const Value* self, std::string_view method, CallValues call, bool left, bool right) {
+  std::string_view text = text_of(self, method);
+  const Parameters given(method, {"characters="}, std::move(call));
+  const std::string own = given.text_or("characters", std::string(kBlanks));
+  while (left && !text.empty() && own.find(text.front()) != own.npos) text.remove_prefix(1);
+  while (right && !text.empty() && own.find(text.back()) != own.npos) text.remove_suffix(1);
+  return std::string(text);
+}
+Value run_strip(Interpreter&, const Value* self, CallValues call) {
+  return stripped(self, "strip", std::move(call), true, true);
+}
+Value run_lstrip(Interpreter&, const Value* self, CallValues call) {
+  return stripped(self, "lstrip", std::move(call), true, false);
+}
+Value run_rstrip(Interpreter&, const Value* self, CallValues call) {
+  return stripped(self, "rstrip", std::move(call), false, true);
+}
+
+Value run_split(Interpreter&, const Value* self, CallValues call) {
+  const std::string& text = text_of(self, "split");
+  const Parameters given("split", {"separator=", "maxsplit="}, std::move(call));
+  std::int64_t left = given.integer_or("maxsplit", -1);
+  Values parts;
+  if (!given.has("separator")) {
+    for (std::size_t at = text.find_first_not_of(kBlanks); at != text.npos;) {
+      std::size_t end = left-- == 0 ? text.npos : text.find_first_of(kBlanks, at);
+      parts.emplace_back(text.substr(at, end - at));
+      at = end == text.npos ? end : text.find_first_not_of(kBlanks, end);
+    }
+    return make_list(std::move(parts));
+  }
+  const std::string separator = given.text("separator");
+  if (separator.empty()) given.refuse("separator", "a text that is not empty", "\",\"");
+  std::size_t at = 0;
+  for (std::size_t end; left-- != 0 && (end = text.find(separator, at)) != text.npos;) {
+    parts.emplace_back(text.substr(at, end - at));
+    at = end + separator.size();
+  }
+  parts.emplace_back(text.substr(at));
+  return make_list(std::move(parts));
+}
+
+Value run_replace(Interpreter&, const Value* self, CallValues call) {
+  const std::string& text = text_of(self, "replace");
+  const Parameters given("replace", {"old", "new"}, std::move(call));
+  const std::string old = given.text("old"), by = given.text("new");
+  if (old.empty()) given.refuse("old", "a text that is not empty", "\"a\"");
+  std::string out;
+  std::size_t at = 0;
+  for (std::size_t next = text.find(old); next != text.npos; next = text.find(old, at)) {
+    out += text.substr(at, next - at) + by;
+    check_text_size(out.size());
+    at = next + old.size();
+  }
+  return out + text.substr(at);
+}
+
+// Letters of ASCII; the others stay.
+template <char kFirst, char kLast>
+Value with_case(const Value* self, std::string_view method) {
+  std::string text = text_of(self, method);
+  for (char& letter : text) {
+    if (letter >= kFirst && letter <= kLast) letter = static_cast<char>(letter ^ 0x20);
+  }
+  return text;
+}
+Value run_upper(Interpreter&, const Value* self, CallValues) {
+  return with_case<'a', 'z'>(self, "upper");
+}
+Value run_lower(Interpreter&, const Value* self, CallValues) {
+  return with_case<'A', 'Z'>(self, "lower");
+}
+
+Value run_format(Interpreter&, const Value* self, CallValues call) {
+  return formatted(text_of(self, "format"), call);
+}
+
 Value run_startswith(Interpreter&, const Value* self, CallValues call) {
   const std::string& text = text_of(self, "startswith");
   return text.starts_with(Parameters("startswith", {"prefix"}, std::move(call)).text("prefix"));
@@ -128,11 +332,34 @@ Value run_endswith(Interpreter&, const Value* self, CallValues call) {
 
 BuiltinTable container_methods() {
   static const Builtin kTable[] = {
-      {"append", run_append}, {"endswith", run_endswith},
-      {"extend", run_extend}, {"get", run_get},
-      {"index", run_index},   {"items", run_items},
-      {"join", run_join},     {"keys", run_keys},
-      {"pop", run_pop},       {"startswith", run_startswith},
+      {"append", run_append},
+      {"clear", run_clear},
+      {"copy", run_copy},
+      {"count", run_count},
+      {"endswith", run_endswith},
+      {"extend", run_extend},
+      {"format", run_format},
+      {"get", run_get},
+      {"index", run_index},
+      {"insert", run_insert},
+      {"items", run_items},
+      {"join", run_join},
+      {"keys", run_keys},
+      {"lower", run_lower},
+      {"lstrip", run_lstrip},
+      {"numel", run_shape_numel},
+      {"pop", run_pop},
+      {"remove", run_remove_item},
+      {"replace", run_replace},
+      {"reverse", run_reverse},
+      {"rstrip", run_rstrip},
+      {"setdefault", run_setdefault},
+      {"sort", run_sort},
+      {"split", run_split},
+      {"startswith", run_startswith},
+      {"strip", run_strip},
+      {"update", run_update},
+      {"upper", run_upper},
       {"values", run_values},
   };
   return kTable;

@@ -107,6 +107,38 @@ Value run_distribute(Interpreter& in, const Value*, CallValues call) {
   return placed_parameter(in, tensor, [&] { return distributed(in, given, tensor); });
 }
 
+// PyTorch's spelling: distribute_tensor(t, mesh, [S(0), R]); without placements all are R.
+Value run_distribute_tensor(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("distribute_tensor",
+                         {"tensor", "device_mesh=", "placements=", "src_data_rank="},
+                         std::move(call));
+  CallValues own{{given["tensor"], given["placements"]}, {{"mesh", given["device_mesh"]}}};
+  if (given.has("src_data_rank"))
+    own.keywords.emplace_back("src_data_rank", given["src_data_rank"]);
+  return run_distribute(in, nullptr, std::move(own));
+}
+
+// init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp")): the mesh is that of the scenario.
+Value run_init_device_mesh(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("init_device_mesh", {"device_type", "mesh_shape", "mesh_dim_names="},
+                         std::move(call));
+  const MeshLayout& layout = *in.setup().reported;
+  const Dims shape = given.sizes("mesh_shape");
+  bool same = shape.size() == layout.ndim();
+  for (std::size_t dim = 0; same && dim < shape.size(); ++dim)
+    same = shape[dim] == layout.size(dim);
+  if (given.has("mesh_dim_names") && given["mesh_dim_names"].is_sequence()) {
+    const Values& names = items_of(given["mesh_dim_names"]);
+    same = same && names.size() == layout.ndim();
+    for (std::size_t dim = 0; same && dim < names.size(); ++dim) {
+      same = names[dim].is<std::string>() && names[dim].as<std::string>() == layout.names()[dim];
+    }
+  }
+  if (same) return MeshValue{in.setup().layout, in.setup().reported, nullptr};
+  fail(ErrorKind::kValue, Fix{"write its dims under [mesh], or take a part: mesh[\"tp\"]"},
+       "init_device_mesh: the mesh is not that of the scenario, {}", layout.text());
+}
+
 DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor) {
   if (tensor.distributed()) {
     throw Error(ErrorKind::kRuntime,
@@ -134,6 +166,41 @@ Value run_from_local(Interpreter& in, const Value*, CallValues call) {
   }
   return moved(
       in, tensor, [&] { return labelled(in, given, tensor); }, Common::kMemory);
+}
+
+// DTensor.from_local(t, mesh, placements, run_check=, shape=, stride=).
+Value run_dtensor_from_local(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given(
+      "DTensor.from_local",
+      {"local_tensor", "device_mesh=", "placements=", "run_check=", "shape=", "stride="},
+      std::move(call));
+  CallValues own{{given["local_tensor"], given["device_mesh"], given["placements"]}, {}};
+  for (const char* name : {"run_check", "shape"}) {
+    if (given.has(name)) own.keywords.emplace_back(name, given[name]);
+  }
+  return run_from_local(in, nullptr, std::move(own));
+}
+
+// redistribute(mesh, placements) and device_mesh= are PyTorch's; the mesh can be no other one.
+void drop_mesh(CallValues& call, const DTensor& tensor) {
+  const auto check = [&](const Value& mesh) {
+    const auto* given = mesh.get<MeshValue>();
+    const bool same = mesh.is_none() || !tensor.distributed() ||
+                      (given != nullptr && given->layout == spec_of(tensor).layout());
+    if (same) return;
+    fail(ErrorKind::kValue,
+         Fix{"leave the mesh out, or distribute x.full_tensor() on the other one"},
+         "redistribute: the mesh is not that of the tensor, {}", spec_of(tensor).layout()->text());
+  };
+  if (call.positional.size() > 1 && call.positional[1].is<MeshValue>()) {
+    check(call.positional[1]);
+    call.positional.erase(call.positional.begin() + 1);
+  }
+  std::erase_if(call.keywords, [&](const auto& keyword) {
+    if (keyword.first != "device_mesh") return false;
+    check(keyword.second);
+    return true;
+  });
 }
 
 std::optional<PlannerKind> planner_of(const Parameters& given) {
@@ -173,6 +240,9 @@ DTensor redistributed(const Parameters& given, const DTensor& tensor) {
 }
 
 Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
+  if (!call.positional.empty() && call.positional[0].is_tensor()) {
+    drop_mesh(call, call.positional[0].as<DTensor>());
+  }
   const Parameters given(
       "redistribute",
       {"x", "placements=", "planner=", "async_op=", "forward_dtype=", "backward_dtype="},
@@ -288,15 +358,22 @@ BuiltinTable autograd_builtins() {
   return kTable;
 }
 
+BuiltinTable dtensor_builtins() {
+  static const Builtin kTable[] = {{"from_local", run_dtensor_from_local}};
+  return kTable;
+}
+
 BuiltinTable distributed_builtins() {
   static const Builtin kTable[] = {
       {"backward", run_backward},
       {"detach", run_detach},
       {"detach_", run_detach_here},
       {"distribute", run_distribute},
+      {"distribute_tensor", run_distribute_tensor},
       {"from_local", run_from_local},
       {"full_tensor", run_full_tensor},
       {"grad", run_grad},
+      {"init_device_mesh", run_init_device_mesh},
       {"redistribute", run_redistribute},
       {"to_local", run_to_local},
   };

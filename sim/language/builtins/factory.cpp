@@ -31,6 +31,7 @@ bool is_op_argument(Interpreter& in, std::string_view op, std::string_view keywo
 // The keywords that place the result, taken out of the call; the rest belongs to the op.
 struct Placing {
   Value mesh;
+  Value placements;     ///< a list, as PyTorch has it; None: by name
   Generator generator;  ///< null: the rank's own
   bool requires_grad = false;
   std::vector<std::pair<std::string, Value>> dims;
@@ -48,8 +49,10 @@ Placing take_placing(Interpreter& in, std::string_view op, CallValues& call) {
   std::vector<std::pair<std::string, Value>> rest;
   for (auto& [keyword, value] : call.keywords) {
     const bool own = std::find(std::begin(kOwn), std::end(kOwn), keyword) != std::end(kOwn);
-    if (keyword == "mesh")
+    if (keyword == "mesh" || keyword == "device_mesh")
       placing.mesh = value;
+    else if (keyword == "placements")
+      placing.placements = value;
     else if (keyword == "generator")
       placing.generator = drawn_from(op, value);
     else if (own)
@@ -63,12 +66,24 @@ Placing take_placing(Interpreter& in, std::string_view op, CallValues& call) {
   return placing;
 }
 
+Placements listed(const MeshLayout& layout, const Value& list, std::string_view op) {
+  if (list.is_none()) return Placements(layout.ndim());
+  Placements placements;
+  if (list.is_sequence()) {
+    for (const Value& item : items_of(list)) placements.push_back(placement_of(item));
+  }
+  if (placements.size() == layout.ndim()) return placements;
+  fail(ErrorKind::kValue, Fix{"give a list with a placement for each mesh dim: [S(0), R]"},
+       "{}: the number of placements is {}, and the mesh {} has {} dims", op, placements.size(),
+       layout.text(), layout.ndim());
+}
+
 // Every rank makes its piece; terms of a pending reduction are dealt out of it.
 DTensor placed(Interpreter& in, std::string_view op, const Placing& placing,
                const ResolvedCall& call) {
   const MeshLayout* layout = construct_mesh(layout_of(in, placing.mesh));
   const Placements placements =
-      placements_of(*layout, Placements(layout->ndim()), placing.dims, op);
+      placements_of(*layout, listed(*layout, placing.placements, op), placing.dims, op);
   Placements pieces = placements;
   for (Placement& placement : pieces) {
     if (placement.is_partial()) placement = Placement::replicate();
@@ -87,7 +102,8 @@ Value make(Interpreter& in, std::string_view op, CallValues call) {
   if (sizes != nullptr) sizes->unmark(*resolved.row, resolved.args);
   // What is made as a leaf is a parameter.
   const MakingScope scope(placing.requires_grad ? HeldFor::kInput : HeldFor::kOther);
-  const bool on_mesh = !in.plain() && !(placing.dims.empty() && placing.mesh.is_none());
+  const bool on_mesh = !in.plain() && !(placing.dims.empty() && placing.mesh.is_none() &&
+                                        placing.placements.is_none());
   const DTensor made =
       on_mesh ? placed(in, op, placing, resolved)
               : make_tensor(*resolved.row, resolved.args, nullptr, {}, placing.generator);
@@ -177,6 +193,15 @@ Value run_tensor(Interpreter&, const Value*, CallValues call) {
   return Interpreter::cast(DTensor(made), program_calls().dtype_of(dtype));
 }
 
+Value run_as_tensor(Interpreter& in, const Value*, CallValues call) {
+  if (call.positional.empty() || !call.positional[0].is_tensor()) {
+    return run_tensor(in, nullptr, std::move(call));
+  }
+  const Parameters given("as_tensor", {"data", "dtype=", "device="}, std::move(call));
+  const DTensor tensor = given.tensor("data");
+  return Interpreter::cast(tensor, given.dtype("dtype").value_or(tensor.dtype()));
+}
+
 }  // namespace
 
 const GeneratorObject* generator_of(const Value& value) {
@@ -194,12 +219,19 @@ BuiltinTable generator_methods() {
 
 BuiltinTable factory_builtins() {
   static const Builtin kTable[] = {
-      {"Generator", run_generator},   {"arange", run_factory<kArange>},
-      {"empty", run_factory<kEmpty>}, {"eye", run_factory<kEye>},
-      {"full", run_factory<kFull>},   {"linspace", run_factory<kLinspace>},
-      {"manual_seed", run_seed},      {"ones", run_factory<kOnes>},
-      {"rand", run_factory<kRand>},   {"randint", run_factory<kRandint>},
-      {"randn", run_factory<kRandn>}, {"tensor", run_tensor},
+      {"Generator", run_generator},
+      {"arange", run_factory<kArange>},
+      {"as_tensor", run_as_tensor},
+      {"empty", run_factory<kEmpty>},
+      {"eye", run_factory<kEye>},
+      {"full", run_factory<kFull>},
+      {"linspace", run_factory<kLinspace>},
+      {"manual_seed", run_seed},
+      {"ones", run_factory<kOnes>},
+      {"rand", run_factory<kRand>},
+      {"randint", run_factory<kRandint>},
+      {"randn", run_factory<kRandn>},
+      {"tensor", run_tensor},
       {"zeros", run_factory<kZeros>},
   };
   return kTable;

@@ -1,12 +1,15 @@
 // Python's own functions. Those that torch has too (sum, max, abs, ...) go to the op for tensors.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 
 #include "base/fix.h"
 #include "base/read_real.h"
 #include "base/text_of_list.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/characters.h"
+#include "sim/language/values/global_names.h"
 #include "sim/language/values/nesting.h"
 #include "sim/language/values/size_value.h"
 #include "sim/language/values/tensor_data.h"
@@ -77,15 +80,21 @@ Value run_len(Interpreter& in, const Value*, CallValues call) {
 
 Value run_print(Interpreter& in, const Value*, CallValues call) {
   std::vector<std::string> texts;
+  std::string separator = " ";
   for (const auto& [keyword, value] : call.keywords) {
-    fail(ErrorKind::kValue, Fix{"give the values alone: print(a, b)"},
+    if (keyword == "flush") continue;
+    if (keyword == "sep" && value.is<std::string>()) {
+      separator = value.as<std::string>();
+      continue;
+    }
+    fail(ErrorKind::kValue, Fix{"give the values, sep=\", \" and flush=True: each call is a line"},
          "print: unknown argument '{}'", keyword);
   }
   for (const Value& value : call.positional) {
     const auto* tensor = value.get<DTensor>();
     texts.push_back(tensor != nullptr ? tensor_text(*tensor) : str(value));
   }
-  in.print(text_of_list(texts, " "));
+  in.print(text_of_list(texts, separator));
   return {};
 }
 
@@ -160,21 +169,42 @@ Value run_abs(Interpreter& in, const Value*, CallValues call) {
   return make_number(magnitude(number_of(call.positional[0])));
 }
 
+// Takes key= and default= out of the call.
+std::optional<Value> taken(CallValues& call, std::string_view keyword) {
+  const auto found = std::ranges::find_if(
+      call.keywords, [&](const auto& given) { return given.first == keyword; });
+  if (found == call.keywords.end()) return std::nullopt;
+  Value value = found->second;
+  call.keywords.erase(found);
+  return value;
+}
+
+// What items are compared by.
+Values keys_of(Interpreter& in, const Values& items, const std::optional<Value>& key) {
+  if (!key || key->is_none()) return items;
+  Values keys;
+  for (const Value& item : items) keys.push_back(in.call(*key, {{item}, {}}));
+  return keys;
+}
+
 Value extreme(Interpreter& in, std::string_view name, ast::CompareOp better, CallValues call) {
   if (on_tensor(call)) return in.call_op(name, std::move(call));
+  const std::optional<Value> key = taken(call, "key"), otherwise = taken(call, "default");
   check_count(call, fmt::format("{}(items)", name), 1, 1'000'000);
   const Values items =
       call.positional.size() == 1 ? in.iterate(call.positional[0]) : std::move(call.positional);
+  if (items.empty() && otherwise) return *otherwise;
   if (items.empty()) {
     fail(ErrorKind::kValue,
          Fix{fmt::format("say what an empty list gives: {}(a) if a else 0", name)},
          "{}: there are no items to compare", name);
   }
-  Value best = items[0];
-  for (const Value& item : items) {
-    if (in.truth(in.compare(better, item, best))) best = item;
+  const Values keys = keys_of(in, items, key);
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < items.size(); ++i) {
+    if (in.truth(in.compare(better, keys[i], keys[best]))) best = i;
   }
-  return best;
+  return items[best];
 }
 
 Value run_max(Interpreter& in, const Value*, CallValues call) {
@@ -291,11 +321,18 @@ Value run_enumerate(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_zip(Interpreter& in, const Value*, CallValues call) {
+  const std::optional<Value> strict = taken(call, "strict");
   check_count(call, "zip(a, b)", 0, 16);
   std::vector<Values> columns;
   for (const Value& value : call.positional) columns.push_back(in.iterate(value));
   std::size_t rows = columns.empty() ? 0 : columns[0].size();
-  for (const Values& column : columns) rows = std::min(rows, column.size());
+  for (const Values& column : columns) {
+    if (strict && in.truth(*strict) && column.size() != rows) {
+      fail(ErrorKind::kValue, Fix{"leave strict out: the longer ones are cut"},
+           "zip: an argument has {} items, the first has {}", column.size(), rows);
+    }
+    rows = std::min(rows, column.size());
+  }
   Values out;
   for (std::size_t row = 0; row < rows; ++row) {
     Values items;
@@ -313,15 +350,43 @@ Value run_reversed(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_sorted(Interpreter& in, const Value*, CallValues call) {
+  const std::optional<Value> key = taken(call, "key");
   const Parameters given("sorted", {"iterable", "reverse="}, std::move(call));
   // Python's reverse keeps the order of equal items, too.
   const auto first =
       given.flag_or("reverse", false) ? ast::CompareOp::kGreater : ast::CompareOp::kLess;
-  Values items = in.iterate(given["iterable"]);
-  std::stable_sort(items.begin(), items.end(), [&](const Value& a, const Value& b) {
-    return in.truth(in.compare(first, a, b));
+  const Values items = in.iterate(given["iterable"]), keys = keys_of(in, items, key);
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return in.truth(in.compare(first, keys[a], keys[b]));
   });
-  return make_list(std::move(items));
+  Values out;
+  for (const std::size_t i : order) out.push_back(items[i]);
+  return make_list(std::move(out));
+}
+
+Value run_map(Interpreter& in, const Value*, CallValues call) {
+  check_count(call, "map(f, items)", 2, 2);
+  return make_list(keys_of(in, in.iterate(call.positional[1]), call.positional[0]));
+}
+
+Value run_filter(Interpreter& in, const Value*, CallValues call) {
+  check_count(call, "filter(f, items)", 2, 2);
+  Values out;
+  const Values items = in.iterate(call.positional[1]),
+               keys = keys_of(in, items, call.positional[0]);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (in.truth(keys[i])) out.push_back(items[i]);
+  }
+  return make_list(std::move(out));
+}
+
+Value run_callable(Interpreter&, const Value*, CallValues call) {
+  check_count(call, "callable(x)", 1, 1);
+  const Value& value = call.positional[0];
+  return value.is<FunctionValue>() || value.is<BuiltinValue>() || value.is<OpValue>() ||
+         value.is<RowValue>();
 }
 
 // The types that isinstance() knows, each the function that makes its values.
@@ -361,10 +426,19 @@ constexpr TypeRow kTypes[] = {
     {"tuple", [](const Value& value) { return value.is<TupleValue>(); }},
 };
 
-bool is_instance(const Value& value, const Value& type) {
+bool is_instance(Interpreter& in, const Value& value, const Value& type) {
   if (type.is<TupleValue>()) {
     return std::ranges::any_of(items_of(type),
-                               [&](const Value& one) { return is_instance(value, one); });
+                               [&](const Value& one) { return is_instance(in, value, one); });
+  }
+  if (const auto* module = type.get<ModuleValue>(); module != nullptr && value.is_tensor()) {
+    if (module->path == kTensorType) return true;
+    if (module->path == kDTensorType) {
+      return in.truth(in.answer([&] { return Value(value.as<DTensor>().distributed()); }, true));
+    }
+  }
+  if (const auto* module = type.get<ModuleValue>()) {
+    if (module->path == kTensorType || module->path == kDTensorType) return false;
   }
   const auto* builtin = type.get<BuiltinValue>();
   const auto row = std::ranges::find(
@@ -376,9 +450,9 @@ bool is_instance(const Value& value, const Value& type) {
        "isinstance: {} is not a type", repr(type));
 }
 
-Value run_isinstance(Interpreter&, const Value*, CallValues call) {
+Value run_isinstance(Interpreter& in, const Value*, CallValues call) {
   check_count(call, "isinstance(value, type)", 2, 2);
-  return is_instance(call.positional[0], call.positional[1]);
+  return is_instance(in, call.positional[0], call.positional[1]);
 }
 
 }  // namespace
@@ -386,7 +460,8 @@ Value run_isinstance(Interpreter&, const Value*, CallValues call) {
 BuiltinTable python_builtins() {
   static const Builtin kTable[] = {
       {"abs", run_abs},       {"all", run_all},           {"any", run_any},
-      {"bool", run_bool},     {"dict", run_dict},         {"enumerate", run_enumerate},
+      {"bool", run_bool},     {"callable", run_callable}, {"filter", run_filter},
+      {"map", run_map},       {"dict", run_dict},         {"enumerate", run_enumerate},
       {"float", run_float},   {"int", run_int},           {"isinstance", run_isinstance},
       {"len", run_len},       {"list", run_list},         {"max", run_max},
       {"min", run_min},       {"print", run_print},       {"range", run_range},

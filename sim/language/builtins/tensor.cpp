@@ -123,6 +123,14 @@ DTensor transposed(Interpreter& in, const DTensor& tensor) {
   return in.tensor_op("permute", {tensor, make_tuple(reversed)});
 }
 
+Value run_element_size(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("element_size", {}, std::move(call));
+  return item_bytes(self_tensor(self).dtype());
+}
+
+// Programs do not choose devices.
+Value run_cuda(Interpreter&, const Value* self, CallValues) { return *self; }
+
 Value placements_of(const DTensor& tensor) {
   if (!tensor.distributed()) return {};
   Values items;
@@ -152,13 +160,25 @@ std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
     return grad.defined() ? Value(grad) : Value();
   }
   if (name == "data") return detach(tensor);
+  if (name == "device") return "cpu";
+  if (name == "itemsize") return item_bytes(tensor.dtype());
+  if (name == "_local_tensor") {
+    return detach(find_function("to_local")->run(in, nullptr, {{tensor}, {}}).as<DTensor>());
+  }
+  if (name == "device_mesh" && (in.plain() || tensor.distributed())) {
+    const auto& setup = in.setup();
+    const bool own = in.plain() || tensor.spec()->layout() == setup.layout;
+    if (own) return MeshValue{setup.layout, setup.reported, nullptr};
+    return MeshValue{tensor.spec()->layout(), tensor.spec()->layout(), nullptr};
+  }
   if (name == "placements") return in.answer([&] { return placements_of(tensor); });
   return std::nullopt;
 }
 
 constexpr std::string_view kAttributes[] = {
-    "shape",         "dtype", "ndim", "T",          "mT",      "real", "imag",
-    "requires_grad", "type",  "grad", "placements", "is_leaf", "data"};
+    "shape", "dtype",         "ndim",        "T",        "mT",           "real",
+    "imag",  "requires_grad", "type",        "grad",     "placements",   "is_leaf",
+    "data",  "device",        "device_mesh", "itemsize", "_local_tensor"};
 
 }  // namespace
 
@@ -167,9 +187,12 @@ BuiltinTable tensor_methods() {
       {"backward", run_tensor_backward},
       {"detach", run_function<kDetach>},
       {"detach_", run_function<kDetachHere>},
+      {"cuda", run_cuda},
       {"dim", run_dim},
+      {"element_size", run_element_size},
       {"full_tensor", run_function<kFullTensor>},
       {"item", run_item},
+      {"nelement", run_numel},
       {"numel", run_numel},
       {"redistribute", run_function<kRedistribute>},
       {"register_hook", run_register_hook},

@@ -172,7 +172,7 @@ class NameChecker {
     if (expression) check(*expression);
   }
   void check_all(const std::vector<ast::ExpressionPtr>& items) {
-    for (const auto& item : items) check(*item);
+    for (const auto& item : items) check(item);
   }
 
   void visit_expression(const ast::Expression&, const ast::Constant&) {}

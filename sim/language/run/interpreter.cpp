@@ -286,8 +286,10 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
   shown_ = node.condition.get();
   if (holds(*node.condition)) return Flow::kNext;
   const std::string_view condition = setup_.program->source->text(node.condition->span);
-  std::string message = fmt::format("assert {}", condition);
-  if (node.message) message += ": " + str(evaluate(*node.message));
+  // raise is an assert False whose message says all.
+  const bool raised = condition == "raise";
+  std::string message = raised ? "" : fmt::format("assert {}", condition);
+  if (node.message) message += (raised ? "" : ": ") + str(evaluate(*node.message));
   enter(statement.span);
   fail(ErrorKind::kAssert, "{}", message);
 }

@@ -94,6 +94,12 @@ Value Interpreter::call(const Value& function, CallValues call) {
     ResolvedCall resolved = resolve_call(*setup_.registry, op, arguments_of(op, call));
     return call_row(*resolved.row, std::move(resolved.args));
   }
+  if (module != nullptr && module->path == kDTensorType) {
+    fail(ErrorKind::kValue,
+         Fix{"distribute_tensor(t, mesh, [S(0)]) or DTensor.from_local(t, mesh, [S(0)]), with a "
+             "placement for each mesh dim"},
+         "DTensor cannot be called");
+  }
   fail(ErrorKind::kValue, Fix{"call a function; index with [ ]"}, "{} cannot be called",
        a_kind(function));
 }

@@ -67,6 +67,27 @@ void refuse_hidden(const ast::Attribute& node, const OpRegistry& registry) {
 
 }  // namespace
 
+namespace {
+
+const DictEntries& entries_of(const Value& value) {
+  if (const auto* dict = value.get<DictValue>()) return *dict->entries;
+  fail(ErrorKind::kValue, Fix{"give a dict: **{\"a\": 1}"}, "'**' is followed by {}, not a dict",
+       a_kind(value));
+}
+
+// Of f(**value).
+void add_keywords(CallValues& call, const Value& value) {
+  for (const auto& [key, entry] : entries_of(value)) {
+    if (!key.is<std::string>()) {
+      fail(ErrorKind::kValue, Fix{"name the arguments by strings"},
+           "a key after '**' is {}, not a str", a_kind(key));
+    }
+    call.keywords.emplace_back(key.as<std::string>(), entry);
+  }
+}
+
+}  // namespace
+
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call& node) {
   const bool shown = shown_ == &expression;
   // A method is called on its object directly; everything else is evaluated first.
@@ -81,6 +102,9 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call&
     if (argument.starred) {
       enter(argument.span);
       for (Value& item : iterate(value)) call.positional.push_back(std::move(item));
+    } else if (argument.keyword == ast::kDoubleStar) {
+      enter(argument.span);
+      add_keywords(call, value);
     } else if (argument.keyword.empty()) {
       call.positional.push_back(std::move(value));
     } else {
@@ -181,10 +205,14 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Tuple
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Dict& node) {
   const DictValue dict = make_dict();
   for (std::size_t i = 0; i < node.keys.size(); ++i) {
-    const Value key = settle(evaluate(*node.keys[i]));
+    const Value key = node.keys[i] ? settle(evaluate(*node.keys[i])) : Value();
     const Value value = evaluate(*node.values[i]);
     enter(expression.span);
-    store(dict, key, value);
+    if (node.keys[i]) {
+      store(dict, key, value);
+      continue;
+    }
+    for (const auto& [name, entry] : entries_of(value)) store(dict, name, entry);
   }
   return dict;
 }

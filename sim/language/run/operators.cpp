@@ -6,6 +6,7 @@
 #include "sim/language/run/augmented.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/values/nesting.h"
+#include "sim/language/values/python_format.h"
 #include "sim/language/values/rank_value.h"
 #include "sim/language/values/size_value.h"
 #include "sim/world/rank_questions.h"
@@ -221,6 +222,9 @@ Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& righ
     if (times.is_integer() && what.is<std::string>()) {
       return repeated_text(what.as<std::string>(), std::get<0>(number_of(times)));
     }
+  }
+  if (op == ast::BinaryOp::kMod && left.is<std::string>()) {
+    return percent_formatted(left.as<std::string>(), right);
   }
   refuse_operands(ast::to_string(op), left, right);
 }

@@ -30,6 +30,9 @@ constexpr std::string_view kDraws[] = {"bernoulli", "multinomial", "normal",
                                        "poisson",   "uniform",     "exponential",
                                        "geometric", "cauchy",      "log_normal"};
 constexpr std::string_view kSeeds[] = {"manual_seed", "manual_seed_all", "set_rng_state"};
+// Methods that put their arguments into the list or dict.
+constexpr std::string_view kAdds[] = {"append",     "extend", "insert", "save_for_backward",
+                                      "setdefault", "update"};
 // What runs a function of the program in backward.
 constexpr std::string_view kHooks[] = {"register_hook", "register_full_backward_hook",
                                        "register_full_backward_pre_hook"};
@@ -294,8 +297,8 @@ class Walk {
         (method != nullptr && method->name == "backward")) {
       mark(gradients_);
     }
-    if (method != nullptr && (method->name.ends_with('_') || method->name == "append" ||
-                              method->name == "extend" || method->name == "save_for_backward")) {
+    const bool adds = method != nullptr && is_one_of(kAdds, method->name);
+    if (method != nullptr && (method->name.ends_with('_') || adds)) {
       mark_target(*method->object);
     }
     const bool hooks = method != nullptr && is_one_of(kHooks, method->name);
@@ -344,7 +347,12 @@ class Walk {
         const auto& parameters = function->parameters;
         if (given.keyword.empty() && i >= parameters.size()) continue;
         const std::string& filled = given.keyword.empty() ? parameters[i].name : given.keyword;
-        if (filled_.contains(path + "." + filled)) fill_target(*given.value);
+        const auto fills = [&](const std::string& name) {
+          return filled_.contains(path + "." + name);
+        };
+        const bool any = given.keyword == ast::kDoubleStar &&
+                         std::ranges::any_of(parameters, fills, &ast::Parameter::name);
+        if (any || fills(filled)) fill_target(*given.value);
       }
     }
   }

@@ -90,7 +90,10 @@ struct Attribute {
   std::string name;
   SourceSpan name_span;
 };
-/// One argument as written; f(**value) is not part of the language.
+/// The keyword of f(**value).
+inline constexpr const char* kDoubleStar = "**";
+
+/// One argument as written.
 struct CallArgument {
   std::string keyword;  ///< empty: positional
   ExpressionPtr value;
@@ -143,7 +146,7 @@ struct List {
 struct Tuple {
   std::vector<ExpressionPtr> items;
 };
-/// {a: b}: keys[i] goes with values[i].
+/// {a: b}: keys[i] belongs to values[i]; {**b}: the key is null, and all entries of the value.
 struct Dict {
   std::vector<ExpressionPtr> keys, values;
 };

@@ -54,7 +54,8 @@ struct Printer {
     std::string out;
     for (const CallArgument& argument : call.arguments) {
       if (!out.empty()) out += ", ";
-      if (!argument.keyword.empty()) out += argument.keyword + "=";
+      const bool all = argument.keyword == kDoubleStar;
+      if (!argument.keyword.empty()) out += argument.keyword + (all ? "" : "=");
       out += (argument.starred ? "*" : "") + print(*argument.value);
     }
     return fmt::format("{}({})", print(*call.function), out);
@@ -105,8 +106,8 @@ struct Printer {
   std::string operator()(const Dict& node) const {
     std::string out = "{";
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
-      out +=
-          fmt::format("{}{}: {}", i > 0 ? ", " : "", print(*node.keys[i]), print(*node.values[i]));
+      const std::string key = node.keys[i] ? print(*node.keys[i]) + ": " : kDoubleStar;
+      out += fmt::format("{}{}{}", i > 0 ? ", " : "", key, print(*node.values[i]));
     }
     return out + "}";
   }

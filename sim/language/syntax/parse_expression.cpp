@@ -149,7 +149,7 @@ ExpressionPtr Parser::expression_list() {
 
 ExpressionPtr Parser::expression() {
   const Nesting nesting = nest();
-  if (at_keyword("lambda")) refuse_not_yet(source_, peek().span, "lambda", "write a def");
+  if (at_keyword("lambda")) return lambda_expression();
   ExpressionPtr value = logical_or();
   if (!at_keyword("if")) return value;
   ++at_;
@@ -304,8 +304,11 @@ ExpressionPtr Parser::call(ExpressionPtr function) {
 ast::CallArgument Parser::call_argument(const std::vector<ast::CallArgument>& before) {
   ast::CallArgument argument;
   const SourceSpan start = peek().span;
-  if (at_operator("**")) {
-    refuse_not_yet(source_, start, "'**' in a call", "name the arguments one by one");
+  if (accept_operator("**")) {
+    argument.keyword = ast::kDoubleStar;
+    argument.value = expression();
+    argument.span = join(start, argument.value->span);
+    return argument;
   }
   argument.starred = accept_operator("*");
   const bool keyword = !argument.starred && peek().kind == TokenKind::kName &&
@@ -325,8 +328,8 @@ ast::CallArgument Parser::call_argument(const std::vector<ast::CallArgument>& be
            "put it before the named ones, or name it");
   }
   argument.value = expression();
-  if (at_keyword("for")) {
-    refuse_not_yet(source_, peek().span, "generators", "put the comprehension in [ ]");
+  if (at_keyword("for") && before.empty()) {
+    argument.value = comprehension(start.begin, nullptr, std::move(argument.value), "");
   }
   argument.span = join(start, argument.value->span);
   return argument;
@@ -429,9 +432,7 @@ ExpressionPtr Parser::parenthesised() {
   const SourceSpan start = next().span;
   if (accept_operator(")")) return make(join(start, last_span()), ast::Tuple{});
   ExpressionPtr inner = expression();
-  if (at_keyword("for")) {
-    refuse_not_yet(source_, peek().span, "generators", "put the comprehension in [ ]");
-  }
+  if (at_keyword("for")) return comprehension(start.begin, nullptr, std::move(inner), ")");
   if (!at_operator(",")) {
     expect_operator(")", "the expression",
                     "join values with operators, or separate them with commas");
@@ -457,7 +458,7 @@ ExpressionPtr Parser::list_display() {
     list.items.push_back(expression());
     depth = std::max(depth, list.items.back()->depth);
     if (list.items.size() == 1 && at_keyword("for")) {
-      return comprehension(start.begin, nullptr, std::move(list.items[0]));
+      return comprehension(start.begin, nullptr, std::move(list.items[0]), "]");
     }
     if (!accept_operator(",")) break;
   }
@@ -465,10 +466,11 @@ ExpressionPtr Parser::list_display() {
   return finish(join(start, last_span()), depth, std::move(list));
 }
 
-ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr key, ExpressionPtr element) {
+// A generator is the list of what it gives: nothing in the language could see the difference.
+ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr key, ExpressionPtr element,
+                                    std::string_view close) {
   ast::Comprehension node;
   int depth = deepest({key.get(), element.get()});
-  const std::string_view close = key ? "}" : "]";
   node.key = std::move(key);
   node.element = std::move(element);
   while (accept_keyword("for")) {
@@ -485,7 +487,14 @@ ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr key, Expr
     }
     node.loops.push_back(std::move(loop));
   }
-  expect_operator(close, "the comprehension", "write it as [f(x) for x in items if p(x)]");
+  // A def before the statement would not see the names of the comprehension.
+  for (const ast::Statement& lambda : hoisted_) {
+    if (lambda.span.begin < begin) continue;
+    refuse_not_yet(source_, lambda.span, "a lambda inside of a comprehension", "write a for loop");
+  }
+  if (!close.empty()) {
+    expect_operator(close, "the comprehension", "write it as [f(x) for x in items if p(x)]");
+  }
   return finish({begin, last_span().end}, depth, std::move(node));
 }
 
@@ -494,8 +503,12 @@ ExpressionPtr Parser::dict_display() {
   ast::Dict dict;
   int depth = 0;
   while (!at_operator("}")) {
-    if (at_operator("**")) {
-      refuse_not_yet(source_, peek().span, "'**' in a dict", "write the entries one by one");
+    if (accept_operator("**")) {
+      dict.keys.push_back(nullptr);
+      dict.values.push_back(expression());
+      depth = std::max(depth, dict.values.back()->depth);
+      if (!accept_operator(",")) break;
+      continue;
     }
     dict.keys.push_back(expression());
     const bool set = at_operator(",") || at_operator("}") || at_keyword("for");
@@ -504,7 +517,7 @@ ExpressionPtr Parser::dict_display() {
     dict.values.push_back(expression());
     depth = std::max({depth, dict.keys.back()->depth, dict.values.back()->depth});
     if (dict.keys.size() == 1 && at_keyword("for")) {
-      return comprehension(start.begin, std::move(dict.keys[0]), std::move(dict.values[0]));
+      return comprehension(start.begin, std::move(dict.keys[0]), std::move(dict.values[0]), "}");
     }
     if (!accept_operator(",")) break;
   }

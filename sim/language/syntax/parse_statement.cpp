@@ -36,20 +36,30 @@ constexpr std::array<AugmentedRow, 13> kAugmented = {{
     {">>=", ast::BinaryOp::kRight},
 }};
 
-constexpr std::array<std::string_view, 10> kOutside = {
-    "import", "from", "try", "raise", "del", "yield", "async", "await", "lambda", "except"};
+constexpr std::array<std::string_view, 5> kOutside = {"try", "yield", "async", "await", "except"};
+
+/// Modules whose import is left out: their names are there, or are refused where they are used.
+constexpr std::string_view kImported[] = {"__future__", "dataclasses", "functools", "math",
+                                          "os",         "torch",       "typing"};
+/// The other names that a program has for a module.
+struct AliasRow {
+  std::string_view module, alias;
+};
+constexpr AliasRow kAliases[] = {
+    {"torch.distributed", "dist"},
+    {"torch.distributed._functional_collectives", "funcol"},
+    {"torch.distributed.distributed_c10d", "dist"},
+    {"torch.nn.functional", "F"},
+};
+/// Decorators of a def that are contexts of its body.
+constexpr std::string_view kContexts[] = {"enable_grad", "inference_mode", "no_grad"};
 
 constexpr const char* kWriteClass =
     "write defs, and keep what they share in a dict; a gradient of one's own is a class "
     "F(torch.autograd.Function) of static methods, called as F.apply(x)";
 
-std::string in_place_of(std::string_view keyword) {
-  if (keyword == "import" || keyword == "from") {
-    return "leave the line out: torch, F, dist and all ops are there without it";
-  }
-  if (keyword == "lambda") return "write a def, also inside of a def, and use its name";
-  return "programs have assignments, calls, if, for, while, def, with, assert and return";
-}
+constexpr const char* kStatements =
+    "programs have assignments, calls, if, for, while, def, with, assert, raise and return";
 
 }  // namespace
 
@@ -59,19 +69,40 @@ ast::Block Parser::program() {
   return body;
 }
 
+namespace {
+
+constexpr std::string_view kCompound[] = {"if", "for", "while", "def", "class", "with"};
+
+// Before the statement that has the lambdas.
+void append(ast::Block& out, ast::Block& hoisted, ast::Statement statement) {
+  std::ranges::move(hoisted, std::back_inserter(out));
+  hoisted.clear();
+  out.push_back(std::move(statement));
+}
+
+}  // namespace
+
+ast::Statement Parser::compound() {
+  if (at_operator("@")) return decorated_def();
+  if (at_keyword("if")) return if_statement();
+  if (at_keyword("for")) return for_statement();
+  if (at_keyword("while")) return while_statement();
+  if (at_keyword("def")) return def_statement();
+  if (at_keyword("class")) return class_statement();
+  return with_statement();
+}
+
 // One line: a compound statement, or simple statements separated by ';'.
 void Parser::line(ast::Block& out) {
   if (peek().kind == TokenKind::kIndent) {
     refuse_at(peek(), "an indented line without a block", "remove the indentation");
   }
-  if (at_keyword("if")) return out.push_back(if_statement());
-  if (at_keyword("for")) return out.push_back(for_statement());
-  if (at_keyword("while")) return out.push_back(while_statement());
-  if (at_keyword("def")) return out.push_back(def_statement());
-  if (at_keyword("class")) return out.push_back(class_statement());
-  if (at_keyword("with")) return out.push_back(with_statement());
+  const auto at = [this](std::string_view word) { return at_keyword(word); };
+  if (at_operator("@") || std::ranges::any_of(kCompound, at)) {
+    return append(out, hoisted_, compound());
+  }
   while (true) {
-    out.push_back(simple());
+    append(out, hoisted_, simple());
     if (!accept_operator(";")) break;
     if (peek().kind == TokenKind::kNewline) break;
   }
@@ -113,9 +144,11 @@ ast::Statement Parser::simple() {
     refuse_at(token, fmt::format("'{}' is not part of the language", token.text),
               "keep what a def changes in a list or a dict: count[0] += 1");
   }
+  if (at_keyword("import") || at_keyword("from")) return import_statement();
+  if (at_keyword("raise")) return raise_statement();
+  if (at_keyword("del")) return del_statement();
   if (std::find(kOutside.begin(), kOutside.end(), token.text) != kOutside.end()) {
-    refuse_at(token, fmt::format("'{}' is not part of the language", token.text),
-              in_place_of(token.text));
+    refuse_at(token, fmt::format("'{}' is not part of the language", token.text), kStatements);
   }
   return expression_or_assignment();
 }
@@ -125,6 +158,9 @@ ast::Statement Parser::expression_or_assignment() {
   ExpressionPtr target = expression_list();
   const auto span = [&] { return join(start, last_span()); };
   if (accept_operator("=")) {
+    // f = lambda x: ... is def f(x): ...
+    const auto* named = std::get_if<ast::Name>(&target->node);
+    if (named != nullptr && at_keyword("lambda")) lambda_name_ = named->id;
     ast::Assign assign;
     do {
       check_target(*target);
@@ -145,16 +181,116 @@ ast::Statement Parser::expression_or_assignment() {
     return {span(), ast::AugmentedAssign{std::move(target), row.op, std::move(value)}};
   }
   if (at_operator(":")) {
-    refuse_not_yet(source_, peek().span, "annotations", "write name = value");
+    check_target(*target);
+    skip_annotation(":");
+    if (!accept_operator("=")) return {span(), ast::Pass{}};
+    ast::Assign assign;
+    assign.targets.push_back(std::move(target));
+    assign.value = expression_list();
+    return {span(), std::move(assign)};
   }
   return {span(), ast::ExpressionStatement{std::move(target)}};
+}
+
+// A type after `mark`, where it is: its names mean nothing here.
+void Parser::skip_annotation(std::string_view mark) {
+  if (accept_operator(mark)) expression();
+}
+
+// "import torch.nn.functional as F" binds nothing: the names are there.
+ast::Statement Parser::import_statement() {
+  constexpr const char* kLeaveOut =
+      "leave the line out: torch, F, dist, math and all ops are there without it";
+  const SourceSpan start = peek().span;
+  const bool from = next().text == "from";
+  do {
+    const Token& first = peek();
+    const std::string module = dotted_name();
+    const std::string_view root = std::string_view(module).substr(0, module.find('.'));
+    if (std::ranges::count(kImported, root) == 0) {
+      refuse_at(first, fmt::format("the module '{}' is not part of the language", module),
+                kLeaveOut);
+    }
+    const auto check_alias = [&](const std::string& whole, const std::string& last) {
+      if (!accept_keyword("as")) return;
+      const Token& alias = peek();
+      const std::string name = expect_name("the other name", kLeaveOut);
+      const bool known = name == last || std::ranges::any_of(kAliases, [&](const AliasRow& row) {
+                           return row.module == whole && row.alias == name;
+                         });
+      if (known) return;
+      refuse_at(alias, fmt::format("'{}' has no other name in a program", whole),
+                fmt::format("write {} in place of {}", last, name));
+    };
+    if (!from) {
+      check_alias(module, module.substr(module.rfind('.') + 1));
+      continue;
+    }
+    if (!accept_keyword("import")) unexpected("'import' after the module", kLeaveOut);
+    if (accept_operator("*")) break;
+    const bool grouped = accept_operator("(");
+    do {
+      if (grouped && at_operator(")")) break;
+      const std::string name = expect_name("a name", kLeaveOut);
+      check_alias(module + "." + name, name);
+    } while (accept_operator(","));
+    if (grouped) expect_operator(")", "the names", kLeaveOut);
+    break;
+  } while (accept_operator(","));
+  return {join(start, last_span()), ast::Pass{}};
+}
+
+// What a name had is let go; reading the name gives None, where Python has an error.
+ast::Statement Parser::del_statement() {
+  const SourceSpan start = next().span;
+  ast::Assign assign;
+  do {
+    ExpressionPtr target = postfix();
+    if (!std::holds_alternative<ast::Name>(target->node)) {
+      refuse(source_, target->span, "'del' of what is no name is not part of the language",
+             "d.pop(key) takes an entry out of a dict or a list");
+    }
+    assign.targets.push_back(std::move(target));
+  } while (accept_operator(","));
+  const SourceSpan span = join(start, last_span());
+  assign.value = make(span, ast::Constant{ast::None{}});
+  return {span, std::move(assign)};
+}
+
+// raise ValueError("text") ends the rank as assert False, "ValueError: text" does.
+ast::Statement Parser::raise_statement() {
+  constexpr const char* kWrite = "write it as raise ValueError(\"text\")";
+  const SourceSpan start = next().span;
+  if (peek().kind == TokenKind::kNewline) unexpected("an error", kWrite);
+  const Token& error = peek();
+  std::string name = dotted_name();
+  ast::FormatString message;
+  if (accept_operator("(")) {
+    name += at_operator(")") ? "" : ": ";
+    if (!at_operator(")")) message.parts.push_back({.text = name, .expression = expression()});
+    expect_operator(")", "the text of the error", kWrite);
+  }
+  if (accept_keyword("from")) expression();
+  const SourceSpan span = join(start, last_span());
+  ExpressionPtr text;
+  if (message.parts.empty()) {
+    text = make(error.span, ast::Constant{std::move(name)});
+  } else {
+    const int depth = message.parts[0].expression->depth;
+    text = finish(span, depth, std::move(message));
+  }
+  return {span, ast::Assert{make(start, ast::Constant{false}), std::move(text)}};
 }
 
 ast::Block Parser::block(std::string_view after) {
   expect_operator(":", after, "end the head of the block with ':', and indent what follows");
   ast::Block body;
+  ast::Block of_head = std::exchange(hoisted_, {});
+  struct Restore {
+    ast::Block &to, &from;
+    ~Restore() { to = std::move(from); }
+  } const restore{hoisted_, of_head};
   if (peek().kind != TokenKind::kNewline) {
-    constexpr std::string_view kCompound[] = {"if", "for", "while", "def", "class", "with"};
     if (std::ranges::any_of(kCompound, [&](std::string_view word) { return at_keyword(word); })) {
       unexpected("a simple statement on the line of the ':'",
                  "indent the inner block on lines of its own");
@@ -292,19 +428,69 @@ void find_names(ast::Function& function) {
 
 }  // namespace
 
-ast::Statement Parser::def_statement() {
+// A lambda is a def that is written before its statement: it sees the same names.
+ExpressionPtr Parser::lambda_expression() {
+  const SourceSpan start = next().span;
+  auto function = std::make_shared<ast::Function>();
+  function->name = std::exchange(lambda_name_, "");
+  if (function->name.empty()) function->name = fmt::format("_lambda_{}", ++lambdas_);
+  function->path = path_ + function->name;
+  function->parameters = parameters_until(":");
+  const std::string outer = std::exchange(path_, function->path + ".");
+  ast::Block of_statement = std::exchange(hoisted_, {});
+  ExpressionPtr value = expression();
+  const SourceSpan span = join(start, last_span());
+  function->body = std::exchange(hoisted_, std::move(of_statement));
+  function->body.push_back({span, ast::Return{std::move(value)}});
+  path_ = outer;
+  find_names(*function);
+  std::string name = function->name;
+  hoisted_.push_back({start, ast::Def{std::move(function)}});
+  return make(span, ast::Name{std::move(name)});
+}
+
+// @torch.no_grad() above a def: its body runs in the context.
+ast::Statement Parser::decorated_def() {
+  std::vector<ast::With::Item> around;
+  while (accept_operator("@")) {
+    const Token& first = peek();
+    ExpressionPtr context = postfix();
+    const auto* call = std::get_if<ast::Call>(&context->node);
+    const std::string called = ast::print(call != nullptr ? *call->function : *context);
+    const std::string_view last = std::string_view(called).substr(called.rfind('.') + 1);
+    if (std::ranges::count(kContexts, last) == 0) {
+      refuse_at(first, fmt::format("the decorator '{}' is not part of the language", called),
+                "a def is decorated by @torch.no_grad(); call what else it does around it");
+    }
+    if (call == nullptr) {
+      const SourceSpan span = context->span;
+      const int depth = context->depth;
+      context = finish(span, depth, ast::Call{std::move(context), {}});
+    }
+    around.push_back({std::move(context), nullptr});
+    if (peek().kind != TokenKind::kNewline) unexpected("the end of the line", kWriteDef);
+    next();
+  }
+  if (!at_keyword("def")) unexpected("a def after its decorators", kWriteDef);
+  return def_statement(std::move(around));
+}
+
+ast::Statement Parser::def_statement(std::vector<ast::With::Item> around) {
   const SourceSpan start = next().span;
   auto function = std::make_shared<ast::Function>();
   function->name = expect_name("the name of the function", kWriteDef);
   function->path = path_ + function->name;
   function->parameters = parameters();
   const SourceSpan span = join(start, last_span());
-  if (at_operator("->")) {
-    refuse_not_yet(source_, peek().span, "annotations", "leave the annotation out");
-  }
+  skip_annotation("->");
   const std::string outer = std::exchange(path_, function->path + ".");
   const int loops = std::exchange(loops_, 0);
   function->body = block("the parameters");
+  if (!around.empty()) {
+    ast::With with{std::move(around), std::move(function->body)};
+    function->body.clear();
+    function->body.push_back({span, std::move(with)});
+  }
   loops_ = loops;
   path_ = outer;
   find_names(*function);
@@ -395,8 +581,12 @@ ast::Def Parser::static_def() {
 
 std::vector<ast::Parameter> Parser::parameters() {
   expect_operator("(", "the name of the function", kWriteDef);
+  return parameters_until(")");
+}
+
+std::vector<ast::Parameter> Parser::parameters_until(std::string_view close) {
   std::vector<ast::Parameter> out;
-  while (!at_operator(")")) {
+  while (!at_operator(close)) {
     const Token& token = peek();
     if (at_operator("*") || at_operator("**") || at_operator("/")) {
       refuse_not_yet(source_, token.span, fmt::format("'{}' among parameters", token.text),
@@ -404,9 +594,7 @@ std::vector<ast::Parameter> Parser::parameters() {
     }
     ast::Parameter parameter{expect_name("the name of a parameter", kWriteDef), nullptr,
                              token.span};
-    if (at_operator(":")) {
-      refuse_not_yet(source_, peek().span, "annotations", "leave the annotation out");
-    }
+    if (close == ")") skip_annotation(":");
     const bool twice = std::any_of(out.begin(), out.end(), [&](const ast::Parameter& other) {
       return other.name == parameter.name;
     });
@@ -422,7 +610,7 @@ std::vector<ast::Parameter> Parser::parameters() {
     out.push_back(std::move(parameter));
     if (!accept_operator(",")) break;
   }
-  expect_operator(")", "the parameters", kWriteDef);
+  expect_operator(close, "the parameters", kWriteDef);
   return out;
 }
 

@@ -93,9 +93,9 @@ class Parser {
   ast::ExpressionPtr strings();
   ast::ExpressionPtr parenthesised();
   ast::ExpressionPtr list_display();
-  /// `key` is null for a list.
+  /// `key` is null for a list. `close` ends it; empty: nothing does, as in sum(x for x in a).
   ast::ExpressionPtr comprehension(std::uint32_t begin, ast::ExpressionPtr key,
-                                   ast::ExpressionPtr element);
+                                   ast::ExpressionPtr element, std::string_view close);
   ast::ExpressionPtr dict_display();
   ast::ExpressionPtr target_list();
   void check_target(const ast::Expression& target) const;
@@ -104,13 +104,22 @@ class Parser {
 
   // Statements.
   void line(ast::Block& out);
+  ast::Statement compound();
   ast::Statement simple();
   ast::Statement expression_or_assignment();
   ast::Block block(std::string_view after);
   ast::Statement if_statement();
   ast::Statement for_statement();
   ast::Statement while_statement();
-  ast::Statement def_statement();
+  /// `around`: contexts that the body runs in, of its decorators.
+  ast::Statement def_statement(std::vector<ast::With::Item> around = {});
+  ast::Statement decorated_def();
+  ast::Statement import_statement();
+  ast::Statement raise_statement();
+  ast::Statement del_statement();
+  void skip_annotation(std::string_view mark);
+  ast::ExpressionPtr lambda_expression();
+  std::vector<ast::Parameter> parameters_until(std::string_view close);
   ast::Statement class_statement();
   std::string dotted_name();
   ast::Def static_def();
@@ -123,7 +132,10 @@ class Parser {
   std::size_t at_ = 0;
   int nesting_ = 0;
   int loops_ = 0;
-  std::string path_;  ///< of the def around, with a dot at its end; empty: none
+  int lambdas_ = 0;
+  std::string lambda_name_;  ///< of the next lambda, which a name is given to
+  ast::Block hoisted_;       ///< the defs of the lambdas of the statement that is being read
+  std::string path_;         ///< of the def around, with a dot at its end; empty: none
 };
 
 }  // namespace shardlab

@@ -50,6 +50,9 @@ BuiltinTable funcol_builtins();         ///< the same as torch's functional coll
 BuiltinTable dist_nn_builtins();        ///< torch.distributed.nn.functional: with gradients
 BuiltinTable dist_builtins();           ///< dist.all_reduce, ...: fill tensors, or lists of objects
 BuiltinTable dist_group_builtins();     ///< dist.new_group, ...
+BuiltinTable dtensor_builtins();        ///< DTensor.from_local
+BuiltinTable math_builtins();           ///< math.sqrt, ...
+BuiltinTable cuda_builtins();           ///< torch.cuda.is_available, ...: there is no GPU
 BuiltinTable assert_builtins();         ///< assert_close
 BuiltinTable context_builtins();        ///< no_grad, CommDebugMode, ...: what `with` enters
 BuiltinTable trace_builtins();          ///< trace

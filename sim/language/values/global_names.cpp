@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <numbers>
 #include <set>
 
 #include "ops/torch/torch_names.h"
@@ -31,11 +33,14 @@ constexpr DTypeRow kTorchDTypes[] = {
     {"cdouble", DType::kC128},    {"float8_e4m3fn", DType::kF8E4M3FN},
 };
 
-constexpr std::array<std::string_view, 18> kModules = {"torch",
+constexpr std::array<std::string_view, 22> kModules = {"torch",
                                                        "F",
                                                        "torch.nn",
                                                        "aten",
+                                                       "math",
+                                                       "torch.Tensor",
                                                        "torch.autograd",
+                                                       "torch.cuda",
                                                        "torch.nn.functional",
                                                        "torch.distributed",
                                                        "torch.distributed.GroupMember",
@@ -45,6 +50,7 @@ constexpr std::array<std::string_view, 18> kModules = {"torch",
                                                        "torch.distributed.nn",
                                                        "torch.distributed.nn.functional",
                                                        "torch.distributed.tensor",
+                                                       "torch.distributed.tensor.DTensor",
                                                        "torch.fft",
                                                        "torch.linalg",
                                                        "torch.ops",
@@ -65,6 +71,9 @@ struct TableRow {
   BuiltinTable (*table)();
 };
 constexpr TableRow kTables[] = {
+    {"math", math_builtins},
+    {"torch.cuda", cuda_builtins},
+    {"torch.distributed.tensor.DTensor", dtensor_builtins},
     {"torch.autograd", autograd_builtins},
     {"torch.distributed", dist_builtins},
     {"torch.distributed", dist_group_builtins},
@@ -97,6 +106,25 @@ constexpr WorldRow kWorldRows[] = {
     {"torch.distributed.ReduceOp", "BAND", reduction<ReduceOp::kBitAnd>},
     {"torch.distributed.ReduceOp", "BOR", reduction<ReduceOp::kBitOr>},
     {"torch.distributed.ReduceOp", "BXOR", reduction<ReduceOp::kBitXor>},
+};
+
+/// Numbers of a module.
+struct NumberRow {
+  std::string_view module, name;
+  double value;
+};
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr NumberRow kNumbers[] = {
+    {"math", "e", std::numbers::e},
+    {"math", "inf", kInfinity},
+    {"math", "nan", kNaN},
+    {"math", "pi", std::numbers::pi},
+    {"math", "tau", 2 * std::numbers::pi},
+    {"torch", "e", std::numbers::e},
+    {"torch", "inf", kInfinity},
+    {"torch", "nan", kNaN},
+    {"torch", "pi", std::numbers::pi},
 };
 
 /// Functions of a module whose name means something else in a program.
@@ -169,6 +197,9 @@ std::vector<std::string> names_in_module(std::string_view module, const OpRegist
     if (row.module != module) continue;
     for (const Builtin& builtin : row.table()) names.push_back(builtin.name);
   }
+  for (const NumberRow& row : kNumbers) {
+    if (row.module == module && !names.empty()) names.emplace_back(row.name);
+  }
   if (!names.empty()) return names;
   const std::string_view space = namespace_of(module);
   if (space.empty()) return global_names(registry);
@@ -193,7 +224,11 @@ std::optional<DType> find_torch_dtype(std::string_view name) {
 
 std::optional<Value> find_global(std::string_view name, const OpRegistry& registry) {
   if (name == "R") return Placement::replicate();
-  if (name == "torch" || name == "F" || name == "aten") return ModuleValue{std::string(name)};
+  if (name == "torch" || name == "F" || name == "aten" || name == "math") {
+    return ModuleValue{std::string(name)};
+  }
+  if (name == "nn") return ModuleValue{"torch.nn"};
+  if (name == "DTensor") return ModuleValue{std::string(kDTensorType)};
   if (name == "dist") return ModuleValue{"torch.distributed"};
   if (name == "funcol") return ModuleValue{"torch.distributed._functional_collectives"};
   if (std::ranges::find(kTorchFamilies, name) != kTorchFamilies.end()) {
@@ -214,6 +249,9 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
   }
   if (has_members_only(module)) return std::nullopt;
   if (is_module(path)) return ModuleValue{path};
+  for (const NumberRow& row : kNumbers) {
+    if (row.module == module && row.name == name) return row.value;
+  }
   for (const TableRow& row : kTables) {
     if (row.module != module) continue;
     if (const Builtin* builtin = find_builtin(row.table(), name)) {
@@ -248,8 +286,8 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
 }
 
 std::vector<std::string> global_names(const OpRegistry& registry) {
-  std::vector<std::string> names = {"R",      "torch", "F",    "aten",      "dist",
-                                    "funcol", "mesh",  "rank", "world_size"};
+  std::vector<std::string> names = {"R",    "torch",  "F",    "aten", "math",      "nn",
+                                    "dist", "funcol", "mesh", "rank", "world_size"};
   names.insert(names.end(), kTorchFamilies.begin(), kTorchFamilies.end());
   for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(to_string(static_cast<DType>(i)));
   for (const BuiltinTable table : function_tables()) {

@@ -12,6 +12,10 @@
 
 namespace shardlab {
 
+/// The paths of the classes `DTensor` and `torch.Tensor`, for isinstance().
+inline constexpr std::string_view kDTensorType = "torch.distributed.tensor.DTensor";
+inline constexpr std::string_view kTensorType = "torch.Tensor";
+
 /// A dtype by its own name ("f32"), or below torch ("float32", "long").
 std::optional<DType> find_dtype(std::string_view name);
 std::optional<DType> find_torch_dtype(std::string_view name);

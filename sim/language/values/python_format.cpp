@@ -12,6 +12,7 @@
 #include "base/fix.h"
 #include "sim/language/syntax/characters.h"
 #include "sim/language/syntax/numbers.h"
+#include "sim/language/values/nesting.h"
 
 namespace shardlab {
 
@@ -232,6 +233,107 @@ class Formatter {
 };
 
 }  // namespace
+
+namespace {
+
+// The value of "0", of "name", or of "", which takes the next one.
+const Value& field_value(std::string_view name, const CallValues& call, std::size_t& next) {
+  std::size_t place = name.empty() ? next++ : 0;
+  bool numbered = true;
+  for (const char digit : name) {
+    numbered = numbered && digit >= '0' && digit <= '9' && place < 1000;
+    if (numbered) place = place * 10 + static_cast<std::size_t>(digit - '0');
+  }
+  if (numbered && place < call.positional.size()) return call.positional[place];
+  for (const auto& [keyword, value] : call.keywords) {
+    if (!numbered && keyword == name) return value;
+  }
+  fail(ErrorKind::kValue, Fix{"give format() a value for each field, or use an f-string"},
+       "format: no argument is given for the field '{{{}}}'", name);
+}
+
+}  // namespace
+
+std::string formatted(std::string_view text, const CallValues& call) {
+  std::string out;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char letter = text[i];
+    if (letter != '{' && letter != '}') {
+      out += letter;
+      continue;
+    }
+    if (i + 1 < text.size() && text[i + 1] == letter) {
+      out += text[++i];
+      continue;
+    }
+    const std::size_t end = text.find('}', i);
+    if (letter == '}' || end == text.npos) {
+      fail(ErrorKind::kValue, Fix{"double a brace that is text: {{ or }}"},
+           "format: a brace at character {} has no partner", i);
+    }
+    std::string_view field = text.substr(i + 1, end - i - 1);
+    const std::size_t colon = std::min(field.find(':'), field.size());
+    const std::string_view spec = field.substr(std::min(colon + 1, field.size()));
+    field = field.substr(0, colon);
+    const std::size_t mark = std::min(field.find('!'), field.size());
+    const std::string_view conversion = field.substr(mark);
+    const Value& value = field_value(field.substr(0, mark), call, next);
+    out += conversion == "!r"   ? python_format(repr(value), spec)
+           : conversion == "!s" ? python_format(str(value), spec)
+                                : python_format(value, spec);
+    check_text_size(out.size());
+    i = end;
+  }
+  return out;
+}
+
+std::string percent_formatted(std::string_view text, const Value& values) {
+  const Values given = values.is<TupleValue>() ? items_of(values) : Values{values};
+  std::string out;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    const std::size_t end =
+        std::min(text.find_first_not_of("0123456789.-+ #", i + 1), text.size() - 1);
+    const char kind = text[end];
+    std::string spec(text.substr(i + 1, end - i - 1));
+    i = end;
+    if (kind == '%') {
+      out += '%';
+      continue;
+    }
+    if (std::string_view("dixXofFeEgGsr").find(kind) == std::string_view::npos) {
+      fail(ErrorKind::kValue, Fix{"use an f-string: f\"{x:.2f}\""},
+           "%: the conversion '%{}{}' is not taken", spec, kind);
+    }
+    if (next >= given.size()) {
+      fail(ErrorKind::kValue, Fix{"give a tuple with a value for each: \"%d %d\" % (a, b)"},
+           "%: the text takes more than the {} values that are given", given.size());
+    }
+    const Value& value = given[next++];
+    const bool is_text = kind == 's' || kind == 'r';
+    // '%5s' is aligned to the right, as numbers are; '-' to the left.
+    if (spec.starts_with('-')) {
+      spec[0] = '<';
+    } else if (is_text && !spec.empty() && spec[0] != '.') {
+      spec.insert(0, ">");
+    }
+    const bool whole = kind == 'd' || kind == 'i';
+    Value shown = kind == 'r' ? Value(repr(value)) : is_text ? Value(str(value)) : value;
+    if (whole && shown.is<double>()) shown = static_cast<std::int64_t>(shown.as<double>());
+    out += python_format(shown, is_text ? spec : spec + (whole ? 'd' : kind));
+    check_text_size(out.size());
+  }
+  if (next < given.size() && values.is<TupleValue>()) {
+    fail(ErrorKind::kValue, Fix{"give a value for each '%' of the text"},
+         "%: {} values are given, and the text takes {}", given.size(), next);
+  }
+  return out;
+}
 
 std::string python_format(const Value& value, std::string_view spec) {
   return spec.empty() ? str(value) : Formatter(value, spec).text();

@@ -1,0 +1,143 @@
+// Python's math, of numbers; a tensor of one element is read, as Python does. torch.cuda of a
+// program that runs where no GPU is asked for.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/fix.h"
+#include "sim/language/run/interpreter.h"
+
+namespace shardlab {
+
+namespace {
+
+/// A text that a template takes.
+struct Name {
+  template <std::size_t kSize>
+  consteval Name(const char (&letters)[kSize]) {
+    std::copy_n(letters, kSize, text);
+  }
+  char text[12] = {};
+};
+
+double real_of(Interpreter& in, std::string_view function, Value value) {
+  if (value.is_tensor()) value = in.call(in.attribute(value, "item"), {});
+  if (value.is_number()) return to_double(number_of(value));
+  fail(ErrorKind::kValue, Fix{"pass a number, or a tensor of 1 element"},
+       "math.{}: the argument is {}, not a number", function, a_kind(value));
+}
+
+std::vector<double> reals_of(Interpreter& in, std::string_view function, const CallValues& call,
+                             std::size_t count) {
+  if (call.positional.size() != count || !call.keywords.empty()) {
+    fail(ErrorKind::kValue, Fix{fmt::format("give {} without names", count)},
+         "math.{}: the number of arguments is not {}", function, count);
+  }
+  std::vector<double> reals;
+  for (const Value& value : call.positional) reals.push_back(real_of(in, function, value));
+  return reals;
+}
+
+// Where the mathematical result is no finite number, Python raises an error.
+double checked(std::string_view function, double x, double result) {
+  if (std::isfinite(result) || !std::isfinite(x)) return result;
+  fail(ErrorKind::kValue, Fix{"look at the argument first"},
+       "math.{}: the result for {} is no finite number", function, x);
+}
+
+template <Name kName, double (*kFunction)(double)>
+Value run_unary(Interpreter& in, const Value*, CallValues call) {
+  const double x = reals_of(in, kName.text, call, 1)[0];
+  return checked(kName.text, x, kFunction(x));
+}
+
+template <Name kName, double (*kFunction)(double, double)>
+Value run_binary(Interpreter& in, const Value*, CallValues call) {
+  const std::vector<double> x = reals_of(in, kName.text, call, 2);
+  return checked(kName.text, std::isfinite(x[0]) ? x[1] : x[0], kFunction(x[0], x[1]));
+}
+
+template <Name kName, bool (*kFunction)(double)>
+Value run_test(Interpreter& in, const Value*, CallValues call) {
+  return kFunction(reals_of(in, kName.text, call, 1)[0]);
+}
+
+template <Name kName, double (*kFunction)(double)>
+Value run_whole(Interpreter& in, const Value*, CallValues call) {
+  if (call.positional.size() == 1 && call.positional[0].is_integer()) return call.positional[0];
+  const double x = reals_of(in, kName.text, call, 1)[0];
+  return in.call(BuiltinValue{find_function("int"), nullptr}, {{kFunction(x)}, {}});
+}
+
+// math.log(x), math.log(x, base).
+Value run_log(Interpreter& in, const Value* self, CallValues call) {
+  if (call.positional.size() != 2) return run_unary<"log", std::log>(in, self, std::move(call));
+  const std::vector<double> x = reals_of(in, "log", call, 2);
+  return checked("log", x[0], std::log(x[0]) / std::log(x[1]));
+}
+
+Value run_prod(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("prod", {"items", "start="}, std::move(call));
+  Value product = given.has("start") ? given["start"] : Value(1);
+  for (const Value& item : in.iterate(given["items"])) {
+    product = in.binary(ast::BinaryOp::kMul, product, item);
+  }
+  return product;
+}
+
+Value run_gcd(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("gcd", {"a", "b"}, std::move(call));
+  return std::gcd(given.integer("a"), given.integer("b"));
+}
+
+Value run_none(Interpreter&, const Value*, CallValues) { return {}; }
+Value run_false(Interpreter&, const Value*, CallValues) { return false; }
+Value run_zero(Interpreter&, const Value*, CallValues) { return 0; }
+
+}  // namespace
+
+BuiltinTable math_builtins() {
+  static const Builtin kTable[] = {
+      {"acos", run_unary<"acos", std::acos>},
+      {"asin", run_unary<"asin", std::asin>},
+      {"atan", run_unary<"atan", std::atan>},
+      {"atan2", run_binary<"atan2", std::atan2>},
+      {"ceil", run_whole<"ceil", std::ceil>},
+      {"cos", run_unary<"cos", std::cos>},
+      {"cosh", run_unary<"cosh", std::cosh>},
+      {"erf", run_unary<"erf", std::erf>},
+      {"exp", run_unary<"exp", std::exp>},
+      {"expm1", run_unary<"expm1", std::expm1>},
+      {"fabs", run_unary<"fabs", std::fabs>},
+      {"floor", run_whole<"floor", std::floor>},
+      {"fmod", run_binary<"fmod", std::fmod>},
+      {"gcd", run_gcd},
+      {"hypot", run_binary<"hypot", std::hypot>},
+      {"isfinite", run_test<"isfinite", std::isfinite>},
+      {"isinf", run_test<"isinf", std::isinf>},
+      {"isnan", run_test<"isnan", std::isnan>},
+      {"log", run_log},
+      {"log10", run_unary<"log10", std::log10>},
+      {"log1p", run_unary<"log1p", std::log1p>},
+      {"log2", run_unary<"log2", std::log2>},
+      {"pow", run_binary<"pow", std::pow>},
+      {"prod", run_prod},
+      {"sin", run_unary<"sin", std::sin>},
+      {"sinh", run_unary<"sinh", std::sinh>},
+      {"sqrt", run_unary<"sqrt", std::sqrt>},
+      {"tan", run_unary<"tan", std::tan>},
+      {"tanh", run_unary<"tanh", std::tanh>},
+      {"trunc", run_whole<"trunc", std::trunc>},
+  };
+  return kTable;
+}
+
+BuiltinTable cuda_builtins() {
+  static const Builtin kTable[] = {
+      {"current_device", run_zero}, {"device_count", run_zero}, {"empty_cache", run_none},
+      {"is_available", run_false},  {"set_device", run_none},   {"synchronize", run_none},
+  };
+  return kTable;
+}
+
+}  // namespace shardlab
