@@ -21,7 +21,7 @@ Json json_number(double value) {
 
 double number_of(const Json& json) {
   if (json.is_number()) return json.get<double>();
-  const auto& text = json.get_ref<const std::string&>();
+  const std::string text = json.is_string() ? json.get<std::string>() : json_line(json);
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (text == "inf") return std::numeric_limits<double>::infinity();
   if (text == "-inf") return -std::numeric_limits<double>::infinity();

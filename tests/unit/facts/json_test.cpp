@@ -24,3 +24,12 @@ TEST_CASE("an integer is taken only from JSON that says one") {
   CHECK_THROWS_AS(integer_of<std::size_t>(Json(-1)), Error);
   CHECK_THROWS_AS(integer_of<std::int64_t>(Json::parse("9223372036854775808")), Error);
 }
+
+TEST_CASE("a number is taken only from JSON that says one, or what is not finite") {
+  CHECK(number_of(Json::parse("2.5")) == 2.5);
+  CHECK(number_of(Json("-inf")) == -std::numeric_limits<double>::infinity());
+  for (const char* text : {"[]", "[1]", "{}", "null", "true", "\"2.5\""}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(number_of(Json::parse(text)), Error);
+  }
+}
