@@ -182,6 +182,11 @@ ast::Statement Parser::expression_or_assignment() {
   }
   if (at_operator(":")) {
     check_target(*target);
+    if (std::holds_alternative<ast::Tuple>(target->node) ||
+        std::holds_alternative<ast::List>(target->node)) {
+      refuse(source_, target->span, "only one target can have an annotation",
+             "leave the annotation out");
+    }
     skip_annotation(":");
     if (!accept_operator("=")) return {span(), ast::Pass{}};
     ast::Assign assign;

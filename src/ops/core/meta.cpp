@@ -223,12 +223,18 @@ bool needs_tensor(const SchemaType& type) {
        row.op.arguments[i].name, args[i].text());
 }
 
+// PyTorch decides pointwise calls with a number where the schema has a tensor: add.Tensor(x, 1.0).
+bool stands_for_tensor(const OpRow& row, const Argument& argument) {
+  return argument.is_scalar() && std::holds_alternative<PointwiseRule>(row.rule);
+}
+
 void check_metas(const OpRow& row, const Arguments& args, const MetaList& metas) {
   std::size_t next = 0;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const SchemaType& type = row.op.arguments[i].type;
     if (!type.is_tensor()) continue;
-    const bool given = next < metas.size() && metas[next] != nullptr;
+    const bool given =
+        (next < metas.size() && metas[next] != nullptr) || stands_for_tensor(row, args[i]);
     if (needs_tensor(type) && !given) refuse_no_tensor(row, args, i);
     next += !type.is_list ? 1 : (args[i].is_list() ? args[i].list().size() : 0);
   }

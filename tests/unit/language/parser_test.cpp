@@ -138,6 +138,8 @@ constexpr FaultRow kFaults[] = {
      "separate entries with commas: {a: 1, b: 2}"},
     {"{a for a in c}", "not yet supported: sets", ":1:1",
      "use a list or a dict: [a, b], {a: True}"},
+    {"a, b: int = 1, 2", "only one target can have an annotation", ":1:1",
+     "leave the annotation out"},
     {"1: int = 1", "this cannot be assigned to", ":1:1", "assign to a name"},
     {"x[]", "expected an index, found ']'", ":1:3", "write it as x[0], x[1:3] or x[:, 0]"},
     {"x.1", "expected the end of the line, found a number", ":1:2",
