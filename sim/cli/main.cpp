@@ -272,7 +272,7 @@ void add_test(CLI::App& app, Parsed& parsed) {
   test->footer(
       "Examples:\n"
       "  shardlab test scenarios\n"
-      "  shardlab test --schedules 200 --junit results.xml scenarios/models\n"
+      "  shardlab test --schedules 200 --junit results.xml models/megatron_mlp\n"
       "The output does not depend on --jobs.");
   test->callback([&parsed] {
     parsed.chosen = [&parsed] {
