@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/text_of_list.h"
+#include "sim/verify/compare.h"
 #include "sim/verify/labels/matched_calls.h"
 
 namespace shardlab {
