@@ -169,7 +169,7 @@ process::CallPlace MpiCommunicator::place_of(const Call& call) {
   return {group_.tag, sequence_++};
 }
 
-// Who sends is rank 0's to say: it sees all messages that wait.
+// Rank 0 says who sends: it sees all messages that wait.
 void MpiCommunicator::find_sender(Call& call) {
   if (run_.checks == CollectiveChecks::kOff) {
     fail(ErrorKind::kUnsupported,

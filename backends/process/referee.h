@@ -57,7 +57,7 @@ class Referee {
   using Place = std::pair<CallPlace, std::int64_t>;
 
   Ruling enter_any(std::int64_t rank, const Entrance& entrance, std::unique_ptr<EnteredCall> call);
-  /// What this rank waits for in a receive from any has been sent: the two meet.
+  /// The message that this rank waits for in a receive from any has been sent: the two meet.
   Ruling meet_any(std::int64_t rank, const Place& sent);
 
   backends::Meeting meeting(CallPlace place, const Round& round) const {

@@ -144,8 +144,8 @@ std::string cause_of_wait(const LongWait& wait, const Said& waiting, const Verdi
   return fmt::format("{} waited {} for {} in {}", fold_ranks({&wait.rank, 1}), time, who, place);
 }
 
-// Who has ended waits for those whose calls it has not entered: these are the cause, whoever of
-// them lost patience first.
+// An ended rank waits for those whose calls it has not entered: these are the cause, whoever lost
+// patience first.
 const Said& cause_among(const Said& waiting, const std::vector<Said>& all) {
   if (!waiting.standing || waits_in_call(waiting) || !silent_ones(all).empty()) return waiting;
   const auto lacks_ended = [&](const Said& said) {

@@ -231,7 +231,7 @@ class Planner {
          "--place {}: nothing in the program is called so", placing.text);
   }
 
-  // What an optimizer keeps of a parameter lies as the parameter does.
+  // The state that an optimizer keeps of a parameter has the parameter's placements.
   void place_states() {
     for (const StepInput& parameter : program_.inputs) {
       if (!parameter.parameter) continue;
@@ -341,7 +341,7 @@ class Planner {
     }
   }
 
-  // Where calls of a module take a value, or the one that gives it.
+  // Moves a value before the calls of a module that take it, or behind the one that gives it.
   bool move_value(const Json& event, std::size_t value, bool output, const std::string& moved) {
     const auto first = event.at("c").at(0).get<std::size_t>();
     const auto last = event.at("c").at(1).get<std::size_t>();

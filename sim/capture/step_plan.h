@@ -38,7 +38,7 @@ struct StepStyle {
   std::string dim;                             ///< of the mesh; empty: the last
 };
 
-/// What a user says of layouts, beside a plan.
+/// The layouts that a user gives in addition to a plan.
 struct StepLayouts {
   std::vector<StepStyle> styles;
   std::vector<StepPlacing> placings;  ///< after all else

@@ -213,10 +213,14 @@ class ProgramReader {
     }
   }
 
-  // What comes after the last backward: clipping, and one step of optimizers.
+  // The ops after the last backward: clipping, and one step of optimizers.
   void read_updates() {
     for (const StepStatement& statement : program_.statements) {
       updated_.insert(statement.outs.begin(), statement.outs.end());
+    }
+    for (const Json& event : recording_.events) {
+      if (event.at("k") != "check" || event.value("pass", "") != "bwd") continue;
+      gradients_.try_emplace(number_in(event), event.at("name").get<std::string>());
     }
     bool steps = false;
     for (std::size_t i = end_; i < recording_.events.size() && left_out_.empty(); ++i) {
@@ -279,25 +283,19 @@ class ProgramReader {
     if (updated_.contains(v)) return true;
     const auto given = given_.find(v);
     if (given != given_.end()) return given->second->value("k", "") != "alias";
-    for (const Json& one : recording_.events) {
-      const bool gradient =
-          one.at("k") == "check" && one.value("pass", "") == "bwd" && one.value("v", Json()) == v;
-      if (!gradient) continue;
-      std::string name = one.at("name").get<std::string>();
-      if (!name.ends_with(".grad")) return false;
-      name.resize(name.size() - 5);
-      for (const auto& [number, input] : given_) {
-        if (input->value("name", "") != name || !input->value("requires_grad", false)) continue;
-        StepStatement statement{.kind = StatementKind::kGradient, .event = &event, .no_grad = true};
-        statement.op = "gradient";
-        statement.takes = {number};
-        statement.outs = {v};
-        program_.updates.push_back(std::move(statement));
-        updated_.insert(v);
-        of_gradients_.insert(v);
-        return true;
-      }
-      return false;
+    const auto gradient = gradients_.find(v);
+    if (gradient == gradients_.end() || !gradient->second.ends_with(".grad")) return false;
+    const std::string name = gradient->second.substr(0, gradient->second.size() - 5);
+    for (const auto& [number, input] : given_) {
+      if (input->value("name", "") != name || !input->value("requires_grad", false)) continue;
+      StepStatement statement{.kind = StatementKind::kGradient, .event = &event, .no_grad = true};
+      statement.op = "gradient";
+      statement.takes = {number};
+      statement.outs = {v};
+      program_.updates.push_back(std::move(statement));
+      updated_.insert(v);
+      of_gradients_.insert(v);
+      return true;
     }
     return false;
   }
@@ -391,7 +389,7 @@ class ProgramReader {
     statements = std::move(kept);
   }
 
-  // What the step has made of parameters is looked at.
+  // Parameters are compared as the step leaves them.
   void end_parameters() {
     std::set<std::size_t> written;
     for (const StepStatement& update : program_.updates) {
@@ -511,8 +509,9 @@ class ProgramReader {
   std::map<std::size_t, std::vector<const Json*>> drawn_;  // by call
   std::set<std::string> taken_;
   std::vector<Number> numbers_;
-  std::set<std::size_t> updated_;       // what updates take that is there
-  std::set<std::size_t> of_gradients_;  // and of it, what comes of gradients
+  std::map<std::size_t, std::string> gradients_;  // as backward leaves them: "w.grad", by number
+  std::set<std::size_t> updated_;                 // what updates take that is there
+  std::set<std::size_t> of_gradients_;            // and of it, what comes of gradients
   std::vector<const Json*> gradient_numbers_;
   std::string left_out_;  // why the optimizer is
   std::size_t end_ = 0;

@@ -286,7 +286,7 @@ class StepReader {
     return text_of_list(group, ",");
   }
 
-  // Who sends to whom, in numbers of the world.
+  // The other rank of a message gets its number in the world.
   void lower_message(Json& event) {
     const Json& args = event.at("args");
     const bool one = args.size() >= 4 && args.at(0).is_array() && args.at(0).size() == 1 &&

@@ -122,7 +122,7 @@ class StepWriter {
     return statement(one) + (list ? "[0]" : "");
   }
 
-  // Where a parameter lies, as redistribute() takes it.
+  // The placements of a parameter, as redistribute() takes them.
   std::string placed(std::size_t value) const {
     std::string text;
     for (const StepMeshDim& mesh_dim : mesh_) {

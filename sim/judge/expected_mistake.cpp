@@ -13,7 +13,7 @@ namespace shardlab {
 
 namespace {
 
-// What is wrong first.
+// The first thing that is wrong.
 struct Mistake {
   std::string_view cause;           ///< empty: none was looked for
   std::vector<std::int64_t> lines;  ///< any of them is the one

@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// What was found: the values, the calls, and the branch at which ranks parted, or an empty one.
+/// The values, the calls, and the branch at which ranks parted, or an empty one.
 struct Findings {
   const std::vector<ValueReport>& values;
   const StepVerdict& steps;

@@ -1,4 +1,4 @@
-// Where ranks make the same calls, event i of one is event i of all.
+// Event i of one rank is event i of all that make the same calls.
 #include "sim/record/step_merge.h"
 
 #include <zlib.h>
@@ -167,7 +167,7 @@ class StepMerger {
     return merged_value(events);
   }
 
-  // That of rank 0, and of the others where they are in others.
+  // The group of rank 0, and those of the others where they are in others.
   static Json merged_group(const JsonList& groups) {
     Json group = groups[0];
     JsonList all;
@@ -308,15 +308,18 @@ class StepMerger {
 }  // namespace
 
 MergedSteps merge_steps(const std::vector<std::string>& paths, const std::string& out) {
+  const auto damaged = [&](const std::exception& error) {
+    fail(ErrorKind::kValue, Fix{"record it again"}, "{}: a damaged recording: {}", paths.at(0),
+         error.what());
+  };
   try {
     return StepMerger(paths).write(out);
   } catch (const Json::exception& error) {
-    fail(ErrorKind::kValue, Fix{"record it again"}, "{}: a damaged recording: {}", paths.at(0),
-         error.what());
+    damaged(error);
   } catch (const std::out_of_range& error) {
-    fail(ErrorKind::kValue, Fix{"record it again"}, "{}: a damaged recording: {}", paths.at(0),
-         error.what());
+    damaged(error);
   }
+  return {};
 }
 
 }  // namespace shardlab

@@ -61,9 +61,9 @@ class Streams {
     end["n_values"] = values_;
     end["raw"] = raw_.size();
     for (const RankFile& file : files_) {
-      for (const auto& [what, found] : file.events.back().value("refused", Json::object()).items())
-        end["refused"][what] = found;
       const Json& own = file.events.back();
+      const Json refused = own.value("refused", Json::object());
+      for (const auto& [what, found] : refused.items()) end["refused"][what] = found;
       if (own.contains("error") && !end.contains("error")) end["error"] = own.at("error");
     }
     all_.push_back(std::move(end));
@@ -119,15 +119,16 @@ class Streams {
   }
 
   void check_same(const std::vector<std::size_t>& ranks) const {
+    const Json& op = event_of(ranks[0]).at("op");
+    const bool same =
+        std::ranges::all_of(ranks, [&](std::size_t rank) { return event_of(rank).at("op") == op; });
+    if (same) return;
     std::string text;
-    bool same = true;
     for (const std::size_t rank : ranks) {
       const Json& event = event_of(rank);
-      same = same && event.at("op") == event_of(ranks[0]).at("op");
       text += fmt::format("{}rank {} {}{}", text.empty() ? "" : ", ", rank, event.value("op", ""),
                           recorded_place(files_[rank], event));
     }
-    if (same) return;
     fail(ErrorKind::kUnsupported, Fix{"enter the same collectives on all ranks, in one order"},
          "ranks part at event {}: {}", next_[ranks[0]] + 1, text);
   }

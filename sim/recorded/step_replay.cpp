@@ -368,7 +368,7 @@ class StepPlayer {
     if (std::ranges::find(sharing, number) == sharing.end()) sharing.push_back(number);
   }
 
-  // What was written through one value is in all that share its memory.
+  // A write through one value is in all that share its memory.
   void spread(std::size_t number) {
     const Known known = known_.at(number);
     for (const std::size_t other : by_memory_.at(tensor_of(number).storage().get())) {

@@ -316,7 +316,7 @@ class Judge {
     return true;
   }
 
-  // What the ranks of the mesh hold, where all of them do and it is not too much to look at.
+  // The values of the ranks of the mesh; nothing where one has none, or they are too large.
   std::optional<std::vector<GlobalValue>> held_on_mesh() const {
     if (inputs_.mesh == nullptr) return std::nullopt;
     std::vector<GlobalValue> held;
@@ -331,13 +331,15 @@ class Judge {
     return held;
   }
 
+  double relative(DType dtype) const {
+    return taken_as_equal(precision_ == Precision::kReference, dtype);
+  }
+
   // Under which label the ranks' tensors make one device's value.
   std::optional<Label> label_beside(const DTensor& single) const {
     const auto held = held_on_mesh();
     if (!held) return std::nullopt;
-    const bool in_f64 = precision_ == Precision::kReference;
-    const double relative = taken_as_equal(in_f64, single.dtype());
-    return label_of(*held, whole_value(single.local()), *inputs_.mesh, relative);
+    return label_of(*held, whole_value(single.local()), *inputs_.mesh, relative(single.dtype()));
   }
 
   // Of what messages have brought: "each rank holds its piece of dim 2, which cp cuts, of k,
@@ -349,9 +351,7 @@ class Judge {
     const auto held = held_on_mesh();
     if (!held) return {};
     const std::vector<NamedWhole> known = wholes();
-    const bool in_f64 = precision_ == Precision::kReference;
-    const double relative = taken_as_equal(in_f64, (*held)[0].meta.dtype);
-    const auto found = shifted_pieces(*inputs_.mesh, *held, known, relative);
+    const auto found = shifted_pieces(*inputs_.mesh, *held, known, relative((*held)[0].meta.dtype));
     if (!found) return {};
     return fmt::format("{}, of {}, shifted by {} along {}", text_of(found->label, *inputs_.mesh),
                        known[found->index].name, found->places,

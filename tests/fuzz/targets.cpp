@@ -312,7 +312,7 @@ Answer feed_step(const std::string& text) {
   return Answer::kAccepted;
 }
 
-// What `run --json` writes of small scenarios.
+// The output of `run --json` of small scenarios.
 std::vector<std::string> run_texts(const std::string& root) {
   ScenarioOptions options;
   options.keep_elements = 1000;

@@ -42,12 +42,12 @@ def of_rank(node, rank):
 
 
 def calls_in(event):
-    """What is played of it, one for each rank where ranks have their own."""
+    """The events that are played of it, one for each rank where ranks have their own."""
     return len(event["each"]) if event["k"] == "each" else event["k"] in PLAYED
 
 
 def of_rank_alone(events, rank):
-    """What the process of this rank would have written, where each rank's events are its own."""
+    """The file of this rank's process, where ranks have events of their own."""
     kinds = ("program", "place", "group", "end")
     own = [part for event in events for part in event.get("each", [event])
            if event["k"] in kinds or part.get("at") == rank]

@@ -31,7 +31,7 @@ def key(text, name):
 
 
 def told(text):
-    """What is expected, in a cell: a cause without its prefix, a verdict, an error."""
+    """The cell of what is expected: a cause without its prefix, a verdict, an error."""
     if cause := key(text, "cause"):
         return cause.removeprefix("cause.")
     if verdict := key(text, "verdict"):

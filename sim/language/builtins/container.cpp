@@ -233,9 +233,7 @@ Value run_shape_numel(Interpreter&, const Value* self, CallValues call) {
   const Parameters given("numel", {}, std::move(call));
   const auto dims = dims_of(*self);
   if (!dims) refuse_self(self, "numel", "a tensor or its shape");
-  std::int64_t count = 1;
-  for (const std::int64_t size : *dims) count *= size;
-  return count;
+  return product(*dims);
 }
 
 constexpr std::string_view kBlanks = " \t\n\r\f\v";

@@ -81,12 +81,7 @@ Placements placements_given(const Parameters& given, const MeshLayout& layout, s
     given.refuse("placements", "a list of placements", "[R, S(0)]");
   }
   const Placements placements = placements_listed(given, "placements");
-  if (placements.size() != layout.ndim()) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("give one for each mesh dim, or some by name: {}=R", layout.names()[0])},
-         "{}: the number of placements is {}, and the mesh {} has {} dims", function,
-         placements.size(), layout.text(), layout.ndim());
-  }
+  check_count(placements, layout, function);
   return placements_of(layout, normalized(placements, ndim), given.others(), function);
 }
 
@@ -123,17 +118,13 @@ Value run_init_device_mesh(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("init_device_mesh", {"device_type", "mesh_shape", "mesh_dim_names="},
                          std::move(call));
   const MeshLayout& layout = *in.setup().reported;
-  const Dims shape = given.sizes("mesh_shape");
-  bool same = shape.size() == layout.ndim();
-  for (std::size_t dim = 0; same && dim < shape.size(); ++dim)
-    same = shape[dim] == layout.size(dim);
-  if (given.has("mesh_dim_names") && given["mesh_dim_names"].is_sequence()) {
-    const Values& names = items_of(given["mesh_dim_names"]);
-    same = same && names.size() == layout.ndim();
-    for (std::size_t dim = 0; same && dim < names.size(); ++dim) {
-      same = names[dim].is<std::string>() && names[dim].as<std::string>() == layout.names()[dim];
-    }
-  }
+  const bool named = given.has("mesh_dim_names") && given["mesh_dim_names"].is_sequence();
+  const auto has_name = [](const Value& value, const std::string& name) {
+    return value.is<std::string>() && value.as<std::string>() == name;
+  };
+  const bool same =
+      given.sizes("mesh_shape") == layout.shape() &&
+      (!named || std::ranges::equal(items_of(given["mesh_dim_names"]), layout.names(), has_name));
   if (same) return MeshValue{in.setup().layout, in.setup().reported, nullptr};
   fail(ErrorKind::kValue, Fix{"write its dims under [mesh], or take a part: mesh[\"tp\"]"},
        "init_device_mesh: the mesh is not that of the scenario, {}", layout.text());
@@ -341,6 +332,15 @@ Value run_grad(Interpreter& in, const Value*, CallValues call) {
 }
 
 }  // namespace
+
+void check_count(const Placements& placements, const MeshLayout& layout,
+                 std::string_view function) {
+  if (placements.size() == layout.ndim()) return;
+  fail(ErrorKind::kValue,
+       Fix{fmt::format("give one for each mesh dim, or some by name: {}=R", layout.names()[0])},
+       "{}: the number of placements is {}, and the mesh {} has {} dims", function,
+       placements.size(), layout.text(), layout.ndim());
+}
 
 DTensor placed_parameter(Interpreter& in, const DTensor& tensor,
                          const std::function<DTensor()>& on_mesh) {

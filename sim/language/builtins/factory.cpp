@@ -8,6 +8,7 @@
 #include "comm/device_mesh.h"
 #include "ops/torch/torch_names.h"
 #include "schema/op_row.h"
+#include "sim/language/builtins/placing.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/generator.h"
@@ -72,10 +73,8 @@ Placements listed(const MeshLayout& layout, const Value& list, std::string_view 
   if (list.is_sequence()) {
     for (const Value& item : items_of(list)) placements.push_back(placement_of(item));
   }
-  if (placements.size() == layout.ndim()) return placements;
-  fail(ErrorKind::kValue, Fix{"give a list with a placement for each mesh dim: [S(0), R]"},
-       "{}: the number of placements is {}, and the mesh {} has {} dims", op, placements.size(),
-       layout.text(), layout.ndim());
+  check_count(placements, layout, op);
+  return placements;
 }
 
 // Every rank makes its piece; terms of a pending reduction are dealt out of it.

@@ -38,7 +38,7 @@ std::vector<double> reals_of(Interpreter& in, std::string_view function, const C
   return reals;
 }
 
-// Where the mathematical result is no finite number, Python raises an error.
+// Python raises an error for a mathematical result that is no finite number.
 double checked(std::string_view function, double x, double result) {
   if (std::isfinite(result) || !std::isfinite(x)) return result;
   fail(ErrorKind::kValue, Fix{"look at the argument first"},

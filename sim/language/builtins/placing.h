@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
 
 #include "sim/language/run/interpreter.h"
 
@@ -12,5 +13,9 @@ namespace shardlab {
 /// and a leaf of its own, where that is so on the ranks.
 DTensor placed_parameter(Interpreter& in, const DTensor& tensor,
                          const std::function<DTensor()>& on_mesh);
+
+/// Holds a list of placements to the number of mesh dims.
+///   fails  Value
+void check_count(const Placements& placements, const MeshLayout& layout, std::string_view function);
 
 }  // namespace shardlab

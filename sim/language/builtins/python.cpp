@@ -179,7 +179,7 @@ std::optional<Value> taken(CallValues& call, std::string_view keyword) {
   return value;
 }
 
-// What items are compared by.
+// The values by which items are compared.
 Values keys_of(Interpreter& in, const Values& items, const std::optional<Value>& key) {
   if (!key || key->is_none()) return items;
   Values keys;
@@ -431,14 +431,11 @@ bool is_instance(Interpreter& in, const Value& value, const Value& type) {
     return std::ranges::any_of(items_of(type),
                                [&](const Value& one) { return is_instance(in, value, one); });
   }
-  if (const auto* module = type.get<ModuleValue>(); module != nullptr && value.is_tensor()) {
-    if (module->path == kTensorType) return true;
-    if (module->path == kDTensorType) {
-      return in.truth(in.answer([&] { return Value(value.as<DTensor>().distributed()); }, true));
-    }
-  }
-  if (const auto* module = type.get<ModuleValue>()) {
-    if (module->path == kTensorType || module->path == kDTensorType) return false;
+  const auto* module = type.get<ModuleValue>();
+  if (module != nullptr && module->path == kTensorType) return value.is_tensor();
+  if (module != nullptr && module->path == kDTensorType) {
+    const auto distributed = [&] { return Value(value.as<DTensor>().distributed()); };
+    return value.is_tensor() && in.truth(in.answer(distributed, true));
   }
   const auto* builtin = type.get<BuiltinValue>();
   const auto row = std::ranges::find(
@@ -459,15 +456,32 @@ Value run_isinstance(Interpreter& in, const Value*, CallValues call) {
 
 BuiltinTable python_builtins() {
   static const Builtin kTable[] = {
-      {"abs", run_abs},       {"all", run_all},           {"any", run_any},
-      {"bool", run_bool},     {"callable", run_callable}, {"filter", run_filter},
-      {"map", run_map},       {"dict", run_dict},         {"enumerate", run_enumerate},
-      {"float", run_float},   {"int", run_int},           {"isinstance", run_isinstance},
-      {"len", run_len},       {"list", run_list},         {"max", run_max},
-      {"min", run_min},       {"print", run_print},       {"range", run_range},
-      {"repr", run_repr},     {"reversed", run_reversed}, {"round", run_round},
-      {"sorted", run_sorted}, {"str", run_str},           {"sum", run_sum},
-      {"tuple", run_tuple},   {"zip", run_zip},
+      {"abs", run_abs},
+      {"all", run_all},
+      {"any", run_any},
+      {"bool", run_bool},
+      {"callable", run_callable},
+      {"dict", run_dict},
+      {"enumerate", run_enumerate},
+      {"filter", run_filter},
+      {"map", run_map},
+      {"float", run_float},
+      {"int", run_int},
+      {"isinstance", run_isinstance},
+      {"len", run_len},
+      {"list", run_list},
+      {"max", run_max},
+      {"min", run_min},
+      {"print", run_print},
+      {"range", run_range},
+      {"repr", run_repr},
+      {"reversed", run_reversed},
+      {"round", run_round},
+      {"sorted", run_sorted},
+      {"str", run_str},
+      {"sum", run_sum},
+      {"tuple", run_tuple},
+      {"zip", run_zip},
   };
   return kTable;
 }

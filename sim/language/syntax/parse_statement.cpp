@@ -245,7 +245,7 @@ ast::Statement Parser::import_statement() {
   return {join(start, last_span()), ast::Pass{}};
 }
 
-// What a name had is let go; reading the name gives None, where Python has an error.
+// A name lets go of its value; reading it gives None, and in Python an error.
 ast::Statement Parser::del_statement() {
   const SourceSpan start = next().span;
   ast::Assign assign;

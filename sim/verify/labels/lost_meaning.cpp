@@ -53,7 +53,7 @@ class Look {
       const std::vector<GlobalValue> held = held_of(call, &LoggedCall::operands, i);
       if (held.size() != call.held.size() || held[0].is_integral() || !all_alike(held)) continue;
       // Zeros say nothing: they are the least of terms where some rank has nothing to add up.
-      if (std::ranges::all_of(held[0].reals, [](double number) { return number == 0; })) continue;
+      if (largest_finite(held[0].reals) == 0) continue;
       for (std::size_t back = terms.size(); back-- > 0;) {
         if (auto lost = reduced_otherwise(call, held[0], terms[back])) return lost;
       }
@@ -81,8 +81,7 @@ class Look {
   std::optional<Cause> reduced_otherwise(const MatchedCall& call, const GlobalValue& got,
                                          const Term& term) const {
     const std::vector<GlobalValue> terms = held_of(term.call, &LoggedCall::results, term.result);
-    if (terms[0].meta.shape != got.meta.shape || largest_finite(got.reals) == 0)
-      return std::nullopt;
+    if (terms[0].meta.shape != got.meta.shape) return std::nullopt;
     for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
       const Placement& placement = term.label().placements[dim];
       if (!placement.is_partial()) continue;

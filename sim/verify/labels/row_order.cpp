@@ -2,6 +2,7 @@
 #include "sim/verify/labels/row_order.h"
 
 #include <algorithm>
+#include <span>
 
 #include "sim/verify/compare.h"
 
@@ -16,8 +17,7 @@ constexpr std::int64_t kMostRows = 64;
 
 std::vector<Row> rows_of(const GlobalValue& value, std::size_t dim) {
   const Dims& shape = value.meta.shape;
-  std::int64_t inner = 1;
-  for (std::size_t i = dim + 1; i < shape.size(); ++i) inner *= shape[i];
+  const std::int64_t inner = product(std::span(shape).subspan(dim + 1));
   std::vector<Row> rows(static_cast<std::size_t>(shape[dim]));
   for (std::size_t i = 0; i < value.reals.size(); ++i) {
     const std::int64_t row = static_cast<std::int64_t>(i) / inner % shape[dim];

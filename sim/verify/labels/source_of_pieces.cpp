@@ -94,11 +94,10 @@ std::optional<SourceOfPieces> source_of_mixed(const MeshLayout& layout, const Gl
 
 namespace {
 
-// What each rank has, moved back along a mesh dim by so many places.
+// The values of the ranks, moved back along a mesh dim by so many places.
 std::vector<GlobalValue> moved_back(const std::vector<GlobalValue>& held, const MeshLayout& layout,
                                     std::size_t mesh_dim, std::int64_t places) {
-  std::int64_t inner = 1;
-  for (std::size_t dim = mesh_dim + 1; dim < layout.ndim(); ++dim) inner *= layout.size(dim);
+  const std::int64_t inner = product(std::span(layout.shape()).subspan(mesh_dim + 1));
   const std::int64_t size = layout.size(mesh_dim);
   std::vector<GlobalValue> result;
   for (std::int64_t i = 0; i < layout.size(); ++i) {

@@ -5,7 +5,7 @@
 
 namespace shardlab {
 
-/// What the schema says is a tensor is one: graphs, and undefined tensors of C++, give anything.
+/// Holds arguments to the schema: it has a tensor where graphs, and C++, may give anything.
 ///   fails  Value
 void check_tensors(const OpRow& row, const Arguments& args);
 

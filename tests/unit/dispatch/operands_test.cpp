@@ -1,4 +1,4 @@
-// What an op is given is held to its schema and to its row's metadata before a kernel reads it.
+// Arguments of an op are held to its schema and to its row's metadata before a kernel reads them.
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
