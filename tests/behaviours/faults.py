@@ -9,7 +9,7 @@
 A copy holds every fault of its file, each behind a constant that SHARDLAB_FAULT sets when the
 program starts: so a file is compiled once, however many faults it has. A fault is caught when a
 test that names its id fails, and the same tests pass without it. Exit code 1 when one is missed, or
-when a text does not stand once in its file.
+when a text is not exactly once in its file.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def place_of(patch, source):
     return found[0]
 
 
-# A type and a name before "=": as a branch, what it declares would end with the branch.
+# A type and a name before "=": a declaration. Inside a branch it would end with the branch.
 DECLARATION = re.compile(r"(?:const )?(?!return\b|throw\b|else\b)[\w:]+(<.*>)?[\s&*]+\w+ = ")
 
 
@@ -67,7 +67,7 @@ def constant(name):
 
 
 def check_whole(patch):
-    """An expression or statements, whose brackets all end in it: parts of them are no branch."""
+    """An expression or statements, with all brackets closed: a part of one cannot be a branch."""
     for what in (patch.text, patch.replacement):
         code = re.sub(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'', "", what)
         depth, statements = 0, False
@@ -132,8 +132,8 @@ def includers(header):
 
 
 def patches_by_file(faults):
-    """({file: its patches}, {file: [(line, line)] to replace}): who includes a patched header
-    is copied, too."""
+    """({file: its patches}, {file: [(line, line)] to replace}): files that include a patched header
+    are copied, too."""
     by_file, lines = collections.defaultdict(list), collections.defaultdict(list)
     for fault in faults:
         for patch in fault["patches"]:
@@ -168,7 +168,7 @@ def copies(faults):
 
 
 def write_if_changed(path, text):
-    """A copy that says the same keeps its time, and is not compiled again."""
+    """A copy with the same text keeps its time, and is not compiled again."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 
@@ -213,7 +213,7 @@ def run_all(faults, program, names):
 
 
 def check_named(faults):
-    """Each id is part of the name of a test, or its faults would be planted for nobody."""
+    """Each id is part of the name of a test: otherwise its faults would be planted for no test."""
     tests = "".join(path.read_text(encoding="utf-8")
                     for path in sorted((REPOSITORY / "tests/unit").rglob("*_test.cpp")))
     for fault in faults:
@@ -225,7 +225,7 @@ def act(options):
     faults = read_faults()
     if options.action == "run":
         return run_all(faults, options.program, options.names)
-    if options.action == "copies":  # their names do not wait for texts that stand
+    if options.action == "copies":  # the names need no unique texts
         print("\n".join(copy_name(path) for path in patches_by_file(faults)[0]))
         return 0
     texts = copies(faults)

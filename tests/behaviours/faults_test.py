@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What faults.py makes of a source, and which faults it refuses to plant."""
+"""Sources that faults.py makes, and faults that it refuses to plant."""
 
 import unittest
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Which test names which behaviour of tests/behaviour.md.
+"""Behaviours of tests/behaviour.md and the tests that name them.
 
     index.py [--quiet] [REPOSITORY]
 
 Prints every id with how its text begins, the tests whose name carries it and the faults that they
 have to catch (faults.toml), then the counts per section. Exit code 1 when a required id has no
 test, or when a test names an id that does not exist. Required are all ids but X rows, which are
-covered through the ids they change. What installs a guard or breaks a graph (section T) needs a
-fault, too.
+covered through the ids they change. An id that installs a guard or breaks a graph (section T) needs
+a fault, too.
 """
 
 import argparse

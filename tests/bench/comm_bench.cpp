@@ -60,7 +60,7 @@ void run_collective(benchmark::State& state, Collective collective) {
       for (std::int64_t i = 0; i < rounds; ++i) {
         const Tensor y = call(collective, group, x, even, pieces);
         if (own) y.mutable_data<float>()[0] = 0;
-        // All hold their results before one is let go, as in a program.
+        // All ranks hold their results before one result is freed, as in a program.
         group.barrier();
       }
       if (rank.rank == 0) seconds = thread_seconds() - begin;

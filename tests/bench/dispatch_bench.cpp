@@ -1,6 +1,6 @@
-// dispatch_bench - what one op costs besides its kernel, on one rank of a mesh of two, f32[8@x]:
+// dispatch_bench - the cost of one op besides its kernel, on one rank of a mesh of two, f32[8@x]:
 //   kernel           the local kernel alone, its output at hand: the floor of what follows
-//   dispatch         dispatch() of a call whose decision is known; `beyond_kernel_ns` and
+//   kernel the local kernel alone, its output at hand: the floor of the rows below
 //   `allocations`
 //                    (operator new and malloc'd buffers are counted apart) are per call
 //   by_name          the same through Calls::one: look-up by name, arguments bound, tape asked
@@ -10,7 +10,7 @@
 //   mm_and_gradients mm of f32[8@x, 8] and f32[8, 8], recorded, and both gradients; its floor are
 //                    the three products
 //   ranks_at_once    add on 64 ranks on one OS thread and on two: `speed_up` is best 2
-// What a decision costs: propagate_bench. All figures are of this run.
+// The cost of a decision is measured by propagate_bench. All figures are of this run.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -245,7 +245,7 @@ void mm_and_gradients(benchmark::State& state) {
 }
 BENCHMARK(mm_and_gradients);
 
-// Seconds from the first rank's start to the last one's end.
+// Seconds from the start of the first rank to the end of the last.
 double seconds_of_adds(std::int64_t workers, std::int64_t calls) {
   const auto clock = [] {
     timespec time{};

@@ -5,7 +5,7 @@
     history.py [OPTION...] --read OUTPUT...
 
 BENCH: dispatch_bench, mlp_bench, kernel_bench, verdict_bench, comm_bench (all of them by default),
-built before. --read takes what Google Benchmark wrote as JSON in place of running. Each row is
+built before. --read takes JSON that Google Benchmark wrote in place of running. Each row is
 compared with the last one of its benchmark on the same kind of machine: processor and cores. Exit
 code 1 if something got slower, 2 if there is nothing to record.
 """
@@ -25,7 +25,7 @@ COLUMNS = ("machine", "revision", "benchmark", "median", "unit")
 NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 SLOWER = 0.10
 REPEATED = ("--benchmark_repetitions=5", "--benchmark_min_time=0.1")
-# Arguments of each. Kernels measure for a budget of their own, once; few of them tell enough.
+# Arguments of each. Kernels have their own budget of time and are measured once; a few are enough.
 BENCHES = {
     "dispatch_bench": REPEATED,
     "mlp_bench": REPEATED,
@@ -55,13 +55,13 @@ def revision():
 
 
 def medians_of_json(output):
-    """[(benchmark, median, unit)] of what Google Benchmark wrote; one run stands for its median."""
+    """[(benchmark, median, unit)] of Google Benchmark's output; a single run is its own median."""
     times, units = {}, {}
     for run in output["benchmarks"]:
         if run.get("run_type") == "aggregate" or run.get("error_occurred"):
             continue
         name = run.get("run_name", run["name"])
-        # Several threads, or a clock of its own: the processor time of the first one says little.
+        # Several threads, or a clock of its own: the first thread's processor time says little.
         of_wall = re.search(r"/(manual|real)_time\b", name)
         times.setdefault(name, []).append(run["real_time" if of_wall else "cpu_time"])
         units[name] = run["time_unit"]
@@ -106,7 +106,7 @@ def nanoseconds(row):
 
 
 def slower(history, rows):
-    """What took over 10 % longer than when it was last recorded on such a machine, as text."""
+    """Rows over 10 % slower than when they were last recorded on such a machine, as text."""
     last = {(row["machine"], row["benchmark"]): row for row in history}
     for row in rows:
         before = last.get((row["machine"], row["benchmark"]))

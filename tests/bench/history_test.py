@@ -23,7 +23,7 @@ VERDICTS = (
 
 
 def of_google(**times):
-    """What Google Benchmark writes: three repetitions and what it makes of them."""
+    """Output of Google Benchmark: three repetitions and their statistics."""
     runs = []
     for name, (cpu, real) in times.items():
         name = name.replace("__", "/")

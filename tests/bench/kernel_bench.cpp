@@ -1,11 +1,11 @@
-// kernel_bench - every kind of kernel beside its floor: what takes as long as anything could that
-// does the same work. Kernel and floor take turns, and of each the least time of all rounds counts,
-// processor time of one thread. `of_floor` = time of the floor / time of the kernel; `mark` is what
-// it should reach at least, 0 where nothing is asked for.
+// kernel_bench - every kind of kernel compared with its floor, the least time in which the same
+// work can be done. Kernel and floor take turns, and of each the least time of all rounds counts,
+// processor time of one thread. `of_floor` = time of the floor / time of the kernel; `mark` is the
+// least value it should reach, 0 where nothing is required.
 //   product    the same product by Eigen, with the caches of this machine; for bf16 one of f32
 //   memory     the same bytes read and written by plain vector loads and stores; arrays have 128
 //              MiB in every dtype, so that they come from memory and not from the last cache
-//   loop       what the standard library, its vector functions or a bare loop do on the same data
+//   loop the same data in the standard library, its vector functions or a bare loop
 // Small tensors: `beyond_ns`, the kernel less a bare loop over the elements; the mark is 150.
 // `--seconds=S`: for each row, 0.3 when it is left out. At the end: the ten slowest rows.
 #include <benchmark/benchmark.h>
@@ -28,7 +28,7 @@ namespace {
 
 using namespace shardlab;
 
-/// Of the floor's speed, or of small tensors the nanoseconds; 0: none is asked for.
+/// A share of the floor's speed; for small tensors nanoseconds; 0: nothing is required.
 double mark_of(const KernelCase& one) {
   switch (one.floor) {
     case Floor::kProduct:

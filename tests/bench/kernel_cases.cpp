@@ -22,11 +22,11 @@ namespace shardlab {
 
 namespace {
 
-// Of a large array, whatever its dtype: several times what a core reaches of the last cache.
+// Bytes of a large array, for every dtype: several times a core's share of the last cache.
 constexpr std::int64_t kLargeBytes = std::int64_t{1} << 27;
 constexpr std::int64_t kColumns = 1024;
 
-// Its elements and, as many, its rows of kColumns.
+// Number of its elements, which is also its number of rows of kColumns.
 std::int64_t large(DType dtype = DType::kF32) { return kLargeBytes / item_bytes(dtype); }
 std::int64_t large_rows(DType dtype = DType::kF32) { return large(dtype) / kColumns; }
 Dims large_matrix(DType dtype = DType::kF32) { return {large_rows(dtype), kColumns}; }
@@ -197,8 +197,8 @@ void add_elementwise(std::vector<KernelCase>& cases) {
        }});
 }
 
-// Functions that wait for arithmetic and not for memory, beside those of another library. Powers of
-// positive numbers: that library takes three times as long where some are negative.
+// Functions limited by arithmetic and not by memory, compared with those of another library. Powers
+// of positive numbers: that library takes three times as long where some are negative.
 void add_library_functions(std::vector<KernelCase>& cases) {
   if (!has_vector_library()) return;
   const auto add = [&](const char* name, KernelId kernel, VectorFunction function, DType dtype) {
@@ -221,8 +221,8 @@ void add_library_functions(std::vector<KernelCase>& cases) {
   add("erf_f64_by_library", KernelId::kErf, VectorFunction::kErf, DType::kF64);
 }
 
-// Numbers around 1: the product of a leaf of others is subnormal, which takes a processor longer
-// than what is measured.
+// Numbers around 1: with other numbers the product of a leaf is subnormal, which takes a processor
+// longer than the work that is measured.
 Tensor numbers_around_one(const Dims& shape) {
   const Tensor logarithms = output(shape), result = output(shape);
   Launch{KernelId::kMul, {numbers(shape), Scalar(0.125)}, {logarithms}}();
@@ -365,7 +365,7 @@ void add_programs(std::vector<KernelCase>& cases) {
   });
 }
 
-// Convolutions beside the one product that has as many multiplications.
+// Convolutions compared with the one product that has as many multiplications.
 void add_convolutions(std::vector<KernelCase>& cases) {
   using enum KernelId;
   struct Shapes {
@@ -525,7 +525,7 @@ void add_fourier(std::vector<KernelCase>& cases) {
   cases.push_back({"fft_c64_256x1000", Floor::kLoop, transform(256, 1000)});
 }
 
-// Small tensors beside a loop that a compiler makes of the same function.
+// Small tensors compared with a loop that a compiler makes of the same function.
 template <typename Function>
 TimedWork small_loop(const Tensor& x, Function function) {
   auto to = std::make_shared<std::vector<float>>(static_cast<std::size_t>(x.numel()));

@@ -9,7 +9,7 @@
 
 namespace shardlab {
 
-/// What a row is held against.
+/// The floor that a row is compared with.
 enum class Floor { kProduct, kMemory, kRows, kLoop, kSmallLoop };
 
 /// The same work by the library and by the floor.
@@ -21,7 +21,7 @@ struct KernelPair {
 struct KernelCase {
   std::string name;
   Floor floor;
-  /// On a rank of a world, with a CPU device; there the pair is used, too.
+  /// Called on a rank of a world, with a CPU device; the pair is used there, too.
   std::function<KernelPair()> make;
 };
 

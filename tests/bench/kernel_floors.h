@@ -14,8 +14,8 @@ namespace shardlab {
 using TimedWork = std::function<void()>;
 
 /// Reads every element of `inputs` and writes as many bytes as `output` has, side by side, with
-/// plain vector instructions: what a sum of arrays costs that never waits for arithmetic. Memory of
-/// its own for the output; inputs may be none.
+/// plain vector instructions: the cost of a sum of arrays that never waits for arithmetic. The
+/// output has its own memory; inputs may be none.
 TimedWork memory_floor(std::span<const Tensor> inputs, const Tensor& output);
 
 /// x^y in f32 or erf in f64 by glibc's vector functions, where there are some.

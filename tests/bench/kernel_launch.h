@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// The calling rank's.
+/// The device of the calling rank.
 Device& device();
 
 /// Numbers between -2 and 2 without order, the same in every run.
@@ -35,7 +35,7 @@ struct Launch {
   void operator()() const;
 };
 
-/// Held against reading its tensors and writing its first output.
+/// Compared with reading its tensors and writing its first output.
 KernelPair beside_memory(Launch launch);
 
 }  // namespace shardlab

@@ -3,9 +3,9 @@
 //   ranks.py -n RANKS nccl_bench [cpu|cuda]
 // "shardlab" is the door's call with its result in place (device cuda: ordered, not waited for),
 // "NCCL" is the bare call; both wait for the device once, after the last of a round. Times are
-// those of the fastest of five rounds, divided by the calls in it. Before that: how long the first
-// call of a world takes, which makes connections, and what a communicator keeps of the device's
-// memory, NCCL's own and that of a world together with its first call.
+// those of the fastest of five rounds, divided by the calls in it. Before that: the time of the
+// first call of a world, which makes connections, and the device's memory that a communicator
+// keeps, NCCL's own and that of a world together with its first call.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -29,7 +29,7 @@ constexpr int kRounds = 5;
 
 template <typename Round>
 double microseconds_a_call(Round round) {
-  round();  // the first is not like the others
+  round();  // the first round also makes connections
   double best = 0;
   for (int i = 0; i < kRounds; ++i) {
     const auto begin = std::chrono::steady_clock::now();

@@ -41,7 +41,7 @@ class Loop {
 
   void run() {
     for (std::int64_t i = 0; i < meetings_; ++i) meet();
-    // The others go home one by one.
+    // The other fibers end one by one.
     while (head_ != tail_) switch_away(0);
   }
 

@@ -5,7 +5,7 @@
 
 namespace shardlab {
 
-/// How the loop leaves a fiber.
+/// The way in which the loop leaves a fiber.
 enum class Switch : std::uint8_t {
   kPlain,     ///< boost::context::detail::jump_fcontext, called
   kBalanced,  ///< jump() of sim/schedule/jump.h

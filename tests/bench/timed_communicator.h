@@ -1,5 +1,5 @@
-// timed_communicator.h - when each rank of a world called its communicator last, was told there of
-// a failure, and ended: for measurements of what surrounds a failure.
+// timed_communicator.h - times at which each rank of a world called its communicator last, heard
+// there of a failure, and ended: for measurements of the runtime around a failure.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ struct RankTimes {
   Clock::time_point entered;              ///< of its last call, on any group
   std::optional<Clock::time_point> told;  ///< a call threw the verdict
   Clock::time_point ended;                ///< its program left the world
-  bool threw = false;                     ///< by an exception, its own or one it was told
+  bool threw = false;                     ///< by an exception, its own or one from its communicator
 };
 
 /// Outlives the run.

@@ -1,6 +1,5 @@
 // glibc's vector functions (libmvec) over the same arrays, in AVX-512 where the processor has it:
-// what a library that is kept for nothing else makes of functions whose arithmetic, and not memory,
-// decides how long they take.
+// the speed of a library made for such functions alone, where arithmetic and not memory decides.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -10,7 +9,7 @@
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__AVX2__)
 #include <immintrin.h>
 
-// One in 512 bits is no argument of functions that are compiled without them.
+// An argument of 512 bits has another ABI in functions that are compiled without AVX-512.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 extern "C" {

@@ -1,4 +1,4 @@
-// verdict_bench - from the moment a failure is inevitable until the last rank has been told, in
+// verdict_bench - from the moment a failure is inevitable until the last rank has heard of it, in
 // microseconds: the broken programs of tests/verdicts on every scheduler, and some of them on many
 // ranks.
 //
@@ -6,8 +6,9 @@
 //
 // The moment: when the last rank that the failure needs enters its call, ends or throws, as seen
 // where it calls its communicator: too early, if anything. A rank that enters its call later, or is
-// still computing, is told there: for it the time counts from then. Fibers of one OS thread take
-// turns: what one computes, the others wait for, told or not. `best/median/worst` of 15 runs.
+// still computing, hears of it there: its time counts from then. Fibers of one OS thread take
+// turns: while one computes, the others wait, whether they have heard or not. `best/median/worst`
+// of 15 runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -95,7 +96,7 @@ const Program kPrograms[] = {
      }},
 };
 
-// Microseconds from the moment until the last rank was told; none: nobody had to be.
+// Microseconds from the moment until the last rank heard; none: no rank had to hear.
 std::optional<double> time_to_verdict(const Verdict& verdict, const std::vector<RankTimes>& ranks) {
   const bool failed = verdict.kind == VerdictKind::kRankFailed;
   std::optional<Clock::time_point> moment;

@@ -3,9 +3,9 @@
 
     verified_runs.py OLD NEW FILE...      (two shardlab programs, scenario files)
 
-Each round runs every file with both programs, the order of which alternates, with --set seed=ROUND.
-Printed per file: the medians of user + system seconds of 7 rounds and of their quotients, round by
-round. What both take to start is part of it, measured with `--help` and printed first.
+Each round runs every file with both programs in alternating order, with --set seed=ROUND. Printed
+per file: the medians of user + system seconds of 7 rounds and of their quotients, round by round.
+Both programs' time to start is included; it is measured with `--help` and printed first.
 """
 
 import os

@@ -28,7 +28,8 @@ double brought_as(DType dtype, ReduceOp op, std::int64_t rank, std::int64_t inde
   return op == ReduceOp::kProduct ? 1 + std::fmod(value, 2) : value;
 }
 
-// What the ranks bring to element `index`, in double; small integers, so exact but for avg.
+// The combined value of element `index` over all ranks, in double; small integers, so exact but for
+// avg.
 double combined(const Seat& seat, DType dtype, ReduceOp op, std::int64_t index) {
   double result = brought_as(dtype, op, seat.ranks[0], index);
   for (const std::int64_t rank : seat.ranks.subspan(1)) {
@@ -48,7 +49,7 @@ double combined(const Seat& seat, DType dtype, ReduceOp op, std::int64_t index) 
   return result;
 }
 
-// What the ranks' elements `indices` reduce to, rounded once to the dtype, as the reduction rounds.
+// The ranks' elements `indices` reduced, rounded once to the dtype, as the reduction rounds.
 Values reduced(const Seat& seat, DType dtype, ReduceOp op,
                const std::vector<std::int64_t>& indices) {
   Values exact;
@@ -225,8 +226,8 @@ void async_case() {
     const Tensor x = local_tensor({4}, DType::kF32, Values(4, 1));
     for (int i = 0; i < 5; ++i) {
       pending.push_back(seat.group.all_reduce(x, ReduceOp::kSum, Issue::kAsync));
-      CHECK(pending.back().shape() == Dims{4});  // K-20: known before it is there
-      // What is sent is the value at the time of the call.
+      CHECK(pending.back().shape() == Dims{4});  // K-20: known before the data is there
+      // The value that is sent is that of the time of the call.
       for (int k = 0; k < 4; ++k) x.mutable_data<float>()[k] += 1;
     }
     const std::vector<std::int64_t> ones(static_cast<std::size_t>(seat.size), 1);

@@ -1,4 +1,4 @@
-// What ranks hear when one of them calls something else, ends early, throws or gives up.
+// Errors on all ranks when one of them calls something else, ends early, throws or gives up.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -36,7 +36,7 @@ Ranks first_ranks(std::int64_t count) {
   return ranks;
 }
 
-// Of two that differ nobody is the odd one.
+// Of two ranks that differ neither is the odd one.
 Ranks odd_of(std::int64_t ranks) { return ranks == 2 ? Ranks{0, 1} : Ranks{ranks - 1}; }
 
 void check_mismatch(const std::function<void(RankContext&)>& body, const std::string& cause) {
@@ -101,7 +101,7 @@ void deadlock_case() {
   });
 }
 
-// The last rank fails of something of its own, all others of that.
+// The last rank fails by itself, all others because of it.
 void check_death(const std::function<void(RankContext&)>& body, const std::string& reason) {
   on_failing_worlds(body, [&](std::int64_t ranks, const WorldResult& result) {
     REQUIRE(result.verdict);

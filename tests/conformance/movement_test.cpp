@@ -31,8 +31,8 @@ std::int64_t offset_of(const Lengths64& lengths, std::int64_t rank) {
   return sum;
 }
 
-// A tensor of `shape` whose element at (a, b, c) of a larger one, `origin` further on, is
-// who * 10000 + a * 400 + b * 20 + c.
+// A tensor of `shape` that is the part at `origin` of a larger one: its element at (a, b, c) of the
+// larger one is who * 10000 + a * 400 + b * 20 + c.
 Values numbered(const Dims& shape, const Dims& origin, double who) {
   Values values;
   for (std::int64_t a = 0; a < shape[0]; ++a) {
@@ -178,7 +178,7 @@ void broadcast_case() {
         }
         const Tensor y = seat.group.broadcast(x, source, meta);
         CHECK(values_of(y) == numbered(shape, kOrigin, static_cast<double>(source)));
-        // Also a part of a larger tensor; and what the source does next reaches nobody.
+        // Also a part of a larger tensor; later changes of the source reach no other rank.
         if (x.defined() && x.numel() > 0) x.mutable_data<double>()[0] = -1;
         Tensor part;
         if (seat.rank == source) part = x.narrow(2, shape[2] - 1, 1);
@@ -251,7 +251,7 @@ void messages_case() {
   });
 }
 
-// The first rank takes what the others send as it comes, but for what it has asked the next one
+// The first rank takes messages of the others in any order, except those it has asked the next rank
 // for.
 void any_case() {
   if (!passes_messages() || !calls_are_compared()) return;
@@ -279,7 +279,7 @@ void any_case() {
   });
 }
 
-// A receive that was posted first waits for nobody who waits for a later one.
+// A receive that was posted first does not block a rank that waits for a later one.
 void overtaking_case() {
   if (!passes_messages()) return;
   on_all_groups([](const Seat& seat) {
@@ -306,7 +306,7 @@ void batch_case() {
       return Values{static_cast<double>(from * 100 + to * 10 + which)};
     };
     const TensorMeta meta = contiguous_meta(Dims{1}, DType::kI32);
-    // To everybody two, of everybody two, in another order.
+    // Two to every rank, two from every rank, in another order.
     std::vector<SendRecv> exchange;
     for (std::int64_t peer = seat.size - 1; peer >= 0; --peer) {
       for (int which = 0; which < 2; ++which) {

@@ -119,7 +119,7 @@ void on_failing_worlds(const std::function<void(RankContext&)>& body,
   for (const std::int64_t ranks : sizes_of(stage)) {
     CAPTURE(ranks);
     check(ranks, run_world(world_on(stage, ranks), body));
-    // A failure is over with its run.
+    // A failure ends with its run.
     on_ranks(world_on(stage, ranks), [](RankContext& rank) { rank.world->barrier(); });
   }
 }

@@ -15,7 +15,7 @@
 
 namespace shardlab {
 
-/// What one rank sees of one group.
+/// The view that one rank has of one group.
 struct Seat {
   ProcessGroup& group;
   std::int64_t rank;                    ///< in the group

@@ -10,7 +10,8 @@
 namespace shardlab {
 
 int run_conformance(const std::string& name, int argc, char** argv) {
-  find_backend(name);  // says which there are, before every case does
+  find_backend(name);  // an unknown name fails here and lists the known ones, before every case
+                       // does
   setenv("SHARDLAB_STAGE", name.c_str(), 0);
   return doctest::Context(argc, argv).run();
 }

@@ -4,7 +4,7 @@
     run_cases.py PROGRAM [--cases FOLDER] [--more ARGUMENTS] [--write] [NAME...]
 
 A case is a file cases/NAME.txt. Its first line is the exit code that must result, the rest is the
-exact text that must stand on stderr:
+exact text that must be on stderr:
 
     exit 2
     error: unknown key 'mehs'
@@ -65,7 +65,7 @@ class Case:
         return done.returncode, done.stderr.replace(f"{folder}/", "")
 
     def problem(self, program):
-        """What is wrong, or an empty string."""
+        """The fault found, or an empty string."""
         if self.exit_code is None:
             return f"{self.path.name} does not begin with a line `exit N`\n"
         try:

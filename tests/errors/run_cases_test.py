@@ -9,7 +9,7 @@ import unittest
 
 RUNNER = pathlib.Path(__file__).resolve().parent / "run_cases.py"
 
-# Stands in for shardlab: prints its arguments, and the file's path as a user would see it.
+# In place of shardlab: prints its arguments, and the file's path as a user would see it.
 PROGRAM = """#!/bin/sh
 echo "error: $*" >&2
 echo "  at $PWD/$2" >&2

@@ -35,10 +35,10 @@ constexpr Wrong kWrongRecords[] = {
     {"aten.var.correction#018", kVariance},
 };
 
-// Ops of which the reference has NaN where there is a limit: gelu(inf) is inf, Bessel functions
-// vanish or grow without bound at infinity, behind all places the sum of zeta is 0. Of the shares
-// up to NaN, which are NaN, it has numbers. logit_backward at -0.0 has -inf there in whole vectors
-// and inf in the elements behind them, as ours has it everywhere.
+// Ops for which the reference has NaN in place of a limit: gelu(inf) is inf, Bessel functions
+// vanish or grow without bound at infinity, and beyond all places the sum of zeta is 0. Shares up
+// to NaN are NaN; the reference has numbers there. logit_backward at -0.0 has -inf there in whole
+// vectors and inf in the elements after them; ours has inf everywhere.
 constexpr std::string_view kOpsOfLimits[] = {"gelu",
                                              "i0",
                                              "igamma",
@@ -81,8 +81,8 @@ std::string meta_text(const TensorMeta& meta) {
   return fmt::format("{}[{}]", to_string(meta.dtype), text_of_list(meta.shape, ", "));
 }
 
-// Ops of which the reference rounds places, and the weights of what lies around them, to half
-// precision before it looks there.
+// Ops for which the reference rounds places, and the weights of their neighbours, to half precision
+// before it looks there.
 constexpr std::string_view kRoundedPlaces[] = {"grid_sampler_2d", "grid_sampler_2d_backward",
                                                "grid_sampler_3d", "upsample_linear1d"};
 
@@ -168,7 +168,7 @@ bool is_nearer(const Tensor& got, const RecordedOutput& expected, const Tensor& 
   for (const double value : wide) {
     if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
   }
-  // Or as far as the tolerance of the largest element: what is left where terms of its size cancel.
+  // Or within the tolerance of the largest element: the remainder where terms of its size cancel.
   const auto near = [&](double a, double b) {
     return close(a, b, tolerance, factor) || close(b, a, tolerance, factor) ||
            std::fabs(a - b) <= tolerance.relative * largest;

@@ -38,7 +38,7 @@ std::string text_of(const OrderedStep& step) {
   return text;
 }
 
-// `apart`: lines whose calls are told apart.
+// `apart`: lines whose calls are compared one by one.
 std::vector<std::string> texts_of(const OrderedPasses& passes, const std::set<LineRun>& apart) {
   std::vector<std::string> all;
   for (const OrderedPass& pass : passes) {
@@ -123,7 +123,7 @@ void OrderWatcher::computes(SourceSpan expression) {
   made_.push_back({before, call});
 }
 
-// What a name stands for now, in place of what was there before; in a def, too.
+// The value that a name has now replaces its former one; in a def, too.
 void OrderWatcher::assigned(const std::string& name, std::int64_t, const Value& value,
                             const Where&) {
   if (!value.is_tensor()) return;

@@ -45,7 +45,7 @@ struct OrderedPass {
 
 using OrderedPasses = std::vector<OrderedPass>;
 
-/// What a fact recorded.
+/// The order that a fact recorded.
 OrderedPasses recorded_order(const nlohmann::json& fact);
 
 /// The two orders as texts, one per pass: equal texts mean equal orders. A line is compared as one
@@ -53,7 +53,7 @@ OrderedPasses recorded_order(const nlohmann::json& fact);
 struct OrderTexts {
   std::vector<std::string> recorded, seen;
   std::int64_t lines = 0;   ///< runs of lines with recorded calls
-  std::int64_t as_one = 0;  ///< of these the ones that are compared as one
+  std::int64_t as_one = 0;  ///< of these the lines that are compared as one call
 };
 OrderTexts order_texts(const OrderedPasses& recorded, const OrderedPasses& seen);
 
@@ -79,7 +79,7 @@ class OrderWatcher : public ValueSink, public Observer {
   void collective(const CollectiveRecord&) override {}
 
  private:
-  /// A call: its nodes are those from `first` on, up to the next one's.
+  /// A call: its nodes are those from `first` on, up to the next call's.
   struct Made {
     std::uint64_t first = 0;
     OrderedCall call;

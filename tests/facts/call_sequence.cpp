@@ -1,4 +1,4 @@
-// Numbers stand for values from the first reading on, so that a sequence can be run many times.
+// Values are numbered from the first reading on, so that a sequence can be run many times.
 #include "tests/facts/call_sequence.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // call_sequence.h - a recorded sample of the reference's operator suite as a program: calls one
-// after another, on inputs and on what calls before gave
-// (tests/golden/facts/kernels/README.md, "OpInfo sequences").
+// after another, on inputs and on results of earlier calls (tests/golden/facts/kernels/README.md,
+// "OpInfo sequences").
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace shardlab {
 
-/// One call. Tensors of the sequence stand in its arguments as texts: "$3" is value 3.
+/// One call. Tensors of the sequence are texts in its arguments: "$3" is value 3.
 struct SequenceCall {
   std::string op;              ///< "aten.add.Tensor"
   const OpRow* row = nullptr;  ///< null: not registered
@@ -24,7 +24,7 @@ struct SequenceCall {
   std::vector<std::size_t> takes;   ///< numbers of the values that it takes
 };
 
-/// What a value holds in the end.
+/// The final elements of a value.
 struct SequenceOutput {
   std::size_t value = 0;  ///< its number
   RecordedOutput expected;
@@ -51,7 +51,7 @@ CallSequence read_sequence(const Json& line);
 DTensor in_reference_precision(const DTensor& given);
 
 /// The call on the running rank, with the values' handles for their numbers.
-///   fails  Value: what no overload takes
+///   fails Value: arguments that no overload takes
 ResolvedCall bound_call(const SequenceCall& call, const Arguments& values);
 /// Runs it through the calls of the running rank. Gives its results as the recording counts them:
 /// lists flattened, one None where the op gives nothing.

@@ -1,5 +1,5 @@
-// chain_draw.h - a mesh and placements for the inputs of a chain fact, and the scenario that they
-// make of it. What is run is the text of that scenario, so that anybody can run it again.
+// chain_draw.h - a mesh and placements for the inputs of a chain fact, and the scenario with them.
+// The text of that scenario is run, so that anybody can run it again.
 #pragma once
 
 #include <cstdint>

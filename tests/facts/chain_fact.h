@@ -35,7 +35,7 @@ struct ChainExpected {
   std::optional<ChainTensor> value;  ///< none: a gradient that must not exist
 };
 
-/// A program, its inputs, and all that the reference said of it.
+/// A program, its inputs, and the reference's results.
 struct ChainFact {
   std::string id;
   std::string program;

@@ -103,7 +103,7 @@ ChainVerdict judge_values(const ChainFact& fact, const ChainRun& run) {
   return {};
 }
 
-// What a message puts in quotes, or else the whole message.
+// The part of a message in quotes, or else the whole message.
 std::string quoted(const std::string& message) {
   const std::size_t first = message.find('\'');
   const std::size_t last = message.find('\'', first + 1);

@@ -1,5 +1,5 @@
-// Counts are compared exactly and both ways: an op that starts to be refused fails the check, and
-// so does one that no longer is, until the table says so.
+// Counts are compared exactly and both ways: an op that starts or stops being refused fails the
+// check, until the table is changed.
 #include "tests/facts/chain_outcomes.h"
 
 #include <fmt/format.h>

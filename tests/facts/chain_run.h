@@ -12,7 +12,7 @@
 
 namespace shardlab {
 
-/// What a run left behind.
+/// The values and errors of a run.
 struct ChainRun {
   /// By the names of ChainFact's values and gradients. A gradient that does not exist is absent.
   std::map<std::string, GlobalValue> values;

@@ -1,5 +1,5 @@
-// chain_table.h - how often chain facts agreed, were wrong, were refused and are not supported, by
-// tag and by what was refused or is missing.
+// chain_table.h - counts of chain facts that agreed, were wrong, were refused or are not supported,
+// by tag and by the op refused or the part missing.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace shardlab {
 /// Adds up verdicts; tables of several files are put together with add(). Used by one thread.
 class ChainTable final : public CheckTable {
  public:
-  /// `draws`: runs of each program under drawn placements, beside the one on one rank.
+  /// `draws`: runs of each program under drawn placements, in addition to the one on one rank.
   ChainTable(std::uint64_t seed, std::int64_t draws) : seed_(seed), draws_(draws) {}
 
   void count(const ChainFact& fact, const ChainVerdict& verdict, bool drawn);

@@ -1,4 +1,4 @@
-// check_arguments.h - what the program check is asked for on its command line.
+// check_arguments.h - the options of the program check.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct CheckArguments {
   std::string outcomes;                ///< file of expected counts; empty: none
   bool as_scenario = false;            ///< print the first failing program as a scenario, no report
   bool shard = false;                  ///< sequences with their inputs placed in every way
-  std::optional<std::size_t> workers;  ///< of those, at once
+  std::optional<std::size_t> workers;  ///< number of sequences at once
 };
 
-/// Compares recorded facts with our answers. Gives the exit code, as the next one.
+/// Compares recorded facts with our answers. Returns the exit code, as check_shards() does.
 int check_facts(const CheckArguments& arguments);
 /// --shard: a table of its own.
 int check_shards(const CheckArguments& arguments);

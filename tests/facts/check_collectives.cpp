@@ -1,5 +1,5 @@
-// Each program runs on as many ranks as it was recorded on, and must leave on each what it left
-// there; one that failed, or waited for one that did, must not come to its end here.
+// Each program runs on as many ranks as it was recorded on, and must leave on each rank the
+// recorded values; a rank that failed, or waited for one that did, must not reach its end here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ struct Ended {
   Json values = Json::object();
   bool whole = false;       ///< it came to the end of the program
   std::int32_t line = 0;    ///< of the program, from 1: where it failed
-  std::int32_t run_by = 0;  ///< of a gradient: where backward was called, which torch tells
+  std::int32_t run_by = 0;  ///< of a gradient: the line that called backward, which torch reports
 };
 
 class Names final : public ValueSink {
@@ -155,7 +155,7 @@ class CollectiveChecker final : public FactChecker {
     });
   }
 
-  // A row says that torch does something else.
+  // A row says that torch differs here.
   void check_row(const Json& fact, CaseReport& report) const {
     const Json& ranks = fact.at("ranks");
     const Json same = fact.value("meant", Json());

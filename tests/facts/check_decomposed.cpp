@@ -1,8 +1,8 @@
-// Ops that the reference has no rule of their own for. It tries their decomposition on every
-// combination of placements and offers those in which no inner op moves anything; a call here is
-// propagated through the ops that it is made of, which move what they need. Which of the cheapest
-// combinations is found first depends on the hash of strings there (README, Determinism), so that
-// any answer of the recorded price is as good.
+// Ops for which the reference has no rule. It tries their decomposition on every combination of
+// placements and offers those in which no inner op moves anything; a call here is propagated
+// through the ops that it is made of, which move their operands. The first of several cheapest
+// combinations depends there on the hash of strings (README, Determinism), so any answer with the
+// recorded price is accepted.
 #include <algorithm>
 
 #include "dispatch/all_ops.h"
@@ -28,7 +28,7 @@ ShapeCall recorded_call(Arena& arena, const Json& fact) {
   }
 }
 
-/// Outputs without their placements: what they are, wherever they lie.
+/// Outputs without their placements.
 Json metadata(Json outputs) {
   for (Json& output : outputs) {
     if (!output.is_null()) output.erase("placements");

@@ -37,7 +37,7 @@ std::unique_ptr<FactChecker> make_line(std::string_view) {
 
 using CheckPlanLine = void (*)(Arena&, PlanRules, const Json&, CaseReport&);
 
-/// Files about plans: which release they were recorded from stands in their name.
+/// Files about plans: the name of a file has the release that it was recorded from.
 template <CheckPlanLine kLine>
 class PlanLineChecker : public FactChecker {
  public:
@@ -59,7 +59,7 @@ bool has(const Json& first, const char* field) {
   return first.is_object() && first.contains(field);
 }
 
-// Told apart by a field that only this kind of file has, so that a renamed file is still taken.
+// Recognised by a field that only this kind of file has, so that a renamed file is still taken.
 constexpr CheckFamily kFamilies[] = {
     {"layout/device_mesh",
      [](std::string_view, const Json& first) { return has(first, "bad_slice"); },

@@ -24,12 +24,12 @@ namespace shardlab {
 
 namespace {
 
-// As recorded; where a number stands for a tensor, the call of the overload that takes it.
+// As recorded; where a number is given for a tensor, the call of the overload that takes it.
 ResolvedCall call_of(const OpRow& row, const ValueCase& value_case) {
   return recorded_call(row, {with_numbered_dtypes(row, value_case.args), value_case.kwargs});
 }
 
-// What the case calls outputs: the results, or what an op without results wrote.
+// The outputs of a case: the results, or the tensors that an op without results wrote.
 Arguments outputs_of(const OpRow& row, const ValueCase& value_case, const Arguments& args,
                      const Results& results) {
   Arguments flat;
@@ -137,8 +137,9 @@ class ValueChecker final : public CaseChecker {
     if (!wrong.empty()) report.differs("outputs", "what the op is defined to give", wrong);
   }
 
-  // An element parts, and the same call in f64 says that the recorded one is rounded more: of half
-  // precision by much, of others by what is left where larger terms cancel.
+  // True when an element differs, and the same call in f64 shows that the recorded one is rounded
+  // more: much more in half precision, in other dtypes by the remainder of larger terms that
+  // cancel.
   bool parts_by_rounding(const OpRow& row, const std::string& op, const Argument& got,
                          const RecordedOutput& expected, std::size_t output) {
     double needed = 1;
@@ -153,7 +154,7 @@ class ValueChecker final : public CaseChecker {
       const double factor = is_half(ours.dtype()) ? 30 : 1;
       return is_nearer(ours, expected, wide, factor) || differs_by_places(op, ours, wide);
     } catch (const Error&) {
-      return false;  // no such call in f64: nobody to ask
+      return false;  // no such call in f64: no second opinion
     }
   }
 
@@ -167,7 +168,7 @@ class ValueChecker final : public CaseChecker {
       const ResolvedCall call = call_of(row, value_case);
       plain_calls().call(*call.row, call.args);
     });
-    // What shape inference refuses is Value here, whatever the reference's class.
+    // A refusal by shape inference is Value here, also if the reference's class is another.
     if (kind && (*kind == ErrorKind::kValue || same_error(value_case.raises, *kind))) return;
     report.differs("raises", value_case.raises, kind ? std::string(to_string(*kind)) : "no error");
   }
@@ -235,9 +236,9 @@ class GradientChecker final : public CaseChecker {
     return loss;
   }
 
-  // What a definition leaves open (the signs of vectors, which of equal elements is named) decides
-  // the gradients of what it is given to: those of another choice are others. Finite differences
-  // judge them.
+  // A choice that a definition leaves open (the signs of vectors, the index of one of several equal
+  // elements) decides the gradients of the inputs: another choice has other gradients. Finite
+  // differences judge them.
   static bool same_choice(const OpRow& row, const ValueCase& value_case, const Results& results) {
     Arguments flat;
     for_each_flat(results, [&](const Argument& result) { flat.push_back(result); });
@@ -250,7 +251,8 @@ class GradientChecker final : public CaseChecker {
     return true;
   }
 
-  // Zeros may stand for a gradient that the reference leaves out; none for its zeros may not.
+  // Zeros are accepted for a gradient that the reference leaves out; no gradient is not accepted
+  // for its zeros.
   void compare_gradient(const std::string& field, const DTensor& grad,
                         const RecordedOutput& expected, CaseReport& report) {
     if (!grad.defined()) {

@@ -1,5 +1,6 @@
-// Facts about how much a program holds: each runs on one rank, whose account is watched. Where
-// another library's kernels have other temporaries, figures agree up to the largest tensor.
+// Facts about the bytes that a program holds: each runs on one rank, whose account is watched.
+// Another library's kernels may have other temporaries: there figures agree up to the largest
+// tensor.
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -34,7 +35,7 @@ Json recorded_backwards(const Json& fact) {
 
 std::string_view phase_text(Pass pass) { return pass == Pass::kForward ? "forward" : "backward"; }
 
-/// Where the peak stands, if no other place comes within `tolerance` of it.
+/// The place of the peak, if no other place comes within `tolerance` of it.
 const MemoryPlace* peak_place(const MemoryWatcher& seen, std::int64_t tolerance) {
   const MemoryPlace* place = nullptr;
   for (const auto& [each, bytes] : seen.by_place()) {

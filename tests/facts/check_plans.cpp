@@ -54,7 +54,7 @@ void expect_plan(std::string_view field, std::string_view path_field, const Plan
   report.expect(path_field, our_spelling(path), plan->text());
 }
 
-/// Where the reference can't write a plan's states down, ours have no text as orders either.
+/// A plan whose states the reference can't write has no text as orders here either.
 void expect_path(const Plan& plan, const Json& fact, CaseReport& report) {
   const auto fault = path_fault(plan);
   const auto call = [&] {

@@ -13,7 +13,7 @@
 namespace shardlab {
 namespace {
 
-/// What all lines of a file share.
+/// Data that all lines of a file share.
 class PropagateChecker : public FactChecker {
  public:
   PropagateChecker() : propagator_(all_ops(), PlanOptions{}) { propagator_.set_advice(false); }
@@ -92,8 +92,8 @@ bool same_elements(const DTensorSpec& a, const DTensorSpec& b) {
   return true;
 }
 
-/// Whether these placements cut what gather points into along a dim of which the index is a front
-/// only: their pieces are other rows.
+/// True when these placements cut the target of gather along a dim of which the index is only a
+/// front: their pieces are other rows.
 bool cuts_a_front(const Json& fact, const Json& inputs) {
   if (!fact.at("op").get_ref<const std::string&>().starts_with("aten.gather.")) return false;
   const Json &args = fact.at("args"), &self = args[0].at("t").at("shape"),
@@ -223,14 +223,14 @@ class CaseChecker : public PropagateChecker {
     });
   }
 
-  /// A tensor that is written, but not called out.
+  /// True for an op that writes a tensor which its schema does not name as written.
   static bool writes_unnamed(const OpRow& row) {
     return std::ranges::any_of(row.op.arguments, [](const SchemaArgument& argument) {
       return argument.is_out && !argument.name.starts_with("out");
     });
   }
 
-  /// Of the positional tensors, lists flattened.
+  /// Placements of the positional tensors, lists flattened.
   static Json given_placements(const Json& fact) {
     Json given = Json::array();
     for (const Json& argument : fact.at("args")) {
@@ -243,7 +243,7 @@ class CaseChecker : public PropagateChecker {
     return given;
   }
 
-  // Of a call on lists, those of each element.
+  // Candidates of a call on lists: those of each element.
   static void add_candidates(const DecisionRecord& record, const Json& given, CaseReport& report) {
     const std::size_t elements = record.strategies.size();
     if (elements == 0 || given.size() % elements != 0) return;

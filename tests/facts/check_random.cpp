@@ -1,6 +1,6 @@
-// Random ops promise a law, not a stream: shape and dtype, where their values may lie, mean,
-// standard deviation and quantiles. Two samples of one law differ; five standard errors of their
-// difference are the room that they get.
+// Random ops promise a law, not a stream: shape and dtype, the range of their values, mean,
+// standard deviation and quantiles. Two samples of one law differ; a difference of up to five
+// standard errors is accepted.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::vector<double> rounded_to(DType dtype, const std::vector<double>& numbers, 
   return read_doubles(tensor);
 }
 
-// The numbers that stand behind `word` in a text: "weights 0.1,0.2,0.7".
+// The numbers that follow `word` in a text: "weights 0.1,0.2,0.7".
 std::vector<double> numbers_behind(const std::string& text, std::string_view word) {
   std::vector<double> numbers;
   std::size_t at = text.find(word);
@@ -44,7 +44,7 @@ std::vector<double> numbers_behind(const std::string& text, std::string_view wor
   }
 }
 
-// Where the values of a law may lie.
+// The range of the values of a law.
 struct Support {
   double low = -INFINITY, high = INFINITY;
   bool with_low = true, with_high = true;
@@ -95,7 +95,7 @@ Support support_of(const Json& fact) {
 
 // Ends and members as tensors of this dtype hold them: a value drawn near an end is rounded to it.
 Support in_dtype(Support support, DType dtype, Device& device) {
-  // The mask beside a result says of each element whether it was kept.
+  // The mask that is a second result has one bool per element: kept or not.
   if (dtype == DType::kBool) return {.members = {0, 1}};
   if (!support.members.empty()) support.members = rounded_to(dtype, support.members, device);
   if (!is_floating(dtype)) return support;
@@ -176,8 +176,8 @@ class LawJudge {
          std::sqrt(spread) / (2 * ours.std) * both);
   }
 
-  // Below a quantile lies at most its share of the draws, up to it at least as much. Whether a law
-  // is rounded to its dtype or drawn in as many steps is open: the place is known to one of both.
+  // The share of draws below a quantile is at most its share, that up to it at least as much. A law
+  // may be rounded to its dtype or drawn in as many steps: a place is known only to one rounding.
   void judge_quantiles(const std::vector<double>& sorted, DType dtype) {
     const Json& quantiles = recorded_.at("quantiles_1_25_50_75_99");
     const auto n = static_cast<double>(sorted.size());
@@ -218,7 +218,7 @@ class RandomChecker final : public FactChecker {
   }
 
  private:
-  // A tensor of one number; what follows "weights" in the note are the elements of one of several.
+  // A tensor of one number; for a tensor of several, the numbers after "weights" in the note.
   DTensor filled(const Json& given, const std::string& note) {
     const Tensor tensor =
         empty(world_.device(), dims_of(given.at("shape")), dtype_of(given.at("dtype")));

@@ -1,6 +1,5 @@
-// Facts about what autograd keeps: each call runs on one rank, then the graph that hangs on its
-// results is walked. Whether something kept is an input, a result or neither is a question of whose
-// storage it is.
+// Facts about the tensors that autograd keeps: each call runs on one rank, then the graph of its
+// results is walked. Equal storage decides whether a kept tensor is an input, a result or neither.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -22,7 +21,7 @@ struct NamedTensor {
   DTensor tensor;
 };
 
-/// What is compared of a call. Of a new storage the shapes under which it was kept stand together.
+/// The part of a call that is compared. A new storage has all shapes under which it was kept.
 struct KeptByCall {
   std::set<std::string> inputs, outputs, tensors;
   std::int64_t new_bytes = 0;
@@ -56,8 +55,8 @@ KeptByCall recorded_kept(const Json& fact) {
   return kept;
 }
 
-/// "y", "y[1]": what the program left under a name, or under an item of it; undefined where there
-/// is no such tensor.
+/// "y", "y[1]": the tensor that the program left under a name, or under an item of it; undefined
+/// where there is none.
 DTensor tensor_called(const Interpreter& interpreter, const std::string& text) {
   const std::size_t bracket = text.find('[');
   const Value* value = interpreter.find(text.substr(0, bracket));

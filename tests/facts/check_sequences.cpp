@@ -1,5 +1,5 @@
-// Sequences of calls on one device: every call gives what was recorded of it, and the values that
-// the sample gives are the recorded ones.
+// Sequences of calls on one device: every call has its recorded results, and the values that the
+// sample returns are the recorded ones.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,8 +42,8 @@ class SequenceChecker final : public FactChecker {
   }
 
  private:
-  // The values of one line, which of them follow from a choice that the reference left open, and
-  // which are held to what defines them alone.
+  // The values of one line; those that follow from a choice that the reference left open; and those
+  // that are compared with their definition alone.
   struct Run {
     Arguments values;
     std::vector<bool> open, judged;
@@ -137,7 +137,7 @@ class SequenceChecker final : public FactChecker {
     }
     const bool follows =
         std::ranges::any_of(call.takes, [&](std::size_t value) -> bool { return run.open[value]; });
-    // A view of vectors that may be others holds others, too.
+    // A view of vectors with several right values has several right values, too.
     const bool looks_on = call.row->view() != nullptr &&
                           std::ranges::any_of(call.takes, [&](std::size_t value) -> bool {
                             return run.judged[value];

@@ -1,5 +1,5 @@
-// Texts, equality and refused specs. A recorded refusal has only its message, so that the message
-// tells which spec to build.
+// Texts, equality and refused specs. A recorded refusal has only its message, so the spec to build
+// is read from the message.
 #include "sim/capture/recorded_json.h"
 #include "tests/facts/layout_facts.h"
 
@@ -24,7 +24,7 @@ void check_equality(const Json& fact, CaseReport& report) {
   report.expect("hash_equal", fact.at("hash_equal"), hash_of(a) == hash_of(b));
 }
 
-/// The line records the message and not the call; the wording tells which call it was.
+/// The line records the message and not the call; the wording identifies the call.
 void check_invalid_spec(Arena& arena, const Json& recorded, CaseReport& report) {
   const MeshLayout* layout = arena.layout({{2, 2}, {}, {}});
   const TensorMeta meta = contiguous_meta(Dims{8, 8}, DType::kF32);

@@ -1,4 +1,4 @@
-// collective_facts.h - what torch.distributed does: programs on real ranks
+// collective_facts.h - results of torch.distributed: programs on real ranks
 // (tests/golden/collectives/README.md).
 #pragma once
 

@@ -1,4 +1,4 @@
-// The program stands in the text as it was recorded, so that its lines are those of the fact.
+// The program is in the text as it was recorded, so that its lines are those of the fact.
 #include "tests/facts/fact_program.h"
 
 #include <fmt/format.h>

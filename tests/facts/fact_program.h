@@ -24,11 +24,11 @@ struct FactProgram {
 /// Of a fact with "id", "program" and "inputs" (tests/golden/facts/memory/README.md).
 FactProgram fact_program(const Json& fact);
 
-/// Runs the programs of facts, and counts those that are skipped by what they need and we do not
-/// have. Used by one thread.
+/// Runs the programs of facts, and counts those that are skipped by the missing part that they
+/// need. Used by one thread.
 class FactPrograms {
  public:
-  /// What is run on the rank, once the scenario is read.
+  /// Called on the rank, once the scenario is read.
   using Prepare =
       std::function<FactScenarios::OnRank(const Scenario& scenario, std::int64_t first_line)>;
   /// Runs the program of `fact`. `compare` is called when it came to its end, while its tensors

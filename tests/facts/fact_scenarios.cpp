@@ -1,5 +1,5 @@
-// Equal kernels of the ranks run once, as they do for users, so that what goes wrong only then is
-// seen, too.
+// Equal kernels of the ranks run once, as they do for users, so that faults that appear only then
+// are seen, too.
 #include "tests/facts/fact_scenarios.h"
 
 #include <map>

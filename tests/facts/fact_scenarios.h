@@ -18,14 +18,14 @@ class FactScenarios {
   FactScenarios();
   ~FactScenarios();
 
-  /// The scenario of a TOML text; `name` stands for its file.
+  /// The scenario of a TOML text; `name` is used in place of its file.
   ///   fails  ScenarioError: not a scenario, names and ops that are not defined
   Scenario read(const std::string& name, const std::string& text) const;
 
   struct OnRank {
-    /// Told about the values of the rank; outlives the run.
+    /// Receives the values of the rank; outlives the run.
     std::function<ValueSink&(RankContext& rank)> sink;
-    /// Runs the interpreter, which has the inputs, and looks at what it leaves.
+    /// Runs the interpreter, which has the inputs, and reads its final values.
     std::function<void(RankContext& rank, Interpreter& interpreter)> run;
     /// Before the rank has anything; may be empty.
     std::function<void(RankContext& rank)> begins = {};

@@ -13,7 +13,7 @@ std::unique_ptr<FactChecker> make_value_checker(std::string_view stem);
 std::unique_ptr<FactChecker> make_gradient_checker(std::string_view stem);
 /// Each sequence of calls gives the recorded values, each call the recorded shapes and dtypes.
 std::unique_ptr<FactChecker> make_sequence_checker(std::string_view stem);
-/// What each call draws follows the recorded law, as far as its draws can tell.
+/// Draws of each call follow the recorded law, as far as their number can show.
 std::unique_ptr<FactChecker> make_random_checker(std::string_view stem);
 
 }  // namespace shardlab

@@ -1,5 +1,5 @@
-// What no name holds is what is left of everything when names are taken away: names are walked
-// only when a backward begins.
+// Bytes that no name holds are the total without those of names: names are walked only when a
+// backward begins.
 #include "tests/facts/memory_watcher.h"
 
 #include <algorithm>

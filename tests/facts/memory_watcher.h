@@ -1,5 +1,5 @@
-// memory_watcher.h - what one rank held while it ran a program: at each backward, at most, and on
-// which lines.
+// memory_watcher.h - bytes that one rank held while it ran a program: at each backward, at most,
+// and by line.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,7 @@ class MemoryWatcher : public ValueSink, public MemoryListener {
   /// Bytes of what names and the arguments of backward hold, without inputs and `gradients`.
   std::int64_t named_bytes(const DTensor& loss, const DTensor& seed,
                            const Storages& gradients) const;
-  /// What a backward has left is a maximum: names change only after it.
+  /// Gradients after a backward are a maximum: names change only after it.
   void note_gradients();
 
   ProgramLines lines_;

@@ -1,4 +1,5 @@
-// Factors must give the matrix that they were made of, named places the values beside them.
+// Factors must give the matrix that they were made of; named places must hold the values next to
+// them.
 #include "tests/facts/open_choice.h"
 
 #include <algorithm>
@@ -48,7 +49,8 @@ std::string judged_rows(const DTensor& rows) {
                         products);
 }
 
-// U diag(S) Vh, of the columns that have a singular value; the others are right angled to them.
+// U diag(S) Vh, of the columns that have a singular value; the other columns are orthogonal to
+// them.
 std::string judge_svd(const OpRow&, const Arguments& args, const Results& results) {
   const DTensor &u = results[0].tensor(), &s = results[1].tensor(), &vh = results[2].tensor();
   if (u.numel() == 0 || vh.numel() == 0) return "";
@@ -61,7 +63,7 @@ std::string judge_svd(const OpRow&, const Arguments& args, const Results& result
   return wrong.empty() ? judged_rows(call("aten::transpose.int", {u, -2, -1})) : wrong;
 }
 
-// P L U, of the matrix or of its transpose, in whichever way it lies in memory.
+// P L U, of the matrix or of its transpose: the order in memory is open.
 std::string judge_lu(const OpRow&, const Arguments& args, const Results& results) {
   const Argument &lu = results[results.size() - 2], &pivots = results.back();
   if (lu.tensor().numel() == 0) return "";
@@ -85,7 +87,7 @@ std::string judge_eigen(const OpRow&, const Arguments& args, const Results& resu
   return judged_factors(left, call("aten::mul.Tensor", {vectors, as_columns(values)}));
 }
 
-// Half of the matrix is read, and of its diagonal the real part.
+// Only half of the matrix is read, and only the real part of its diagonal.
 std::string judge_eigh(const OpRow& row, const Arguments& args, const Results& results) {
   const bool upper = args[1].is_string() && args[1].string() == "U";
   const auto turned = [](const DTensor& x) {
@@ -121,7 +123,7 @@ std::string judge_places(const OpRow& row, const Arguments& args, const Results&
   return "";
 }
 
-// What is open: bit i for output i.
+// The outputs that are open: bit i for output i.
 struct OpenChoice {
   std::string_view op;
   unsigned open;

@@ -1,5 +1,5 @@
-// open_choice.h - results of which several are right: which of equal elements is named, the order
-// of eigenvalues, the signs of vectors. They are held against what defines them.
+// open_choice.h - ops with several right results: one of several equal elements, the order of
+// eigenvalues, the signs of vectors. They are compared with their definition.
 #pragma once
 
 #include "schema/op_row.h"
@@ -9,7 +9,7 @@ namespace shardlab {
 
 /// Whether output `output` of the op is one of several right ones.
 bool is_open(const OpRow& row, std::size_t output);
-/// What is wrong with the results of such an op, by its definition; "" where nothing is. On the
+/// The fault in the results of such an op, by its definition; "" where there is none. On the
 /// running rank, with plain tensors.
 std::string wrong_choice(const OpRow& row, const Arguments& args, const Results& results);
 /// Whether output `output` holds two vectors or more of which only the plane is given, so that

@@ -1,4 +1,4 @@
-// A world of its own for all lines of a file: what it costs to start a rank is paid once.
+// One world for all lines of a file: the cost of starting a rank is paid once.
 #include "tests/facts/plain_world.h"
 
 #include "dispatch/all_ops.h"

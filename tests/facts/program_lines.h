@@ -1,4 +1,4 @@
-// program_lines.h - the lines of a fact's program, which stands inside of a scenario's text.
+// program_lines.h - the lines of a fact's program, which is a part of a scenario's text.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,8 @@ namespace shardlab {
 
 /// Decisions: the files named after op families.
 std::unique_ptr<FactChecker> make_propagate_checker(std::string_view stem);
-/// A decision of an op that is made up of others there: what the call does on a mesh without data.
+/// A decision of an op that the reference takes apart into others: compared with the call on a mesh
+/// without data.
 void check_decomposed(const Json& fact, CaseReport& report);
 /// Whole candidate lists: strategies.jsonl.
 std::unique_ptr<FactChecker> make_strategy_checker(std::string_view stem);

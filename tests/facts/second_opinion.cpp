@@ -1,5 +1,5 @@
-// An f64 call has no rounding that matters to a narrower one, a difference none of the rules by
-// which gradients are written down: both know the answer another way.
+// A call in f64 has no rounding that matters to a narrower one; finite differences use no rule of a
+// gradient: both know the answer another way.
 #include "tests/facts/second_opinion.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace shardlab {
 
 namespace {
 
-// What src replaces passes no gradient on, nor does the half of a factor that is not read; where
-// lookups are divided by how often their row is looked up, so are their gradients.
+// The gradient is wrong for elements replaced by src, for the half of a factor that is not read,
+// and for lookups that are divided by the count of their row: the gradients must be divided, too.
 constexpr std::string_view kRefuted[] = {"aten::as_strided_scatter", "aten::cholesky_solve",
                                          "aten::embedding_dense_backward"};
 

@@ -1,5 +1,5 @@
-// second_opinion.h - who is right where a recorded number and ours part: the same call in f64, or
-// differences of what it gives. On the running rank, with plain tensors.
+// second_opinion.h - decides who is right where a recorded number and ours differ: by the same call
+// in f64, or by differences of its results. On the running rank, with plain tensors.
 #pragma once
 
 #include "schema/op_row.h"
@@ -12,9 +12,9 @@ namespace shardlab {
 ///   fails  as the call does
 Results results_in_f64(const OpRow& row, Arguments args);
 
-/// Whether the recorded gradient of one tensor argument is refuted: the op is one of which the
-/// reference's gradient is known to be wrong, and wherever it parts from ours, the derivative of
-/// sum(result * its gradient), taken by differences to either side, is ours.
+/// True when the recorded gradient of one tensor argument is refuted: the reference's gradient of
+/// this op is known to be wrong, and wherever it differs from ours, the derivative of sum(result *
+/// its gradient), taken by differences to either side, is ours.
 ///   grads   of the results, undefined where none flows in
 ///   which   number of the tensor among the arguments, lists flattened
 ///   fails   as the call does

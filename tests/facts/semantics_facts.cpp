@@ -319,7 +319,7 @@ class SemanticsChecker : public FactChecker {
     }
   }
 
-  /// What a program calls a field: `global` is not a name in its language.
+  /// The program's name for a field: `global` is not a name in its language.
   static const Value* value_of(const Interpreter& interpreter, const std::string& field) {
     return interpreter.find(field == "global" ? "global_" : field);
   }

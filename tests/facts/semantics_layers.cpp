@@ -1,5 +1,5 @@
-// Recorded cases about layers and what trains them: losses, embeddings, convolutions, the check of
-// gradients, optimizers. Inputs are what the recordings were made with.
+// Recorded cases about layers and training: losses, embeddings, convolutions, the check of
+// gradients, optimizers. Inputs are those of the recordings.
 #include "tests/facts/semantics_text.h"
 
 namespace shardlab::semantics {
@@ -9,7 +9,7 @@ std::string cross_entropy(const Json& fact) {
   const Json& params = fact.at("params");
   const bool parallel = params.at("loss_parallel").get<bool>();
   const Json whole = whole_of(fact.at("mesh"));
-  Json rows = params.at("placements");  // the targets go with the rows of the logits
+  Json rows = params.at("placements");  // the targets have the placements of the logits' rows
   for (Json& cut : rows) {
     if (cut != "S(0)") cut = "R";
   }
@@ -29,7 +29,7 @@ std::string cross_entropy(const Json& fact) {
       integer_of<int>(params.at("ignore_index")), reduction == "none" ? "loss.sum()" : "loss");
 }
 
-/// What the other losses were recorded with, classes cut along the last mesh dim.
+/// Inputs of the other recorded losses, classes cut along the last mesh dim.
 std::string loss_parallel(const Json& fact) {
   Json placements = whole_of(fact.at("mesh"));
   placements.back() = "S(1)";
@@ -118,7 +118,8 @@ std::string close_to(std::string_view a, std::string_view b) {
   return fmt::format(fmt::runtime(kClose), a, b);
 }
 
-/// As the recordings call it: its strides, paddings, dilations and what follows are `windows`.
+/// As the recordings call it: `windows` are its strides, paddings, dilations and the arguments
+/// after them.
 std::string convolved(std::string_view x, std::string_view w,
                       std::string_view windows = "[1, 1], [1, 1], [1, 1], False, [0, 0], 1") {
   return fmt::format("aten.convolution.default({}, {}, None, {})", x, w, windows);

@@ -1,5 +1,5 @@
 // Recorded cases about placing tensors: distribute, from_local, to_local, redistribute, factories,
-// and worlds of which the mesh is a part. Inputs are what the recordings were made with.
+// and worlds of which the mesh is a part. Inputs are those of the recordings.
 #include "tests/facts/semantics_text.h"
 
 namespace shardlab::semantics {
@@ -152,7 +152,7 @@ std::string from_local_again(const Json& fact) {
                      distributed("ones([4, 2])", rows), placed(rows));
 }
 
-/// What to_local() hands back is a term of the gradient of what was gathered from pieces.
+/// The result of to_local() is a term of the gradient of the value that was gathered from pieces.
 std::string to_local_grad_of_gathered(const Json& fact) {
   const Json rows = rows_of(fact.at("mesh"));
   std::string labels = "P(sum)";
@@ -167,7 +167,7 @@ std::string factory_empty(const Json& fact) {
   const Json& params = fact.at("params");
   return fmt::format(
       "x = empty({}, {})\nplacements = x.placements\nlocal_shape = x.to_local().shape\n"
-      "local = None\n",  // its values are nobody's
+      "local = None\n",  // the values on other ranks are never used
       params.at("shape").dump(), placed(params.at("placements")));
 }
 

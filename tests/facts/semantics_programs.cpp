@@ -1,6 +1,6 @@
-// Each case of the recorded behaviour as a program of a few lines. Inputs are what the recordings
-// were made with; names set here are the recorded fields. Here: counts of collectives, ops in
-// place and with out=, comparisons, plain tensors beside distributed ones.
+// Each case of the recorded behaviour as a program of a few lines. Inputs are those of the
+// recordings; names set here are the recorded fields. Here: counts of collectives, ops in place and
+// with out=, comparisons, plain tensors mixed with distributed ones.
 #include "tests/facts/semantics_facts.h"
 #include "tests/facts/semantics_text.h"
 
@@ -78,7 +78,7 @@ std::string binary_comm(const Json& fact) {
                      made(square(fact), params.at("a")), made(square(fact), params.at("b")), code);
 }
 
-/// What a user would write: named tensors with their shapes, then the forward program.
+/// A user's program: named tensors with their shapes, then the forward program.
 struct Sequence {
   std::string_view name;
   std::string_view inputs;  ///< "x [8, 16]; w [16, 32]": placed as recorded, else as the code says
@@ -409,11 +409,12 @@ struct Unwritten {
   SkipReason reason;
 };
 
-/// Cases that no program of ours can say.
+/// Cases that none of our programs can express.
 constexpr Unwritten kUnwritten[] = {
     {"repr", SkipReason::kReferenceText},
     {"cpu_rng_supported", SkipReason::kReferenceText},               // its tracker, its warnings
-    {"redistribute_wrong_len", SkipReason::kNotExpressible},         // placements go by mesh dim
+    {"redistribute_wrong_len", SkipReason::kNotExpressible},         // placements are given by mesh
+                                                                     // dim
     {"loss_parallel_label_smoothing", SkipReason::kNotExpressible},  // no such argument
     {"loss_parallel_leak_after_exception", SkipReason::kNotExpressible},  // nothing is switched on
     {"cross_mesh", SkipReason::kNotExpressible},                          // a program has one mesh

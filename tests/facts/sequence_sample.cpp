@@ -1,5 +1,5 @@
 // Calls are made below autograd, as they were recorded. Inputs are cloned where a call writes: they
-// serve other placings, too.
+// are used for other placings, too.
 #include "tests/facts/sequence_sample.h"
 
 #include <algorithm>
@@ -70,9 +70,9 @@ class SequenceRun {
     }
   }
 
-  // Views, which may not move, and writes in place are refused where their tensors would have to
-  // be replicas. The message says so, and a program would do what it says.
-  // What was drawn before the refusal is drawn again.
+  // Views, which may not move, and writes in place are refused where their tensors would have to be
+  // replicas. The message says so, and a program would do as it says. Values drawn before the
+  // refusal are drawn again.
   Arguments results_of(const SequenceCall& call) {
     const RandomState before = current_rank().random;
     try {
@@ -97,7 +97,7 @@ class SequenceRun {
            a.local().offset() == b.local().offset();
   }
 
-  // A view of what is moved would stay behind, and not see what is written.
+  // A view of a moved value would stay behind, and not see a write.
   bool can_be_moved(const SequenceCall& call) const {
     if (!writes(sequence_)) return true;
     return std::ranges::all_of(call.takes, [&](std::size_t number) {
@@ -131,7 +131,7 @@ class SequenceRun {
     return plain_calls().redistribute(x, replicas);
   }
 
-  // What every rank made for itself is a replica.
+  // A value that every rank made for itself is a replica.
   DTensor on_mesh(const DTensor& x) const {
     if (run_.layout == nullptr || !x.defined() || x.distributed()) return x;
     const Placements whole(run_.layout->ndim(), Placement::replicate());

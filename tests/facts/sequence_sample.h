@@ -9,8 +9,8 @@
 
 namespace shardlab {
 
-/// Its values are the recorded outputs that can be compared, numbers as tensors without dims. What
-/// the calls make without an operand is the same on every rank, and so are constants.
+/// Its values are the recorded outputs that can be compared, numbers as tensors without dims.
+/// Values that the calls make without an operand are the same on every rank, and so are constants.
 OpSample sample_of(std::shared_ptr<const CallSequence> sequence);
 
 }  // namespace shardlab

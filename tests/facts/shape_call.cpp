@@ -1,5 +1,5 @@
-// The arguments become tensors of a device that holds nothing; the call then takes the way of every
-// other one, so that an op which is made of others is propagated through them.
+// The arguments become tensors of a device that holds nothing; the call is then dispatched as every
+// other one, so that an op made of others is propagated through them.
 #include "tests/facts/shape_call.h"
 
 #include <algorithm>

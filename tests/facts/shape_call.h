@@ -1,5 +1,5 @@
-// shape_call.h - one call on a mesh without data: what it gives, and what it moves on the way, as
-// the mesh's first rank sees it.
+// shape_call.h - one call on a mesh without data: its results and moves, as the mesh's first rank
+// sees them.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace shardlab {
 
 /// A value that was brought to other placements, by the op or by one that it is made of.
 struct ShapeMove {
-  /// Which tensor argument, lists flattened; empty: what was made on the way, or a view.
+  /// Number of the tensor argument, lists flattened; empty: a value made on the way, or a view.
   std::optional<std::size_t> input;
   bool again = false;  ///< the same value was brought to the same placements before
   const DTensorSpec* from = nullptr;

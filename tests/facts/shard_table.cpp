@@ -63,7 +63,7 @@ KindSums kinds_of(const std::vector<OpProof>& proofs) {
   return sums;
 }
 
-// How often each reason stands, and for which OpInfos.
+// Counts of each reason, and its OpInfos.
 struct Refusals {
   std::int64_t times = 0;
   std::vector<std::string> opinfos;

@@ -1,5 +1,5 @@
 // shard_table.h - recorded sequences of calls with their inputs placed in every way, against one
-// device: what `check --shard` proves, and its table.
+// device: the proof of `check --shard`, and its table.
 #pragma once
 
 #include <memory>
@@ -22,12 +22,12 @@ struct OpInfoSequences {
 std::vector<OpInfoSequences> read_opinfos(const std::vector<std::string>& files,
                                           const std::string& id, std::int64_t& skipped);
 
-/// Which meshes and how many placings, by `draws` on each mesh.
+/// Meshes and number of placings, from `draws` on each mesh.
 ProofOptions shard_options(std::int64_t draws, std::uint64_t seed);
 /// Used by one thread; several may run side by side.
 OpProof prove_sharded(const OpInfoSequences& opinfo, const ProofOptions& options);
 
-/// What came of all of them.
+/// The outcomes of all of them.
 struct ShardTable {
   std::vector<OpInfoSequences> opinfos;
   std::vector<OpProof> proofs;  ///< of each
@@ -40,7 +40,7 @@ struct ShardTable {
   /// ask for.
   double share_in_every_placement() const;
   double share_as_they_are() const;
-  /// What is wrong, what is refused and why, then the sums.
+  /// Wrong results, refusals with reasons, then the sums.
   std::string text() const;
   Json json() const;
 };

@@ -16,10 +16,10 @@
 
 namespace shardlab {
 
-/// How the inputs of a case lie in memory.
+/// The layout of a case's inputs in memory.
 enum class Layout {
   kRecorded,  ///< as the case gives them
-  kTurned,    ///< dims in reverse order with gaps
+  kTurned,    ///< The layout of a case's inputs in memory.
 };
 
 /// A result, or a gradient.
@@ -42,7 +42,7 @@ struct ValueCase {
   std::vector<std::pair<std::string, Argument>> kwargs;
   std::vector<RecordedOutput> outputs;
   bool outputs_are_mutated = false;  ///< the op returns nothing: outputs are what it wrote
-  /// Recorded from the plain formula: what it does not give is not comparable.
+  /// Recorded from the plain formula: results that it lacks are not comparable.
   bool emulated = false;
 
   // Gradient cases.
@@ -53,20 +53,20 @@ struct ValueCase {
 /// True where the line names c32 or bc32, which are names only.
 bool has_half_complex(const Json& line);
 
-/// A tensor as recorded: its storage, and how it lies in it.
+/// A tensor as recorded: its storage, and its strides and offset in it.
 struct RecordedTensor {
   TensorMeta meta;
   std::vector<std::byte> storage;
   std::int64_t offset = 0;  ///< in elements
 };
-/// What stands under "t".
+/// The tensor under "t".
 ///   fails  Value: strides of another number of dims
 RecordedTensor read_recorded_tensor(const Json& tensor);
 /// In memory as recorded or turned.
 ///   fails  Internal: elements outside of the storage
 Tensor tensor_of(const RecordedTensor& recorded, Device& device, Layout layout = Layout::kRecorded);
-/// What an object of an argument stands for that only the caller knows, as {"in": 0} or a tensor;
-/// empty: the reader does.
+/// The value of an object of an argument that only the caller knows, as {"in": 0} or a tensor;
+/// empty: the reader knows it.
 using ArgumentOf = std::function<std::optional<Argument>(const Json& object)>;
 /// An argument, or an element of one.
 Argument recorded_argument(const Json& json, const ArgumentOf& known);

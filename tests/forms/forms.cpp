@@ -1,5 +1,5 @@
 // Calls of ops in the forms that verify-ops tries (sim/proof/sample_forms.h), on one device in f64,
-// against what PyTorch said of them: taken or refused, and with which numbers.
+// against PyTorch's answers: taken or refused, and with which numbers.
 //
 //     forms emit                       JSON, a line a form: arguments and elements for record.py
 //     forms check RECORDED KNOWN       RECORDED: tests/golden/forms/forms.tsv.gz
@@ -151,7 +151,7 @@ void emit(const std::vector<Form>& forms) {
   }
 }
 
-// Up to rounding of f64. What a decomposition leaves open is listed.
+// Up to rounding of f64. Choices that a decomposition leaves open are listed.
 bool agree(const std::string& a, const std::string& b) {
   std::istringstream left(a), right(b);
   std::string x, y;

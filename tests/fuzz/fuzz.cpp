@@ -34,7 +34,7 @@ using namespace shardlab;
 using namespace shardlab::fuzz;
 
 constexpr unsigned kSecondsEach = sanitizer::kActive ? 60 : 20;
-constexpr std::uint64_t kBatch = 4000;  // inputs of one child: what they leave behind goes with it
+constexpr std::uint64_t kBatch = 4000;  // inputs of one child: its memory is freed with it
 constexpr rlim_t kMemoryBytes = 4ull << 30;
 constexpr int kPropertyBroken = 77, kOutOfMemory = 78;
 
@@ -54,7 +54,7 @@ double seconds_of(int who) {
   return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
-// What a child tells, in memory that both share.
+// The report of a child, in memory that both processes share.
 struct Shared {
   std::uint64_t done = 0, accepted = 0;
   char text[512] = {};  // of a broken property
@@ -92,7 +92,7 @@ std::string input_of(const Target& target, std::uint64_t seed, std::uint64_t ind
   return mutated(target.material, random);
 }
 
-// How a child ended: 0 for well.
+// The way in which a child ended: 0 for well.
 template <typename Body>
 int in_child(const Body& body) {
   std::fflush(nullptr);
@@ -167,7 +167,7 @@ void feed_batch(const Arguments& arguments, const Target& target, std::uint64_t 
   if (accepted != nullptr) std::fclose(accepted);
 }
 
-// Findings of one target; stops after a few, which are mostly one.
+// Findings of one target; stops after a few, which mostly have one cause.
 int fuzz_target(const Arguments& arguments, const Target& target) {
   constexpr int kMost = 5;
   int findings = 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""No mutated text crashes or hangs anything; what the language accepts, Python parses.
+"""No mutated text crashes or hangs a reader; Python parses every program that the language accepts.
 
     fuzz_test.py FUZZ ROOT [INPUTS]
 

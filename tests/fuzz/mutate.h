@@ -21,7 +21,7 @@ class Random {
   std::uint64_t state_;
 };
 
-/// What a kind of text is made of.
+/// The material for texts of one kind.
 struct Material {
   std::vector<std::string> corpus;  ///< at least one
   std::vector<std::string_view> tokens;

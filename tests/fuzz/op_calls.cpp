@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What a case says of where a tensor lies and how, which programs do not.
+// Fields of a case about devices and memory layout, which programs do not say.
 bool left_out(std::string_view name) {
   return name == "device" || name == "layout" || name == "pin_memory" || name == "memory_format";
 }

@@ -6,8 +6,8 @@
 
 namespace shardlab::fuzz {
 
-/// Up to two scenarios an op, on two ranks, from files of value cases: of the second one the inputs
-/// are cut. Values are drawn, so that some calls are refused (indices, matrices).
+/// Up to two scenarios an op, on two ranks, from files of value cases: the inputs of the second are
+/// cut. Values are drawn, so some calls are refused (indices, matrices).
 std::vector<std::string> op_call_scenarios(const std::vector<std::string>& paths);
 
 }  // namespace shardlab::fuzz

@@ -136,7 +136,7 @@ Answer feed_run(const std::string& text) {
   }
 }
 
-// Texts of objects that graphs rest on.
+// Texts of objects that graphs depend on.
 std::vector<std::string> expression_texts() {
   return {"Shard(0)",
           "Partial(\"max\")",
@@ -147,7 +147,7 @@ std::vector<std::string> expression_texts() {
           "[\"dp\", [1, -2], None, True, 0.5]"};
 }
 
-// What needs no rank is made, too.
+// Objects that need no rank are made, too.
 Answer feed_expression(const std::string& text) {
   TextEmitter printed;
   read_expression(text, printed);
@@ -188,7 +188,7 @@ std::vector<std::string> graph_texts(
   return texts;
 }
 
-// What is read is printed as it is read again, in both forms, and runs or is refused, when it is
+// A graph that is read is printed and read again, in both forms, and runs or is refused, when it is
 // small.
 Answer feed_graph(const std::string& text) {
   const std::vector<ProgramGraph> graphs = read_graphs(text);
@@ -221,7 +221,7 @@ std::vector<std::string> recording_texts(const std::string& root) {
   return texts;
 }
 
-// What is read is captured and runs again, when it is small, or its program fails.
+// A recording that is read is captured and runs again, when it is small, or its program fails.
 Answer feed_recording(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
@@ -278,7 +278,7 @@ std::vector<std::string> step_texts(const std::string& root) {
   return texts;
 }
 
-// The lines up to the one that says "end", whatever numbers stand in it.
+// The lines up to the one with "end", whatever its numbers are.
 StepFile step_file(const std::string& text) {
   StepFile file{.path = "fuzz.json", .lines = {}, .raw = {}};
   for (std::size_t start = 0; start < text.size();) {

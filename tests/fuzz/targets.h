@@ -1,4 +1,5 @@
-// targets.h - what is fed with mutated texts, and what must hold for every text.
+// targets.h - readers that are fed with mutated texts, and the properties that must hold for every
+// text.
 #pragma once
 
 #include <functional>
@@ -15,8 +16,8 @@ struct Target {
   std::string name;  ///< "type"
   int share;         ///< of 100 inputs
   Material material;
-  /// Takes any text. What the text's author did wrong is refused by an Error; that this throws
-  /// anything else, fails with Internal, ends or hangs is a finding.
+  /// Takes any text. Mistakes of the text's author are refused by an Error; any other exception, an
+  /// Internal error, an end of the process or a hang is a finding.
   std::function<Answer(const std::string& text)> feed;
 };
 

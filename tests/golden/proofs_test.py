@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def problem_of(program, proof):
     """Why `proof` proves nothing; None when exactly one test case of that name ran and passed."""
-    # A comma would end the name, and ? stands for any one character.
+    # A comma would end the name, and ? matches any one character.
     run = subprocess.run(
         [program, "--test-case=" + proof.replace(",", "?").replace("*", "?"), "--no-colors"],
         capture_output=True,

@@ -1,4 +1,4 @@
-// The breadth probe: every schema of the propagation facts stands in the table of ATen, parses, and
+// The breadth probe: every schema of the propagation facts is in the table of ATen, parses, and
 // prints as it was written.
 #include <cstdio>
 #include <nlohmann/json.hpp>

@@ -3,8 +3,8 @@
 
     shard_test.py FACTS PROGRAM
 
-What is refused is refused by the reference, too, or depends on data; the share that runs may only
-grow, and so does the number below.
+Refusals are those of the reference, or depend on data; the share that runs may only grow, and so
+does the number below.
 """
 
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the recorded facts with their checksum list.
 
-    verify_facts.py [FOLDER]        default: facts/ beside this script
+    verify_facts.py [FOLDER] default: facts/ next to this script
 
 Every file under FOLDER is listed in FOLDER/SHA256SUMS and the other way round, none is empty, and
 every checksum is right. Anything else is a failure, never a skip: a fact that cannot be read would

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The module for GPUs is installed where it has been built, and else left out, which is said.
+"""The module for GPUs is installed where it has been built; else it is left out, with a message.
 
 usage: install_module_test.py SCRIPT
 """

@@ -3,7 +3,7 @@
 
     module_opens.py MODULE
 
-Without the libraries that it needs on this machine the first part is skipped, which is said.
+Without the libraries that it needs the first part is skipped, with a message.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import sys
 
 
 def main():
-    # A name without a folder is looked for elsewhere.
+    # A name without a folder would be searched elsewhere.
     module = str(pathlib.Path(sys.argv[1]).resolve())
     needed = subprocess.run(
         ["objdump", "-p", module], capture_output=True, encoding="utf-8", check=True

@@ -13,7 +13,7 @@ def main():
     record = run.parent / "last_run.md"
     before = record.read_text(encoding="utf-8") if record.exists() else None
     with tempfile.TemporaryDirectory() as empty:
-        # No nvidia-smi, whatever this machine has.
+        # No nvidia-smi, even if this machine has one.
         for tool in ("bash", "dirname", "grep"):
             found = next(
                 pathlib.Path(folder, tool)

@@ -76,7 +76,7 @@ class CleanRoot:
         self.folder.chmod(0o755)
 
     def run(self, command, user=0, code=0):
-        """What a command of the shell prints there."""
+        """Output of a shell command there."""
         inside = ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={self.folder}/proc"]
         inside += ["chroot", self.folder, "setpriv", f"--reuid={user}", f"--regid={user}"]
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/var", "LC_ALL": "C.UTF-8"}

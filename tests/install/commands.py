@@ -5,7 +5,7 @@ import subprocess
 
 
 def output(*command, code=0, errors=False, **options):
-    """What a command prints, on stderr with ERRORS; an AssertionError with all of it where it ends
+    """Output of a command, on stderr with ERRORS; an AssertionError with all of it where it ends
     with another code."""
     done = subprocess.run(
         command,

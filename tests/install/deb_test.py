@@ -3,7 +3,7 @@
 
     deb_test.py BUILD
 
-apt decides what it needs; an ordinary user gets the first verdict.
+apt decides what it needs; a user who is not root gets the first verdict.
 """
 
 import pathlib

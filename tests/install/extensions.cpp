@@ -1,6 +1,6 @@
-// What users add to the library from outside of the repository: a sharding rule for an op, a
-// wrapper around every communicator that counts, and one that plants a fault. Each prints one line,
-// which install_test.py compares with what must come out.
+// Extensions that users add to the library from outside of the repository: a sharding rule for an
+// op, a wrapper around every communicator that counts, and one that plants a fault. Each prints one
+// line, which install_test.py compares with the expected one.
 #include <shardlab/scenario.h>
 
 #include <cstdio>
@@ -75,7 +75,7 @@ void show_fault() {
   std::printf(" in line %d, %s\n", wrong.place.position.line, wrong.place.op.c_str());
 }
 
-// What each rank called; ranks that stand for others are run once more when a class is split.
+// Calls of each rank; ranks that represent others are run once more when a class is split.
 void show_wrapper(const std::string& backend) {
   std::mutex mutex;
   std::map<std::int64_t, std::map<std::string, int>> by_rank;

@@ -6,7 +6,7 @@
 Installs BUILD below a temporary folder, renames that, asks pkg-config and CMake there, builds the
 programs of this folder outside of the repository and runs them, and the examples of all pages: a
 block ```cpp NAME of one is a program, or the file NAME.inc that a program here includes. Runs an
-installed scenario with the installed program. What is in the repository is found by nothing of it.
+installed scenario with the installed program. None of them finds the repository.
 """
 
 import json
@@ -109,7 +109,7 @@ class Install(unittest.TestCase):
         modules = self.prefix / "lib/shardlab"
         if not shutil.which("mpirun") or not (modules / "libshardlab_mpi.so").exists():
             return
-        # Four processes: as many ranks, which the program need not be told.
+        # Four processes: as many ranks, without an option for it.
         environment = {
             **os.environ,
             "SHARDLAB_MODULES": str(modules),
@@ -170,7 +170,7 @@ class Install(unittest.TestCase):
 
     def test_a_test_on_ranks(self):
         program = self.build("ranks_test")
-        # What doctest keeps per thread is shared by the fibers of one, which take turns.
+        # doctest's data per thread is shared by the fibers of one, which take turns.
         quiet = self.folder / "suppressions"
         quiet.write_text("race:doctest::toString\nrace:doctest::detail::\n", encoding="utf-8")
         environment = {**os.environ, "TSAN_OPTIONS": f"suppressions={quiet}"}

@@ -1,6 +1,6 @@
-// A backend that lives outside of the repository and runs the conformance suite. It hands its work
-// to the backend `threads`. With SPOILT in the environment the first rank of each group forgets
-// what the others brought to a sum: the suite must notice.
+// A backend outside of the repository that runs the conformance suite. It passes its work to the
+// backend `threads`. With SPOILT in the environment the first rank of each group forgets the
+// others' terms of a sum: the suite must notice.
 #include <shardlab/backend.h>
 #include <shardlab/conformance.h>
 

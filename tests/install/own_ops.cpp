@@ -1,6 +1,6 @@
-// Ops, and rules for ops that are there, which a user adds from outside of the repository, as the
-// page src/api/README.md shows them: install_test.py writes its examples to files. Each function
-// prints one line, which the test compares with what must come out.
+// Ops, and rules for existing ops, which a user adds from outside of the repository, as the page
+// src/api/README.md shows them: install_test.py writes its examples to files. Each function prints
+// one line, which the test compares with the expected one.
 #include <shardlab/ops.h>
 #include <shardlab/scenario.h>
 

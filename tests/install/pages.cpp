@@ -1,5 +1,5 @@
-// Pieces of programs that src/api/README.md shows, each in a program that it fits into. Prints what
-// came of them, which install_test.py compares with what must come out.
+// Pieces of programs that src/api/README.md shows, each in a program that it fits into. Prints
+// their results, which install_test.py compares with the expected ones.
 #include <shardlab/trace.h>
 
 #include <cstdio>

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Who is not root, on a system without a compiler: packages are unpacked, and shardlab configured.
+"""A user who is not root, on a system without a compiler: packages are unpacked, and shardlab
+configured.
 
     unpack_test.py ROOT
 
-In a clean root, as an ordinary user, with what git tracks below ROOT. Building all of it takes as
-long as elsewhere, so only a library and a program are built.
+In a clean root, as an ordinary user, with the files that git tracks below ROOT. Building all of it
+takes as long as elsewhere, so only a library and a program are built.
 """
 
 import pathlib

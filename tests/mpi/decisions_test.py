@@ -5,7 +5,7 @@ usage: decisions_test.py SHARDLAB BACKEND LAUNCHER SCENARIO...
 
 Runs each file on backend threads, and all files of one world size in one job of the launcher
 (mpirun, or tests/support/ranks.py for nccl). The logs of decisions (op, chosen row, plan steps),
-collectives, values and findings are equal byte for byte; what may differ is listed in OWN.
+collectives, values and findings are equal byte for byte; OWN lists the parts that may differ.
 """
 
 import collections
@@ -18,8 +18,7 @@ import unittest
 
 from job import output, reports
 
-# What a report says about how it came about.
-# Of `work` nobody asks processes.
+# Parts of a report about how the run was made. `work` is not reported by processes.
 OWN = ("backend", "scheduler", "kernels", "again", "workers", "sharing", "calls", "work")
 SHARDLAB, BACKEND, LAUNCHER, SCENARIOS = "", "", "", []
 
@@ -33,7 +32,7 @@ def comparable(report):
                           if not one.startswith("[expect]: graphs are not looked at")]
     # Ranks of one process share memory, those of several cannot.
     memory = report.pop("memory")
-    # What NCCL needs beside inputs and results is the rank's own memory.
+    # NCCL's memory in addition to inputs and results is the rank's own.
     if BACKEND != "nccl":
         report["memory"] = {key: memory[key] for key in ("logical_rank_bytes", "peak")}
     return report
@@ -78,7 +77,7 @@ class SameDecisions(unittest.TestCase):
 
     def check(self, expected, got):
         name = f"{expected['file']} {expected['point']}"
-        # A process asks its own caches: one of its rank's questions.
+        # A process counts its own caches: the questions of its one rank.
         for part in sorted((set(expected) | set(got)) - {"caches"}):
             with self.subTest(name, part=part):
                 self.assertEqual(

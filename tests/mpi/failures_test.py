@@ -22,7 +22,7 @@ SECONDS = 2  # until survivors name the culprit
 
 def without_setting(text):
     """A report without the line that names backend and scheduler, sums over processes, and the
-    verdict on calls, which are judged in simulation only."""
+    verdict on calls, which exists in simulation only."""
     lines = re.sub(r"^calls .*\n( +.*\n)*", "", text, flags=re.MULTILINE).splitlines()
     return [line for line in lines if " backend, " not in line and not line.startswith("memory:")
             and not line.startswith("local kernels:") and not line.startswith("again:")]
@@ -137,7 +137,7 @@ class Failures(unittest.TestCase):
             self.assertIn(f"rank {victim}: its process does not answer", errors)
 
     def stopped(self, victim):
-        """(seconds until the job had ended, what it complained of)"""
+        """(seconds until the job had ended, its complaints)"""
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "long.toml")
             path.write_text(LONG, encoding="utf-8")

@@ -1,7 +1,7 @@
 // Broadcasts and scatters of 8 ranks on 3 hosts that take turns (rank 0 on the first, 1 on the
-// second, ..), and of some of them in another order: every element is where it belongs, and to each
-// other host goes one message, sent by the root. The count stands in front of MPI's own function,
-// by MPI's interface for profilers.
+// second, ..), and of some of them in another order: every element is where it belongs, and each
+// other host receives one message, sent by the root. The count replaces MPI's own function, by
+// MPI's interface for profilers.
 #include <mpi.h>
 
 #include <cstdio>
@@ -48,7 +48,7 @@ void expect(bool holds, const std::string& what) {
   failures += 1;
 }
 
-/// How many hosts other than the root's have a rank that is sent something.
+/// Number of hosts, other than the root's, with a rank that receives something.
 int other_hosts(const Communicator& door, std::int64_t root, const Lengths64& lengths) {
   std::set<int> hosts;
   for (std::size_t i = 0; i < lengths.size(); ++i) {

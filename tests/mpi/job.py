@@ -17,7 +17,7 @@ NEIGHBOURS = float(os.environ.get("SHARDLAB_NEIGHBOURS", 15))
 
 
 def output(*command):
-    """Exit code and standard output. What launchers say goes to standard error."""
+    """Exit code and standard output. Messages of launchers are sent to standard error."""
     done = subprocess.run(
         [str(word) for word in command],
         env=ENVIRONMENT,

@@ -1,5 +1,5 @@
-// One process of a job is killed between two collectives; the others say what they learn, and when:
-// mpirun passes on what they say when it likes. Driven by failures_test.py.
+// One process of a job is killed between two collectives; the others print what they learn, and
+// when: mpirun passes on output at times of its own. Driven by failures_test.py.
 #include <chrono>
 #include <csignal>
 #include <cstdio>

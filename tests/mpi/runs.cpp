@@ -1,5 +1,5 @@
-// Worlds one after the other in one job, and how many communicators of MPI they took: MPICH has
-// 2,048. The count stands in front of MPI's own function, by MPI's interface for profilers.
+// Worlds one after the other in one job, and the number of communicators of MPI that they took:
+// MPICH has 2,048. The count replaces MPI's own function, by MPI's interface for profilers.
 #include <mpi.h>
 
 #include <cstdio>

@@ -1,8 +1,7 @@
-// One rank of a job falls silent, dies, or calls something else than the others, in the way that
-// it is told; the others say what they hear, and when. With "launches" they do not wait for the sum
-// that never comes, but launch more behind it than a device takes; with "message" they receive from
-// the odd rank in place of the sum. Driven by ways_test.py, over MPI
-// and over the double of NCCL.
+// One rank of a job falls silent, dies, or calls something else than the others, as its argument
+// says; the others print what they hear, and when. With "launches" they do not wait for the sum
+// that never comes, but launch more after it than a device takes; with "message" they receive from
+// the odd rank in place of the sum. Driven by ways_test.py, over MPI and over the double of NCCL.
 #include <unistd.h>
 
 #include <chrono>
@@ -54,7 +53,7 @@ void die(std::string_view way) {
   if (way == "_exit") _exit(0);
 }
 
-// What the odd rank calls in place of the others' second sum; false: the same.
+// The odd rank's call in place of the others' second sum; false: the same.
 bool call_otherwise(std::string_view way, RankContext& rank) {
   if (way == "skip") return true;
   if (way == "dtype") rank.world->all_reduce(ones(rank, 300, DType::kF64), ReduceOp::kSum);

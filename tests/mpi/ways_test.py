@@ -41,7 +41,7 @@ CALL = r"all_reduce\(f32\[300\], sum\) on group world, call 1"
 
 @dataclasses.dataclass
 class Said:
-    """What one rank printed, since the odd one went its way."""
+    """Output of one rank after the odd one began to differ."""
 
     text: str
     seconds: float
@@ -52,11 +52,11 @@ class Job:
     said: dict  # by rank
     codes: dict  # by rank, or of the launcher
     complaints: str
-    seconds: float  # since the odd rank went its way, until all but it had ended
+    seconds: float  # from the odd rank's difference until all other ranks had ended
 
 
 class Start:
-    """A job under way. Output goes to a file: what is printed last is read when all has ended."""
+    """A job under way. Output is written to a file: the last lines are read when all have ended."""
 
     def __init__(self, *words):
         self.token = f"SHARDLAB_TEST_JOB={uuid.uuid4()}"
@@ -83,7 +83,7 @@ class Start:
                                 start_new_session=True)
 
     def ranks(self):
-        """{rank: pid} of those that run, whoever has started them."""
+        """{rank: pid} of the running ones, whichever process started them."""
         found = {}
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):

@@ -1,5 +1,5 @@
-// The communicator over the double, in processes that only have each other's NCCL: routes, what
-// NCCL lacks, groups, failures. What every backend promises is in tests/conformance.
+// The communicator over the double, in processes that have only each other's NCCL: routes, ops that
+// NCCL lacks, groups, failures. The promises of every backend are tested in tests/conformance.
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -99,7 +99,7 @@ Values telling_numbers() {
   return numbers;
 }
 
-// What a rank brings: of two ranks, every pair of numbers.
+// The input of a rank: for two ranks, every pair of numbers.
 Tensor every_pair(std::int64_t rank, DType dtype) {
   const Values numbers = telling_numbers();
   Values brought;
@@ -245,7 +245,7 @@ TEST_CASE("nccl: calls that do not fit are NCCL's failure, told with both calls"
         local_tensor({me.rank + 2}, DType::kF32, Values(static_cast<std::size_t>(me.rank + 2), 1));
     me.world.all_reduce(x, ReduceOp::kSum, Issue::kWait);
   });
-  // Whoever is first tells the other.
+  // The first rank to fail informs the other.
   const std::string all = joined(texts);
   CAPTURE(all);
   CHECK(all.find("on group world: remote error (rank ") != std::string::npos);
@@ -317,7 +317,7 @@ TEST_CASE("B-16 nccl: ranks that let groups go in another order end them in one"
 TEST_CASE("nccl: a killed process is reported by whoever watches it") {
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
     if (me.rank == 1) {
-      // What the control channel does, whose end of the connection closes.
+      // As the control channel does when its end of the connection closes.
       me.common.failed_rank = 2;
       kill(getpid(), SIGKILL);
     }

@@ -52,7 +52,7 @@ struct Rank {
   Result all_reduce(std::size_t count);
 };
 
-/// What each rank returns, and what the double says where it ends its process.
+/// The texts that ranks return, and those of the double where it ends their process.
 Texts on_ranks_of_double(int ranks, const std::function<std::string(Rank&)>& body,
                          Calls calls = Calls::kArePolled);
 

@@ -216,7 +216,7 @@ TEST_CASE("the double: split by colour and key; no colour, no communicator; not 
     me.api.AllGather(&mine, all, 1, DataType::kInt32, half, me.stream);
     me.api.StreamSynchronize(me.stream);
     wrong += unless(me.poll(half) == Result::kSuccess, "gather; ");
-    // Ordered by key, which goes against the rank.
+    // Ordered by key, which is against the order of ranks.
     wrong += me.rank == 1 ? unless(all[0] == 1, "alone; ")
                           : unless(all[0] == 3 && all[1] == 0, "order; ");
     wrong += unless(me.api.CommFinalize(half) == Result::kInProgress, "finalize; ");
@@ -334,7 +334,7 @@ TEST_CASE("the double: aborting waits for the work of other communicators, unles
     return std::string();
   };
   const auto alone = on_ranks_of_double(2, [&](Rank& me) { return aborted(me, false); });
-  // The abort, or the call that it waits for, is what the double ends the process for.
+  // The double ends the process for the abort, or for the call that it waits for.
   CHECK(alone[0].find("NCCL would wait for ever") != std::string::npos);
   {
     const LongDeadline nobody_waits_for_ever;

@@ -27,7 +27,7 @@ struct Shared {
 };
 Shared& shared();
 
-/// Hears of failures, and tells them, through memory that all processes see.
+/// Hears of failures, and reports them, through memory that all processes see.
 class SharedPeers final : public Peers {
  public:
   explicit SharedPeers(const Shared& common) : common_(common) {}
@@ -54,7 +54,7 @@ std::function<void()>& on_all_reduce();
 /// The double's functions, counted.
 Api counting_api();
 
-/// One rank's process: its session, its group of all, and a list of what went wrong.
+/// One rank's process: its session, its group of all, and a list of faults.
 struct Rank {
   Shared& common;
   std::int64_t rank;
@@ -77,7 +77,7 @@ UniqueId double_id();
 void reduce_ones(Communicator& group);
 /// Until other ranks have said so as often.
 void await_turn(const Rank& me, int turn);
-/// What all ranks say, one line each; nothing when none says anything.
+/// The texts of all ranks, one line each; empty when no rank has one.
 std::string joined(const Texts& texts);
 
 }  // namespace shardlab::nccl

@@ -9,17 +9,18 @@
 
 namespace shardlab {
 
-/// Forks `ranks` processes, runs `body(rank)` in each and returns what they return, by rank: text
-/// for what went wrong, empty for nothing. "died of signal 9" and the like where one did not come
-/// to its end. Exceptions become text, and so does what it complained of.
+/// Forks `ranks` processes, runs `body(rank)` in each and returns their results, by rank: a text
+/// for a fault, empty for none. "died of signal 9" and the like where one did not reach its end.
+/// Exceptions become text, and so do its complaints.
 std::vector<std::string> on_processes(int ranks, const std::function<std::string(int)>& body);
 
 /// The double's functions.
 const nccl::Api& double_api();
-/// How many threads NCCL would have made in this process so far.
+/// The number of threads NCCL would have made in this process so far.
 int threads_of_double();
 
-/// Where the double must not end a process: a busy machine is no hang, and a wait may be left.
+/// For tests in which the double must not end a process: a busy machine is no hang, and a wait may
+/// be left.
 class LongDeadline {
  public:
   LongDeadline();

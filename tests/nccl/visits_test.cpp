@@ -1,5 +1,5 @@
-// What the session has a thread of its own call, since it may wait for other ranks inside of NCCL:
-// over the double, which waits there and ends a process that breaks the rules.
+// Calls that the session leaves to a thread of its own, since they may wait for other ranks inside
+// of NCCL: over the double, which waits there and ends a process that breaks the rules.
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -58,7 +58,7 @@ TEST_CASE("B-18 nccl: a first call that nobody answers ends with the session's p
 
 namespace {
 
-// What a process is told that has left something behind.
+// The error of a process that has left something behind.
 std::string second_session(const Rank& me) {
   const SharedPeers peers(me.common);
   const auto side = make_local_side(plain_device());
@@ -106,7 +106,7 @@ TEST_CASE("B-18 nccl: a first call that never comes back is left behind, and the
   const LongDeadline nobody_ends_the_process;
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
     if (me.rank == 1) {
-      // Neither calls nor hears anything before the other rank has failed.
+      // It neither calls nor hears before the other rank has failed.
       await_turn(me, 1);
       return;
     }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""`shardlab diff` tells one planted difference, where it shows first, and nothing else.
+"""`shardlab diff` reports one planted difference, at its first place, and nothing else.
 
     diff_command_test.py PROGRAM
 
-A run is written down once as JSON; each test changes one thing in a copy of it, or runs a program
-that differs in one line, and says by hand what has to be told. Kinds of differences come in the
-order of the report: outcome, decisions, collectives, values, times.
+A run is written once as JSON; each test changes one thing in a copy of it, or runs a program that
+differs in one line; the expected report is written by hand. Kinds of differences come in the order
+of the report: outcome, decisions, collectives, values, times.
 """
 
 import copy

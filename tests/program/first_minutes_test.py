@@ -74,7 +74,7 @@ class StandardInput(Program):
 
 class Watch(Program):
     def until(self, path, count):
-        """Waits until what was printed has this many endings of runs."""
+        """Waits until the output has this many endings of runs."""
         for _ in range(300):
             text = path.read_text(encoding="utf-8")
             if text.count("waiting for a change") >= count:

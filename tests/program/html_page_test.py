@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`shardlab run --html`: what the page knows, and that it draws itself in a browser.
+"""`shardlab run --html`: the page's data, and its drawing in a browser.
 
     html_page_test.py PROGRAM [--browser]
 
@@ -113,7 +113,7 @@ class Browser(Program):
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
 
     def drawn(self, page, then=""):
-        """The document after its script, and `then`, have run; and what the console said."""
+        """The document after its script, and `then`, have run; and the console's messages."""
         path = self.folder / "opened.html"
         path.write_text(page.replace("</body>", f"<script>{then}</script></body>"),
                         encoding="utf-8")

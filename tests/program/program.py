@@ -1,4 +1,5 @@
-"""What tests of the program's commands share: a folder of its own for each test, and runs in it."""
+"""Shared parts of the tests of the program's commands: a folder of its own for each test, and runs
+in it."""
 
 import os
 import pathlib
@@ -24,8 +25,8 @@ class Program(unittest.TestCase):
             (self.folder / f"{name}.toml").write_text(text, encoding="utf-8")
 
     def shardlab(self, *arguments, text=None, before=()):
-        """(exit code, stdout, stderr); with a text, of its run as file t.toml. `before`: what
-        stands before the program, such as a launcher."""
+        """(exit code, stdout, stderr); with a text, of its run as file t.toml. `before`: words
+        before the program, such as a launcher."""
         if text is not None:
             self.plant(t=text)
             arguments += ("t.toml",)
@@ -37,7 +38,7 @@ class Program(unittest.TestCase):
         return done.returncode, done.stdout, done.stderr
 
     def fine(self, *arguments, text=None, before=()):
-        """What it prints; it must end with 0 and complain of nothing."""
+        """The program's output; it must end with 0 and complain of nothing."""
         code, output, errors = self.shardlab(*arguments, text=text, before=before)
         self.assertEqual((code, errors), (0, ""), output)
         return output

@@ -3,8 +3,8 @@
 
     questions_test.py PROGRAM
 
-Who holds what is worked out here in another way, by cutting lists of indices; answers of `plan` and
-`explain` are held against each other, and against a run that makes the same move or call.
+The pieces of ranks are worked out here in another way, by cutting lists of indices; answers of
+`plan` and `explain` are compared with each other, and with a run that makes the same move or call.
 """
 
 import json

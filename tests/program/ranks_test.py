@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Training steps of several ranks recorded in PyTorch: every result of every rank is held against
-what was recorded, moves and placements are told apart from values, and a damaged file is refused.
+"""Training steps of several ranks recorded in PyTorch: every result of every rank is compared with
+the recorded one, moves and placements are reported apart from values, and a damaged file is
+refused.
 
     ranks_test.py PROGRAM RECORDINGS
 """
@@ -23,7 +24,7 @@ def path_of(name):
 
 
 def of_rank(node, rank):
-    """What the process of this rank would have written of a merged recording."""
+    """The file that the process of this rank would have written of a merged recording."""
     if isinstance(node, list):
         return [of_rank(item, rank) for item in node]
     if not isinstance(node, dict):
@@ -80,7 +81,7 @@ class Ranks(program.Program):
                 self.assertEqual(report["ranks"], events[0]["world"])
                 self.assertEqual((report["differ"], report["rules"], report["missing"]),
                                  (0, [], []))
-                # bf16 has three digits, of which a step of training leaves few.
+                # bf16 has three digits, of which few are left after a step of training.
                 few = any(name in path.name for name in ("mixed", "autocast"))
                 self.assertLess(report["undecided"], (1 if few else 0.05) * report["agree"])
 

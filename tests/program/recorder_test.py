@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The recorder, where PyTorch is installed: it changes no bit of a program, scripts run unedited,
-and what it cannot see is named. Skipped (77) where it is not.
+and parts that it cannot see are named. Skipped (77) where it is not.
 
     recorder_test.py PROGRAM ROOT
 """
@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 try:
-    import torch.nn  # the folder beside this file has no nn
+    import torch.nn  # the folder next to this file has no nn
 except ImportError:
     print("skipped: PyTorch is not installed for this Python (5 GB): pip install torch")
     sys.exit(77)
@@ -116,7 +116,7 @@ class Recorder(program.Program):
                     self.assertIn(" 0 differ", self.fine("replay", "step.json.gz"))
 
     def outcome_of_ranks(self, name, recorded):
-        """The same, of all ranks: one list of what each has."""
+        """The same, of all ranks: one list with the values of each."""
         with shardlab_record.simulate(4):
             torch.manual_seed(0)
             model, optimizer, step = parallel.PROGRAMS[name](4)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Bytes, operations and memory that reports tell are those that one counts by hand.
+"""Bytes, operations and memory in reports are those that one counts by hand.
 
     report_counts_test.py PROGRAM
 
-Each row is a tiny program with the numbers that follow from shapes and from what
-scenarios/README.md says is counted: what a ring sends, two operations a product, bytes of pieces.
-What stands in several places, in JSON and in the text, has to be the same everywhere.
+Each row is a tiny program with numbers that follow from shapes and from the counting rules of
+scenarios/README.md: bytes that a ring sends, two operations a product, bytes of pieces. Numbers
+that are in several places, in JSON and in the text, have to be equal everywhere.
 """
 
 import json

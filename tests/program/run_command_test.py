@@ -159,7 +159,7 @@ backward(loss)
 '''
 """
 
-# Nothing that a test waits for.
+# A run that no test waits for.
 LONG = """
 [mesh]
 x = 2
@@ -317,7 +317,7 @@ class RunCommand(Program):
             local = [event["local_op"] for event in run["events"] if "local_op" in event]
             self.assertEqual((run["rank"], local.count("aten::add.Scalar")), (rank, adds))
         self.assertNotIn("rank", json.loads(self.fine("run", "--json", "parts.toml")))
-        # Of every rank: each one's log, and the counts of all once.
+        # Of every rank: each rank's log, and the counts of all ranks once.
         every = self.fine("run", "--log", "--full", "parts.toml")
         alone = [self.fine("run", "--log", "--rank", str(rank), "parts.toml") for rank in range(4)]
         totals = alone[0].splitlines(keepends=True)[-1]
@@ -406,7 +406,7 @@ class RunCommand(Program):
         self.assertIn(", 4 implicit redistributions\n", self.fine("test", text=IMPLICIT))
 
     def explained(self, output):
-        """Ops below which candidates stand."""
+        """Ops with candidates below them."""
         lines = output.splitlines()
         return [lines[i - 1].split()[0] for i in range(1, len(lines))
                 if lines[i].lstrip().startswith("* ") and "->" in lines[i - 1]]
@@ -466,7 +466,7 @@ class Reports(Program):
 
     @contextlib.contextmanager
     def started(self, *arguments, text):
-        """The run of a text as t.toml, which goes on; killed in the end."""
+        """The run of a text as t.toml, which continues; killed in the end."""
         self.plant(t=text)
         with subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -498,7 +498,7 @@ class Reports(Program):
         self.assertLessEqual(len(first), 100)
         self.assertIn("  27 to 31  5 lines, no collective: f32[2], f32[7, 2], and 2 more types"
                       "                      bitwise", first)
-        # What sends, and what multiplies, has a row of its own.
+        # An op that sends, and one that multiplies, has a row of its own.
         rows = [line.split()[0] for line in first if line[4:5].isdigit() and line[5] == " "]
         self.assertTrue({"25", "44", "45", "50", "58"}.issubset(rows), rows)
         full = self.fine("run", "--full", "llama3/small")
@@ -652,7 +652,7 @@ class Memory(Program):
 
 class Explain(Program):
     def calls(self, *arguments):
-        """(the first line, then the op lines without what is said below them)"""
+        """(the first line, then the op lines without the lines below them)"""
         lines = self.fine("explain", *arguments).splitlines()
         return [lines[0]] + [line.strip() for line in lines[1:]
                              if line.startswith("  ") and not line.startswith("   ")]

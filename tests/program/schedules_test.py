@@ -3,9 +3,10 @@
 
     schedules_test.py PROGRAM MODELS FACTS
 
-MODELS is the folder of the shipped models, FACTS what tests/golden/pipelining/record.py wrote.
-GPipe and 1F1B post all messages in PyTorch's order. PyTorch's interleaved schedule posts a receive
-as soon as the other rank has sent, ours where it is needed: there the order is that of sends.
+MODELS is the folder of the shipped models, FACTS the file that tests/golden/pipelining/record.py
+wrote. GPipe and 1F1B post all messages in PyTorch's order. PyTorch's interleaved schedule posts a
+receive as soon as the other rank has sent, ours where it is needed: there the order is that of
+sends.
 """
 
 import json
@@ -27,7 +28,7 @@ class Schedules(program.Program):
     models, facts = pathlib.Path(), []
 
     def messages_of(self, fact):
-        """By rank: "send F 1". Where both passes go to one rank, gradients have tag 1."""
+        """By rank: "send F 1". If both passes send to one rank, gradients have tag 1."""
         words = ["--set", f"mesh.pp={fact['ranks']}", "--set", f"params.micro={fact['micro']}"]
         if fact["schedule"] == "interleaved":
             words += ["--set", f"params.chunks={fact['chunks']}"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Training steps recorded in PyTorch: every result is held against what was recorded, a planted
-mistake is found where it is, and a damaged file is refused with its event.
+"""Training steps recorded in PyTorch: every result is compared with the recorded one, a planted
+mistake is found at its place, and a damaged file is refused with its event.
 
     step_test.py PROGRAM RECORDINGS
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`shardlab test` and the replay of what failed, as their users see them.
+"""`shardlab test` and the replay of a failure, as their users see them.
 
     test_command_test.py PROGRAM SCENARIOS
 """
@@ -78,7 +78,7 @@ t = all_reduce(t, "sum") if rank == 2 else all_gather(t, 0)
 
 class TestCommand(Program):
     def replay(self, output):
-        """Runs what the line `again: shardlab ...` says."""
+        """Runs the command of the line `again: shardlab ...`."""
         (command,) = [line.strip() for line in output.splitlines() if "again: " in line]
         words = shlex.split(command.removeprefix("again: "))
         self.assertEqual(words[0], "shardlab")
@@ -137,7 +137,7 @@ class TestCommand(Program):
                       self.shardlab("run", "b.toml")[1])
 
     def completed(self, *words):
-        """What bash offers for the last of these words."""
+        """Completions that bash offers for the last of these words."""
         (self.folder / "shardlab.bash").write_text(self.fine("completion", "bash"), "utf-8")
         typed = " ".join(shlex.quote(word) for word in ("shardlab", *words))
         script = (f"source ./shardlab.bash; COMP_WORDS=({typed}); COMP_CWORD={len(words)}; "

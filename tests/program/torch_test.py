@@ -3,10 +3,10 @@
 
     torch_test.py PROGRAM
 
-The programs are torch/*.py, what PyTorch printed stands beside them (torch/record.py wrote it
-down). They call place(tensor), which is the tensor itself here, replicas, or pieces, uneven and
-empty ones among them, and show(name, tensor), which prints all its elements. All their numbers are
-exact, so that texts are compared.
+The programs are torch/*.py, PyTorch's output is next to them (torch/record.py wrote it). They call
+place(tensor), which is the tensor itself here, replicas, or pieces, uneven and empty ones among
+them, and show(name, tensor), which prints all its elements. All their numbers are exact, so that
+texts are compared.
 """
 
 import json

@@ -3,8 +3,8 @@
 
     trace_cpp_test.py PROGRAM SCENARIOS LIBRARY COMPILER...
 
-All programs are compiled at once: each in a namespace of its own, called by its number. What the
-scenarios left is in the graph's file, and was written by runs of the interpreter.
+All programs are compiled at once: each in a namespace of its own, called by its number. The values
+that the scenarios left are in the graph's file, written by runs of the interpreter.
 """
 
 import json
@@ -175,7 +175,7 @@ class WrittenPrograms(program.Program):
         return binary
 
     def told(self, name):
-        """What the program prints, line by line; with its complaint and exit code."""
+        """The program's output, line by line; with its complaint and exit code."""
         done = subprocess.run([self.binary, str(self.numbers[name])], capture_output=True,
                               encoding="utf-8", timeout=60, check=False)
         return done.returncode, done.stdout.splitlines(), done.stderr

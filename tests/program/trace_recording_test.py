@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs that were recorded in PyTorch, as graphs: what the file says of each call stands below
-the node of its line, and the graph can be stopped, looked into, and written as a scenario.
+"""Programs that were recorded in PyTorch, as graphs: the file's data of each call is below the node
+of its line, and the graph can be stopped, looked into, and written as a scenario.
 
     trace_recording_test.py PROGRAM FACTS/PROGRAMS
 """

@@ -92,7 +92,7 @@ with tempfile.TemporaryDirectory() as name:
     refuses(uneven, "inputs.x.shape[0] % 2", "rows=8")
     refuses(uneven, "inputs.x.shape[0] >= 2", "rows=1")
 
-    # What the program itself compares, and what it is told as a number.
+    # A comparison of the program itself, and a size that is given to it as a number.
     compares = Case(folder, "y = x * 2\nif x.shape[0] == 6:\n    y = y + 1")
     refuses(compares, "== 6", "rows=8")
     orders = Case(folder, "y = x * 2\nif x.shape[0] > 4:\n    y = y + 1")

@@ -12,13 +12,13 @@ import unittest
 import program
 
 SCENARIOS = pathlib.Path(sys.argv[2]).resolve()
-# What cannot be a straight program of statements, and says so.
+# Graphs that cannot be a straight program of statements, with their messages.
 REFUSED = ("has no statement", "different graphs", "points, each a program of its own",
            "had been drawn from before", "no node for its backward")
 
 
 def places_apart(lines):
-    """The nodes of a graph file, without where they stood in a program's text."""
+    """The nodes of a graph file, without their places in a program's text."""
     nodes = [json.loads(line) for line in lines]
     for node in nodes:
         node.pop("at", None)

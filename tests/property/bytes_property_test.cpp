@@ -112,7 +112,7 @@ class Exhaustive {
     return best;
   }
 
-  /// What a plan's steps cost here; far when one of them is not a step.
+  /// The cost of a plan's steps here; far when one of them is not a step.
   Cost of(const Plan& plan) const {
     Cost cost{};
     std::size_t at = find(first_state(plan));
@@ -208,7 +208,8 @@ class Exhaustive {
     return most;
   }
 
-  /// The cut that goes was the last of its tensor dim, the one that comes is the last of its own.
+  /// The cut that is removed was the last of its tensor dim, the one that is added is the last of
+  /// its own.
   static bool keeps_other_cuts(const DTensorSpec& from, const DTensorSpec& to, std::size_t dim) {
     for (std::size_t i = 0; i < from.placements().size(); ++i) {
       if (i != dim && from.order()[i] != to.order()[i]) return false;

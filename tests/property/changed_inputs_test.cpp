@@ -1,7 +1,7 @@
 // Every op with one input of another shape or dtype than its sample has: the call is answered or
 // refused with an Error, and reads nothing outside of its inputs, which the address sanitizer sees.
-// Gradients have the shape and dtype of their tensors. Whether an answer is right is not asked
-// here.
+// Gradients have the shape and dtype of their tensors. This test does not ask whether an answer is
+// right.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace test;
 
-/// What becomes of an input. Elements stay what they are where they can: indices stay indices.
+/// The change of an input. Elements keep their values where they can: indices stay indices.
 struct Change {
   std::string name;
   std::function<DTensor(const DTensor&)> make;
@@ -72,7 +72,7 @@ DTensor gradient_of(const DTensor& result) {
   return DTensor(sample_gradient(result.shape(), 1, result.dtype()));
 }
 
-/// Calls the sample, with gradients where it has some; what is wrong with these, or empty.
+/// Calls the sample, with gradients where it has some; the fault in these, or empty.
 std::string called(const OpSample& sample, const OpRow& row, const std::vector<DTensor>& inputs) {
   if (sample.calls) {
     sample.calls({inputs});

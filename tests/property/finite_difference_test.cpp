@@ -1,7 +1,7 @@
 // Gradients against differences: in the single-device run, in f64, the derivative of a weighted sum
-// of an op's results with respect to an element is what the sum changes by when the element does.
-// Nothing of the tape is needed for that side. Elements lie away from kinks and ties, where no
-// difference says what the convention is; those stand in the recorded gradients.
+// of an op's results with respect to an element is the change of the sum when the element changes.
+// That side needs nothing of the tape. Elements are away from kinks and ties, where no difference
+// shows the convention; those are in the recorded gradients.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -102,7 +102,7 @@ class Probe {
 
  private:
   static constexpr std::size_t kMostElements = 12;
-  /// How far an element is moved to either side, and how far gradients of 1 may be off.
+  /// The distance that an element is moved to either side, and the error allowed in gradients of 1.
   struct Steps {
     double moved, allowed;
   };
@@ -234,8 +234,8 @@ class Probe {
     sum = sum.defined() ? recording_calls().one("aten::add.Tensor", {sum, term}) : term;
   }
 
-  /// Gradients of a loss that is quadratic in the results, in their sum each with its own weights;
-  /// undefined where there is none. `inputs` require gradients.
+  /// Weighted sum of the gradients of a loss that is quadratic in the results; undefined if there
+  /// is none. `inputs` require gradients.
   DTensor weighed_gradients(const std::vector<DTensor>& inputs, Graph graph) const {
     DTensor loss;
     const std::vector<DTensor> outputs = results(inputs);
@@ -292,7 +292,7 @@ class Probe {
   std::vector<std::vector<std::int64_t>> integers_;
 };
 
-/// Calls that differences cannot judge, by op; what is not named is checked.
+/// Calls that differences cannot judge, by op; all others are checked.
 struct Exempt {
   std::string_view op;
   bool (*is)(const OpSample& sample);
@@ -354,7 +354,7 @@ constexpr std::string_view kUnchecked[] = {
     "aten::_linalg_eigh",  // the signs of vectors are free; recorded gradients check it
     "aten::_linalg_slogdet", "aten::_linalg_solve_ex",
     "aten::_linalg_svd",     // as eigh
-    "aten::segment_reduce",  // its lengths stay where they lie; gradients of torch check it
+    "aten::segment_reduce",  // its lengths do not move; gradients of torch check it
     // As above; recorded gradients check them.
     "aten::_log_softmax_backward_data", "aten::_softmax_backward_data", "aten::cholesky_inverse",
     "aten::linalg_lu_solve", "aten::lu_unpack", "aten::nll_loss_backward",
@@ -380,8 +380,8 @@ bool is_variant(const OpRow& row) {
   return row.inplace() || row.out_variant() || row.base != nullptr;
 }
 
-/// On one device, each sample of an op with a gradient that differences can tell, but those that
-/// write lists: a leaf is not written; lists are, by what has no other form.
+/// On one device, each sample of an op with a gradient that differences can check, except ops that
+/// write lists: a leaf is not written. Lists are written by ops without another form.
 template <typename Visit>
 void probe_samples(OpsSetting& setting, const Visit& visit) {
   WorldOptions options;
@@ -427,7 +427,8 @@ TEST_CASE("every gradient is what differences say, in f64 on one device") {
   MESSAGE(checked.size() << " rows, " << elements << " elements");
 }
 
-/// Whose gradient is one op that has none, and is refused with its name: as in the reference.
+/// Ops whose gradient is one op without a gradient, which is refused with its name: as in the
+/// reference.
 constexpr std::string_view kOnce[] = {"aten::_scaled_dot_product_cudnn_attention",
                                       "aten::_scaled_dot_product_efficient_attention",
                                       "aten::_scaled_dot_product_flash_attention"};
@@ -459,7 +460,7 @@ TEST_CASE("the gradient of a gradient is what differences of the gradient say, o
   MESSAGE(checked.size() << " rows, " << elements << " elements, " << refused.size() << " refused");
 }
 
-/// Where the second gradients of two runs part; empty: nowhere.
+/// The place where the second gradients of two runs differ; empty: nowhere.
 std::string parting(const std::vector<std::vector<double>>& alone,
                     const std::vector<std::vector<double>>& cut) {
   for (std::size_t slot = 0; slot < alone.size(); ++slot) {

@@ -33,7 +33,7 @@ std::vector<Placements> all_placements(std::size_t mesh_dims, std::int64_t tenso
   return all;
 }
 
-/// 1, 2, 3, ...: weights that are exact in f32 and tell elements apart.
+/// 1, 2, 3, ...: weights that are exact in f32 and different for each element.
 Tensor weights(const Dims& shape) {
   const Tensor result = empty(*current_rank().device, shape, DType::kF32);
   std::vector<double> values(static_cast<std::size_t>(product(shape)));

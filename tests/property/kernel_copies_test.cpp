@@ -1,6 +1,6 @@
 // Products that were compiled a second time for AVX-512 have the bits of their first copy, for all
-// sizes and layouts. NaN is NaN, whatever its bits. Skipped, with exit code 77, where there is one
-// copy or the processor cannot run the second.
+// sizes and layouts. All NaN are equal, whatever their bits. Skipped, with exit code 77, if there
+// is one copy or the processor cannot run the second.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using Random = std::mt19937_64;
 
-// Ends the program where there is none.
+// Ends the program if there is no second copy.
 const WideProducts& second_copy() {
   const WideProducts* products = wide_products();
   if (products != nullptr) return *products;
@@ -34,7 +34,7 @@ std::int64_t first_difference(const T* a, const T* b, std::int64_t count) {
   return -1;
 }
 
-// A matrix of drawn numbers; by columns: its columns lie one behind the other.
+// A matrix of drawn numbers; by columns: each column is contiguous, one after the other.
 template <typename T>
 struct DrawnMatrix {
   std::vector<T> values;

@@ -30,7 +30,7 @@ struct Side {
 };
 using Sides = std::vector<std::vector<Side>>;  // by rank, in its order
 
-// Which message: the number-th of a way.
+// The number-th message of a way.
 using Way = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // from, to, tag
 
 struct Outcome {
@@ -41,7 +41,7 @@ struct Outcome {
 };
 
 // All orders in which ranks can take their steps. A step posts the next side of a rank; a rank that
-// waits for one that nobody has met yet cannot take it.
+// waits for a side without a partner cannot take it.
 class AllOrders {
  public:
   explicit AllOrders(const Sides& sides) : sides_(sides) {}
@@ -73,7 +73,7 @@ class AllOrders {
     return ways;
   }
 
-  // Whether two sides that are there do not fit: nobody gets past them.
+  // True when two posted sides do not fit: no rank gets past them.
   bool torn(const Places& places) const {
     for (const auto& [way, both] : posted(places)) {
       const auto& [sent, received] = both;
@@ -168,7 +168,7 @@ double number_of(std::int64_t from, std::int64_t to, std::int64_t tag, std::int6
   return static_cast<double>(((from * 10 + to) * 10 + tag) * 10 + i);
 }
 
-// As the library runs it; what arrives is checked where the program ends.
+// As the library runs it; received values are checked where the program ends.
 std::optional<VerdictKind> verdict_of(const Sides& sides, const WorldOptions& options) {
   const WorldResult result = run_world(options, [&](RankContext& rank) {
     struct Pending {

@@ -1,6 +1,6 @@
 // Every collective of every shipped scenario, of long ones some, gives a wrong result once: the run
-// must fail, by a value, or, where the single-device run says nothing of the value, by the call or
-// by an assert_close of the program.
+// must fail, by a value, or, if the single-device run does not verify the value, by the call or by
+// an assert_close of the program.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -22,9 +22,9 @@ using namespace test;
 enum class Outcome : std::uint8_t {
   kCaught,        ///< by a verified value
   kCaughtByCall,  ///< by a call or an assertion alone
-  kMissed,        ///< a verified value is another, and nobody said so
-  kUnverifiable,  ///< only values that the report calls not verified are others
-  /// The step's result is another, but no recorded value is beyond rounding: the moved elements are
+  kMissed,        ///< a verified value differs, and no report says so
+  kUnverifiable,  ///< only values that the report calls not verified differ
+  /// The step's result differs, but no recorded value is beyond rounding: the moved elements are
   /// only summed up, or the rank keeps none of them.
   kHarmless,
   kNoEffect,  ///< the step's result is the same, byte for byte
@@ -59,7 +59,7 @@ std::set<std::string> verified_keys(const ScenarioResult& result) {
   return keys;
 }
 
-/// One scenario, and how it goes when nothing is planted.
+/// One scenario, and its run without a mutation.
 struct Subject {
   Subject(const ShippedScenario& shipped, const OpRegistry& registry)
       : shipped(shipped), registry(registry), right(run({})) {
@@ -106,7 +106,7 @@ std::vector<CollectiveKind> collectives_of(const ScenarioResult& result) {
   return kinds;
 }
 
-/// Where the mutation happens: on all ranks, then on each of them alone.
+/// The ranks of a mutation: all of them, then each alone.
 std::vector<std::optional<std::int64_t>> places(std::int64_t world) {
   std::vector<std::optional<std::int64_t>> ranks(1);
   for (std::int64_t rank = 0; rank < world; ++rank) ranks.emplace_back(rank);

@@ -16,7 +16,7 @@
 
 namespace shardlab::test {
 
-/// What is done to a result before it is compared: a pending reduction must come through.
+/// The op applied to a result before it is compared: a pending reduction must pass it.
 enum class FollowUp : std::uint8_t { kNone, kDouble, kCosine };
 
 struct OpsCase {
@@ -32,7 +32,7 @@ struct OpsCase {
   std::string text() const;
 };
 
-/// What all cases share.
+/// Data that all cases share.
 struct OpsSetting {
   OpsSetting();
   OpRegistry registry;

@@ -108,7 +108,7 @@ OpsCase draw_ops_case(Random& random) {
   one.follow_up = static_cast<FollowUp>(below(random, 3));
   one.outsider = below(random, 4) == 0;
   if (below(random, 4) == 0) one.dtype = DType::kBF16;
-  // One step of bf16 may be a tenth of a turn: the slope of a cosine then tells nothing.
+  // One step of bf16 may be a tenth of a turn: the slope of a cosine then has no meaning.
   const bool coarse = one.dtype == DType::kBF16;
   if (coarse && one.follow_up == FollowUp::kCosine) one.follow_up = FollowUp::kDouble;
   one.values = random() % 1000;

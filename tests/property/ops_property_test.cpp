@@ -137,8 +137,8 @@ bool needs_no_sample(const OpRow& row) {
   return true;  // factories have a test of their own
 }
 
-// Those beyond op_samples() are placed by verify-ops alone: what a function of the sample calls,
-// tensors given by keyword that must stay where they lie.
+// Samples beyond op_samples() are placed by verify-ops alone: calls made by a function of the
+// sample, and tensors given by keyword that must not move.
 TEST_CASE("every op that runs has a sample") {
   OpsSetting setting;
   std::set<const OpRow*> sampled;

@@ -1,6 +1,6 @@
 // Each row is one rule of the reference or one deliberate difference (X in tests/behaviour.md): the
-// kind of op, and what the message has to say. An error of any other op, or with any other message,
-// is not a refusal.
+// kind of op, and the text that the message has to contain. An error of any other op, or with any
+// other message, is not a refusal.
 #include "tests/property/ops_refusals.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ bool says(const Error& error, std::string_view text) {
   return error.summary().find(text) != std::string::npos;
 }
 
-/// What view_placements.cpp says: the pieces would have to move, which a view never does.
+/// A refusal by view_placements.cpp: the pieces would have to move, and a view never moves data.
 bool is_view_refusal(const Error& error) {
   constexpr std::string_view kTexts[] = {
       "cannot flatten dim", "cannot unflatten dim", "the view removes or reshapes dim",

@@ -1,4 +1,4 @@
-// ops_refusals.h - what a call under drawn placements may be refused for, where the single-device
+// ops_refusals.h - refusals that a call under drawn placements may get, although the single-device
 // run takes it.
 #pragma once
 

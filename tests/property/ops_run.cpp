@@ -46,8 +46,8 @@ DTensor followed_up(const DTensor& x, FollowUp follow_up) {
   return x;
 }
 
-/// How a plain value becomes the call's tensor: kept as it is in the single-device run, placed on a
-/// mesh in the others. `slot` is an input, or the number of inputs for the gradient that flows in.
+/// The way from a plain value to the call's tensor: kept as it is in the single-device run, placed
+/// on a mesh in the others. `slot` is an input, or the number of inputs for the incoming gradient.
 using Place = std::function<DTensor(const Tensor& value, std::size_t slot)>;
 
 /// Results, then gradients of the floating inputs (undefined: none).
@@ -140,7 +140,7 @@ std::vector<std::vector<DTensor>> on_mesh(OpsSetting& setting, const OpsCase& on
   return results;
 }
 
-/// Ranks 0, 1, ..., or 1, 2, ... beside an outsider.
+/// Ranks 0, 1, ..., or 1, 2, ... with an outsider.
 const MeshLayout* layout_of(const OpsCase& one) {
   std::vector<std::int64_t> ranks(static_cast<std::size_t>(product(one.mesh)));
   std::iota(ranks.begin(), ranks.end(), one.outsider ? 1 : 0);
@@ -174,8 +174,8 @@ OpsSetting::OpsSetting() : propagator(registry, PlanOptions{}) {
 
 namespace {
 
-// Whether the single-device run takes the call at all: what it refuses, every placement has to
-// refuse.
+// The error of the single-device run, if it refuses the call: then every placement has to refuse
+// it.
 std::optional<Error> refusal_of(const std::function<void()>& call) {
   try {
     call();

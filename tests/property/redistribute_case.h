@@ -1,5 +1,5 @@
 // redistribute_case.h - one random redistribution: drawn from a seed, run on simulated ranks,
-// judged by what placements mean, made smaller when it fails.
+// judged by the definition of placements, made smaller when it fails.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ struct RedistributeCase {
 /// Fails with Value when the text is not a case.
 RedistributeCase read_case(const std::string& text);
 
-/// Legal pairs only: what the executor refuses has tests of its own.
+/// Legal pairs only: pairs that the executor refuses have tests of their own.
 RedistributeCase draw_case(std::mt19937_64& random);
 
-/// What is wrong with our result, or empty. Compares every rank's piece with the piece that the
-/// target's placements say it holds, bitwise unless a value was divided on the way.
+/// The fault in our result, or empty. Compares every rank's piece with the piece that the target's
+/// placements say it holds, bitwise unless a value was divided on the way.
 std::optional<std::string> fault_of(const RedistributeCase& one);
 
 /// Cases that are a little smaller than this one, the boldest first.

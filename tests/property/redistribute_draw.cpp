@@ -77,7 +77,7 @@ ShardOrder draw_order(Random& random, const Placements& placements) {
   return order;
 }
 
-/// Some shards become strided ones, most of which stand for no order. A strided shard does not
+/// Some shards become strided ones, most of which represent no order. A strided shard does not
 /// become a term of a sum.
 void make_strided(Random& random, Placements& placements, ShardOrder& order,
                   const Placements& other) {
@@ -88,7 +88,7 @@ void make_strided(Random& random, Placements& placements, ShardOrder& order,
   }
 }
 
-/// Replaces what the executor refuses (R -> P(product), S -> P(max), ...) in the target.
+/// Replaces pairs that the executor refuses (R -> P(product), S -> P(max), ...) in the target.
 void make_legal(RedistributeCase& one) {
   for (std::size_t dim = 0; dim < one.mesh.size(); ++dim) {
     Placement& to = one.target[dim];

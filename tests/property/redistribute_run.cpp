@@ -177,7 +177,8 @@ class CaseRun {
     row_ = rows ? one_.shape.back() : 1;
   }
 
-  /// One holder's term counts, which the mask says; the others hold what a lookup of any row gives.
+  /// Only the holder that the mask names has the right term; the others hold the result of a lookup
+  /// of any row.
   Numbers terms_with_rubbish(std::int64_t element, std::int64_t count) {
     if (element % row_ == 0) holders_.push_back(random_() % static_cast<std::size_t>(count));
     Numbers terms(static_cast<std::size_t>(count));

@@ -45,7 +45,8 @@ TEST_CASE("B-4 a shipped scenario run twice gives the same bytes of JSON and of 
 }
 
 // Memory is left out: a Buffer that all ranks share is counted for the rank that came last, which
-// depends on the scheduler. Values of a run that fails are, too: ranks get less or more far.
+// depends on the scheduler. Values of a run that fails are left out, too: the progress of other
+// ranks differs.
 TEST_CASE(
     "B-2 B-10 a shipped scenario gives the same JSON and every value bitwise under any scheduler") {
   OpRegistry registry;

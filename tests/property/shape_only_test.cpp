@@ -1,4 +1,4 @@
-// Every shipped scenario on a shape-only mesh does what it does on ranks that compute.
+// Every shipped scenario on a shape-only mesh has the results that it has on ranks that compute.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace test;
 
-// What one run did, by rank.
+// The record of one run, by rank.
 struct Seen {
   std::vector<std::string> decisions;
   std::vector<std::string> collectives;
@@ -52,7 +52,7 @@ Seen run_on(const std::string& backend, const Scenario& scenario) {
   }
   if (result.run.error) seen.error = result.run.error->text();
   if (result.run.verdict) {
-    // Which of the ranks that fail is first depends on the scheduler.
+    // The first of the ranks that fail depends on the scheduler.
     const bool failed = result.run.verdict->kind == VerdictKind::kRankFailed;
     seen.verdict = failed ? result.run.verdict->cause : summary(*result.run.verdict);
     if (!failed) seen.verdict += text(*result.run.verdict);
@@ -61,7 +61,7 @@ Seen run_on(const std::string& backend, const Scenario& scenario) {
   return seen;
 }
 
-// How much was compared.
+// Counts of the comparisons.
 struct Compared {
   std::size_t ranks = 0, collectives = 0, refused = 0;
 };
@@ -78,7 +78,7 @@ void compare(const Scenario& scenario, Compared& compared) {
   CHECK(shapes.expectations == threads.expectations);
   CHECK(shapes.error == threads.error);
   CHECK(shapes.verdict == threads.verdict);
-  // How far other ranks get before they hear of a failure does, too.
+  // So does the progress of other ranks before they hear of a failure.
   if (!threads.error.empty()) {
     CHECK(shapes.decisions[0] == threads.decisions[0]);
     CHECK(shapes.collectives[0] == threads.collectives[0]);

@@ -9,7 +9,7 @@
 namespace shardlab::test {
 namespace {
 
-/// What the roundings of a sample's sums come to: twenty of a number around 30 in f32; in bf16 sums
+/// The sum of the roundings in a sample's sums: twenty of a number around 30 in f32; in bf16 sums
 /// are kept in f32 and rounded once or twice. Terms that cancel leave a small sum with the error of
 /// its large terms, so it is not relative to the result.
 double room_of(DType dtype) { return dtype == DType::kBF16 ? 0.06 : 4e-5; }
@@ -21,8 +21,8 @@ bool same_bits(double a, double b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// How far a value may be from the reference: what roundings come to, and where the op makes more
-/// of them, four times what one device is off.
+/// The allowed distance of a value from the reference: the sum of roundings, and, if the op makes
+/// more of them, four times the error of one device.
 double room_for(const GlobalValue& single, const GlobalValue& reference) {
   double largest = 0, own = 0;
   for (std::size_t i = 0; i < reference.reals.size(); ++i) {
@@ -48,7 +48,7 @@ std::string strict_difference(const GlobalValue& got, const GlobalValue& single,
     return fmt::format("element {} is {}, the single-device run has {}", i, got.integers[i],
                        single.integers[i]);
   }
-  // Where roundings decide how many elements there are, f64 has another number of them.
+  // If roundings decide the number of elements, f64 may have another number of them.
   const GlobalValue& truth = reference.reals.size() == single.reals.size() ? reference : single;
   const double room = room_for(single, truth);
   for (std::size_t i = 0; i < got.reals.size(); ++i) {

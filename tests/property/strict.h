@@ -1,6 +1,6 @@
 // strict.h - the property tests' own judge, which shares nothing with the verdict that users get:
 // integers and bools bit for bit, values that must agree bitwise likewise, floats within roundings
-// of the sums that made them, or four times what one device is off.
+// of the sums that made them, or four times the error of one device.
 #pragma once
 
 #include <string>

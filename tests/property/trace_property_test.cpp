@@ -1,5 +1,5 @@
-// Every shipped scenario as a graph: written, read, run again. What the replay leaves behind is
-// compared bit by bit with what the program left behind, on every rank.
+// Every shipped scenario as a graph: written, read, run again. The replay's final values are
+// compared bit by bit with those of the program, on every rank.
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
@@ -26,8 +26,8 @@ std::string lines_of(const std::vector<ProgramGraph>& graphs) {
   return lines;
 }
 
-// Where every node has a statement, the scenario that the graph is written as does what it does.
-// Counts those that have.
+// If every node has a statement, the graph written as a scenario has the same results. Counts those
+// graphs.
 bool is_written_as_scenario(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry) {
   std::string text;
   try {
@@ -47,7 +47,7 @@ bool is_written_as_scenario(const std::vector<ProgramGraph>& graphs, const OpReg
   return true;
 }
 
-// How often each outcome came.
+// Counts of each outcome.
 struct Outcomes {
   int bitwise = 0, shapes = 0, fails = 0, written = 0;
 };

@@ -1,5 +1,5 @@
-// Verifying a run takes memory of its own, which is not the ranks': what they hold is the same
-// whether anybody looks at it or not.
+// Verifying a run takes memory of its own, which does not count as the ranks': their memory is the
+// same with and without verification.
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
@@ -19,7 +19,7 @@ MemoryReport memory_of(Scenario scenario, Verify verify) {
 TEST_CASE("a rank of a verified run holds as much as one of a run that is not verified") {
   for (const ShippedScenario& shipped : shipped_scenarios()) {
     CAPTURE(shipped.name);
-    // Ranks get less or more far.
+    // The progress of the ranks differs.
     if (shipped.scenario.expect.error || shipped.scenario.expect.verdict) continue;
     const MemoryReport verified = memory_of(shipped.scenario, Verify::kEvery);
     const MemoryReport plain = memory_of(shipped.scenario, Verify::kNone);

@@ -6,9 +6,9 @@
 Runs every scenario under SCENARIOS on 65,536 ranks, and the Megatron MLP on 1,048,576, on the
 backend `fake`, one process each. Prints processor time, memory and classes of each. A run fails
 when it takes longer or more memory than the limits below, which are generous, when it ends with an
-error that the scenario does not expect, or when it expects one that does not come; a program that
-reads values ends where it does. What a scenario expects of types and counts is for its own mesh and
-is not looked at here: on so many ranks most tensor dims are too short to be cut.
+error that the scenario does not expect, or when an expected error does not come; a program that
+reads values ends at that line. Types and counts that a scenario expects are for its own mesh and
+are ignored here: on so many ranks most tensor dims are too short to be cut.
 """
 
 import argparse
@@ -25,10 +25,10 @@ TIME_LIMIT_S = 60
 SANITIZED = "allocator_may_return_null" in os.environ.get("ASAN_OPTIONS", "")
 MEMORY_LIMIT_MIB = 4096 if SANITIZED else 1024
 
-# Where a dim that the mesh cuts must be as long as the mesh dim: otherwise a redistribution that
-# nobody asked for would be needed, which these scenarios forbid. Of all others the last mesh dim
-# grows until there are enough ranks. Where every rank takes another piece by its own number, each
-# is a class of its own, and the mesh is smaller.
+# Some dims that the mesh cuts must be as long as the mesh dim: otherwise an implicit redistribution
+# would be needed, which these scenarios forbid. In all others the last mesh dim grows until there
+# are enough ranks. If every rank takes another piece by its own number, each is a class of its own,
+# and the mesh is smaller.
 SETTINGS = {
     "attention_heads": {"mesh.tp": 65536, "params.heads": 65536},
     "data_tensor_3d": {"mesh.tp": 16384, "params.hidden": 8192},
@@ -56,7 +56,7 @@ SETTINGS = {
     "zero_two": {"mesh.dp": 1024},
 }
 LLAMA = {"mesh.dp": 8192, "params.B": 8192}
-# How programs end that read values or make a group across the mesh.
+# Errors of programs that read values or make a group across the mesh.
 REFUSED = ("a shape-only device holds no values to read",
            "a group that is not a line of the scenario's mesh")
 MILLION = {"mesh.dp": 8, "mesh.tp": 131072, "params.hidden": 32769}
@@ -86,7 +86,7 @@ def grown(table):
 
 
 def measured(program, path, settings):
-    """(a list of what --json says or None, processor s, MiB, what stands on stderr)"""
+    """(a list of the --json reports or None, processor s, MiB, stderr)"""
     command = [program, "run", "--json", "--backend", "fake", str(path)]
     for key, value in settings.items():
         command += ["--set", f"{key}={value}"]

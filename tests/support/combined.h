@@ -1,5 +1,5 @@
-// combined.h - what terms reduce to, by the definition of each reduction: for tests that hold
-// something against it.
+// combined.h - the reduction of terms, by the definition of each reduction: for tests that compare
+// with it.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The main() of programs whose tests are all that they do.
+// The main() of programs that consist of tests alone.
 #include <doctest/doctest.h>
 
 int main(int argc, char** argv) { return doctest::Context(argc, argv).run(); }

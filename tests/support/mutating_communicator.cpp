@@ -93,13 +93,13 @@ Lengths joined_lengths(const Call& call) {
   return call.kind == CollectiveKind::kAllToAll ? call.concat_lengths : call.lengths;
 }
 
-// What Mutation::index counts.
+// Collectives that Mutation::index counts.
 bool counted(CollectiveKind kind) {
   return gives_tensor(kind) ? kind != CollectiveKind::kScatter && kind != CollectiveKind::kGather
                             : kind == CollectiveKind::kBarrier;
 }
 
-// What all communicators of one rank share.
+// Data that all communicators of one rank share.
 struct RankMutation {
   Mutation mutation;
   std::shared_ptr<MutationEffect> effect;

@@ -1,4 +1,4 @@
-// mutating_communicator.h - a communicator that gives one wrong result: what the verifier must
+// mutating_communicator.h - a communicator that gives one wrong result, which the verifier must
 // notice (mutation tests). A wrapper around any backend's communicator.
 #pragma once
 
@@ -36,7 +36,7 @@ struct Mutation {
   std::optional<std::int64_t> rank;  ///< global; none: every rank
 };
 
-/// What a mutation did, on all ranks together.
+/// The effect of a mutation, on all ranks together.
 struct MutationEffect {
   std::atomic<std::int64_t> changed{0};  ///< results whose bytes are not what they would have been
 };

@@ -1,6 +1,6 @@
-// A launch is told by its kernel and how many of that kernel its rank has launched, so that it is
-// the same one in a program whose other kernels convert less. The right result is computed first,
-// and then spoilt: who asks what a mistake has changed compares the two.
+// A launch is identified by its kernel and its number among the rank's launches of that kernel, so
+// that it is the same one in a program whose other kernels convert less. The right result is
+// computed first, and then spoilt: the effect of a mistake is the difference of the two.
 #include "tests/support/mutating_device.h"
 
 #include <algorithm>
@@ -40,7 +40,8 @@ bool looks_up(const KernelCall& call) {
   });
 }
 
-// Elements of the mask that a masked lookup returns beside its values; 0: it returns none.
+// Number of elements of the mask that a masked lookup returns in addition to its values; 0: it
+// returns none.
 std::int64_t masked_elements(const KernelCall& call) {
   if (call.view == nullptr || call.outputs.size() < 2 || !looks_up(call)) return 0;
   const Tensor& mask = call.outputs.back();

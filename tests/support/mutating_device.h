@@ -1,4 +1,4 @@
-// mutating_device.h - a device that gives one wrong result: what the verifier must notice. A
+// mutating_device.h - a device that gives one wrong result, which the verifier must notice. A
 // wrapper around any device that has data.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace shardlab {
 /// Mistakes as they are made in kernels that depend on a rank's position, or in the memory of their
 /// results.
 enum class KernelMistake : std::uint8_t {
-  kWrongOffset,   ///< the kernel takes its piece for one that lies an element further on
+  kWrongOffset,   ///< the kernel computes the piece that is one element further on
   kNoMask,        ///< a masked lookup finds something everywhere: the first entry
   kStaleResult,   ///< the result is that of an earlier launch of its shape, or zeros
   kSwappedHalves  ///< the two halves of the result along its first dim change places
@@ -45,14 +45,14 @@ struct WrongLaunch {
   std::optional<std::int64_t> rank;  ///< none: every rank
 };
 
-/// What ranks launched while they were observed. Each rank writes its own list; read after the run.
+/// Launches of ranks while they were observed. Each rank writes its own list; read after the run.
 struct LaunchLog {
   std::vector<std::vector<Launch>> by_rank;
   std::atomic<std::int64_t> changed{0};  ///< launches that were wrong, on all ranks together
 };
 
 /// Around `device`, which outlives it, for the ranks [0, ranks). The log is that of the device made
-/// last. Launches from outside of ranks, or while nobody observes the rank, are let through.
+/// last. Launches from outside of ranks, or while the rank is not observed, are let through.
 /// Thread-safe as far as `device` is.
 std::unique_ptr<Device> plant_launch(Device& device, std::int64_t ranks,
                                      std::optional<WrongLaunch> wrong,

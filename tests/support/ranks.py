@@ -5,11 +5,11 @@
              [--leave-out RANK] COMMAND...
 
 Every process gets the variables of that launcher: torchrun, slurm, mpirun (Open MPI), mpich, cray,
-or mpirun-in-slurm, where a batch script's own are there, too; gpu-per-task is slurm with one
+or mpirun-in-slurm, which has a batch script's own variables, too; gpu-per-task is slurm with one
 visible device each. With several hosts ranks begin on the first, which is this one, as many on
 each, in this folder; they are started through ssh, or the command that --through names. Output
-comes when all have ended, by rank: what it printed, and on stderr what it complained of. The exit
-code is rank 0's, or 1 if another rank failed alone. --leave-out does not start that rank.
+comes when all have ended, by rank: its output, and on stderr its complaints. The exit code is rank
+0's, or 1 if another rank failed alone. --leave-out does not start that rank.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def free_port():
 
 
 def variables(style, rank, size, port, local=None, on_host=None, address="127.0.0.1"):
-    """What the launcher tells this rank."""
+    """The launcher's variables for this rank."""
     local = rank if local is None else local
     on_host = on_host or size
     if style == "torchrun":
@@ -98,7 +98,7 @@ def started(arguments, rank, port):
 
 
 class Rank:
-    """One process. Its output goes to files: pipes that nobody reads yet would hold it up."""
+    """One process. Its output is written to files: full pipes without a reader would block it."""
 
     def __init__(self, arguments, rank, port):
         command, told = started(arguments, rank, port)

@@ -1,4 +1,4 @@
-// Only errors of the library are caught: anything else that is thrown fails the test.
+// Only errors of the library are caught: any other exception fails the test.
 #include "tests/support/refusal.h"
 
 #include <fmt/format.h>

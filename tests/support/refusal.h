@@ -1,4 +1,4 @@
-// refusal.h - what a call is refused with, as one text that a test compares.
+// refusal.h - the refusal of a call, as one text that a test compares.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,7 @@
 
 namespace shardlab {
 
-/// "Kind: summary | fix" of the Error that `call` throws, "not refused" where it throws none.
+/// "Kind: summary | fix" of the Error that `call` throws, "not refused" if it throws none.
 std::string refusal_of(const std::function<void()>& call);
 
 }  // namespace shardlab

@@ -1,6 +1,6 @@
-# setup.sh - what tests/run and scenarios/run share: packages, configuration, build.
-# Sourced, never run. Each function is quiet when nothing needs doing and ends the script with
-# exit code 2 when shardlab cannot be built as asked.
+# setup.sh - shared parts of tests/run and scenarios/run: packages, configuration, build. Sourced,
+# never run. Each function is quiet when nothing needs doing and ends the script with exit code 2
+# when shardlab cannot be built as asked.
 # shellcheck shell=bash
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -13,7 +13,7 @@ repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # Names of packages, one table for all package managers.
 package_table=$repository/sim/doctor/packages.inc
 
-# Where tests/support/unpack puts packages for who is not root.
+# tests/support/unpack puts packages here for a user who is not root.
 unpacked=$repository/build-packages
 
 stop() {
@@ -37,8 +37,8 @@ logged() {
   return "$status"
 }
 
-# How apt-get may be called here: "" as root, "sudo -n" where sudo asks for no password.
-# Fails when packages cannot be installed from here.
+# The prefix of apt-get here: "" as root, "sudo -n" if sudo asks for no password. Fails when
+# packages cannot be installed from here.
 apt_prefix() {
   command -v apt-get >/dev/null || return 1
   if [ "$(id -u)" -eq 0 ]; then
@@ -67,15 +67,15 @@ install_packages() {
   # shellcheck disable=SC2206  # unquoted on purpose: the prefix is no word or two
   [ -z "$prefix" ] || apt=($prefix "${apt[@]}")
   # A stale or absent package list is the usual state of a bare machine. A failed update is tried
-  # once more; what is in the lists may do all the same, so that installing decides.
+  # once more; the present lists may be enough, so that installing decides.
   logged '^Fetched' 1 "${apt[@]}" update || logged '^Fetched' 1 "${apt[@]}" update || true
   logged '^(Need to get|Fetched|Setting up)' 10 \
     "${apt[@]}" install -y --no-install-recommends "$@" ||
     stop "apt-get could not install: $*"
 }
 
-# The package manager of the system that the file $1 (/etc/os-release) and the kernel's name $2 tell
-# of; a conda environment that is active and not the base comes first. Fails where none is known.
+# The package manager of the system, by the file $1 (/etc/os-release) and the kernel's name $2; a
+# conda environment that is active and not the base comes first. Fails if none is known.
 package_manager() {
   local release=$1 kernel=$2 key id manager
   if [ -n "${CONDA_PREFIX:-}" ] && [ "${CONDA_DEFAULT_ENV:-}" != base ]; then
@@ -95,7 +95,7 @@ package_manager() {
   [ -n "${manager:-}" ] && echo "$manager"
 }
 
-# What the package manager $1 calls the packages for the use $2 ("build", "mpi"), one a line.
+# The package manager $1's names of the packages for the use $2 ("build", "mpi"), one a line.
 package_names() {
   awk -v manager="$1" -v use="$2" '
     $1 == "uses" { for (i = 2; i <= NF; ++i) if ($i == manager) column = i }
@@ -152,8 +152,8 @@ require_apt_packages() {
   done
 }
 
-# With apt, installs what is missing. Of other package managers it prints the line to type, and goes
-# on, for what is missing may have come in another way: Meson decides. Arguments: further
+# With apt, installs missing packages. For other package managers it prints the line to type, and
+# continues, because they may have been installed in another way: Meson decides. Arguments: further
 # uses (mpi).
 require_packages() {
   local manager tool line
@@ -175,7 +175,7 @@ require_packages() {
 }
 
 # Puts the formatter that tests/tidy asks for into the folder $1, by pip; apt may install that. The
-# test is skipped where this does not succeed, and says what the log's last line says.
+# test is skipped if this does not succeed, with the last line of the log.
 install_formatter() {
   local tools=$1 wanted=$repository/tests/tidy/formatter.txt prefix
   ! cmp -s "$wanted" "$tools/formatter.txt" || return 0
@@ -199,8 +199,8 @@ own_apt() {
     -o Dir::State::status=/var/lib/dpkg/status -o Debug::NoLocking=true "${apt_options[@]}" "$@"
 }
 
-# Downloads packages and what they need, and unpacks them in $1/root. What is installed is left out;
-# what would only be replaced by a newer one, too. Nothing is installed.
+# Downloads packages and their dependencies, and unpacks them in $1/root. Installed packages are
+# left out, also if a newer version exists. Nothing is installed.
 unpack_packages() {
   local folder=$1 archive
   local -a packages
@@ -238,8 +238,8 @@ configure() {
   fi
 }
 
-# What `shardlab run` with these arguments needs, one target of the build folder $1 a line: modules
-# only for whoever asks for them (that for GPUs takes minutes). Meson has their targets where there
+# The targets of the build folder $1 that `shardlab run` with these arguments needs, one a line:
+# modules only if they are asked for (that for GPUs takes minutes). Meson has their targets if there
 # are nvcc and MPI.
 program_targets() {
   local folder=$1 module=
@@ -275,7 +275,7 @@ build() {
   if up_to_date "$folder" "$@"; then
     return
   fi
-  # A changed meson.build first: what it says is of interest only when it fails.
+  # A changed meson.build first: its output is of interest only when it fails.
   logged "$no_line" 1 ninja -C "$folder" build.ninja ||
     stop "meson cannot configure $folder again; the reason stands above"
   if up_to_date "$folder" "$@"; then

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tests/run and scenarios/run say exactly what is missing, and refuse what they do not know.
 
-Stand-ins for dpkg-query, id, sudo and apt-get come first on the PATH, so that nothing is installed
-or built here.
+Scripts in place of dpkg-query, id, sudo and apt-get come first on the PATH, so that nothing is
+installed or built here.
 """
 
 import pathlib
@@ -118,7 +118,7 @@ class SetUp(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (2, said))
 
     def told(self, script, **variables):
-        """What a script says that knows the functions of setup.sh."""
+        """Output of a script that has the functions of setup.sh."""
         done = subprocess.run(
             ["bash", "-c", f'. "{REPOSITORY}/tests/support/setup.sh" && {script}'],
             env={"PATH": f"{self.folder}:/usr/bin:/bin", **variables},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The subjects of commits have at most 72 characters; why something changed is said below them.
+"""The subjects of commits have at most 72 characters; reasons are in the text below them.
 
     commits_test.py [ROOT]        default: the repository this script is in
 

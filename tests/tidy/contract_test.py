@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What users may rely on is one page, sim/contract.md, and the program keeps it.
+"""Users may rely on the contents of one page, sim/contract.md, and the program keeps them.
 
     contract_test.py PROGRAM ROOT
 
-The program is run so that every command shows all of its keys. Each key that it prints, each
-option that it takes and each variable that it reads stands on the page; what stands on the page is
-printed, taken and read.
+The program is run so that every command shows all of its keys. Each key that it prints, each option
+that it takes and each variable that it reads is on the page; all that is on the page is printed,
+taken and read.
 """
 
 import json
@@ -24,7 +24,7 @@ PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
 ROOT = pathlib.Path(sys.argv[2]).resolve()
 PAGE = (ROOT / "sim" / "contract.md").read_text(encoding="utf-8")
 
-# What no shipped scenario shows: a wrong call, values that ranks hold for themselves, ...
+# Keys that no shipped scenario shows: a wrong call, values that ranks hold for themselves, ...
 PLANTED = {
     "wrong": """
         [mesh]
@@ -88,7 +88,7 @@ WHOLE = ("--json", "--values", "3", "--memory-timeline")
 
 
 def section(title):
-    """What stands below a heading, up to the next one of its level or above."""
+    """The text below a heading, up to the next heading of its level or above."""
     level = title.split(" ")[0]
     begin = PAGE.index(f"\n{title}\n") + len(title) + 2
     end = re.compile(rf"^#{{1,{len(level)}}} ", re.MULTILINE).search(PAGE, begin)
@@ -104,8 +104,8 @@ def cells(text):
 
 
 def listed(title):
-    """The names in the first column below a heading; `.name` and `[]` go on where the last one
-    that begins a path ends. Containers of what is listed are listed."""
+    """The names in the first column below a heading; `.name` and `[]` continue the last one that
+    begins a path. Containers of listed names are listed."""
     names = set()
     for (spans, _), _ in cells(section(title)):
         base = ""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How many errors that a user can see say what to write instead.
+"""The share of errors for users that say what to write instead.
 
     fixes.py [ROOT] [--without]     the share; --without lists the errors that have no fix
 
@@ -89,7 +89,7 @@ def split(file, opening, end):
 
 
 def statement_end(code, at):
-    """Where the statement ends that holds `at`: at its semicolon, or where its bracket closes."""
+    """The end of the statement that holds `at`: at its semicolon, or where its bracket closes."""
     depth = 0
     for position in range(at, len(code)):
         depth += (code[position] in "([{") - (code[position] in ")]}")
@@ -104,7 +104,7 @@ def line_starts(file):
 
 
 class Body:
-    """A function with its text: where it begins and ends, and its parameters."""
+    """A function with its text: begin, end and parameters."""
 
     def __init__(self, file, function):
         starts = line_starts(file)
@@ -192,7 +192,8 @@ class Errors:
         parameters = body.parameters()
         names = [re.split(r"[\s&*]+", text.split("=")[0].strip())[-1] for text in parameters]
         fix_at = names.index("fix") if "fix" in names else -1
-        # A default stands in the declaration, which may be elsewhere: of the fix, it is likely.
+        # A default is in the declaration, which may be elsewhere: a last parameter `fix` probably
+        # has one.
         optional = sum("=" in text for text in parameters) or fix_at == len(names) - 1 >= 0
         arguments = range(len(names) - optional, len(names) + 1)
         if "..." in body.file.code[body.begin : body.end].split("{")[0]:
@@ -201,7 +202,7 @@ class Errors:
 
     @functools.lru_cache(maxsize=None)
     def _visible(self, file):
-        """The file, the headers that it includes, and the sources beside these headers."""
+        """The file, the headers that it includes, and the sources of these headers."""
         found, queue = set(), [file.path]
         while queue:
             path = queue.pop()

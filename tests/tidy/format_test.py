@@ -3,8 +3,9 @@
 
     format_test.py TOOLS [--write]
 
-TOOLS is where tests/run puts clang-format by pip, in the version of formatter.txt; one of that
-version in PATH does as well. Without either the test is skipped (77). --write formats in place.
+TOOLS is the folder in which tests/run puts clang-format by pip, in the version of formatter.txt;
+one of that version in PATH does as well. Without either the test is skipped (77). --write formats
+in place.
 """
 
 import multiprocessing.pool

@@ -47,7 +47,7 @@ class Function:
 
 
 def _kind(head):
-    """What a brace after `head` opens."""
+    """The kind of block that a brace after `head` opens."""
     if CONTAINER.match(head, LEAD.match(head).end()):
         return "container"
     return "function" if SIGNATURE.search(head) else "value"
@@ -81,7 +81,7 @@ def _scan(file):
                 line = file.line_of(first)
                 length = file.line_of(position) - line + 1
                 found.append(Function(file.path, line, length, _name(file, first, opened)))
-            # After an initialiser `a_{1}` the head goes on: a body or a semicolon follows.
+            # After an initialiser `a_{1}` the head continues: a body or a semicolon follows.
             start = head if kind == "value" else position + 1
         elif not inside_function:
             heads.append(code[LEAD.match(code, start).end():position])

@@ -3,10 +3,9 @@
 
     help_test.py PROGRAM ROOT
 
-`shardlab COMMAND --help` exits with 0 and shows at least two examples: lines that name
-`shardlab COMMAND` below a line `examples:`. They can be typed as they stand in the repository ROOT,
-those of the overview, too. A command that is still to come says "not yet supported" and exits
-with 2.
+`shardlab COMMAND --help` exits with 0 and shows at least two examples: lines that name `shardlab
+COMMAND` below a line `examples:`. They can be typed as they are in the repository ROOT, those of
+the overview, too. A command that is still to come says "not yet supported" and exits with 2.
 """
 
 import pathlib
@@ -22,7 +21,7 @@ from desk import Desk  # noqa: E402
 SUPPORTED = ("run", "test", "trace", "replay", "record", "show", "plan", "explain", "ops",
              "verify-ops", "diff", "doctor", "completion")
 
-# What the examples of `diff` read, and how a user makes it.
+# Files that the examples of `diff` read, and the commands that make them.
 MLP = "shardlab run --json --values all scenarios/models/megatron_mlp.toml"
 RUNS = {
     "threads.json": MLP,

@@ -1,4 +1,4 @@
-"""Who may include whom, and files that nothing includes or builds."""
+"""The law of includes, and files that nothing includes or builds."""
 
 import collections
 import pathlib
@@ -9,7 +9,7 @@ from source import Problem
 
 def read_law(page):
     """{folder: what it may include, besides what these may include}, from the page's table. There
-    `mesh` stands for src/mesh, sim/mesh or backends/mesh, whichever is a row."""
+    `mesh` means src/mesh, sim/mesh or backends/mesh, depending on which is a row."""
     rows = dict(re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", page, re.MULTILINE))
     tops = ("src/", "sim/", "backends/", "")
 
@@ -27,12 +27,12 @@ def read_law(page):
 
 LAW = read_law((pathlib.Path(__file__).parents[2] / "src/README.md").read_text(encoding="utf-8"))
 
-# Libraries that stay out of the headers of these folders: whoever includes such a header would
-# need the library, too.
+# Libraries that stay out of the headers of these folders: users of such a header would need the
+# library, too.
 PURE_HEADERS = ("mesh", "schema", "plan", "comm", "ops", "propagate", "redistribute")
 HEAVY = re.compile(r"^(Eigen/|unsupported/Eigen|cuda|cublas|curand|mpi\.h|nccl)")
 
-# Contracts that stand before their first user does; gone from here as soon as they have one.
+# Contracts that exist before their first user; removed from here as soon as they have one.
 AHEAD = {"src/base/scheduler.h"}
 
 # Circles that are known.
@@ -65,7 +65,7 @@ def known_by(row):
 
 
 def check_law(repository):
-    """Every include goes down the table of design; an unlisted folder has no row yet."""
+    """Every include is of a lower row of the table of design; an unlisted folder has no row yet."""
     for file in repository.cpp("src", "sim", "backends"):
         own = place_of(file.path)
         if row_of(own) not in LAW:
@@ -98,7 +98,7 @@ def reached(start, next_of):
 
 def circles(repository):
     """Sources of one folder that need each other: a source and its header are one, and a header
-    without a source is a part of whoever includes it. Lines `folder: name name`."""
+    without a source is a part of each file that includes it. Lines `folder: name name`."""
     included, sources = collections.defaultdict(set), set()
     for file in repository.cpp("src", "sim", "backends"):
         own = file.path.rpartition(".")[0]

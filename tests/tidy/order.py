@@ -2,7 +2,7 @@
 the compiler, so that the ops of a program would be issued in another order by another compiler.
 
 Without a compiler: in programs over ops a name is *effective* when it issues ops: `calls` itself,
-what is called with it, a function, member or lambda of this file whose body holds an effective
+functions called with it, a function, member or lambda of this file whose body holds an effective
 name, and arithmetic with a variable that is declared as an Expression. A call with two effective
 arguments is reported. Arguments in braces are evaluated from left to right, an object before the
 arguments of its member, and operators on expressions refuse two computed operands by their types
@@ -13,10 +13,10 @@ import re
 
 from source import Problem
 
-# Programs over ops stand in src; in sim the ranks are asked what the program knows of each.
+# Programs over ops are in src; in sim the ranks are asked what the program knows of each.
 FOLDERS = ("src", "sim")
 CALLS = r"(?:\w+\.)?calls_?"
-# What issues an op or takes the next of a sequence, wherever it stands.
+# Text that issues an op or takes the next of a sequence, at any place.
 ISSUES = re.compile(
     rf"\b{CALLS}\s*(?:\(|->|\.(?:one|call|redistribute)\s*\()|\(\s*{CALLS}\b|\{{\s*{CALLS}\s*,"
     r"|\.(?:of|to|with|filled|choose|conjugate|minus|plus|times|over)\s*\("
@@ -34,7 +34,7 @@ OPEN, CLOSE = "([{", ")]}"
 
 
 def closing(code, start):
-    """Where the bracket at `start` ends."""
+    """The position at which the bracket at `start` ends."""
     depth = 0
     for at in range(start, len(code)):
         if code[at] in OPEN:
@@ -74,7 +74,7 @@ def without_lambdas(argument):
 
 
 class Effects:
-    """Which names of a file issue ops."""
+    """The names of a file that issue ops."""
 
     def __init__(self, code):
         self.names = set()

@@ -59,7 +59,7 @@ CUT_NUMBER = re.compile(
 )
 JSON_READERS = ("tests/facts/", "sim/capture/recorded_", "sim/cli/", "sim/recorded/", "sim/report/")
 
-# What only some systems have stands in small files, which have a side for each.
+# Features that only some systems have are in small files, which have a side for each system.
 OF_ONE_SYSTEM = {
     "src/base/program_path.cpp": "the file of the program",
     "src/base/read_real.cpp": "a standard library without decimal numbers",
@@ -137,7 +137,7 @@ def check_thread_local(repository):
 
 
 def check_systems(repository):
-    """Calls, headers and names that only one system has stand behind a file of their own."""
+    """Calls, headers and names that only one system has are in a file of their own."""
     for file in repository.cpp():
         if file.path in OF_ONE_SYSTEM:
             continue
@@ -153,7 +153,7 @@ def check_systems(repository):
 def names_backend(text):
     """The backend that an identifier or a string names, or None.
 
-    "threads" is also a plain word (num_threads): it counts alone or beside a noun of the door.
+    "threads" is also a plain word (num_threads): it counts alone or with a noun of the door.
     """
     if text in BACKENDS:
         return text
@@ -165,7 +165,7 @@ def names_backend(text):
 
 
 def check_backend_names(repository):
-    """The doors are all that src knows of a backend."""
+    """src knows nothing of a backend but the doors."""
     for file in repository.cpp("src"):
         found = [(match.start(), match[0]) for match in IDENTIFIER.finditer(file.code)]
         # A local variable may be called threads; a namespace or a string of that name may not.

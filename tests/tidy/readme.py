@@ -25,7 +25,7 @@ CODE = re.compile(r"^```.*?^```[ \t]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
 MOST_LINES = 300
 EXAMPLE = re.compile(r"^```cpp *(\w*)$", re.MULTILINE)
-# In a fenced block: what `scenarios/run` or `shardlab run` is given up to the first option.
+# In a fenced block: the file given to `scenarios/run` or `shardlab run`, up to the first option.
 COMMAND = re.compile(
     r"^[ \t$]*(?:build/)?(scenarios/run|shardlab run|shardlab test)((?:[ \t]+[\w./]+)+)",
     re.MULTILINE,
@@ -93,7 +93,7 @@ def check_examples(repository, file):
 
 
 def check_length(repository):
-    """What a new user reads first is no reference book."""
+    """The first page for a new user is no reference book."""
     readme = repository.files.get("README.md")
     lines = 0 if readme is None else len(readme.text.splitlines())
     if lines > MOST_LINES:

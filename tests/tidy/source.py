@@ -8,7 +8,7 @@ import re
 CODE_FOLDERS = ("src", "sim", "backends", "tests")
 CPP_SUFFIXES = (".h", ".cpp", ".cu")
 
-# What holds no text of ours. Build folders are called build or build-*.
+# Folders without text of ours. Build folders are called build or build-*.
 SKIPPED = re.compile(r"^(\.git|\.cache|build|build-.*|__pycache__)$")
 FACTS = "tests/golden/facts/"
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a page shows below a command is what the program prints.
+"""Output that a page shows below a command is the output of the program.
 
     transcripts_test.py PROGRAM ROOT PAGE...
 
-A transcript is a fenced block that begins with `$ shardlab ...`; the rest is all of its output,
-where a line `...` stands for any lines.
+A transcript is a fenced block that begins with `$ shardlab ...`; the rest is all of its output, in
+which a line `...` matches any lines.
 """
 
 import pathlib

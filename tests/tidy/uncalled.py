@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Functions that nobody in the product calls: uncalled.py [ROOT].
+"""Functions without a caller in the product: uncalled.py [ROOT].
 
 Found by names alone: a function is uncalled when src, sim and backends have its name only where it
 is declared and defined. One that shares its name with a function that is called is missed. Those
@@ -23,7 +23,7 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def public_headers(repository):
-    """Those of the installation, and what they hand on."""
+    """Headers of the installation, and those that they include."""
     public = [file for file in repository.cpp("sim") if file.path.startswith(PUBLIC)]
     for file in public:
         for line, text in enumerate(file.text.splitlines(), 1):

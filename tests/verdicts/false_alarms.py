@@ -16,7 +16,7 @@ import time
 
 
 def alarm(program, file, seed):
-    """What a run under this seed says is wrong, or an empty string."""
+    """The report of wrong values under this seed, or an empty string."""
     done = subprocess.run([program, "test", "--jobs", "1", "--seed", str(seed), file],
                           env={**os.environ, "NO_COLOR": "1"}, stdin=subprocess.DEVNULL,
                           capture_output=True, encoding="utf-8", check=False)
@@ -28,7 +28,7 @@ def alarm(program, file, seed):
 
 
 def count(options, file):
-    """(seeds that failed, what the first of them says)"""
+    """(seeds that failed, the report of the first of them)"""
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         alarms = list(pool.map(lambda seed: alarm(options.program, file, seed),
                                range(options.seeds)))

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Mistakes planted in drawn programs on plain tensors, each beside its healthy twin.
+"""Mistakes planted in drawn programs on plain tensors, each with its healthy twin.
 
     local_mistakes.py PROGRAM [--count N] [--seed N] [--verbose]
 
 A seed draws a kind of program, its mesh, names, sizes, dtype and one of the mistakes that people
 make in it. The twin must be ok. The mistake must be found (exit code 1), by a cause whose id is one
-of those that the table allows, and at the line that was changed or at the first claim behind it.
+of those that the table allows, and at the line that was changed or at the first claim after it.
 Prints a row a kind. Exit code 1 when less than 99 % are found, less than 80 % have the right cause
 and line, or a twin is called wrong.
 """
@@ -27,7 +27,7 @@ FOUND, CAUSE = 0.99, 0.80
 
 class Drawn:
     """A program: its mesh and inputs, the right lines, and mistakes by name. A mistake has its
-    lines, the ids of causes that name it, and which of its lines may be told (from 0)."""
+    lines, the ids of causes that name it, and those of its lines that may be reported (from 0)."""
 
     def __init__(self, mesh, inputs, right, mistakes):
         self.mesh, self.inputs, self.right, self.mistakes = mesh, inputs, right, mistakes

@@ -4,11 +4,11 @@
     local_rewrites.py PROGRAM [--count N] [--seed N] FILE...
 
 FILE: a scenario, a recorded program (*.jsonl.gz), which is written as a scenario first, or a
-folder. A file and one to three of the distributed values that its program names are drawn. Behind
+folder. A file and one to three of the distributed values that its program names are drawn. After
 each a line is added that takes the pieces and labels them as they were: `x =
-from_local(x.to_local(), .)`. The program means the same then, but for gradients of what was a leaf,
-which such a program may ask for in vain: those that fail are counted as refused. No value and no
-call may be wrong. Exit code 1 when any is.
+from_local(x.to_local(), .)`. The program has the same meaning then, except for gradients of a
+former leaf, which such a program may ask for in vain: those that fail are counted as refused. No
+value and no call may be wrong. Exit code 1 when any is.
 """
 
 import argparse
@@ -64,7 +64,8 @@ def rewritten(text, chosen):
 
 
 def scenario_of(program, path, folder):
-    """The file itself, or the scenario of a recorded program; None where none says what it does."""
+    """The file itself, or the scenario of a recorded program; None if no scenario can express
+    it."""
     if path.suffix == ".toml":
         return path
     done = subprocess.run([program, "trace", "--toml", path], capture_output=True, encoding="utf-8",
@@ -101,7 +102,7 @@ def main():
                 scenario = scenario_of(options.program, path, folder)
                 run = said(options.program, scenario) if scenario else None
                 text = scenario.read_text(encoding="utf-8") if scenario else ""
-                # A name that is taken again has a first value which no [reference] speaks of.
+                # A name that is assigned again has a first value which [reference] does not cover.
                 right = run is not None and run["ok"] and "[reference]" not in text
                 known[path] = (text, places(run, text) if right else [])
             text, found = known[path]

@@ -1,4 +1,4 @@
-// mistake_effect.h - which recorded values a mistake changed: two runs held against each other,
+// mistake_effect.h - recorded values that a mistake changed: two runs compared with each other,
 // without the verdict's own comparisons and bounds.
 #pragma once
 

@@ -3,19 +3,19 @@
 //     planted_mistakes [--count N] [--seed N] FILE...
 //
 // Each file is tried as it is written and, unless it mixes the two, with bf16 in place of f32. A
-// mistake is drawn by seed, first its kind, then its place among those that the program has,
-// then one rank or all: a collective that loses its reduction, reduces or divides twice, shifts
-// or swaps pieces, gives another rank's piece; a kernel that takes another offset, forgets its
-// mask, gives a stale result or swaps halves; another label in from_local, or for the gradients
-// of to_local. It lies in the runs of the ranks, in the program's dtypes and in f64, as a
-// mistake of a rule or a backend would, and never in the single-device runs of the verdict.
+// mistake is drawn by seed, first its kind, then its place among those that the program has, then
+// one rank or all: a collective that loses its reduction, reduces or divides twice, shifts or swaps
+// pieces, gives another rank's piece; a kernel that takes another offset, forgets its mask, gives a
+// stale result or swaps halves; another label in from_local, or for the gradients of to_local. It
+// is in the runs of the ranks, in the program's dtypes and in f64, as a mistake of a rule or a
+// backend would be, and never in the single-device runs of the verdict.
 //
 // It counts when in a run of the ranks in f64 it changes a recorded value (mistake_effect.h).
 // Inputs have a seed of their own every 25 draws. Until N mistakes of a program count, or 20 N are
-// drawn. Columns: planted; refused, where the run ends in an error; without effect; with effect, of
-// which: found; at calls, those that a single call shows; not verified, where the report says of
-// every changed value that it was not; missed. Exit code 1 when of a program's mistakes with effect
-// more than 1 % are missed.
+// drawn. Columns: planted; refused, if the run ends in an error; without effect; with effect, of
+// which: found; at calls, those that a single call shows; not verified, if the report says of every
+// changed value that it was not; missed. Exit code 1 when of a program's mistakes with effect more
+// than 1 % are missed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -93,7 +93,7 @@ void add_labels(const std::string& text, Places& places) {
 
 void add_launches(const std::vector<Launch>& launches, Places& places) {
   for (const Launch& launch : launches) {
-    // How many conversions there are depends on the dtypes.
+    // The number of conversions depends on the dtypes.
     if (launch.kernel == KernelId::kConvert) continue;
     for (const KernelMistake kind : kKernelMistakes) {
       if (!applies(kind, launch)) continue;
@@ -126,7 +126,7 @@ struct Outcome {
   std::set<std::string> reported;    // of all values in the report
 };
 
-// A mistake in the runs of one scenario, and what it did there.
+// A mistake in the runs of one scenario, and its effect there.
 struct Planted {
   explicit Planted(const Mistake& mistake) {
     options.sharing = KernelSharing::kOff;  // a mistake on one rank stays there
@@ -151,7 +151,7 @@ class Program {
   std::int64_t world() const { return right_.run.scenario.world; }
   const Places& places() const { return places_; }
 
-  /// The right program on the inputs of this seed, and where mistakes may lie. Fails when it is
+  /// The right program on the inputs of this seed, and the places for mistakes. Fails when it is
   /// called wrong.
   void begin(std::uint64_t seed) {
     seed_ = seed;
@@ -184,7 +184,7 @@ class Program {
     return outcome;
   }
 
-  /// Values that it changes; nothing where the program does not come to its end.
+  /// Values that it changes; nothing if the program does not reach its end.
   std::optional<std::set<std::string>> effect_of(const Mistake& mistake) const {
     std::optional<HeldValues> wrong;
     try {

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Programs with a mistake, or with what one device leaves open, and the sentence that names it.
+"""Programs with a mistake, or with values that one device leaves open, and the sentence that names
+it.
 
     wrong_cases.py PROGRAM [--write] [NAME...]
 
-A case is a file wrong/NAME.toml or local/NAME.toml; the NAME.txt beside it has what
-`shardlab run --json` must say of it: the exit code, then the error or each wrong value with its
-line and cause, what is not verified, collectives that never completed, and warnings. In local/ are
-programs on plain tensors: there it also has what each is said to hold. --write records what the
-program says now for the NAMEs given (at least one): read it before you commit it.
+A case is a file wrong/NAME.toml or local/NAME.toml; NAME.txt next to it has the report that
+`shardlab run --json` must give: the exit code, then the error or each wrong value with its line and
+cause, values that are not verified, collectives that never completed, and warnings. In local/ are
+programs on plain tensors: there it also has the reported contents of each value. --write records
+the program's present report for the NAMEs given (at least one): read it before you commit it.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDERS = (HERE / "wrong", HERE / "local")
 TIME_LIMIT_S = 60
-# What one device does not have.
+# Values that one device does not have.
 LOCAL = ("holds one rank's piece or term", "the single-device run does not get here")
 LABEL = "each rank holds "
 

@@ -3,9 +3,9 @@
 
     zoo.py PROGRAM ZOO [--seeds COUNT] [--write]
 
-ZOO/NAME.toml is a program with a bug, whose `about` is where people report it and whose [expect]
-says what must be said of it. ZOO/NAME_right.toml is the same program without the bug; nothing may
-be said of that. All of them run in one `shardlab test` for each seed of the inputs, from 0 on.
+ZOO/NAME.toml is a program with a bug, whose `about` is the place where people report it and whose
+[expect] has the verdict that it must get. ZOO/NAME_right.toml is the same program without the bug,
+which must pass. All of them run in one `shardlab test` for each seed of the inputs, from 0 on.
 ZOO/README.md has a row for each pair, in the order of its file; --write makes the rows anew, new
 ones last.
 """
@@ -31,7 +31,7 @@ def key(text, name):
 
 
 def told(text):
-    """The cell of what is expected: a cause without its prefix, a verdict, an error."""
+    """The cell of the expected verdict: a cause without its prefix, a verdict, an error."""
     if cause := key(text, "cause"):
         return cause.removeprefix("cause.")
     if verdict := key(text, "verdict"):
@@ -64,7 +64,7 @@ def problems_of(name, texts):
 
 
 def run_all(program, folder, seed):
-    """Seconds of each, and what failed."""
+    """Seconds of each, and the failures."""
     with tempfile.TemporaryDirectory() as scratch:
         junit = pathlib.Path(scratch) / "junit.xml"
         command = [program, "test", "--jobs", "1", "--seed", str(seed), "--junit", str(junit)]

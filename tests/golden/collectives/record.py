@@ -3,9 +3,9 @@
 
     record.py FACTS.jsonl
 
-The file has a line for each program (README.md says what stands there); its outcomes are recorded
-anew. Needs PyTorch (2.15.0 was used), and nothing that is built or tested runs it. Each program
-runs in 2 to 4 processes of its own, so that one that fails or hangs leaves nothing behind.
+The file has a line for each program (README.md describes it); its outcomes are recorded anew. Needs
+PyTorch (2.15.0 was used), and nothing that is built or tested runs it. Each program runs in 2 to 4
+processes of its own, so that one that fails or hangs leaves nothing behind.
 """
 
 import ast
@@ -26,7 +26,7 @@ import torch.distributed._functional_collectives as funcol
 import torch.distributed.nn.functional  # noqa: F401 (dist.nn)
 
 PATIENCE = datetime.timedelta(seconds=3)
-# What gloo says of a rank that waited for one that failed or never came.
+# gloo's errors on a rank that waited for one that failed or never came.
 WAITED = ("Timed out", "timed out", "Connection closed", "Connection reset", "connection reset")
 
 
@@ -43,7 +43,7 @@ def number_of(x):
 
 
 def value_of(value):
-    """As JSON; None for what is not compared."""
+    """As JSON; None for values that are not compared."""
     if isinstance(value, torch.Tensor):
         value = value.detach()
         dtype = str(value.dtype).removeprefix("torch.")
@@ -70,7 +70,7 @@ def error_of(error):
     kind = "waits" if any(word in str(error) for word in WAITED) else "fails"
     outcome = {kind: type(error).__name__, "line": line}
     text = str(error).strip().partition("\n")[0]
-    # Not what holds for this run alone: times, ports, addresses.
+    # Not texts that hold for this run alone: times, ports, addresses.
     if kind == "fails" and not text.startswith("[") and " object at 0x" not in text:
         outcome["text"] = text[:200]
     return outcome
@@ -79,13 +79,13 @@ def error_of(error):
 def run(program, shown, rank, world, folder, number):
     store = dist.FileStore(os.path.join(folder, f"{world}_{number}"), world)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=PATIENCE)
-    dist.barrier()  # nobody is gone before the last one has come
+    dist.barrier()  # no rank is gone before the last one has come
     names = {"torch": torch, "dist": dist, "funcol": funcol, "rank": rank, "world_size": world}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(compile(program, "program", "exec"), names)
-    except Exception as error:  # whatever a program fails with is the fact
+    except Exception as error:  # any exception of a program is the fact
         outcome = error_of(error)
     else:
         left = {name: value_of(names[name]) for name in shown if name in names}
@@ -108,7 +108,7 @@ def assigned(program):
 
 
 def record(program, shown, world, folder, number):
-    """What comes of the program on each rank: of the names `shown`."""
+    """The outcome of the program on each rank: of the names `shown`."""
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     arguments = (program, shown, world, folder, number)

@@ -3,9 +3,9 @@
 
     build/tests/forms/forms emit | python3 tests/golden/forms/record.py OUT.tsv.gz
 
-A line is the form, a tab and the answer as tests/forms/forms.cpp writes it. Left out: what PyTorch
-has no op for, has for other devices only, or leaves unwritten, and calls that end its process.
-Recorded from torch 2.15.0.
+A line is the form, a tab and the answer as tests/forms/forms.cpp writes it. Left out: ops that
+PyTorch does not have, has for other devices only, or whose results it leaves unwritten, and calls
+that end its process. Recorded from torch 2.15.0.
 """
 
 import gzip
@@ -22,7 +22,7 @@ DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "i64
           "c128": torch.complex128, "c64": torch.complex64, "i16": torch.int16, "i8": torch.int8}
 NOT_HERE = ("Could not run", "not implemented for", "is not available for", "only supports CUDA",
             "not supported on CPU")
-UNWRITTEN = ("empty", "resize")  # what they give nobody has written
+UNWRITTEN = ("empty", "resize")  # their results are unwritten memory
 
 
 def number(value):

@@ -1,9 +1,9 @@
 // replay_test.cpp - every recorded value case of an op that has a kernel must give its value.
 //   kernel_replay FACTS_FOLDER [cpu|cuda|cuda-on-host]
-// cuda-on-host runs the kernels of the CUDA device on the host. What a device does not compute is
-// counted apart.
-// Each case runs twice, with its inputs as recorded and with turned strides. Tolerances are those
-// of the facts' README; where only ten times the tolerance holds, the case counts as "loose".
+// cuda-on-host runs the kernels of the CUDA device on the host. Cases that a device does not
+// compute are counted apart. Each case runs twice, with its inputs as recorded and with turned
+// strides. Tolerances are those of the facts' README; where only ten times the tolerance holds, the
+// case counts as "loose".
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes down in which order the ranks of torch.distributed.pipelining pass messages, on gloo.
+"""Writes down the order in which the ranks of torch.distributed.pipelining pass messages, on gloo.
 
     record.py FACTS.jsonl
 
@@ -33,7 +33,7 @@ def cases_of(ranks):
 
 
 def post_and_note(log, passes):
-    """In place of what posts the messages of a step."""
+    """Replaces the function that posts the messages of a step."""
     post, depth = schedules._batch_p2p, [0]
 
     def noted(ops, desc=None):
@@ -49,7 +49,7 @@ def post_and_note(log, passes):
 
 
 def note_passes(stage, passes, kept):
-    """Which pass the messages are of that a stage asks for."""
+    """Notes the pass of the messages that a stage asks for."""
     for name in ("get_fwd_recv_ops", "get_fwd_send_ops", "get_bwd_recv_ops", "get_bwd_send_ops"):
         def ask(micro, asked=getattr(stage, name), which=name[4].upper()):
             ops = asked(micro)

@@ -321,7 +321,7 @@ def fsdp_rows(ranks):
 
 
 class Experts(nn.Module):
-    """Rows go to the rank of their expert and come back."""
+    """Rows are sent to the rank of their expert and come back."""
 
     def __init__(self, ranks, experts, width=16):
         super().__init__()
@@ -364,7 +364,7 @@ def experts(ranks):
 
 
 class Passed(torch.autograd.Function):
-    """To the next rank of a ring; gradients go to the one before."""
+    """To the next rank of a ring; gradients are sent to the previous one."""
 
     @staticmethod
     def forward(ctx, x):
@@ -388,7 +388,7 @@ def passed(x, step):
 
 
 def ring(ranks):
-    """Attention over keys that go round."""
+    """Attention over keys that are passed round a ring."""
     torch.manual_seed(0)
     model = nn.Linear(8, 24, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the recordings beside this file, with the PyTorch that is installed.
+"""Writes the recordings next to this file, with the PyTorch that is installed.
 
     record.py [NAME...]
 

@@ -1,7 +1,6 @@
-// Collectives, sends and receives of the double, and their groups. Where communicators block, the
-// end of a group waits for the ranks that it reaches for the first time, as NCCL waits where it
-// makes connections: for each kind of call and number of elements, which is as often as it could
-// be.
+// Collectives, sends and receives of the double, and their groups. If communicators block, the end
+// of a group waits for the ranks that it reaches for the first time, as NCCL waits where it makes
+// connections: for each kind of call and number of elements, which is as often as it could be.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -44,7 +43,7 @@ struct Group {
 // Since then ncclCommDestroy and ncclCommAbort belong to the group that they are called in.
 constexpr int kEndsAreGrouped = 22403;
 
-// One group per thread; also of one that runs while the process ends.
+// One group per thread; also for a thread that runs while the process ends.
 Group& group() {
   static std::mutex& mutex = *new std::mutex;
   static auto& groups = *new std::map<std::thread::id, Group>;
@@ -104,14 +103,14 @@ std::atomic<int>& calls_in_flight() {
   return count;
 }
 
-// A group on its way, with what it takes to see that nobody touches its memory meanwhile.
+// A group on its way, with the data to detect that its memory is touched meanwhile.
 struct Flight {
   std::vector<Call> calls;
   std::vector<GroupedOperation> operations;
   std::vector<Watched> watched;
   bool watched_at_call = false;
 
-  // The memory of what is in flight already may change under us: then nothing is watched.
+  // With calls in flight already, the memory may change under us: then nothing is watched.
   void watch() {
     for (const Call& call : calls) {
       const Bytes input = input_of(call);
@@ -287,7 +286,7 @@ Result submit(Comm comm, Stream stream, const Operation& operation) {
     open.calls.push_back(call);
     return Result::kSuccess;
   }
-  // An exchange of no elements moves nothing, and nobody waits for it.
+  // An exchange of no elements moves nothing, and no rank waits for it.
   if (operation.count == 0 && operation.kind < Kind::kSend) return Result::kSuccess;
   return launch({call});
 }

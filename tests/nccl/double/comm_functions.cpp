@@ -1,6 +1,6 @@
-// Communicators of the double: start, split, error polling, end. What NCCL's guide says of an end
-// is enforced: destroying and aborting wait for the other ranks of the node, and for all work of
-// the device; and no thread may be inside of another call of the communicator meanwhile.
+// Communicators of the double: start, split, error polling, end. The rules of NCCL's guide for an
+// end are enforced: destroying and aborting wait for the other ranks of the node, and for all work
+// of the device; and no thread may be inside of another call of the communicator meanwhile.
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,8 +34,8 @@ struct IdContent {
   RegionName region;
 };
 
-// Keeps all handles, and says at the end which were left alive. A thread that was left behind may
-// use them until the process is gone.
+// Keeps all handles, and reports at the end those that were left alive. A thread that was left
+// behind may use them until the process is gone.
 class Handles {
  public:
   Comm add(std::unique_ptr<CommHandle> handle) {

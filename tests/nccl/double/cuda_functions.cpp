@@ -50,7 +50,7 @@ std::atomic<int>& pending() {
   return count;
 }
 
-// What went wrong last, "not ready" too: CUDA keeps it, for each thread, for whoever asks next.
+// The last error, "not ready" too: CUDA keeps it, for each thread, until it is asked for.
 CudaError& last_error() {
   static std::mutex mutex;
   static std::map<std::thread::id, CudaError> errors;

@@ -1,6 +1,6 @@
-// Where NCCL would wait for ever, so does the double, but for its own deadline: then it ends the
-// process, with the reason. It invents no error that NCCL would not return, since whoever relied on
-// one would hang with NCCL.
+// The double waits forever where NCCL would, but for its own deadline: then it ends the process,
+// with the reason. It invents no error that NCCL would not return: code that relied on one would
+// hang with NCCL.
 #include "tests/nccl/double/deadline.h"
 
 #include <fmt/format.h>

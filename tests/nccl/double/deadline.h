@@ -23,8 +23,7 @@ class Deadline {
 
 /// Ends the process: prints "nccl double: TEXT; NCCL would wait for ever".
 [[noreturn]] void hang(std::string_view text);
-/// Ends the process: prints "nccl double: TEXT". For what NCCL would answer by whatever comes of
-/// it.
+/// Ends the process: prints "nccl double: TEXT". For calls on which NCCL's behaviour is undefined.
 [[noreturn]] void forbid(std::string_view text);
 
 }  // namespace shardlab::nccl_double

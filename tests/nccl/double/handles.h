@@ -1,4 +1,4 @@
-// handles.h - what stands behind the handles that the double gives out.
+// handles.h - the data behind the handles that the double gives out.
 #pragma once
 
 #include <atomic>
@@ -45,11 +45,11 @@ struct CommHandle {
   int color = 0;
   Comm* made = nullptr;
 
-  /// Which thread is inside of a call of it, and of which.
+  /// The thread that is inside of a call of it, and the name of the call.
   std::atomic<std::thread::id> inside{};
   std::atomic<const char*> inside_call{""};
-  /// What a blocking communicator has made connections for: kind, count, type, op and peer. Of
-  /// whoever is inside.
+  /// Calls for which a blocking communicator has made connections: kind, count, type, op and peer.
+  /// Used by the thread inside.
   using Reach = std::tuple<int, std::size_t, int, int, int>;
   std::set<Reach> connected;
 };
@@ -58,18 +58,18 @@ struct CommHandle {
 
 namespace shardlab::nccl_double {
 
-/// What cudaSetDevice chose, numbered over the host whatever CUDA_VISIBLE_DEVICES shows.
+/// The device that cudaSetDevice chose, numbered over the host whatever CUDA_VISIBLE_DEVICES shows.
 int current_device();
-/// Whether streams have been given work of the host's or waits for events that is not over: what a
-/// call reads may be computed later than it is made.
+/// True when streams have unfinished work of the host's or waits for events: the input of a call
+/// may be computed later than the call is made.
 bool work_pending();
 
 /// ncclGetVersion: that of the newest headers, or SHARDLAB_NCCL_DOUBLE_VERSION.
 int version();
 
-/// The running thread is inside of a call of a communicator, until this goes. Ends the process
-/// where another thread is: NCCL's calls on one communicator must not overlap, and an abort frees
-/// what the other thread uses.
+/// The running thread is inside of a call of a communicator while this object lives. Ends the
+/// process where another thread is inside: NCCL's calls on one communicator must not overlap, and
+/// an abort frees memory that the other thread uses.
 class Inside {
  public:
   Inside(nccl::Comm comm, const char* call);
@@ -82,7 +82,7 @@ class Inside {
   nccl::Comm comm_;  ///< null: it was inside before, or there is none
 };
 
-/// How many threads NCCL would have made: one for each group, start, split and finalize of
+/// The number of threads NCCL would have made: one for each group, start, split and finalize of
 /// communicators that do not block.
 std::atomic<int>& threads_made();
 
@@ -99,9 +99,8 @@ nccl::Result refuse(nccl::CommHandle& comm, nccl::Result result, std::string tex
 /// Keeps the end of a communicator for the end of the running thread's group. False: there is no
 /// group, or this version does not group ends.
 bool end_with_group(nccl::Comm comm);
-/// The rest of destroying or aborting these, whose calls have been told to stop: waits for all work
-/// of the device, whose memory is freed, and for the other ranks of the node, whose connections
-/// close.
+/// The rest of destroying or aborting these, whose calls have been stopped: waits for all work of
+/// the device, whose memory is freed, and for the other ranks of the node, whose connections close.
 void finish_ends(const std::vector<nccl::Comm>& comms);
 
 /// Adds a call to the group of the running thread, or runs it as a group of its own.

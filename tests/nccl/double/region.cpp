@@ -28,7 +28,7 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
                  nullptr, 0);
 }
 
-// Also of one that has ended and that nobody has waited for.
+// Also true for a process that has ended and that no other has waited for.
 bool gone(std::int32_t process) {
   const auto file = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   if (file < 0) return true;

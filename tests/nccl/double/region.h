@@ -1,6 +1,6 @@
 // region.h - the memory that the ranks of one communicator share: a ring of bytes for every ordered
-// pair of ranks, a bell for every rank, and what went wrong. Other processes of this host see it
-// through the file descriptor of the one that made it, so that nothing outlives them.
+// pair of ranks, a bell for every rank, and the first failure. Other processes of this host see it
+// through the file descriptor of its maker, so that nothing outlives them.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ struct RegionName {
   std::int32_t descriptor = -1;
 };
 
-/// What a rank brings to a split. Two of them in turn: nobody is two splits ahead of another.
+/// A rank's entry for a split. Two of them in turn: no rank is two splits ahead of another.
 struct SplitEntry {
   std::int32_t color = 0;
   std::int32_t key = 0;
@@ -40,7 +40,7 @@ struct Ring {
 struct RegionHead {
   std::atomic<std::int32_t> ranks;      // 0: nobody has attached
   std::atomic<std::uint64_t> attached;  // bit by rank
-  std::atomic<std::uint32_t> failed;    // 1: text is being written, 2: it stands
+  std::atomic<std::uint32_t> failed;    // 1: text is being written, 2: it is complete
   char text[512];
   std::atomic<std::uint64_t> ended;  // bit by rank: aborted or destroyed
   std::atomic<std::int32_t> process[kMaxRanks];
@@ -48,7 +48,7 @@ struct RegionHead {
   std::atomic<std::int32_t> device[kMaxRanks];  // + 1
   std::atomic<std::uint32_t> bell[kMaxRanks];
   SplitEntry split[2][kMaxRanks];
-  // How often a rank has come to make connections: for a call of all ranks; as the sender (first
+  // Counts of a rank's arrivals to make connections: for a call of all ranks; as the sender (first
   // index) and as the receiver of a pair.
   std::atomic<std::uint32_t> came[kMaxRanks];
   std::atomic<std::uint32_t> came_to_send[kMaxRanks][kMaxRanks];
@@ -73,7 +73,7 @@ class Region {
   Ring& ring(int from, int to) const { return rings_[from * ranks_ + to]; }
   int ranks() const { return ranks_; }
 
-  /// Wakes what waits on the bell of `rank`.
+  /// Wakes the waiter on the bell of `rank`.
   void wake(int rank) const;
   void wake_all() const;
   std::uint32_t bell(int rank) const;

@@ -29,13 +29,13 @@ class EventState {
   std::uint64_t reached_ = 0;
 };
 
-/// What a device takes of a stream until the next launch waits.
+/// The number of pending pieces of work that a device takes of a stream; the next launch waits.
 inline constexpr std::size_t kMostPending = 1024;
 
 class StreamState {
  public:
   StreamState();
-  /// Runs what is left.
+  /// Runs the remaining work.
   ~StreamState();
   StreamState(const StreamState&) = delete;
   StreamState& operator=(const StreamState&) = delete;

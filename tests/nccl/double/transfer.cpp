@@ -38,7 +38,7 @@ struct Message {
   std::size_t total() const { return sizeof(Operation) + size; }
 };
 
-// Bytes that can go at once from a linear position of the ring.
+// Bytes that can be moved at once from a linear position of the ring.
 std::size_t run_at(std::uint64_t position, std::size_t wanted) {
   return std::min(wanted, kRingBytes - static_cast<std::size_t>(position % kRingBytes));
 }

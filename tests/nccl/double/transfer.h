@@ -29,7 +29,7 @@ struct Operation {
 /// "ncclAllReduce(12 x ncclFloat32, ncclSum), call 3".
 std::string text(const Operation& operation);
 
-/// What a communicator is to the calls that run on it. Outlives them.
+/// The calls' view of a communicator. Outlives them.
 struct Place {
   Region region;
   int rank = 0;
@@ -42,8 +42,8 @@ struct GroupedOperation {
   Operation operation;
 };
 
-/// Runs all of them to the end, or until a communicator has failed; messages between two ranks go
-/// in the order of the calls. Fails the communicator where the two ends of a message do not agree.
+/// Runs all of them to the end, or until a communicator has failed; messages between two ranks keep
+/// the order of the calls. Fails the communicator where the two ends of a message do not agree.
 /// Ends the process after the deadline without any progress.
 void run_operations(const std::vector<GroupedOperation>& operations);
 

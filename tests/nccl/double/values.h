@@ -1,4 +1,4 @@
-// values.h - what the double computes: sizes of NCCL's types, and sums, products, ... of arrays.
+// values.h - computations of the double: sizes of NCCL's types, and sums, products, ... of arrays.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-# f-strings: widths, signs, fills, precision, types, !r, and = with what stands in it.
+# f-strings: widths, signs, fills, precision, types, !r, and = with its expression.
 for n in [0, 1, -1, 7, -42, 255, 1000000]:
     print(f"{n}|{n:d}|{n:5d}|{n:<5d}|{n:^5d}|{n:>5d}|{n:05d}|{n:+d}|{n: d}")
     print(f"{n:x}|{n:X}|{n:o}|{n:b}|{n:#x}|{n:#o}|{n:#b}|{n:#010x}|{n:*^9d}|{n:->9}")

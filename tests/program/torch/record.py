@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes down what PyTorch prints for the programs of this folder: NAME.py gives NAME.txt.
+"""Writes PyTorch's output for the programs of this folder: NAME.py gives NAME.txt.
 
     record.py [NAME...]
 

@@ -1,4 +1,4 @@
-# Views, joins and parts: shapes and where each element goes.
+# Views, joins and parts: shapes and the place of each element.
 x = place(arange(24).reshape(4, 6))
 show("reshape", x.reshape(2, 12))
 show("reshape inferred", x.reshape(-1, 3))

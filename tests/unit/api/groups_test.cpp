@@ -103,7 +103,7 @@ TEST_CASE("around a part of a program") {
     const DTensor w = distribute_tensor(tensor({1, 2, 3}, {3}), mesh, {Placement::shard(0)});
     require_grad(w);
     const DTensor loss = sum(redistribute(w, "tp=R"));
-    // Counts what follows communicates.
+    // Counts the communication that follows.
     CommDebugMode comm;
     comm.enter();
     // Sees each gradient of w, and changes it.
@@ -111,7 +111,7 @@ TEST_CASE("around a part of a program") {
     backward(loss);
     comm.leave();
     const std::int64_t gathers = comm.count(CollectiveKind::kAllGather);
-    // Nothing is recorded until it goes.
+    // Nothing is recorded while it lives.
     const NoGradGuard guard;
     CHECK(gathers == 0);
     CHECK(whole(grad_of(w)) == std::vector<double>{0.5, 0.5, 0.5});

@@ -1,4 +1,4 @@
-// What a training loop in C++ needs besides ops. Expected numbers: PyTorch 2.15, in f64.
+// Parts of a training loop in C++ besides ops. Expected numbers: PyTorch 2.15, in f64.
 #include <doctest/doctest.h>
 
 #include "sim/world/spmd.h"
@@ -95,7 +95,7 @@ TEST_CASE("a training loop by hand: leaves are written while nothing is recorded
         again += 1;
         check_near(values_of(w), {1.729, -0.024, 3.572125, 1.108});
       },
-      4);  // an op takes fewer rows than ranks whole, and what is written stays where it is
+      4);  // an op gathers fewer rows than ranks, and a tensor that is written does not move
 }
 
 TEST_CASE("what a training loop gets wrong is told with what to write instead") {

@@ -67,7 +67,7 @@ struct AdamLoop {
   }
 };
 
-/// What `kSteps` steps of the optimizer that `make` gives leave of the start.
+/// The values after `kSteps` steps of the optimizer that `make` returns.
 template <typename Make>
 Numbers stepped(const Make& make, const MeshLayout* mesh, const char* placed) {
   const DTensor start = to(tensor(kStart, {5}), DType::kF64);

@@ -1,5 +1,5 @@
-// What programs write as text: sizes of meshes, placements, patterns of parameters, names of groups
-// and of modules. What they mean is checked on the pieces of ranks; what they cannot mean is
+// Texts that programs write: sizes of meshes, placements, patterns of parameters, names of groups
+// and of modules. Their meaning is checked on the pieces of ranks; texts without a meaning are
 // refused with the words to write instead.
 #include <doctest/doctest.h>
 #include <fmt/format.h>

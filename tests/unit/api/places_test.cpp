@@ -7,7 +7,7 @@ using namespace shardlab;
 
 namespace {
 
-// What comes of a program on two ranks, as text.
+// The outcome of a program on two ranks, as text.
 std::string text_of(const std::function<void(RankContext&, const MeshLayout*)>& body) {
   try {
     spmd(2, [&](RankContext& rank) { body(rank, init_mesh({{"x", 2}})); });

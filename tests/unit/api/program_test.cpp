@@ -1,4 +1,4 @@
-// Whole programs as the README shows them: what users write, against the single-device run of the
+// Whole programs as the README shows them: programs of users, against the single-device run of the
 // same.
 #include <doctest/doctest.h>
 

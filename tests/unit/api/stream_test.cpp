@@ -1,5 +1,4 @@
-// What a program does is one stream: each of its steps passes one function, once, and what the step
-// is made of does not.
+// A program is one stream of steps: each step passes one function, once, and its parts do not.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -23,7 +23,7 @@ using test::times;
 using test::whole;
 using Values = std::vector<double>;
 
-/// The dtypes of what is communicated.
+/// The dtypes of communicated tensors.
 class Traffic : public Observer {
  public:
   void op_begins(const OpSchema&, const OutputSharding&) override {}
@@ -68,7 +68,7 @@ TEST_CASE("O-15 an op on lists is recorded as what it does to each element") {
   });
 }
 
-// Of operands that promotion casts, too; values and refusals as in the reference, asked for them.
+// Also for operands that promotion casts; values and refusals as recorded from the reference.
 TEST_CASE("a gradient has the dtype and shape of its tensor, or the op is refused") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {

@@ -68,7 +68,7 @@ TEST_CASE("V-21 gradients of weights that are gathered on use leave layer by lay
       const DTensor loss = one("aten::sum", {y});
       const Order order(rank);
       backward(loss);
-      // The last layer first; its input's gradient, its weight's, whose sum then goes to the
+      // The last layer first; its input's gradient, then its weight's, which is reduced to the
       // pieces.
       CHECK(order.seen == Names{"mm", "mm", "reduce_scatter", "mm", "mm", "reduce_scatter", "mm",
                                 "reduce_scatter"});

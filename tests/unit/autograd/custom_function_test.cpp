@@ -1,5 +1,5 @@
 // Functions with a gradient of their own: values and gradients of such functions in PyTorch 2.15,
-// second gradients against the formula, Megatron's f and g on two ranks, and what is refused.
+// second gradients against the formula, Megatron's f and g on two ranks, and refusals.
 #include "autograd/custom_function.h"
 
 #include <doctest/doctest.h>
@@ -62,7 +62,7 @@ struct Once : Function<Once> {
   }
 };
 
-/// A function of two tensors whose backward gives these gradients of the one that flows in.
+/// A function of two tensors whose backward returns these gradients of the incoming one.
 using Gives = std::function<std::vector<DTensor>(const DTensor& gradient)>;
 DTensor apply_to(const std::vector<DTensor>& arguments, const Gives& gives) {
   return apply_function(

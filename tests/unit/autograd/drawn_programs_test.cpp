@@ -85,7 +85,8 @@ Matrix stepped_by_hand(const Step& step, const std::vector<Matrix>& values) {
   return a;
 }
 
-/// What a gradient reads is cloned, so that later steps may write to operands and results.
+/// Operands that a gradient reads are cloned, so that later steps may write to operands and
+/// results.
 DTensor stepped(const Step& step, const std::vector<DTensor>& values) {
   const DTensor &a = values[step.a], &b = values[step.b];
   switch (step.kind) {

@@ -1,6 +1,6 @@
-// Hooks on gradients: when they are called, with what, and what flows on. Expected values are
-// those of PyTorch 2.15 (Tensor.register_hook on x = [1, 2, 3] in f64); each case runs on one
-// device and with x cut unevenly, one rank being empty.
+// Hooks on gradients: their order, arguments and results. Expected values are those of PyTorch 2.15
+// (Tensor.register_hook on x = [1, 2, 3] in f64); each case runs on one device and with x cut
+// unevenly, one rank being empty.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -16,7 +16,8 @@ using Calls64 = std::vector<Values>;
 
 Values all_of(const DTensor& x) { return read_doubles(full_tensor(x).local()); }
 
-/// Runs `body` with what makes the leaf [1, 2, 3]: plain, whole on 2 ranks, cut over 2 and over 4.
+/// Runs `body` with functions that make the leaf [1, 2, 3]: plain, whole on 2 ranks, cut over 2 and
+/// over 4.
 template <typename Body>
 void with_leaves(const Body& body) {
   const auto leaf_on = [](const MeshLayout* mesh, const char* placed) {
@@ -37,7 +38,7 @@ void with_leaves(const Body& body) {
   }
 }
 
-/// Notes what it is given, and gives `replaced` of it.
+/// Notes the gradient that it is given, and returns `replaced` of it.
 GradientHook noting(Calls64& log, std::function<DTensor(const DTensor&)> replaced = {}) {
   return [&log, replaced](const DTensor& gradient) {
     log.push_back(all_of(gradient));
@@ -76,7 +77,7 @@ TEST_CASE("a hook is called once with the sum of all that arrives, and once for 
     const DTensor y = sum(z * z);
     backward(y, {}, Graph::kRetain);
     backward(y);
-    CHECK(log == Calls64{{2, 4, 6}, {2, 4, 6}});  // what the leaf has is not among it
+    CHECK(log == Calls64{{2, 4, 6}, {2, 4, 6}});  // the leaf's own gradient is not included
     CHECK(all_of(grad_of(z)) == Values{40, 80, 120});
   });
 }
@@ -223,7 +224,7 @@ TEST_CASE("hook_gradients: together, with zeros or without for those that do not
         [](std::vector<DTensor> given) { return std::vector<DTensor>(given.size()); })[0];
     backward(sum(taken * taken));
     CHECK_FALSE(grad_of(x).defined());
-    // What requires no gradient comes back as it is.
+    // A tensor that requires no gradient comes back as it is.
     const DTensor plain = ones({2});
     CHECK(hook_gradients({plain}, MissingGradients::kZeros,
                          [](std::vector<DTensor> given) { return given; })[0] == plain);

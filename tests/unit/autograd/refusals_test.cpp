@@ -1,6 +1,6 @@
-// What the tape refuses, each with the value it is about and the words to write instead: losses
-// that lead nowhere, seeds that do not fit, graphs that are gone, writes that a gradient could not
-// follow. After each refusal the same program goes on as if it had not been asked.
+// Refusals of the tape, each with the value it is about and the words to write instead: losses that
+// lead nowhere, seeds that do not fit, graphs that are gone, writes that a gradient could not
+// follow. After each refusal the same program continues as if it had not asked.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -178,7 +178,7 @@ TEST_CASE("a value that a gradient needs is watched through views, copies and de
         "detached tensors share the memory of what they come from";
     struct Row {
       const char* what;
-      std::function<void(const DTensor&)> write;  ///< to what tanh gave
+      std::function<void(const DTensor&)> write;  ///< to the result of tanh
       bool harms;
     };
     const Row rows[] = {

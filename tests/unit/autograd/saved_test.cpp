@@ -1,4 +1,4 @@
-// What is kept for backward, and what happens when it is written to. As PyTorch 2.15 has it.
+// Tensors that are kept for backward, and writes to them. As in PyTorch 2.15.
 #include <doctest/doctest.h>
 
 #include "autograd/tape.h"
@@ -98,7 +98,7 @@ TEST_CASE("a graph that kept something runs once, unless it is retained") {
     for (double& value : four) value *= 4;
     CHECK(whole(grad_of(a)) == four);
     CHECK(refused(loss));
-    // Sums and sizes are kept by nobody; a number counts as the tensor that it is in the reference.
+    // Sums and sizes keep nothing; a number counts as the tensor that it is in the reference.
     const DTensor nothing_kept = sum(call("aten::t", {a}));
     backward(nothing_kept);
     backward(nothing_kept);

@@ -1,4 +1,4 @@
-// Sums along the tape, and where gradients of redistributions lie.
+// Sums along the tape, and placements of gradients of redistributions.
 #include <doctest/doctest.h>
 
 #include "tests/unit/dispatch/op_calls.h"

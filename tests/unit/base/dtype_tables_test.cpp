@@ -37,7 +37,7 @@ std::string promoted(const std::string& a, const std::string& b) {
   }
 }
 
-/// All finite numbers of a format at least 0, by its definition: index is what is stored.
+/// All finite numbers of a format at least 0, by its definition: the index is the stored value.
 std::vector<double> numbers_of(int exponent_bits, int mantissa_bits, int bias) {
   std::vector<double> numbers;
   for (int exponent = 0; exponent < 1 << exponent_bits; ++exponent) {
@@ -50,7 +50,8 @@ std::vector<double> numbers_of(int exponent_bits, int mantissa_bits, int bias) {
   return numbers;
 }
 
-/// What stands for `value` among `numbers`, which ascend: the nearest, of two the even one.
+/// The index of the number that `value` is rounded to among `numbers`, which ascend: the nearest,
+/// of two the even one.
 std::uint32_t nearest_of(const std::vector<double>& numbers, double value) {
   std::uint32_t best = 0;
   for (std::uint32_t bits = 1; bits < numbers.size(); ++bits) {

@@ -1,4 +1,4 @@
-// Small parts that all else stands on: the text of an error, counted references, interned values,
+// Small parts that all other code uses: the text of an error, counted references, interned values,
 // names of reductions, dims counted from the end, sizes that do not fit.
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// How much a rank holds, and what for.
+// The bytes that a rank holds, by purpose.
 #include "base/memory_account.h"
 
 #include <doctest/doctest.h>

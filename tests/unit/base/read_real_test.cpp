@@ -1,5 +1,5 @@
-// What stands in for std::from_chars, against what that answered; and against std::from_chars
-// itself where the standard library has it for decimals (else read_real() is the stand-in).
+// The replacement of std::from_chars, against recorded results of it; and against std::from_chars
+// itself if the standard library has it for decimals (else read_real() is the replacement).
 #include "base/read_real.h"
 
 #include <doctest/doctest.h>
@@ -55,7 +55,7 @@ TEST_CASE("read_real, read_real_by_strtod: words, limits, and what strtod alone 
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr std::errc kNone{}, kNoNumber = std::errc::invalid_argument;
   constexpr std::errc kBeyond = std::errc::result_out_of_range;
-  // As std::from_chars of libstdc++ 12 answers; the value stays where no number in range is read.
+  // As std::from_chars of libstdc++ 12 answers; the value stays if no number in range is read.
   struct Row {
     std::string_view text;
     std::ptrdiff_t taken;

@@ -80,7 +80,7 @@ TEST_CASE("T-4 T-56 each fact that a graph rests on, changed once, refuses it an
   CHECK(broken_by(guards, text("[params]", rule.c_str())).starts_with("rules: "));
   const std::string forbid = std::string(kText) + "[expect]\nimplicit = \"forbid\"\n";
   CHECK(broken_by(guards, scenario_of_text(forbid)) == "implicit: forbid");
-  // What the program does not read, it does not rest on; elements of inputs neither.
+  // Parameters that the program does not read have no guard; elements of inputs neither.
   CHECK(broken_by(guards, scenario_of_text(kText, {"params.unused=9"})) == "holds");
   CHECK(broken_by(guards, scenario_of_text(kText, {"seed=4"})) == "holds");
 }
@@ -109,7 +109,7 @@ TEST_CASE("T-57 X-58 a program that depends on the rank has a graph for each cla
   CHECK(captured.graphs[0].guards.back().kind == Guard::Kind::kRank);
   CHECK(captured.graphs[0].guards.back().expected == "ranks 0-2");
   CHECK(captured.graphs[1].guards.back().expected == "rank 3");
-  // Rank 3 multiplies in line 18; the others go on to the loss.
+  // Rank 3 multiplies in line 18; the others continue with the loss.
   CHECK(captured.graphs[1].guards.back().line == 18);
   CHECK(captured.graphs[0].guards.back().line == 20);
   OpRegistry registry;

@@ -1,5 +1,5 @@
-// A graph whose inputs have dynamic dims, run for other sizes: what it leaves behind is what the
-// program itself leaves behind for these, bit by bit.
+// A graph whose inputs have dynamic dims, run for other sizes: its final values are those of the
+// program itself for these sizes, bit by bit.
 #include "sim/capture/open_sizes.h"
 
 #include <doctest/doctest.h>
@@ -38,7 +38,7 @@ struct SizedProgram {
                            {parse_setting("params.rows=" + rows)});
     return capture_scenario(file.at(file.points().at(0)), registry, {});
   }
-  /// "fine", or what is said instead, of a graph of 6 rows that is run for others beside the
+  /// "fine", or the difference, of a graph of 6 rows that is run for others and compared with the
   /// program.
   std::string replayed(std::int64_t rows) const {
     std::vector<ProgramGraph> graphs = captured("6").graphs;

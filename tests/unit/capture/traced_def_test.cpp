@@ -1,5 +1,5 @@
 // trace(f) in programs: the second call is the graph's, with the values of the def itself, which
-// the single-device run and plain calls of the same def say.
+// are known from the single-device run and plain calls of the same def.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

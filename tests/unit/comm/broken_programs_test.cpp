@@ -1,5 +1,5 @@
-// Broken programs that a scenario cannot write: what every scheduler says about them, word by word.
-// Those that it can are in tests/verdicts.
+// Broken programs that a scenario cannot write: the verdicts of every scheduler, word by word.
+// Those that a scenario can write are in tests/verdicts.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -29,10 +29,11 @@ struct Row {
   const char* what;
   std::int64_t ranks;
   std::function<void(RankContext&, ProcessGroup& world)> body;
-  const char* expected;  ///< summary, then who waited where; of a failed rank "failed ranks: cause"
+  const char* expected;  ///< summary, then the place where each rank waited; of a failed rank
+                         ///< "failed ranks: cause"
 };
 
-// Summary and wait-for graph, or the failing ranks and what they say.
+// Summary and wait-for graph, or the failing ranks and their errors.
 std::string told(const WorldResult& result) {
   if (!result.verdict) return "fine";
   if (result.verdict->kind != VerdictKind::kRankFailed) {

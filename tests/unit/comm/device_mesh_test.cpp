@@ -162,7 +162,7 @@ TEST_CASE("the observer is told what a ring would send") {
         0.75 * 32,      // reduce_scatter: (n - 1) / n of the whole
         0.75 * 32,      // all_to_all: (n - 1) / n of the local piece
         0.75 * 32,      // broadcast
-        32,             // permute: what is sent
+        32,             // permute: the bytes sent
     };
     for (std::size_t i = 0; i < 6; ++i) {
       const CollectiveRecord& record = recorder.records[i];
@@ -189,7 +189,7 @@ TEST_CASE("a record names its group by layout, mesh dims and ranks, and its plac
     Recorder recorder;
     rank.observer = &recorder;
     const Tensor x = local_tensor({2}, DType::kF32, {1, 2});
-    mesh.group(0).all_reduce(x, ReduceOp::kSum);  // counted, though nobody is told
+    mesh.group(0).all_reduce(x, ReduceOp::kSum);  // counted, though no observer is called
     rank.mode |= kModeObserve;
     mesh.group(0).all_reduce(x, ReduceOp::kSum, Issue::kAsync).wait();
     mesh.group(1).barrier();

@@ -1,4 +1,4 @@
-// What ends a world: mismatch, deadlock, a failing rank.
+// Failures that end a world: mismatch, deadlock, a failing rank.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -125,7 +125,7 @@ TEST_CASE("B-6 two groups entered in opposite order: a wait-for graph") {
   const MeshLayout* layout = process_arena().layout({.shape = {2, 2}, .names = {"x", "y"}});
   const Verdict verdict = verdict_of(4, [&](RankContext& rank) {
     const DeviceMesh& mesh = rank.meshes->construct(layout);
-    // Ranks 0 and 3 begin along x, 1 and 2 along y: everybody waits for a neighbour.
+    // Ranks 0 and 3 begin along x, 1 and 2 along y: each waits for a neighbour.
     const bool x_first = rank.rank == 0 || rank.rank == 3;
     mesh.group(x_first ? 0 : 1).barrier();
     mesh.group(x_first ? 1 : 0).barrier();

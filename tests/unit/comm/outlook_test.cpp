@@ -15,7 +15,7 @@ using threads::OpenRound;
 
 namespace {
 
-// Groups are told apart by address only.
+// Groups differ by address only.
 const threads::Group* group_named(const char* name) {
   return reinterpret_cast<const threads::Group*>(name);
 }

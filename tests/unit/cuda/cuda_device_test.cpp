@@ -1,5 +1,5 @@
-// The device `cuda` over the functions that stand for a GPU on the host. The values of all kernels
-// are compared in tests/golden.
+// The device `cuda` over functions of the host in place of a GPU. The values of all kernels are
+// compared in tests/golden.
 #include "backends/cuda/cuda.h"
 
 #include <doctest/doctest.h>
@@ -118,7 +118,7 @@ std::pair<Values, Values> extrema(Device& device, KernelId id, const Tensor& x) 
   return {read_doubles(outputs[0]), read_doubles(outputs[1])};
 }
 
-// The ends of a row, and what stands beside its first cuts.
+// The ends of a row, and the places on both sides of its first cuts.
 std::vector<std::int64_t> telling_places(std::int64_t rows, std::int64_t size) {
   std::vector<std::int64_t> places{0, size - 1};
   const std::int64_t piece = pieces_of(rows, size).size;
@@ -201,7 +201,7 @@ TEST_CASE("V-14 cuda: folds of rows that are cut are those of the row") {
     if (values[at] > largest[row]) first[row] = static_cast<double>(i % size);
     largest[row] = std::max(largest[row], values[at]);
   }
-  // Also along the dim that does not lie one behind the other in memory.
+  // Also along a dim that is not contiguous in memory.
   const Tensor x = tensor_of(*device, {rows, size}, DType::kF32, values);
   const Tensor memory = empty(*device, Dims{size, rows}, DType::kF32);
   const Tensor turned = memory.as_view({{rows, size}, {1, rows}, DType::kF32}, 0);
@@ -237,7 +237,7 @@ TEST_CASE("V-14 cuda: no rows, and rows without elements, are folded as before")
 
 TEST_CASE("V-14 cuda: pieces of a row are added up apart from each other") {
   const auto device = device_with(HostFallback::kRefuse);
-  // One after the other, every 1 would be lost beside 2^24 in f32.
+  // Added one after the other, every 1 would be lost next to 2^24 in f32.
   const std::int64_t size = 5 * 8192;
   Values values(static_cast<std::size_t>(size), 1);
   values[0] = 16'777'216;
@@ -266,7 +266,7 @@ TEST_CASE("cuda: an index out of range is refused with its op") {
   };
   CHECK(refusal([&] { look_up(2); }, ErrorKind::kValue).find("embedding: 2 indices") !=
         std::string::npos);
-  // It is forgotten with the refusal.
+  // The refusal clears it.
   look_up(1);
   CHECK(read_doubles(out) == Values{3, 4, 1, 2});
 }

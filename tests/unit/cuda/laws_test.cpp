@@ -1,5 +1,6 @@
 // Values by place and by law on device cuda and on the CPU: whole tensors, and pieces of them in
-// one and several runs. What the laws are is held on the CPU (random_laws_test, sequence_test).
+// one and several runs. The laws themselves are tested on the CPU (random_laws_test,
+// sequence_test).
 #include <doctest/doctest.h>
 
 #include "tensor/local_view.h"

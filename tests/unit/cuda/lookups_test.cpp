@@ -1,6 +1,7 @@
-// Lookups and what they scatter back, on device cuda (whose functions stand for a GPU on the host)
-// and on the CPU, against loops over elements: whole tables, pieces of tables in one and several
-// runs, dims from the end, repeated indices, no indices; losses with weights and ignored targets.
+// Lookups and the scatters of their gradients, on device cuda (with functions of the host in place
+// of a GPU) and on the CPU, against loops over elements: whole tables, pieces of tables in one and
+// several runs, dims from the end, repeated indices, no indices; losses with weights and ignored
+// targets.
 #include <doctest/doctest.h>
 
 #include <cmath>

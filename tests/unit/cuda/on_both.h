@@ -1,4 +1,4 @@
-// on_both.h - one kernel on device cuda, whose functions stand for a GPU on the host, and on the
+// on_both.h - one kernel on device cuda, with functions of the host in place of a GPU, and on the
 // CPU: the same values element by element, NaN and the sign of zero included.
 #pragma once
 
@@ -20,12 +20,12 @@ using Values = std::vector<double>;
 
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// What the device computes with.
+/// The dtypes that the device computes with.
 inline constexpr DType kDtypes[] = {DType::kBool, DType::kU8,  DType::kI8,  DType::kI16,
                                     DType::kI32,  DType::kI64, DType::kF16, DType::kBF16,
                                     DType::kF32,  DType::kF64};
 
-/// How a tensor lies in memory: row by row, the dims in reverse, every second element.
+/// The layout of a tensor in memory: row by row, the dims in reverse, every second element.
 enum class Lies { kDense, kTurned, kApart };
 inline constexpr Lies kAllWays[] = {Lies::kDense, Lies::kTurned, Lies::kApart};
 
@@ -61,7 +61,7 @@ struct Given {
   }
 };
 
-/// What a kernel gives; `made(device)` gives its arguments.
+/// The outputs of a kernel; `made(device)` returns its arguments.
 template <typename Made>
 std::vector<Values> given_by(Device& device, KernelId id, const Made& made,
                              const std::vector<Given>& outputs) {
@@ -92,7 +92,7 @@ inline std::string shown(const std::vector<Values>& outputs) {
   return text;
 }
 
-/// Empty where both devices give the same, else what they give.
+/// Empty if both devices give the same, else the values of each.
 template <typename Made>
 std::string difference(KernelId id, const Made& made, const std::vector<Given>& outputs) {
   const auto gpu = make_cuda_device(host_table(), 0, HostFallback::kRefuse);

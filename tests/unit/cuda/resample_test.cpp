@@ -1,6 +1,6 @@
 // Upsampling and pooling on device cuda and on the CPU, forward and back: every filter, sizes up
-// and down, windows that overlap and reach over the edge, every dtype and way to lie in memory.
-// What the results are is held by hand here, and on the CPU by recorded facts.
+// and down, windows that overlap and reach over the edge, every dtype and layout in memory. The
+// results are checked by hand here, and on the CPU by recorded facts.
 #include <doctest/doctest.h>
 
 #include "tests/unit/cuda/rows_on_both.h"
@@ -82,7 +82,7 @@ TEST_CASE("V-29 cuda: upsampling and mean pooling, as on the CPU") {
             for (double& value : values) value += 37;
           }
           std::vector<LocalArg> args{Given{tried.from, dtype, values, lies}.on(device)};
-          // Behind a gradient stands what was pooled.
+          // The pooled tensor follows a gradient.
           if (goes_back(tried.id)) args.emplace_back(Given{tried.to, dtype, {1}}.on(device));
           args.insert(args.end(), tried.args.begin(), tried.args.end());
           return args;

@@ -1,5 +1,4 @@
-// rows_on_both.h - tensors of every shape, dtype and way to lie in memory, one dim of which an op
-// goes along.
+// rows_on_both.h - tensors of every shape, dtype and layout in memory, for ops along one dim.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -48,7 +47,7 @@ inline Dims with_size(const Row& tried, std::int64_t size) {
   return shape;
 }
 
-/// Calls visit(case, its tensor, how that lies) for all shapes, dtypes and ways to lie in memory.
+/// Calls visit(case, its tensor, its layout) for all shapes, dtypes and layouts in memory.
 template <typename Visit>
 void for_each_row(const Visit& visit) {
   for (const Row& tried : all_rows()) {

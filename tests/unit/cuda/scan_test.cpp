@@ -1,4 +1,4 @@
-// What runs along rows on device cuda: by hand, and against the CPU's kernels.
+// Kernels along rows on device cuda: by hand, and against the CPU's kernels.
 #include <doctest/doctest.h>
 
 #include "tests/unit/cuda/rows_on_both.h"
@@ -8,7 +8,7 @@ using namespace shardlab::cuda;
 
 namespace {
 
-// Values along a row, and for extrema where they stood.
+// Values along a row, and for extrema their indices.
 std::vector<Values> along(KernelId id, const Values& row, bool with_places) {
   const auto gpu = make_cuda_device(host_table(), 0, HostFallback::kRefuse);
   const Dims shape{static_cast<std::int64_t>(row.size())};

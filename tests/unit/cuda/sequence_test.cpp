@@ -1,4 +1,4 @@
-// Sequences on device cuda and on the CPU, beside what torch 2.15 prints for the same call.
+// Sequences on device cuda and on the CPU, compared with torch 2.15's output for the same call.
 #include <doctest/doctest.h>
 
 #include "tests/unit/cuda/on_both.h"
@@ -8,7 +8,7 @@ using namespace shardlab::cuda;
 
 namespace {
 
-// What either device writes into integers of the output's length.
+// Compares the integers, of the output's length, that either device writes.
 void check_integers(KernelId id, const std::vector<LocalArg>& args, const Values& expected) {
   const auto gpu = make_cuda_device(host_table(), 0, HostFallback::kRefuse);
   const auto cpu = make_cpu_device(cpu_kernel_table());

@@ -1,4 +1,4 @@
-// What a dispatch may cost (D-65, D-66, K-25).
+// The limits on the cost of a dispatch (D-65, D-66, K-25).
 #include <doctest/doctest.h>
 
 #include "tests/unit/dispatch/op_mesh.h"

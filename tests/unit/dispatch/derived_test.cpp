@@ -38,7 +38,7 @@ TEST_CASE("out= of extrema, any, mean and prod takes the values that the op give
     CHECK(written("aten::mean.out", {Dims{0}, false, Argument()}, "R") == Numbers{3, 4});
     CHECK(written("aten::prod.int_out", {0, false, Argument()}, "R") == Numbers{15, 48});
     CHECK(written("aten::any.out", {0, false}, "R", DType::kBool) == Numbers{1, 1});
-    // A sum is not what a maximum leaves pending.
+    // The pending reduction of a maximum is not a sum.
     CHECK(kind_of([&] {
             written("aten::amax.out", {Dims{0}, false}, "P(sum)");
           }) == ErrorKind::kRuntime);

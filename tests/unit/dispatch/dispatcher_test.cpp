@@ -21,7 +21,7 @@ using test::plain;
 using test::whole;
 using Values = std::vector<double>;
 
-/// Counts what an observer is warned of.
+/// Counts the warnings to an observer.
 class Warnings : public Observer {
  public:
   void op_begins(const OpSchema&, const OutputSharding&) override {}

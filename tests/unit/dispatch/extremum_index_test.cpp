@@ -1,4 +1,4 @@
-// argmax and argmin where ranks share the dim: candidates go round, not the tensor.
+// argmax and argmin if ranks share the dim: candidates are exchanged, not the tensor.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ using Values = std::vector<double>;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The first of the best ones, counted by a plain loop over `count` values that lie `step` apart.
+// The first of the best ones, counted by a plain loop over `count` values at a distance of `step`.
 std::int64_t first_best(const double* values, std::int64_t count, std::int64_t step, double sign) {
   std::int64_t best = 0;
   for (std::int64_t i = 0; i < count; ++i) {

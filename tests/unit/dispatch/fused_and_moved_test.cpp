@@ -28,7 +28,7 @@ struct AdamCase {
   Values weights, means, squares, largest;
 };
 
-// What the reference gives for one step, the third, with rate 0.1, betas 0.9 and 0.99, decay 0.05.
+// The reference's results for one step, the third, with rate 0.1, betas 0.9 and 0.99, decay 0.05.
 const Values kLargest{0.02, 0.02, 0.2, 0.02, 0.5};
 const AdamCase kSteps[] = {
     {"aten::_fused_adamw_",
@@ -108,7 +108,7 @@ TEST_CASE("a fused Adam step on shards is the recorded one, skipped where a grad
   }
 }
 
-// What torch 2.15 gives for the step above, as lists of one tensor.
+// torch 2.15's results for the step above, as lists of one tensor.
 TEST_CASE("a step of Adam on copies gives what the step in place writes, and writes nothing") {
   struct Case {
     double found;
@@ -144,7 +144,7 @@ TEST_CASE("a step of Adam on copies gives what the step in place writes, and wri
   });
 }
 
-// What torch 2.15 gives for one step, the third, with rate 0.1 from the same weights, gradients and
+// torch 2.15's results for one step, the third, with rate 0.1 from the same weights, gradients and
 // means, or sums of squares.
 struct PlainCase {
   bool changed;                 ///< nesterov and maximize, or maximize
@@ -307,7 +307,7 @@ TEST_CASE("X-13 X-46 lists in place keep pending sums where the tensor beside th
     CHECK(whole(cut) == Values{2, 4, 6, 8});
     CHECK(to_string(pending.spec()->placements()) == "P(sum)");
     CHECK(whole(pending) == Values{10, -12});
-    // A sum takes the tensor as a term, where the first element wants all of it.
+    // A sum takes the tensor as a term, but the first element needs all of it.
     CHECK(kind_of([&] {
             ops()("aten::_foreach_add_.Tensor", {ArgumentList{cut, pending}, by, 1});
           }) == ErrorKind::kRuntime);

@@ -1,5 +1,5 @@
-// Integers of every width on ranks of which some hold nothing, against what PyTorch computes on one
-// device: pending reductions come after an op only where wrapping and empty pieces allow it.
+// Integers of every width on ranks of which some hold nothing, against PyTorch's results on one
+// device: pending reductions come after an op only if wrapping and empty pieces allow it.
 #include <doctest/doctest.h>
 
 #include <limits>

@@ -1,5 +1,5 @@
-// Proofs on ranks for rows of tests/golden/known_differences.toml: what the recorded answer would
-// make of real values, beside what ours makes of them.
+// Proofs on ranks for rows of tests/golden/known_differences.toml: real values under the recorded
+// answer, and under ours.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -133,7 +133,7 @@ TEST_CASE("X-41 a stack reduces what cannot be pending in one tensor") {
     expected.insert(expected.end(), 12, 7.0);
     CHECK(whole(stacked) == expected);
   });
-  // What the recorded label leaves open: a sum and a maximum do not commute.
+  // The recorded label is ambiguous: a sum and a maximum do not commute.
   OpMesh square({2, 2});
   square.run([&](RankContext& rank) {
     const Values terms{1, 2, 3, 0};
@@ -332,7 +332,7 @@ TEST_CASE("the gradient of a pending sum's own piece is the reduced one") {
 }
 
 // As recorded (semantics README, comm_counts): the views of backward leave strided shards, which
-// the replica that meets them makes move, for nothing as prices go.
+// are moved to meet a replica, since prices count that move as free.
 TEST_CASE("X-31 the gradient of attention over heads is gathered, as in the reference") {
   const auto gradient = [](const DTensor& q, const DTensor& k, const DTensor& v) {
     const DTensor scores =
@@ -371,7 +371,7 @@ TEST_CASE("vectors beside one that stretches are not cut where it does") {
       const DTensor one = mesh.place(placements, {1, 3}, {1, 0, 0});
       const DTensor product = ops().one("aten::linalg_cross", {one, rows});
       CHECK(to_string(product.spec()->placements()) == "R");
-      // Beside rank 1's rows, the recorded answer has no piece of the one vector.
+      // The recorded answer has no piece of the one vector for rank 1's rows.
       CHECK(whole(product) == Values{0, -2, 1, 0, -5, 4, 0, -8, 7, 0, -11, 10});
     }
   });

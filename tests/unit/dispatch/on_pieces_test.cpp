@@ -1,5 +1,5 @@
-// A user's program in place of an op's kernel: who calls it, what it is told, what becomes of what
-// it gives, and what is refused. Expected values are those of the op on whole values.
+// A user's program in place of an op's kernel: its callers, arguments, results, and refusals.
+// Expected values are those of the op on whole values.
 #include <doctest/doctest.h>
 
 #include "api/collectives.h"
@@ -140,7 +140,7 @@ TEST_CASE("V-26 a result that is the operand's own memory becomes a copy") {
   const OpRegistry registry = with("aten::neg", "ab->ab", itself);
   OpMesh mesh(registry, {2});
   mesh.run([&](RankContext& rank) {
-    MemoryAccount account;  // what counts on none is copied when it is written to
+    MemoryAccount account;  // memory that counts on no account is copied when it is written to
     rank.memory = &account;
     {
       const DTensor x = mesh.place("S(0)", {2, 2}, counted(4));

@@ -47,7 +47,7 @@ class OpMesh {
 inline Calls& ops() { return recording_calls(); }
 /// On a rank: a plain tensor.
 DTensor plain(Dims shape, const std::vector<double>& values, DType dtype = DType::kF32);
-/// On a rank: the whole value, row-major; of a plain tensor what it holds.
+/// On a rank: the whole value, row-major; of a plain tensor its own values.
 std::vector<double> whole(const DTensor& x);
 /// On a rank: the values of its piece, row-major.
 std::vector<double> local_values(const DTensor& x);

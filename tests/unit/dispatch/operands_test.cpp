@@ -1,4 +1,5 @@
-// Arguments of an op are held to its schema and to its row's metadata before a kernel reads them.
+// Arguments of an op are checked against its schema and its row's metadata before a kernel reads
+// them.
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"

@@ -23,7 +23,7 @@ using test::Seen;
 using test::whole;
 using Values = std::vector<double>;
 
-// What the local program of my::probe saw, by rank.
+// Arguments of the local program of my::probe, by rank.
 struct Probe {
   int calls = 0;
   bool list = false;

@@ -1,5 +1,4 @@
-// Which part of a row answers a call, and what becomes of errors on the way (D-1 to D-8, D-18 to
-// D-22).
+// The part of a row that answers a call, and the errors on the way (D-1 to D-8, D-18 to D-22).
 #include <doctest/doctest.h>
 
 #include <stdexcept>
@@ -29,7 +28,7 @@ Results twice(Calls& calls, const OpRow&, const Arguments& args) {
 Results thrice(Calls& calls, const Arguments& args) {
   return calls("aten::mul.Scalar", {args[0], 3});
 }
-// Gets what the caller gave, and returns what no op would.
+// Gets the caller's arguments, and returns a result that no op would.
 Results answer(Calls&, const OpRow&, const Arguments& args) {
   return {Argument(args[0].tensor().distributed()), Argument("raw"), args[0]};
 }

@@ -1,4 +1,4 @@
-// What a call returns: outside the mesh, in place, out=, views, wrapping (D-37 to D-55, K-46).
+// Results of a call: outside the mesh, in place, out=, views, wrapping (D-37 to D-55, K-46).
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"

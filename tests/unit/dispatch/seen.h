@@ -1,4 +1,4 @@
-// seen.h - an observer that keeps what it is told, for tests.
+// seen.h - an observer that keeps its events, for tests.
 #pragma once
 
 #include <string>

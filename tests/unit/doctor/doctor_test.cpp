@@ -1,4 +1,4 @@
-// A machine planted in a folder: what its files say is what the findings say.
+// A machine planted in a folder: the findings repeat the contents of its files.
 #include "sim/doctor/doctor.h"
 
 #include <doctest/doctest.h>

@@ -28,7 +28,7 @@ inline CheckSummary check_line(const std::string& line) {
   return summary;
 }
 
-/// The line with one text in place of another, which stands in it.
+/// The line with one of its texts replaced by another.
 inline std::string changed(std::string line, const std::string& text, const std::string& other) {
   const std::size_t at = line.find(text);
   REQUIRE(at != std::string::npos);

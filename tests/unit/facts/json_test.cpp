@@ -16,7 +16,7 @@ TEST_CASE("an integer is taken only from JSON that says one") {
   CHECK(integer_of<std::size_t>(Json::parse("18446744073709551615")) ==
         std::numeric_limits<std::size_t>::max());
   CHECK(integer_of<std::int32_t>(Json::parse("-7")) == -7);
-  // What nlohmann's get() would cut, wrap around, or leave undefined.
+  // Values that nlohmann's get() would cut, wrap around, or leave undefined.
   for (const char* text : {"2.5", "2.0", "1e308", "true", "null", "\"3\"", "[3]", "4294967296"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(integer_of<std::int32_t>(Json::parse(text)), Error);

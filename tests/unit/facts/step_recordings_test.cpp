@@ -1,5 +1,5 @@
-// Recorded training steps as they are stored: what the replay and the re-mesh promise, and that
-// each finds what was changed in the file.
+// Recorded training steps as they are stored: the promises of the replay and the re-mesh, each of
+// which finds a change in the file.
 #include <doctest/doctest.h>
 
 #include <filesystem>

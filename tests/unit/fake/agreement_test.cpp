@@ -146,7 +146,7 @@ WorldResult run_drawn(const Drawn& drawn, const MeshLayout* layout, bool shapes)
   });
 }
 
-/// Kind, culprits, cause and what each rank did.
+/// Kind, culprits, cause and the last call of each rank.
 std::string verdict_text(const WorldResult& result) {
   if (!result.verdict) return result.ok() ? "fine" : "failed: " + result.merged().summary();
   const Verdict& verdict = *result.verdict;
@@ -180,7 +180,7 @@ TEST_CASE("B-5 B-6 B-7 a world of shapes comes to the verdict of a world that ru
 
 namespace {
 
-/// A world of shapes on one mesh dim of `ranks` ranks, of the classes that `class_of` says.
+/// A world of shapes on one mesh dim of `ranks` ranks, with the classes of `class_of`.
 WorldResult run_line(std::int64_t ranks, const std::function<int(std::int64_t)>& class_of,
                      const std::function<void(ProcessGroup&, int)>& body) {
   Arena arena;
@@ -256,9 +256,9 @@ TEST_CASE("B-6 where nobody has ended, all that are awaited are missed") {
 TEST_CASE("B-5 an all_to_all of many ranks fits exactly where the same one of few does") {
   struct Row {
     const char* what;
-    std::int64_t odd_rows;     ///< that the ranks told apart give to each of the others
-    std::int64_t odd_columns;  ///< that they bring
-    std::int64_t expected;     ///< that others await of them
+    std::int64_t odd_rows;     ///< number of rows that the odd ranks send to each of the others
+    std::int64_t odd_columns;  ///< number of columns that they send
+    std::int64_t expected;     ///< number that others expect of them
     bool fits;
   };
   const Row rows[] = {

@@ -72,7 +72,7 @@ TEST_CASE("cuts of random specs on meshes of up to 4 dims give every rank's loca
     std::vector<std::size_t> dims(layout->ndim());
     std::iota(dims.begin(), dims.end(), 0);
     for (const DimCut& cut : cuts_of(*layout, shape, placements, spec->order(), dims)) {
-      // Which tensor dim it is follows from the first cut.
+      // The tensor dim follows from the first cut.
       const auto dim = static_cast<std::size_t>(placements[cut.steps[0].mesh_dim].dim);
       for (std::int64_t i = 0; i < layout->size(); ++i, ++ranks) {
         const Coordinate coordinate = layout->coordinate_at_index(i);

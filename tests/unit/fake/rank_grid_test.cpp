@@ -98,7 +98,7 @@ TEST_CASE("a line through a cell holds all cells of its mesh dims") {
 }
 
 // Any function of the rank on any mesh: cells are a partition, ranks of one cell give the same
-// answer, and only where the answers differ somewhere is a coordinate told from another.
+// answer, and two coordinates are separated only if the answers differ somewhere.
 TEST_CASE("random answers on meshes of up to 4 dims") {
   std::mt19937 random(5);
   const auto below = [&](std::int64_t limit) {

@@ -1,4 +1,4 @@
-// Runs whose sends do not wait, and what is said of those that would not end otherwise.
+// Runs whose sends do not wait, and the warnings about those that would not end otherwise.
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"

@@ -1,4 +1,4 @@
-// What [expect] says of runs that are known, and when it must say no.
+// Answers of [expect] about known runs, and the cases in which it must refuse.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -30,7 +30,7 @@ Scenario scenario(const std::string& code, const std::string& expect) {
       fmt::format("{}[program]\ncode = \"\"\"\n{}\"\"\"\n[expect]\n{}\n", kHead, code, expect));
 }
 
-// "met", or what was said of the first expectation that was not.
+// "met", or the message of the first expectation that was not.
 std::string answer(const std::string& code, const std::string& expect,
                    const std::string& backend = "threads") {
   ScenarioOptions options;
@@ -62,13 +62,13 @@ TEST_CASE("T-63 the number of different graphs, and of breaks, are what is expec
   }
   CHECK(answer("a = x.sum().item()\n", "graph_breaks = 1") == "met");
   CHECK(answer("a = x.sum().item()\n", "graph_breaks = 0") == "graph_breaks: expected 0, got 1");
-  // That of the def alone, which prints, beside none of the program's.
+  // The def's graph alone, which prints, and none of the program's.
   const char* const kTraced = "def f(a):\n    print('here')\n    return a * 2\ny = trace(f)(x)\n";
   CHECK(answer(kTraced, "graph_breaks = 1") == "met");
   CHECK(answer(kTraced, "graph_breaks = 0") == "graph_breaks: expected 0, got 1");
 }
 
-// What a program lets go of is gone, whether or not its graph is asked for.
+// Values that a program frees are gone, with and without a request for its graph.
 TEST_CASE("T-63 whoever asks for graphs changes no figure of memory") {
   const std::string code =
       "y = x @ w\nfor i in range(6):\n    y = y * 2\nt = (y + y).sum()\nt.item()\n";

@@ -1,5 +1,5 @@
-// Programs on plain tensors with one mistake each: which value is wrong, why, and in which line.
-// The mistakes are the test's own; so are the sentences' numbers.
+// Programs on plain tensors with one mistake each: the wrong value, its cause, and its line. The
+// mistakes are the test's own; so are the sentences' numbers.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -113,7 +113,7 @@ TEST_CASE("V-34 a value that the program reads under no name is compared") {
                         "def check(m):\n    dist.all_reduce(m)\n    assert m < 9000\n"
                         "check(x.to_local().mean())\n")),
             "check.(m): cause.factor: ");
-  // A rank may read what it holds for itself, and a named value counts once.
+  // A rank may read its own values, and a named value counts once.
   const ScenarioResult own = judged(kRows, "print(x.to_local().sum().item())\n");
   CHECK(own.judgement.values.empty());
   const ScenarioResult named =

@@ -1,4 +1,4 @@
-// Values that one device is not compared with: counted, and held against [expect] and --strict.
+// Values that one device is not compared with: counted, and checked against [expect] and --strict.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -19,7 +19,7 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// exp(x_i) / sum of exp(x_j), as the definition says it.
+// exp(x_i) / sum of exp(x_j), by the definition.
 std::vector<double> softmax_of(const std::vector<float>& row) {
   double total = 0;
   std::vector<double> powers;

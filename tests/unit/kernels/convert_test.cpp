@@ -38,7 +38,7 @@ using Bits = std::vector<std::uint16_t>;
 }  // namespace
 
 TEST_CASE("f32 to bf16 rounds to nearest, ties to even") {
-  // 1 + 2^-8 lies between 1 and 1 + 2^-7: a tie, 1 is even; 1 + 3 * 2^-8: 1 + 2^-6 is even.
+  // 1 + 2^-8 is between 1 and 1 + 2^-7: a tie, 1 is even; 1 + 3 * 2^-8: 1 + 2^-6 is even.
   CHECK(to_bf16({1, 1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1.8p-8}) ==
         Bits{0x3F80, 0x3F80, 0x3F82, 0x3F81});
   CHECK(to_bf16({-0.0, 3.5e38, -3.5e38}) == Bits{0x8000, 0x7F80, 0xFF80});
@@ -68,7 +68,7 @@ TEST_CASE("every f16 is a float, and between two neighbours the even one takes t
     REQUIRE(std::bit_cast<std::uint64_t>(double(wide[i])) ==
             std::bit_cast<std::uint64_t>(sign * size));
   }
-  // What is between, just below it and just above it; all NaN of a sign are one.
+  // The midpoints, just below them and just above them; all NaN of a sign are one.
   std::vector<float> between;
   Bits expected;
   for (std::uint16_t low = 0; low < 0x7BFF; ++low) {
@@ -237,7 +237,7 @@ TEST_CASE("16-bit floats from and to integers and complex numbers, with strides,
   convert_run({bits.data(), 1, DType::kBF16}, {from.data(), 3, DType::kI64}, 1000);
   CHECK(bits[0] == 0xC3FA);    // -500 = -1.953125 * 2^8
   CHECK(bits[167] == 0x3F80);  // 1
-  CHECK(bits[999] == 0x451C);  // 2497 lies between 2496 and 2512: 1.21875 * 2^11
+  CHECK(bits[999] == 0x451C);  // 2497 is between 2496 and 2512: 1.21875 * 2^11
   std::vector<std::complex<float>> to(2000, {7, 7});
   convert_run({to.data(), 2, DType::kC64}, {bits.data(), 1, DType::kBF16}, 1000);
   CHECK(to[0] == std::complex<float>(-500, 0));

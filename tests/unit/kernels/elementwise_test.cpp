@@ -76,7 +76,7 @@ TEST_CASE("operands broadcast, and outputs have any strides") {
 TEST_CASE("V-28 operands that lie across the output's rows give what their elements say") {
   struct Shape {
     Dims out;
-    std::vector<std::size_t> order;  // dim d of the operand is dim order[d] of what lies in memory
+    std::vector<std::size_t> order;  // dim d of the operand is dim order[d] of the array in memory
   };
   const Shape shapes[] = {{{70, 130}, {1, 0}},       {{64, 64}, {1, 0}},        {{300, 17}, {1, 0}},
                           {{2, 70, 130}, {0, 2, 1}}, {{70, 3, 130}, {2, 1, 0}}, {{5, 9}, {1, 0}},

@@ -32,7 +32,7 @@ TEST_CASE("gather from strided memory, by indices of 32 bits, from fewer rows th
   const Tensor index = kernels.tensor<std::int32_t>({1, 2}, DType::kI32, {2, 1});
   CHECK(values_of<float>(kernels.run(KernelId::kGather, {x, Scalar(0), index, Scalar(false)},
                                      Dims{1, 2})) == Floats{3, 5});
-  const Tensor strided = turned(kernels.i64({2, 1}, {0, 2}));  // the index lies across
+  const Tensor strided = turned(kernels.i64({2, 1}, {0, 2}));  // the index is a transposed view
   CHECK(values_of<float>(kernels.run(KernelId::kGather, {x, Scalar(0), strided, Scalar(false)},
                                      Dims{1, 2})) == Floats{1, 6});
 }

@@ -1,5 +1,5 @@
-// Narrow integers in kernels: all values are those of PyTorch, where a number beside a tensor of
-// integers is taken as one of them.
+// Narrow integers in kernels: all values are those of PyTorch, which takes a number next to a
+// tensor of integers as one of them.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -55,7 +55,7 @@ struct WholeMatrix {
   }
 };
 
-// Whether multiply() gives every element the sum of its terms, and writes nothing else.
+// True when multiply() gives every element the sum of its terms, and writes nothing else.
 template <typename T>
 bool multiplies(std::int64_t rows, std::int64_t inner, std::int64_t columns, int layout) {
   const WholeMatrix<T> a(rows, inner, 3, layout & 1), b(inner, columns, 8, layout & 2);

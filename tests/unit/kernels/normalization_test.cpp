@@ -207,7 +207,7 @@ Floats drawn_numbers(std::int64_t count, std::int64_t seed) {
   return drawn;
 }
 
-// What the definition says of rows of numbers, with 0.5 below the root.
+// The definition's results for rows of numbers, with 0.5 below the root.
 struct Defined {
   using Row = std::vector<double>;
   Row output, input_gradient, weight_gradient, bias_gradient;

@@ -1,5 +1,5 @@
-// Functions that compute several elements in a step, beside the standard library in long double:
-// densely where they bend, over all magnitudes that a number can have, and at their ends.
+// Functions that compute several elements in a step, compared with the standard library in long
+// double: densely where they bend, over all magnitudes that a number can have, and at their ends.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,8 +24,9 @@ struct Dense {
   KernelId kernel;
   Exact (*f)(Exact);
   double from, to;  // where it is tried densely
-  double digits;    // how many last ones it may be off
-  // Beside what the error is told: a sum of terms that cancel keeps the digits of its terms.
+  double digits;    // allowed error in units of the last digit
+  // The size that the error is relative to: a sum of terms that cancel keeps the digits of its
+  // terms.
   Exact (*size)(Exact) = nullptr;
 };
 
@@ -284,7 +285,7 @@ TEST_CASE("V-27 atan2 of all pairs of numbers, and what their division leaves, w
 
 namespace {
 
-// How many last digits of a T a result is off.
+// The error of a result in last digits of a T.
 template <typename T>
 Exact digits_off(T got, Exact wanted) {
   using Limits = std::numeric_limits<T>;
@@ -352,8 +353,8 @@ void check_powers_of_grid() {
   check_powers(bases, exponents);
 }
 
-// Whole and quarter numbers, then of all magnitudes and beside 1, whose powers have few digits of
-// the base's logarithm.
+// Whole and quarter numbers, then of all magnitudes and near 1, whose powers have few digits of the
+// base's logarithm.
 template <typename T>
 void check_powers_at_random() {
   constexpr bool kSingle = sizeof(T) == sizeof(float);

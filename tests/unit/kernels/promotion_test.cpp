@@ -1,4 +1,4 @@
-// In which dtype operands meet: tensors with dims before tensors without, these before numbers.
+// The dtype of several operands: tensors with dims before tensors without, these before numbers.
 #include "kernels/promotion.h"
 
 #include <doctest/doctest.h>

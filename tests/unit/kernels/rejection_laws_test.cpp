@@ -1,6 +1,6 @@
-// Laws that are drawn by rejection: how often each count comes, beside what the law says of it in
-// plain loops; where gamma numbers lie, beside torch's distribution; each element's numbers by its
-// place; what a law refuses.
+// Laws that are drawn by rejection: the frequency of each count, compared with plain loops over the
+// law; the distribution of gamma numbers, compared with torch's; each element's numbers by its
+// place; refusals of a law.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,8 +29,8 @@ std::vector<double> drawn(KernelId law, const std::vector<double>& parameters,
   return values_of<double>(out);
 }
 
-/// Pearson's sum over the counts that are expected at least ten times, the rest in one; within what
-/// one of a million samples exceeds: freedom + 5 sqrt(2 freedom) + 20.
+/// Pearson's sum over the counts that are expected at least ten times, the rest in one; within the
+/// limit that one of a million samples exceeds: freedom + 5 sqrt(2 freedom) + 20.
 void check_frequencies(const std::vector<double>& values, const std::vector<double>& chances) {
   std::vector<double> seen(chances.size(), 0);
   double beyond = 0;

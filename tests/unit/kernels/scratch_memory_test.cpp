@@ -1,4 +1,4 @@
-// Working memory that is used again belongs to one call at a time, whoever asks for it.
+// Working memory that is used again belongs to one call at a time, for all callers.
 #include "kernels/scratch_memory.h"
 
 #include <doctest/doctest.h>

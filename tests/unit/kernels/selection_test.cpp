@@ -1,4 +1,4 @@
-// Kernels that move whole slices: what stands where afterwards, written out.
+// Kernels that move whole slices: the elements afterwards, written out.
 #include <doctest/doctest.h>
 
 #include <complex>
@@ -21,7 +21,7 @@ Tensor counting(Kernels& kernels, std::int64_t rows, std::int64_t columns) {
   return kernels.f32({rows, columns}, values);
 }
 
-// Elements 0, 1, 2, ... of [3, 4, 5], lying in that order or with the last dim outermost.
+// Elements 0, 1, 2, ... of [3, 4, 5], in that order in memory or with the last dim outermost.
 template <typename T>
 Tensor counted_block(Kernels& kernels, DType dtype, bool is_turned) {
   std::vector<T> values;

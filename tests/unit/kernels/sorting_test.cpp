@@ -1,4 +1,4 @@
-// Sorting and what is made of it, on rows of every length at which the way changes, against a
+// Sorting and ops made of it, on rows of every length at which the algorithm changes, against a
 // stable sort of the standard library that compares the numbers themselves.
 #include <doctest/doctest.h>
 
@@ -139,7 +139,7 @@ TEST_CASE("V-24 the mode is the least of the most frequent numbers, at its last 
   const std::vector<Tensor> outputs{empty(kernels.device(), Dims{}, DType::kF32),
                                     empty(kernels.device(), Dims{}, DType::kI64)};
   kernels.run(KernelId::kMode, {x, Scalar(0), Scalar(false)}, outputs);
-  // NaN equals nothing; -1, 0 and 3 stand there twice each.
+  // NaN equals nothing; -1, 0 and 3 are there twice each.
   CHECK(values_of<float>(outputs[0])[0] == -1);
   CHECK(values_of<std::int64_t>(outputs[1])[0] == 5);
 }

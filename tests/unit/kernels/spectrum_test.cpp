@@ -1,5 +1,5 @@
-// Factorisations are held to what they promise: the factors multiply to the matrix, and are of the
-// kind they are said to be.
+// Factorisations keep their promises: the factors multiply to the matrix, and are of the promised
+// kind.
 #include <doctest/doctest.h>
 
 #include <cmath>

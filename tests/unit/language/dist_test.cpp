@@ -1,5 +1,5 @@
-// torch.distributed in programs: what is said of wrong calls, of what is in flight, and of results
-// that nobody takes. What calls write and return is recorded from PyTorch
+// torch.distributed in programs: messages about wrong calls, about calls in flight, and about
+// results that are never taken. Values that calls write and return are recorded from PyTorch
 // (tests/golden/collectives).
 #include "tests/unit/language/program_runner.h"
 

@@ -174,7 +174,7 @@ SourcePtr source_of(std::string text) {
   return std::make_shared<const SourceText>("t.toml", std::move(text));
 }
 
-// The whole report of what is wrong with a program; "" when nothing is.
+// The whole report of a program's mistakes; "" if it has none.
 std::string report_of(std::string text) {
   try {
     parse_program(source_of(std::move(text)));

@@ -1,4 +1,4 @@
-// program_runner.h - runs a text on simulated ranks and keeps what they print.
+// program_runner.h - runs a text on simulated ranks and keeps their output.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -43,8 +43,8 @@ struct Outcome {
   std::string error;
 };
 
-/// Runs `code` on tp x dp ranks (2 x 2 unless said otherwise). `mesh` is what stands below [mesh],
-/// or with that line what stands before the program.
+/// Runs `code` on tp x dp ranks (2 x 2 by default). `mesh` is the text below [mesh], or, if it has
+/// that line, the text before the program.
 inline Outcome run(const std::string& code, const std::string& mesh = "tp = 2\ndp = 2",
                    Precision precision = Precision::kDeclared) {
   const std::string table = mesh.find("[mesh]") == std::string::npos ? "[mesh]\n" : "";

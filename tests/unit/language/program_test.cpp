@@ -1,5 +1,5 @@
-// Whole programs on simulated ranks: expected lines are worked out by hand, or are what PyTorch
-// prints.
+// Whole programs on simulated ranks: expected lines are worked out by hand, or are PyTorch's
+// output.
 #include "tests/unit/language/program_runner.h"
 
 using namespace shardlab;
@@ -56,7 +56,7 @@ TEST_CASE("stack joins along a new dim; a tensor of positions selects along one 
               "f32[2, 1] [[4], [6]]"});
 }
 
-// The columns lie as 2 and 1. Numbers of PyTorch.
+// The columns are cut as 2 and 1. Numbers of PyTorch.
 TEST_CASE("tensors of positions index several dims together, and say where values are stored") {
   CHECK(
       printed("x = distribute(tensor([[1., 2., 3.], [4., 5., 6.], [7., 8., 9.], [10., 11., 12.],\n"

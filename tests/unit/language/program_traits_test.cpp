@@ -1,4 +1,4 @@
-// What the text of a program says about the rank in its values.
+// Facts that the text of a program gives about the rank in its values.
 #include "sim/language/run/program_traits.h"
 
 #include <doctest/doctest.h>
@@ -38,7 +38,7 @@ TEST_CASE("a branch that only prints makes no value follow the rank") {
   const ProgramTraits found = traits("y = x * 2\nif rank == 0:\n    print(y.type)\n");
   CHECK(found.reads_rank);
   CHECK_FALSE(found.follows_rank("y"));
-  CHECK(found.follows_rank("print(y.type)"));  // what a rank reads that others do not
+  CHECK(found.follows_rank("print(y.type)"));  // values that a rank reads and others do not
 }
 
 TEST_CASE("the rank goes through defs: arguments, results, what stands below a return") {

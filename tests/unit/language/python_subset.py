@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the language accepts parses in Python 3, to the tree that the parser printed.
+"""Text that the language accepts parses in Python 3, to the tree that the parser printed.
 
     python_subset.py SNIPPETS ROOT
 

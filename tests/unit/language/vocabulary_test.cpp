@@ -1,5 +1,6 @@
-// What programs ask of placements, meshes, process groups and contexts. Expected values: torch 2.15
-// on a fake process group of the same ranks, or worked out by hand where ours differ on purpose.
+// Questions of programs to placements, meshes, process groups and contexts. Expected values: torch
+// 2.15 on a fake process group of the same ranks, or worked out by hand where ours differ on
+// purpose.
 #include "tests/unit/language/program_runner.h"
 #include "trace/traced_members.h"
 

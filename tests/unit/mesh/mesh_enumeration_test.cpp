@@ -18,7 +18,7 @@ namespace {
 using Ranks = std::vector<std::int64_t>;
 using Names = std::vector<std::string>;
 
-/// A place of the array with the rank that stands there, in row-major order.
+/// A place of the array with its rank, in row-major order.
 struct Place {
   Coordinate at;
   std::int64_t rank;

@@ -1,6 +1,6 @@
-// Pieces of specs against an enumeration of elements: each tensor dim is a list of its indices,
-// and a cut takes entries of the list, one by one, as the rule says. The list knows nothing of
-// runs, offsets or nested chunks, so that every spec of a small mesh can be held against it.
+// Pieces of specs against an enumeration of elements: each tensor dim is a list of its indices, and
+// a cut takes entries of the list, one by one, as the rule says. The list knows nothing of runs,
+// offsets or nested chunks, so that every spec of a small mesh can be compared with it.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace {
 
 using Indices = std::vector<std::int64_t>;
 
-/// What torch.chunk gives the rank at `index`: entries of the list in groups of ceil(size / count).
+/// torch.chunk's piece for the rank at `index`: entries of the list in groups of ceil(size /
+/// count).
 Indices chunk_of_list(const Indices& list, std::int64_t count, std::int64_t index) {
   const auto size = static_cast<std::int64_t>(list.size());
   std::int64_t group = 0;
@@ -92,7 +93,7 @@ void check_rank(const DTensorSpec& spec, const Coordinate& at) {
   }
 }
 
-/// How many ranks hold the element at `index`.
+/// The number of ranks that hold the element at `index`.
 std::int64_t holders(const DTensorSpec& spec, const Dims& index) {
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {

@@ -26,7 +26,7 @@ struct Refused {
   std::string summary, fix;
 };
 
-/// What parsing `text` is refused with.
+/// The refusal when `text` is parsed.
 Refused refusal(std::string_view text) {
   Fixture fixture;
   try {

@@ -1,5 +1,5 @@
-// Recurrent layers as their equations read: gates in PyTorch's order, layers on top of each other,
-// and a second direction that reads the steps from the end.
+// Recurrent layers by their equations: gates in PyTorch's order, layers on top of each other, and a
+// second direction that reads the steps from the end.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -31,7 +31,7 @@ const char* op_of(Kind kind) {
   }
 }
 
-// What a layer keeps from step to step, [batch, hidden].
+// The state of a layer between steps, [batch, hidden].
 struct Kept {
   DualArray h, c;
 };

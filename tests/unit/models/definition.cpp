@@ -1,5 +1,5 @@
-// A result flows into a sum with given factors, so that each of its elements has a gradient of its
-// own.
+// A result is weighted into a sum with given factors, so that each of its elements has a gradient
+// of its own.
 #include "tests/unit/models/definition.h"
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@ namespace shardlab::test {
 
 namespace {
 
-// The leaves' elements one behind the other are what derivatives are taken by.
+// Derivatives are taken by the leaves' elements, one after the other.
 Arrays with_slopes(const std::vector<Given>& given) {
   std::size_t count = 0, next = 0;
   for (const Given& one : given) count += one.leaf ? one.values.values.size() : 0;

@@ -1,4 +1,4 @@
-// definition.h - an op beside its definition: the op under every placing of placed_at_random.h must
+// definition.h - an op and its definition: the op under every placing of placed_at_random.h must
 // give the definition's values and its derivatives.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace shardlab::test {
 
-/// What an op is given.
+/// An argument of an op.
 struct Given {
   Plain values;
   bool leaf = true;  ///< a float with a gradient; else an integer
@@ -28,7 +28,8 @@ using Arrays = std::vector<DualArray>;
 struct Definition {
   std::string op;
   std::vector<Given> given;
-  /// The call's first tensor on what was given; without it, all of it in a row behind each other.
+  /// The call's first tensor for these arguments; without it, all of them flattened one after the
+  /// other.
   std::function<DTensor(const Tensors& x)> call = nullptr;
   std::function<DualArray(const Arrays& x)> loops;
 };

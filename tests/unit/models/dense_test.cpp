@@ -1,5 +1,5 @@
 // Layers of matrix products. Forward and backward are worked out by loops over whole arrays, and
-// the program must give the same however its leaves and its values in between lie.
+// the program must give the same for all placements of its leaves and of its intermediate values.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ Plain tanh_of(const Plain& x) {
   return map(x, [](double value) { return std::tanh(value); });
 }
 
-// What flows in before a tanh that gave `y`.
+// The gradient before a tanh that gave `y`.
 Plain tanh_back(const Plain& y, const Plain& flow) {
   return zip(y, flow, [](double value, double in) { return (1 - value * value) * in; });
 }
@@ -29,7 +29,7 @@ Plain scaled(const Plain& x, double factor) {
 
 Plain sum_of(const Plain& a, const Plain& b) { return zip(a, b, std::plus<>()); }
 
-// Two linear layers with a tanh between them, held against a target.
+// Two linear layers with a tanh between them, compared with a target.
 Model mlp() {
   Model model;
   const Plain x = numbers({5, 3}, 1), up = numbers({4, 3}, 2), up_bias = numbers({4}, 3),

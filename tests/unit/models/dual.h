@@ -1,6 +1,6 @@
 // dual.h - numbers that carry their derivatives by every element of a model's leaves, so that an op
-// is written down once, as its definition reads, and its gradients are worked out beside it. Shares
-// nothing with the library's tape.
+// is written once, by its definition, and its gradients are worked out with it. Shares nothing with
+// the library's tape.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Functions of one element, or of several at one place, as their definitions read.
+// Functions of one element, or of several at one place, by their definitions.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@ using namespace shardlab::test;
 
 namespace {
 
-// A function of one element between two bounds, and the arguments behind it.
+// A function of one element between two bounds, and the arguments after it.
 struct OfOne {
   const char* op;
   double from, to;

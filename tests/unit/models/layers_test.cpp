@@ -37,7 +37,7 @@ Normed normed_rows(const Plain& x, double eps, bool centred) {
   return out;
 }
 
-// What flows in before the rows were normed.
+// The gradient before the rows were normed.
 Plain normed_back(const Normed& normed, const Plain& flow, bool centred) {
   Plain out = flow;
   const auto width = static_cast<double>(flow.shape[1]);

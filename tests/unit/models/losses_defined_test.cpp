@@ -1,4 +1,4 @@
-// Losses and distances as their definitions read: per sample, then their mean or sum.
+// Losses and distances by their definitions: per sample, then their mean or sum.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ struct Pairwise {
   double from, to;  ///< of the input
   double target_from, target_to;
   Dual (*f)(const Dual& x, const Dual& y);
-  Arguments more = {};  ///< behind the reduction
+  Arguments more = {};  ///< after the reduction
 };
 
 const std::vector<Pairwise> kPairwise = {

@@ -1,4 +1,4 @@
-// Ops that move, repeat, choose or interpolate elements, as their definitions read.
+// Ops that move, repeat, choose or interpolate elements, by their definitions.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -186,7 +186,7 @@ const std::vector<Move> kMoves = {
      {ints({4, 5}), false},
      {1, 2, 4, 5},
      [](const DualArray& x, const Dims& at) {
-       // Centres of pixels: what lies in front of the first one is the first one's.
+       // Centres of pixels: points before the first one get its value.
        const double y = std::max(0.0, (static_cast<double>(at[2]) + 0.5) * 3 / 4 - 0.5);
        const double z = std::max(0.0, (static_cast<double>(at[3]) + 0.5) * 2 / 5 - 0.5);
        const auto row = static_cast<std::int64_t>(y), column = static_cast<std::int64_t>(z);
@@ -202,7 +202,7 @@ const std::vector<Move> kMoves = {
      {ints({3, 2})},
      {2, 2, 3, 2},
      [](const DualArray& x, const Dims& at) {
-       // From the floor of where a cell begins to the ceiling of where it ends.
+       // From the floor of a cell's begin to the ceiling of its end.
        const std::int64_t top = at[2] * 5 / 3, bottom = ((at[2] + 1) * 5 + 2) / 3;
        const std::int64_t left = at[3] * 4 / 2, right = ((at[3] + 1) * 4 + 1) / 2;
        const std::int64_t width = right - left, count = (bottom - top) * width;

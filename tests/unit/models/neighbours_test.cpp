@@ -1,5 +1,5 @@
-// What reads neighbours or looks up rows: convolutions, pools, scans, gathers. Forward and backward
-// are worked out by loops over whole arrays.
+// Ops that read neighbours or look up rows: convolutions, pools, scans, gathers. Forward and
+// backward are worked out by loops over whole arrays.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -123,7 +123,7 @@ Model pool_model(bool largest) {
   return model;
 }
 
-// Running sums along a dim, and the largest of what each row picks out of them.
+// Running sums along a dim, and the largest of the elements that each row picks out of them.
 Model scan_model(std::int64_t dim) {
   Model model;
   const Plain x = numbers({5, 4}, 21), factors = numbers({5, 4}, 22);
@@ -152,7 +152,7 @@ Model scan_model(std::int64_t dim) {
   return model;
 }
 
-// Elements by index along dim 1, an element twice, and rows that are added where an index says.
+// Elements by index along dim 1, an element twice, and rows that are added at indices.
 Model index_model() {
   Model model;
   const Plain x = numbers({4, 5}, 31), rows = numbers({3, 5}, 32);

@@ -34,7 +34,7 @@ Plain read(const DTensor& value) {
   return {whole.shape(), read_doubles(whole.local())};
 }
 
-// What differs on this rank, with the placements that the leaves had.
+// The differences on this rank, with the placements that the leaves had.
 std::string differences(const Model& model, const MeshLayout* layout, std::uint64_t seed) {
   Places places(layout, seed);
   Placed values;

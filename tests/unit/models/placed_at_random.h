@@ -1,6 +1,6 @@
-// placed_at_random.h - runs a model whose parameters and inputs lie at random on a mesh, and whose
-// intermediate values are moved at random, and holds loss and gradients against numbers that were
-// worked out by plain loops. For tests of whole programs.
+// placed_at_random.h - runs a model whose parameters and inputs are placed at random on a mesh, and
+// whose intermediate values are moved at random, and compares loss and gradients with numbers that
+// were worked out by plain loops. For tests of whole programs.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class Places {
   /// The whole value on the mesh, cut along some of its dims or replicated.
   DTensor place(const DTensor& whole);
   DTensor place(const Plain& whole, DType dtype = DType::kF64);
-  /// A value in the middle of a program: left as it lies, or moved to other placements, among them
-  /// a pending sum.
+  /// A value in the middle of a program: not moved, or moved to other placements, among them a
+  /// pending sum.
   DTensor moved(const DTensor& value);
 
  private:
@@ -40,15 +40,15 @@ class Places {
 using Leaves = std::map<std::string, Plain>;
 using Placed = std::map<std::string, DTensor>;
 
-/// What a model must give: its loss, and the gradients of the leaves that have one.
+/// The results that a model must give: its loss, and the gradients of the leaves that have one.
 struct Worked {
   double loss = 0;
   Leaves gradients;
 };
 
-/// `leaves` lie at random on each of several meshes (one device, even, uneven and short shards, two
-/// mesh dims), `integers` too; floats are f64. `program` gives the loss. Checks that it and all
-/// gradients are those of `worked`, to within 1e-9 of the largest element; a placing may be
+/// `leaves` are placed at random on each of several meshes (one device, even, uneven and short
+/// shards, two mesh dims), `integers` too; floats are f64. `program` gives the loss. Checks that it
+/// and all gradients are those of `worked`, to within 1e-9 of the largest element; a placing may be
 /// refused with a fix (a view of an uneven cut), at most one of three.
 struct Model {
   Leaves leaves;

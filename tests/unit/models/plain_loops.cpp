@@ -1,4 +1,4 @@
-// Written as the definitions read, one loop an index.
+// Written by the definitions, one loop an index.
 #include "tests/unit/models/plain_loops.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// plain_loops.h - arrays of doubles and the few loops that models are worked out with by hand:
-// nothing of them is shared with the library.
+// plain_loops.h - arrays of doubles and the few loops for working out models by hand: nothing of
+// them is shared with the library.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ Plain column_sums(const Plain& a);
 Plain with_bias(Plain a, const Plain& bias);
 /// Along the rows of a matrix.
 Plain softmax_rows(const Plain& a);
-/// What flows into the rows before their softmax `p`, where `flow` flows into it.
+/// The gradient of the rows before their softmax `p`; `flow` is the gradient after it.
 Plain softmax_back(const Plain& p, const Plain& flow);
 
 }  // namespace shardlab::test

@@ -1,4 +1,4 @@
-// Products, contractions and linear algebra as their definitions read: determinants by permutation,
+// Products, contractions and linear algebra by their definitions: determinants by permutation,
 // inverses and solutions by cofactors, factors by elimination.
 #include <doctest/doctest.h>
 

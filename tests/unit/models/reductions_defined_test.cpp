@@ -1,4 +1,4 @@
-// Reductions, scans, norms and statistics as their definitions read.
+// Reductions, scans, norms and statistics by their definitions.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 
 using Row = std::vector<Dual>;
 
-// f of each line of a [5, 4] along `dim`; the dim goes.
+// f of each line of a [5, 4] along `dim`, which is removed.
 DualArray along(const DualArray& x, std::size_t dim, Dual (*f)(const Row& line)) {
   const std::size_t other = 1 - dim;
   return made({x.size(other)}, [&](const Dims& at) {
@@ -166,7 +166,7 @@ std::vector<Definition> reductions() {
   return definitions;
 }
 
-// What stands at a place comes from all that stand before it, and itself.
+// A scan's element comes from all elements before it, and itself.
 Definition scan(const char* op, std::int64_t dim, Dual (*f)(const Row& before)) {
   return {op,
           {floats({5, 4}, 2, 0.3, 1.5)},

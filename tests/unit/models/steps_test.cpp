@@ -62,7 +62,7 @@ Model descent() {
       const NoGradGuard off;
       const DTensor own = grad_of(weight);
       velocity = velocity.defined() ? velocity * kMomentum + own : own;
-      // The next weight lies elsewhere than this one.
+      // The next weight has other placements than this one.
       weight = places.moved(weight - velocity * kRate).detach();
       if (!weight.spec() || !weight.spec()->has_partial()) {
         require_grad(weight);
@@ -93,7 +93,7 @@ Model parts_of_a_batch() {
     for (std::size_t part = 0; part < xs.size(); ++part) {
       const double share = static_cast<double>(xs[part].shape()[0]) / 7;
       const DTensor own = layer_loss(xs[part], at.at("weight"), targets[part]) * share;
-      if (part + 1 < xs.size()) backward(own);  // the rest goes with the last one
+      if (part + 1 < xs.size()) backward(own);  // the last part also has the rest
       loss = loss.defined() ? loss + own.detach() : own.detach();
       if (part + 1 == xs.size()) loss = loss + own - own.detach();
     }
@@ -139,7 +139,7 @@ Model penalty() {
   return model;
 }
 
-// A trunk that two heads read; what the second one reads is detached in part.
+// A trunk that two heads read; the second one's input is detached in part.
 Model two_heads() {
   Model model;
   const Plain x = numbers({5, 4}, 31), trunk = numbers({3, 4}, 32), head = numbers({2, 3}, 33);

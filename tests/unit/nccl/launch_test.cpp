@@ -124,7 +124,8 @@ TEST_CASE("MPICH, Intel MPI and Cray: ranks of the launcher, one host") {
 }
 
 TEST_CASE("launchers inside of others: the inner one counts") {
-  // A batch script of Slurm's is task 0 of as many as it asked for, and so is all that it starts.
+  // A batch script of Slurm's is task 0 of as many as it asked for, and so are all processes that
+  // it starts.
   const Variables batch{{"SLURM_PROCID", "0"},
                         {"SLURM_NTASKS", "4"},
                         {"SLURM_LOCALID", "0"},
@@ -149,7 +150,7 @@ TEST_CASE("launchers inside of others: the inner one counts") {
   inner.insert({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node7"}});
   CHECK(launch_in(inner).rank == 1);
   CHECK(launch_in(inner).host == "node7");
-  // srun sets PMI_RANK itself where it stands in for another launcher.
+  // srun sets PMI_RANK itself when it is used in place of another launcher.
   inner = batch;
   inner["SLURM_PROCID"] = "2";
   inner.insert({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}});
@@ -185,6 +186,6 @@ TEST_CASE("what does not say where this process is, is refused") {
         "RANK is 2 and WORLD_SIZE is 2; the first must be less");
   CHECK(refusal({{"RANK", "1"}, {"WORLD_SIZE", "2"}}) ==
         "MASTER_ADDR is not set: where is rank 0?");
-  // A job of one needs nobody.
+  // A job of one waits for no other rank.
   CHECK(refusal({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).empty());
 }

@@ -1,5 +1,5 @@
-// The session over functions that only write down who was called: in which order NCCL hears of
-// things when a rank ends, fails or is refused. What NCCL does of it is in tests/nccl.
+// The session over functions that only note their callers: the order of NCCL's calls when a rank
+// ends, fails or is refused. NCCL's reaction is in tests/nccl.
 #include "backends/nccl/session.h"
 
 #include <doctest/doctest.h>
@@ -33,7 +33,7 @@ struct Library {
   Heard heard;
   std::intptr_t communicators = 0;
   int version = 22809;
-  std::atomic<bool> over{true};   // what was posted
+  std::atomic<bool> over{true};   // the posted work
   std::atomic<bool> busy{false};  // the stream of collectives
   Result state = Result::kSuccess;
   Result answer = Result::kSuccess;      // to an all_reduce
@@ -148,7 +148,8 @@ class NotingPeers final : public Peers {
   std::atomic<bool> failed{false};
 };
 
-// As long as a busy machine may take to start a few threads: what tests wait for, and what not.
+// The time that a busy machine may take to start a few threads: for waits that must end, and for
+// waits that must not.
 constexpr std::chrono::milliseconds kSoon{300};
 constexpr std::chrono::milliseconds kLong{2'000};
 constexpr int kNewest = 22809;
@@ -366,7 +367,7 @@ TEST_CASE("B-18 a first call that does not come back is freed by aborting the re
 
 namespace {
 
-/// Runs `body` in a process of its own: it spoils nothing here. What it has returned.
+/// Runs `body` in a process of its own: it spoils nothing here. Returns its result.
 bool holds_in_a_child(const std::function<bool()>& body) {
   const pid_t child = fork();
   if (child == 0) _exit(body() ? 0 : 1);

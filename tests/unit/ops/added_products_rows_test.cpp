@@ -1,5 +1,5 @@
 // Products that are added to something, products of vectors, outer products and powers with numbers
-// of torch 2.15: beta and alpha, what broadcasts, what is conjugated, on uneven and empty pieces.
+// of torch 2.15: beta and alpha, broadcasting, conjugates, on uneven and empty pieces.
 #include <doctest/doctest.h>
 
 #include "tests/unit/ops/torch_rows.h"

@@ -1,5 +1,5 @@
-// Stacking and taking apart with numbers of torch 2.15: what is joined, and what is cut by counts,
-// places and sizes; gradients back to where elements came from, on uneven and empty pieces.
+// Stacking and taking apart with numbers of torch 2.15: joins, and cuts by counts, places and
+// sizes; gradients back to the original elements, on uneven and empty pieces.
 #include <doctest/doctest.h>
 
 #include "tests/unit/ops/torch_rows.h"

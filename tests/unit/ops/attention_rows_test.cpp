@@ -1,5 +1,5 @@
 // Attention with numbers of torch 2.15: masks, causes, scales, heads that are shared, empty and
-// unequal lengths; on uneven and empty pieces of each dim. What does not fit says what would.
+// unequal lengths; on uneven and empty pieces of each dim. Refusals say which sizes would fit.
 #include <doctest/doctest.h>
 
 #include "tests/unit/ops/torch_rows.h"

@@ -1,5 +1,5 @@
-// Gradients of complex numbers, held against differences: of Re(sum(conj(g) f(z))) the gradient is
-// what it rises by along the real axis, and i times what it rises by along the imaginary one.
+// Gradients of complex numbers, compared with differences: of Re(sum(conj(g) f(z))) the gradient is
+// its slope along the real axis plus i times its slope along the imaginary axis.
 #include <doctest/doctest.h>
 
 #include <complex>

@@ -9,7 +9,7 @@
 namespace shardlab {
 namespace {
 
-/// Runs calls on shapes and writes down which ops were called on what.
+/// Runs calls on shapes and notes each op with its arguments.
 class ShapeCalls : public Calls {
  public:
   ShapeCalls() { register_all_ops(registry_); }

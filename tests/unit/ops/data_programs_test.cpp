@@ -1,5 +1,5 @@
-// Ops whose results have as many elements as the data say, on cut tensors; values as PyTorch gives
-// them, or counted by hand.
+// Ops whose number of results depends on the data, on cut tensors; values as PyTorch gives them, or
+// counted by hand.
 #include <doctest/doctest.h>
 
 #include "dispatch/dispatcher.h"

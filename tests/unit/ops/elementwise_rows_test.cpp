@@ -1,4 +1,4 @@
-// Elementwise ops of one operand, of integers and of dtypes that meet with numbers of torch 2.15:
+// Elementwise ops of one operand, of integers and of mixed dtypes with numbers of torch 2.15:
 // kinks, NaN, infinity, complex numbers, wrapped integers; on uneven and empty pieces.
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// Formulas issue ops in the order in which they are written, by whatever compiler.
+// Formulas issue ops in the order in which they are written, with every compiler.
 #include "ops/core/expression.h"
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@
 namespace shardlab {
 namespace {
 
-/// Writes down which ops are called; results are of the shape of the first argument.
+/// Notes the ops that are called; results have the shape of the first argument.
 class NamedCalls : public Calls {
  public:
   NamedCalls() { register_all_ops(registry_); }
@@ -64,7 +64,7 @@ TEST_CASE("two operands that are computed on the spot have no order, and no oper
   CHECK(kAll<Expression, const Expression&>);
   CHECK(kAll<const Expression&, Expression>);
   CHECK(kAll<const Expression&, const Expression&>);
-  // What no op has computed, like grad::in().
+  // A value that no op has computed, like grad::in().
   CHECK(kAll<const Expression, Expression>);
   CHECK(kAll<Expression, const Expression>);
 }

@@ -1,4 +1,4 @@
-// Factors of matrices with numbers of torch 2.15. Those whose signs or order are free are looked at
+// Factors of matrices with numbers of torch 2.15. Factors with free signs or order are compared
 // through products that do not depend on them; gradients are those of the products.
 #include <doctest/doctest.h>
 
@@ -235,7 +235,7 @@ const test::TorchRow kFactors[] = {
      {-4.9182408, 6.4669219, -2.7490963},
      {0, 0, -9.0286495, 0, -51.882519, -26.796195, -21.919657, -19.067335, -6.7880859, 7.6064872,
       4.2438693}},
-    // Imaginary parts of the diagonal, which is real, pass what flows into them on as in torch.
+    // Imaginary parts of the diagonal, which is real, pass the gradient on as in torch.
     {"y = torch.linalg.cholesky(torch.matmul(x, x.mH) + torch.diag(d + 4))",
      "x c128[2, 2]; d f64[2]",
      "c128[2, 2]",

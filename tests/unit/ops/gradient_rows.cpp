@@ -33,7 +33,7 @@ bool near(const std::vector<double>& got, const std::vector<double>& expected) {
   return true;
 }
 
-// What differs, or nothing.
+// The differences, or nothing.
 std::string misses(const GradientRow& row, bool cut) {
   Leaves leaves;
   for (const Leaf& leaf : row.leaves) {

@@ -29,7 +29,7 @@ struct GradientRow {
 };
 
 /// Compares each row on four ranks, once with replicas and once placed as the rows say: 5 rows of a
-/// tensor lie as 2, 2, 1 and 0.
+/// tensor are cut as 2, 2, 1 and 0.
 void check_gradients(std::span<const GradientRow> rows);
 
 /// Number `which` of an op's results, or of the list that is its result.

@@ -49,7 +49,7 @@ TEST_CASE("dtypes: tensors with dims rule, lower categories give way (kernels RE
 TEST_CASE("elementwise strides follow the operands' order in memory") {
   CHECK(strides_of({3, 5}, {meta_of({3, 5}, {5, 1})}) == Dims{5, 1});
   CHECK(strides_of({3, 5}, {meta_of({3, 5}, {1, 3})}) == Dims{1, 3});
-  // The first operand that tells two dims apart decides.
+  // The first operand whose strides order two dims decides.
   CHECK(strides_of({3, 5}, {meta_of({3, 5}, {1, 3}), meta_of({3, 5}, {5, 1})}) == Dims{1, 3});
   CHECK(strides_of({3, 5}, {meta_of({5}, {1}), meta_of({3, 5}, {1, 3})}) == Dims{1, 3});
   CHECK(strides_of({2, 3, 4}, {meta_of({2, 3, 4}, {12, 1, 3})}) == Dims{12, 1, 3});

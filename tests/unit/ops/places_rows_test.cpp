@@ -1,4 +1,4 @@
-// Reading and writing at places with numbers of torch 2.15: gather, scatter and its reductions,
+// Reading and writing at positions with numbers of torch 2.15: gather, scatter and its reductions,
 // masks, take and put, positions that repeat; on uneven and empty pieces, with their gradients.
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Einsum and matmul with numbers of torch 2.15: letters, dots and blanks, batches that broadcast,
-// dims of nothing, sums pending over what is cut; and what products of sizes that do not fit are
-// told.
+// dims of size 0, sums pending over cut dims; and the messages about products of sizes that do not
+// fit.
 #include <doctest/doctest.h>
 
 #include "tests/unit/ops/torch_rows.h"

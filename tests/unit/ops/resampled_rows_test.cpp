@@ -30,7 +30,7 @@ const test::TorchRow kConvolutions[] = {
      "f64[1, 1, 5]",
      {2.0463867, -0.5317383, 1.1831055, 0.2094727, -2.9052734},
      {-3.125, 5.71875, -8.3125, 10.90625, -4.125, -1.28125, -6.5}},
-    // The bias is added before the sum is rounded, but to spread halves of f16 behind it.
+    // The bias is added before the sum is rounded, except that transposed f16 adds it after.
     {"one = (x.detach() * 0 + 1).to(torch.bfloat16)\n"
      "two = torch.cat([one * 256, one], 1)\n"
      "b = two.new_ones(1)\n"

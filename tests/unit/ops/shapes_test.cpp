@@ -1,4 +1,4 @@
-// Shapes and dtypes of results, and what ops refuse: what is said, and what to write instead.
+// Shapes and dtypes of results, and refusals of ops: their messages, and the fixes.
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
@@ -8,7 +8,7 @@
 namespace shardlab {
 namespace {
 
-/// Calls on replicas, of which only metadata is looked at.
+/// Calls on replicas, of which only metadata is used.
 class Described {
  public:
   Described() : layout_(arena_.layout({.shape = {2}, .names = {}, .ranks = {}})) {}

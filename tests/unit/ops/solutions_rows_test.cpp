@@ -1,5 +1,6 @@
 // Determinants, inverses, solutions and norms of matrices with numbers of torch 2.15, their
-// gradients included: every order and side, batches cut unevenly; and what no matrix is told.
+// gradients included: every order and side, batches cut unevenly; and the messages for arguments
+// that are no matrix.
 #include <doctest/doctest.h>
 
 #include "tests/unit/ops/torch_rows.h"

@@ -1,5 +1,6 @@
-// Special functions and elementwise ops of two operands with numbers of torch 2.15: where they are
-// not defined, where operands meet, broadcast, and their slopes; on uneven and empty pieces.
+// Special functions and elementwise ops of two operands with numbers of torch 2.15: arguments
+// outside of their domain, equal operands, broadcasting, and their slopes; on uneven and empty
+// pieces.
 #include <doctest/doctest.h>
 
 #include "tests/unit/ops/torch_rows.h"

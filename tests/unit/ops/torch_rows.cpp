@@ -75,7 +75,7 @@ std::vector<Input> read_inputs(const char* text) {
   return inputs;
 }
 
-/// Which placement each input has, on one mesh.
+/// The placement of each input, on one mesh.
 using Placing = std::vector<std::string>;
 
 std::string on(std::size_t mesh_dims, const std::string& first, const std::string& second) {
@@ -115,7 +115,7 @@ std::vector<double> numbers_of(const DTensor& x) {
   return read_doubles((x.distributed() ? full_tensor(x) : x).local());
 }
 
-/// Relative to 1 and what is expected, by what the dtype can hold after a few steps.
+/// Relative to 1 and the expected value, by the dtype's precision after a few steps.
 double tolerance(DType dtype) {
   if (dtype == DType::kF16) return 4e-3;
   if (dtype == DType::kBF16) return 3e-2;
@@ -128,7 +128,7 @@ bool near(double got, double expected, double within) {
   return std::abs(got - expected) <= within * (1 + std::abs(expected));
 }
 
-/// What differs from `expected` at `next` on, which moves behind what was compared.
+/// The differences from `expected` at `next` on, which moves past the compared numbers.
 std::string differences(const std::string& what, const std::vector<double>& got, double within,
                         const std::vector<double>& expected, std::size_t& next) {
   const std::size_t from = next;
@@ -231,7 +231,7 @@ class Runner {
   std::vector<DTensor> leaves_;
 };
 
-/// "S(0) R: nothing; R R: nothing" as a map from placements to what is sent.
+/// "S(0) R: nothing; R R: nothing" as a map from placements to sends.
 std::map<std::string, std::string> expected_sends(const char* text) {
   std::map<std::string, std::string> sends;
   for (const std::string& part : split(text, "; ")) {
@@ -249,7 +249,7 @@ std::string sent(const Seen& seen) {
   return kinds.empty() ? "nothing" : fmt::format("{}", fmt::join(kinds, ", "));
 }
 
-/// One run of a row; the differences from what is expected, one a line.
+/// One run of a row; the differences from the expected results, one a line.
 std::string run_once(const TorchRow& row, const std::vector<Input>& inputs, OpMesh* mesh,
                      const Placing& placing) {
   Runner runner(row.code, inputs, mesh, placing);
@@ -287,7 +287,7 @@ std::string run_once(const TorchRow& row, const std::vector<Input>& inputs, OpMe
   return text;
 }
 
-/// A placing of which a row says what it sends is one of those that are tried.
+/// A placing whose sends a row lists is one of those that are tried.
 void check_sends(const TorchRow& row, const std::vector<Placing>& tried) {
   std::vector<std::string> texts;
   for (const Placing& one : tried) texts.push_back(text_of(one));
@@ -296,7 +296,7 @@ void check_sends(const TorchRow& row, const std::vector<Placing>& tried) {
   }
 }
 
-/// Whether DTensor refuses so, too (T-63, V-7, D-34, D-48), which depends on how dims are cut.
+/// True when DTensor refuses so, too (T-63, V-7, D-34, D-48), which depends on the cuts of dims.
 bool is_documented(const Error& error) {
   for (const char* words :
        {"cannot flatten dim", "cannot unflatten dim", "the view removes or reshapes dim",

@@ -1,6 +1,6 @@
 // Tiling, flipping, shuffling and triangles with numbers of torch 2.15: elements that repeat add up
-// in the gradient; on uneven and empty pieces of every dim. What cannot be joined, cut or turned
-// says so.
+// in the gradient; on uneven and empty pieces of every dim. Calls that cannot join, cut or turn say
+// so.
 #include <doctest/doctest.h>
 
 #include "tests/unit/ops/torch_rows.h"

@@ -52,7 +52,7 @@ TEST_CASE("K-30 a reshape gathers where a view refuses") {
       {"S(1)", {8, 1, 16}, {8, 16}, {2}},  // vanishes
       {"S(0)", {6, 4}, {24}, {4}},         // 6 rows do not flatten evenly on 4 ranks
       {"S(0)", {6, 4}, {3, 2, 4}, {2}},    // 3 is not divisible by 2
-      {"S(0)", {0, 4}, {0, 4}, {2}},       // nothing to hold on to
+      {"S(0)", {0, 4}, {0, 4}, {2}},       // no elements to keep in place
   };
   for (const Row& row : refused) {
     CHECK_THROWS_AS(reshape(placements({row.placement}), row.from, row.to, row.mesh), Error);

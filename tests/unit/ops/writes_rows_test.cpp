@@ -1,5 +1,5 @@
-// Writes in place, through views and to tensors that are given, with numbers of torch 2.15, and the
-// gradients around them; on uneven and empty pieces. Views and writes that cannot be say why.
+// Writes in place, through views and to given tensors, with numbers of torch 2.15, and the
+// gradients around them; on uneven and empty pieces. Refused views and writes say why.
 #include <doctest/doctest.h>
 
 #include "tests/unit/ops/torch_rows.h"

@@ -16,7 +16,7 @@ namespace {
 
 using test::SpecMaker;
 
-/// Which mesh dims cut each tensor dim, first cut first, and which hold terms of a sum.
+/// The mesh dims that cut each tensor dim, first cut first, and those that hold terms of a sum.
 struct Way {
   std::vector<std::vector<std::size_t>> cuts;
   std::set<std::size_t> sums;
@@ -44,8 +44,8 @@ Way summed_on(Way way, std::size_t mesh_dim) {
   return way;
 }
 
-/// What a planner may do besides: the seed makes terms of any replica; since
-/// 2.15 that is so where an end has a sum, and a piece is a term where the goal has one.
+/// Moves of a planner besides: the seed makes terms of any replica; since 2.15
+/// only if an end has a sum, and a piece is a term if the goal has one.
 struct TermRules {
   bool of_replicas;
   bool of_pieces;
@@ -87,7 +87,7 @@ double weight(StepKind kind, const StepWeights& weights) {
   return kind == StepKind::kAllToAll ? weights.all_to_all : 0;
 }
 
-/// What the cheapest way from `from` to `to` costs: all costs are lowered until none can be.
+/// The cost of the cheapest way from `from` to `to`: all costs are lowered until none can be.
 double least_cost(const Way& from, const Way& to, std::size_t mesh_dims, CostModel model,
                   const StepWeights& weights) {
   const bool seed = model == CostModel::kFixed;
@@ -167,7 +167,7 @@ void check_pair(const DTensorSpec& from, const DTensorSpec& to, std::size_t mesh
   const Plan& plan = std::get<Plan>(result);
   CHECK(planned_cost(plan, weights) ==
         doctest::Approx(least_cost(way_of(from), way_of(to), mesh_dims, model, weights)));
-  // Step by step the plan goes along edges, and ends where it should.
+  // Step by step the plan follows edges, and ends at its target.
   Way at = way_of(from);
   for (const PlanStep& step : plan.steps) {
     const std::size_t mesh_dim = step.mesh_dims[0];

@@ -65,7 +65,7 @@ TEST_CASE("X-31 strided shards that a view left move for nothing, others beside 
   CHECK(price("S(1) SS(1,2)", "R S(0)") == doctest::Approx(9.303089283962652).epsilon(1e-12));
   CHECK(price("P S(1)", "SS(0,2) S(1)") == doctest::Approx(12.024714271701209).epsilon(1e-12));
   CHECK(price("S(0) SS(1,2)", "S(1) SS(1,2)") == doctest::Approx(9.312357135850606).epsilon(1e-12));
-  // One that means an order beside one that means none: told apart, and priced as impossible.
+  // One that means an order and one that means none: different specs, and priced as impossible.
   const DTensorSpec* left = spec("SS(0,2) R")->with(StridedShards::kPieces);
   CHECK(left != spec("SS(0,2) R"));
   CHECK(left->same_pieces(*spec("SS(0,2) R")));
@@ -102,7 +102,7 @@ TEST_CASE("X-31 a collective over several mesh dims waits for the slowest that h
   const std::size_t all[] = {0, 1, 2};
   CHECK(topology.slowest(*mesh, all) == Link{1, 5});
   CHECK(topology.slowest(*mesh, {all, 1}) == Link{100, 2});
-  CHECK(topology.slowest(*mesh, {all + 2, 1}) == Link{});  // nobody to wait for
+  CHECK(topology.slowest(*mesh, {all + 2, 1}) == Link{});  // no other rank to wait for
 }
 
 TEST_CASE("X-31 a dim of another mesh is as slow as the dims of the first that it lies along") {

@@ -126,7 +126,7 @@ TEST_CASE("W-4 R-26 reachable states by tensor dims and mesh dims") {
   CHECK(reachable(3, 3) == 176);
 }
 
-// What is left to pay at least is not known of a price that the user brings.
+// A price that the user brings has no known lower bound of the rest.
 class ReferencePrice final : public CollectivePrice {
  public:
   double us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) const override {

@@ -162,8 +162,8 @@ TEST_CASE("R-39 strided shards: graph where they stand for an order, else greedy
   };
   CHECK(text("SS(0,2) S(0)", "R R") == "S(0)[1]S(0)[0]->RS(0)->RR");
   CHECK(text("SS(0,3) R", "R R") == "SS(0,3)R->RR");
-  // 7 rows: rank (2,1) holds none as a strided shard, and row 6 in the order that it stands for. As
-  // in the reference the plan is that of the order; the executor goes through whole dims.
+  // 7 rows: rank (2,1) holds none as a strided shard, and row 6 in the order that it represents. As
+  // in the reference the plan is that of the order; the executor moves through whole dims.
   SpecMaker uneven({3, 2}, {7, 8});
   const PlanResult result = make_plan(*uneven("SS(0,2) S(0)"), *uneven("R R"), {});
   CHECK(std::get<Plan>(result).planner == PlannerKind::kGraph);

@@ -1,4 +1,4 @@
-// What planners are and how they walk, where no table of recorded plans says it.
+// Kinds of planners and their moves, as far as no table of recorded plans has them.
 #include <doctest/doctest.h>
 
 #include <cmath>

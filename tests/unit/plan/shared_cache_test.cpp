@@ -1,5 +1,5 @@
-// Entries that are in use outlive their places, however many others come; those that are not are
-// freed, whatever else is in use.
+// Entries in use outlive their places, however many others come; entries not in use are freed,
+// whatever other entries are in use.
 #include "plan/shared_cache.h"
 
 #include <doctest/doctest.h>
@@ -15,10 +15,10 @@
 namespace shardlab {
 namespace {
 
-// Tells when it goes, and what it is as long as it lives.
+// Reports its end, and its number as long as it lives.
 struct Numbered {
   std::uint64_t number = 0;
-  std::shared_ptr<std::uint64_t> told;  // by itself, and by nobody else: its number
+  std::shared_ptr<std::uint64_t> told;  // written by itself alone: its number
 };
 
 constexpr std::size_t kPlaces = 8;  // one bucket

@@ -16,7 +16,7 @@ TEST_CASE("X-6 greedy plans that would mix up the elements of strided shards are
   };
   CHECK(keeps("S(0) S(0)", "R S(0)"));
   CHECK(keeps("SS(0,3) R", "R R"));
-  CHECK_FALSE(keeps("SS(0,3) SS(0,2)", "P SS(0,2)"));  // m0 goes while m1 still cuts dim 0
+  CHECK_FALSE(keeps("SS(0,3) SS(0,2)", "P SS(0,2)"));  // m0 is gathered while m1 still cuts dim 0
   CHECK_FALSE(keeps("S(1) SS(0,3)", "S(0) SS(0,3)"));  // m0 would cut dim 0 after m1
 }
 

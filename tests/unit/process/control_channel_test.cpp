@@ -214,7 +214,7 @@ TEST_CASE("a process of another job is turned away with the reason") {
 
 namespace {
 
-// A job whose ranks lose their patience with exchanges after so long.
+// A job with this patience for exchanges between ranks.
 constexpr std::chrono::milliseconds kPatience{300};
 
 void in_impatient_job(std::int64_t size, const Body& body) {
@@ -264,7 +264,7 @@ TEST_CASE("B-16 the end of a run misses a rank that does not come, and goes on w
       CHECK(left[static_cast<std::size_t>(victim)].empty());
       CHECK(channel->verdict().kind == VerdictKind::kTimeout);
       CHECK(channel->verdict().culprits == std::vector<std::int64_t>{victim});
-      // The end of rank 0 is told behind the last exchange.
+      // The end of rank 0 is reported after the last exchange.
       while (channel->gone().empty()) std::this_thread::yield();
       CHECK(channel->gone() == std::vector<std::int64_t>{victim});
       CHECK(text(channel->verdict()).find(fmt::format("rank {}: running for ", victim)) !=
@@ -298,7 +298,7 @@ TEST_CASE("B-16 a process that does not answer is named, rank 0 as well") {
     const auto come = [&](std::int64_t rank, std::optional<Listener> mine) {
       Membership membership = place(rank, 3, port);
       membership.longest_wait = kPatience;
-      // It joins, and says nothing more: as a process that is stopped.
+      // It joins, and is silent afterwards: as a process that is stopped.
       if (rank == victim) {
         stopped = meet(membership, std::move(mine));
         return;
@@ -410,7 +410,7 @@ TEST_CASE("a large message to a process that does not read keeps nobody waiting"
 
 namespace {
 
-// Somebody who is none of the job's: says this, and stays or goes.
+// A stranger to the job: sends this, and stays or leaves.
 Connection stranger(std::uint16_t port, std::string_view bytes) {
   Connection connection = connect_to("localhost", port, Clock::now() + std::chrono::seconds(20));
   REQUIRE(static_cast<bool>(connection));
@@ -446,13 +446,13 @@ TEST_CASE("strangers at the port are dropped, and keep no rank from joining") {
   const Clock::time_point begin = Clock::now();
   CHECK(ControlChannel::open(place(0, 2, port), std::move(listener))->exchange("0") ==
         Strings{"0", "1"});
-  // One after the other, those that say nothing would take two seconds each.
+  // One after the other, the silent ones would take two seconds each.
   CHECK(Clock::now() - begin < std::chrono::seconds(10));
   other.join();
 }
 
 TEST_CASE("a port that answers nothing takes no longer than a try may") {
-  // Nobody accepts, and the queue of those that wait is full: as behind a firewall that drops.
+  // The listener never accepts, and its queue is full: as behind a firewall that drops.
   Descriptor listening(::socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;

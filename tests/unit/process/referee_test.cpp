@@ -140,7 +140,7 @@ TEST_CASE("B-24 a receive from any rank meets what was sent first, and hears who
     CHECK(ruling.met_any->sequence == static_cast<std::uint64_t>(from));
     CHECK(ruling.ranks == std::vector<std::int64_t>{from, 0});
   }
-  // One that has been waited for, and one that nobody sends any more.
+  // One that has been waited for, and one that no rank sends any more.
   CHECK(!receive().met_any);
   CHECK(send_from(1, second).met_any);
   CHECK(!receive().met_any);

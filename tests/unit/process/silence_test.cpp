@@ -1,5 +1,5 @@
-// What is said of a wait that does not end, by what each rank says of itself: worked out by hand
-// for four ranks, of which rank 0 waits in the second call of the world.
+// Messages about a wait that does not end, by the states that ranks report: worked out by hand for
+// four ranks, of which rank 0 waits in the second call of the world.
 #include "backends/process/silence.h"
 
 #include <doctest/doctest.h>
@@ -84,7 +84,7 @@ TEST_CASE("B-16 an ended rank that loses patience first says what those say that
     CHECK(summary(verdict) == summary(expected));
     CHECK(text(verdict) == text(expected));
   }
-  // The end of a run that nobody misses in a call.
+  // The end of a run that no rank misses in a call.
   const Verdict verdict = verdict_on_wait({.rank = 1, .seconds = 3, .standing = {}},
                                           {after_call(0, 3), ended(1), ended(1), ended(1)});
   CHECK(summary(verdict) == "timeout: rank 1 waited 3 s for rank 0 in the end of the run");

@@ -1,6 +1,6 @@
-// Frames over a connection, however the bytes arrive: one by one, many frames at once, a peer that
-// closes in the middle, somebody who is not of the job. Values as bytes come back as they were, and
-// bytes that end early are refused at every place.
+// Frames over a connection, for every way in which the bytes arrive: one by one, many frames at
+// once, a peer that closes in the middle, a stranger to the job. Values as bytes come back
+// unchanged, and bytes that end early are refused at every place.
 #include "backends/process/socket.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ struct Ends {
   }
 };
 
-/// What one end sends, as bytes.
+/// The bytes that one end sends.
 std::string bytes_of(std::uint32_t type, std::string_view payload) {
   Ends ends;
   REQUIRE(ends.here.send(type, payload));
@@ -97,7 +97,7 @@ TEST_CASE("frames that came before the peer closed are there still, and then not
   CHECK(ends.there.next()->type == 2);
   CHECK_FALSE(ends.there.next().has_value());
   CHECK_FALSE(ends.there.wait(soon()).has_value());
-  // To whom nobody listens nothing can be sent; the process goes on.
+  // Nothing can be sent without a listener; the process continues.
   bool sent = true;
   for (int i = 0; i < 10 && sent; ++i) sent = ends.there.send(4, std::string(100000, 'y'));
   CHECK_FALSE(sent);

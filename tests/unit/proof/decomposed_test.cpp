@@ -1,5 +1,5 @@
-// Ops that others make up, against one device: what tests/golden/known_differences.toml says of the
-// placements that the reference recorded for them.
+// Ops that are made of others, against one device: the claims of
+// tests/golden/known_differences.toml about the placements that the reference recorded for them.
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"

@@ -176,13 +176,13 @@ TEST_CASE("V-23 what an op writes and does not give back is compared, too") {
   Proven proven;
   const ProofOptions options{.meshes = {{2}}, .backward = false};
   CHECK(proven.of("_foreach_sigmoid_", options).wrong == 0);
-  // It gives nothing: what is wrong stands in the list that it was given.
+  // It returns nothing: the wrong values are in the list that it was given.
   proven.registry.set_rule("aten::_foreach_sigmoid_",
                            proven.registry.at("aten::_foreach_neg").rule);
   const OpProof proof = proven.of("_foreach_sigmoid_", options);
   REQUIRE(proof.wrong > 0);
   CHECK(placing_text(proof.least->placing).find("P(") != std::string::npos);
-  // It gives its results, and writes running statistics besides.
+  // It returns its results, and writes running statistics as well.
   CHECK(proven.of("_native_batch_norm_legit", options).wrong == 0);
 }
 

@@ -1,4 +1,4 @@
-// How long decisions live.
+// The lifetime of decisions.
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
@@ -8,7 +8,7 @@ namespace shardlab {
 namespace {
 
 /// Decisions on calls of distinct shapes in one bucket of 8. The cache keeps the call with its
-/// decision, and the call a generator, which tells when both go.
+/// decision, and the call a generator, whose end shows when both are freed.
 class Decisions {
  public:
   Decisions() {

@@ -1,4 +1,4 @@
-// The driver of propagation where no recorded decision says it (K-24 to K-32).
+// The driver of propagation, as far as no recorded decision covers it (K-24 to K-32).
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"

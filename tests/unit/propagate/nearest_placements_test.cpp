@@ -1,4 +1,4 @@
-// What is told is held against all placements that an input can have on one mesh dim.
+// The reported placements are compared with all placements that an input can have on one mesh dim.
 #include "propagate/nearest_placements.h"
 
 #include <doctest/doctest.h>
@@ -35,7 +35,7 @@ class RefusedCalls {
     FAIL("the call is not refused");
     return {};
   }
-  /// The least price with which the call is decided when argument 0 lies in another way.
+  /// The least price with which the call is decided when argument 0 has other placements.
   double least_price(OpSchema schema) {
     const DTensorSpec* given = schema.args[0].spec();
     Placements others = {Placement::replicate()};

@@ -1,5 +1,5 @@
 // A choice among candidates whose moves take a search for a plan, against the prices of all of
-// them: bounds may leave out only what is not cheaper.
+// them: bounds may leave out only candidates that are not cheaper.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Every pair of placements of small meshes, by every planner: pieces are cut from the whole value,
-// terms are dealt out, by loops in this file, and what ranks hold afterwards is put together by
+// terms are dealt out, by loops in this file, and the final pieces of ranks are put together by
 // loops, too. Collectives are counted while they run, against the steps that the plan has.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ double whole_at(std::int64_t row, std::int64_t column) {
   return static_cast<double>(row * 10 + column + 1);
 }
 
-/// How many ranks hold terms of one value, and which of them stands at `at`.
+/// The number of ranks that hold terms of one value, and the number of the term at `at`.
 struct TermPlace {
   std::int64_t count = 1, index = 0;
 };

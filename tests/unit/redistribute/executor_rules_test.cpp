@@ -1,4 +1,4 @@
-// What the executor refuses, keeps and hands back (R-44 to R-77, K-3 to K-13).
+// Refusals, kept values and results of the executor (R-44 to R-77, K-3 to K-13).
 #include <doctest/doctest.h>
 
 #include "autograd/autograd.h"

@@ -29,7 +29,7 @@ class OnMesh {
 
   /// Runs `body` on every rank, the mesh made; throws what ranks threw.
   void run(const std::function<void(RankContext&)>& body);
-  /// What every rank holds afterwards; `inputs` by rank.
+  /// The final values of every rank; `inputs` by rank.
   std::vector<std::vector<double>> moved(const std::vector<Tensor>& inputs,
                                          const DTensorSpec* source, const DTensorSpec* target,
                                          const RedistributeOptions& options = {});

@@ -1,5 +1,5 @@
 // Predicted times of a run's collectives, worked out by hand: of a ring 6.6 us to start, a latency
-// per hop, and what each rank sends over the bandwidth of the slowest link, in GiB/s; of a tree
+// per hop, and each rank's sent bytes over the bandwidth of the slowest link, in GiB/s; of a tree
 // 6.8 us, 5.0 / 2.7 of a hop a step, and twice the tensor over 0.92 of the bandwidth.
 #include "sim/report/collective_sums.h"
 

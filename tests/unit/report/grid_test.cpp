@@ -1,4 +1,4 @@
-// Drawings of tables: widths follow the longest label, lines stand where the block changes.
+// Drawings of tables: widths follow the longest label, lines are drawn where the block changes.
 #include "sim/report/grid.h"
 
 #include <doctest/doctest.h>

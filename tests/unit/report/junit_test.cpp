@@ -1,4 +1,5 @@
-// What CI systems read: suites by folder, one case per point, and text of any bytes as XML.
+// The file that CI systems read: suites by folder, one case per point, and text of any bytes as
+// XML.
 #include "sim/report/junit.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// What runs say of their lines: visits, what a line takes, gives and sends, and who wanted it.
-// Bytes are those of a ring, worked out by hand from pieces of 4 and 3 of 7 rows.
+// Reports on the lines of a run: visits, operands, results, sent bytes, and their causes. Bytes are
+// those of a ring, worked out by hand from pieces of 4 and 3 of 7 rows.
 #include "sim/report/line_reports.h"
 #include "sim/report/rank_work.h"
 

@@ -1,4 +1,4 @@
-// What memory is held for, as text, as JSON and as a picture.
+// The purposes of memory, as text, as JSON and as a picture.
 #include "sim/report/memory_text.h"
 
 #include <doctest/doctest.h>

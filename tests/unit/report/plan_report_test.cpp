@@ -40,7 +40,7 @@ TEST_CASE("plan: planners side by side, what ranks send, the distance from the b
   has(text, "f32[7@x, 6] -> f32[7, 6@y]  on {x:2, y:3}\n");
   // A rank that holds 4 rows wants 2 columns of 7: 3 x 2 elements are missing; with 3 rows, 4 x 2.
   has(text, "every plan: some rank receives 32 B or more over the slowest links\n");
-  // Cut by y first, then gathered: nobody can do with less.
+  // Cut by y first, then gathered: no plan can do with less.
   has(text, "all_gather over x (2 ranks)");
   has(text, "the steps of greedy");
 }

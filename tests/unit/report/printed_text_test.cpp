@@ -1,4 +1,4 @@
-// What ranks printed, put together: lines of one place meet, each rank's order stays.
+// Output of ranks, put together: lines of one place are joined, each rank's order stays.
 #include "sim/report/printed_text.h"
 
 #include <doctest/doctest.h>

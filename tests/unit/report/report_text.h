@@ -1,4 +1,4 @@
-// report_text.h - specs from their types, and what the texts of reports hold, for tests.
+// report_text.h - specs from their types, and searches in the texts of reports, for tests.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ inline const DTensorSpec* read(Arena& arena, Dims sizes, std::vector<std::string
   return arena.spec(mesh, type.placements, type.order, contiguous_meta(type.shape, *type.dtype));
 }
 
-/// Whether `part` stands in `text`; the test fails where it does not.
+/// True when `part` is in `text`; the test fails if it is not.
 inline bool has(const std::string& text, std::string_view part) {
   CAPTURE(text);
   CAPTURE(part);

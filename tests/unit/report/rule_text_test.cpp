@@ -16,7 +16,7 @@ TEST_CASE("rules print as a person would write them") {
   CHECK(rule_text(registry.at("relu")) == "pointwise, passing P(max) -> P(max) | P(min) -> P(min)");
   CHECK(rule_rows_text(registry.at("sum.dim_IntList")) ==
         "of [8, 8, 8], dim=[1]: S(0) -> S(0) | S(1) -> P(sum) | S(2) -> S(1) | P(sum) -> P(sum)");
-  // Stands in the reference's list, and gives wrong values.
+  // In the reference's list, with wrong values.
   CHECK(rule_rows_text(registry.at("_fft_r2c")) ==
         "of [8, 8, 8], dim=[1]: S(0) -> S(0) | S(2) -> S(2) | P(sum) -> P(sum) | P(avg) -> P(avg); "
         "never P(max) -> P(max) | P(min) -> P(min)");

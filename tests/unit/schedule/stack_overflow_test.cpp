@@ -19,7 +19,7 @@ struct Ended {
   std::string told;
 };
 
-// What a child that runs `body` writes to stderr, and how it ends.
+// Output of a child that runs `body` on stderr, and its end.
 Ended run_apart(const std::function<void()>& body) {
   std::array<int, 2> ends{};
   REQUIRE(pipe(ends.data()) == 0);
@@ -47,7 +47,7 @@ Ended run_apart(const std::function<void()>& body) {
 void run_ranks(const WorldOptions& options, std::size_t local_bytes) {
   spmd(options, [&](RankContext& rank) {
     if (rank.rank != 1) return;
-    // The lowest byte first, which lies far beyond the end.
+    // The lowest byte first, which is far beyond the end.
     auto* local = static_cast<volatile char*>(__builtin_alloca(local_bytes));
     for (std::size_t i = 0; i < local_bytes; i += 512) local[i] = 1;
   });
@@ -56,7 +56,7 @@ void run_ranks(const WorldOptions& options, std::size_t local_bytes) {
 }  // namespace
 
 TEST_CASE("B-17 a rank that uses up its stack is told, with its rank, before the program ends") {
-  if (sanitizer::kActive) return;  // they tell it themselves
+  if (sanitizer::kActive) return;  // they report it themselves
   for (const std::int64_t workers : {1, 3}) {
     WorldOptions options;
     options.ranks = 3;

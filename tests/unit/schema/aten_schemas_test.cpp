@@ -1,4 +1,4 @@
-// The table of schema texts: what rows name is found, what ATen does not have is refused.
+// The table of schema texts: names of rows are found, names that ATen does not have are refused.
 #include "schema/aten_schemas.h"
 
 #include <doctest/doctest.h>

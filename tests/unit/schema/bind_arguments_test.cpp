@@ -41,7 +41,7 @@ TEST_CASE("arguments take schema order, defaults and their declared types") {
   CHECK(args[4] == Argument(Dims{1, 2}));
   CHECK(args[5] == Argument("none"));
   CHECK(args[6].is_none());
-  CHECK(bind_arguments(row, {3, Dims{1, 2}, 1})[2] == Argument(1.0));  // an int where a float goes
+  CHECK(bind_arguments(row, {3, Dims{1, 2}, 1})[2] == Argument(1.0));  // an int in place of a float
 }
 
 TEST_CASE("a wrong argument is refused by name") {

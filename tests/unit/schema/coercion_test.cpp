@@ -1,5 +1,5 @@
-// Which value fits which declared type: a table of all kinds of values against types, by the rules
-// that the header of the binder states; the texts, identities and accessors of arguments.
+// Values and the declared types that they fit: a table of all kinds of values against types, by the
+// rules that the header of the binder states; the texts, identities and accessors of arguments.
 #include <doctest/doctest.h>
 
 #include <complex>
@@ -20,7 +20,7 @@ SchemaArgument declared(const std::string& type) {
   return found->second.arguments.at(0);
 }
 
-/// What the value becomes, or "-".
+/// The value after conversion, or "-".
 std::string as_declared(const std::string& type, const Argument& value,
                         BindRules::Numbers numbers = BindRules::Numbers::kStandForTensors) {
   const auto fitting = coerced(declared(type), value, numbers);

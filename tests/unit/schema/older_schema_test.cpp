@@ -39,7 +39,7 @@ older::OutputSharding follow_first(const older::OpSchema& schema) {
   }
   older::OpSchema suggestion = schema;
   suggestion.args_schema[1] = specs[1]->with(specs[0]->placements());
-  suggestion.args_schema[2] = 99;  // not the suggestion's business: only specs are taken
+  suggestion.args_schema[2] = 99;  // not part of the suggestion: only specs are taken
   return {{}, {suggestion}, "the second argument lies elsewhere"};
 }
 

@@ -1,5 +1,5 @@
-// Calls of one round side by side: their text, what keeps two ranks apart, and what only pairs of
-// ranks have to agree on.
+// Calls of one round side by side: their text, the differences between two ranks, and the arguments
+// that only pairs of ranks have to agree on.
 #include "backends/shared/call.h"
 
 #include <doctest/doctest.h>
@@ -191,7 +191,7 @@ TEST_CASE("B-5 a permute fits where each sender names its receiver, and both one
   last->expected = round.meta({2}, DType::kF64);
   CHECK_FALSE(consistent(round.calls()));
   last->expected = round.meta({2});
-  last->to = -1;  // rank 0 waits for what nobody sends
+  last->to = -1;  // rank 0 waits for a message that no rank sends
   CHECK_FALSE(consistent(round.calls()));
 }
 

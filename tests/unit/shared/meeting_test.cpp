@@ -1,5 +1,5 @@
-// Who is to blame when ranks do not meet: the smaller part, everybody where there is no majority,
-// and the ranks of most pairs where calls agree and their pieces do not fit.
+// The ranks to blame when ranks do not meet: the smaller part, all ranks if there is no majority,
+// and the ranks of most pairs if calls agree and their pieces do not fit.
 #include "backends/shared/meeting.h"
 
 #include <doctest/doctest.h>
@@ -105,7 +105,7 @@ TEST_CASE("B-5 a rank's report says what it does, where, and for whom it waits")
   CHECK(report.group == "dp");
   CHECK(report.call == 3);
   CHECK(report.where == "a.toml:7");
-  CHECK(report.missing == Ranks{2, 8});  // ascending, whatever the group's order
+  CHECK(report.missing == Ranks{2, 8});  // ascending, for every order of the group
 }
 
 TEST_CASE("B-5 the verdict of a mismatch lists all ranks in ascending order") {
@@ -137,6 +137,6 @@ TEST_CASE("B-6 a deadlock misses those that have ended, else all that are awaite
   CHECK(missed(reports) == Ranks{0, 1, 3});
   reports[3].state = RankReport::State::kEnded;
   CHECK(missed(reports) == Ranks{3});
-  reports[2].state = RankReport::State::kEnded;  // nobody waits for it
+  reports[2].state = RankReport::State::kEnded;  // no rank waits for it
   CHECK(missed(reports) == Ranks{3});
 }

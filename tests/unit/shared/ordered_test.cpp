@@ -1,5 +1,5 @@
-// Integers that stand for floats: every bit pattern of narrow floats, and what is special of wide
-// ones, compared as numbers.
+// Integers that represent floats: every bit pattern of narrow floats, and the special values of
+// wide ones, compared as numbers.
 #include "backends/shared/ordered.h"
 
 #include <doctest/doctest.h>
@@ -58,8 +58,8 @@ std::vector<typename Form<Float>::Integer> integers_of(const std::vector<Float>&
   return integers;
 }
 
-// How many of these numbers do not come back as they were, and how many neighbours stand in
-// another order than their integers.
+// The number of values that do not come back unchanged, and of neighbours whose order differs from
+// that of their integers.
 template <typename Float>
 std::pair<int, int> wrong_ones(const std::vector<Float>& floats, ReduceOp op) {
   const auto integers = integers_of(floats, op);

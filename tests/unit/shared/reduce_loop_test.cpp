@@ -94,7 +94,7 @@ Number looped(ReduceOp op, const std::vector<Number>& terms) {
   return value;
 }
 
-/// In 64 bits, and then what is left in the width of the type.
+/// In 64 bits, and then the rest in the width of the type.
 template <typename T>
 T looped_integer(ReduceOp op, const std::vector<T>& terms) {
   T value = terms[0];

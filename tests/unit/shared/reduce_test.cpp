@@ -1,4 +1,4 @@
-// How the arrays of many ranks are combined: dtypes, identities, NaN, and the cuts into blocks.
+// Combining the arrays of many ranks: dtypes, identities, NaN, and the cuts into blocks.
 #include "backends/shared/reduce.h"
 
 #include <doctest/doctest.h>

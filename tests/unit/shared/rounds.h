@@ -1,4 +1,4 @@
-// rounds.h - calls of one round, kept alive with what they point to.
+// rounds.h - calls of one round, kept alive with the data they point to.
 #pragma once
 
 #include <deque>

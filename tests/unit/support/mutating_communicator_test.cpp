@@ -16,7 +16,7 @@ using Collective = std::function<Tensor(ProcessGroup&)>;
 
 constexpr std::int64_t kLengths[] = {2, 0, 1};
 
-/// What three observed ranks get, and how many of them get something wrong.
+/// Results of three observed ranks, and the number of wrong ones.
 struct Planted {
   Planted(const Mutation& mutation, const Collective& collective) {
     WorldOptions options = plain_world(3);

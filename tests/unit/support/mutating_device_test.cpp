@@ -12,7 +12,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-/// What three observed ranks get of launches on a device that is wrong.
+/// Results of three observed ranks for launches on a device that is wrong.
 struct PlantedLaunches {
   explicit PlantedLaunches(WrongLaunch wrong) : device(plant_launch(*real, 3, wrong, log)) {}
 
@@ -43,8 +43,8 @@ std::vector<Tensor> two_negations(Device& device) {
   return {output};
 }
 
-/// Entries 0, 2, 4 and 3 of a table of 5 whose entries 2 and 3 are here: 20 and 30. What was found,
-/// and the mask.
+/// Entries 0, 2, 4 and 3 of a table of 5 whose entries 2 and 3 are here: 20 and 30. The values
+/// found, and the mask.
 std::vector<Tensor> lookup(Device& device) {
   LocalView view{{5, 1}, {}};
   view.dims.push_back({{{2, 2}}});

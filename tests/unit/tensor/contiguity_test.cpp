@@ -1,5 +1,5 @@
-// Which strides are row-major, which views stay in their storage, and how parts of tensors share
-// memory: against a walk over all elements of small shapes.
+// Row-major strides, views inside of their storage, and memory shared by parts of tensors: against
+// a walk over all elements of small shapes.
 #include <doctest/doctest.h>
 
 #include <algorithm>

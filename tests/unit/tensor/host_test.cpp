@@ -1,5 +1,5 @@
 // Numbers on their way to a device and back: every dtype, written and read through strides, rounded
-// as the dtype rounds; what cannot be one number, or has no values, is refused.
+// as the dtype rounds; a tensor that is not one number, or has no values, is refused.
 #include "tensor/host.h"
 #include "tests/support/refusal.h"
 

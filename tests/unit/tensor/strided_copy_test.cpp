@@ -1,5 +1,5 @@
-// Copies between strided arrays against a loop over all indices. Targets are longer than what is
-// written, and what lies between the elements must stay as it was.
+// Copies between strided arrays against a loop over all indices. Targets are longer than the
+// written part, and bytes between the elements must not change.
 #include "tensor/strided_copy.h"
 
 #include <doctest/doctest.h>
@@ -18,8 +18,8 @@ namespace {
 
 using ByteArray = std::vector<unsigned char>;
 
-/// Strides that lay the dims out in the order of `order`, outermost first, each `gap` times as far
-/// apart as it needs; and how many elements that spans.
+/// Strides for dims in the order of `order`, outermost first, each `gap` times as far apart as it
+/// needs; and the number of elements in that span.
 struct Layout {
   Dims stride;
   std::int64_t span = 1;
@@ -101,7 +101,7 @@ TEST_CASE("strided_copy gives what a loop gives, for every order of dims on both
 TEST_CASE("strided_copy moves elements of 1, 2, 4, 8 and 16 bytes, transposed ones in tiles") {
   for (const std::int64_t bytes : {1, 2, 4, 8, 16}) {
     CAPTURE(bytes);
-    // 31, 32, 33 and 65 stand on both sides of a tile's edge.
+    // 31, 32, 33 and 65 are on both sides of a tile's edge.
     for (const std::int64_t rows : {1, 31, 32, 33, 65}) {
       for (const std::int64_t columns : {1, 32, 35}) {
         const Dims shape{rows, columns};

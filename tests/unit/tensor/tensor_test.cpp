@@ -26,7 +26,7 @@ std::vector<std::int64_t> values_of(const Tensor& tensor) {
   return values;
 }
 
-// A collective that fills the storage when somebody waits.
+// A collective that fills the storage at the first wait.
 class Filling : public Work {
  public:
   Filling(Storage* storage, BufferRef result) : storage_(storage), result_(std::move(result)) {}

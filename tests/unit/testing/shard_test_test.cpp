@@ -1,4 +1,4 @@
-// SHARD_TEST, used as its users do, and what it says when a test is wrong.
+// SHARD_TEST, used as its users do, and its messages when a test is wrong.
 #include <shardlab/testing.h>
 
 #include "sim/testing/rank_checks.h"

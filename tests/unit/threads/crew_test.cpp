@@ -45,7 +45,7 @@ void with_helpers(Scheduler& scheduler, const std::function<void(Crew&)>& work) 
   });
 }
 
-// What all ranks of a world get from one reduction and one exchange of 4 MB in all, as bytes.
+// Results of all ranks of a world for one reduction and one exchange of 4 MB in all, as bytes.
 std::vector<float> large_results(const WorldOptions& world) {
   std::vector<float> results;
   on_ranks(world, [&](RankContext& rank) {

@@ -101,7 +101,7 @@ TEST_CASE("K-7 K-10 what moves on a device with a stream lies where a loop puts 
       }
     }
     CHECK(read_doubles(world.all_gather(mine, 1, columns)) == gathered);
-    // Rows 2, 1, 0 of 3 to the ranks, which put them beside each other.
+    // Rows 2, 1, 0 of 3 to the ranks, which join them along the other dim.
     const Pieces rows{2, 1, 0}, widths{1, 1, 1};
     const Tensor column = own_tensor(rank, {3, 1}, DType::kF32);
     const std::int64_t from[] = {0, 2, 3}, to[] = {2, 3, 3};

@@ -1,4 +1,4 @@
-// Hooks of modules while they are captured. What they do to gradients is worked out by hand;
+// Hooks of modules while they are captured. Their changes of gradients are worked out by hand;
 // torch's BackwardHook calls its functions in the same order, with the same arguments.
 #include "trace/backward_hooks.h"
 

@@ -1,4 +1,4 @@
-// A function that is captured can be called by its graph, where its guards hold.
+// A captured function can be called by its graph, if its guards hold.
 #include "trace/capture.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// What makes an object again: the text that is expected is the one of T-60.
+// Texts that make an object again: the expected text is the one of T-60.
 #include "trace/emitter.h"
 
 #include "tests/unit/dispatch/op_mesh.h"
@@ -48,7 +48,7 @@ TEST_CASE("T-25 T-26 T-60 X-7 placements are written as their class and all that
     const PlacementType* const types[] = {&kRowShard};
     CHECK(std::any_cast<PlacementObject>(made("RowShard(2)", mesh.layout()->arena(), types)) ==
           own);
-    // Exactly Partial and Replicate: what a class derived from them takes is not known.
+    // Exactly Partial and Replicate: the arguments of a derived class are not known.
     for (const HostObject& other :
          {HostObject(Placement::norm_partial(2)), HostObject(PlacementObject{&kOwnPartial, {}})}) {
       CHECK(test::broken_by(tracing, [&] {
@@ -108,7 +108,7 @@ TEST_CASE("texts that make nothing are refused with the place") {
     CHECK(refused("DeviceMesh(\"cuda\", [0, 1], None)").find("a mesh of cuda") !=
           std::string::npos);
     CHECK(refused("").find("at byte 0") != std::string::npos);
-    // What can be read and makes nothing; none of it is a mistake of ours.
+    // Texts that can be read and make nothing; none of it is a mistake of ours.
     for (const char* text :
          {"Shard(\"a\")", "Shard(None)", "Shard(99999999999)", "Shard()", "StridedShard(0)",
           "Partial(3)", "DeviceMesh(1, [0, 1], None)", "DeviceMesh(\"cpu\", 3, None)",

@@ -1,6 +1,6 @@
-// Each field of a graph's file, given what it cannot be: the refusal names line, path and reason.
-// The texts follow from the rule "line N of the graph: 'path' reason"; the paths are those of the
-// objects that are damaged.
+// Each field of a graph's file, with a value that it cannot have: the refusal names line, path and
+// reason. The texts follow from the rule "line N of the graph: 'path' reason"; the paths are those
+// of the objects that are damaged.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// Files that are no graphs are refused with the line and the field; what a graph has comes back.
+// Files that are no graphs are refused with the line and the field; the parts of a graph come back.
 #include <doctest/doctest.h>
 
 #include "base/error.h"

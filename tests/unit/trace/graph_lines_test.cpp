@@ -1,5 +1,5 @@
-// The text form of a graph says what its JSON says, and reads back as it; both are written by hand
-// here. Damaged text is refused with its line, column and field.
+// The text form of a graph has the same content as its JSON, and reads back as the same graph; both
+// are written by hand here. Damaged text is refused with its line, column and field.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ const std::string kInputObject =
     R"j("out":[{"v":0,"shape":[7,2],"dtype":"f32","placements":["S(0)","R"]}]})j"
     "\n";
 
-// Both ways: what the text says, and how the graph is written.
+// Both ways: the graph of the text, and the text of the graph.
 void check_alike(const std::string& lines, const std::string& objects) {
   CHECK(graph_json(read_graphs(lines).at(0)) == objects);
   CHECK(graph_lines(read_graphs(objects).at(0)) == lines);

@@ -1,6 +1,5 @@
-// What people read of a graph: the report line by line, meshes, numbers, Graphviz. Graphs are
-// written by hand as lines; the texts that they must give are worked out from the words of their
-// fields.
+// Texts for people about a graph: the report line by line, meshes, numbers, Graphviz. Graphs are
+// written by hand as lines; the expected texts are worked out from the words of their fields.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -23,7 +22,7 @@ ProgramGraph read_program(const std::string& nodes, const std::string& fields) {
       .at(0);
 }
 
-/// The report of one node of a program that has %0 and what the node gives.
+/// The report of one node of a program that has %0 and the node's results.
 std::string reported(const std::string& node, int values = 2, const std::string& more = "") {
   const std::string input = "%0: f32[7@dp, 4] = input x(init=randn)\n";
   const std::string text =
@@ -121,7 +120,7 @@ TEST_CASE("T-63 moves and collectives stand below their node; a rank's have rank
         head +
             "        all_gather over dp f32[2] ranks 0,3\n"
             "        waits for all_reduce over world sum bf16[4, 2] ranks 0-5 (backward)\n");
-  CHECK(collective_count(graph) == 1);  // who waits has counted when it was issued
+  CHECK(collective_count(graph) == 1);  // a wait was counted when its collective was issued
 }
 
 TEST_CASE("T-63 meshes that a program makes are told apart from its nodes") {

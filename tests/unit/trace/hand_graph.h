@@ -23,7 +23,7 @@ inline ProgramGraph graph_of(int values, const std::string& left, const std::str
       .at(0);
 }
 
-/// What the running rank holds of the values that the graph leaves, one after the other.
+/// The running rank's values of the graph's results, one after the other.
 inline std::vector<std::vector<double>> replayed_values(const ProgramGraph& graph,
                                                         const OpMesh& mesh,
                                                         const std::vector<DTensor>& inputs = {}) {

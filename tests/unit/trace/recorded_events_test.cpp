@@ -1,6 +1,6 @@
-// Each kind of event of a program, recorded and run again: the graph has the nodes that the
-// program's calls are, its text reads back as it, and what it leaves has the bits of the program's
-// own values, on ranks with uneven and with empty pieces.
+// Each kind of event of a program, recorded and run again: the graph has a node for each of the
+// program's calls, its text reads back as the same graph, and its results have the bits of the
+// program's own values, on ranks with uneven and with empty pieces.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ using EventProgram = std::function<Made(const MeshLayout* mesh, const DTensor& x
 
 struct EventRow {
   std::string what;
-  std::string nodes;  ///< kinds behind the input, ops and collectives by name, in order
+  std::string nodes;  ///< kinds after the input, ops and collectives by name, in order
   EventProgram program;
 };
 
@@ -206,7 +206,7 @@ TEST_CASE("T-1 T-55 T-58 gradients, hooks and what leaves forget come again") {
        }},
       {"a hook, taken away after its call",
        "require_grad hook aten::sum backward hook_call aten::mul.Scalar hook_gives remove_hook "
-       "gradient",  // which is a node where it is taken first
+       "gradient",  // which is a node at its first use
        [](const MeshLayout*, const DTensor& x) {
          require_grad(x);
          HookHandle handle =

@@ -1,4 +1,4 @@
-// Programs in C++ become graphs, and graphs do what the programs did.
+// Programs in C++ become graphs, and graphs have the results of the programs.
 #include <doctest/doctest.h>
 
 #include "api/shardlab.h"
@@ -26,8 +26,7 @@ std::vector<std::string> words_of(const ProgramGraph& graph) {
   return words;
 }
 
-// What `program` does with x, which is given as the input "x"; `end` makes a graph of what it
-// gives.
+// The graph of `program` on x, which is the input "x"; `end` makes a graph of the results.
 template <typename Program, typename End>
 ProgramGraph recorded(const OpMesh& mesh, const DTensor& x, const Program& program,
                       const End& end) {

@@ -1,5 +1,6 @@
-// Graphs written by hand, run on two ranks: what each kind of node does is worked out here from
-// what its words mean, for uneven pieces too; a graph that is damaged names the node and the fix.
+// Graphs written by hand, run on two ranks: the effect of each kind of node is worked out here from
+// the meaning of its words, for uneven pieces too; a graph that is damaged names the node and the
+// fix.
 #include <doctest/doctest.h>
 
 #include "api/shardlab.h"
@@ -14,7 +15,7 @@ using test::OpMesh;
 
 using Held = std::vector<std::vector<double>>;
 
-/// The values that both ranks hold of what is left.
+/// The values of both ranks for the graph's results.
 std::vector<Held> on_both_ranks(const ProgramGraph& graph, const std::vector<double>& input = {},
                                 std::string_view placed = "S(0)") {
   OpMesh mesh({2});
@@ -29,7 +30,7 @@ std::vector<Held> on_both_ranks(const ProgramGraph& graph, const std::vector<dou
   return held;
 }
 
-/// What a graph is refused with on rank 0: "Kind: summary | node | fix".
+/// The refusal of a graph on rank 0: "Kind: summary | node | fix".
 std::string refused_replay(const ProgramGraph& graph,
                            const std::vector<double>& input = {1, 2, 3}) {
   OpMesh mesh({2});
@@ -208,7 +209,7 @@ TEST_CASE("T-58 numbers that follow from sizes are those of the values that are 
     std::int64_t rows;
     std::vector<std::int64_t> numbers;
   };
-  // 2 n - 5, halved downwards as in Python, and what is left of it.
+  // 2 n - 5, halved downwards as in Python, and the remainder.
   const Row rows[] = {{3, {3, 6, 1, 0, 1}}, {1, {1, 2, -3, -2, 1}}, {6, {6, 12, 7, 3, 1}}};
   for (const Row& row : rows) {
     CAPTURE(row.rows);

@@ -11,7 +11,7 @@
 
 namespace shardlab::test {
 
-/// What call() throws, or "" where it throws nothing.
+/// The error that call() throws, or "" if it throws nothing.
 template <typename Call>
 std::string error_of_call(const Call& call) {
   try {

@@ -1,4 +1,4 @@
-// Functions that ask meshes, groups and placements: their graphs rest on the answers.
+// Functions that ask meshes, groups and placements: their graphs depend on the answers.
 #include "trace/traced_capture.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using test::OpMesh;
 
-// What a replay on `x` is refused with, or "runs".
+// The refusal of a replay on `x`, or "runs".
 std::string refused_on(const TracedFunction& f, const DTensor& x) {
   try {
     f.replay({x});

@@ -1,5 +1,5 @@
 // Worlds, placement types, placements, meshes and groups while a program is captured. Expected
-// values: the numbered behaviours; of meshes and groups what torch 2.15 answers on the same ranks.
+// values: the numbered behaviours; for meshes and groups torch 2.15's answers on the same ranks.
 #include "trace/traced_value.h"
 
 #include "api/shardlab.h"
@@ -135,7 +135,7 @@ TEST_CASE(
       CHECK(broken_by(tracing, [&value = value] { value.call_method("other", {}); }) ==
             unlisted((kind + ".other()").c_str()));
     }
-    // A method is no attribute and an attribute is no method, but where both is listed.
+    // A method is no attribute and an attribute is no method, unless both are listed.
     const auto breaks = [&](const TracedValue& value, const char* attribute, const char* method) {
       CHECK(broken_by(tracing, [&] { value.get_attr(attribute); }).starts_with(kUnlisted));
       CHECK(broken_by(tracing, [&] { value.call_method(method, {}); }).starts_with(kUnlisted));
@@ -335,7 +335,7 @@ TEST_CASE("T-23 predicates of placements are folded over constants, found on the
     CHECK(ask(Placement::replicate(), "__init__") == "None");
     const TracedValue shard = tracing.wrap(Placement::shard(0));
     CHECK(text(shard.call_method("is_shard", {{}, {{"dim", tracing.constant(0)}}})) == "True");
-    // Setting a field changes the object itself, for all who have it.
+    // Setting a field changes the object itself, for all holders.
     const TracedValue same = shard;
     const TracedValue given =
         shard.call_method("__setattr__", {{tracing.constant("dim"), tracing.constant(2)}, {}});

@@ -1,4 +1,5 @@
-// What people get wrong, on numbers made up for it, and the sentence that has to name it.
+// Common mistakes of users, on numbers made up for the test, and the sentence that has to name
+// each.
 #include "sim/verify/causes.h"
 
 #include <doctest/doctest.h>
@@ -48,7 +49,7 @@ TEST_CASE("values that only add up, average or peak to the expected one miss a r
   CHECK(names(replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {6, 3}), "all_reduce with sum over x"));
   CHECK(names(replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {2, 1}), "all_reduce with avg over x"));
   CHECK(names(replicas(x, {{1, 5}, {3, 2}, {2, -4}}, {3, 5}), "all_reduce with max over x"));
-  // One rank holds it: the others are not below it but by chance.
+  // One rank holds it: the others are below it only by chance.
   CHECK_FALSE(names(replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {3, 5}), "max over x"));
   const Evidence nothing = replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {9, 17});
   CHECK(cause_of(nothing).empty());

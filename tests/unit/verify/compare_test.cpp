@@ -1,4 +1,4 @@
-// The verdict on numbers: where it begins to say "wrong".
+// The verdict on numbers: the error at which it begins to say "wrong".
 #include "sim/verify/compare.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ GlobalValue integers(std::vector<std::int64_t> values) {
   return {contiguous_meta(shape, DType::kI64), {}, std::move(values)};
 }
 
-/// Against a single-device run that gives `expected` in both dtypes.
+/// Against a single-device run with the result `expected` in both dtypes.
 Agreement judged(const GlobalValue& got, const GlobalValue& expected,
                  const Judgement& judgement = {}) {
   return compare(got, expected, expected, judgement).agreement;
@@ -82,7 +82,7 @@ TEST_CASE("V-4 an exact value agrees in every bit") {
 }
 
 TEST_CASE("V-4 bits that were read as another dtype agree in every one") {
-  // Two bf16 stand in an f32; in f64 the cast is none, and there are half as many numbers.
+  // An f32 holds two bf16; in f64 there is no cast, and half as many numbers.
   const GlobalValue single = reals({4}, {1, 2, 3, 4}, DType::kBF16);
   const GlobalValue wide = reals({2}, {1, 2}, DType::kF64);
   CHECK(compare(single, single, wide, {}).agreement == Agreement::kBitwise);

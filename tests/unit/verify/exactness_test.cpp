@@ -1,4 +1,4 @@
-// Which values must agree bit for bit with the single-device run.
+// Values that must agree bit for bit with the single-device run.
 #include <doctest/doctest.h>
 
 #include "api/shardlab.h"

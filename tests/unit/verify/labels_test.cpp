@@ -1,7 +1,7 @@
 // Drawn chains of ops, run on pieces, terms and replicas of a drawn value and on the value itself:
-// whatever label the judge finds for what the ranks hold is put together by brute force, which sums
-// and places each element by its own, and has to be what the chain makes of the whole. Chains whose
-// ops keep labels by definition must have one. SHARDLAB_CHAINS: how many, 10,000.
+// the label that the judge finds for the ranks' values is put together by brute force, which sums
+// and places each element by its own, and has to give the chain's result for the whole. Chains
+// whose ops keep labels by definition must have one. SHARDLAB_CHAINS: the number of chains, 10,000.
 #include "sim/verify/labels/label.h"
 
 #include <doctest/doctest.h>
@@ -73,7 +73,7 @@ std::pair<std::int64_t, std::int64_t> chunk(std::int64_t length, std::int64_t n,
   return {begin, std::min(begin + each, length) - begin};
 }
 
-// The mesh dims one after the other, in `order`, cut or split what each rank has.
+// The mesh dims one after the other, in `order`, cut or split the value of each rank.
 std::vector<Matrix> dealt_out(const Matrix& whole, const Placements& placements,
                               const std::vector<std::size_t>& order, const MeshLayout& layout,
                               Random& random) {

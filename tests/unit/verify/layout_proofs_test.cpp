@@ -44,7 +44,7 @@ TEST_CASE("X-43 a group in the array's order gathers the right value, a sorted o
   on_ranks(4, [&](RankContext& rank) {
     const DeviceMesh& mesh = rank.meshes->construct(reversed);
     CHECK(gathered(mesh, 7) == count_to(7));
-    // What rank 0 would find in front in a sorted group: the last piece, 6, instead of 0.
+    // The first piece that rank 0 would find in a sorted group: the last one, 6, instead of 0.
     if (rank.rank == 0) CHECK(values_of(own_piece(mesh, 7)) == std::vector<double>{6});
   });
 }

@@ -1,4 +1,4 @@
-// When the judge of calls takes two values for the same.
+// Values that the judge of calls takes for the same.
 #include "sim/verify/step_compare.h"
 
 #include <doctest/doctest.h>

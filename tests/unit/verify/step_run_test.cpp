@@ -1,4 +1,4 @@
-// Calls on ranks, judged: what is right in its ways, and every kind of mistake at its call.
+// Calls on ranks, judged: right calls of every kind, and every kind of mistake at its call.
 #include "sim/verify/step_run.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ using Values = std::vector<double>;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Hears nothing, or spoils what a call gives on one rank.
+/// Hears nothing, or spoils the result of a call on one rank.
 class Spoiler : public Observer {
  public:
   using Spoil = std::function<void(const CallRecord& call)>;
@@ -166,8 +166,8 @@ std::vector<RuleRow> terms_by_column(const RuleContext&) {
   return {{{RulePlacement::of(Placement::partial())}, {RulePlacement::any(1)}}};
 }
 
-// 251 times -1, 50 times 1, 300 times 1. Alone no sum leaves what bf16 has exactly; the second of
-// two ranks adds up ones, of which those above 256 are lost: 44 of 300.
+// 251 times -1, 50 times 1, 300 times 1. Alone no sum leaves the range that bf16 has exactly; the
+// second of two ranks adds up ones, of which those above 256 are lost: 44 of 300.
 Values steps_to_99() {
   Values values(601, 1);
   std::fill_n(values.begin(), 251, -1);

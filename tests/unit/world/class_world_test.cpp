@@ -1,4 +1,4 @@
-// Worlds of shapes: which ranks are of one class, and what their logs say together.
+// Worlds of shapes: ranks of one class, and the sum of their logs.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -105,7 +105,7 @@ TEST_CASE("random specs and questions on meshes of up to 4 dims: classes are rig
       drawn.emplace_back(placements, Dims{below(12), below(12)});
     }
     const std::int64_t period = 1 + below(3);
-    // Ranks with an even answer go on to another question.
+    // Ranks with an even answer continue with another question.
     const auto answer = [&](std::int64_t rank) {
       return static_cast<std::uint64_t>(rank % period);
     };
@@ -231,7 +231,7 @@ TEST_CASE("K-20 a wait is told where one rank stands for many, with the group it
   CHECK(result.ok());
 }
 
-// Every rank sends 4 elements to the right; a rank that is told apart may differ.
+// Every rank sends 4 elements to the right; the odd rank may differ.
 void send_right(ProcessGroup& group, std::int64_t odd, std::int64_t elements, Tensor x) {
   const std::int64_t last = group.size() - 1, me = group.rank();
   group.tell_apart([&](std::int64_t rank) {

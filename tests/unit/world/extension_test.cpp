@@ -1,4 +1,4 @@
-// What users add to the library, each in about ten lines: examples that are compiled and run.
+// Extensions of the library by users, each in about ten lines: examples that are compiled and run.
 #include <doctest/doctest.h>
 
 #include "ops/core/factor_rule.h"
@@ -151,7 +151,8 @@ Results shifted(Calls& calls, const OpRow&, const Arguments& args) {
   return calls("aten::add.Tensor", {args[0], args[1]});
 }
 
-// Only positional tensors move before a call (D-13): rules that want a keyword elsewhere are out.
+// Only positional tensors move before a call (D-13): rules that need another placement of a keyword
+// are out.
 TEST_CASE("a rule is chosen that leaves a tensor where it is which is given by keyword") {
   const auto ops = ops_with([](OpRegistry& registry) {
     OpRow row;

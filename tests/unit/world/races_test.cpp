@@ -11,7 +11,7 @@ using namespace shardlab;
 
 namespace {
 
-// What a run said: "" when it was fine.
+// The error of a run: "" when it was fine.
 std::string said(SchedulerKind kind, std::uint64_t seed, std::int64_t ranks,
                  const std::function<void(RankContext&)>& body) {
   WorldOptions options;
@@ -72,7 +72,7 @@ std::string waiting(SchedulerKind kind, std::uint64_t seed) {
   });
 }
 
-// Rank 0 looks whether rank 1 has come, and begins with the world when it has not: then each waits
+// Rank 0 checks whether rank 1 has come, and begins with the world when it has not: then each waits
 // in another group than the other.
 std::string groups_in_another_order(SchedulerKind kind, std::uint64_t seed) {
   std::atomic<bool> arrived = false;

@@ -1,5 +1,5 @@
 // A wrapper is one class with one function; here one that counts. It hears the same of every rank,
-// whether all ranks run or one of each class.
+// in runs of all ranks and of one of each class.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -13,7 +13,7 @@
 namespace shardlab {
 namespace {
 
-/// What each rank called, "all_reduce over tp (4)"; of several runs of one rank the last.
+/// Calls of each rank, "all_reduce over tp (4)"; of several runs of one rank the last.
 struct Heard {
   std::mutex mutex;
   std::map<std::int64_t, std::vector<std::string>> calls;
