@@ -1,4 +1,4 @@
-// bytes_text.h - amounts as people read them.
+// bytes_text.h - amounts as text for people.
 #pragma once
 
 #include <cstdint>

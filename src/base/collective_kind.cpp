@@ -1,4 +1,4 @@
-// Names stand in the order of the enum.
+// The names are in the order of the enum.
 #include "base/collective_kind.h"
 
 #include <iterator>

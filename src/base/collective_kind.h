@@ -1,5 +1,5 @@
-// collective_kind.h - the kinds of collectives, and what a ring moves for each. Pure:
-// prices, reports and backends know these, and no communicator.
+// collective_kind.h - the kinds of collectives, and how much a ring moves for each. Pure:
+// prices, reports and backends use these without a communicator.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace shardlab {
 
-/// What ranks do together. Order and numbers mean nothing outside of a process.
+/// Operations that ranks do together. Order and numbers have no meaning outside of a process.
 enum class CollectiveKind : std::uint8_t {
   kAllReduce,
   kAllGather,
@@ -44,15 +44,15 @@ std::string_view to_string(CollectiveKind kind);
 inline bool is_single_hop(CollectiveKind kind) {
   return kind == CollectiveKind::kPermute || kind == CollectiveKind::kBatch || is_message(kind);
 }
-/// How often a ring of n ranks passes pieces on: 2 (n - 1) times for an all_reduce, once for a
-/// permute, a batch or a message, else n - 1 times.
+/// Times that a ring of n ranks passes pieces on: 2 (n - 1) for an all_reduce, 1 for a permute, a
+/// batch or a message, else n - 1.
 inline std::int64_t ring_hops(CollectiveKind kind, std::int64_t n) {
   if (is_single_hop(kind)) return 1;
   return kind == CollectiveKind::kAllReduce ? 2 * (n - 1) : n - 1;
 }
-/// What a ring of n ranks sends from each, on average: an n-th of `size` per hop; a permute or a
-/// batch sends all of it at once. `size`, in any unit, is that of the input; of an all_gather and a
-/// broadcast that of the whole result; of a permute and a batch what the rank sends.
+/// Amount that each rank of a ring of n sends, on average: an n-th of `size` per hop; a permute or
+/// a batch sends all of it at once. `size`, in any unit, is that of the input; of an all_gather and
+/// a broadcast that of the whole result; of a permute and a batch what the rank sends.
 inline double ring_sends(CollectiveKind kind, double size, std::int64_t n) {
   if (is_single_hop(kind)) return size;
   return size * static_cast<double>(ring_hops(kind, n)) / static_cast<double>(n);

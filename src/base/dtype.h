@@ -9,7 +9,7 @@
 namespace shardlab {
 
 /// Element types, named as in type strings. The order is that of the tables here and in dtype.cpp,
-/// and says nothing about promotion.
+/// and has no meaning for promotion.
 enum class DType : std::uint8_t {
   kBool,
   kU8,
@@ -33,7 +33,7 @@ inline constexpr int kDTypeCount = 16;
 /// bool < integer < float < complex: decides promotion with 0-dim tensors and numbers.
 enum class Category : std::uint8_t { kBool, kInteger, kFloat, kComplex };
 
-/// What kernels ask of a dtype for every operand. `bytes`: of one element.
+/// Facts about a dtype that kernels need for every operand. `bytes`: of one element.
 struct DTypeTraits {
   std::uint8_t bytes;
   Category category;
@@ -68,7 +68,7 @@ std::optional<DType> parse_dtype(std::string_view name);
 inline std::int64_t item_bytes(DType dtype) {
   return kDTypeTraits[static_cast<std::size_t>(dtype)].bytes;
 }
-/// Which of the four categories a dtype belongs to.
+/// The category of a dtype, one of four.
 inline Category category_of(DType dtype) {
   return kDTypeTraits[static_cast<std::size_t>(dtype)].category;
 }
@@ -76,7 +76,8 @@ inline bool is_floating(DType dtype) { return category_of(dtype) == Category::kF
 inline bool is_complex(DType dtype) { return category_of(dtype) == Category::kComplex; }
 /// The floats of 16 bits.
 inline bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
-/// What formulas over several ops are computed in, so that they round once: f32 for half types.
+/// The dtype that formulas over several ops are computed in, so that they round once: f32 for half
+/// types.
 inline DType f32_for_half(DType dtype) { return is_half(dtype) ? DType::kF32 : dtype; }
 /// bool counts as integral.
 inline bool is_integral(DType dtype) { return category_of(dtype) <= Category::kInteger; }

@@ -1,5 +1,6 @@
-// An error collects its parts on the way up. The first one who adds a part keeps it, because the
-// inner place knows more; the order in the message depends on the part and not on who was first.
+// An error collects its parts on the way up. The first value added for a part is kept, because the
+// inner place has more facts; the order in the message depends on the part and not on which was
+// added first.
 #include "base/error.h"
 
 #include <algorithm>
@@ -49,7 +50,8 @@ Error& Error::caused_by(const Error& cause) & {
 
 namespace {
 
-// The part that shows the line of the user's file with a caret below; its text stands as it is.
+// The part that shows the line of the user's file with a caret below; its text is printed
+// unchanged.
 constexpr std::string_view kExcerpt = "excerpt";
 
 int place_in_message(const std::string& key) {

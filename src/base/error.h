@@ -14,7 +14,7 @@
 
 namespace shardlab {
 
-/// What went wrong, for programs: errors compare by kind, never by message.
+/// Kind of failure, for programs: errors compare by kind, never by message.
 enum class ErrorKind : unsigned char {
   kUnsupported,  ///< not implemented for this input; the dispatcher may fall back (D-19)
   kRuntime,      ///< misuse that shows when the program runs
@@ -37,8 +37,8 @@ class Error : public std::exception {
   /// One line without a trailing period: "aten::mm: the inputs live on different meshes".
   const std::string& summary() const { return summary_; }
 
-  /// Adds a context part, e.g. with("op", "mm(...)"). A key that is present already stays as it is:
-  /// the place nearest to the fault knows best. Returns *this for chaining.
+  /// Adds a context part, e.g. with("op", "mm(...)"). A key that is present already is left
+  /// unchanged: the place nearest to the fault has the best facts. Returns *this for chaining.
   Error& with(std::string_view key, std::string value) &;
   Error&& with(std::string_view key, std::string value) &&;
   /// The value of a context part, or null.
@@ -79,7 +79,8 @@ inline void check_invariant(bool condition, const char* what, const char* file =
   }
 }
 
-/// An index beyond the end of a list: Internal, unless whoever knows whose list it is says so.
+/// An index beyond the end of a list: Internal, unless a caller that knows the owner of the list
+/// changes it.
 class OutOfRange final : public Error {
  public:
   OutOfRange(std::size_t index, std::size_t size);

@@ -1,12 +1,12 @@
-// fix.h - errors that say what to write instead.
-// The last line of a message is for the reader's next step: `Fix` makes it part of the throw.
+// fix.h - errors that name what to write instead. The last line of a message is for the reader's
+// next step: `Fix` makes it part of the throw.
 #pragma once
 
 #include "base/error.h"
 
 namespace shardlab {
 
-/// What to write instead, as an instruction without a period: "give one size per dim".
+/// The text to write instead, as an instruction without a period: "give one size per dim".
 struct Fix {
   std::string text;
 };
@@ -20,7 +20,7 @@ template <typename... Args>
   throw error;
 }
 
-/// The fix of an error that is told again at another place; empty when it has none.
+/// The fix of an error that is reported again at another place; empty when it has none.
 inline std::string fix_of(const Error& error) {
   const std::string* fix = error.find("fix");
   return fix == nullptr ? "" : *fix;

@@ -1,5 +1,5 @@
 // inline_vector.h - a vector of trivially copyable elements that keeps up to N of them in place.
-// Shapes, strides and coordinates live here, so that dispatch allocates nothing for them.
+// Shapes, strides and coordinates are kept in it, so that dispatch allocates nothing for them.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 namespace shardlab {
 
 /// Grows like std::vector behind its N places and never shrinks. Indices are checked in all builds:
-/// a shape of another rank than expected is an error (OutOfRange), not memory of somebody else.
-/// Copying fixed N places is cheaper than asking how many are in use, so that N stays
-/// small. Values; not for two threads at once.
+/// a shape of another rank than expected is an error (OutOfRange), not a read of other memory.
+/// Copying fixed N places is cheaper than asking how many are in use, so that N stays small.
+/// Values; not for two threads at once.
 template <typename T, std::size_t N>
 class InlineVector {
   static_assert(std::is_trivially_copyable_v<T>, "elements are moved with memcpy");
@@ -42,7 +42,7 @@ class InlineVector {
   InlineVector(It first, It last) {
     assign(first, last);
   }
-  /// A copy of what the span shows now; it may be gone afterwards.
+  /// A copy of the span's entries at this time; the span may end afterwards.
   explicit InlineVector(std::span<const T> other) { assign(other.begin(), other.end()); }
   /// Entries are copied; the memory is this vector's own.
   InlineVector(const InlineVector& other) { copy(other); }
@@ -61,7 +61,7 @@ class InlineVector {
   }
   ~InlineVector() { release(); }
 
-  /// Replaces the contents. The range must not lie in this vector.
+  /// Replaces the contents. The range must not be part of this vector.
   template <std::forward_iterator It>
   void assign(It first, It last) {
     const auto count = static_cast<std::size_t>(std::distance(first, last));
@@ -76,7 +76,7 @@ class InlineVector {
     resize(count, value);
   }
 
-  /// Entries; up to N of them lie in the object itself.
+  /// Number of entries; up to N of them are in the object itself.
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   /// Valid until the vector grows beyond its places, is moved or dropped.
@@ -111,7 +111,7 @@ class InlineVector {
     if (size_ == capacity_) grow(size_ + 1);
     data_[size_++] = value;
   }
-  /// The last entry goes; there must be one.
+  /// Removes the last entry; there must be one.
   void pop_back() { --size_; }
   /// Places from `position` on move up by one.
   void insert(std::size_t position, T value) {
@@ -139,15 +139,16 @@ class InlineVector {
     }
     return i;
   }
-  // Where the other's entries fit in place, whatever this one has: its memory is kept for later.
+  // Entries of the other that fit are copied in place, whatever this one has: its memory is kept
+  // for later.
   void copy(const InlineVector& other) {
     if (other.size_ > N) return assign(other.begin(), other.end());
     copy_places(other.data_, data_);
     size_ = other.size_;
   }
-  // All N, of which the first ones hold something: a few fixed moves instead of a call of memmove.
+  // All N, of which the first ones are in use: a few fixed moves instead of a call of memmove.
   static void copy_places(const T* from, T* to) {
-#ifndef __clang__  // which does not know the first warning
+#ifndef __clang__  // clang does not have the first warning
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -193,7 +194,7 @@ class InlineVector {
     other.size_ = 0;
   }
 
-  // inline_, or memory of this vector alone with `capacity_` places. While entries lie in place it
+  // inline_, or memory of this vector alone with `capacity_` places. While entries are in place it
   // points into the vector itself, so that moving one is more than copying its members.
   T* data_ = inline_;
   std::uint32_t size_ = 0;

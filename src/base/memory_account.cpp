@@ -1,5 +1,5 @@
-// Purposes are told apart by the account and not by walking over what lives: a Storage says when it
-// comes, goes, or is held for something else.
+// The account keeps purposes apart, and nothing walks over living Storages for that: a Storage
+// reports when it is made, dropped, or held for another purpose.
 #include "base/memory_account.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// memory_account.h - what one rank holds, and what for (B-15). Every Storage counts in full, as a
-// device of the rank's own would hold it; physical memory may be less, since ranks share Buffers.
+// memory_account.h - bytes that one rank holds, by purpose (B-15). Every Storage counts in full, as
+// a device of the rank alone would hold it; physical memory may be less, since ranks share Buffers.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// What memory is held for: of several purposes the first one counts.
+/// The purpose of held memory: of several purposes the first one counts.
 enum class HeldFor : std::uint8_t {
   kInput,          ///< parameters and inputs of the program
   kGradient,       ///< what leaves have accumulated
@@ -33,18 +33,18 @@ using HeldBytes = std::array<std::int64_t, kHeldForCount>;
 
 struct MemoryAccount;
 
-/// Told on the account's rank, after the account has changed.
+/// Called on the account's rank, after the account has changed.
 class MemoryListener {
  public:
   virtual ~MemoryListener() = default;
-  /// Memory came, went or changed its purpose. Called in the middle of that: it must not make or
-  /// drop tensors, and must not throw.
+  /// Memory was made, dropped or changed its purpose. Called in the middle of that: it must not
+  /// make or drop tensors, and must not throw.
   virtual void changed(const MemoryAccount& account) = 0;
 };
 
 /// One rank's account. Outlives every Storage made on that rank, and is used by it alone.
 struct MemoryAccount {
-  /// What the rank holds now: the sum of `held`. A Storage counts once, under one purpose.
+  /// Bytes that the rank holds now: the sum of `held`. A Storage counts once, under one purpose.
   std::int64_t held_bytes = 0;
   HeldBytes held{};
   HeldFor making = HeldFor::kOther;  ///< what Storages are made for right now
@@ -54,18 +54,18 @@ struct MemoryAccount {
   bool parameters_read = false;
   MemoryListener* listener = nullptr;  ///< may be null
 
-  // When most was held, for the first time, since begin().
+  // The first moment since begin() at which most was held.
   std::int64_t peak_bytes = 0;
   HeldBytes at_peak{};
   HeldBytes most{};              ///< for each purpose, each at a time of its own
-  SourcePosition peak_position;  ///< in backward that of the op whose gradient ran
+  SourcePosition peak_position;  ///< for each purpose, each at its own time
   Pass peak_pass = Pass::kForward;
 
   /// Whether a Storage that is made right now counts.
   bool counts() const { return !inside_kernel || making != HeldFor::kOther; }
   /// `bytes` more (or less, when negative) are held.
   void add(HeldFor purpose, std::int64_t bytes);
-  /// What was held for `from` is now held for `to`.
+  /// Bytes held for `from` are now held for `to`.
   void move(HeldFor from, HeldFor to, std::int64_t bytes);
   /// The program begins: forgets the peak, what is held now is the most.
   void begin();
@@ -75,7 +75,7 @@ struct MemoryAccount {
   void note_peak();
 };
 
-/// While one lives, nothing that the running rank makes counts: it belongs to whoever looks on.
+/// While one lives, nothing that the running rank makes counts: it belongs to an observer.
 class UncountedScope {
  public:
   UncountedScope();
@@ -87,8 +87,8 @@ class UncountedScope {
   MemoryAccount* account_;
 };
 
-/// While one lives, what ops of the running rank make does not count: values on the way inside of
-/// what is one kernel. What communication makes counts.
+/// While one lives, memory that ops of the running rank make does not count: values on the way
+/// inside of one kernel. Memory that communication makes counts.
 class KernelScope {
  public:
   KernelScope();
@@ -101,8 +101,8 @@ class KernelScope {
   bool before_ = false;
 };
 
-/// While one lives, Storages of the running rank are made for this; inside of another one, for what
-/// that one says.
+/// While one lives, Storages of the running rank are made for this purpose; inside of another one,
+/// for the purpose of that one.
 class MakingScope {
  public:
   /// Does nothing where no rank runs or its memory is not counted.

@@ -13,7 +13,7 @@ namespace shardlab {
 int edit_distance(std::string_view a, std::string_view b);
 
 /// The known name at the smallest edit distance, if it is close: at most a third of the longer
-/// word, and at least one edit is always allowed. Ties go to the first.
+/// word, and at least one edit is always allowed. Of equally close names it is the first.
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known);
 
 /// A line for the "fix" part: "did you mean 'hidden'?", or the known names when none is close

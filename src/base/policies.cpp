@@ -1,4 +1,4 @@
-// The names stand in the order of the enumerations.
+// The names are in the order of the enumerations.
 #include "base/policies.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the compiler reads once for all files of a target: fmt and the other headers that most
+// Headers that the compiler reads once for all files of a target: fmt and the others that most
 // files include anyway. Every file still includes what it uses; -Db_pch=false builds without this.
 // No `#pragma once`: it is compiled by itself.
 #include <fmt/format.h>

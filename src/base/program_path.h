@@ -1,12 +1,12 @@
-// program_path.h - where the file of the running program is: scenarios, modules and pages are
-// looked for beside it.
+// program_path.h - the path of the running program's file: scenarios, modules and pages are
+// searched next to it.
 #pragma once
 
 #include <filesystem>
 
 namespace shardlab {
 
-/// Absolute, without symbolic links; empty where the system does not tell.
+/// Absolute, without symbolic links; empty where the system does not report it.
 std::filesystem::path program_path();
 
 }  // namespace shardlab

@@ -9,14 +9,15 @@ namespace shardlab {
 thread_local constinit RankContext* running_rank = nullptr;
 
 #ifdef __SANITIZE_THREAD__
-// Fibers of one OS thread share the variable, each switch sets it: no race, but TSan cannot know.
+// Fibers of one OS thread share the variable, each switch sets it: no race, but TSan cannot detect
+// that.
 __attribute__((noinline, no_sanitize("thread"))) RankContext* current_rank_or_null() {
   return running_rank;
 }
 
 __attribute__((noinline, no_sanitize("thread"))) RankContext* set_current_rank(
     RankContext* context) {
-  RankContext* previous = running_rank;  // std::exchange would be looked at
+  RankContext* previous = running_rank;  // std::exchange would be instrumented
   running_rank = context;
   return previous;
 }

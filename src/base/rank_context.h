@@ -9,7 +9,7 @@
 
 namespace shardlab {
 
-// Known by name only: this header stands below all of them. A context owns none of them.
+// Known by name only: this header is below all of them. A context owns none of them.
 class Device;
 class ProcessGroup;
 class Observer;
@@ -30,7 +30,8 @@ struct RandomState {
 /// A user's random generator, shared by reference, so that draws advance it.
 using Generator = std::shared_ptr<RandomState>;
 
-/// Where in a user's program a rank is. Points into the program text, which outlives the run.
+/// The place in a user's program where a rank is. Points into the program text, which outlives the
+/// run.
 struct SourcePosition {
   const char* file = nullptr;
   std::int32_t line = 0;
@@ -38,21 +39,21 @@ struct SourcePosition {
   bool in_cpp() const { return file != nullptr && column == 0; }
 };
 
-/// What a plain tensor beside a DTensor means (D-6): refused, or a replica on every mesh dim.
+/// Meaning of a plain tensor next to a DTensor (D-6): refused, or a replica on every mesh dim.
 enum class MixedTensors : std::uint8_t { kRefuse, kReplicate };
-/// What happens when an op's input must be redistributed with communication.
+/// Policy for an op's input that must be redistributed with communication.
 enum class ImplicitRedistribution : std::uint8_t { kAllow, kWarn, kForbid };
 
-/// Which part of a program runs; reports tell them apart.
+/// The pass of a program that runs; reports list the two apart.
 enum class Pass : std::uint8_t { kForward, kBackward };
 
-/// Bits of the mode mask: one branch on the fast path asks whether any is set.
+/// Bits of the mode mask: one branch on the fast path tests whether any is set.
 enum ModeBit : std::uint32_t {
   kModeAutograd = 1u << 0,  ///< record a tape
-  kModeObserve = 1u << 1,   ///< `observer` is told about ops, redistributions, collectives
+  kModeObserve = 1u << 1,   ///< `observer` is called on ops, redistributions, collectives
 };
 
-/// The fields that every collective and every op reads lie on one cache line: other ranks ran on
+/// The fields that every collective and every op reads are on one cache line: other ranks ran on
 /// this core in the meantime, so that each line that a rank reads first after a switch is likely a
 /// cache miss.
 struct alignas(64) RankContext {
@@ -60,9 +61,9 @@ struct alignas(64) RankContext {
   std::int64_t rank = 0;
   /// Runs this rank and its neighbours; null outside of a simulated world.
   Scheduler* scheduler = nullptr;
-  /// Where tensors of this rank are made.
+  /// Makes the tensors of this rank.
   Device* device = nullptr;
-  /// Told only while kModeObserve is set.
+  /// Called only while kModeObserve is set.
   Observer* observer = nullptr;
   /// Bits of ModeBit.
   std::uint32_t mode = kModeAutograd;
@@ -79,12 +80,12 @@ struct alignas(64) RankContext {
   ProcessGroup* world = nullptr;      ///< all ranks of the run
   ProgramCalls* calls = nullptr;      ///< what a program here calls (autograd/program.h)
   ProgramCalls* own_calls = nullptr;  ///< the end of that chain: what programs inside of ops call
-  /// Asked where the ranks may part that this one stands for; null: it stands for itself.
+  /// Called where the ranks that this one represents may part; null: it represents itself alone.
   RankQuestions* questions = nullptr;
   MeshRegistry* meshes = nullptr;    ///< the DeviceMeshes of this rank, by (layout, device type)
   Propagator* propagator = nullptr;  ///< decisions and plans, shared by all ranks of the process
-  PlanCache* plans = nullptr;        ///< the propagator's; what the executor needs of it
-  /// What random ops draw from when the call names no generator.
+  PlanCache* plans = nullptr;        ///< the propagator's; the part that the executor needs
+  /// Source of the numbers that random ops draw when the call names no generator.
   RandomState random;
 };
 

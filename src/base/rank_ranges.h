@@ -8,8 +8,8 @@
 
 namespace shardlab {
 
-/// "0-3,7,8": three and more consecutive ranks fold; the order is kept.
-/// Ranks may come in any order; ranks that repeat are repeated.
+/// "0-3,7,8": three and more consecutive ranks fold; the order is kept. Ranks may be in any order;
+/// ranks that repeat are repeated.
 std::string rank_ranges(std::span<const std::int64_t> ranks);
 /// The same, cut after a whole range where it is longer than `longest` characters: "0,2,4,...".
 std::string shortened_ranges(std::span<const std::int64_t> ranks, std::size_t longest);

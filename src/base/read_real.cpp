@@ -1,6 +1,6 @@
-// The text is cut to what std::from_chars would take before strtod sees it, so that both agree on
-// where a number ends. strtod_l would name its locale; the program never sets one, and a user's
-// program that does gets the point of its own country put in.
+// The text is cut to what std::from_chars would take before strtod reads it, so that both agree on
+// where a number ends. strtod_l would name its locale; the program never sets one, and for a user's
+// program that does, the decimal point of its locale is put in.
 #include "base/read_real.h"
 
 #include <cctype>
@@ -46,7 +46,7 @@ const char* after_word(const char* first, const char* last) {
   return inside != last && *inside == ')' ? inside + 1 : at;
 }
 
-// Digits with a point among or beside them, and an exponent; `first` where there is no digit.
+// Digits with a point among or next to them, and an exponent; `first` where there is no digit.
 const char* after_decimal(const char* first, const char* last) {
   const char* at = after_digits(first, last);
   const bool before = at != first;
@@ -77,7 +77,7 @@ std::from_chars_result read_real_by_strtod(const char* first, const char* last, 
   const int errno_before = errno;
   errno = 0;
   const double read = std::strtod(text.c_str(), nullptr);
-  // A number below the smallest normal one sets it, too, though it is read as well as it can be.
+  // A number below the smallest normal one sets errno, too, though it is read as well as it can be.
   const bool beyond = errno == ERANGE && (std::isinf(read) || read == 0);
   errno = errno_before;
   if (beyond) return {end, std::errc::result_out_of_range};

@@ -10,8 +10,8 @@ namespace shardlab {
 /// range.
 std::from_chars_result read_real(const char* first, const char* last, double& value);
 
-/// What read_real() does where std::from_chars cannot: by strtod, which also takes blanks, a plus,
-/// hexadecimal numbers and the decimal point of a country, all of which are kept from it.
+/// The fallback of read_real() without std::from_chars: by strtod, which also takes blanks, a plus,
+/// hexadecimal numbers and the decimal point of a country; none of these reaches it.
 std::from_chars_result read_real_by_strtod(const char* first, const char* last, double& value);
 
 }  // namespace shardlab

@@ -13,7 +13,7 @@
 
 namespace shardlab {
 
-/// True only if there never was another thread; the C library knows.
+/// True only if there never was another thread; the C library reports it.
 inline bool single_threaded() {
 #if __has_include(<sys/single_threaded.h>)
   return __libc_single_threaded != 0;
@@ -48,7 +48,7 @@ class Counted {
       destroy();
     }
   }
-  /// Meaningful only to the holder of a reference: 1 means "nobody else".
+  /// Meaningful only to the holder of a reference: 1 means that it is the only one.
   std::int64_t use_count() const { return count_.load(std::memory_order_acquire); }
 
  protected:
@@ -58,32 +58,31 @@ class Counted {
   virtual void destroy() const { delete this; }
 
  private:
-  // How many Refs there are. Counting is allowed on a const object: it does not change its value.
+  // Number of Refs. Counting is allowed on a const object: it does not change its value.
   mutable std::atomic<std::int64_t> count_{0};
 };
 
-/// A counted reference, null by default. Copying counts, moving does not. Copies of one Ref may
-/// live on different threads; one Ref object is used by one thread at a time.
+/// A counted reference, null by default. Copying counts, moving does not. Copies of one Ref may be
+/// on different threads; one Ref object is used by one thread at a time.
 template <typename T>
 class Ref {
  public:
   Ref() = default;
-  /// A null Ref, so that `nullptr` may stand wherever a Ref is wanted.
+  /// A null Ref, so that `nullptr` may be given wherever a Ref is wanted.
   Ref(std::nullptr_t) {}
   /// Takes part in owning `object`, which was made by new or lives in memory of its own.
   explicit Ref(T* object) : object_(object) {
     if (object_) object_->retain();
   }
-  /// One more owner of the same object. The second form takes a Ref to a derived class; from a base
+  /// Another owner of the same object. The second form takes a Ref to a derived class; from a base
   /// class to a derived one there is no conversion.
   Ref(const Ref& other) : Ref(other.object_) {}
   template <typename U>
   Ref(const Ref<U>& other) : Ref(other.get()) {}
   /// Leaves `other` null.
   Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  /// By value, which serves copies, moves and a Ref that is assigned to itself. What was held
-  /// before is dropped last: it may hold the only other reference to the object that takes its
-  /// place.
+  /// By value, which serves copies, moves and a Ref that is assigned to itself. The object held
+  /// before is dropped last: it may hold the only other reference to the object that replaces it.
   Ref& operator=(Ref other) noexcept {
     std::swap(object_, other.object_);
     return *this;
@@ -98,7 +97,7 @@ class Ref {
   T& operator*() const { return *object_; }
   /// False for a null Ref, which must not be followed.
   explicit operator bool() const { return object_ != nullptr; }
-  /// The same object, whatever it holds.
+  /// True for the same object, whatever its value.
   friend bool operator==(const Ref& a, const Ref& b) { return a.object_ == b.object_; }
 
  private:

@@ -18,8 +18,8 @@ class Scheduler {
   /// Runs body(rank) for rank 0..ranks-1 and returns when all have ended. `body` must not throw.
   virtual void run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) = 0;
 
-  /// Suspends the calling rank until unpark(rank). An unpark that came first is not lost (one
-  /// permit, as with LockSupport). Spurious returns are allowed: callers re-check their condition.
+  /// Suspends the calling rank until unpark(rank). An earlier unpark is not lost (one permit, as
+  /// with LockSupport). Spurious returns are allowed: callers re-check their condition.
   virtual void park() = 0;
   /// Makes `rank` runnable. From any rank or thread; of a running or ended rank it is harmless.
   virtual void unpark(std::int64_t rank) = 0;
@@ -27,11 +27,11 @@ class Scheduler {
   virtual void unpark_all(std::span<const std::int64_t> ranks) {
     for (const std::int64_t rank : ranks) unpark(rank);
   }
-  /// Lets other runnable ranks go first. Returns at once when there are none.
+  /// Lets other runnable ranks run first. Returns at once when there are none.
   virtual void yield() = 0;
-  /// A point at which a scheduler that explores interleavings may let other ranks go first; nothing
-  /// elsewhere. Backends call it where ranks of a cluster would drift apart: before and after they
-  /// publish a call.
+  /// A point at which a scheduler that explores interleavings may let other ranks run first; does
+  /// nothing in other schedulers. Backends call it where ranks of a cluster would drift apart:
+  /// before and after they publish a call.
   void interleave() {
     if (explores_) explore();
   }

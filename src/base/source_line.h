@@ -1,4 +1,4 @@
-// source_line.h - where a program in C++ makes a call: errors, reports of waiting ranks and
+// source_line.h - the place of a call in a C++ program: errors, reports of waiting ranks and
 // gradients name it, as they name the line of a scenario.
 #pragma once
 

@@ -1,4 +1,4 @@
-// version.h - which shardlab this is: the project's version in meson.build, that of NEWS.md.
+// version.h - the version of this shardlab: the project's version in meson.build, that of NEWS.md.
 #pragma once
 
 #include <string_view>

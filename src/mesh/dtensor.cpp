@@ -1,5 +1,5 @@
-// What a handle holds goes with the last DTensor; its memory stays for as long as it is watched, so
-// that the address means this handle alone.
+// The contents of a handle are freed with the last DTensor; its memory stays for as long as it is
+// watched, so that the address means this handle alone.
 #include "mesh/dtensor.h"
 
 namespace shardlab {
@@ -9,7 +9,7 @@ void DTensorImpl::destroy() const {
     delete this;
     return;
   }
-  // Nobody holds it but watches, which ask for its count alone.
+  // Only watches hold it now, and they read its count alone.
   auto& self = const_cast<DTensorImpl&>(*this);
   self.grad_node = nullptr;
   self.grad = nullptr;

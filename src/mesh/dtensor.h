@@ -17,18 +17,19 @@ class GradNode;       // autograd/
 class Scalar;         // tensor/scalar.h
 struct TensorExtras;  // mask of a mask partial and other rare things; redistribute/
 
-/// What all copies of a handle share. Changed only by its own rank: by in-place ops, by autograd,
-/// and by the rebinding of D-45 and D-48.
+/// The state that all copies of a handle share. Changed only by its own rank: by in-place ops, by
+/// autograd, and by the rebinding of D-45 and D-48.
 class DTensorImpl : public Counted {
  public:
   Tensor local;
   const DTensorSpec* spec = nullptr;  ///< null: a plain tensor
   bool requires_grad = false;
   std::uint32_t output_index = 0;  ///< which output of grad_node this is
-  /// What an observer has noted about the value; goes along with copies of the handle. The library
-  /// itself never looks at it.
+  /// A note of an observer about the value; copies of the handle keep it. The library itself never
+  /// reads it.
   std::uint32_t note = 0;
-  // The tape's part. The node keeps what it needs of forward alive, and goes with the last handle.
+  // The tape's part. The node keeps the values of forward that it needs alive, and is freed with
+  // the last handle.
   Ref<Counted> grad_node;  ///< GradNode; null for leaves and untracked values
   Ref<Counted> grad;       ///< DTensorImpl: the accumulated gradient of a leaf
   Hold grad_memory;        ///< of grad
@@ -43,12 +44,12 @@ class DTensorImpl : public Counted {
 };
 
 /// A reference to a DTensorImpl, null by default. Accessors other than defined() need a defined
-/// handle. == asks whether two handles are the same object (comparison of elements is the op eq).
+/// handle. == is true if two handles are the same object (comparison of elements is the op eq).
 class DTensor {
  public:
   DTensor() = default;
-  /// A new handle, without gradient. `spec` lives in an arena that outlives it; whether `local` is
-  /// the piece that it says is the caller's business.
+  /// A new handle, without gradient. `spec` lives in an arena that outlives it; the caller makes
+  /// sure that `local` is the piece that `spec` describes.
   DTensor(Tensor local, const DTensorSpec* spec) : impl_(make_ref<DTensorImpl>()) {
     impl_->local = std::move(local);
     impl_->spec = spec;
@@ -56,7 +57,7 @@ class DTensor {
   explicit DTensor(Tensor plain) : DTensor(std::move(plain), nullptr) {}
   explicit DTensor(Ref<DTensorImpl> impl) : impl_(std::move(impl)) {}
 
-  /// False for a null handle, which stands for None.
+  /// False for a null handle, which means None.
   bool defined() const { return static_cast<bool>(impl_); }
   /// False for a plain tensor.
   bool distributed() const { return impl_->spec != nullptr; }
@@ -72,8 +73,8 @@ class DTensor {
   std::size_t ndim() const { return shape().size(); }
   bool requires_grad() const { return impl_->requires_grad; }
 
-  // As PyTorch writes the functions of these names in api/tensor_ops.h and autograd/, which say
-  // what they do.
+  // The functions of these names in api/tensor_ops.h and autograd/, as PyTorch writes them as
+  // methods; see there.
   DTensor matmul(const DTensor& other, SourceLine place = {}) const;
   DTensor sum(SourceLine place = {}) const;
   DTensor mean(SourceLine place = {}) const;
@@ -89,7 +90,7 @@ class DTensor {
 
   /// For the library's own parts; programs have no use for it.
   DTensorImpl* impl() const { return impl_.get(); }
-  /// A reference of its own for who keeps the handle alive without using it.
+  /// A separate reference that keeps the handle alive without using it.
   const Ref<DTensorImpl>& ref() const { return impl_; }
   friend bool operator==(const DTensor& a, const DTensor& b) { return a.impl_ == b.impl_; }
 
@@ -97,8 +98,9 @@ class DTensor {
   Ref<DTensorImpl> impl_;
 };
 
-/// Knows a handle without keeping what it holds: when the last DTensor lets go, the pieces go.
-/// Until the watch ends no other handle has the same address. Used by the rank of the handle.
+/// Points to a handle without keeping its contents: when the last DTensor is dropped, the pieces
+/// are freed. Until the watch ends no other handle has the same address. Used by the rank of the
+/// handle.
 class DTensorWatch {
  public:
   explicit DTensorWatch(const DTensor& x) : impl_(x.impl()) { ++impl_->watches_; }
@@ -111,7 +113,7 @@ class DTensorWatch {
 
   /// Whether some DTensor still holds it.
   bool alive() const { return impl_->use_count() > 0; }
-  /// Of one that is not alive the address alone means something.
+  /// For a handle that is not alive only the address has a meaning.
   DTensorImpl* impl() const { return impl_; }
 
  private:

@@ -12,7 +12,7 @@
 
 namespace shardlab {
 
-/// Objects are never removed, so that an address stands for a value until the table goes.
+/// Objects are never removed, so that an address identifies a value for the life of the table.
 template <typename T>
 class InternTable {
  public:
@@ -38,7 +38,7 @@ class InternTable {
     return nullptr;
   }
 
-  /// find, or what `make()` returns (a unique_ptr<const T>) when there is none yet.
+  /// find, or the result of `make()` (a unique_ptr<const T>) when there is none yet.
   template <typename Equal, typename Make>
   const T* find_or_insert(std::uint64_t hash, const Equal& equal, const Make& make) {
     if (const T* found = find(hash, equal)) return found;
@@ -62,7 +62,7 @@ class InternTable {
     }
   }
 
-  /// How many objects there are.
+  /// Number of objects.
   std::size_t size() const { return count_.load(std::memory_order_relaxed); }
 
  private:

@@ -101,7 +101,8 @@ DimMap map_of_dim(const DTensorSpec& spec, const Coordinate& coordinate, std::si
 /// Strides of `shape` with dims in the memory order of `global`; sizes count as `smallest` at
 /// least.
 Dims strides_in_order(const Dims& global, const Dims& shape, std::int64_t smallest) {
-  // By falling stride, equal ones as they come: an insertion sort of a handful, almost sorted.
+  // By falling stride, equal ones in the given order: an insertion sort of a handful, almost
+  // sorted.
   InlineVector<std::size_t, 5> dims;
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
     dims.push_back(dim);
@@ -159,7 +160,7 @@ Chunk local_chunk(const DTensorSpec& spec, const Coordinate& coordinate, std::si
   }
   Chunk piece{length, 0};
   const auto wanted = static_cast<std::int64_t>(tensor_dim);
-  // Places run from 0, so looking for them one after another cuts in the spec's order.
+  // Places run from 0, so searching them in turn cuts in the spec's order.
   std::int32_t place = 0;
   for (bool found = true; found; ++place) {
     found = false;

@@ -32,7 +32,7 @@ Chunk local_chunk(const DTensorSpec& spec, const Coordinate& coordinate, std::si
 /// Lengths of the pieces of a tensor dim along one mesh dim, at place 0 of the others.
 std::vector<std::int64_t> lengths_along(const DTensorSpec& spec, std::size_t mesh_dim,
                                         std::size_t tensor_dim);
-/// Strides of a local tensor whose dims lie in memory in the order of the global strides.
+/// Strides of a local tensor whose dims are in memory in the order of the global strides.
 Dims local_stride(const DTensorSpec& spec, const Coordinate& coordinate);
 TensorMeta local_meta(const DTensorSpec& spec, const Coordinate& coordinate);
 /// The global meta when all pieces are even and have this meta: sharded dims times the mesh dim's

@@ -1,4 +1,4 @@
-// One refusal for all who ask.
+// One refusal for all callers.
 #include "mesh/mesh_dim.h"
 
 #include <fmt/format.h>

@@ -62,8 +62,8 @@ MeshLayout::Init init_of_slice(const MeshLayout& layout, std::span<const std::si
   return init;
 }
 
-/// Coordinate of `rank`, for a slice along `names`. A rank outside is as good as any when the slice
-/// is the whole mesh.
+/// Coordinate of `rank`, for a slice along `names`. When the slice is the whole mesh, a rank
+/// outside may use any coordinate.
 Coordinate place_of(const MeshLayout& layout, std::span<const std::string> names,
                     std::int64_t rank) {
   const bool whole = dims_named(layout, names).size() == layout.ndim();

@@ -14,7 +14,7 @@
 
 namespace shardlab {
 
-/// Dims that a mesh has at most: what planners look at grows fourfold with each.
+/// Dims that a mesh has at most: the search space of planners grows fourfold with each.
 inline constexpr std::size_t kMostMeshDims = 8;
 
 class Arena;
@@ -22,8 +22,8 @@ class Arena;
 /// Position of a rank in a mesh, one entry per mesh dim.
 using Coordinate = InlineVector<std::int64_t, 4>;
 
-/// Which global rank stands at which coordinate. It says nothing about this process: the coordinate
-/// of the running rank is in DeviceMesh.
+/// The global rank at each coordinate. It contains nothing about this process: the coordinate of
+/// the running rank is in DeviceMesh.
 class MeshLayout {
  public:
   /// Number of mesh dims.
@@ -64,7 +64,7 @@ class MeshLayout {
   /// The arena this layout lives in.
   Arena& arena() const { return *arena_; }
   /// Fails with Runtime when a world of `world_size` ranks has fewer ranks than the mesh, with
-  /// Value when a rank of the mesh lies beyond it.
+  /// Value when a rank of the mesh is beyond it.
   void check_fits(std::int64_t world_size) const;
   /// "{x:2, y:3}".
   std::string text() const;
@@ -103,7 +103,7 @@ const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::st
 const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::string> names,
                                  const Coordinate& coordinate, std::string_view name);
 
-/// The same as `rank` sees it; a rank outside as with slice_layout.
+/// The same as `rank` sees it; for a rank outside as slice_layout.
 const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::string> names,
                                  std::int64_t rank, std::string_view name);
 

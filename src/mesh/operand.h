@@ -6,8 +6,8 @@
 
 namespace shardlab {
 
-/// What functions for programs take first, operators included, in place of `const DTensor&`: it is
-/// made of the tensor, and by itself knows the line where that is written. Lives during the call.
+/// The first parameter of functions for programs, operators included, in place of `const DTensor&`:
+/// it is made of the tensor, and records the line where that is written. Lives during the call.
 struct Operand {
   const DTensor& tensor;
   SourceLine place;

@@ -80,7 +80,7 @@ std::optional<Placement> parse_mask(std::span<const std::string_view> arguments)
   return Placement::mask_partial(*op, intern_mask_shape(shape), *dim);
 }
 
-// The names that PyTorch and its printed forms have, beside ours.
+// Names that PyTorch and its printed forms have, in addition to ours.
 struct Alias {
   std::string_view name, means;
 };

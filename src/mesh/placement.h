@@ -21,7 +21,7 @@ enum class PlacementKind : std::uint8_t {
   kStridedShard,  ///< cut as if `split_factor` chunks were cut first (K-19)
   kPartial,       ///< every rank holds a full-size term; the value is their `op` reduction
   kNormPartial,   ///< every rank holds the n-norm of its shard; combining needs the n-norm again
-  kMaskPartial,   ///< row-sharded lookups: terms valid only under a mask held beside the tensor
+  kMaskPartial,   ///< row-sharded lookups: terms valid only under a mask held with the tensor
                   ///< (K-18)
 };
 
@@ -32,8 +32,8 @@ MaskShapeId intern_mask_shape(std::span<const std::int64_t> shape);
 /// The shape behind an id; none for -1.
 Dims mask_shape(MaskShapeId id);
 
-/// What one mesh dim does to a tensor. Fields that a kind does not use keep their defaults, so that
-/// equality is that of the members.
+/// The way one mesh dim holds a tensor. Fields that a kind does not use keep their defaults, so
+/// that equality is that of the members.
 struct Placement {
   PlacementKind kind = PlacementKind::kReplicate;
   ReduceOp op = ReduceOp::kSum;   ///< partials
@@ -50,8 +50,8 @@ struct Placement {
     p.dim = static_cast<std::int32_t>(tensor_dim);
     return p;
   }
-  /// The chunk rule after a cut into `factor` chunks: what a dim that is cut twice looks like to
-  /// the first of both mesh dims (K-19).
+  /// The chunk rule after a cut into `factor` chunks: the first of two mesh dims that cut a dim
+  /// sees it this way (K-19).
   static Placement strided_shard(std::int64_t tensor_dim, std::int64_t factor) {
     Placement p = shard(tensor_dim);
     p.kind = PlacementKind::kStridedShard;
@@ -100,8 +100,6 @@ struct Placement {
   bool is_partial(ReduceOp reduce_op) const {
     return kind == PlacementKind::kPartial && op == reduce_op;
   }
-  /// Kind and all parameters. Equal placements hold a tensor alike; SS(0, 1) and S(0) do, too, and
-  /// differ.
   /// Kind and every parameter: SS(0, 1) cuts as S(0) does and yet differs from it.
   bool operator==(const Placement&) const = default;
 };
@@ -114,11 +112,12 @@ std::uint64_t hash_of(const Placement& placement);
 /// True when both may be partial in one spec: the same partial, or sum with avg (X-41).
 bool may_mix(const Placement& a, const Placement& b);
 
-/// Every pending reduction replaced by R: where its result, or a gradient, lies.
+/// Every pending reduction replaced by R: the placements of its result, or of a gradient.
 Placements without_partials(Placements placements);
 
-/// Shard dims counted from the end (-1: the last) become dims from the start: what users write is
-/// normalised with this before a spec is made (M-11). Fails with Value when there is no such dim.
+/// Shard dims counted from the end (-1: the last) become dims from the start: placements that users
+/// write are normalised with this before a spec is made (M-11). Fails with Value when there is no
+/// such dim.
 void normalize_dims(Placements& placements, std::size_t ndim);
 
 /// "R", "S(0)", "SS(0,2)", "P(sum)", "NP(2)", "MP(sum,16x8,0)".

@@ -13,7 +13,7 @@ inline Placements normalized(Placements placements, std::size_t ndim) {
   return placements;
 }
 
-/// What a placement is refused with that shards a dim which a tensor of `ndim` dims lacks.
+/// The refusal of a placement that shards a dim which a tensor of `ndim` dims lacks.
 Error no_such_dim(const Placement& placement, std::size_t ndim);
 
 }  // namespace shardlab

@@ -1,9 +1,8 @@
-// A tensor dim that several mesh dims cut has an order in which they do (M-9). Strided shards say
+// A tensor dim that several mesh dims cut has an order of the cuts (M-9). Strided shards express
 // the same in mesh order: the split factor of mesh dim m is the product of the sizes of the mesh
-// dims that cut before m although they are listed behind it. Going from the last mesh dim to the
-// first, the factor therefore tells the place of each among those already placed, and
-// decode_strided() inverts encode_strided(). Factors without such a place have no order, and stay
-// strided.
+// dims that cut before m although they are listed behind it. From the last mesh dim to the first,
+// the factor therefore gives the place of each among those already placed, and decode_strided()
+// inverts encode_strided(). Factors without such a place have no order, and stay strided.
 #include "mesh/shard_order.h"
 
 #include <fmt/format.h>
@@ -11,7 +10,7 @@
 namespace shardlab {
 namespace {
 
-/// How many mesh dims shard `tensor_dim`.
+/// Number of mesh dims that shard `tensor_dim`.
 std::int32_t cut_count(const Placements& placements, std::int32_t tensor_dim) {
   std::int32_t count = 0;
   for (const Placement& placement : placements) count += placement.is_shard(tensor_dim) ? 1 : 0;
@@ -19,7 +18,7 @@ std::int32_t cut_count(const Placements& placements, std::int32_t tensor_dim) {
 }
 
 /// Mesh dims that shard `tensor_dim`, decoded from the strided form: from the last mesh dim to the
-/// first, each goes to the place where the sizes of those cut before it multiply to its factor.
+/// first, each is put at the place where the sizes of those cut before it multiply to its factor.
 /// Empty when there is no such place.
 std::optional<InlineVector<std::size_t, 4>> decode_dim(const Placements& placements,
                                                        const Dims& mesh_shape,

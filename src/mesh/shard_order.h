@@ -26,11 +26,11 @@ InlineVector<std::size_t, 4> cutting_order(const Placements& placements, const S
 void check_order(const Placements& placements, const ShardOrder& order);
 
 /// M-12: "S(0)[1]P(max)S(0)[0]"; the suffix only where a tensor dim is cut twice or more, and never
-/// beside strided shards.
+/// next to strided shards.
 std::string order_text(const Placements& placements, const ShardOrder& order);
 
-/// Strided shards that stand for an order, decoded (layout README): placements with plain shards
-/// and the order, or empty when no order produces them.
+/// Strided shards that mean an order, decoded (layout README): placements with plain shards and the
+/// order, or empty when no order produces them.
 struct OrderedPlacements {
   Placements placements;
   ShardOrder order;

@@ -1,6 +1,6 @@
-// All specs come from here, checked once and interned: a spec that exists is valid (M-11), and two
-// specs of equal content are one pointer. The look-up comes before the checks, so that a spec that
-// is already known costs a hash and a comparison.
+// All specs are made here, checked once and interned: a spec that exists is valid (M-11), and two
+// specs of equal content are one pointer. The look-up is made before the checks, so that a spec
+// that is already known costs a hash and a comparison.
 #include "mesh/spec.h"
 
 #include <algorithm>
@@ -86,7 +86,7 @@ std::uint64_t hash_of_layout(const MeshLayout::Init& init) {
   return hash_range(hash, init.ranks);
 }
 
-/// What a spec is looked up by.
+/// The key of a spec in the table.
 struct SpecKey {
   const MeshLayout* layout;
   const Placements& placements;

@@ -1,6 +1,6 @@
-// spec.h - DTensorSpec: which piece of which global tensor each rank holds (M-8, M-16).
-// Immutable, interned in an Arena, holds no coordinate and no communicator; equality is pointer
-// equality. Thread-safe.
+// spec.h - DTensorSpec: which piece of which global tensor each rank holds (M-8, M-16). Immutable,
+// interned in an Arena, holds no coordinate and no communicator; equality is pointer equality.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace shardlab {
 
-/// What the strided shards of a spec say.
+/// The meaning of the strided shards of a spec.
 enum class StridedShards : std::uint8_t {
   kOrder,   ///< a cutting order, written as placements: what a user gives (M-12, K-19)
   kPieces,  ///< which pieces a view left on each rank, cut in mesh order; no order is meant
 };
 
 /// A layout, one placement per mesh dim, the order in which mesh dims cut (M-9), and the global
-/// metadata. Made by Arena::spec and valid: whoever holds one need not check it. Lives as long as
-/// its arena.
+/// metadata. Made by Arena::spec and valid: its holders need not check it. Lives as long as its
+/// arena.
 class DTensorSpec {
  public:
   /// The mesh, in the arena of this spec.
@@ -60,13 +60,13 @@ class DTensorSpec {
   /// Same layout and meta, other placements (default order). Strided shards mean what they did in
   /// all specs that are made of this one.
   const DTensorSpec* with(const Placements& placements) const;
-  /// The same with an order of its own.
+  /// The same with a given order.
   const DTensorSpec* with(const Placements& placements, const ShardOrder& order) const;
   /// The same placements and order on another tensor, for example of another dtype.
   const DTensorSpec* with(const TensorMeta& meta) const;
-  /// The same placements, read otherwise.
+  /// The same placements with another meaning of their strided shards.
   const DTensorSpec* with(StridedShards strided) const;
-  /// The pieces of `other`, which may say of strided shards what it likes: nothing moves.
+  /// The same pieces as `other`, whatever its strided shards mean: nothing moves.
   bool same_pieces(const DTensorSpec& other) const;
 
  private:

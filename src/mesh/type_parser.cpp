@@ -47,7 +47,7 @@ class Cursor {
                          : fmt::format("'{}' where '{}' is missing {}", found, c, where),
            std::string(fix));
   }
-  /// Letters, digits and underscores; empty when none stand here.
+  /// Letters, digits and underscores; empty when there are none at this place.
   std::string_view name() {
     peek();
     const std::size_t start = position_;

@@ -1,7 +1,7 @@
 // Prints what type_parser.cpp reads. A strided dim is printed as the order of mesh dims that it
-// stands for, if every rank then owns the same elements; on uneven sizes that may fail, and the
-// factor is printed. The question is answered for all pieces of the dim, in O(pieces), and only
-// where the length does not divide evenly.
+// means, if every rank then owns the same elements; on uneven sizes that may fail, and the factor
+// is printed. The question is answered for all pieces of the dim, in O(pieces), and only where the
+// length does not divide evenly.
 #include "mesh/type_string.h"
 
 #include <fmt/format.h>

@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// Where in the text a fault is: byte offset and length.
+/// The place of a fault in the text: byte offset and length.
 struct TextSpan {
   std::size_t offset = 0;
   std::size_t size = 0;
@@ -20,7 +20,7 @@ struct TextSpan {
 /// Thrown for malformed text: kind Value, with the place inside the text.
 class TypeStringError : public Error {
  public:
-  /// `span` is in the text that was parsed; callers that know the file point into it.
+  /// `span` is in the text that was parsed; callers with the file point into it.
   TypeStringError(std::string summary, TextSpan span)
       : Error(ErrorKind::kValue, std::move(summary)), span_(span) {}
   TextSpan span() const { return span_; }

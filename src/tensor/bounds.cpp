@@ -1,4 +1,5 @@
-// What a view that leaves its storage is told: which elements it reaches, and how many there are.
+// The error of a view that leaves its storage: the elements that it reaches, and how many there
+// are.
 #include "tensor/bounds.h"
 
 #include "base/error.h"

@@ -8,10 +8,10 @@ namespace shardlab {
 /// The failure of check_within_storage: element `first` or `last` lies outside.
 [[noreturn]] void fail_outside_storage(const Tensor& tensor, std::int64_t first, std::int64_t last);
 
-/// Looks at every element that the tensor's shape, strides and offset reach; a tensor without
+/// Checks every element that the tensor's shape, strides and offset reach; a tensor without
 /// elements reaches none. A view's first and last element follow from its strides alone: negative
-/// ones lead down from the offset, the others up. Inline: every operand of every kernel comes here.
-///   fails   Internal: an element lies outside of the storage
+/// ones lead down from the offset, the others up. Inline: every operand of every kernel is checked.
+///   fails   Internal: an element is outside of the storage
 inline void check_within_storage(const Tensor& tensor) {
   const std::int64_t* const sizes = tensor.shape().data();
   const std::int64_t* const strides = tensor.stride().data();

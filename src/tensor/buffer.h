@@ -1,4 +1,4 @@
-// buffer.h - counted device memory. Ranks may share a Buffer; nobody writes to a shared one
+// buffer.h - counted device memory. Ranks may share a Buffer; a shared one is never written
 // (Storage::writable copies first). Safe to hold and drop on any thread.
 #pragma once
 
@@ -10,8 +10,8 @@ namespace shardlab {
 
 class Device;
 
-/// Memory of one Device, which made it and frees it. While two or more hold it, nobody writes to
-/// it; its only holder may.
+/// Memory of one Device, which made it and frees it. While two or more hold it, it is not written;
+/// its only holder may.
 class Buffer : public Counted {
  public:
   Buffer(Device* device, void* data, std::size_t size_bytes)
@@ -19,13 +19,13 @@ class Buffer : public Counted {
 
   /// The device outlives its Buffers.
   Device* device() const { return device_; }
-  /// What was asked for; the device may have reserved more.
+  /// The size that was requested; the device may have reserved more.
   std::size_t size_bytes() const { return size_bytes_; }
   /// Device address; null for shape-only devices. Only a Device dereferences it.
   void* data() const { return data_; }
 
  protected:
-  // Set once, before anyone else sees the Buffer: reading them takes no lock.
+  // Set once, before others see the Buffer: reading them takes no lock.
   Device* device_;
   void* data_;
   std::size_t size_bytes_;

@@ -32,13 +32,15 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::size_t kReusedBytes = std::numeric_limits<std::size_t>::max();  // frees must be seen
+constexpr std::size_t kReusedBytes = std::numeric_limits<std::size_t>::max();  // every free must be
+                                                                               // visible
 #else
 constexpr std::size_t kReusedBytes = 64 * 1024;
 #endif
 
-// Of a large fresh block, where the system has them: it costs a page fault for each page, and what
-// walks down columns a miss of the processor's table of pages for each row that it touches.
+// Asks for large pages for a large fresh block, where the system has them: small ones cost a page
+// fault each, and a walk down columns misses the processor's table of pages for each row that it
+// touches.
 void ask_for_large_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size_bytes) {
 #ifdef MADV_HUGEPAGE
   constexpr std::size_t kLeast = std::size_t{8} << 20, kPage = 4096;
@@ -70,7 +72,7 @@ class BlockCache {
     kept_bytes_ -= block.size_bytes;
     return block;
   }
-  /// Keeps the block, and lets go of the oldest ones when that makes more than `limit_bytes`.
+  /// Keeps the block, and frees the oldest ones when that makes more than `limit_bytes`.
   void keep(const Block& block, std::size_t limit_bytes) {
     const std::lock_guard lock(mutex_);
     by_age_.push_back(block);
@@ -102,9 +104,9 @@ class BlockCache {
   std::size_t kept_bytes_ = 0;
 };
 
-// Bytes held, and the most that ever were. Where ranks run on several threads, small changes gather
-// per rank first, so that threads which dispatch at once do not wait for each other: the peak is
-// then exact up to kSlackBytes per stripe. It depends on their timing there anyway.
+// Bytes held, and the most ever held. Where ranks run on several threads, small changes gather per
+// rank first, so that threads which dispatch at once do not wait for each other: the peak is then
+// exact up to kSlackBytes per stripe. It depends on their timing there anyway.
 class ByteCount {
  public:
   void add(std::int64_t bytes) {
@@ -126,7 +128,7 @@ class ByteCount {
   /// Without what the stripes hold: the slack of each.
   std::int64_t roughly_held() const { return total_.load(std::memory_order_relaxed); }
   std::int64_t peak() const { return std::max(peak_.load(std::memory_order_relaxed), held()); }
-  /// How far below the peak, up to the same slack; looks at no stripe.
+  /// Distance below the peak, up to the same slack; reads no stripe.
   std::int64_t below_peak() const {
     return std::max<std::int64_t>(
         0, peak_.load(std::memory_order_relaxed) - total_.load(std::memory_order_relaxed));
@@ -159,7 +161,7 @@ class ByteCount {
 
 class CpuDevice;
 
-// Header and data lie in one block of malloc, which is several times cheaper than aligned_alloc.
+// Header and data are one block of malloc, which is several times cheaper than aligned_alloc.
 class CpuBuffer final : public Buffer {
  public:
   CpuBuffer(CpuDevice* device, void* data, std::size_t size_bytes, std::size_t block_bytes);
@@ -235,7 +237,7 @@ BlockCache::Block CpuDevice::block_of(std::size_t size_bytes) {
 BufferRef CpuDevice::allocate(std::size_t size_bytes) {
   constexpr std::size_t kOverhead = sizeof(CpuBuffer) + kAlignment - 1;
   const auto most = static_cast<std::size_t>(most_bytes_);
-  // What is held roughly may be a little less than nothing.
+  // The rough count of held bytes may be a little less than zero.
   const bool fits = size_bytes <= most - std::min(most, kOverhead) &&
                     bytes_.roughly_held() <= most_bytes_ - static_cast<std::int64_t>(size_bytes);
   const BlockCache::Block block = fits ? block_of(size_bytes + kOverhead) : BlockCache::Block{};

@@ -1,5 +1,5 @@
 // device.h - the second door: owns memory and runs local kernels (src/README.md, "Two doors"). Any
-// device goes with any communicator.
+// device works with any communicator.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace shardlab {
 
-/// Which kernel; the list is in kernels/kernel_id.h.
+/// Number of a kernel; the list is in kernels/kernel_id.h.
 enum class KernelId : std::uint16_t;
 
 /// One kernel launch. Outputs are allocated by the caller with the metadata that shape inference
@@ -23,7 +23,7 @@ struct KernelCall {
   std::span<const LocalArg> args;
   std::span<const Tensor> outputs;
   /// Position of the tensor that the row names as position-dependent (random ops: the output;
-  /// masked lookups: the table); null when the row does not ask for it.
+  /// masked lookups: the table); null when the row does not need it.
   const LocalView* view = nullptr;
   /// For kernels of rows flagged `random`: the draw's state before this call.
   RandomState random;
@@ -35,7 +35,7 @@ struct MemoryUse {
   std::int64_t peak_bytes = 0;
 };
 
-/// Memory and local kernels of one kind. Calls come from any rank's thread; a device that ranks
+/// Memory and local kernels of one kind. Calls are made from any rank's thread; a device that ranks
 /// share is thread-safe, or takes turns. Buffers must not outlive it.
 class Device {
  public:

@@ -16,7 +16,7 @@ Scalar read_scalar(const Tensor& tensor);
 std::vector<double> read_doubles(const Tensor& tensor);
 /// Row-major values of an integer or bool tensor.
 std::vector<std::int64_t> read_integers(const Tensor& tensor);
-/// Row-major values as they lie in memory, in the tensor's dtype.
+/// Row-major values as stored, in the tensor's dtype.
 std::vector<std::byte> read_bytes(const Tensor& tensor);
 /// Writes row-major values, rounding to the tensor's dtype; sizes must agree.
 void write_doubles(const Tensor& tensor, std::span<const double> values);

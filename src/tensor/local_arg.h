@@ -1,4 +1,5 @@
-// local_arg.h - what a kernel receives for one argument of an op: local tensors and plain values.
+// local_arg.h - the value of one op argument that a kernel receives: local tensors and plain
+// values.
 #pragma once
 
 #include <string>
@@ -10,10 +11,9 @@
 
 namespace shardlab {
 
-/// In schema order, defaults filled in. `None` is monostate; an absent optional tensor too.
-/// int[] arguments are Dims; float[] and bool[] are vectors.
-/// Tensors share ownership with the caller's; a kernel that writes goes through
-/// Storage::writable().
+/// In schema order, defaults filled in. `None` is monostate; an absent optional tensor too. int[]
+/// arguments are Dims; float[] and bool[] are vectors. Tensors share ownership with the caller's; a
+/// kernel that writes uses Storage::writable().
 using LocalArg = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, Dims,
                               std::vector<double>, DType, std::string>;
 

@@ -47,7 +47,7 @@ struct DimMap {
 /// A rank's piece of a tensor: the product of one DimMap per dim, in row-major order of local
 /// indices.
 struct LocalView {
-  /// In elements; a dim's runs lie in [0, global_shape[dim]) and never overlap.
+  /// In elements; a dim's runs are within [0, global_shape[dim]) and never overlap.
   Dims global_shape;
   std::vector<DimMap> dims;  ///< one per tensor dim
 

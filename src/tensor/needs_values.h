@@ -1,5 +1,5 @@
-// needs_values.h - the part of an error by which a device or a backend of shapes alone says what it
-// lacks. Constants.
+// needs_values.h - the part of an error by which a device or a backend of shapes alone names what
+// it lacks. Constants.
 #pragma once
 
 #include <string_view>

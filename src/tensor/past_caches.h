@@ -1,5 +1,5 @@
-// past_caches.h - writing arrays that no cache holds: the lines written are not read first, and
-// what caches hold stays there.
+// past_caches.h - writing arrays past the caches: the lines written are not read first, and what
+// caches hold stays there.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ inline constexpr std::int64_t kCacheLine = 64;  // bytes
 inline bool is_beyond_caches(std::int64_t bytes) { return bytes >= std::int64_t{8} << 20; }
 
 /// Writes `bytes`, whole registers, to a multiple of their size. end_writes_past_caches() must be
-/// called before another thread is told of them. An ordinary copy where processors have no such
+/// called before another thread may read them. An ordinary copy where processors have no such
 /// writes.
 inline void write_past_caches(void* to, const void* from, std::size_t bytes) {
 #ifdef __AVX512F__
@@ -37,7 +37,7 @@ inline void write_past_caches(void* to, const void* from, std::size_t bytes) {
 #endif
 }
 
-/// What was written so comes before all that follows.
+/// Orders these writes before all that follows.
 inline void end_writes_past_caches() {
 #ifdef __AVX__
   _mm_sfence();

@@ -9,7 +9,8 @@
 
 namespace shardlab {
 
-/// std::complex<double>, by what it can do: <complex> takes longer to compile than all else here.
+/// std::complex<double>, described by its members: <complex> takes longer to compile than all else
+/// here.
 template <typename Number>
 concept ComplexNumber = requires(const Number& value) {
   { value.real() } -> std::same_as<double>;
@@ -23,8 +24,8 @@ class Scalar {
  public:
   /// The integer 0.
   Scalar() = default;
-  // Implicit, so that a number may stand wherever ops take one: add(x, 2). The C++ type decides the
-  // category.
+  // Implicit, so that a number may be given wherever ops take one: add(x, 2). The C++ type decides
+  // the category.
   Scalar(bool value) : category_(Category::kBool), integer_(value) {}
   Scalar(std::int64_t value) : category_(Category::kInteger), integer_(value) {}
   Scalar(int value) : Scalar(static_cast<std::int64_t>(value)) {}

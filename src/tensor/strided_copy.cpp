@@ -1,6 +1,6 @@
-// A copy of any layout into any other: dims of size 1 go, the others are sorted by the target's
-// strides and joined where both sides allow it. What is left is one memcpy, a row at a time, or,
-// where source and target are contiguous along different dims, a transposition in tiles.
+// A copy of any layout into any other: dims of size 1 are dropped, the others are sorted by the
+// target's strides and joined where both sides allow it. The rest is one memcpy, a row at a time,
+// or, where source and target are contiguous along different dims, a transposition in tiles.
 #include "tensor/strided_copy.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct Block16 {
 };
 
 // Outermost first, ordered by the target's strides so that it is written front to back; dims that
-// lie behind each other in both arrays become one.
+// follow each other in both arrays become one.
 CopyDims ordered_dims(std::span<const std::int64_t> shape, std::span<const std::int64_t> to,
                       std::span<const std::int64_t> from) {
   CopyDims dims;
@@ -59,16 +59,16 @@ void copy_row(T* to, const T* from, const CopyDim& row) {
   }
 }
 
-// What is turned at a time: rows of the target by columns, which are rows of the source. A part of
-// four cache lines of the source is read at once, where there are as many rows, and written as four
-// of the target.
+// The tile that is transposed at a time: rows of the target by columns, which are rows of the
+// source. A part of four cache lines of the source is read at once, where there are as many rows,
+// and written as four of the target.
 template <typename T>
 constexpr std::int64_t kTileRows = 256 / sizeof(T);
 template <typename T>
 constexpr std::int64_t kTileColumns = 256 / sizeof(T);
 
-// A tile of so many rows and kTileColumns columns, a square at a time; of the source each cache
-// line is touched once.
+// A tile of `rows` rows and kTileColumns columns, a square at a time; of the source each cache line
+// is touched once.
 template <typename T, std::int64_t rows>
 [[gnu::always_inline]] inline void turn_squares(T* to, std::int64_t to_step, const T* from,
                                                 std::int64_t from_step) {
@@ -135,7 +135,7 @@ std::int64_t columns_before_line(const T* to, const CopyDim& outer) {
   return static_cast<std::int64_t>((kLine - within) % kLine / sizeof(T));
 }
 
-// Whole tiles of rows and columns; what is left of either is for turn_part.
+// Whole tiles of rows and columns; the rest of either is for turn_part.
 template <typename T, std::int64_t rows>
 void turn_tiles(T* to, const T* from, const CopyDim& outer, const CopyDim& inner, bool ahead,
                 bool past) {
@@ -153,8 +153,8 @@ void turn_tiles(T* to, const T* from, const CopyDim& outer, const CopyDim& inner
   }
 }
 
-// The source is contiguous along `outer`, the target mostly along `inner`. What is as large as half
-// a core's cache is fetched ahead; targets beyond what all caches hold are written past them.
+// The source is contiguous along `outer`, the target mostly along `inner`. A source at least as
+// large as half a core's cache is fetched ahead; targets beyond all caches are written past them.
 template <typename T>
 void copy_transposed(T* to, const T* from, const CopyDim& outer, const CopyDim& inner) {
   std::int64_t rows = 0, first = 0, columns = 0;
@@ -202,7 +202,7 @@ void copy_dims(T* to, const T* from, std::span<const CopyDim> dims) {
   }
 }
 
-// The dim along which the source is contiguous goes next to the innermost one.
+// Moves the dim along which the source is contiguous next to the innermost one.
 void prepare_transpose(CopyDims& dims) {
   if (dims.size() < 3 || dims.back().from == 1) return;
   const auto unit =

@@ -17,7 +17,7 @@ struct StridedSource {
   std::span<const std::int64_t> stride;
 };
 
-/// Sorts a few dims, `before(a, b)` first, equal ones as they stood; takes no memory.
+/// Sorts a few dims, `before(a, b)` first, equal ones in their old order; takes no memory.
 template <typename DimList, typename Before>
 void sort_dims(DimList& dims, const Before& before) {
   for (std::size_t i = 1; i < dims.size(); ++i) {

@@ -15,7 +15,7 @@ Dims contiguous_strides(std::span<const std::int64_t> shape) {
   std::int64_t next = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     stride[i] = next;
-    // Where a product overflows it wraps: specs and devices refuse such shapes.
+    // A product that overflows wraps: specs and devices refuse such shapes.
     const auto size = static_cast<std::uint64_t>(std::max<std::int64_t>(shape[i], 1));
     next = static_cast<std::int64_t>(static_cast<std::uint64_t>(next) * size);
   }
@@ -93,8 +93,8 @@ const BufferRef& Storage::writable() {
     const auto size_bytes = static_cast<std::int64_t>(buffer_->size_bytes());
     const TensorMeta bytes{{size_bytes}, {1}, DType::kU8};
     // The new Storage alone holds its Buffer while it is written, or this would not end. A device
-    // of the rank's own would write without a copy, so that it does not count as memory of the
-    // rank.
+    // of the rank alone would write without a copy, so that the copy does not count as memory of
+    // the rank.
     const Ref<Storage> copy(new Storage(device->allocate(buffer_->size_bytes()), Uncounted{}));
     device->copy(Tensor(copy, bytes), Tensor(snapshot(), bytes));
     buffer_ = copy->buffer();

@@ -28,14 +28,15 @@ struct TensorMeta {
 Dims contiguous_strides(std::span<const std::int64_t> shape);
 /// Row-major metadata of this shape.
 TensorMeta contiguous_meta(std::span<const std::int64_t> shape, DType dtype);
-/// True when elements lie in row-major order without gaps; strides of dims of size 1 do not matter,
+/// True when elements are in row-major order without gaps; strides of dims of size 1 do not matter,
 /// and a tensor without elements always is.
 bool is_contiguous(std::span<const std::int64_t> shape, std::span<const std::int64_t> stride);
 
-/// Identity of a piece of rank-local memory; what views have in common.
+/// Identity of a piece of rank-local memory, common to all its views.
 class Storage : public Counted {
  public:
-  /// Counted on the running rank's memory account, if there is one, as what is being made there.
+  /// Counted on the running rank's memory account, if there is one, for the purpose that is set
+  /// there.
   explicit Storage(BufferRef buffer);
   ~Storage() override;
 
@@ -45,7 +46,7 @@ class Storage : public Counted {
     return buffer_;
   }
   /// For writing: waits, copies the Buffer when another Storage holds it, bumps the version.
-  /// Kernels write through nothing else.
+  /// Kernels write only through this.
   const BufferRef& writable();
   /// Counts writes through this Storage; autograd refuses to use a saved value whose version has
   /// changed.
@@ -60,21 +61,23 @@ class Storage : public Counted {
   /// Waits for the pending result, if any.
   void settle();
   /// A Storage of its own over the same Buffer: the value as it is now (copy on write). It counts
-  /// on no account: for whoever looks on.
+  /// on no account: for observers.
   Ref<Storage> snapshot();
   /// The same as a program's own copy, which counts.
   Ref<Storage> copy();
 
-  /// What it counts as: input, then gradient, then kept for backward, then what it was made for.
+  /// The purpose it counts under: input, then gradient, then kept for backward, then the purpose it
+  /// was made for.
   HeldFor held_for() const;
   bool kept_for_backward() const { return kept_ > 0; }
   /// From now on it counts as an input: a result that has become a parameter.
   void become_input();
   /// Whether it counts on an account.
   bool counted() const { return account_ != nullptr; }
-  /// As large as the program's device would hold it: its Buffer, and room behind it.
+  /// Bytes that the program's device would hold for it: its Buffer, and room behind it.
   std::int64_t counted_bytes() const { return buffer_ ? counted_bytes(*buffer_) : 0; }
-  /// It lies at the front of `bytes` of memory, where a kernel of the reference leaves its result.
+  /// Its data is at the front of `bytes` of memory, where a kernel of the reference leaves its
+  /// result.
   void lie_in(std::int64_t bytes);
 
  private:
@@ -82,14 +85,14 @@ class Storage : public Counted {
   struct Uncounted {};
   Storage(BufferRef buffer, Uncounted) : buffer_(std::move(buffer)) {}
   Storage(BufferRef buffer, std::int64_t room);
-  // All that the account hears of this Storage goes through these two.
+  // All changes of this Storage reach the account through these two.
   void count(const Buffer* buffer, std::int64_t sign);
   std::int64_t counted_bytes(const Buffer& buffer) const {
     return std::max(static_cast<std::int64_t>(buffer.size_bytes()), room_);
   }
   void change_holds(HeldFor purpose, int by);
 
-  // Null until a pending result has come.
+  // Null until a pending result has arrived.
   BufferRef buffer_;
   Ref<Work> pending_;
   MemoryAccount* account_ = nullptr;
@@ -137,7 +140,7 @@ class Tensor {
   const Dims& stride() const { return meta_.stride; }
   DType dtype() const { return meta_.dtype; }
   const TensorMeta& meta() const { return meta_; }
-  /// How many tensor dims there are; 0 for a single number.
+  /// Number of tensor dims; 0 for a single number.
   std::int64_t dim() const { return static_cast<std::int64_t>(meta_.shape.size()); }
   std::int64_t size(std::size_t tensor_dim) const { return meta_.shape[tensor_dim]; }
   /// Elements of this view, which may be fewer or, where it is expanded, more than its Buffer has.
@@ -151,7 +154,7 @@ class Tensor {
   /// The one that made the memory; waits for a pending result, whose Buffer is not known before.
   Device* device() const { return storage_->buffer()->device(); }
 
-  /// Another view of the same Storage. Bounds are the caller's business.
+  /// Another view of the same Storage. The caller checks the bounds.
   Tensor as_view(TensorMeta meta, std::int64_t offset) const {
     return Tensor(storage_, std::move(meta), offset);
   }

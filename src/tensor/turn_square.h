@@ -8,8 +8,8 @@
 
 namespace shardlab {
 
-/// Bytes of the vectors that a matrix is turned by, whether elements of a type are, and how many
-/// there are in a vector.
+/// Bytes of the vectors that transpose a matrix, whether they can for a type, and how many elements
+/// a vector has.
 #ifdef __AVX__
 inline constexpr std::size_t kVectorBytes = 32;
 #else
@@ -20,7 +20,7 @@ inline constexpr bool kByVectors = sizeof(T) <= 8 && sizeof(T) >= 2;
 template <typename T>
 inline constexpr int kLanesTurned = sizeof(T) == 2 ? 8 : static_cast<int>(kVectorBytes / sizeof(T));
 
-/// Of each 2 `half` lanes the upper half of `a` changes places with the lower half of `b`.
+/// The upper half of each 2 `half` lanes of `a` changes places with the lower half of `b`.
 template <int half, typename Lanes, int... lane>
 inline void exchange_halves(Lanes& a, Lanes& b, std::integer_sequence<int, lane...>) {
   constexpr int kCount = sizeof...(lane);
