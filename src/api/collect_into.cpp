@@ -1,7 +1,7 @@
-// Collectives that fill tensors which are there already. Pieces are rows where the shapes allow it,
-// so that the collective is the one that the functions of collectives.h run, and else elements in
-// row-major order. What is sent is put together before, and what arrives is dealt out behind, by
-// ops without a tape: who observes sees where each value comes from.
+// Collectives that fill existing tensors. Pieces are rows where the shapes allow it, so that the
+// collective is the one that the functions of collectives.h run, and else elements in row-major
+// order. Ops without a tape put sent data together before, and deal out received data after it:
+// observers see the origin of each value.
 #include <algorithm>
 #include <numeric>
 
@@ -49,7 +49,7 @@ template <typename... Args>
        group.name(), group.size(), fmt::format(format, std::forward<Args>(args)...));
 }
 
-// How many places lie between the first element and behind the last one.
+// Number of places from the first element to one behind the last.
 std::int64_t places(const TensorMeta& meta) {
   std::int64_t count = 1;
   for (std::size_t dim = 0; dim < meta.shape.size(); ++dim) {
@@ -59,13 +59,13 @@ std::int64_t places(const TensorMeta& meta) {
   return count;
 }
 
-// The write goes to a block of memory elsewhere.
+// The collective writes to another block of memory.
 void check_written(const CollectInto& what, const ProcessGroup& group) {
   const bool listed =
       what.kind == Kind::kAllGather || what.kind == Kind::kGather || what.kind == Kind::kAllToAll;
   for (const DTensor& x : what.outputs) {
     const std::int64_t count = places(x.local().meta());
-    // All elements of a place get the same where each comes from its own.
+    // Elements that share a place get equal values only where each receives its own element.
     if (count < x.numel() && !keeps_shape(what.kind)) {
       refuse(what, group, Fix{"clone() it first"}, "elements of {} share memory", type_string(x));
     }
@@ -76,7 +76,7 @@ void check_written(const CollectInto& what, const ProcessGroup& group) {
   }
 }
 
-// As torch wants it.
+// torch has the same condition.
 void check_contiguous(const CollectInto& what, const ProcessGroup& group) {
   for (const Tensors* side : {&what.inputs, &what.outputs}) {
     for (const DTensor& x : *side) {
@@ -109,7 +109,7 @@ void check_tensors(const CollectInto& what, const ProcessGroup& group) {
   check_written(what, group);
 }
 
-// What one rank brings or gets, against all of it on the other side.
+// The sizes of what one rank sends or receives, against all of it on the other side.
 void check_sizes(const CollectInto& what, const ProcessGroup& group) {
   const auto ranks = static_cast<std::size_t>(group.size());
   const auto own = static_cast<std::size_t>(group.rank());
@@ -140,8 +140,8 @@ void check_sizes(const CollectInto& what, const ProcessGroup& group) {
   }
 }
 
-// How pieces lie in the whole: rows of a tensor whose other dims are those of all pieces, or
-// elements.
+// The arrangement of pieces in the whole: rows of a tensor whose other dims are those of all
+// pieces, or elements.
 bool in_rows(const Tensors& pieces) {
   return std::ranges::all_of(pieces, [&](const DTensor& x) {
     return x.ndim() > 0 && x.ndim() == pieces[0].ndim() &&
@@ -167,12 +167,12 @@ PieceLengths equal_lengths(const ProcessGroup& group, std::int64_t length) {
   return PieceLengths(static_cast<std::size_t>(group.size()), length);
 }
 
-// Runs it; undefined where this rank gets nothing.
+// Runs it; undefined where this rank receives nothing.
 class Filler {
  public:
   Filler(const CollectInto& what, ProcessGroup& group, Issue issue)
       : what_(what), group_(group), issue_(issue) {}
-  /// Of a message from any rank: who sent it.
+  /// The sender of a message from any rank.
   std::int64_t came_from() const { return came_from_; }
 
   DTensor run() {
@@ -217,7 +217,7 @@ class Filler {
     return given(group_.broadcast(x, what_.root, meta, issue_));
   }
 
-  // The small side beside the large one: [k, ...] of [n k, ...], or a row of [n, k, ...].
+  // The small side in the shape of the large one: [k, ...] of [n k, ...], or a row of [n, k, ...].
   DTensor as_piece(const DTensor& piece, const DTensor& whole) const {
     if (in_rows({piece, whole})) return piece;
     const bool stacked =
@@ -316,7 +316,7 @@ void deal_out(const DTensor& result, const Tensors& outs) {
   }
 }
 
-// A leaf is written as an optimizer writes it; of another value backward goes past the write.
+// A leaf is written as an optimizer writes it; for another value backward ignores the write.
 void warn_in_backward(const CollectInto& what, const DTensor& out) {
   if ((current_rank().mode & kModeAutograd) == 0 || !out.requires_grad() || is_leaf(out)) return;
   const std::string text = fmt::format(
@@ -329,7 +329,7 @@ void warn_in_backward(const CollectInto& what, const DTensor& out) {
   });
 }
 
-// The source of a broadcast has what it would get; of a reduce the destination alone gets anything.
+// The source of a broadcast already has its value; of a reduce only the destination receives one.
 bool is_written(const CollectInto& what, const ProcessGroup& group) {
   if (what.kind == Kind::kBroadcast) return group.rank() != what.root;
   return what.kind != Kind::kReduce || group.rank() == what.root;
@@ -403,7 +403,7 @@ void run_wait(CollectiveWork& work) {
 
 namespace {
 
-// What an event reads and writes of its tensors; those that only label, or make views, do neither.
+// The tensors that an event reads and writes; events that only label, or make views, do neither.
 struct Touched {
   const InFlight& in_flight;
 
@@ -447,7 +447,7 @@ void check_in_flight(const ProgramEvent& event) {
 
 namespace {
 
-// As many views as there are ranks, of `rows` rows each; as torch words it.
+// As many views as there are ranks, of `rows` rows each; worded as in torch.
 Tensors cut(const CollectInto& what, const ProcessGroup& group, const DTensor& x, const Dims& rows,
             std::string_view verb) {
   const std::int64_t sum = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});

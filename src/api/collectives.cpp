@@ -1,5 +1,5 @@
-// A collective of a program is an event; here its arguments are checked, before other ranks hear of
-// it.
+// A collective of a program is an event; its arguments are checked here, before other ranks receive
+// the call.
 #include "api/collectives.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ DTensor collected(const SourceLine& place, const CollectiveEvent& event) {
   return program_calls().perform(event).at(0).tensor();
 }
 
-// As collect_into() words it.
+// Worded as in collect_into().
 void check_rows(const CollectiveEvent& event) {
   const auto refuse = [&](const char* fix, const std::string& what) {
     fail(ErrorKind::kValue, Fix{fix}, "all_to_all on group {} of {} ranks: {}", event.group->name(),

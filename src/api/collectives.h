@@ -1,5 +1,5 @@
-// collectives.h - collectives that a program asks for: on a rank's own, plain tensors, over one
-// group. Those that give a tensor carry gradients, as torch's functional collectives do (B-23): in
+// collectives.h - collectives that a program calls: on a rank's own, plain tensors, over one group.
+// Those that return a tensor carry gradients, as torch's functional collectives do (B-23): in
 // backward every rank of the group runs the adjoint. Every rank of the group takes part, with
 // tensors of one dtype and of shapes that fit. Dims may count from the end. Used by one rank.
 #pragma once
@@ -16,31 +16,32 @@
 namespace shardlab {
 
 // All fail with Value for a distributed tensor; Unsupported for one that records gradients where
-// the adjoint is missing (max, min, product, avg of a reduce_scatter); Runtime where
-// ranks bring what does not fit together.
+// the adjoint is missing (max, min, product, avg of a reduce_scatter); Runtime where the tensors of
+// the ranks do not fit together.
 DTensor all_reduce(Operand x, ReduceOp op, ProcessGroup& group);
-/// What all ranks bring, one after the other along `dim`; all bring as much.
+/// The tensors of all ranks, one after the other along `dim`; all of one size.
 DTensor all_gather(Operand x, std::int64_t dim, ProcessGroup& group);
 /// This rank's chunk, along `dim`, of the reduction; chunks as those of Shard.
 DTensor reduce_scatter(Operand x, std::int64_t dim, ReduceOp op, ProcessGroup& group);
-/// Rank i gets the i-th chunk along `split_dim`; what arrives is put together along `concat_dim`.
+/// Rank i gets the i-th chunk along `split_dim`; received chunks are put together along
+/// `concat_dim`.
 DTensor all_to_all(Operand x, std::int64_t split_dim, std::int64_t concat_dim, ProcessGroup& group);
 /// Rank i gets send[i] rows of x, and gives receive[i] to this one; empty lists: equal parts.
 ///   fails  Value: not one number for each rank; send does not add up to the rows of x
 DTensor all_to_all(Operand x, const Dims& send, const Dims& receive, ProcessGroup& group);
-/// What the rank at place `source` of the group brings. Fails with Value for no such place.
+/// The tensor of the rank at place `source` of the group. Fails with Value for no such place.
 DTensor broadcast(Operand x, std::int64_t source, ProcessGroup& group);
 void barrier(ProcessGroup& group, SourceLine place = {});
 
-/// A collective that fills tensors which are there already, as those of torch.distributed do. Each
-/// side is one tensor or a list with one for each rank: of all_gather(list, x) outputs are the
-/// list, of all_gather_into_tensor(out, x) the one that has room for all. Of all_reduce, reduce and
-/// broadcast the tensor stands on both sides, on every rank; of a gather ranks but the destination
-/// have no outputs, of a scatter ranks but the source no inputs. Entries of a list may differ in
-/// size where the kind lets ranks know. A message is a kSend of one input to `root`, who calls a
-/// kRecv into one output from this rank; other ranks take no part. It waits until it is received
+/// A collective that fills existing tensors, as those of torch.distributed do. Each side is one
+/// tensor or a list with one for each rank: of all_gather(list, x) outputs are the list, of
+/// all_gather_into_tensor(out, x) the one that has room for all. Of all_reduce, reduce and
+/// broadcast the tensor is on both sides, on every rank; of a gather ranks but the destination have
+/// no outputs, of a scatter ranks but the source no inputs. Entries of a list may differ in size
+/// where the kind lets ranks know. A message is a kSend of one input to `root`, which calls a kRecv
+/// into one output from this rank; other ranks take no part. It waits until it is received
 /// (kModeBufferedSends: not), and the shapes may differ where the number of elements does not. A
-/// kRecv from kAnyRank takes what comes first, and waits for it.
+/// kRecv from kAnyRank takes the first message to arrive, and waits for it.
 inline constexpr std::int64_t kAnyRank = -1;
 struct CollectInto {
   CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -48,21 +49,23 @@ struct CollectInto {
   ReduceOp op = ReduceOp::kSum;  ///< of those that reduce
   std::int64_t root = 0;         ///< place in the group: of a source or a destination
   std::int64_t tag = 0;          ///< of a message: it is received under the tag of the sender
-  /// Of an all_to_all between two tensors: how many rows go to each rank, and come from it. Empty:
-  /// equal parts.
+  /// Of an all_to_all between two tensors: number of rows to each rank, and from it. Empty: equal
+  /// parts.
   Dims send_rows = {}, receive_rows = {};
 };
-/// Writes the outputs; what records gradients is written all the same, and its gradient passes as
-/// if nothing had been written, which backward warns of. Errors name kind, group and shapes.
+/// Writes the outputs; an output that records gradients is written all the same, and its gradient
+/// passes as if nothing had been written, of which backward warns. Errors name kind, group and
+/// shapes.
 ///   fails  Value: a distributed tensor; tensors of several dtypes, or of sizes that do not fit;
-///          an output whose elements share memory, or leave gaps in it. Runtime where ranks bring
-///          what does not fit
+///          an output whose elements share memory, or leave gaps in it. Runtime where the tensors
+///          of the ranks do not fit
 void collect_into(const CollectInto& what, ProcessGroup& group, SourceLine place = {});
-/// The same of a message from kAnyRank. Gives the place in the group of who sent it.
+/// The same for a message from kAnyRank. Returns the sender's place in the group.
 std::int64_t receive_from_any(const CollectInto& what, ProcessGroup& group, SourceLine place = {});
 
-/// A collective that goes on beside the program, which neither reads nor writes what it fills, nor
-/// writes what it sends, until it has waited (comm/in_flight.h).
+/// A collective that runs while the program continues. Until it has waited, the program neither
+/// reads nor writes the tensors being filled, and does not write those being sent
+/// (comm/in_flight.h).
 class CollectiveWork;
 using CollectiveWorkRef = std::shared_ptr<CollectiveWork>;
 CollectiveWorkRef start_collect_into(const CollectInto& what, ProcessGroup& group,

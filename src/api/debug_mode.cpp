@@ -1,4 +1,4 @@
-// The counter stands in front of the rank's observer, and takes itself away again.
+// The counter is put in front of the rank's observer, and removed again at the end.
 #include "api/debug_mode.h"
 
 #include <numeric>

@@ -1,4 +1,4 @@
-// debug_mode.h - what a part of a program communicates, as data. PyTorch's CommDebugMode.
+// debug_mode.h - the communication of a part of a program, as data. PyTorch's CommDebugMode.
 //
 //   CommDebugMode comm;
 //   comm.enter();
@@ -16,9 +16,9 @@
 namespace shardlab {
 
 /// Counts the collectives of two or more ranks that the running rank enters between enter() and
-/// leave(): those that the program asks for, those that ops and redistributions need, in forward
-/// and in backward. Others who listen go on being told. Used by one rank; left before it dies, and
-/// in the opposite order of entering where several are entered.
+/// leave(): those of the program, those that ops and redistributions need, in forward and in
+/// backward. Other observers are still called. Used by one rank; left before it dies, and in the
+/// opposite order of entering where several are entered.
 class CommDebugMode {
  public:
   CommDebugMode() = default;
@@ -29,7 +29,7 @@ class CommDebugMode {
   /// Counts from 0 again.
   ///   fails  Runtime: it is entered already
   void enter();
-  /// What was counted stays. Does nothing where it is not entered.
+  /// The counts stay. Does nothing where it is not entered.
   void leave();
 
   /// Of one kind, and of all: in collectives of this rank since enter(), waits not counted again.

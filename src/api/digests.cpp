@@ -1,4 +1,4 @@
-// The digests of all ranks come together on each of them; rank 0 prints.
+// Each rank gathers the digests of all ranks; rank 0 prints.
 #include "api/digests.h"
 
 #include <fmt/format.h>

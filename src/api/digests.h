@@ -1,4 +1,4 @@
-// digests.h - what a program leaves behind, as bits that can be compared with those of another run.
+// digests.h - the results of a program, as bits that can be compared with those of another run.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 namespace shardlab {
 
 /// Prints, on rank 0, a line for each value: its name, its type, and a digest of the bits that all
-/// ranks hold of it. Then "digests" and, for each rank, that of all values in order: what a graph
-/// has in "digests" where its values are these. Every rank of the world calls this.
-///   fails  Runtime: the ranks bring other names or other numbers of values
+/// ranks hold of it. Then "digests" and, for each rank, that of all values in order: equal to
+/// "digests" of a graph whose values are these. Every rank of the world calls this.
+///   fails  Runtime: the ranks pass other names or other numbers of values
 void print_digests(const std::vector<std::pair<std::string, DTensor>>& values);
 
 }  // namespace shardlab

@@ -15,15 +15,14 @@ DTensor distribute(const DTensor& value, const DTensorSpec* spec);
 /// rank, its piece of the whole under `spec` with the partial mesh dims still replicated.
 DTensor deal_partials(const DTensor& pieces, const DTensorSpec* spec);
 
-/// On all ranks of the mesh: what the rank with this index on every mesh dim brings. Ranks outside
-/// keep their own. Collective over the mesh; all bring tensors of one meta.
+/// On all ranks of the mesh: the tensor of the rank with this index on every mesh dim. Ranks
+/// outside keep their own. Collective over the mesh; all pass tensors of one meta.
 ///   fails  Value: a mesh dim is not that long
 Tensor value_of_source(const Tensor& value, const MeshLayout* mesh, std::int64_t index);
 
-/// A local tensor as the piece that from_local takes, checked across ranks: all bring the same
-/// meta, and along mesh dims of replicas all take what the first rank brings. Collective over the
-/// mesh.
-///   fails  Value: ranks bring different shapes, strides or dtypes
+/// A local tensor as the piece that from_local takes, checked across ranks: all pass the same meta,
+/// and along mesh dims of replicas all take the first rank's tensor. Collective over the mesh.
+///   fails  Value: ranks pass different shapes, strides or dtypes
 Tensor checked_piece(const Tensor& local, const MeshLayout* mesh, const Placements& placements);
 
 }  // namespace shardlab

@@ -1,6 +1,7 @@
-// Exchanges are linear maps from what all ranks bring to what all ranks get; the adjoint of each is
-// another one of them. A sum that everybody gets is its own: every rank's result depends on every
-// rank's term. What one rank sends to all comes back as a sum, and the other way round.
+// Exchanges are linear maps from the tensors that all ranks send to those that all ranks receive;
+// the adjoint of each is another one of them. A sum that every rank receives is its own adjoint:
+// every rank's result depends on every rank's term. The adjoint of sending from one rank to all is
+// a sum, and the other way round.
 #include "api/exchange.h"
 
 #include <utility>
@@ -68,7 +69,7 @@ class ExchangeNode final : public GradNode {
  public:
   explicit ExchangeNode(const Exchange& exchange)
       : GradNode(to_string(exchange.kind)), adjoint_(adjoint(exchange)) {}
-  // Recorded where a gradient of the gradient is wanted: exchanged() looks whether the tape runs.
+  // Recorded where a gradient of the gradient is wanted: exchanged() checks whether the tape runs.
   std::vector<DTensor> run(std::span<const DTensor> grads, Graph) override {
     return {exchanged(adjoint_, grads[0])};
   }

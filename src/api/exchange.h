@@ -19,15 +19,16 @@ struct Exchange {
   std::int64_t dim = 0;        ///< of pieces that are put together or dealt out
   std::int64_t split_dim = 0;  ///< all_to_all: that is cut
   std::int64_t root = 0;       ///< broadcast, reduce: place in the group
-  /// By group rank, along the dim that is cut, and along `dim`: of kinds that deal out, or gather.
+  /// By group rank, along the cut dim, and along `dim`: of kinds that deal out, or gather.
   std::vector<std::int64_t> sent = {}, received = {};
 };
 
-/// all_reduce of sum and avg, reduce_scatter of sum, and what moves pieces: others are not linear.
+/// all_reduce of sum and avg, reduce_scatter of sum, and kinds that move pieces: others are not
+/// linear.
 bool carries_gradients(CollectiveKind kind, ReduceOp op);
 /// The result is on the tape if gradients are recorded and x takes part: its gradient is the
-/// adjoint of the exchange, as torch's functional collectives have it (B-23). Every rank of the
-/// group runs it in backward, then, and a rank that has no gradient leaves the others waiting.
+/// adjoint of the exchange, as in torch's functional collectives (B-23). Every rank of the group
+/// then runs it in backward, and a rank that has no gradient leaves the others waiting.
 DTensor exchanged(const Exchange& exchange, const DTensor& x);
 
 }  // namespace shardlab

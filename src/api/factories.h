@@ -13,14 +13,14 @@
 
 namespace shardlab {
 
-/// Where a new tensor lies and what it holds.
+/// The place and the dtype of a new tensor.
 struct Factory {
   const MeshLayout* mesh = nullptr;  ///< null: a plain tensor
   Placements placements = {};        ///< one per mesh dim; none at all: replicated
   std::optional<DType> dtype = {};   ///< default: f32; i64 for integers in full and arange
 };
 
-/// A generator starts anew; without one the rank's own, from which all draws come that name none.
+/// A generator starts anew; without one the rank's own, which all draws without a generator use.
 void manual_seed(std::uint64_t seed, const Generator& generator = nullptr);
 
 // Fail with Value for partial placements, Runtime for a mesh that was not constructed.

@@ -1,4 +1,4 @@
-// Looked up in the meshes of the running rank; nothing here communicates but flattened_mesh().
+// Looked up in the meshes of the running rank; only flattened_mesh() communicates.
 #include "api/groups.h"
 
 #include <algorithm>

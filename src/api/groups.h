@@ -1,5 +1,5 @@
-// groups.h - this rank's place in a mesh, and process groups, by the names of torch.distributed.
-// A rank only holds groups that it is in; where torch has NON_GROUP_MEMBER a null pointer stands.
+// groups.h - this rank's place in a mesh, and process groups, by the names of torch.distributed. A
+// rank only holds groups that it is in; a null pointer takes the place of torch's NON_GROUP_MEMBER.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ const MeshLayout* flattened_mesh(const MeshLayout* mesh, const std::vector<std::
 
 /// "ptd:" and the group's name, as torch tags groups that users did not tag.
 std::string get_group_tag(const ProcessGroup& group);
-/// Whether this is no group of this rank: null.
+/// Whether this rank is in no such group: null.
 bool rank_not_in_group(const ProcessGroup* group);
 /// Global ranks in group order; without a group those of the world.
 std::vector<std::int64_t> get_process_group_ranks(const ProcessGroup* group = nullptr);

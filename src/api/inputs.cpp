@@ -77,7 +77,7 @@ DTensor drawn(std::uint64_t seed, std::string_view name, const InputRecipe& reci
   return dispatch_factory(row, bind_arguments(row, {}, std::move(named)), spec, &state);
 }
 
-// randn(2) is scaled by what stands in the parentheses, too.
+// randn(2) is also scaled by the number in the parentheses.
 DTensor scaled(const DTensor& piece, const InputRecipe& recipe) {
   double factor = recipe.scale;
   if (recipe.init == "randn" && !recipe.arguments.empty()) {

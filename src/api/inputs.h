@@ -14,7 +14,8 @@
 
 namespace shardlab {
 
-/// A function that makes the elements of an input. Beside these, "values" and "file" list them.
+/// A function that makes the elements of an input. In addition to these, "values" and "file" list
+/// them.
 struct InputInit {
   enum class Sizes : std::uint8_t { kShape, kCount, kRowsAndColumns };
 
@@ -22,7 +23,7 @@ struct InputInit {
   std::size_t fewest, most;               ///< numbers that it is given
   const char* op;                         ///< the factory: "aten::randint.low"
   std::array<const char*, 2> names = {};  ///< what that calls the numbers
-  Sizes sizes = Sizes::kShape;            ///< how it is told the shape
+  Sizes sizes = Sizes::kShape;            ///< the form in which it takes the shape
 };
 /// All of them.
 std::span<const InputInit> input_inits();
@@ -33,7 +34,7 @@ bool lists_values(const InputRecipe& recipe);
 
 /// This rank's piece of a value with this spec; of a pending reduction its term, dealt out as
 /// distribute() does. Drawn from a generator of its own.
-///   fails  Value: a recipe that nobody knows, or one that does not say all elements
+///   fails  Value: an unknown recipe, or one that does not give all elements
 DTensor make_input(std::uint64_t seed, std::string_view name, const InputRecipe& recipe,
                    const DTensorSpec* spec);
 /// The same for a type, "f32[8@dp, 16]", and the seed of the rank's own generator. Without a recipe

@@ -9,9 +9,9 @@ namespace shardlab {
 
 struct OpRow;
 
-/// What a row without tensor arguments makes, arguments in schema order: on a mesh every rank makes
-/// its piece, with placements as in Factory. Random rows draw from `generator`, without one from
-/// the rank's own.
+/// The tensor of a row without tensor arguments, arguments in schema order: on a mesh every rank
+/// makes its piece, with placements as in Factory. Random rows draw from `generator`, without one
+/// from the rank's own.
 ///   fails  Value: partial placements, or placements without a mesh. Runtime: a mesh that was not
 ///          constructed
 DTensor make_tensor(const OpRow& row, const Arguments& args, const MeshLayout* mesh = nullptr,

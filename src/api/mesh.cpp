@@ -1,6 +1,6 @@
-// Text and lists of placements both end as an interned spec, and all else is written for specs:
-// spec_of() is the one place where they meet. Errors in the text of a type are rethrown with that
-// text, because its place in a file is not known here.
+// Text and lists of placements both become an interned spec, and all else is written for specs:
+// spec_of() is the one place that converts them. Errors in the text of a type are rethrown with
+// that text, because its place in a file is not known here.
 #include "api/mesh.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace shardlab {
 
 namespace {
 
-// Errors in the text say which text; its place in a file is not known here.
+// Errors in the text quote the text; its place in a file is not known here.
 template <typename Parse>
 auto parsed(std::string_view text, Parse parse) {
   try {

@@ -1,6 +1,6 @@
 // mesh.h - meshes, and values placed on them, for programs in C++. Placements are written as a list
 // with one entry per mesh dim, or as text: by mesh dim ("tp=S(0), dp=R") or as a type's shape
-// ("[8@dp, 16]"). What these functions share with torch.distributed.tensor has its name.
+// ("[8@dp, 16]"). Functions that torch.distributed.tensor has, too, have its names.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ inline Placement Shard(std::int64_t dim) { return Placement::shard(dim); }
 inline Placement Replicate() { return Placement::replicate(); }
 inline Placement Partial(ReduceOp op = ReduceOp::kSum) { return Placement::partial(op); }
 
-/// One dim of a mesh: its name and how many ranks lie along it.
+/// One dim of a mesh: its name and the number of ranks along it.
 struct MeshDim {
   std::string name;
   std::int64_t size;
 };
 /// "dp=2, tp=4".
-///   fails  Value: another text; sizes are looked at when the mesh is made
+///   fails  Value: another text; sizes are checked when the mesh is made
 std::vector<MeshDim> parse_mesh_dims(std::string_view text);
 
 /// The mesh of these dims over ranks 0, 1, 2, ... or over `ranks` (row-major), constructed on this
@@ -34,7 +34,7 @@ std::vector<MeshDim> parse_mesh_dims(std::string_view text);
 const MeshLayout* init_mesh(const std::vector<MeshDim>& dims,
                             const std::vector<std::int64_t>& ranks = {}, SourceLine place = {});
 
-/// Constructs the mesh of a layout on this rank where it is not yet; every rank of the world calls
+/// Constructs the mesh of a layout on this rank where it is missing; every rank of the world calls
 /// this.
 ///   fails  as MeshRegistry::construct
 const MeshLayout* construct_mesh(const MeshLayout* layout);
@@ -45,8 +45,8 @@ const MeshLayout* construct_mesh(const MeshLayout* layout);
 ///   fails  as slice_layout
 const MeshLayout* submesh(const MeshLayout* mesh, const std::vector<std::string>& dims);
 
-/// What a text says about the placements of a value with this meta; by mesh dim, dims that are not
-/// named keep `base` (default: replicated). Dims of shards may count from the end.
+/// The placements that a text gives to a value with this meta; by mesh dim, dims that are not named
+/// keep `base` (default: replicated). Dims of shards may count from the end.
 ///   fails  Value: malformed, or a type of another shape or dtype
 const DTensorSpec* spec_of(std::string_view text, const MeshLayout* mesh, const TensorMeta& meta,
                            const std::optional<Placements>& base = std::nullopt);
@@ -54,9 +54,8 @@ const DTensorSpec* spec_of(Placements placements, const MeshLayout* mesh, const 
 
 /// A plain tensor, equal on all ranks, placed on a mesh: every rank cuts its own piece, nothing is
 /// communicated. A leaf that requires a gradient becomes another such leaf; a value that has these
-/// placements already is returned as it is.
-/// With `source` the value is what the rank with this index on every mesh dim brings, and all ranks
-/// of the mesh communicate.
+/// placements already is returned as it is. With `source` the value is the tensor of the rank with
+/// this index on every mesh dim, and all ranks of the mesh communicate.
 ///   fails  Value: the value is distributed otherwise, or a mesh dim is not as long as `source`.
 ///          Runtime: it is the result of an op that takes part in gradients.
 DTensor distribute_tensor(Operand value, const MeshLayout* mesh, const Placements& placements,
@@ -68,7 +67,7 @@ DTensor distribute_tensor(Operand value, const MeshLayout* mesh, std::string_vie
 ///   fails  Value: a plain tensor
 const DTensorSpec& spec_of(const DTensor& x);
 
-/// Differentiable. By mesh dim, dims that are not named keep what they have. `options` choose the
+/// Differentiable. By mesh dim, dims that are not named keep their placements. `options` choose the
 /// planner of this call, `dtypes` the dtype that is sent in forward and in backward.
 ///   fails  Value: a plain tensor
 DTensor redistribute(Operand x, const Placements& placements,

@@ -84,7 +84,7 @@ void Module::replace(const NamedTensors& parameters, SourceLine place) {
            type_string(value));
     }
   }
-  // A parameter that stands twice stays one.
+  // A parameter that is registered twice stays one.
   std::map<const DTensorImpl*, DTensor> leaves;
   for (const Slot& slot : here) {
     const auto given = parameters.find(slot.name);

@@ -1,4 +1,4 @@
-// modules.h - parts of a model that own parameters: what torch.nn.Module is for programs in C++.
+// modules.h - parts of a model that own parameters, as torch.nn.Module, for programs in C++.
 //
 //   struct Mlp : Module {
 //     Linear up, down;
@@ -11,7 +11,7 @@
 //
 // Parameters are made on a rank, plain and equal on all ranks, as leaves that require a gradient;
 // shard() places them on a mesh. Names are torch's, "up.weight". A module belongs to one rank and
-// stays where it is: it knows parameters and parts by their addresses. Many of a kind stand in a
+// is never moved: it holds the addresses of parameters and parts. Keep many of a kind in a
 // std::deque, or behind std::unique_ptr.
 #pragma once
 
@@ -32,22 +32,21 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   /// With their names: the module's own in the order in which they were added, then those of its
-  /// parts. One that is undefined (a bias that is not there) is left out; one that stands twice
-  /// comes once.
+  /// parts. One that is undefined (a bias that is not there) is left out; one that is registered
+  /// twice is listed once.
   std::vector<std::pair<std::string, DTensor>> named_parameters() const;
   /// The same without names, as an optimizer takes them.
   std::vector<DTensor> parameters() const;
   /// x.grad = None for all of them.
   void zero_grad() const;
-  /// Puts new leaves in the place of parameters, by name: those of shard(), or loaded ones. Others
-  /// stay.
+  /// Replaces parameters by new leaves, by name: those of shard(), or loaded ones. Others stay.
   ///   fails  Value: a name that no parameter has, another shape
   void replace(const NamedTensors& parameters, SourceLine place = {});
 
  protected:
   Module() = default;
-  // Called by constructors. What is added is a member of the derived class.
-  ///   fails  Value: a name that is empty, has a dot, or is there already
+  // Called by constructors. The parameter or part is a member of the derived class.
+  //   fails  Value: a name that is empty, has a dot, or is there already
   void add(std::string name, DTensor& parameter);
   void add(std::string name, Module& part);
 

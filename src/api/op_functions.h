@@ -1,5 +1,5 @@
-// op_functions.h - which functions of tensor_ops.h a printed program may call in place of an op by
-// its name.
+// op_functions.h - the functions of tensor_ops.h that a printed program may call in place of an op
+// by its name.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct OpFunction {
   std::string_view name;  ///< "sum"
   std::size_t most;       ///< arguments that it takes; the op's others have their defaults then
 };
-/// All of them, an op once. Defined beside the functions.
+/// All of them, an op once. Defined next to the functions.
 std::span<const OpFunction> op_functions();
 
 }  // namespace shardlab

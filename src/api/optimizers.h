@@ -1,6 +1,6 @@
 // optimizers.h - steps of SGD, Adam and AdamW over the rows that PyTorch's optimizers call: foreach
-// ops for SGD, fused ones for Adam. Parameters are leaves, plain or distributed; what an optimizer
-// keeps for one (momentum, moments) is placed as the parameter is. Gradients that are placed in
+// ops for SGD, fused ones for Adam. Parameters are leaves, plain or distributed; the state of an
+// optimizer for one (momentum, moments) is placed as the parameter is. Gradients that are placed in
 // another way, or pending, are redistributed by the op: all ranks of the mesh call step() then. An
 // optimizer belongs to one rank, as its parameters do, and shares ownership of them.
 #pragma once
@@ -26,9 +26,8 @@ struct SgdOptions {
 
 class Sgd {
  public:
-  ///   fails  Value: no parameters, one that requires no gradient or is no leaf, options that do
-  ///   not
-  ///          go together
+  ///   fails  Value: no parameters, one that requires no gradient or is no leaf, options that
+  ///          contradict each other
   explicit Sgd(std::vector<DTensor> parameters, const SgdOptions& options = {});
   /// Changes those parameters that have a gradient; nothing is recorded.
   void step(SourceLine place = {});
@@ -41,7 +40,7 @@ class Sgd {
   std::vector<DTensor> momenta_;  ///< undefined before a parameter's first step
 };
 
-/// The decay of Adam's weights goes into the gradient, that of AdamW beside it.
+/// The decay of Adam's weights is part of the gradient, that of AdamW is separate.
 enum class WeightDecay : std::uint8_t { kInGradient, kDecoupled };
 
 struct AdamOptions {
@@ -64,7 +63,7 @@ class Adam {
   void zero_grad();
 
  private:
-  /// What is kept for a parameter from its first step on.
+  /// The state of a parameter from its first step on.
   struct State {
     DTensor mean, square, largest_square, count;
   };

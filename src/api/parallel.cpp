@@ -30,7 +30,7 @@ DTensor placed(const DTensor& weight, const MeshLayout* mesh, std::string_view m
   return distribute_tensor(weight, mesh, placements);
 }
 
-// `*` stands for any run of characters.
+// `*` matches any run of characters.
 bool matches(std::string_view pattern, std::string_view name) {
   if (pattern.empty()) return name.empty();
   if (pattern.front() == '*') {
@@ -40,7 +40,7 @@ bool matches(std::string_view pattern, std::string_view name) {
          matches(pattern.substr(1), name.substr(1));
 }
 
-// A parameter where the mesh has it by now.
+// A parameter on the mesh where it is by now.
 DTensor moved(const DTensor& parameter, const MeshLayout* mesh, const std::string& type) {
   if (parameter.distributed()) return redistribute(parameter, type);
   return distribute_tensor(parameter, mesh, type);

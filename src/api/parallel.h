@@ -1,5 +1,5 @@
-// parallel.h - tensor-parallel styles for programs in C++: how a layer's weights lie on one mesh
-// dim, and how its input and output do. Placements on other mesh dims stay as they are.
+// parallel.h - tensor-parallel styles for programs in C++: the placement of a layer's weights on
+// one mesh dim, and of its input and output. Placements on other mesh dims stay as they are.
 // Differentiable. Names as in torch.distributed.tensor.parallel.
 #pragma once
 
@@ -33,16 +33,16 @@ LinearWeights column_wise_weights(const LinearWeights& weights, const MeshLayout
 LinearWeights row_wise_weights(const LinearWeights& weights, const MeshLayout* mesh,
                                std::string_view mesh_dim);
 
-/// x replicated in; the result is cut along its last dim, or as `output` says.
+/// x replicated in; the result is cut along its last dim, or placed as `output`.
 DTensor column_wise(Operand x, const LinearWeights& weights, std::string_view mesh_dim,
                     Placement output = Placement::shard(-1));
-/// x cut along its last dim; the pending sum becomes what `output` says.
+/// x cut along its last dim; the pending sum becomes `output`.
 DTensor row_wise(Operand x, const LinearWeights& weights, std::string_view mesh_dim,
                  Placement output = Placement::replicate());
 /// For layers that work row by row (norms, dropout): x cut along its sequence dim.
 DTensor sequence_parallel(Operand x, std::string_view mesh_dim, std::int64_t dim = 1);
 
-/// How the loss treats classes and samples.
+/// Options of the loss for classes and samples.
 struct ClassLoss {
   DTensor weight = {};               ///< one number per class, or undefined
   std::string reduction = "mean";    ///< "mean", "sum" or "none"
@@ -55,8 +55,8 @@ struct ClassLoss {
 DTensor loss_parallel(Operand logits, const DTensor& target, const ClassLoss& loss = {});
 
 using NamedTensors = std::map<std::string, DTensor>;
-/// Which parameters, by name with `*` for any run of characters, and the shape of their type:
-/// {"layers.*.w1", "[_, _@tp]"}. "_" stands for a size that the pattern does not say.
+/// Parameters, by name with `*` for any run of characters, and the shape of their type:
+/// {"layers.*.w1", "[_, _@tp]"}. "_" means a size that the pattern leaves open.
 using ShardPattern = std::pair<std::string, std::string>;
 /// Places every parameter by the first pattern that its name matches; others are left as they are,
 /// plain ones replicated.

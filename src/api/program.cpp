@@ -1,4 +1,4 @@
-// One function for each kind of event; what they call is never an event again.
+// One function for each kind of event; the functions that they call never make events.
 #include "api/program.h"
 
 #include "api/collectives.h"
@@ -165,7 +165,7 @@ class PlainProgram final : public ProgramCalls {
     return {};
   }
 
-  // Every rank brings as much as this one; those that do not are told of as a mismatch.
+  // Every rank sends as much as this one; those that do not are reported as a mismatch.
   static std::vector<std::int64_t> equal_lengths(const ProcessGroup& group, std::int64_t length) {
     return std::vector<std::int64_t>(static_cast<std::size_t>(group.size()), length);
   }

@@ -1,4 +1,4 @@
-// What programs may write behind a tensor, x.sum(), is the function of that name with x first.
+// A method of a tensor, x.sum(), is the function of that name with x first.
 #include "api/tensor_ops.h"
 #include "autograd/tape.h"
 

@@ -14,8 +14,8 @@ namespace shardlab {
 
 namespace {
 
-// A list of gradients has none where nothing flowed, and who reads the gradient of a result finds
-// none either.
+// A list of gradients has an undefined entry where no gradient flowed, and so has the gradient of a
+// result that has none.
 void check_defined(std::string_view name, const Arguments& args) {
   for_each_tensor(args, [&](const DTensor& tensor) {
     if (tensor.defined()) return;
@@ -140,7 +140,7 @@ constexpr OpFunction kOpFunctions[] = {
 #define SHARDLAB_ROW(name, op, parameters, ...) {op, #name, count_of(#__VA_ARGS__)},
     SHARDLAB_ONE_CALL(SHARDLAB_ROW)
 #undef SHARDLAB_ROW
-    // What follows in the op's arguments these take in another form, or not at all.
+    // These take the further arguments of the op in another form, or not at all.
     {"aten::amax", "amax", 2},
     {"aten::amin", "amin", 2},
     {"aten::cat", "cat", 2},

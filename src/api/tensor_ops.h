@@ -3,9 +3,9 @@
 // dtypes, shardings and errors are those of the op. Dims may count from the end. Everything here
 // runs on the current rank: a function called outside of a world fails with Runtime, and a tensor
 // that is undefined with Value. Results are new handles that share ownership of their memory;
-// arguments are not changed but by functions whose name ends in "_". Where placements do not fit,
-// an op redistributes its operands, and the rank communicates: all ranks of the mesh have to make
-// the call. An Operand is a DTensor and the line of the call, which errors name.
+// arguments are changed only by functions whose name ends in "_". If placements do not fit, an
+// op redistributes its operands, and the rank communicates: all ranks of the mesh have to make the
+// call. An Operand is a DTensor and the line of the call, which errors name.
 #pragma once
 
 #include <concepts>
@@ -67,7 +67,7 @@ DTensor copy_(Operand x, const DTensor& source);
 DTensor fill_(Operand x, Scalar value);
 DTensor zero_(Operand x);
 
-// Python's augmented operators: x is written, whatever handle of it is const.
+// Python's augmented operators: x is written, even through a const handle.
 inline const DTensor& operator+=(Operand x, const DTensor& y) {
   add_(x, y);
   return x.tensor;
@@ -101,8 +101,8 @@ inline const DTensor& operator/=(Operand x, Scalar y) {
   return x.tensor;
 }
 
-// Comparisons give bool tensors. They are functions: == between handles asks for identity.
-/// Element by element, operands broadcast; a NaN is unequal to everything, itself included.
+// Comparisons give bool tensors. They are functions: == between handles is identity. Element by
+// element, operands broadcast; a NaN is unequal to everything, itself included.
 DTensor eq(Operand a, const DTensor& b);
 DTensor eq(Operand a, Scalar b);
 DTensor ne(Operand a, const DTensor& b);
@@ -159,12 +159,12 @@ struct Variance {
   double correction = 1;
   KeepDim keep = KeepDim::kNo;
 };
-/// Of floats and complex numbers. Where no more elements than the correction are there: NaN or inf.
+/// Of floats and complex numbers. NaN or inf where there are no more elements than the correction.
 DTensor var(Operand x, const Dims& dims = {}, const Variance& options = {});
 
-// Products. matmul takes 1 to n dims and broadcasts all but the last two; mm takes two.
-/// [.., m, k] and [.., k, n] give [.., m, n]; one dim on the left is a row, on the right a column,
-/// and goes from the result. A k that is cut on both sides gives a pending sum.
+// Products. matmul takes 1 to n dims and broadcasts all but the last two; mm takes two. [.., m, k]
+// and [.., k, n] give [.., m, n]; one dim on the left is a row, on the right a column, and is
+// dropped from the result. A k that is cut on both sides gives a pending sum.
 DTensor matmul(Operand a, const DTensor& b);
 /// Of matrices alone: [m, k] and [k, n].
 DTensor mm(Operand a, const DTensor& b);
@@ -194,7 +194,7 @@ DTensor rms_norm(Operand x, const Dims& shape, const Norm& options = {});
 /// [..] and [rows, width] give [.., width]. A table whose rows are cut gives a pending sum under a
 /// mask (K-18).
 DTensor embedding(Operand indices, const DTensor& weight);
-/// What becomes of the losses of all samples.
+/// Reduction of the losses of all samples.
 enum class Reduction : std::uint8_t { kNone, kMean, kSum };
 /// As torch's arguments of these names.
 struct CrossEntropy {
@@ -225,17 +225,15 @@ DTensor scaled_dot_product_attention(Operand query, const DTensor& key, const DT
 DTensor view(Operand x, const Dims& shape);
 /// A view where that is possible, else a copy.
 DTensor reshape(Operand x, const Dims& shape);
-/// Views of x whose dims stand in another order; a dim that is cut stays cut, where it comes to
-/// stand.
+/// Views of x with its dims in another order; a dim that is cut stays cut, at its new place.
 DTensor transpose(Operand x, std::int64_t dim0, std::int64_t dim1);
 DTensor permute(Operand x, const Dims& dims);
-/// All dims of size 1 go, or only `dim`.
+/// Drops all dims of size 1, or only `dim`.
 DTensor squeeze(Operand x);
 DTensor squeeze(Operand x, std::int64_t dim);
 /// A new dim of size 1 in front of `dim`, which may be one past the last.
 DTensor unsqueeze(Operand x, std::int64_t dim);
-/// -1 keeps a size.
-/// A view in which dims of size 1 repeat, and new dims stand in front.
+/// -1 keeps a size. A view in which dims of size 1 repeat, and new dims are added in front.
 DTensor expand(Operand x, const Dims& shape);
 
 // Parts and wholes
@@ -270,7 +268,8 @@ DTensor to(Operand x, DType dtype);
 /// of its mesh 0.
 ///   fails  Value: more elements, or none
 Scalar item(Operand x);
-/// What item() reads: whole, plain, one element. The program may rest on it from now on.
+/// The tensor that item() reads: whole, plain, one element. The program may depend on it from now
+/// on.
 DTensor whole_item(Operand x);
 
 }  // namespace shardlab

@@ -1,6 +1,7 @@
 // Each element has one owner among the n ranks of a partial mesh dim, chosen by its global index;
 // the terms of the others differ from rank to rank, and the reduction still gives the value back
-// (avg: up to one rounding). A program that forgets a pending reduction is so seen to be wrong.
+// (avg: up to one rounding). A program that forgets a pending reduction therefore shows a wrong
+// value.
 #include "api/terms.h"
 
 #include "base/fix.h"
@@ -40,7 +41,7 @@ struct Terms {
   // Integers k with sum 0 over the ranks: rank r of n holds r - (n - 1 - r).
   std::int64_t zero_sum_term() const { return 2 * coordinate - (n - 1); }
 
-  // `one` is what a product has of nothing: 1, or 0 for the imaginary part of a complex number.
+  // `one` is the empty product: 1, or 0 for the imaginary part of a complex number.
   double of_float(double value, std::int64_t index, double one) const {
     const bool owner = owns(index);
     if (placement.kind == PlacementKind::kNormPartial) return owner ? value : 0;

@@ -1,4 +1,4 @@
-// One row for each function: who it is, and how it is called on constants.
+// One row for each function: its identity, and its call on constants.
 #include "api/traced_functions.h"
 
 #include "api/groups.h"
@@ -27,7 +27,7 @@ const T& constant_of(const TracedConstant& constant, std::string_view what) {
   fail(ErrorKind::kValue, Fix{fmt::format("give {}", what)}, "an argument is not {}", what);
 }
 
-// A group; None, and what stands for no group, are null.
+// A group; None, and a value for no group, are null.
 const ProcessGroup* group_of(const TracedValue& value) {
   const TracedConstant constant = value.as_constant();
   if (const auto* group = std::get_if<const ProcessGroup*>(&constant)) return *group;

@@ -1,5 +1,5 @@
-// traced_functions.h - functions on process groups, and from_local, as a capture sees them: told
-// from all others by identity, and the five that give constants run at capture (T-13, T-14).
+// traced_functions.h - functions on process groups, and from_local, as a capture sees them:
+// recognised by identity, and the five that give constants run at capture (T-13, T-14).
 #pragma once
 
 #include "trace/traced_value.h"

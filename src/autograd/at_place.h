@@ -1,5 +1,5 @@
-// at_place.h - calls that a program in C++ makes say where it makes them. For functions that
-// programs call.
+// at_place.h - calls of a program in C++ report their place in it. For functions that programs
+// call.
 #pragma once
 
 #include <utility>
@@ -11,7 +11,7 @@
 namespace shardlab {
 
 /// While the outermost one lives, the running rank is at its place. Inside of another one, and
-/// where a program text says where the rank is, it does nothing.
+/// where a program text gives the place of the rank, it does nothing.
 class PlaceScope {
  public:
   ///   fails  Runtime: outside of a rank
@@ -34,7 +34,7 @@ class PlaceScope {
   const bool outermost_;
 };
 
-/// What `function` gives, called there.
+/// The result of `function`, called there.
 template <typename Function>
 decltype(auto) at_place(const SourceLine& place, Function&& function) {
   const PlaceScope scope(place);
@@ -46,7 +46,7 @@ decltype(auto) at_place(const SourceLine& place, Function&& function) {
   }
 }
 
-/// What is said to a program in C++, or in the language of scenarios.
+/// The wording for a program in C++, or in the language of scenarios.
 inline const char* in_language(const char* cpp, const char* scenario) {
   return current_rank().position.in_cpp() ? cpp : scenario;
 }

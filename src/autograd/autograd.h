@@ -26,7 +26,7 @@ DTensor redistribute(Operand x, const DTensorSpec* target, const RedistributeOpt
                      const RedistributeDTypes& dtypes = {});
 
 /// Plain to distributed and back, with gradients. Without `global` the global shape is local size x
-/// mesh size per cut. The gradient that from_local hands back has the forward placements.
+/// mesh size per cut. The gradient that from_local returns has the forward placements.
 DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placements& placements,
                    const std::optional<TensorMeta>& global = std::nullopt);
 /// The gradient is labelled with x's own placements (partials as R) unless others are given.
@@ -44,7 +44,8 @@ void drop_grad(const DTensor& leaf);
 /// Adds gradients of `loss` to every leaf that requires one. A non-scalar loss needs a `seed` of
 /// its shape (Value). Fails with Runtime when nothing requires a gradient.
 void backward(Operand loss, const DTensor& seed = {});
-/// Gradients with respect to `inputs`, leaving leaves alone; undefined where loss does not depend.
+/// Gradients with respect to `inputs`; gradients of leaves do not change; undefined where loss does
+/// not depend.
 std::vector<DTensor> gradients(Operand loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed = {});
 

@@ -41,23 +41,24 @@ class BackwardScope {
   const HookScope scope_;
 };
 
-// A walk over the tape from results whose gradients are known to the leaves. What can be reached is
+// A walk over the tape from results whose gradients are known to the leaves. Reachable nodes are
 // found first; then the node made last runs first, as in the reference. A node is made after all
-// that it leads to, so that everything that feeds it has run by then. A leaf knows how many edges
-// lead to it: with the last one its gradient is complete, and done with before the next node runs.
+// that it leads to, so that everything that feeds it has run by then. A leaf counts the edges that
+// lead to it: with the last one its gradient is complete, and is delivered before the next node
+// runs.
 class Walk {
   using Grads = GradNode::Grads;
 
  public:
   explicit Walk(Graph graph) : graph_(graph), calls_(calls_of(graph)) {}
-  // An error may have ended it early.
+  // An error may have ended the walk early.
   ~Walk() {
     for (GradNode* node : nodes_) node->visit() = {};
   }
   Walk(const Walk&) = delete;
   Walk& operator=(const Walk&) = delete;
 
-  /// Only what leads to `inputs` runs.
+  /// Only nodes that lead to `inputs` run.
   void aim_at(const std::vector<DTensor>& inputs) {
     for (const DTensor& input : inputs) {
       const GradNode::Edge edge = edge_of(input);
@@ -88,7 +89,7 @@ class Walk {
     }
   }
 
-  /// Some inputs are no leaves.
+  /// Some inputs are not leaves.
   bool watches() const { return !watched_.empty(); }
   DTensor watched(const GradNode::Edge& edge) const {
     const Grads& grads = watched_.at(edge.node.get());
@@ -133,7 +134,7 @@ class Walk {
     return *std::ranges::lower_bound(leaves_, x.impl(), {}, &Leaf::impl);
   }
 
-  // The finds of a walk are in the nodes, so that another one may run inside of it on others.
+  // The marks of a walk are in the nodes, so that another one may run inside of it on others.
   void reach(const GradNode::Edge& edge) {
     if (!edge.node || edge.node->visit().walk == this) return;
     GradNode::Visit& visit = edge.node->visit();
@@ -187,7 +188,7 @@ class Walk {
     complete_.clear();
   }
 
-  /// A node into which nothing flowed passes nothing on, and its edges have delivered.
+  /// A node that received no gradient passes none on, and its edges have delivered.
   void pass_through(GradNode& node, const Grads& grads) {
     if (std::ranges::none_of(grads, &DTensor::defined) && !node.runs_without_gradients()) {
       for (const GradNode::Edge& edge : node.edges()) arrive(edge, {});
@@ -245,16 +246,16 @@ DTensor seed_for(const DTensor& loss, const DTensor& seed) {
         .with("op", fmt::format("loss {}", type_string(loss)))
         .with("fix", "reduce it first: loss.sum() or loss.mean()");
   }
-  // d loss / d loss is 1 wherever the value lies; for a partial one every rank's term counts fully,
-  // so the gradient is a replica.
+  // d loss / d loss is 1 on every rank that holds the value; for a partial one every rank's term
+  // counts fully, so the gradient is a replica.
   Tensor one = empty(*current_rank().device, loss.local().meta());
   DTensor result = plain_calls().one("aten::full_like", {DTensor(one), 1.0});
   if (!loss.distributed()) return result;
   return DTensor(result.local(), loss.spec()->with(without_partials(loss.spec()->placements())));
 }
 
-/// What a leaf keeps: row-major memory that nobody else writes to. A gradient may be a view, an
-/// expanded one even, or on its way to another leaf as well.
+/// The gradient that a leaf keeps: row-major memory that nothing else writes to. A gradient may be
+/// a view, an expanded one even, or on its way to another leaf as well.
 DTensor owned(const DTensor& gradient) {
   const Tensor& local = gradient.local();
   if (!is_contiguous(gradient.meta().shape, gradient.meta().stride) || !local.contiguous()) {
@@ -271,8 +272,8 @@ DTensor owned(const DTensor& gradient) {
   return copy;
 }
 
-/// As in the reference, a gradient that is there already is added to in place, and keeps its
-/// placements: who holds it sees the sum.
+/// As in the reference, an existing gradient is added to in place, and keeps its placements: its
+/// other holders see the sum.
 void accumulate(const DTensor& leaf, DTensor gradient) {
   const DTensor before = grad_of(leaf);
   if (!before.defined()) {

@@ -1,5 +1,5 @@
 // Forward runs while nothing is recorded; then one node is put between its arguments and results,
-// which calls backward and holds what it gives to what the engine of the reference asks of it.
+// which calls backward and checks its results by the rules of the reference's engine.
 #include "autograd/custom_function.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ bool is_among(const std::vector<DTensor>& tensors, const DTensor& x) {
   return std::ranges::find(tensors, x) != tensors.end();
 }
 
-// The node to which the gradients of a backward lead that has none itself.
+// The gradient of a backward that is once_differentiable: running it is an error.
 class OnceNode final : public GradNode {
  public:
   OnceNode(std::shared_ptr<const CustomFunction> function, std::span<const DTensor> gradients,
@@ -104,7 +104,7 @@ class CustomNode final : public GradNode {
   bool free_saved() override {
     saved_.clear();
     freed_ = true;
-    return false;  // it may run again, unless it asks for what it saved
+    return false;  // it may run again, unless it reads what it saved
   }
 
  private:
@@ -194,7 +194,7 @@ class CustomNode final : public GradNode {
                            "return a gradient of the argument's shape");
   }
 
-  // Recorded, they depend on nothing that is known.
+  // If these gradients are recorded, their place on the tape is a node that fails.
   std::vector<DTensor> only_once(std::span<const DTensor> grads,
                                  const std::vector<DTensor>& found) const {
     const auto recorded = [](const DTensor& x) { return x.defined() && requires_grad(x); };
@@ -232,7 +232,7 @@ std::vector<DTensor> on_tape::with_gradient(const std::shared_ptr<FunctionContex
   if (recorded) node = make_ref<CustomNode>(context, function, arguments, results);
   std::vector<DTensor> given;
   for (const DTensor& result : results) {
-    // A result with a place of its own keeps it.
+    // A result that already has a place keeps it.
     const bool taken = result.defined() && (is_among(arguments, result) ||
                                             is_among(given, result) || requires_grad(result));
     given.push_back(taken ? on_tape::detach(result) : result);

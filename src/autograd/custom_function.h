@@ -1,4 +1,4 @@
-// custom_function.h - functions whose gradient the program says itself, as PyTorch's
+// custom_function.h - functions whose gradient the program itself defines, as PyTorch's
 // torch.autograd.Function:
 //
 //   // Megatron's f: the same value, whose gradient is summed over the group.
@@ -34,13 +34,14 @@ namespace shardlab {
 
 class CustomNode;  // custom_function.cpp
 
-/// The things that forward leaves for backward. Lives as long as either may be asked.
+/// Data that forward leaves for backward. Lives as long as either may read it.
 class FunctionContext : public std::enable_shared_from_this<FunctionContext> {
  public:
   /// `needs`: by argument of forward, whether its gradient is wanted.
   explicit FunctionContext(std::vector<bool> needs) : needs_(std::move(needs)) {}
 
-  /// Kept until backward has run, and held to be what they are when forward ends. May be undefined.
+  /// Kept until backward has run, and checked to be unchanged since forward ended. May be
+  /// undefined.
   void save_for_backward(std::vector<DTensor> tensors) { saved_ = std::move(tensors); }
   /// In the order given.
   ///   fails  Runtime: backward has run without keeping its graph; a tensor was written to since
@@ -52,7 +53,7 @@ class FunctionContext : public std::enable_shared_from_this<FunctionContext> {
   /// False: backward is given an undefined gradient where none arrives, not zeros.
   void set_materialize_grads(bool zeros) { materialize_ = zeros; }
 
-  /// Whether a gradient is asked of this result.
+  /// Whether a gradient of this result is wanted.
   bool has_gradient(const DTensor& result) const;
 
   /// All else that backward needs.
@@ -67,7 +68,7 @@ class FunctionContext : public std::enable_shared_from_this<FunctionContext> {
   const CustomNode* node_ = nullptr;  // that keeps what is saved; null: nothing is recorded
 };
 
-/// Undefined tensors stand for arguments, results and gradients that are none.
+/// Undefined tensors take the place of arguments, results and gradients that are none.
 struct CustomFunction {
   std::string name;
   /// Runs while nothing is recorded.
@@ -79,10 +80,10 @@ struct CustomFunction {
   bool once_differentiable = false;  ///< backward itself has no gradient
 };
 
-/// The results of forward, with gradients that go through backward to `arguments`: those that
-/// forward takes, in its order. A result that is an argument comes back as another handle to its
+/// The results of forward, with gradients that pass through backward to `arguments`: those that
+/// forward takes, in its order. A result that is an argument is returned as another handle to its
 /// memory.
-///   fails  with what forward fails with. In backward Runtime: too few gradients, one for an
+///   fails  with the error of forward. In backward Runtime: too few gradients, one for an
 ///          argument that is no tensor, one of a shape that does not fit; with once_differentiable
 ///          where it is differentiated twice
 std::vector<DTensor> apply_function(CustomFunction function, const std::vector<DTensor>& arguments);

@@ -8,8 +8,8 @@
 
 namespace shardlab {
 
-/// Whether the running rank records calls. What is asked of a tensor that requires a gradient while
-/// it does not gives a tensor that requires none; writes to leaves are allowed then.
+/// Whether the running rank records calls. Without recording, an op on a tensor that requires a
+/// gradient gives a tensor that requires none; writes to leaves are allowed then.
 inline bool grad_enabled() { return (current_rank().mode & kModeAutograd) != 0; }
 /// Until it is set again, for the running rank alone: other ranks have modes of their own. Both
 /// fail with Runtime outside of a rank.
@@ -37,7 +37,7 @@ class NoGradGuard : public GradModeScope {
   NoGradGuard() : GradModeScope(false) {}
 };
 
-/// Runs `body` while nothing is recorded, and gives what it gives:
+/// Runs `body` while nothing is recorded, and returns its result:
 ///   no_grad([&] { w -= lr * w.grad(); });
 template <typename Body>
 decltype(auto) no_grad(Body&& body) {

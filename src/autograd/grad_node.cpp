@@ -12,7 +12,7 @@ namespace shardlab {
 
 namespace {
 
-// Counts the nodes of all ranks of the process: what matters is the order on one rank.
+// Counts the nodes of all ranks of the process: only the order on one rank matters.
 std::atomic<std::uint64_t>& made() {
   static std::atomic<std::uint64_t> count{0};
   return count;

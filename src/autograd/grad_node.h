@@ -1,5 +1,5 @@
-// grad_node.h - one recorded step of the tape: where gradients come from and where they go on to.
-// A node belongs to one rank.
+// grad_node.h - one recorded step of the tape: the source of gradients and their next steps. A node
+// belongs to one rank.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -18,8 +18,8 @@ namespace shardlab {
 
 struct TensorHooks;  // autograd/hooks.h
 
-/// What DTensorImpl::grad_node holds: the node of an op, a view (autograd/view.h), which knows its
-/// base and from it its node, or the hooks of a leaf.
+/// The object in DTensorImpl::grad_node: the node of an op, a view (autograd/view.h), which points
+/// to its base and through it to its node, or the hooks of a leaf.
 class TapePlace : public Counted {
  public:
   bool is_view() const { return kind_ == Kind::kView; }
@@ -38,11 +38,11 @@ class TapePlace : public Counted {
   Kind kind_;
 };
 
-/// The gradient of one recorded call, with edges to where its inputs came from. Kept alive by the
+/// The gradient of one recorded call, with edges to the places of its inputs. Kept alive by the
 /// handles of its results and by nodes that lead to it. Used by its own rank.
 class GradNode : public TapePlace {
  public:
-  /// Where the gradient of one tensor argument goes: another node's output, a leaf, or nowhere.
+  /// The destination of one tensor argument's gradient: another node's output, a leaf, or nothing.
   struct Edge {
     Ref<GradNode> node;
     std::uint32_t output = 0;
@@ -52,9 +52,9 @@ class GradNode : public TapePlace {
 
   using Edges = boost::container::small_vector<Edge, 3>;
   using Grads = boost::container::small_vector<DTensor, 2>;
-  /// What a walk over the tape has brought here so far.
+  /// Marks of the current walk over the tape.
   struct Visit {
-    const void* walk = nullptr;  ///< null: none came by
+    const void* walk = nullptr;  ///< null: no walk has reached it
     bool leads_on = false;       ///< to what the walk is for
     Grads grads;                 ///< one per output; undefined: none flowed in
   };
@@ -63,10 +63,10 @@ class GradNode : public TapePlace {
   explicit GradNode(std::string_view name, std::size_t outputs = 1);
   ~GradNode() override;
 
-  /// Before run(): fails with Runtime when what was saved for it is no longer what it was.
+  /// Before run(): fails with Runtime when a value that was saved for it has changed.
   virtual void check_saved() const {}
   /// Calls `visit` for each tensor that was kept for run() and was not dropped yet; one that was
-  /// kept twice comes twice.
+  /// kept twice is visited twice.
   virtual void visit_saved(const std::function<void(const DTensor& x)>& visit) const {
     static_cast<void>(visit);
   }
@@ -79,14 +79,14 @@ class GradNode : public TapePlace {
   /// Drops what was saved for run(). A node that saved something can't run again then.
   void free() { freed_ = free_saved() || freed_; }
 
-  /// Connects the next tensor argument; an undefined handle or one that needs no gradient goes
-  /// nowhere.
+  /// Connects the next tensor argument; an undefined handle or one that needs no gradient gets no
+  /// destination.
   void connect(const DTensor& input);
   void connect(Edge edge) { edges_.push_back(std::move(edge)); }
   void reserve(std::size_t edges) { edges_.reserve(edges); }
   const Edges& edges() const { return edges_; }
   std::size_t output_count() const { return output_count_; }
-  /// Which of this rank's nodes this is: larger than that of every node it leads to. Of the nodes
+  /// The number of this node on its rank: larger than that of every node it leads to. Of the nodes
   /// that are ready, backward runs the one made last.
   std::uint64_t sequence() const { return sequence_; }
   std::string_view name() const { return name_; }
@@ -113,7 +113,7 @@ class GradNode : public TapePlace {
 inline bool records(Graph graph) { return graph == Graph::kCreate; }
 inline Calls& calls_of(Graph graph) { return records(graph) ? recording_calls() : plain_calls(); }
 
-/// Passes gradients on as they are: a place on the tape for a value that is another's as well.
+/// Passes gradients on unchanged: a place on the tape for a value that another handle has as well.
 class SameNode final : public GradNode {
  public:
   SameNode() : GradNode("same") {}
@@ -128,8 +128,8 @@ std::uint64_t nodes_made();
 struct Seeded {
   DTensor output, gradient;
 };
-/// Gradients of several results together with respect to `inputs`, leaving leaves alone; undefined
-/// where none of them depends.
+/// Gradients of several results together with respect to `inputs`; gradients of leaves do not
+/// change; undefined where none of them depends.
 std::vector<DTensor> gradients_of(const std::vector<Seeded>& results,
                                   const std::vector<DTensor>& inputs, Graph graph = Graph::kFree);
 
@@ -138,7 +138,7 @@ void attach(const DTensor& result, const Ref<GradNode>& node, std::size_t index)
 /// A handle to the value as it is now, without a place on the tape; later in-place ops on `x`
 /// do not reach it.
 DTensor detached(const DTensor& x);
-/// Gives `to` what the verifier knows of `from` (mesh/dtensor.h), and its mask.
+/// Gives `to` the verifier's note on `from` (mesh/dtensor.h), and its mask.
 void copy_marks(const DTensor& to, const DTensor& from);
 /// True when the tape records on this rank and the tensor takes part.
 bool records(const DTensor& x);

@@ -1,5 +1,5 @@
-// Hooks of a tensor stand at its place on the tape, where the walk of backward finds them. Hooks of
-// a part of a program are a node that passes gradients on.
+// Hooks of a tensor are kept at its place on the tape, where the walk of backward finds them. Hooks
+// of a part of a program are a node that passes gradients on.
 #include "autograd/hooks.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void check_replacement(const DTensor& before, const DTensor& after) {
       .with("fix", "give a gradient of the same shape, dtype and mesh, or None to keep it");
 }
 
-// Zeros where a tensor lies, without any reduction pending.
+// Zeros with the placements of a tensor, without any reduction pending.
 struct Zeros {
   explicit Zeros(const DTensor& x) : meta(x.local().meta()), spec(x.spec()) {}
   DTensor make() const {

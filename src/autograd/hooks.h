@@ -1,7 +1,7 @@
 // hooks.h - functions of a program that backward calls with gradients: of a tensor, and of all
-// tensors that enter or leave a part of a program together. They run while nothing is recorded, but
-// where gradients are (Graph::kCreate), and may change gradients, not their shape, dtype or mesh.
-// On every rank the same ones, in the order in which backward comes by. Used by one rank.
+// tensors that enter or leave a part of a program together. They run while nothing is recorded,
+// except where gradients are (Graph::kCreate), and may change gradients, not their shape, dtype or
+// mesh. On every rank the same ones, in the order in which backward reaches them. Used by one rank.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace shardlab {
 
-/// Is given a gradient and gives what takes its place; undefined: it stays.
+/// Receives a gradient and returns its replacement; undefined: it stays.
 using GradientHook = std::function<DTensor(const DTensor& gradient)>;
 
 /// The hooks of one place on the tape, in order of registration.
@@ -34,9 +34,9 @@ class HookHandle {
   HookHandle() = default;
   HookHandle(std::weak_ptr<TensorHooks> hooks, std::uint64_t id)
       : hooks_(std::move(hooks)), id_(id) {}
-  /// From now on it is not called. Does nothing the second time, or where the tensor is gone.
+  /// From now on it is not called. Does nothing the second time, or where the tensor is dropped.
   void remove();
-  /// What remove() does, once it is not a matter of what stands around the program's calls.
+  /// The action of remove(), below everything that wraps the program's calls.
   void take_off() const;
   /// Whether both are of the same registration.
   friend bool operator==(const HookHandle& a, const HookHandle& b) {
@@ -58,14 +58,14 @@ HookHandle register_hook(const DTensor& x, GradientHook hook);
 ///   fails  Runtime: a hook gives another shape, dtype or mesh
 DTensor after_hooks(const TensorHooks& hooks, std::uint32_t output, DTensor gradient);
 
-/// Is given the gradients of several tensors and gives as many.
+/// Receives the gradients of several tensors and returns as many.
 using GradientsHook = std::function<std::vector<DTensor>(std::vector<DTensor> gradients)>;
-/// Whether zeros stand for gradients that do not arrive already when the hook is called; after it
-/// they do in any case, but where the hook itself takes a gradient away.
+/// Whether zeros replace gradients that do not arrive already when the hook is called; after it
+/// they always do, unless the hook itself removes a gradient.
 enum class MissingGradients : std::uint8_t { kZeros, kUndefined };
 
 /// The same values, whose gradients pass `hook` on their way to these tensors: once for all of
-/// them, where any arrives. Tensors that require no gradient come back as they are.
+/// them, where any arrives. Tensors that require no gradient are returned as they are.
 ///   fails  as register_hook's hooks, when backward runs
 std::vector<DTensor> hook_gradients(const std::vector<DTensor>& tensors, MissingGradients missing,
                                     GradientsHook hook);

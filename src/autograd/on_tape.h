@@ -1,5 +1,5 @@
-// on_tape.h - what the functions of autograd.h and tape.h do, once it is not a matter of what
-// stands around the program's calls (program.h). For gradients, and for the end of that chain.
+// on_tape.h - the actions of the functions of autograd.h and tape.h, below everything that wraps
+// the program's calls (program.h). For gradients, and for the end of that chain.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace shardlab::on_tape {
 DTensor redistribute(const DTensor& x, const DTensorSpec* target,
                      const RedistributeOptions& options, const RedistributeDTypes& dtypes);
 DTensor from_local(const DTensor& local, const DTensorSpec* spec);
-/// `gradient`: what the gradient is labelled with.
+/// `gradient`: the label of the gradient.
 DTensor to_local(const DTensor& x, const DTensorSpec* gradient);
 void require_grad(const DTensor& x);
 void require_no_grad(const DTensor& x);

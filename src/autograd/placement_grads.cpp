@@ -102,7 +102,7 @@ class FromLocalNode : public GradNode {
   explicit FromLocalNode(const DTensorSpec* forward) : GradNode("from_local"), spec_(forward) {}
   std::vector<DTensor> run(std::span<const DTensor> grads, Graph graph) override {
     const DTensorSpec* target = gradient_target(grads[0].spec(), spec_);
-    // A plain tensor has no label that could say that a reduction is pending.
+    // A plain tensor has no label that could express a pending reduction.
     target = target->with(without_partials(target->placements()), target->order());
     const DTensor moved = moved_back(grads[0], target, {}, graph);
     if (records(graph)) return {on_tape::to_local(moved, moved.spec())};
@@ -150,7 +150,7 @@ DTensor redistribute(const DTensor& x, const DTensorSpec* target,
   }
   DTensor result = redistribute_tensor(source, target, options);
   if (!records(x)) return result;
-  // A handle of its own, so that the tape tells input and result apart; in memory they are one.
+  // A separate handle, so that the tape distinguishes input and result; in memory they are one.
   if (result == x) {
     result = DTensor(x.local(), x.spec());
     copy_marks(result, x);
@@ -176,7 +176,7 @@ DTensor from_local(const DTensor& local, const DTensorSpec* spec) {
                             lengths_text(*spec)));
     }
   }
-  // A rank outside holds nothing, whatever it was given (D-37).
+  // A rank outside holds nothing, whatever value it was given (D-37).
   DTensor result(
       mesh.participates() ? local.local() : empty(*local.local().device(), Dims{0}, local.dtype()),
       spec);

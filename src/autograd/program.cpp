@@ -1,5 +1,5 @@
-// Functions that programs call make an event each, and nothing else happens here: what an event
-// means stands in on_tape.h and src/api, at the end of the chain.
+// Functions that programs call only make an event each here: the meaning of an event is in
+// on_tape.h and src/api, at the end of the chain.
 #include "autograd/program.h"
 
 #include <array>

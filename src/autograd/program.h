@@ -1,8 +1,8 @@
-// program.h - the one stream of what a program does. Each thing it does is a value, an event, which
+// program.h - the one stream of a program's actions. Each action is a value, an event, which
 // passes perform() of the rank's calls; the functions of autograd.h, tape.h and src/api make the
-// events. What stands around the calls (other precision, counting, capture) overrides perform()
-// alone. What happens inside of an event, ops that it is made of included, is told to the rank's
-// observer (comm/observer.h).
+// events. A wrapper around the calls (other precision, counting, capture) overrides perform()
+// alone. All that happens inside of an event, ops that it is made of included, is reported to the
+// rank's observer (comm/observer.h).
 //
 //   class Counting final : public ForwardingProgram {
 //    public:
@@ -40,7 +40,7 @@ class ProcessGroup;
 struct OpEvent {
   const OpRow* row;
   const Arguments* args;
-  /// Draws come from it where the row has no argument for one; null: from the rank's own.
+  /// Source of the draws where the row has no argument for one; null: the rank's own.
   Generator generator = nullptr;
 };
 /// A row without tensor arguments, of which every rank makes its piece. Gives the tensor.
@@ -121,14 +121,14 @@ struct DealEvent {
   DTensor pieces;
   const DTensorSpec* spec;
 };
-/// The pieces that ranks bring to a from_local are compared, and replicas take the first rank's.
+/// The pieces that ranks pass to a from_local are compared, and replicas take the first rank's.
 /// Gives the plain piece.
 struct CheckPieceEvent {
   DTensor local;
   const MeshLayout* mesh;
   const Placements* placements;
 };
-/// The elements of a tensor become numbers, on which the rest of the program may rest. Gives
+/// The elements of a tensor become numbers, on which the rest of the program may depend. Gives
 /// nothing.
 struct ReadEvent {
   DTensor x;
@@ -158,7 +158,7 @@ struct HookGradientsEvent {
 struct RemoveHookEvent {
   const HookHandle* handle;
 };
-/// A function with a gradient of its own has run forward. Gives its results, whose gradients go
+/// A function with a gradient of its own has run forward. Gives its results, whose gradients pass
 /// through its backward to its arguments.
 struct FunctionEvent {
   std::shared_ptr<FunctionContext> context;
@@ -183,10 +183,10 @@ using ProgramEvent =
 /// "op", "factory", "redistribute", ...
 std::string_view kind_name(const ProgramEvent& event);
 
-/// What a program calls.
+/// The calls of a program.
 class ProgramCalls : public Calls {
  public:
-  /// Fails with what the function that made the event says.
+  /// Fails with the error of the function that made the event.
   virtual Results perform(const ProgramEvent& event) = 0;
   /// The dtype that tensors have where the program writes `written`.
   virtual DType dtype_of(DType written) const { return written; }
@@ -196,7 +196,7 @@ class ProgramCalls : public Calls {
   DTensor redistribute(const DTensor& x, const Placements& placements) final;
 };
 
-/// Stands around other calls, which outlive it.
+/// Wraps other calls, which outlive it.
 class ForwardingProgram : public ProgramCalls {
  public:
   explicit ForwardingProgram(ProgramCalls& next) : next_(next) {}

@@ -23,7 +23,7 @@ class RecordingCalls : public PlainCalls {
       if (DTensor target = view_to_write(row, args); target.defined()) return {std::move(target)};
     }
     const bool needed = look_at(row, args) && !writes_no_gradient(row);
-    // An op on lists without a gradient of its own is recorded as what it does to each element.
+    // An op on lists without a gradient of its own is recorded as its effect on each element.
     const bool by_element = row.has(kIndependentLists) && !row.gradient &&
                             std::holds_alternative<ProgramFn>(row.compute);
     if (needed && by_element) return recorded_by_element(row, args);
@@ -37,7 +37,8 @@ class RecordingCalls : public PlainCalls {
     return on_tape::redistribute(x, want, {}, {});
   }
 
-  // One kernel in the reference is recorded as one. What may give a view is its parts there, too.
+  // One kernel in the reference is recorded as one. An op that may give a view is recorded as its
+  // parts there, too.
   Results in_parts(const OpRow& row, const Arguments& args) override {
     const bool views = !row.op.returns.empty() && !row.op.returns.front().alias.marks.empty();
     if (row.gradient.reads == nullptr || views) return PlainCalls::in_parts(row, args);
@@ -62,7 +63,7 @@ class RecordingCalls : public PlainCalls {
       if (!argument.is_tensor() || !argument.tensor().defined()) return;
       const DTensor& x = argument.tensor();
       if (x.impl()->grad_node) {
-        // What is overwritten is not read.
+        // Overwritten values are not read.
         const bool read = &argument != &args[0] || !overwrites(row);
         if (read) bring_up_to_date(x);
         needed |= recording && requires_grad(x);
@@ -73,7 +74,7 @@ class RecordingCalls : public PlainCalls {
     return needed || (recording && tracked);
   }
 
-  // Truth, places and counts have no derivative, so that out= may take them on a tape.
+  // Truth values, places and counts have no derivative, so that out= may write them on a tape.
   static bool writes_no_gradient(const OpRow& row) {
     return row.out_variant() && !row.gradient && std::holds_alternative<KernelId>(row.compute);
   }

@@ -1,4 +1,4 @@
-// What a row keeps of its call is what its gradient reads (OpRow::gradient_reads()), and no more.
+// A row keeps exactly the values of its call that its gradient reads (OpRow::gradient_reads()).
 // Kept tensors share their memory with the program's: an op that writes to it in place makes the
 // gradient unknown, and backward refuses it.
 #include "autograd/row_node.h"
@@ -16,12 +16,12 @@ namespace shardlab {
 
 namespace {
 
-// Variants have the gradient of the op they come from.
+// Variants have the gradient of the op that they are made from.
 const OpRow& definition_of(const OpRow& row) {
   return !row.gradient && row.base != nullptr ? *row.base : row;
 }
 
-/// What `place` makes of an argument, of a list element by element.
+/// The results of `place` for an argument, of a list element by element.
 template <typename Place>
 Argument each_slot(const Argument& argument, const Place& place) {
   if (!argument.is_list()) return place(argument);
@@ -39,7 +39,7 @@ Argument each_tensor(const Argument& argument, const Keep& keep) {
   });
 }
 
-/// A handle of the same value, whose gradient goes where the edge leads.
+/// A handle of the same value, whose gradient follows the edge.
 DTensor attached_to(const GradNode::Edge& edge, const DTensor& x) {
   DTensor handle(x.local(), x.spec());
   copy_marks(handle, x);
@@ -53,7 +53,7 @@ DTensor attached_to(const GradNode::Edge& edge, const DTensor& x) {
   return handle;
 }
 
-// Records whatever the program around says: gradients may be asked for where nothing is recorded.
+// Records whether or not the program does: gradients may be wanted where nothing is recorded.
 class RecordingScope {
  public:
   RecordingScope() : rank_(current_rank()), mode_(rank_.mode) { rank_.mode |= kModeAutograd; }
@@ -145,8 +145,8 @@ Argument RowNode::kept_argument(std::size_t index, const Argument& argument) {
   keeps_ = keeps_ || read;
   if (!row_->op.arguments[index].type.is_tensor()) return argument;
   if (!read) return each_tensor(argument, without_values);
-  // Of state that has no gradient (running statistics) the gradient reads the old value only where
-  // the call leaves it as it is.
+  // The gradient of state that has no gradient itself (running statistics) reads the old value only
+  // where the call does not change it.
   const bool state = (reads_->constant_arguments >> index & 1) != 0;
   const bool written = row_->op.arguments[index].alias.write && !state;
   if (whole || written) {
@@ -164,8 +164,8 @@ DTensor RowNode::kept(const DTensor& x, std::size_t index, bool result) {
   return handle;
 }
 
-// Its value as it is now. What the op overwrites counts as the copy that it would be on a device of
-// its own, of a view no more than the view; what parts will read again is there anyhow.
+// Its value as it is now. A value that the op overwrites counts as the copy that a device of its
+// own would hold, of a view no more than the view; values that parts will read again exist anyhow.
 DTensor RowNode::kept_copy(const DTensor& x, std::size_t index) {
   const Tensor& local = x.local();
   const bool whole = local.storage()->counted_bytes() <= local.size_bytes();
@@ -184,7 +184,7 @@ void RowNode::save_results(const Results& results) {
   for_each_result(results, [&](const DTensor&) { ++count; });
   set_output_count(count);
   for (Kept& kept : kept_) {
-    // State that the call has written: whoever writes it next takes nothing from the gradient.
+    // The call itself has written this state: later writes do not affect the gradient.
     const bool by_call = kept.versioned && kept.versioned->version() != kept.version;
     if (by_call && row_->op.arguments[kept.index].alias.write) kept.versioned = nullptr;
   }
@@ -277,7 +277,8 @@ std::vector<DTensor> RowNode::fitted(Calls& calls, std::vector<DTensor> found) c
   return found;
 }
 
-// What a program leaves out, the results do not depend on; or nothing flows in that would go there.
+// The results do not depend on inputs that a gradient program leaves out; or no gradient flows in
+// that would reach them.
 std::vector<DTensor> RowNode::with_zeros(Calls& calls, std::span<const DTensor> grads,
                                          std::vector<DTensor> found) const {
   if (!std::ranges::all_of(grads, &DTensor::defined)) return found;
@@ -294,7 +295,7 @@ std::vector<DTensor> RowNode::with_zeros(Calls& calls, std::span<const DTensor> 
   return found;
 }
 
-// What was kept without values is asked for its shape only.
+// Of values that were not kept only the shape is read.
 Arguments RowNode::inputs_on_tape() const {
   Arguments args = inputs_;
   std::size_t slot = 0;
@@ -337,8 +338,8 @@ bool RowNode::free_saved() {
   return true;
 }
 
-// Recorded, the walk over the parts must end at what they were given: it begins at nodes that lead
-// on only afterwards.
+// The recorded walk over the parts must end at their inputs: it begins at nodes that lead on only
+// afterwards.
 std::vector<DTensor> RowNode::gradients_of_parts(const OpRow& definition,
                                                  std::span<const DTensor> grads,
                                                  Graph graph) const {
@@ -347,7 +348,7 @@ std::vector<DTensor> RowNode::gradients_of_parts(const OpRow& definition,
   std::vector<DTensor> leaves;
   std::vector<Ref<GradNode>> begins;
   const auto make_leaf = [&](const Argument& argument) -> Argument {
-    // What was kept without values is not read by the parts.
+    // The parts do not read values that were not kept.
     const bool read = argument.is_tensor() && argument.tensor().local().defined();
     if (!edges()[leaves.size()].wanted() || !read) {
       leaves.emplace_back();

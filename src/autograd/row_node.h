@@ -1,4 +1,4 @@
-// row_node.h - a recorded row: the gradient program of an op over what was kept of its call.
+// row_node.h - a recorded row: the gradient program of an op over the kept values of its call.
 #pragma once
 
 #include "autograd/grad_node.h"
@@ -23,11 +23,11 @@ void for_each_result(const Results& results, Visit visit) {
 }
 
 /// A handle of x's shape, dtype and placements, those of a pending reduction as it would be carried
-/// out, without values. Only ops that look at nothing else take it (zeros_like).
+/// out, without values. Only ops that read nothing else take it (zeros_like).
 DTensor without_values(const DTensor& x);
 
-/// A gradient in the shape and dtype of the tensor that it is of: summed where that was stretched,
-/// cast where it is another, as the reference's engine does. `name` says which one it is.
+/// A gradient in the shape and dtype of its tensor: summed where that was stretched, cast where it
+/// is another, as the reference's engine does. `name` names it in errors.
 ///   fails  Runtime: the shapes do not fit
 DTensor fitted_gradient(Calls& calls, const DTensor& gradient, const DTensor& of,
                         std::string_view name, std::string_view fix);
@@ -35,12 +35,12 @@ DTensor fitted_gradient(Calls& calls, const DTensor& gradient, const DTensor& of
 /// A value that was made in a KernelScope counts from here on.
 void count_from_here(const DTensor& x);
 
-/// Keeps of its call what the row's gradient reads (OpRow::gradient_reads()) and refuses to run
-/// when a kept value was written to since.
+/// Keeps the values of its call that the row's gradient reads (OpRow::gradient_reads()) and refuses
+/// to run when a kept value was written to since.
 class RowNode : public GradNode {
  public:
-  /// Connected to the tensors among `args`. Before the call: of what the row writes to, the old
-  /// value is kept where its gradient reads it.
+  /// Connected to the tensors among `args`. Before the call: the old value of a written argument is
+  /// kept where its gradient reads it.
   RowNode(const OpRow& row, const Arguments& args);
   /// A step that keeps nothing of `args`, which have no values; not connected.
   static Ref<RowNode> unconnected(const OpRow& row, const Arguments& args);
@@ -65,7 +65,7 @@ class RowNode : public GradNode {
   /// A value that was kept, and which version of its memory.
   struct Kept {
     Hold memory;
-    Ref<Storage> versioned;  // null: a copy, which nobody writes to
+    Ref<Storage> versioned;  // null: a copy, which is never written
     std::uint64_t version;
     std::size_t index;  // of the argument or result
     bool result;
@@ -81,10 +81,10 @@ class RowNode : public GradNode {
   // Each in the shape and dtype of its input: summed where that was stretched, cast where it is
   // another (as the reference's engine does). Fails with Runtime where the shapes do not fit.
   std::vector<DTensor> fitted(Calls& calls, std::vector<DTensor> found) const;
-  // What was kept, each at its place on the tape.
+  // The kept arguments, each at its place on the tape.
   Arguments inputs_on_tape() const;
   Results outputs_on_tape();
-  // What was decided as a whole by a user's rule (D-2) is run once more in parts, which are
+  // A call that a user's rule decided as a whole (D-2) is run once more in parts, which are
   // recorded: their gradients are its own.
   std::vector<DTensor> gradients_of_parts(const OpRow& definition, std::span<const DTensor> grads,
                                           Graph graph) const;

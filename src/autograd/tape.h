@@ -1,5 +1,5 @@
-// tape.h - what programs do with the tape besides recording: backward over graphs that are kept,
-// leaving it, asking what is on it. Everything here runs on the current rank.
+// tape.h - further use of the tape by programs: backward over graphs that are kept, leaving it,
+// questions about its contents. Everything here runs on the current rank.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace shardlab {
 
-/// Whether what was kept for backward is dropped when it has run; then it can't run again.
+/// Whether the values kept for backward are dropped when it has run; then it can't run again.
 enum class Graph : std::uint8_t {
   kFree,
   kRetain,
@@ -38,14 +38,13 @@ class TargetScope {
 /// Whether one lives on this rank.
 bool views_are_targets();
 
-/// The same value and memory without a place on the tape: what is written to one shows in the
-/// other.
+/// The same value and memory without a place on the tape: writes to one show in the other.
 DTensor detach(const DTensor& x);
 /// The handle itself leaves the tape. Fails with Runtime for a view.
 void detach_in_place(const DTensor& x);
 /// True for tensors that are not the result of a recorded op.
 bool is_leaf(const DTensor& x);
-/// Whether gradients are recorded of x: its own flag, or that of what it is a view of.
+/// Whether gradients of x are recorded: its own flag, or that of the base of a view.
 bool requires_grad(const DTensor& x);
 /// The opposite of require_grad(). Fails with Runtime for the result of a recorded op.
 void require_no_grad(const DTensor& x);

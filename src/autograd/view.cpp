@@ -1,5 +1,5 @@
 // The base of a view is never a view itself; its version is that of its storage. A view remembers
-// for which version of the base its place on the tape and its value hold.
+// the version of the base for which its place on the tape and its value hold.
 #include "autograd/view.h"
 
 #include <algorithm>
@@ -20,10 +20,10 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::uint32_t kModeTargets = 1u << 8;  // beside the bits of ModeBit
+constexpr std::uint32_t kModeTargets = 1u << 8;  // next to the bits of ModeBit
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-/// How a view was made: the tape can't follow writes to some kinds.
+/// The way a view was made: the tape can't follow writes to some kinds.
 enum class Origin : std::uint8_t {
   kOp,
   kList,        ///< one of several that an op returned
@@ -153,7 +153,7 @@ bool overlaps_itself(const TensorMeta& meta) {
 }
 
 // True for two tensors that share memory, but not as the same elements in the same order. Tensors
-// with gaps are not looked at (false), as in the reference.
+// with gaps are not checked (false), as in the reference.
 bool overlap_in_part(const Tensor& a, const Tensor& b) {
   if (a.storage() != b.storage() || a.numel() == 0 || b.numel() == 0) return false;
   if (!is_dense(a.meta()) || !is_dense(b.meta())) return false;
@@ -331,7 +331,7 @@ DTensor detach(const DTensor& x) {
   bring_up_to_date(x);
   DTensor result(x.local(), x.spec());
   copy_marks(result, x);
-  // A gathered copy goes on to stand for its base.
+  // A gathered copy still represents its base.
   const View* view = view_of(x);
   if (view != nullptr && view->is_copy(x)) {
     const Ref<View> copy = made_of(x);

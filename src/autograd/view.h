@@ -19,19 +19,19 @@ void note_views(const OpRow& row, const Arguments& args, const Results& results)
 /// In a TargetScope: the view as a target that has no values yet, where making it would move data;
 /// undefined where the row has to be called.
 DTensor view_to_write(const OpRow& row, const Arguments& args);
-/// True for ops that give every element of what they write to a new value.
+/// True for ops that give every element that they write a new value.
 bool overwrites(const OpRow& row);
 /// Gives a target without values memory to overwrite.
 void make_room(const DTensor& target);
 /// Notes that `local`, a plain tensor, has the memory of x: the tape can't follow writes to it.
 void note_local(const DTensor& x, const DTensor& local);
 
-/// The storage whose version says whether the value of x is still what it was.
+/// The storage whose version shows whether the value of x has changed.
 const Ref<Storage>& versioned_storage(const DTensor& x);
 /// A gathered copy takes the value of its base again when that was written to; on every rank of
 /// the mesh together.
 void bring_up_to_date(const DTensor& x);
-/// Where the gradient of x goes on the tape; a view whose base has changed finds it anew.
+/// The destination of x's gradient on the tape; a view whose base has changed finds it anew.
 ///   fails  Runtime: the view can't follow its base (one of several that an op returned).
 GradNode::Edge edge_of(const DTensor& x);
 

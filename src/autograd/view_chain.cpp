@@ -1,6 +1,6 @@
-// What a chain of views does to a tensor of its base's shape, forwards and backwards. Backwards it
-// is the gradient programs of its ops, which put elements where they came from. So a write to a
-// part needs no op of its own for each kind of view, on any mesh.
+// The effect of a chain of views on a tensor of its base's shape, forwards and backwards. Backwards
+// it is the gradient programs of its ops, which put elements back at their old places. So a write
+// to a part needs no op of its own for each kind of view, on any mesh.
 #include "autograd/view_chain.h"
 
 #include "dispatch/local_call.h"

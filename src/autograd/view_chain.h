@@ -1,4 +1,4 @@
-// view_chain.h - how a view is made of its base, as a program over other ops that holds no values:
+// view_chain.h - the way from a base to its view, as a program over other ops that holds no values:
 // placements follow by propagation.
 #pragma once
 
@@ -28,14 +28,14 @@ class ViewChain {
 
   /// The view of another tensor with the shape and placements of the base.
   DTensor of(const DTensor& base, Graph graph = Graph::kFree) const;
-  /// `base` with what the view shows of it replaced by `part`; a new tensor, recorded with
-  /// Graph::kCreate alone, as what of() gives.
+  /// `base` with the elements that the view shows replaced by `part`; a new tensor, recorded with
+  /// Graph::kCreate alone, like the result of of().
   DTensor replaced(const DTensor& base, const DTensor& part, Graph graph = Graph::kFree) const;
   /// The view's nodes, one for each op, that begin at `base`.
   GradNode::Edge recorded(const DTensor& base) const;
 
  private:
-  /// Elements go back to where they came from; zeros elsewhere.
+  /// Elements return to their old places; zeros elsewhere.
   DTensor spread(const DTensor& part, Graph graph) const;
 
   std::vector<ViewStep> steps_;

@@ -1,4 +1,4 @@
-// Each system has its own call for this. That of macOS has not been tried.
+// Each system has its own call for this. The one of macOS has not been tried.
 #include "base/program_path.h"
 
 #ifdef __APPLE__

@@ -1,5 +1,5 @@
-// backend.h - what a launcher of ranks needs from a backend: the world's communicators, and one
-// place that is told who ended and who failed.
+// backend.h - the part of a backend that a launcher of ranks needs: the world's communicators, and
+// one place where ends and failures of ranks are reported.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ class Backend {
 
   /// The world's communicator of the running rank; once per rank.
   virtual std::unique_ptr<Communicator> world(std::int64_t rank) = 0;
-  /// On the rank, when its body has returned: waits for what it has pending, so that a call that
-  /// others never enter does not go unnoticed. Throws as waiting for the results would.
+  /// On the rank, when its body has returned: waits for its pending results, so that a call that
+  /// others never enter does not remain unnoticed. Throws as waiting for the results would.
   virtual void settle(std::int64_t rank) { static_cast<void>(rank); }
-  /// Told for every rank, after rank_failed() where it failed, when its communicators are gone: it
-  /// enters no further collective.
+  /// Called for every rank, after rank_failed() where it failed, when its communicators are gone:
+  /// it enters no further collective.
   virtual void rank_ended(std::int64_t rank) = 0;
-  /// Releases all other ranks, unless the world has failed before. The rank's communicators are
-  /// alive still.
+  /// Releases all other ranks, unless the world has failed before. The rank's communicators still
+  /// exist.
   virtual void rank_failed(std::int64_t rank, const Error& cause) = 0;
-  /// Null while the world is sound. Stays as it is once set.
+  /// Null while the world is sound. Does not change once set.
   virtual const Verdict* verdict() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// The shape of a result follows from what one rank brings: lengths name the pieces of all ranks.
+// The shape of a result follows from the call of one rank: lengths give the pieces of all ranks.
 #include "comm/call.h"
 
 namespace shardlab {

@@ -1,4 +1,4 @@
-// call.h - one rank's part of one collective as a value: what it brings, and where its result goes.
+// call.h - one rank's part of one collective as a value: its input, and the place of its result.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace shardlab {
 
-/// Lengths that were looked at once, for whoever cuts the same pieces again and again: those of a
+/// Lengths that were checked once, for callers that cut the same pieces again and again: those of a
 /// large group are long. Immutable; made by make_shared.
 class KnownLengths : public std::enable_shared_from_this<KnownLengths> {
  public:
@@ -38,8 +38,8 @@ class KnownLengths : public std::enable_shared_from_this<KnownLengths> {
   std::int64_t total_;
 };
 
-/// One element count per group rank, along the named tensor dim; zeros allowed. Whoever gave them
-/// keeps them.
+/// One element count per group rank, along the named tensor dim; zeros allowed. The caller keeps
+/// them alive.
 class Lengths {
  public:
   /// None are given: pieces are equal, or the collective has none.
@@ -58,7 +58,7 @@ class Lengths {
   std::int64_t total() const {
     return known_ != nullptr ? known_->total() : std::accumulate(begin(), end(), std::int64_t{0});
   }
-  /// Null where nobody has looked at them yet.
+  /// Null where they have not been checked yet.
   const KnownLengths* known() const { return known_; }
 
  private:
@@ -83,37 +83,37 @@ struct Failure : Counted {
   const Error error;
 };
 
-/// What only a split brings: ranks of an equal colour become one group, ordered by key, then rank.
-/// Backends derive what it gets.
+/// The part that only a split has: ranks of an equal colour become one group, ordered by key, then
+/// rank. Backends derive the result.
 struct SplitPart {
   std::int64_t color = 0;
   std::int64_t key = 0;
   std::string_view name;
 };
 
-/// What only all_gather_bytes brings and gets. `bytes` belongs to the caller.
+/// Input and result of all_gather_bytes alone. `bytes` belongs to the caller.
 struct BytesPart {
   std::string_view bytes;
   std::vector<std::string> gathered;  ///< result
 };
 
-/// What only a batch brings and gets.
+/// Input and result of a batch alone.
 struct BatchPart {
   std::span<const SendRecv> exchange;
   std::vector<Tensor> received;  ///< result
 };
 
-/// Lives on the caller's stack, or in its pending Work, and is left alone until over(): where ranks
-/// share memory, the last one to arrive reads all calls of the round and fills in all results; from
-/// then on nobody but the caller looks at it. Small, because a rendezvous of many ranks touches as
-/// many of them.
+/// Lives on the caller's stack, or in its pending Work, and is not touched until over(): where
+/// ranks share memory, the last one to arrive reads all calls of the round and fills in all
+/// results; from then on only the caller reads it. Small, because a rendezvous of many ranks
+/// touches as many of them.
 struct Call {
-  /// kOpen until somebody has said how it ended; it ends once.
+  /// kOpen until one party has set how it ended; it ends once.
   enum class State : std::uint8_t { kOpen, kDone, kFailed };
 
   explicit Call(CollectiveKind collective) : kind(collective) {}
 
-  // What the caller brings. Ranks of one group agree on kind, op, dims and root.
+  // The input of the caller. Ranks of one group agree on kind, op, dims and root.
   const CollectiveKind kind;
   ReduceOp op = ReduceOp::kSum;
   Issue issue = Issue::kWait;  ///< kAsync: of kinds that give_tensor() but permute
@@ -130,19 +130,19 @@ struct Call {
   const TensorMeta* expected = nullptr;  ///< broadcast, scatter, permute, recv: what arrives
   std::variant<std::monostate, SplitPart*, BytesPart*, BatchPart*> part;
 
-  // Who calls and from where: for memory of results, and for messages.
+  // The caller and its place: for memory of results, and for messages.
   Device* device = nullptr;
   SourcePosition position;
   const char* op_name = nullptr;  ///< of the op that communicates, or null
 
-  // What comes back, written before the state: results are read behind over() only.
+  // The result, written before the state: it is read behind over() only.
   BufferRef result;
   // Set where the call failed; many calls may share one.
   Ref<const Failure> failure;
 
-  /// Any thread may ask; true orders the reader behind the one who filled in the result.
+  /// Any thread may call it; true orders the reader behind the thread that filled in the result.
   bool over() const { return state.load(std::memory_order_acquire) != State::kOpen; }
-  /// By the one who has filled in the result; the last thing that it does to this call.
+  /// Called by the thread that has filled in the result; its last access to this call.
   void finish() { state.store(State::kDone, std::memory_order_release); }
   void fail_with(Ref<const Failure> why) {
     failure = std::move(why);
@@ -153,10 +153,10 @@ struct Call {
 /// Whether the result is one tensor. Batches and all_gather_bytes have theirs in `part`; barriers
 /// and splits have none.
 bool gives_tensor(CollectiveKind kind);
-/// What that tensor looks like on this group rank, contiguous; also where a rank gets none (gather,
-/// permute). That of a send is empty: there is only to wait for it.
+/// The meta of that tensor on this group rank, contiguous; also where a rank gets none (gather,
+/// permute). The meta of a send is empty: it is only waited for.
 TensorMeta result_meta(const Call& call, std::int64_t rank);
-/// Whether the op means something for the dtype: bit ops take integers and bool, avg floats and
+/// Whether the op has a meaning for the dtype: bit ops take integers and bool, avg floats and
 /// complex, max and min all but complex. Sum of bool is "any", product is "all".
 bool reducible(DType dtype, ReduceOp op);
 

@@ -1,6 +1,6 @@
 // Groups along mesh dims: ranks that agree on all other mesh dims form a group, and the color that
 // they give to split() is the first global rank among them, which they compute from the layout
-// without talking. The key, row-major over the dims of the group, orders them.
+// without communication. The key, row-major over the dims of the group, orders them.
 #include "comm/communicator.h"
 
 #include "mesh/mesh_layout.h"

@@ -1,5 +1,5 @@
 // communicator.h - the first door: moves bytes between the ranks of one process group (B-1;
-// src/README.md, "Two doors"). Knows nothing of placements. One object per rank and group, used by
+// src/README.md, "Two doors"). Independent of placements. One object per rank and group, used by
 // that rank only.
 #pragma once
 
@@ -33,33 +33,33 @@ class Communicator {
   virtual const std::string& name() const = 0;
 
   /// The door: every collective passes here as a value, of every kind but kSplit. Arguments have
-  /// been checked, groups of one rank call only for permute, batch and all_gather_bytes. Gives the
-  /// result of the kinds that give_tensor(); nobody looks at it on ranks that get none. What `call`
-  /// points to lives no longer than perform; of call.x, those that reduce bring it
-  /// contiguous.
+  /// been checked, groups of one rank call only for permute, batch and all_gather_bytes. Returns
+  /// the result of the kinds that give_tensor(); on ranks that get none it is not read. The objects
+  /// that `call` points to live no longer than perform; call.x is contiguous for kinds that reduce.
   virtual Tensor perform(Call& call) = 0;
-  /// Says which group ranks do what this one does from here on, partners counted from themselves:
-  /// those with the same `answer`, a pure function. Before a batch; only asked where one rank
-  /// stands for many.
+  /// Gives the group ranks that do the same as this one from here on, with partners counted from
+  /// themselves: those with the same `answer`, a pure function. Before a batch; called only where
+  /// one rank represents many.
   virtual void tell_apart(const std::function<std::uint64_t(std::int64_t group_rank)>& answer);
-  /// A new group of the ranks that bring an equal colour, ordered by key, then rank. Collective
-  /// over this group. A negative colour gives null.
+  /// A new group of the ranks that pass an equal colour, ordered by key, then rank. Collective over
+  /// this group. A negative colour gives null.
   virtual std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
                                               std::string name) = 0;
   /// The group along dims of a mesh (ascending) that holds this rank, in the mesh's order; null
   /// outside of the mesh. Collective over this group. Parts of one mesh may be made in the same
-  /// call, so ranks may bring different layouts. A split, unless a backend knows groups by their
-  /// strides.
+  /// call, so ranks may pass different layouts. A split, unless a backend identifies groups by
+  /// their strides.
   virtual std::unique_ptr<Communicator> along(const MeshLayout& layout,
                                               std::span<const std::size_t> mesh_dims);
   /// Ends the world: every other rank's wait fails with this reason.
   virtual void abort(const Error& reason) = 0;
-  /// perform() where no tensor comes back. For communicators of many ranks on one processor, to
-  /// whom the memory of an empty one matters; wrappers leave it alone, and see the call in perform.
+  /// perform() for calls without a tensor as result. For communicators of many ranks on one
+  /// processor, where the memory of an empty one matters; wrappers do not override it, and see the
+  /// call in perform.
   virtual void meet(Call& call);
 
-  // The collectives, as users call them: each checks its arguments, on this rank and before the
-  // others hear of the call (Value), fills in a Call and performs it. Groups of one rank answer by
+  // The collectives, as users call them: each checks its arguments, on this rank and before others
+  // receive the call (Value), fills in a Call and performs it. Groups of one rank answer by
   // themselves.
 
   /// avg divides the sum by the group size (integers: Value). f16 and bf16 accumulate in f32 and
@@ -67,16 +67,16 @@ class Communicator {
   Tensor all_reduce(const Tensor& x, ReduceOp op, Issue issue = Issue::kWait);
   /// all_reduce whose result the destination alone gets; elsewhere an undefined tensor.
   Tensor reduce(const Tensor& x, std::int64_t destination, ReduceOp op, Issue issue = Issue::kWait);
-  /// Concatenates along `dim`; rank i brings lengths[i]. All other dims agree.
+  /// Concatenates along `dim`; rank i passes lengths[i]. All other dims agree.
   Tensor all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue = Issue::kWait);
   /// Reduces, then rank i keeps its lengths[i] elements of `dim`.
   Tensor reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths, ReduceOp op,
                         Issue issue = Issue::kWait);
-  /// Cuts x along split_dim (rank i gets split_lengths[i]) and concatenates what arrives along
-  /// concat_dim (rank i brings concat_lengths[i]).
+  /// Cuts x along split_dim (rank i gets split_lengths[i]) and concatenates the received pieces
+  /// along concat_dim (rank i passes concat_lengths[i]).
   Tensor all_to_all(const Tensor& x, std::int64_t split_dim, Lengths split_lengths,
                     std::int64_t concat_dim, Lengths concat_lengths, Issue issue = Issue::kWait);
-  /// x is read on the source only; `meta` is what arrives.
+  /// x is read on the source only; `meta` is that of the result.
   Tensor broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta,
                    Issue issue = Issue::kWait);
   /// Rank i gets lengths[i] elements of `dim` of the source's x; `meta` is the whole's.
@@ -85,11 +85,11 @@ class Communicator {
   /// On the destination the concatenation along `dim`; elsewhere an undefined tensor.
   Tensor gather(const Tensor& x, std::int64_t destination, std::int64_t dim, Lengths lengths,
                 Issue issue = Issue::kWait);
-  /// Sends x to group rank `to` (-1: nobody) and returns what `from` sent (-1: undefined).
+  /// Sends x to group rank `to` (-1: none) and returns the tensor that `from` sent (-1: undefined).
   Tensor permute(const Tensor& x, std::int64_t to, std::int64_t from, const TensorMeta& received);
-  /// Sends x to group rank `to`, who calls recv with this rank and an equal tag; those between two
-  /// ranks under one tag keep their order. Returns once it is received; with kAsync at once, and
-  /// what comes back, which has no elements, is pending until then. Other ranks take no part.
+  /// Sends x to group rank `to`, which calls recv with this rank and an equal tag; messages between
+  /// two ranks under one tag keep their order. Returns once it is received; with kAsync at once,
+  /// and the result, which has no elements, is pending until then. Other ranks take no part.
   Tensor send(const Tensor& x, std::int64_t to, std::int64_t tag, Issue issue = Issue::kWait);
   /// The tensor that group rank `from` sends, which has as many elements as `received`, of its
   /// dtype.
@@ -104,7 +104,7 @@ class Communicator {
   void barrier();
 
  protected:
-  /// Notes who calls, from where, and waits for `x`, which may be null or undefined.
+  /// Notes the caller and its place, and waits for `x`, which may be null or undefined.
   static void begin(Call& call, const Tensor* x);
 
  private:
@@ -116,7 +116,7 @@ class Communicator {
   void check_reducible(const Call& call) const;
 };
 
-/// "tp", or names joined by "_": what a group along these dims is called.
+/// "tp", or names joined by "_": the name of a group along these dims.
 std::string group_name(const MeshLayout& layout, std::span<const std::size_t> mesh_dims);
 
 }  // namespace shardlab

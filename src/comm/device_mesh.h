@@ -46,7 +46,7 @@ class DeviceMesh {
   std::unique_ptr<ProcessGroup> own_everyone_;  ///< when neither the world nor a dim will do
 };
 
-/// The meshes of one rank, by layout; they go in the order against that of their construction, so
+/// The meshes of one rank, by layout; they are destroyed in reverse order of their construction, so
 /// that the groups of all ranks end in one order. Executor and dispatcher look meshes up here; a
 /// layout without a mesh on this rank is an error naming the layout.
 class MeshRegistry {
@@ -66,7 +66,7 @@ class MeshRegistry {
   bool contains(const MeshLayout* layout) const { return by_layout_.contains(layout); }
   /// Fails with Runtime naming the layout when it was never constructed on this rank.
   const DeviceMesh& find(const MeshLayout* layout) const;
-  /// What collectives of this rank's groups are filling while the program goes on.
+  /// Tensors that collectives of this rank's groups are filling while the program continues.
   InFlight& in_flight() { return in_flight_; }
 
  private:

@@ -1,5 +1,6 @@
-// filling.h - while a collective that fills tensors runs, ops put together what is sent and deal
-// out what arrives: they are told to observers like others, and a report has none of them.
+// filling.h - while a collective that fills tensors runs, ops put together the data to send and
+// deal out received data: observers are called for them as for others, and a report leaves them
+// out.
 #pragma once
 
 #include "base/rank_context.h"
@@ -7,7 +8,7 @@
 namespace shardlab {
 
 inline constexpr std::uint32_t kModeFilling = 1u << 16;  ///< a ModeBit
-/// A ModeBit: a rank that sends goes on before anybody has received (SendMode::kBuffered).
+/// A ModeBit: a sending rank continues before the message is received (SendMode::kBuffered).
 inline constexpr std::uint32_t kModeBufferedSends = 1u << 17;
 
 class FillingScope {

@@ -1,4 +1,4 @@
-// Ranks outside of a new group have none, and nothing to put around it.
+// Ranks outside of a new group have no communicator to wrap.
 #include "comm/forwarding_communicator.h"
 
 namespace shardlab {

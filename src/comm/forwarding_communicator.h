@@ -1,6 +1,6 @@
-// forwarding_communicator.h - what stands around a communicator: faults, counts, times. A wrapper
-// overrides perform(), which every collective passes, and says what stands around the groups that
-// are made of this one; all else, also what only shape-only ranks ask, reaches the real one.
+// forwarding_communicator.h - a wrapper of a communicator: faults, counts, times. It overrides
+// perform(), which every collective passes, and wrap(), which wraps the groups that are made of
+// this one; all else, also calls that only shape-only ranks make, reaches the real one.
 //
 //   class Counting final : public ForwardingCommunicator {
 //    public:
@@ -12,7 +12,7 @@
 //     }
 //   };
 //
-// Used by its rank alone, like what it is around.
+// Used by its rank alone, like the communicator that it wraps.
 #pragma once
 
 #include <functional>
@@ -49,8 +49,8 @@ class ForwardingCommunicator : public Communicator {
   const std::unique_ptr<Communicator> real_;
 };
 
-/// Puts something around a rank's communicator of the world. Called on each rank, once; where one
-/// rank stands for many, once for each that runs.
+/// Wraps a rank's communicator of the world. Called on each rank, once; where one rank represents
+/// many, once for each that runs.
 using CommunicatorDecorator =
     std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>;
 

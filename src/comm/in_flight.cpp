@@ -1,5 +1,5 @@
-// Two tensors share memory where the spans of their elements meet: more than is so of columns that
-// stand side by side.
+// Two tensors share memory where the spans of their elements meet: this also counts columns side by
+// side, which share no element.
 #include "comm/in_flight.h"
 
 #include <algorithm>

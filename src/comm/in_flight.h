@@ -1,5 +1,5 @@
-// in_flight.h - tensors that collectives fill, or send from, while the program goes on: until it
-// waits, nobody reads what is filled or writes to any of them. Used by one rank.
+// in_flight.h - tensors that collectives fill, or send from, while the program continues: until it
+// waits, those being filled are not read and none of them is written. Used by one rank.
 #pragma once
 
 #include <string>

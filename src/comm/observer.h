@@ -1,5 +1,6 @@
-// observer.h - what a rank does, told as it happens. An observer must not change results (D-35).
-// One per rank, called on that rank. Set in RankContext::observer together with kModeObserve.
+// observer.h - the actions of a rank, reported as they happen. An observer must not change results
+// (D-35). One per rank, called on that rank. Set in RankContext::observer together with
+// kModeObserve.
 #pragma once
 
 #include <string>
@@ -22,7 +23,7 @@ struct RedistributionRecord {
   const DTensorSpec* source = nullptr;
   const DTensorSpec* target = nullptr;
   const Plan* plan = nullptr;
-  int argument = -1;  ///< tensor argument of the op that needed it; -1: the program asked for it
+  int argument = -1;  ///< tensor argument of the op that needed it; -1: the program requested it
   bool backward = false;
   SourcePosition position;
 };
@@ -34,15 +35,15 @@ struct PlacedRecord {
     kDistribute,  ///< from a whole plain value
     kFromLocal,   ///< from this rank's piece or term
     kToLocal,     ///< to this rank's piece or term
-    kCollected,   ///< by a collective that the program asks for, of local tensors
+    kCollected,   ///< by a collective of the program, of local tensors
   };
   Kind kind = Kind::kRedistribute;
-  /// Either may be plain: what is distributed was plain before, and to_local gives a plain tensor.
+  /// Either may be plain: a distributed value was plain before, and to_local gives a plain tensor.
   DTensor from, to;
-  int argument = -1;  ///< tensor argument of the op that needed it; -1: nobody's
+  int argument = -1;  ///< tensor argument of the op that needed it; -1: none
 };
 
-/// A collective with what it took and gave on this rank. Results may still be pending.
+/// A collective with its input and result on this rank. Results may still be pending.
 struct CollectiveCall {
   // Dims are tensor dims and count from 0; lengths are in elements, one per group rank.
   CollectiveKind kind = CollectiveKind::kBarrier;
@@ -56,30 +57,30 @@ struct CollectiveCall {
   Tensor input, result;                     ///< undefined where this rank brings or gets none
 };
 
-/// Functions that an observer does not care about are left as they are. Arguments are valid during
-/// the call only.
+/// An observer overrides only the functions that it needs. Arguments are valid during the call
+/// only.
 class Observer {
  public:
   virtual ~Observer() = default;
   /// Every op that is dispatched, on plain and on distributed tensors, and every factory: before it
-  /// looks at its operands, and once it has results. Calls nest; each begins, then ends or fails.
+  /// reads its operands, and once it has results. Calls nest; each begins, then ends or fails.
   virtual void call_begins(const CallRecord& call) { static_cast<void>(call); }
   virtual void call_ends(const CallRecord& call) { static_cast<void>(call); }
   virtual void call_fails() {}
   virtual void placed(const PlacedRecord& record) { static_cast<void>(record); }
   /// After every collective() whose result is a tensor, but a permute.
   virtual void collective_ends(const CollectiveCall& call) { static_cast<void>(call); }
-  /// Backward: the gradient of the node with this number runs (autograd/grad_node.h). What happens
-  /// until gradient_ends belongs to it; they nest where the gradient of a composite is that of its
+  /// Backward: the gradient of the node with this number runs (autograd/grad_node.h). All calls
+  /// until gradient_ends belong to it; they nest where the gradient of a composite is that of its
   /// parts. One that fails does not end.
   virtual void gradient_begins(std::uint64_t sequence) { static_cast<void>(sequence); }
   virtual void gradient_ends() {}
   /// Backward has added to the gradient of a leaf.
   virtual void leaf_written(const DTensor& leaf) { static_cast<void>(leaf); }
-  /// A dispatched op with at least one DTensor: given specs and the decision. What happens until
-  /// op_ends belongs to it; calls nest.
+  /// A dispatched op with at least one DTensor: given specs and the decision. All calls until
+  /// op_ends belong to it; calls nest.
   virtual void op_begins(const OpSchema& schema, const OutputSharding& sharding) = 0;
-  /// Also told when the op fails.
+  /// Also called when the op fails.
   virtual void op_ends() = 0;
   /// Before the first step of a plan runs, also where all steps are local.
   virtual void redistribution(const RedistributionRecord& record) = 0;
@@ -88,11 +89,11 @@ class Observer {
   /// When the rank needs the result of an asynchronous collective (K-20): the record that
   /// collective() was given, once. One that is not asynchronous is entered and waited for at once.
   virtual void collective_waits(const CollectiveRecord& record) { static_cast<void>(record); }
-  /// Something that the user should know and that is not an error (D-56).
+  /// A message for the user that is not an error (D-56).
   virtual void warning(const std::string& text) { static_cast<void>(text); }
 };
 
-/// While one lives, the running rank's observer is told what the rank does.
+/// While one lives, the running rank's actions are reported to its observer.
 class ObserverScope {
  public:
   explicit ObserverScope(Observer& observer)
@@ -108,20 +109,20 @@ class ObserverScope {
   ObserverScope& operator=(const ObserverScope&) = delete;
 
  private:
-  // What was set before is put back on the rank where the scope began, so that scopes nest.
+  // The mode from before is put back on the rank where the scope began, so that scopes nest.
   static constexpr std::uint32_t kBit = kModeObserve;
   RankContext& rank_;
   Observer* before_;
   std::uint32_t mode_;
 };
 
-/// The running rank's observer if it is to be told, or null.
+/// The running rank's observer if it is to be called, or null.
 inline Observer* observer_to_tell() {
   const RankContext& rank = current_rank();
   return (rank.mode & kModeObserve) != 0 ? rank.observer : nullptr;
 }
 
-/// Tells the running rank's observer, if there is one.
+/// Calls the running rank's observer, if there is one.
 inline void tell_placed(PlacedRecord::Kind kind, const DTensor& from, const DTensor& to,
                         int argument = -1) {
   Observer* const observer = observer_to_tell();

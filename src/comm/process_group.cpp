@@ -1,4 +1,4 @@
-// What an observer is told follows from the call alone: its kind and what it brings say how much a
+// The record of an observer follows from the call alone: its kind and its input give how much a
 // ring would move.
 #include "comm/process_group.h"
 
@@ -66,7 +66,7 @@ Volume volume_of(const Call& call, std::int64_t rank, std::int64_t size) {
   return {bytes, ring_sends(call.kind, bytes, size)};
 }
 
-// Dtype and shape of what this rank brings, or of what it gets where it brings nothing.
+// Dtype and shape of this rank's input, or of its result where it has no input.
 TensorMeta input_of(const Call& call) {
   TensorMeta meta;
   meta.dtype = DType::kU8;
@@ -83,12 +83,12 @@ TensorMeta input_of(const Call& call) {
   return meta;
 }
 
-// Those whose one result is the same whoever computes it from what all ranks brought.
+// Those whose one result is the same on whichever rank it is computed from the inputs of all ranks.
 bool has_told_result(CollectiveKind kind) {
   return gives_tensor(kind) && kind != CollectiveKind::kPermute;
 }
 
-// A reduce and a gather give nothing elsewhere, and who sends gets nothing.
+// A reduce and a gather give nothing elsewhere, and a sender gets nothing.
 bool gives_here(const Call& call, std::int64_t rank) {
   if (call.kind == CollectiveKind::kSend) return false;
   const bool to_one = call.kind == CollectiveKind::kReduce || call.kind == CollectiveKind::kGather;
@@ -113,8 +113,8 @@ bool observed() { return current_rank_or_null() != nullptr && observer_to_tell()
 
 bool observed(const ProcessGroup& group) { return observed() && group.size() > 1; }
 
-// The result of an asynchronous collective, whose wait the observer hears of once. Where a backend
-// has nothing to wait for (a stream orders its work), the program waits all the same.
+// The result of an asynchronous collective, whose wait is reported to the observer once. If a
+// backend has nothing to wait for (a stream orders its work), the program waits all the same.
 class ObservedWait final : public Work {
  public:
   ObservedWait(Tensor result, CollectiveRecord record, Storage& storage)
@@ -189,8 +189,8 @@ CollectiveRecord ProcessGroup::record_of(const Call& call, std::int64_t sequence
   return record;
 }
 
-// Counted whether or not somebody watches, so that ranks agree in the number; messages apart, of
-// which each rank has its own.
+// Counted with or without an observer, so that ranks agree in the number; messages apart, of which
+// each rank has its own.
 Tensor ProcessGroup::perform(Call& call) {
   const std::int64_t sequence = is_message(call.kind) ? messages_++ : entered_++;
   return observed(*this) ? perform_observed(call, sequence) : real().perform(call);
@@ -205,8 +205,8 @@ void ProcessGroup::meet(Call& call) {
   }
 }
 
-// Apart, as is the result that nobody takes: the many ranks whom nobody watches need no room on
-// their stacks for a record or a tensor.
+// A function of its own, as is the one without a result: many ranks without an observer need no
+// room on their stacks for a record or a tensor.
 Tensor ProcessGroup::perform_observed(Call& call, std::int64_t sequence) {
   CollectiveRecord record = record_of(call, sequence);
   current_rank().observer->collective(record);

@@ -12,12 +12,12 @@
 
 namespace shardlab {
 
-/// Which ranks a group has: two groups are one where their identities are equal. A value; costs
+/// The ranks of a group: two groups are one where their identities are equal. A value; costs
 /// nothing per rank.
 struct GroupIdentity {
   std::string name = "world";              ///< mesh dim name, several joined by "_", or "world"
   const MeshLayout* layout = nullptr;      ///< null: all ranks of the world
-  InlineVector<std::size_t, 4> mesh_dims;  ///< of `layout`, ascending: the group lies along these
+  InlineVector<std::size_t, 4> mesh_dims;  ///< of `layout`, ascending: the group is along these
   std::int64_t first_rank = 0;             ///< global rank of its first one
   std::int64_t size = 1;
 
@@ -26,8 +26,8 @@ struct GroupIdentity {
   bool operator==(const GroupIdentity&) const = default;
 };
 
-/// One collective as entered by one rank. Group and sequence say which: ranks that took part in the
-/// same one agree in both, and so does its wait (Observer::collective_waits).
+/// One collective as entered by one rank. Group and sequence identify it: ranks that took part in
+/// the same one agree in both, and so does its wait (Observer::collective_waits).
 struct CollectiveRecord {
   CollectiveKind kind = CollectiveKind::kBarrier;
   GroupIdentity group;
@@ -37,8 +37,8 @@ struct CollectiveRecord {
   DType dtype = DType::kF32;
   Dims input_shape;              ///< this rank's input
   ReduceOp op = ReduceOp::kSum;  ///< reductions only
-  /// What the price follows from (ring_sends, collective_us): bytes of the input; of an all_gather
-  /// and a broadcast of the whole result, uneven pieces included; of a permute, a batch
+  /// The amount that the price follows from (ring_sends, collective_us): bytes of the input; of an
+  /// all_gather and a broadcast of the whole result, uneven pieces included; of a permute, a batch
   /// and a message what this rank sends or gets, whichever is more.
   double bytes = 0;
   double sent_bytes = 0;  ///< what a ring would send from this rank (scenarios/README.md)
@@ -46,9 +46,9 @@ struct CollectiveRecord {
   SourcePosition position;
 };
 
-/// A communicator that tells the running rank's observer what passes. Groups of one rank never
-/// communicate and tell nothing (B-12). Aligned, so that what every collective reads, at its
-/// beginning, lies on one cache line.
+/// A communicator that reports each call to the running rank's observer. Groups of one rank never
+/// communicate and report nothing (B-12). Aligned, so that the fields at its beginning, which every
+/// collective reads, are on one cache line.
 class alignas(32) ProcessGroup final : public ForwardingCommunicator {
  public:
   /// All ranks of the world.
@@ -63,13 +63,13 @@ class alignas(32) ProcessGroup final : public ForwardingCommunicator {
   /// Uncounted access: placing inputs, verification, control.
   Communicator& communicator() { return real(); }
 
-  /// Counts, tells the observer and passes on. The result may be pending; the observer is told of
-  /// its wait when somebody needs it. Fails as the communicator does.
+  /// Counts, calls the observer and passes on. The result may be pending; the wait is reported to
+  /// the observer when the result is needed. Fails as the communicator does.
   Tensor perform(Call& call) override;
   void meet(Call& call) override;
 
  protected:
-  /// Whoever makes a group names it and watches it.
+  /// The maker of a group names it and watches it.
   std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> part) override { return part; }
 
  private:
@@ -78,7 +78,7 @@ class alignas(32) ProcessGroup final : public ForwardingCommunicator {
   [[gnu::noinline]] Tensor perform_observed(Call& call, std::int64_t sequence);
   [[gnu::noinline]] void meet_observed(Call& call, std::int64_t sequence);
 
-  // First what every collective reads.
+  // First the fields that every collective reads.
   const std::int64_t size_;
   // Collectives of this rank on this group; equal on all ranks of the group between two of them.
   std::int64_t entered_ = 0;

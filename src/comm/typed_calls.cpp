@@ -1,6 +1,6 @@
-// The typed calls of a communicator: look at the arguments, fill in a Call, perform it, and answer
-// for groups of one. What the result looks like follows from the call alone (result_meta), so that
-// no backend is told.
+// The typed calls of a communicator: check the arguments, fill in a Call, perform it, and answer
+// for groups of one. The meta of the result follows from the call alone (result_meta), so that
+// backends need not be given it.
 #include "base/fix.h"
 #include "comm/communicator.h"
 #include "tensor/device.h"
@@ -9,7 +9,7 @@ namespace shardlab {
 
 namespace {
 
-// A group of one rank gets what it brings.
+// A group of one rank gets its own input.
 Tensor perform_among(Communicator& group, Call& call, const Tensor& x) {
   const bool gathers = call.kind == CollectiveKind::kAllGather;
   const MakingScope scope(gathers ? HeldFor::kGathered : HeldFor::kOther);
@@ -23,7 +23,7 @@ Tensor staged(const Tensor& x) {
   return contiguous(x);
 }
 
-// Backends reduce from end to end of what they are given.
+// Backends reduce their whole input, from end to end.
 Tensor reduce_among(Communicator& group, Call& call, const Tensor& x) {
   const Tensor input = staged(x);
   call.x = &input;

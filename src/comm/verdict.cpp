@@ -1,5 +1,5 @@
-// A verdict in words. Ranks whose reports read the same are one line, so that the text grows with
-// the number of different states and not with that of the ranks.
+// A verdict in words. Ranks with equal reports are one line, so that the text grows with the number
+// of different states and not with that of the ranks.
 #include "comm/verdict.h"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ std::string duration_text(const RankReport& report) {
   return report.seconds > 0 ? fmt::format(" for {:.1f} s", report.seconds) : "";
 }
 
-// Something else than a collective has no group.
+// A wait for anything but a collective has no group.
 std::string call_text(const RankReport& report) {
   std::string result = report.what;
   if (!report.op.empty()) result += " of " + report.op;

@@ -1,5 +1,5 @@
-// verdict.h - why a world of ranks could not go on, for programs and for people (B-5 to B-7).
-// Values.
+// verdict.h - the reason why a world of ranks could not continue, for programs and for people (B-5
+// to B-7). Values.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ enum class VerdictKind : std::uint8_t {
 /// "mismatch", "deadlock", "rank_failed", "timeout".
 std::string_view to_string(VerdictKind kind);
 
-/// What one rank was doing.
+/// The state of one rank.
 struct RankReport {
   /// kSilent: its process does not answer.
   enum class State : std::uint8_t { kRuns, kWaits, kEnded, kFailed, kSilent };
@@ -36,23 +36,23 @@ struct RankReport {
   std::string group;      ///< name of the process group
   std::int64_t call = 0;  ///< how many collectives the rank entered on the group before this one
   std::string where;      ///< "mlp.toml:12", or empty
-  std::vector<std::int64_t> missing;  ///< global ranks of the group that have not come
+  std::vector<std::int64_t> missing;  ///< global ranks of the group that have not arrived
   std::string does;                   ///< "sends to rank 1 (line 12)", "is in all_reduce (line 9)"
   bool message = false;               ///< it waits for one rank alone
 };
 
-/// Why a world failed, the same on every rank.
+/// The reason why a world failed, the same on every rank.
 struct Verdict {
   VerdictKind kind = VerdictKind::kRankFailed;
   /// Global ranks, ascending. mismatch: those that differ from the majority (all without one);
   /// deadlock: awaited ranks that have ended, else all awaited ones; rank_failed: the first to
-  /// fail; timeout: those that did not come.
+  /// fail; timeout: those that did not arrive.
   std::vector<std::int64_t> culprits;
   std::vector<RankReport> ranks;  ///< by rank
-  /// rank_failed: the failure's summary; mismatch: what does not fit, "the ranks of group x entered
+  /// rank_failed: the failure's summary; mismatch: the difference, "the ranks of group x entered
   /// all_reduce with different dtypes"; deadlock, where messages take part: the circle of ranks
-  /// that wait for each other, or who waits for a rank that has ended; timeout: who waited where
-  /// and for how long.
+  /// that wait for each other, or the rank that waits for one that has ended; timeout: the ranks
+  /// that waited, where and for how long.
   std::string cause;
 };
 
@@ -64,10 +64,10 @@ inline constexpr const char* kWaitedTooLong =
 std::string fold_ranks(std::span<const std::int64_t> ranks);
 /// One line: "deadlock: no rank can advance".
 std::string summary(const Verdict& verdict);
-/// Who waits where for whom, one line per set of ranks that agree.
+/// The waiting ranks, where they wait and for whom, one line per set of ranks that agree.
 std::string text(const Verdict& verdict);
-/// What every rank throws: Runtime with parts "verdict" (the kind's name) and "ranks" (the text),
-/// and "fix" for a timeout.
+/// The error that every rank throws: Runtime with parts "verdict" (the kind's name) and "ranks"
+/// (the text), and "fix" for a timeout.
 Error to_error(const Verdict& verdict);
 
 }  // namespace shardlab

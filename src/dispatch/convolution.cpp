@@ -4,12 +4,12 @@
 // tensor left out (inputs_of). It fetches them from the ranks that own them by the chunk rule,
 // however many those are, and calls the ordinary local kernel.
 //
-// What the local kernel calls padding is then whatever lies between its first window and the first
-// input that was fetched: with n0 the global index of that input, local output j = o - o0 reads
-// local input j stride - (padding + n0 - o0 stride) + k dilation, so that the padding passed is
-// padding + n0 - o0 stride. It is what the tensor's edge still leaves of the real padding, and 0
-// for a rank in the middle. What the kernel reads behind the last element is padding, too, because
-// its output's size is given.
+// The padding of the local kernel is then the distance between its first window and the first input
+// that was fetched: with n0 the global index of that input, local output j = o - o0 reads local
+// input j stride - (padding + n0 - o0 stride) + k dilation, so that the padding passed is padding +
+// n0 - o0 stride. It is the part of the real padding that the tensor's edge still leaves, and 0 for
+// a rank in the middle. Reads of the kernel behind the last element are padding, too, because its
+// output's size is given.
 //
 // The gradient of the input is the same with the roles exchanged. Input i is read by the outputs o
 // with i + padding - dilation (kernel - 1) <= o stride <= i + padding (outputs_of); a rank that
@@ -19,7 +19,7 @@
 // every cut of the input leaves a term (terms_of).
 //
 // Placements: the rule decides as if the cut spatial dims were whole, and the cuts are put back on
-// top of what it chose (choose). A tensor dim that two mesh dims cut keeps the first cut only.
+// top of its choice (choose). A tensor dim that two mesh dims cut keeps the first cut only.
 #include "dispatch/convolution.h"
 
 #include <algorithm>
@@ -80,7 +80,7 @@ DimRange outputs_of(const Windows& w, std::size_t dim, std::int64_t kernel, cons
   return intersection({first, (in.end - 1 + padding) / stride + 1}, {0, length});
 }
 
-// Where a tensor dim is cut: at most once.
+// The cut of a tensor dim: at most one.
 struct SpatialCut {
   std::size_t mesh_dim;
   std::size_t tensor_dim;
@@ -103,7 +103,7 @@ DimRange piece(std::int64_t length, std::int64_t count, std::int64_t index) {
   return {chunk.offset, chunk.offset + chunk.size};
 }
 
-// A call of one rank's kernel on windows of the whole: what lies outside of `a` is padding.
+// A call of one rank's kernel on windows of the whole: everything outside of `a` is padding.
 Tensor run_kernel(KernelId kernel, const Tensor& a, const Tensor& b, const TensorMeta& meta,
                   const Windows& w, const Dims& padding) {
   Device& device = *current_rank().device;
@@ -113,7 +113,7 @@ Tensor run_kernel(KernelId kernel, const Tensor& a, const Tensor& b, const Tenso
   return result;
 }
 
-// What a convolution and its gradient share: layout of all tensors, and this rank's ranges.
+// Data common to a convolution and its gradient: layout of all tensors, and this rank's ranges.
 class Cutting {
  public:
   Cutting(const DTensorSpec* input, const DTensorSpec* weight, const DTensorSpec* output,
@@ -190,14 +190,14 @@ class Cutting {
   const DeviceMesh* mesh_;
 };
 
-// What is known of a convolution once its inputs' placements are chosen.
+// Facts about a convolution once its inputs' placements are chosen.
 struct Chosen {
   OpSchema schema;  ///< of the forward call
   OutputSharding sharding;
 };
 
-// The rule sees the input with its cut spatial dims whole; those cuts are kept on top of what it
-// chooses.
+// The rule sees the input with its cut spatial dims whole; those cuts are kept on top of its
+// choice.
 Chosen choose(const DTensorSpec* input, const DTensorSpec* weight, const Argument& bias,
               const Arguments& numbers, const Windows& w) {
   const std::vector<SpatialCut> cuts = spatial_cuts(input->placements(), w);
@@ -224,7 +224,7 @@ Chosen choose(const DTensorSpec* input, const DTensorSpec* weight, const Argumen
   };
   keep_cuts(chosen.sharding.inputs[0]);
   keep_cuts(chosen.sharding.outputs[0]);
-  // A spec of equal content is the same one, unless the input's own order says otherwise.
+  // A spec of equal content is the same one, unless the input has an order of its own.
   if (chosen.sharding.inputs[0]->placements() == input->placements()) {
     chosen.sharding.inputs[0] = input;
   }
@@ -329,7 +329,7 @@ Placements terms_of(const DTensorSpec* input) {
   return placements;
 }
 
-// Shape inference refuses what does not fit; what it gives follows from the arguments here.
+// Shape inference refuses arguments that do not fit; its result follows from the arguments here.
 void check_shapes(const OpRow& row, const Arguments& args, const Unwrapped& call) {
   MetaList metas;
   for (const TensorSlot& slot : call.slots) {

@@ -24,7 +24,7 @@ namespace shardlab {
 
 namespace {
 
-// Where the row's argument is no list, one size is meant.
+// A list of sizes, or one size where the row's argument is no list.
 Argument resolve(const OpRow& row, const AdaptedArgument& adapted, const OutputSharding& decision,
                  const Coordinate& coordinate) {
   switch (adapted.token) {
@@ -43,7 +43,7 @@ Argument resolve(const OpRow& row, const AdaptedArgument& adapted, const OutputS
   return {};
 }
 
-// The kernel's place in the whole tensor, for rows that ask.
+// The kernel's place in the whole tensor, for rows that need it.
 std::optional<LocalView> position_of(const OpRow& row, const OutputSharding& decision,
                                      const Coordinate& coordinate) {
   if (!row.has(kNeedsPosition)) return std::nullopt;
@@ -136,7 +136,7 @@ Results group_results(const OpDescriptor& op, std::size_t count, Take take) {
   return results;
 }
 
-// What in-place and out= ops return: the written handles (D-44). In-place views and out= tensors
+// The result of in-place and out= ops: the written handles (D-44). In-place views and out= tensors
 // rebind their local tensor and, on a mesh, their spec (D-45, D-48). `decision` is null for plain
 // tensors.
 Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
@@ -172,7 +172,7 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
       .with("fix", "ask for all results, or use a mesh of the whole world");
 }
 
-// D-53: what a local program gives where its rule left the spec out.
+// D-53: the result of a local program whose rule left the spec out.
 DTensor without_spec(const Tensor& local) {
   if (!local.defined()) return {};
   check_invariant(local.dim() == 0, "a result without a spec has no dims");
@@ -262,14 +262,14 @@ const Handler* handler_of(const OpRow& row, const Arguments& args) {
   return handled != nullptr && row.on_pieces && compute_mesh(row, args) ? nullptr : handled;
 }
 
-// Here alone, since an exception costs time wherever it is caught. A call that was decided is told
-// as the decision saw it, with plain tensors as replicas.
+// Here alone, since every try block that catches exceptions costs time. The error of a decided call
+// shows it as the decision saw it, with plain tensors as replicas.
 void tell_call(Error& error, const OpRow& row, const Arguments& args) {
   if (has_context(error)) return;
   if (compute_mesh(row, args) != nullptr && handler_of(row, args) == nullptr) {
     try {
       return add_context(error, unwrap(row, args));
-    } catch (const Error&) {  // which is what went wrong
+    } catch (const Error&) {  // this failure is the error itself
     }
   }
   add_context(error, row, args);
@@ -299,7 +299,8 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
   }
 }
 
-// By itself: what ops on lists of tensors need is then no part of what all others pass.
+// A separate function: the needs of ops on lists of tensors are then not part of the path of all
+// others.
 [[gnu::noinline, gnu::cold]] Results dispatch_lists(const OpRow& row, const Arguments& args) {
   if (const auto places = with_places_of_masks(row, args)) return dispatch_one(row, *places);
   const bool raw = std::holds_alternative<Handler>(row.compute);  // as given (D-2)

@@ -1,9 +1,9 @@
 // argmax and argmin where ranks share the reduced dims. Each rank finds the extremum of its piece
 // and turns the position into a global index; then the ranks of each mesh dim that cuts gather
-// their candidates, and keep the lowest index among those that hold the best value. That is the
+// their candidates, and keep the lowest index among those that hold the best value. This is the
 // first extremum of the whole tensor in row-major order, as on one rank: taking the lowest index
 // among equal values is associative, so that the order of the mesh dims does not matter. A NaN
-// counts as the extremum, as it does in ATen. An empty piece brings a value that changes no
+// counts as the extremum, as it does in ATen. An empty piece contributes a value that changes no
 // extremum and an index behind all others.
 #include "dispatch/extremum_index.h"
 
@@ -66,7 +66,7 @@ class Search {
     return DTensor(run_placed(call, {output}).front());
   }
 
-  /// Where in the global tensor they stand.
+  /// Their positions in the global tensor.
   DTensor indices(const Tensor& rows, const LocalView& view, const DTensor& values) const {
     Calls& calls = plain_calls();
     if (rows.shape()[dim_] == 0) {
@@ -136,8 +136,8 @@ Candidates best_of(const Search& search, const Candidates& mine, ProcessGroup& g
   return {best, calls.one("aten::amin", {told, along, true})};
 }
 
-// The decision wants reduced dims whole; their cuts stay, since candidates go between ranks
-// instead. Where nothing else moves the input is used as it is.
+// The decision requires reduced dims whole; their cuts stay, since candidates are sent between
+// ranks instead. If nothing else moves, the input is used as it is.
 const DTensorSpec* with_kept_cuts(const DTensorSpec* given, const DTensorSpec* wanted,
                                   const Search& search) {
   Placements placements = wanted->placements();
@@ -158,7 +158,7 @@ bool has_elements(const DTensorSpec& spec, const Search& search) {
   return true;
 }
 
-// The row's kernel on one tensor; without elements to choose from it says so.
+// The row's kernel on one tensor; it refuses one without elements to choose from.
 DTensor run_alone(const OpRow& row, const Arguments& args, const Tensor& x) {
   const LocalCall call{
       .row = &row, .args = &args, .tensors = {&x, 1}, .device = current_rank().device};

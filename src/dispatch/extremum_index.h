@@ -1,5 +1,5 @@
-// extremum_index.h - argmax and argmin over dims that ranks share. Each rank brings the candidate
-// of its piece, a value and its global index; the whole tensor is never gathered.
+// extremum_index.h - argmax and argmin over dims that ranks share. Each rank contributes the
+// candidate of its piece, a value and its global index; the whole tensor is never gathered.
 #pragma once
 
 #include "schema/op_row.h"
@@ -7,7 +7,7 @@
 namespace shardlab {
 
 /// Two small all_gathers for each mesh dim that cuts a reduced dim. Of equal values the lowest
-/// global index wins and NaN beats every number, however the tensor is cut; empty pieces bring no
+/// global index wins and NaN beats every number, however the tensor is cut; empty pieces have no
 /// candidate.
 Results handle_extremum_index(Calls& calls, const OpRow& row, const Arguments& args);
 

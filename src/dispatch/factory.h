@@ -14,7 +14,8 @@ namespace shardlab {
 DTensor dispatch_factory(const OpRow& row, const Arguments& args, const DTensorSpec* spec,
                          RandomState* random = nullptr);
 
-/// What a rank outside the mesh holds of a value (D-37): a zero for 0-dim, else 1-d and empty.
+/// The tensor that a rank outside the mesh holds for a value (D-37): a zero for 0-dim, else 1-d and
+/// empty.
 Tensor outsider_value(const DTensorSpec& spec);
 
 }  // namespace shardlab

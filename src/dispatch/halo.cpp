@@ -1,12 +1,12 @@
-// Which ranges all ranks of the group own and need is known to each of them, so that nobody has to
-// ask: what this rank sends to a peer is the intersection of the peer's need with its own piece,
-// and what it receives the intersection the other way round. Both sides compute the same two
-// ranges. Whether anything moves at all is decided over all ranks, because a batch is collective
-// over the group: ranks with nothing to send still enter it.
+// Each rank knows the ranges that all ranks of the group own and need, so that none has to ask:
+// this rank sends to a peer the intersection of the peer's need with its own piece, and receives
+// the intersection the other way round. Both sides compute the same two ranges. All ranks together
+// decide whether anything moves at all, because a batch is collective over the group: ranks with
+// nothing to send still enter it.
 //
-// For worlds that let one rank stand for a class of equal ones, likeness() says which ranks send
-// and receive equally much over equal distances. Each rank looks only at the owners that its range
-// overlaps, which sorting finds in O(ranks log ranks).
+// For worlds in which one rank represents a class of equal ones, likeness() finds the ranks that
+// send and receive equally much over equal distances. Each rank reads only the owners that its
+// range overlaps, which sorting finds in O(ranks log ranks).
 #include "dispatch/halo.h"
 
 #include <algorithm>

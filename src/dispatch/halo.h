@@ -1,5 +1,5 @@
-// halo.h - fetching neighbours' elements along one tensor dim: every rank of a group says which
-// range it needs, and gets exactly that.
+// halo.h - fetching neighbours' elements along one tensor dim: every rank of a group names the
+// range that it needs, and gets exactly that.
 #pragma once
 
 #include <functional>

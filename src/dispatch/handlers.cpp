@@ -1,4 +1,4 @@
-// Ops whose ranks talk to each other beside redistribution, or that need no rule at all.
+// Ops whose ranks communicate in addition to redistribution, or that need no rule at all.
 #include "dispatch/handlers.h"
 
 #include <algorithm>
@@ -77,7 +77,7 @@ Results handle_equal(Calls&, const OpRow& row, const Arguments& args) {
   if (mesh.participates()) {
     const InUse<OutputSharding> decision = rank.propagator->propagate(call.schema);
     const LocalTensors locals = prepare_inputs(call, *decision, mesh);
-    // Without data every rank comes to the collective all the same; its result can't be read.
+    // Without data every rank enters the collective all the same; its result can't be read.
     mine = rank.device->shape_only() || equal_locally(locals[0], locals[1]);
   }
   Tensor flag = empty(*rank.device, Dims{1}, DType::kI32);
@@ -91,7 +91,7 @@ Results handle_is_same_size(Calls&, const OpRow&, const Arguments& args) {
   return {Argument(args[0].tensor().shape() == args[1].tensor().shape())};
 }
 
-// The one element of a sharded tensor lies at coordinate 0 of every sharding mesh dim. Groups whose
+// The one element of a sharded tensor is at coordinate 0 of every sharding mesh dim. Groups whose
 // coordinate 0 holds nothing pass a placeholder on; the dim that separates them from the owner
 // overwrites it.
 Tensor broadcast_from_owner(const DTensor& x, const DeviceMesh& mesh) {
@@ -109,7 +109,7 @@ Tensor broadcast_from_owner(const DTensor& x, const DeviceMesh& mesh) {
   return value;
 }
 
-// Where the gradients of a list live; null for plain ones.
+// The mesh of the gradients of a list; null for plain ones.
 const MeshLayout* common_mesh(const OpRow& row, const ArgumentList& gradients) {
   const DTensorSpec* first = gradients[0].tensor().spec();
   for (const Argument& gradient : gradients) {

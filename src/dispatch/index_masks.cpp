@@ -1,5 +1,5 @@
-// How many elements a mask chooses depends on data, which shape inference does not see. So its
-// places are found before the call is decided, by an op of their own.
+// The number of elements that a mask chooses depends on data, which shape inference does not see.
+// So its places are found before the call is decided, by an op of their own.
 #include "dispatch/index_masks.h"
 
 #include <algorithm>

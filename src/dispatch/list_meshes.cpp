@@ -1,5 +1,5 @@
-// Entries are independent of each other, so a call over several meshes is one call on each. What
-// stands beside the lists goes to all of them, and has to fit each.
+// Entries are independent of each other, so a call over several meshes is one call on each.
+// Arguments next to the lists are passed to all of them, and have to fit each.
 #include "dispatch/list_meshes.h"
 
 #include <algorithm>

@@ -9,9 +9,9 @@
 
 namespace shardlab {
 
-/// The numbers of the entries that live on one mesh, by mesh, in the order in which meshes first
-/// come. An entry is what all lists of the call have at one place; one without a distributed tensor
-/// goes with the first mesh. At most one where the lists have one mesh or none. The same on all
+/// The numbers of the entries on one mesh, by mesh, in the order in which meshes first occur. An
+/// entry is the tensors of all lists of the call at one place; one without a distributed tensor
+/// joins the first mesh. At most one group where the lists have one mesh or none. The same on all
 /// ranks.
 std::vector<std::vector<std::size_t>> entries_by_mesh(const OpRow& row, const Arguments& args);
 

@@ -1,6 +1,6 @@
-// The first element's call decides how the tensor next to the lists is placed, and all others take
-// it so. A written element keeps its placements: it may stay pending only where its own call
-// and the first element's move nothing.
+// The first element's call decides the placement of the tensor next to the lists, and all others
+// use it. A written element keeps its placements: it may stay pending only where its own
+// call and the first element's move nothing.
 #include "dispatch/list_operands.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // A row computes in one of three ways: as a view (new metadata on the same memory), as a program
 // over other ops, or as a kernel of the device. Kernels trust their outputs' sizes; where
-// placements have chosen them, they are held against what the local inputs imply first, and a wrong
-// rule becomes an error and no write behind the end of a tensor.
+// placements have chosen them, they are compared first with the sizes that the local inputs imply,
+// and a wrong rule becomes an error and no write behind the end of a tensor.
 #include "dispatch/local_call.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ LocalArg plain_local_arg(const Argument& argument) {
   return std::visit(Convert{}, argument.variant());
 }
 
-// A list of one number where the op takes `size` stands for all of them: kernels get each.
+// A list of one number where the op takes `size` of them applies to all: kernels get each.
 void repeat_number(LocalArg& argument, std::int64_t size) {
   Dims* const numbers = std::get_if<Dims>(&argument);
   if (numbers == nullptr || numbers->size() != 1) return;
@@ -141,8 +141,8 @@ void resize_outs(const LocalCall& call, const OutputMetas& metas, LocalTensors& 
   }
 }
 
-// What an in-place or out= op writes takes the results of its program. Programs that write by
-// themselves, for each element of a list, give these very tensors, or nothing.
+// The arguments that an in-place or out= op writes take the results of its program. Programs that
+// write by themselves, for each element of a list, give these very tensors, or nothing.
 LocalTensors stored(const LocalCall& call, const OutputMetas& metas, const LocalTensors& results) {
   LocalTensors written = written_tensors(call);
   if (call.row->out_variant()) resize_outs(call, metas, written);
@@ -211,7 +211,7 @@ LocalTensors run_program(const LocalCall& call, const OutputMetas& metas) {
   }
   LocalTensors outputs;
   {
-    // Of what is one op only the results count, as of a kernel.
+    // Inside one op only the results count, as of a kernel.
     const KernelScope scope;
     for (const Argument& result : program_results(call)) append_tensors(result, outputs);
   }
@@ -224,7 +224,7 @@ LocalTensors run_program(const LocalCall& call, const OutputMetas& metas) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!metas[i].present) continue;
     const TensorMeta& meta = metas[i].meta;
-    // Of what has no elements the placements alone know the sizes.
+    // Sizes of a result without elements follow from the placements alone.
     const bool none = outputs[i].defined() && outputs[i].numel() == 0 && product(meta.shape) == 0;
     if (none && outputs[i].shape() != meta.shape && outputs[i].dtype() == meta.dtype) {
       outputs[i] = empty(*call.device, meta);
@@ -243,8 +243,8 @@ LocalTensors run_program(const LocalCall& call, const OutputMetas& metas) {
   return outputs;
 }
 
-// What a program inside of an op calls is no part of the user's program: nothing records it, and
-// nothing stands around it.
+// Calls of a program inside of an op are no part of the user's program: nothing records or wraps
+// them.
 class InsideOp {
  public:
   InsideOp() : rank_(current_rank()), calls_(rank_.calls), mode_(rank_.mode) {
@@ -283,7 +283,7 @@ std::string local_program(const OpRow& row) {
             "may be shorter than others, and empty");
 }
 
-// A result that is an operand's own memory becomes a copy: writing to one is not writing to both.
+// A result that shares an operand's memory becomes a copy: writing to one is not writing to both.
 Tensor piece_of(const LocalCall& call, std::size_t i, const Argument& result,
                 const OutputMeta& wanted) {
   if (!result.is_tensor() || !result.tensor().defined()) {
@@ -415,7 +415,7 @@ OutputMetas infer_local(const LocalCall& call) {
 
 namespace {
 
-// A factory writes what belongs at its outputs' positions, whatever they are.
+// A factory writes the value of each position of its outputs, whatever they are.
 bool makes_positions(const OpRow& row) {
   return row.has(kNeedsPosition) &&
          std::ranges::none_of(row.op.arguments, [](const SchemaArgument& argument) {
@@ -436,8 +436,8 @@ bool has_elements(const OutputMetas& metas) {
 
 }  // namespace
 
-// Kernels read sizes off their inputs and write outputs that the placements have sized: where both
-// disagree, or the row's metadata refuses what the rank has, a rule is wrong, and a kernel would
+// Kernels read sizes from their inputs and write outputs that the placements have sized: where both
+// disagree, or the row's metadata refuses the rank's pieces, a rule is wrong, and a kernel would
 // read or write beyond its memory. Shape inference may refuse pieces without elements; nothing is
 // read of these.
 void check_output_sizes(const LocalCall& call, const OutputMetas& metas) {
@@ -447,7 +447,7 @@ void check_output_sizes(const LocalCall& call, const OutputMetas& metas) {
   try {
     made = infer_local(call);
   } catch (const Error& error) {
-    // An out-variant is told the sizes of the whole, which its kernel does not read.
+    // An out-variant is given the sizes of the whole, which its kernel does not read.
     const bool sized_by_out = call.row->base != nullptr && call.row->out_variant();
     if (sized_by_out || has_empty_piece(call) || !has_elements(metas)) return;
     throw Error(ErrorKind::kInternal,
@@ -473,7 +473,7 @@ LocalTensors run_local(const LocalCall& call, const OutputMetas& metas) {
   if (row.view() != nullptr) return run_view(call);
   if (row.computed_by_program()) return run_program(call, metas);
   const KernelId kernel = call.kernel != KernelId::kNone ? call.kernel : row.kernel();
-  // Where nothing computes, shapes are all there is to an op.
+  // A row that computes nothing has only shapes.
   if (kernel == KernelId::kNone && !call.device->shape_only()) {
     throw Error(ErrorKind::kUnsupported, fmt::format("{}: no kernel for this op", row.name()))
         .with("fix", "shardlab ops lists the ops that run");

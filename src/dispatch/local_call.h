@@ -21,13 +21,13 @@ struct LocalCall {
   std::span<const Tensor> tensors;
   const LocalView* view = nullptr;  ///< for rows flagged kNeedsPosition
   RandomState random;               ///< for rows flagged kRandom
-  /// Which kernel runs when it is not the row's own (masked lookups); kNone otherwise.
+  /// The kernel that runs when it is not the row's own (masked lookups); kNone otherwise.
   KernelId kernel{};
   Device* device = nullptr;
 };
 
-/// Whether a result is written to this argument. What a row with out= writes beside those (batch
-/// norm its running statistics) its kernel or program writes itself.
+/// Whether a result is written to this argument. Further arguments that a row with out= writes
+/// (batch norm its running statistics) are written by its kernel or program.
 bool takes_result(const OpRow& row, std::size_t argument);
 
 /// A value that was made in a KernelScope (base/memory_account.h), as one that counts from here on;
@@ -44,8 +44,7 @@ LocalTensors run_local(const LocalCall& call, const OutputMetas& metas);
 
 /// Runs the program that a user gave for the pieces of a decided call (OpColumns::on_pieces), and
 /// returns its results as run_local() does.
-///   fails  Value: it gives something else than pieces of these `metas`; what the program fails
-///          with
+///   fails  Value: its result is not pieces of these `metas`; with the error of the program
 LocalTensors run_on_pieces(const LocalCall& call, const OutputSharding& decision,
                            const OutputMetas& metas);
 

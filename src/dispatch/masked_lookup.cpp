@@ -1,5 +1,5 @@
 // Every rank looks up all indices. Those of rows that another rank owns give zeros, and the mask
-// says which they are, so that the reduction counts each row once.
+// marks them, so that the reduction counts each row once.
 #include "dispatch/masked_lookup.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // masked_lookup.h - a lookup in a table whose rows are cut (K-18): each rank gives the rows that it
-// owns, and a mask of the others, which goes along with the pending result.
+// owns, and a mask of the others, which stays with the pending result.
 #pragma once
 
 #include "dispatch/local_call.h"

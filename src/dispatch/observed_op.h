@@ -1,4 +1,4 @@
-// observed_op.h - brackets what happens inside an op for the rank's observer.
+// observed_op.h - brackets all calls inside an op for the rank's observer.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace shardlab {
 
-/// Tells the observer that an op begins and, when the scope ends, that it has ended, also after an
+/// Calls the observer when an op begins and, when the scope ends, when it has ended, also after an
 /// exception. Does nothing on ranks that are not observed.
 class ObservedOp {
  public:
@@ -30,14 +30,14 @@ class ObservedOp {
   Observer* observer_ = nullptr;
 };
 
-/// An op whose handler decides by itself what becomes of its operands: the observer is told of them
-/// as they are. Nothing where none of them is distributed. `observed` then lives as long as the op.
+/// An op whose handler decides by itself how to place its operands: the observer receives them as
+/// they are. Nothing where none of them is distributed. `observed` then lives as long as the op.
 void tell_given(const OpRow& row, const Arguments& args, std::optional<ObservedOp>& observed);
 
 /// A call with its operands and results. Without ended() it has failed.
 class ObservedCall {
  public:
-  /// `random`: what a random op draws from, when that is not the running rank's own state.
+  /// `random`: the state that a random op draws from, when that is not the running rank's own.
   ObservedCall(const OpRow& row, const Arguments& args, const RandomState* random = nullptr) {
     const RankContext& rank = current_rank();
     if ((rank.mode & kModeObserve) == 0) return;

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::int64_t kUndefined = -1;
 
-/// Calls visit(number) for what tells sizes of pieces apart, of each the number of dims, then
-/// sizes, until it says false; false then.
+/// Calls visit(number) for the numbers that identify sizes of pieces, of each the number of dims,
+/// then sizes, until it returns false; false then.
 template <typename Visit>
 bool all_numbers(const LocalTensors& pieces, Visit visit) {
   for (const Tensor& piece : pieces) {
@@ -34,7 +34,7 @@ bool same_sizes(const InlineVector<std::int64_t, 8>& sizes, const LocalTensors& 
 
 }  // namespace
 
-// On the heap: what a thread holds by itself is taken from its stack.
+// On the heap: thread-local objects are taken from the thread's stack.
 PlacedSizes& PlacedSizes::of_thread() {
   thread_local const std::unique_ptr<PlacedSizes> sizes = std::make_unique<PlacedSizes>();
   return *sizes;
@@ -50,7 +50,7 @@ std::size_t PlacedSizes::place_of(std::uint64_t decision, const Coordinate& coor
 }
 
 #ifdef __SANITIZE_THREAD__
-// Ranks on one OS thread share the table one after the other: no race, but TSan cannot know.
+// Ranks on one OS thread share the table one after the other: no race, but TSan cannot detect that.
 const OutputMetas* PlacedSizes::find(std::uint64_t, const Coordinate&, const LocalTensors&) const {
   return nullptr;
 }

@@ -9,17 +9,18 @@
 
 namespace shardlab {
 
-/// Remembers what a decision gave on a coordinate for pieces of these sizes: a pure function of
-/// the three, so that the same call need not be asked twice. A bounded table, of one OS thread.
+/// Remembers the results of a decision on a coordinate for pieces of these sizes: a pure function
+/// of the three, so that the same call need not be checked twice. A bounded table, of one OS
+/// thread.
 class PlacedSizes {
  public:
-  /// That of the calling thread.
+  /// The table of the calling thread.
   static PlacedSizes& of_thread();
 
   /// The output metas that were kept, or null. Valid until the next keep().
   const OutputMetas* find(std::uint64_t decision, const Coordinate& coordinate,
                           const LocalTensors& pieces) const;
-  /// Takes the place of another entry, if there is one.
+  /// Replaces another entry, if there is one.
   void keep(std::uint64_t decision, const Coordinate& coordinate, const LocalTensors& pieces,
             const OutputMetas& metas);
 

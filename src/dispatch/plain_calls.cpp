@@ -1,5 +1,5 @@
-// The one place that decides what becomes of a call: taken apart, or dispatched. For a rule that is
-// asked first the dispatcher finds the decision again in the cache.
+// The one place that decides how a call runs: taken apart, or dispatched. For a rule that is asked
+// first the dispatcher finds the decision again in the cache.
 #include "dispatch/plain_calls.h"
 
 #include "base/rank_context.h"
@@ -16,8 +16,8 @@ namespace shardlab {
 
 namespace {
 
-// A user's rule for a composite op comes before its parts (D-2). Null: the rule does not take this
-// call (D-19).
+// A user's rule for a composite op has priority over its parts (D-2). Null: the rule does not take
+// this call (D-19).
 InUse<OutputSharding> rule_decision(const Unwrapped& call) {
   if (!call.distributed) return {};
   try {

@@ -1,5 +1,5 @@
-// plain_calls.h - calls without a tape, and the decision what becomes of a call. Calls with one
-// (autograd/recording.cpp) only do something else with what was decided.
+// plain_calls.h - calls without a tape, and the decision how a call runs. Calls with one
+// (autograd/recording.cpp) only differ in the action that follows the decision.
 #pragma once
 
 #include "schema/op_row.h"
@@ -24,10 +24,10 @@ class PlainCalls : public Calls {
  protected:
   virtual Results in_parts(const OpRow& row, const Arguments& args);
   virtual Results as_one(const OpRow& row, const Arguments& args);
-  /// `x` where `want` places it, which the rank allows.
+  /// `x` with the placements of `want`; the caller has checked that the rank allows it.
   virtual DTensor moved(const DTensor& x, const DTensorSpec* want);
 };
-/// What gradients, handlers and local programs, which have plain tensors, are run with.
+/// The calls of gradients, handlers and local programs, which have plain tensors.
 Calls& plain_calls();
 
 }  // namespace shardlab

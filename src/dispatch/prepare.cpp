@@ -79,7 +79,8 @@ bool sends(const Plan& plan) {
   return false;
 }
 
-// The row that takes the inputs as they are, and why it is no candidate; "" where there is none.
+// The row that takes the inputs as they are, and the reason why it is no candidate; "" where there
+// is none.
 std::string why_not_as_given(const OpSchema& schema) {
   std::string given;
   for (const DTensorSpec* spec : schema.tensor_specs()) {
@@ -115,8 +116,8 @@ void check_implicit(const Unwrapped& call, const TensorSlot& slot, const Plan& p
 
 namespace {
 
-// A masked lookup wants its indices as mask partials: every rank takes all of them and its kernel
-// makes the mask. Nothing moves for that, so such mesh dims are wanted whole.
+// A masked lookup requires its indices as mask partials: every rank takes all of them and its
+// kernel makes the mask. Nothing moves for that, so such mesh dims are required whole.
 const DTensorSpec* wanted_pieces(const DTensorSpec* want) {
   Placements placements = want->placements();
   bool masked = false;

@@ -1,5 +1,5 @@
-// Every draw of every random op advances a generator here and nowhere else: by the global element
-// count, which does not depend on how the result is cut.
+// Every draw of every random op advances a generator only here: by the global element count, which
+// does not depend on how the result is cut.
 #include "dispatch/random_draw.h"
 
 namespace shardlab {

@@ -1,4 +1,4 @@
-// random_draw.h - where random ops get their numbers from.
+// random_draw.h - the source of the numbers of random ops.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace shardlab {
 
-/// What a call of `row` draws from: the generator among its arguments, else `own`, else the running
-/// rank's state.
+/// The state that a call of `row` draws from: the generator among its arguments, else `own`, else
+/// the running rank's state.
 RandomState& random_state(const OpRow& row, const Arguments& args, RandomState* own = nullptr);
 
-/// That state as it is now; then it advances by `count`, the elements of the whole tensor, so that
-/// every rank, those outside the mesh too, stays in step. Nothing happens for a row that is not
-/// random.
+/// The present value of that state; then it advances by `count`, the elements of the whole tensor,
+/// so that every rank, those outside the mesh too, stays in step. Nothing happens for a row that is
+/// not random.
 RandomState draw(const OpRow& row, const Arguments& args, std::int64_t count,
                  RandomState* own = nullptr);
 

@@ -1,8 +1,7 @@
-// The mesh of a call is that of the first distributed tensor in schema order, also if it stands in
-// a list or is a keyword argument; all others must be on the same one. Plain tensors become
-// replicas only where that cannot be a mistake: with one element, or where the program allows it
-// (D-56 to D-59). Locals and specs stay in two parallel lists, because decisions may depend on
-// specs alone.
+// The mesh of a call is that of the first distributed tensor in schema order, also in a list or as
+// a keyword argument; all others must be on the same one. Plain tensors become replicas only
+// where that cannot be a mistake: with one element, or where the program allows it (D-56 to D-59).
+// Locals and specs stay in two parallel lists, because decisions may depend on specs alone.
 #include "dispatch/unwrap.h"
 
 #include <algorithm>

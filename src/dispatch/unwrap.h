@@ -1,4 +1,5 @@
-// unwrap.h - from a call on handles to what propagation sees (D-9 to D-17, D-56 to D-59).
+// unwrap.h - from a call on handles to the schema that propagation sees (D-9 to D-17, D-56 to
+// D-59).
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -13,7 +14,7 @@ struct TensorSlot {
   std::size_t argument = 0;           ///< schema index
   const DTensorSpec* spec = nullptr;  ///< the handle's, or the replica a plain tensor counts as
 };
-/// A call in two forms: what propagation sees (schema) and what the rank holds (slots).
+/// A call in two forms: the schema for propagation, and the slots that the rank holds.
 struct Unwrapped {
   OpSchema schema;
   boost::container::small_vector<TensorSlot, 4> slots;

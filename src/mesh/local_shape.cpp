@@ -1,7 +1,7 @@
 // Ownership is composed of cuts. A piece of a tensor dim is the list of global runs behind its
 // local indices 0, 1, 2, ...; each cut takes a range of local indices of what the cuts before it
 // left, by the chunk rule (K-1), or, for a strided shard (K-19), one such range out of every chunk.
-// So nested, uneven and empty shards need no cases of their own. Where only plain shards cut a dim,
+// So nested, uneven and empty shards need no cases of their own. If only plain shards cut a dim,
 // the piece is a single run, and local_chunk() follows its two ends without a list.
 #include "mesh/local_shape.h"
 #include "mesh/placement_dims.h"

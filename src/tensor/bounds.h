@@ -5,7 +5,7 @@
 
 namespace shardlab {
 
-/// The failure of check_within_storage: element `first` or `last` lies outside.
+/// The failure of check_within_storage: element `first` or `last` is outside.
 [[noreturn]] void fail_outside_storage(const Tensor& tensor, std::int64_t first, std::int64_t last);
 
 /// Checks every element that the tensor's shape, strides and offset reach; a tensor without

@@ -104,7 +104,7 @@ class BlockCache {
   std::size_t kept_bytes_ = 0;
 };
 
-// Bytes held, and the most ever held. Where ranks run on several threads, small changes gather per
+// Bytes held, and the most ever held. If ranks run on several threads, small changes gather per
 // rank first, so that threads which dispatch at once do not wait for each other: the peak is then
 // exact up to kSlackBytes per stripe. It depends on their timing there anyway.
 class ByteCount {
