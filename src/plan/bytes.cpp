@@ -1,5 +1,5 @@
 // The planner `bytes`: A* over placements, orders and exchanges of whole pieces. The estimate of
-// what is left is BytesSpace::bound, which never overestimates.
+// the remaining cost is BytesSpace::bound, which never overestimates.
 
 #include <algorithm>
 #include <bit>
@@ -21,7 +21,7 @@ struct KeyHash {
   std::size_t operator()(std::uint64_t key) const { return hash_mix(0, key); }
 };
 
-/// A plan that can be executed, and what it costs.
+/// A plan that can be executed, and its cost.
 struct Candidate {
   Plan plan;
   BytesCost cost;
@@ -36,7 +36,7 @@ class BytesSearch {
     queue_.push({estimate(start, {}), 0});
   }
 
-  /// Looks for something better than `limit`. True when the search is complete.
+  /// Searches for a plan better than `limit`. True when the search is complete.
   bool run(const std::optional<BytesCost>& limit) {
     limit_ = limit;
     while (!queue_.empty()) {
@@ -66,7 +66,7 @@ class BytesSearch {
   const State& state(std::uint32_t node) const { return nodes_[node].state; }
   bool by_exchange(std::uint32_t node) const { return nodes_[node].by_exchange; }
   std::int64_t expanded() const { return expanded_; }
-  /// What every plan that was not looked at costs at least.
+  /// Lower bound of the cost of every plan that was not tried.
   std::int64_t open_bound() const { return open_bound_; }
 
  private:
@@ -107,7 +107,7 @@ class BytesSearch {
     });
   }
 
-  /// False when nothing is won by going to `to` at this cost.
+  /// False when a way to `to` at this cost gains nothing.
   bool worth(std::uint32_t at, const State& to, const BytesCost& step) {
     const BytesCost cost = nodes_[at].cost + step;
     const auto known = index_.find(key_of(to));
@@ -135,7 +135,7 @@ class BytesSearch {
   std::priority_queue<Waiting> queue_;
 };
 
-/// R-57, K-16: what the executor refuses to make terms of.
+/// R-57, K-16: values that the executor refuses to split into terms.
 bool refused(const PlanStep& step, DType dtype) {
   if (step.kind == StepKind::kRefused) return true;
   if (step.kind != StepKind::kToPartial) return false;
@@ -164,7 +164,7 @@ std::optional<BytesCost> cost_of(BytesSpace& space, const Plan& plan) {
   return total;
 }
 
-/// Mesh dims of size 1 become what the target says, which moves nothing.
+/// Mesh dims of size 1 get the placements of the target, which moves nothing.
 void relabel(Plan& plan, PlanState& state, const MeshLayout& layout) {
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
     const Placement& to = plan.target->placement(dim);
@@ -222,7 +222,8 @@ std::optional<Candidate> greedy_candidate(BytesSpace& space, const DTensorSpec& 
   return best;
 }
 
-/// Too large to search, or strided shards that stand for no order: what the other planners make.
+/// The plan of the other planners, for a space too large to search, or strided shards that mean no
+/// order.
 PlanResult other_planners(const DTensorSpec& source, const DTensorSpec& target,
                           PlanOptions options) {
   options.planner.reset();

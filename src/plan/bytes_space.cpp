@@ -1,25 +1,24 @@
 // The search space of the planner `bytes`, and the bound that makes its search exact.
 //
-// A state says for every mesh dim whether it replicates, holds terms of one kind, or cuts a tensor
+// A state gives for every mesh dim whether it replicates, holds terms of one kind, or cuts a tensor
 // dim, and in which place of that dim's cutting order. An edge changes one mesh dim (of the cuts of
-// a tensor dim only the last, since later cuts divide what earlier ones leave), or exchanges whole
-// pieces between ranks: different sequences of mesh dims can make the same intervals of a tensor
-// dim and deal them to other ranks. Every sequence of mesh dims is made once as a node of a tree,
-// and what it cuts a tensor dim into once per pair; a state is then a few indices, and a step is
+// a tensor dim only the last, since later cuts divide the pieces of earlier ones), or exchanges
+// whole pieces between ranks: different sequences of mesh dims can make the same intervals of a
+// tensor dim and deal them to other ranks. Every sequence of mesh dims is made once as a node of a
+// tree, and its pieces of a tensor dim once per pair; a state is then a few indices, and a step is
 // priced from tables in O(tensor dims), an exchange in O(ranks).
 //
 // The cost of a plan compares the elements received over the slowest class of links first: per step
-// those of the rank that receives most, added over the steps. bound() never exceeds what is still
-// to come of that first number, and it says nothing about the others, so that A* with it as its
-// estimate finds a plan of least cost, unless its budget of states ends first. For ranks joined by
-// faster links (an island), what the target wants on the island and none of its ranks holds must
-// cross slow links whatever the plan is. The most that one rank receives in a step is at least the
-// mean over the island's ranks, hence the sum over all steps is at least the missing elements
-// divided by the number of its ranks. The missing elements are a product over tensor dims, because
-// different mesh dims cut different tensor dims. While terms are pending across islands nothing
-// held is final, so that all that is wanted is missing; moreover, to join t terms takes t - 1
-// receptions of every element and to give the result to h holders h - 1 more, spread over all ranks
-// at best.
+// those of the rank that receives most, added over the steps. bound() never exceeds the rest of
+// that first number, and is 0 in the others, so that A* with it as its estimate finds a plan of
+// least cost, unless its budget of states ends first. For ranks joined by faster links (an island),
+// elements that the target needs on the island and none of its ranks holds must cross slow links
+// whatever the plan is. The most that one rank receives in a step is at least the mean over the
+// island's ranks, hence the sum over all steps is at least the missing elements divided by the
+// number of its ranks. The missing elements are a product over tensor dims, because different mesh
+// dims cut different tensor dims. While terms are pending across islands no held element is final,
+// so that all needed elements are missing; moreover, to join t terms takes t - 1 receptions of
+// every element and to give the result to h holders h - 1 more, spread over all ranks at best.
 #include "plan/bytes_space.h"
 
 #include <algorithm>
@@ -184,7 +183,7 @@ PlanState BytesSpace::plan_state(const State& state) const {
     placement = Placement::shard(static_cast<std::int64_t>(tensor_dim(code)));
     result.order[mesh_dims_[dim]] = static_cast<std::int32_t>(place(code));
   }
-  // Cuts of size 1 come after the others.
+  // Cuts of size 1 are placed after the others.
   InlineVector<std::int32_t, kMostTensorDims> places(shape_.size(), 0);
   for (std::size_t dim = 0; dim < shape_.size(); ++dim) {
     const auto cuts = static_cast<std::size_t>(state.cuts[dim]);
@@ -353,7 +352,7 @@ std::int64_t BytesSpace::received(const State& from, std::size_t dim, const Stat
   return largest_piece(whole) / length * (length - smallest);
 }
 
-// S(a) -> S(b): a rank keeps where its old and its new piece cross.
+// S(a) -> S(b): a rank keeps the intersection of its old and its new piece.
 std::int64_t BytesSpace::exchanged_pieces(const State& from, std::size_t dim, std::size_t a,
                                           std::size_t b) {
   const std::int64_t count = sizes_[dim];

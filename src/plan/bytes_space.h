@@ -1,4 +1,4 @@
-// bytes_space.h - the states that the planner `bytes` searches, and what moving between them costs.
+// bytes_space.h - the states that the planner `bytes` searches, and the cost of moves between them.
 // Mesh dims of size 1 move nothing and are left out. Everything is counted in elements. Pure; one
 // object per search.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace shardlab {
 
-/// What a plan is judged by, in this order: elements that the rank which receives most receives,
+/// The cost of a plan, compared in this order: elements that the rank which receives most receives,
 /// per step, over the slowest links, then over faster ones; steps; elements held at once.
 struct BytesCost {
   static constexpr std::size_t kLinkClasses = 3;
@@ -32,7 +32,7 @@ class BytesSpace {
 
   /// One code per mesh dim: replicated, a partial of the table, or a shard and its place.
   using Codes = std::array<std::uint8_t, 8>;
-  /// A state, and for every tensor dim which mesh dims cut it, first cut first.
+  /// A state, and for every tensor dim the mesh dims that cut it, first cut first.
   struct State {
     Codes codes{};
     std::array<std::int16_t, kMostTensorDims> cuts{};
@@ -45,30 +45,30 @@ class BytesSpace {
 
   /// The state without mesh dims of size 1.
   State state_of(const PlanState& state) const;
-  /// With the dims of size 1, which hold what the target says.
+  /// With the dims of size 1, which get the placements of the target.
   PlanState plan_state(const State& state) const;
   std::span<const std::size_t> mesh_dims() const { return mesh_dims_; }
 
-  /// Calls visit(next, cost) for everything that one collective or local step leads to.
+  /// Calls visit(next, cost) for every state that one collective or local step leads to.
   template <typename Visit>
   void each_step(const State& from, Visit&& visit);
-  /// Calls visit(next) for the states whose pieces are the same but lie on other ranks.
+  /// Calls visit(next) for the states whose pieces are the same but are on other ranks.
   template <typename Visit>
   void each_exchange(const State& from, Visit&& visit);
 
-  /// What changing one mesh dim costs.
+  /// The cost of changing one mesh dim.
   BytesCost step_cost(const State& from, std::size_t dim, const State& to);
   /// `from_keys`: piece_keys(from), for callers that try many exchanges from one state.
   BytesCost exchange_cost(const State& from, const std::vector<std::uint64_t>& from_keys,
                           const State& to);
-  /// Which piece every rank holds: equal numbers for equal pieces of states that exchange leads to.
+  /// The piece of every rank: equal numbers for equal pieces of states that an exchange leads to.
   void piece_keys(const State& state, std::vector<std::uint64_t>& keys);
-  /// By mesh index, whose piece every rank gets; empty when all keep their own.
+  /// By mesh index, the owner of the piece that every rank gets; empty when all keep their own.
   std::vector<std::int32_t> senders(const State& from, const State& to);
 
-  /// Elements that some rank must still receive over the slowest links, whatever the plan: what its
-  /// island (ranks that faster links or terms of the target join) needs and does not hold, shared
-  /// by the island's ranks; with terms to reduce, (terms + holders - 2) receptions for every
+  /// Elements that some rank must still receive over the slowest links, whatever the plan: those
+  /// that its island (ranks that faster links or terms of the target join) needs and does not hold,
+  /// shared by the island's ranks; with terms to reduce, (terms + holders - 2) receptions for every
   /// element.
   std::int64_t bound(const State& state);
 
@@ -85,7 +85,7 @@ class BytesSpace {
     std::array<std::int16_t, kMostMeshDims> child{};
     InlineVector<std::size_t, kMostMeshDims> dims;
   };
-  /// What a sequence makes of one tensor dim.
+  /// The pieces of one tensor dim under a sequence.
   struct Cuts {
     bool ready = false;
     std::int64_t largest = 0;

@@ -1,4 +1,4 @@
-// What selection among candidates pays for a move: the walk of the greedy planner priced
+// The price of a move in the choice among candidates: the walk of the greedy planner priced
 // step by step, or the steps of the plan where cutting orders are not the default. The size carries
 // over from step to step: gathering multiplies it, and cutting divides it. Unreachable targets cost
 // infinity and are not an error. As in the reference, strided shards that mean an order do not
@@ -35,7 +35,7 @@ bool has_strided(const Placements& placements) {
   return false;
 }
 
-/// What the moves of one tensor to some placements cost at least (MoveCosts::at_least).
+/// Lower bound of the cost of moving one tensor to some placements (MoveCosts::at_least).
 class LeastCost {
  public:
   LeastCost(const DTensorSpec& source, std::span<const Placement> target, bool default_orders,
@@ -100,8 +100,8 @@ class LeastCost {
     return false;
   }
 
-  /// Into how many more pieces the target's new cuts may have cut the tensor before that. Not those
-  /// of the tensor dim that is left: its last cut must be the one that goes.
+  /// Factor by which the target's new cuts may have divided the pieces before that. Cuts of the
+  /// tensor dim that is left do not count: its last cut must be the one that is undone.
   std::int64_t cuts_before(std::size_t paying) const {
     std::int64_t cuts = 1;
     for (std::size_t dim = 0; dim < target_.size(); ++dim) {
@@ -112,7 +112,7 @@ class LeastCost {
     return cuts;
   }
 
-  /// Into how many more pieces all other mesh dims could cut it.
+  /// Factor by which all other mesh dims could divide the pieces.
   std::int64_t others(std::size_t own) const {
     std::int64_t cuts = 1;
     for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
@@ -121,7 +121,7 @@ class LeastCost {
     return cuts;
   }
 
-  /// What a mesh dim adds that takes a collective more than it needs.
+  /// Cost that a mesh dim adds by taking a collective more than it needs.
   double detour_by(std::size_t dim) const {
     const Placement whole = Placement::replicate(), here = Placement::shard(0),
                     there = Placement::shard(1);
@@ -134,7 +134,7 @@ class LeastCost {
     return std::max(0.0, price(dim, from(dim), here, before) + back - at_once);
   }
 
-  /// Each gather makes those behind it larger. Long sequences are left out, which is less.
+  /// Each gather makes the later ones larger. Long sequences are left out, which lowers the bound.
   double one_after_another(InlineVector<std::size_t, 4> dims) const {
     double least = kInfinity;
     do {
@@ -225,7 +225,7 @@ double MoveCosts::to(const DTensorSpec& target) const {
   return planned(target);
 }
 
-// decisions do not depend on who plans the moves.
+// decisions do not depend on the planner of the moves.
 double MoveCosts::planned(const DTensorSpec& target) const {
   const auto model = graph_model(source_, target, std::nullopt, options_.rules);
   const PlanResult result = model ? plan_graph(source_, target, *model, options_)
@@ -248,7 +248,7 @@ double MoveCosts::at_least(std::size_t mesh_dim, const Placement& to) const {
   return has_bounds() ? LeastCost(source_, {}, false, options_).us_of(mesh_dim, to) : 0;
 }
 
-// The seed carries more from step to step, and a price of the user's may fall as bytes grow.
+// The seed carries more from step to step, and a user's price may fall as bytes grow.
 bool MoveCosts::has_bounds() const {
   return options_.rules == PlanRules::kV2_15 && !options_.topology.price;
 }

@@ -1,5 +1,5 @@
-// cost.h - prices of single steps and of moves. Bytes travel from step to step, as the
-// reference carries them: they are not recomputed from the state.
+// cost.h - prices of single steps and of moves. The size in bytes is carried from step to
+// step, as in the reference: it is not recomputed from the state.
 #pragma once
 
 #include "plan/plan.h"
@@ -32,14 +32,14 @@ class StepPricer {
   double gib_;  ///< of one rank's piece, without rounding for uneven shards
 };
 
-/// redistribute_cost of one tensor to place after place. Holds references to both arguments.
+/// redistribute_cost of one tensor to many placements in turn. Holds references to both arguments.
 class MoveCosts {
  public:
   MoveCosts(const DTensorSpec& source, const PlanOptions& options)
       : source_(source), options_(options) {}
   double to(const Placements& target) const;
   double to(const DTensorSpec& target) const;
-  /// What no move to these placements is cheaper than, in default orders or in others. Plans
+  /// Lower bound of the cost of a move to these placements, in default orders or in others. Plans
   /// nothing.
   double at_least(const Placements& target, bool default_orders) const;
   /// The same of one mesh dim that becomes `to`. Sums over mesh dims are bounds, too.

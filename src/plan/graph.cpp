@@ -14,7 +14,7 @@
 namespace shardlab {
 namespace {
 
-/// What a search is about.
+/// The task of a search.
 struct Move {
   const DTensorSpec& source;
   const PlanOptions& options;
@@ -115,7 +115,7 @@ class Alphabet {
   std::vector<Placement> placements_;
 };
 
-/// What is left to pay at a state, at least: each mesh dim that is not where the goal has it takes
+/// Lower bound of the rest of the cost at a state: each mesh dim that differs from the goal takes
 /// its cheapest collectives, of pieces as small as the mesh can make them. No step lowers this by
 /// more than it costs.
 class LeastLeft {
@@ -123,7 +123,7 @@ class LeastLeft {
   LeastLeft(const Move& move, const Alphabet& alphabet) : letters_(alphabet.placements().size()) {
     const MeshLayout& mesh = *move.source.layout();
     left_.resize(mesh.ndim() * letters_);
-    // A price that the user brings may fall as bytes grow.
+    // A user's price may fall as bytes grow.
     if (move.options.topology.price && !move.options.weights) return;
     for (std::size_t dim = 0; dim < mesh.ndim(); ++dim) {
       const Dim own = of_dim(move, dim);
@@ -142,7 +142,7 @@ class LeastLeft {
     for (std::size_t dim = 0; dim < code.size(); ++dim) total += of(dim, code[dim].placement);
     return total;
   }
-  /// Where the state is left by this change.
+  /// The bound at the state after this change.
   double behind(const Code& code, std::size_t mesh_dim, std::uint8_t to) const {
     double total = 0;
     for (std::size_t dim = 0; dim < code.size(); ++dim) {
@@ -181,7 +181,7 @@ class LeastLeft {
   std::vector<double> left_;  // by mesh dim and number
 };
 
-/// The cheapest way into a state that is known: from which one, and by what.
+/// The cheapest way into a state that is known: the state before, and the change.
 struct Way {
   double cost = 0;
   const Way* parent = nullptr;  ///< null for the source
@@ -198,8 +198,8 @@ struct Waiting {
 };
 
 /// Dijkstra from the source, among the states from which the goal can still be reached at a price
-/// of at most `limit`. Who is left out has no part in any way that is cheap enough, so that the
-/// others are met in the same order, which decides ties.
+/// of at most `limit`. States left out are part of no way that is cheap enough, so that the others
+/// are met in the same order, which decides ties.
 class GraphSearch {
  public:
   explicit GraphSearch(const Move& move)
@@ -229,8 +229,8 @@ class GraphSearch {
 
  private:
   static constexpr double kNudge = 0.01;  ///< in microseconds: less than any collective
-  /// By what a way cost so far and, of equal ones, who came first; or by that and what is left at
-  /// least and, of equal ones, who came last, which finds a cheapest way soon, but not the first.
+  /// By the cost of a way so far, the oldest of equal ones first; or by that cost plus the bound of
+  /// the rest, the newest of equal ones first, which finds a cheapest way soon, but not the first.
   enum class Sequence : std::uint8_t { kCheapest, kPromising };
 
   const Way* towards_goal(Sequence sequence) {
@@ -275,7 +275,7 @@ class GraphSearch {
     std::ranges::push_heap(queue_, later());
   }
 
-  /// Mesh dims that are not as in the goal.
+  /// Mesh dims that differ from the goal.
   int differences(const Code& code) const {
     int count = 0;
     for (std::size_t dim = 0; dim < code.size(); ++dim) count += code[dim] == goal_[dim] ? 0 : 1;
@@ -319,7 +319,7 @@ class GraphSearch {
   std::size_t pushed_ = 0;
 };
 
-// A path of edges that cost less than nothing has no cheapest one.
+// With a negative weight there would be no cheapest path.
 void check_weights(const StepWeights& weights) {
   for (const double weight :
        {weights.all_to_all, weights.all_gather, weights.reduce_scatter, weights.all_reduce}) {

@@ -1,4 +1,4 @@
-// graph.h - which moves the graph planner plans. Pure.
+// graph.h - the moves that the graph planner plans. Pure.
 #pragma once
 
 #include <optional>

@@ -36,7 +36,7 @@ class GreedyWalk {
 
  private:
   /// False when the target is a shard of a tensor dim that the mesh dims outside of this one cut in
-  /// one way now and in another way in the end. Strided shards are not looked at, as in the
+  /// one way now and in another way in the end. Strided shards are not checked, as in the
   /// reference.
   bool aligned(std::size_t mesh_dim) const {
     const Placement& wanted = target_[mesh_dim];

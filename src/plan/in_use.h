@@ -1,5 +1,5 @@
 // in_use.h - an entry of a cache that all ranks share, or a part of one, while a rank uses it. It
-// is not freed before then, however many others the cache takes up meanwhile: a rank may wait for
+// is not freed before then, however many others the cache takes in meanwhile: a rank may wait for
 // others in the middle of an op, and keeps its decision and its plan.
 #pragma once
 
@@ -9,7 +9,8 @@
 
 namespace shardlab {
 
-/// Used by the rank that got it alone; does not outlive its cache. Null when there is no entry.
+/// Used by the rank that requested it alone; does not outlive its cache. Null when there is no
+/// entry.
 template <typename T>
 class InUse {
  public:
@@ -24,7 +25,7 @@ class InUse {
     std::swap(ended_, other.ended_);
     return *this;
   }
-  // After everything that was read: what is read is freed behind it.
+  // Ordered after all reads of the entry: it may be freed from here on.
   ~InUse() {
     if (ended_ != nullptr) ended_->fetch_add(1, std::memory_order_release);
   }

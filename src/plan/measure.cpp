@@ -1,5 +1,5 @@
-// What each rank holds before and after a step is known from the two states, and what it moves
-// follows: a ring passes on everything but one piece, an exchange everything outside of the
+// The two states give the pieces that each rank holds before and after a step, and these give how
+// much it moves: a ring passes on everything but one piece, an exchange everything outside of the
 // intersection of the old piece with the new. Nothing is sent, so that figures of a plan cost
 // O(ranks) and are the same everywhere.
 #include "plan/measure.h"

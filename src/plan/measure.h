@@ -1,4 +1,5 @@
-// measure.h - what the steps of a plan move, rank by rank. Pure; costs time in proportion to ranks.
+// measure.h - the amounts that the steps of a plan move, rank by rank. Pure; costs time in
+// proportion to ranks.
 #pragma once
 
 #include <vector>

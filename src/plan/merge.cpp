@@ -1,8 +1,8 @@
 // Consecutive steps of one kind over several mesh dims are one collective over the group of these
 // dims, if that group was made (flattened) and its rank order gives the same result: gathers undo
 // cuts from the innermost mesh dim outwards, scatters cut from the outermost inwards and evenly,
-// because the chunk rule applied twice is not the chunk rule over the product; reductions go in any
-// order. An average becomes a sum that is divided at the end.
+// because the chunk rule applied twice is not the chunk rule over the product; reductions may be in
+// any order. An average becomes a sum that is divided at the end.
 #include "plan/merge.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ bool belong_together(const PlanStep& a, const PlanStep& b) {
   return a.from == b.from || (adds_up(a.from) && adds_up(b.from));
 }
 
-/// The sizes of a tensor dim that ranks see before anything of the run is cut are all multiples.
+/// Whether the sizes of a tensor dim that ranks see before the run cuts it are all multiples.
 bool divides_evenly(const Plan& plan, std::size_t first, Steps run) {
   const MeshLayout& layout = *plan.source->layout();
   std::int64_t pieces = 1;

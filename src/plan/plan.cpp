@@ -1,6 +1,6 @@
 // The choice of a planner, the text of plans and their logical shapes. A greedy plan takes the
 // shapes of its source throughout, a graph plan those of the state before each step, without
-// the step's own cut; that is right because only the last cut of a tensor dim may change
+// the step's own cut; this is right because only the last cut of a tensor dim may change
 // . Strided shards that mean an order are planned in it, if every rank owns the same elements
 // under both; those that a view left are planned as they are.
 #include "plan/plan.h"
@@ -125,8 +125,8 @@ LocalView state_view(const DTensorSpec& spec, const PlanState& state,
 
 namespace {
 
-/// As order_text, but places are told for strided shards, too: in a plan they say what was cut
-/// when.
+/// As order_text, but with places for strided shards, too: in a plan they give the sequence of the
+/// cuts.
 std::string state_text(const PlanState& state) {
   std::string text;
   for (std::size_t mesh_dim = 0; mesh_dim < state.placements.size(); ++mesh_dim) {
@@ -191,7 +191,7 @@ std::optional<CostModel> graph_model(const DTensorSpec& source, const DTensorSpe
                                      std::optional<PlannerKind> planner, PlanRules rules) {
   if (source.has_strided() || target.has_strided()) {
     // As the reference: also where uneven cuts make the order hold other elements, which only
-    // make_safe_plan looks at.
+    // make_safe_plan checks.
     if (!stands_for_order(source) || !stands_for_order(target)) return std::nullopt;
     return CostModel::kTime;
   }

@@ -20,7 +20,7 @@
 
 namespace shardlab {
 
-/// What happens on the way.
+/// The action of a step.
 enum class StepKind : std::uint8_t {
   kAllReduce,       ///< P -> R
   kAllGather,       ///< S -> R
@@ -43,29 +43,31 @@ struct PlanStep {
   Placements after;  ///< state after this step
   ShardOrder order_after;
   double avg_scale = 1;  ///< merged sum and avg: divide by it afterwards
-  /// kPermute: by row-major mesh index, whose piece a rank gets; empty when all keep their own.
+  /// kPermute: by row-major mesh index, the owner of the piece that a rank gets; empty when all
+  /// keep their own.
   std::vector<std::int32_t> senders;
   bool communicates() const { return kind <= StepKind::kPermute; }
 };
 
-/// What the graph planner adds up: the fixed weights of R-8, or predicted microseconds.
+/// The cost that the graph planner adds up: the fixed weights of R-8, or predicted microseconds
+///
 enum class CostModel : std::uint8_t { kFixed, kTime };
 
-/// What the graph planner adds up for each collective instead of its time; local steps weigh
-/// nothing. The defaults are the seed's, which ignore bytes and mesh sizes.
+/// Weights that the graph planner adds up for each collective instead of its time; local steps have
+/// none. The defaults are the seed's, which ignore bytes and mesh sizes.
 struct StepWeights {
   double all_to_all = 1, all_gather = 2, reduce_scatter = 2, all_reduce = 4;
   double of(StepKind kind) const;
   bool operator==(const StepWeights&) const = default;
 };
 
-/// What the planner `bytes` knows about its plan. Bytes are those that the rank which receives most
+/// Facts of the planner `bytes` about its plan. Bytes are those that the rank which receives most
 /// receives, step by step, over the slowest links.
 struct PlanProof {
   bool optimal = false;       ///< no plan of these steps is better
   std::int64_t bytes = 0;     ///< of this plan
   std::int64_t bound = 0;     ///< what any plan moves at least
-  std::int64_t expanded = 0;  ///< states that were looked at
+  std::int64_t expanded = 0;  ///< states that were visited
   /// "optimal", or "best found, gap <= 12 B to the lower bound".
   std::string text() const;
 };
@@ -81,7 +83,7 @@ struct Plan {
   std::string text() const;
 };
 
-/// How to plan. Part of the cache key.
+/// Options of planning. Part of the cache key.
 struct PlanOptions {
   std::optional<PlannerKind> planner;  ///< empty: greedy iff both orders are default, else graph
                                        ///< (R-39)
@@ -89,26 +91,26 @@ struct PlanOptions {
   Topology topology;
   FlattenedDims flattened;      ///< empty: steps are not merged
   std::int64_t budget = 20000;  ///< states that the planner `bytes` may expand
-  /// Of the graph planner, which then weighs with them whatever its cost model. Finite and not
-  /// negative, else planning fails with Value. Prices that choose among placements stay.
+  /// For the graph planner, which then uses them whatever its cost model. Finite and not negative,
+  /// else planning fails with Value. Prices that choose among placements stay.
   std::optional<StepWeights> weights;
 };
 
-/// Why there is no plan; explain prints it.
+/// The reason why there is no plan; explain prints it.
 struct NoPlan {
   std::string reason;
 };
 using PlanResult = std::variant<Plan, NoPlan>;
 
-/// One planner each, asked directly; the specs are on one layout. Infallible but for NoPlan.
+/// One planner each, called directly; the specs are on one layout. Infallible but for NoPlan.
 PlanResult plan_greedy(const DTensorSpec& source, const DTensorSpec& target, PlanRules rules);
 PlanResult plan_graph(const DTensorSpec& source, const DTensorSpec& target, CostModel model,
                       const PlanOptions& options);
 /// Moves the fewest bytes over the slowest links, then over faster ones, in the fewest steps, with
 /// the least memory at once: by all-to-all and by exchanging whole pieces between ranks where that
-/// beats gathering and cutting. At least as good as greedy and graph where these can be executed,
-/// which it keeps when nothing is better. Plain shards, up to 5 mesh dims larger than 1 and 1024
-/// ranks; beyond that the better of the two.
+/// is cheaper than gathering and cutting. At least as good as greedy and graph where these can be
+/// executed, which it keeps when nothing is better. Plain shards, up to 5 mesh dims larger than 1
+/// and 1024 ranks; beyond that the better of the two.
 PlanResult plan_bytes(const DTensorSpec& source, const DTensorSpec& target,
                       const PlanOptions& options);
 /// Chooses the planner as. Fails with Unsupported for different layouts
@@ -116,9 +118,9 @@ PlanResult plan_bytes(const DTensorSpec& source, const DTensorSpec& target,
 PlanResult make_plan(const DTensorSpec& source, const DTensorSpec& target,
                      const PlanOptions& options);
 
-/// Why the states of a plan have no text as orders: strided shards at its start that stand
-/// for none, or a step that undoes a cut which is not the last of its tensor dim. Empty when they
-/// have.
+/// The reason why the states of a plan have no text as orders: strided shards at its start
+/// that mean none, or a step that undoes a cut which is not the last of its tensor dim. Empty when
+/// they have.
 std::optional<std::string> path_fault(const Plan& plan);
 
 /// R-1's logical shape: a step as one coordinate sees it; derived, never cached. Greedy: the global
@@ -140,7 +142,7 @@ double redistribute_cost(const DTensorSpec& source, const DTensorSpec& target,
 double one_step_cost(const DTensorSpec& source, std::size_t mesh_dim, const Placement& to,
                      const PlanOptions& options);
 
-/// Counts since the cache was made or cleared; entries are those that are there now.
+/// Counts since the cache was made or cleared; entries are those that are present now.
 struct CacheStats {
   std::uint64_t hits = 0, misses = 0, evictions = 0, entries = 0;
 };
@@ -153,8 +155,8 @@ class PlanCache {
   explicit PlanCache(PlanOptions options, std::size_t capacity = 1u << 16);
   ~PlanCache();
   /// The plan that make_plan chooses, its steps merged over `flattened`; for strided shards, where
-  /// the reference's plan would mix up elements, one that goes through whole tensor dims.
-  /// Fails with Runtime naming both specs when there is no plan.
+  /// the reference's plan would mix up elements, a plan through whole tensor dims. Fails with
+  /// Runtime naming both specs when there is no plan.
   InUse<Plan> find(const DTensorSpec* source, const DTensorSpec* target,
                    std::optional<PlannerKind> planner = std::nullopt,
                    const FlattenedDims& flattened = {});

@@ -1,4 +1,4 @@
-// planner_kind.h - which planner a redistribution asks for.
+// planner_kind.h - the planner that a redistribution requests.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,7 @@
 
 namespace shardlab {
 
-/// Which algorithm looks for a plan, or the search for the fewest
-/// bytes.
+/// Algorithms that search a plan, or the search for the fewest bytes.
 enum class PlannerKind : std::uint8_t { kGreedy, kGraph, kBytes };
 std::string_view to_string(PlannerKind kind);
 

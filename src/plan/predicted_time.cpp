@@ -1,5 +1,5 @@
 // Small messages are bound by latency, in which a tree has as many steps as n has binary digits;
-// large ones by what each rank sends, in which a ring is the best.
+// large ones by the amount that each rank sends, in which a ring is the best.
 #include "plan/predicted_time.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace {
 
 // Trees against rings, from the figures by which NCCL chooses (2.27, src/graph/tuning.cc): a start,
 // a step as a multiple of a ring's hop (over a network 5.0 us of a tree and 14.0 / 3.5 us of PAT to
-// 2.7 us of a ring), and the share of the link's bandwidth that is used. What NCCL's PAT adds for
-// each rank (2.8 us), a property of its present kernel and not of trees, is left out.
+// 2.7 us of a ring), and the share of the link's bandwidth that is used. The 2.8 us that NCCL's PAT
+// adds for each rank, a property of its present kernel and not of trees, are left out.
 constexpr double kTreeStartUs = 6.8, kTreeStep = 5.0 / 2.7, kTreeBandwidth = 0.92;
 constexpr double kPatStartUs = 8, kPatStep = 4.0 / 2.7, kPatBandwidth = 0.75;
 

@@ -5,12 +5,11 @@
 // loads one pointer and takes no lock. An entry that has lost its place lives on until as many more
 // were evicted as the cache holds, and for as long as a rank may be using it.
 //
-// Who uses entries is counted, not which: each use begins by adding 1 to one of two counters and
-// ends by adding 1 to its counterpart. An entry that nobody can find any more is unused once each
-// of the two was seen without a use. So that this comes about while others go on, new uses are
-// counted by the one that was seen so last, and the other one runs out. A rank that waits in the
-// middle of a use holds up what is freed, and nothing else. (Sleepable read-copy-update is the same
-// idea.)
+// Uses are counted for all entries together: each use begins by adding 1 to one of two counters and
+// ends by adding 1 to its counterpart. An entry that can no longer be found is unused once each of
+// the two was seen without a use. To reach this while other uses continue, new uses are counted by
+// the counter that was seen so last, and the other one runs out. A rank that waits in the middle of
+// a use holds up what is freed, and nothing else. (Sleepable read-copy-update is the same idea.)
 #pragma once
 
 #include <algorithm>
@@ -122,9 +121,9 @@ class SharedCache {
     return stripes_[context ? static_cast<std::size_t>(context->rank) % kStripes : 0];
   }
 
-  // The side that counts the use. This and the loads of pointers behind it are in one order with
-  // the stores of pointers and the loads of counters behind those: either the use is seen, or it
-  // does not find what has lost its place.
+  // The side that counts the use. This and the later loads of pointers are in one order with the
+  // stores of pointers and the later loads of counters: either the use is seen, or it does not find
+  // an entry that has lost its place.
   std::size_t begin_use(Stripe& stripe) {
     const std::size_t side = side_.load(std::memory_order_relaxed);
     stripe.begun[side].fetch_add(1);
@@ -149,7 +148,7 @@ class SharedCache {
     return {entry, stripe.ended[begin_use(stripe)]};
   }
 
-  // Ends are counted first: a use that ends in between is taken for one that goes on.
+  // Ends are counted first: a use that ends in between is taken for one that continues.
   bool unused(std::size_t side) const {
     std::uint64_t ended = 0, begun = 0;
     for (const Stripe& stripe : stripes_) ended += stripe.ended[side].load();

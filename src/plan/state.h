@@ -1,4 +1,4 @@
-// state.h - placements with their cutting order, as plans go through them. Pure.
+// state.h - placements with their cutting order, as plans pass through them. Pure.
 #pragma once
 
 #include <type_traits>
@@ -14,13 +14,13 @@ struct PlanState {
   bool operator==(const PlanState&) const = default;
 };
 
-/// What changing one mesh dim means for the executor.
+/// The executor's step for the change of one mesh dim.
 StepKind step_kind(const Placement& from, const Placement& to);
 
-/// Places in the cutting orders after mesh dim `changed` came to cut tensor dim `to` (-1: none), in
-/// whatever form a state has them: `tensor_dim(i)` is what mesh dim i cut before that, or -1, and
-/// `place(i)` its place. The later cuts of the old tensor dim move up, and the new one is the last
-///
+/// Places in the cutting orders after mesh dim `changed` has begun to cut tensor dim `to` (-1:
+/// none), in whatever form a state has them: `tensor_dim(i)` is the dim that mesh dim i cut before
+/// that, or -1, and `place(i)` its place. The later cuts of the old tensor dim move up, and the new
+/// one is the last.
 template <typename TensorDim, typename Place>
 void recut(std::size_t mesh_dims, std::size_t changed, std::int64_t to, const TensorDim& tensor_dim,
            const Place& place) {
@@ -44,11 +44,11 @@ void advance(PlanState& state, std::size_t mesh_dim, const Placement& to);
 void append_step(Plan& plan, PlanState& state, std::size_t mesh_dim, const Placement& to);
 
 /// True when a graph plan may start or end at a spec: its strided shards, if they mean an order,
-/// are what some order is written as (layout README).
+/// are the strided form of some order (layout README).
 bool stands_for_order(const DTensorSpec& spec);
-/// True when the strided shards of a spec stand for an order that holds the same elements on every
-/// rank. Where cuts leave remainders the two may differ (7 rows as SS(0,2)S(0) on 3x2). Those that
-/// a view left stand for none.
+/// True when the strided shards of a spec mean an order that holds the same elements on every rank.
+/// On cuts with remainders the two may differ (7 rows as SS(0,2)S(0) on 3x2). Shards that a view
+/// left mean none.
 bool decodable(const DTensorSpec& spec);
 
 /// This coordinate's piece in a state.
@@ -60,7 +60,7 @@ LocalView state_view(const DTensorSpec& spec, const PlanState& state, const Coor
 PlanState state_before(const Plan& plan, std::size_t index);
 /// The state a plan starts from.
 PlanState first_state(const Plan& plan);
-/// A spec's state with strided shards decoded to the order they stand for, where they mean one and
+/// A spec's state with strided shards decoded to the order that they mean, if they mean one and
 /// there is one.
 PlanState ordered_state(const DTensorSpec& spec);
 

@@ -13,7 +13,7 @@ struct Change {
   Placement to;
 };
 
-/// Which edges there are.
+/// The edges that exist.
 struct EdgeRules {
   std::size_t tensor_dims = 0;
   InlineVector<ReduceOp, 2> to_partial;  ///< R -> P for these reductions (R-16: sum)
@@ -22,8 +22,8 @@ struct EdgeRules {
   bool operator==(const EdgeRules&) const = default;
 };
 /// R -> P edges for every reduction that source or target hold; the seed's for sum alone. R -> SS
-/// edges for strided shards of the target; other edges to them there are none, and none from them
-/// but to R.
+/// edges for strided shards of the target; there are no other edges to them, and none from them but
+/// to R.
 EdgeRules edge_rules(const DTensorSpec& source, const DTensorSpec& target, PlanRules rules);
 
 /// The changes that lead out of `state`, in the order that decides ties.

@@ -1,5 +1,5 @@
-// A mesh dim's link is the one named for it, else it follows from how many devices a host has: a
-// dim whose ranks all lie on one host is fast. A collective waits for the slowest link it uses.
+// A mesh dim's link is the one named for it, else it follows from the number of devices per host: a
+// dim whose ranks are all on one host is fast. A collective waits for the slowest link it uses.
 #include "plan/topology.h"
 
 #include <optional>
@@ -27,8 +27,8 @@ std::optional<InlineVector<std::size_t, 4>> crossed_dims(const MeshLayout& mesh,
   return crossed;
 }
 
-// What the names say, if they do. Apart, since few topologies have any, and links are looked up for
-// every candidate of a decision.
+// The link that the names give, if any. A separate function, since few topologies have names, and
+// links are looked up for every candidate of a decision.
 [[gnu::noinline]] std::optional<Link> named_link(const Topology& topology, const MeshLayout& layout,
                                                  std::size_t mesh_dim) {
   const auto found = topology.links.find(layout.names()[mesh_dim]);

@@ -1,4 +1,4 @@
-// topology.h - what a step costs. Pure data and part of the scenario, never read from
+// topology.h - the cost of a step. Pure data and part of the scenario, never read from
 // the machine: decisions must not differ between backends.
 #pragma once
 
@@ -23,8 +23,8 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-/// What collectives cost where the reference's formulas are not wanted: choices among placements,
-/// plans, and predicted times then ask this. Pure, and the same for all ranks, which share it:
+/// A user's price of collectives in place of the reference's formulas: choices among placements,
+/// plans, and predicted times then use it. Pure, and the same for all ranks, which share it:
 /// decisions must not differ between them.
 class CollectivePrice {
  public:
@@ -33,14 +33,14 @@ class CollectivePrice {
   virtual double us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) const = 0;
 };
 
-/// What starting any collective takes, in microseconds.
+/// Time to start any collective, in microseconds.
 inline constexpr double kStartUs = 6.6;
 /// A direct all-to-all is priced above the all-gather that could replace it.
 inline constexpr double kAllToAllPenaltyUs = 1.0;
 
 /// The reference's price of a collective over n ranks in microseconds, as of a ring: a start, a
-/// latency per hop, and the bytes that each rank sends over the bandwidth. `gib` is what ring_sends
-/// takes as `size`. plan/predicted_time.h stands on it. Inline, as every candidate is priced.
+/// latency per hop, and the bytes that each rank sends over the bandwidth. `gib` is `size` of
+/// ring_sends. plan/predicted_time.h builds on it. Inline, as every candidate is priced.
 inline double collective_us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) {
   const double us = kStartUs + static_cast<double>(ring_hops(kind, n)) * link.us +
                     ring_sends(kind, gib, n) / link.gbps * 1e6;
@@ -53,7 +53,8 @@ struct Topology {
   std::int64_t devices_per_host = 1;
   std::map<std::string, Link> links;  ///< by mesh dim name; overrides the rule above
   /// The mesh whose dims `links` names; null: every mesh with such dims. A dim of another mesh that
-  /// has no name there, as a flattened one, is as slow as the slowest dim of `mesh` it lies along.
+  /// has no name there, as a flattened one, is as slow as the slowest dim of `mesh` that it is
+  /// along.
   const MeshLayout* mesh = nullptr;
   std::shared_ptr<const CollectivePrice> price;  ///< null: collective_us
   /// The price of a collective: `price`, or the reference's.

@@ -1,7 +1,7 @@
-// Plans that keep the data by taking no chance: every tensor dim that a change touches is gathered
-// whole, later cuts first, and then cut as the target has it, earlier cuts first. They serve where
-// strided shards stand for no order, or where the planner's own path would undo a cut that is not
-// the last one of its dim.
+// Plans that always keep the data: every tensor dim that a change touches is gathered whole, later
+// cuts first, and then cut as the target has it, earlier cuts first. They serve where strided
+// shards mean no order, or where the planner's own path would undo a cut that is not the last one
+// of its dim.
 #include "plan/whole.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ InlineVector<std::size_t, 4> moving_dims(const DTensorSpec& source, const DTenso
 
 bool keeps_data(const Plan& plan) {
   const bool decoded = plan.planner != PlannerKind::kGreedy;
-  // On uneven cuts the order may hold other elements than the strided shards it stands for.
+  // On uneven cuts the order may hold other elements than the strided shards that mean it.
   const auto told = [](const DTensorSpec* spec) {
     return !spec->has_strided_order() || decodable(*spec);
   };

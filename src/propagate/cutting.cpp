@@ -1,7 +1,7 @@
 // A cutting order of mesh dims that is shared by all tensors of a call can be read as another
 // numbering of the mesh, under which it is the default one; every rule for one mesh dim holds under
-// it. The first input that is cut in another order than the default decides, and before it a tensor
-// that is written to, which cannot move.
+// it. A written tensor, which cannot move, decides first; else the first input that is cut in
+// another order than the default.
 #include "propagate/cutting.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// cutting.h - in which sequence the mesh dims cut a call's tensors. Rules for one mesh dim do not
-// depend on the sequence: they hold for every one, as long as all tensors of the call share it. So
-// a call whose input is cut in another order than the default is decided in that order, and the
+// cutting.h - the sequence in which the mesh dims cut a call's tensors. Rules for one mesh dim do
+// not depend on the sequence: they hold for every one, as long as all tensors of the call share it.
+// So a call whose input is cut in another order than the default is decided in that order, and the
 // input stays as it is.
 #pragma once
 

@@ -1,5 +1,5 @@
 // A call over lists of independent tensors is one decision per element k, made on the op on one
-// tensor that is done to each element, or else on the op with its lists replaced by their k-th
+// tensor that computes each element, or else on the op with its lists replaced by their k-th
 // elements.
 #include "propagate/elements.h"
 

@@ -1,4 +1,4 @@
-// elements.h - what decisions a call needs: one, or one per list element (foreach family, O-15,
+// elements.h - the decisions that a call needs: one, or one per list element (foreach family, O-15,
 // K-31).
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace shardlab {
 
-/// Where a list element's tensors stand among the call's.
+/// The places of a list element's tensors among the call's.
 struct ElementOfList {
   OpSchema schema;                     ///< lists replaced by their element
   OutputMetas outputs;                 ///< of this element

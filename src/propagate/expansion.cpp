@@ -3,14 +3,14 @@
 // price the first in the list is taken (the last, if it moves nothing), so that rules have to list
 // their rows as the recordings do to decide as these do.
 //
-// With r rows and d mesh dims there are r^d candidates, most of which share what they mean for a
+// With r rows and d mesh dims there are r^d candidates, most of which share the placements of a
 // tensor. A column per tensor therefore numbers the different placements in it, and a front of k
 // rows becomes one code per column, whose verdict is found once. Fronts are cut off as soon as one
-// column refuses them. That is right because every refusal is for good: further rows do not unmix
+// column refuses them. This is right because every refusal is final: further rows do not unmix
 // partials, do not make pieces longer, and do not change the placements in front of them.
 //
-// Prices come last, once per column and code, and only if no candidate leaves every input where it
-// is.
+// Prices are computed last, once per column and code, and only if no candidate leaves every input
+// where it is.
 #include "propagate/expansion.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ bool replicated(const RuleRow& row) {
          std::all_of(row.inputs.begin(), row.inputs.end(), is_replica);
 }
 
-/// Plain ones come first, so that ties among candidates go to them.
+/// Plain ones first, so that they win ties among candidates.
 ShardKinds shard_kinds(const std::vector<const DTensorSpec*>& tensors) {
   ShardKinds kinds;
   for (const DTensorSpec* spec : tensors) {
@@ -231,7 +231,7 @@ Drop Expansion::judge(const Column& column, std::span<const std::uint16_t> front
     return column.of(row) == now;
   };
   if (std::equal(front.begin(), front.end(), given.begin(), as_given)) return Drop::kKept;
-  // What was short and stayed where it is has been kept so far.
+  // A short piece that did not move has been kept so far.
   for (std::size_t length = 1; length <= front.size(); ++length) {
     if (too_short(column, front.first(length))) return Drop::kTooShort;
   }
@@ -396,8 +396,7 @@ bool Expansion::unchanged_here() {
 }
 
 Choice Expansion::choose(Selection selection) {
-  // Counting and judging come first, without prices: most calls find their inputs as they want
-  // them.
+  // Counting and judging first, without prices: the inputs of most calls need not move.
   Choice first, unmoved;
   int count = 0;
   codes_.assign((layout_.ndim() + 1) * columns_.size(), 0);
@@ -460,8 +459,8 @@ Choice Expansion::cheapest_priced() {
   return best;
 }
 
-// Where a price takes a search for a plan, the candidate that may cost least is priced first: most
-// others cost more by what they move at least.
+// If a price needs a search for a plan, the candidate with the lowest bound is priced first: the
+// bounds of most others are above its price.
 Choice Expansion::cheapest_planned() {
   const std::vector<double> row_bounds = this->row_bounds();
   const auto rough = [&](const Combination& rows) {

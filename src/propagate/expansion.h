@@ -1,8 +1,8 @@
 // expansion.h - from rule rows for ONE mesh dim to candidates for the whole mesh, and the choice
 // among them (propagate README, "Expanding a single-dim rule list", "Choosing"). Candidates are
-// combinations of rows, one per mesh dim; they are counted and priced without building specs: what
-// a combination means for one tensor depends on that tensor's placements alone, so it is judged and
-// priced once per tensor and list of placements.
+// combinations of rows, one per mesh dim; they are counted and priced without building specs: the
+// placements that a combination gives one tensor depend on that tensor's placements alone, so they
+// are judged and priced once per tensor and list of placements.
 #pragma once
 
 #include <limits>
@@ -24,12 +24,12 @@ struct Element {
   std::size_t outs = 0;                     ///< how many of them are out= tensors
 };
 
-/// What strided shards mean to candidates, and in what a call gives: the pieces that a view left,
-/// unless some strided input means an order (as the reference: unless the first does).
+/// The meaning of strided shards in candidates, and in the results of a call: the pieces that a
+/// view left, unless some strided input means an order (as the reference: unless the first does).
 StridedShards strided_of_candidates(const Element& element);
 StridedShards strided_of_results(const Element& element);
 
-/// Why a combination is dropped; the first one that holds.
+/// The reason why a combination is dropped; the first one that holds.
 enum class Drop : std::uint8_t {
   kKept,
   kMixedPartials,
@@ -46,11 +46,11 @@ using ShardKinds = InlineVector<std::int64_t, 4>;
 /// Row indices, one per mesh dim.
 using Combination = InlineVector<std::uint16_t, 4>;
 
-/// Which rule of K-26 decided.
+/// The rule of K-26 that decided.
 enum class ChoiceRule : std::uint8_t { kOnly, kUnchanged, kFree, kCheapest };
 std::string_view to_string(ChoiceRule rule);
 
-/// The candidate that was picked, or why there is none.
+/// The candidate that was picked, or the reason why there is none.
 struct Choice {
   Combination rows;
   double cost = 0;
@@ -80,16 +80,16 @@ class Expansion {
   /// Placements of tensor `index` (as in Element) under a combination.
   Placements input_placements(const Combination& rows, std::size_t index) const;
   Placements output_placements(const Combination& rows, std::size_t index) const;
-  /// The spec a tensor is wanted with; its own when nothing moves.
+  /// The spec that a tensor is wanted with; its own when nothing moves.
   const DTensorSpec* input_spec(const Combination& rows, std::size_t index) const;
   /// Null when the rows leave the output without a spec, or there is none.
   const DTensorSpec* output_spec(const Combination& rows, std::size_t index) const;
-  /// Why a kept combination is a candidate that is never chosen, or null.
+  /// The reason why a kept combination is a candidate that is never chosen, or null.
   const char* withheld(const Combination& rows) const;
   /// False when the rows leave this output without a spec.
   bool output_present(const Combination& rows, std::size_t index) const;
   std::size_t output_count() const { return output_count_; }
-  /// Price in microseconds of bringing one tensor to where the combination wants it.
+  /// Price in microseconds of moving one tensor to the combination's placements.
   double input_cost(const Combination& rows, std::size_t index);
   const std::vector<RuleRow>& rows() const { return rows_; }
 
@@ -97,14 +97,14 @@ class Expansion {
   static constexpr std::size_t kNoCode = static_cast<std::size_t>(-1);
   enum class Verdict : std::uint8_t { kOpen, kKept, kInplace, kDropped };
 
-  /// What one tensor's placements, over all combinations, can be. A list of placements, one kind
-  /// per mesh dim, has a code, and so has each front of it: that of the empty list is 0, and what
-  /// follows a front is numbered as the children of a node are in a heap.
+  /// The possible placements of one tensor, over all combinations. A list of placements, one kind
+  /// per mesh dim, has a code, and so has each front of it: the code of the empty list is 0, and
+  /// the successors of a front are numbered as the children of a node are in a heap.
   struct Column {
     const DTensorSpec* given = nullptr;     ///< inputs
     const DTensorSpec* required = nullptr;  ///< placements it must have: in-place, out=, keywords
     Drop unless_required = Drop::kKept;
-    // Most calls lie on one mesh dim or two, where these need no memory of their own.
+    // Most calls are on one mesh dim or two, where these need no memory of their own.
     InlineVector<Placement, 8> kinds;  ///< distinct placements on one mesh dim
     InlineVector<std::uint16_t, 16> kind_of_row;
     InlineVector<Verdict, 64> verdicts;  ///< by code
@@ -129,25 +129,25 @@ class Expansion {
   Drop drop_of(const Combination& rows) const;
   bool passes_filter(const Combination& rows) const;
 
-  /// Calls visit(combination) for the kept ones in list order until it says false. Whatever the
-  /// front of a combination rules out is not walked.
+  /// Calls visit(combination) for the kept ones in list order until it returns false. Combinations
+  /// that a front rules out are not walked.
   template <typename Visit>
   bool walk(Combination& rows, const Visit& visit);
   /// Whether the front `rows` may still become a candidate; updates the codes of its length.
   bool front_kept(const Combination& rows);
   std::size_t* codes_at(std::size_t length) { return codes_.data() + length * columns_.size(); }
-  /// Of the whole combination that walk() stands at.
+  /// Of the whole combination at which walk() is.
   double input_cost_here(const Combination& rows, std::size_t index);
-  /// What its inputs cost at least, of which the first ones are priced.
+  /// Lowest cost of its inputs, of which the first ones are priced.
   double bound_here(const Combination& rows, std::size_t priced);
   /// The same of a row on one mesh dim, by mesh dim and row. They add up to less than bound_here.
   std::vector<double> row_bounds();
   MoveCosts& moves(std::size_t index);
-  /// Whether a price takes a search for a plan.
+  /// Whether a price needs a search for a plan.
   bool plans_moves() const;
   bool unchanged_here();
   double total_cost(const Combination& rows);
-  /// Calls visit(combination, index) for the candidates that may be chosen until it says false.
+  /// Calls visit(combination, index) for the candidates that may be chosen until it returns false.
   template <typename Visit>
   void each_choosable(const Visit& visit);
   /// The first candidate of least cost.
@@ -166,7 +166,7 @@ class Expansion {
   std::vector<const char*> withheld_;  ///< per row
   std::vector<Column> columns_;        ///< outputs, then inputs
   std::size_t output_count_ = 0;
-  std::vector<std::size_t> codes_;  ///< per length of the front and column, where walk() stands
+  std::vector<std::size_t> codes_;  ///< per length of the front and column, at the place of walk()
   bool blocked_inplace_ = false;
   bool any_withheld_ = false;
   bool all_kept_ = false;  ///< all fronts were judged, and no column refuses any

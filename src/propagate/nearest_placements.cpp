@@ -1,4 +1,4 @@
-// Placements are tried in the order of what moving there costs, which is a lower bound of the
+// Placements are tried in the order of the cost of moving there, which is a lower bound of the
 // whole price: the search ends when no further one can be among the cheapest.
 #include "propagate/nearest_placements.h"
 

@@ -80,7 +80,7 @@ OutputSharding decide_by_rows(const OpSchema& schema, const PlanOptions& options
   return sharding;
 }
 
-/// What a call, or an element of its lists, takes.
+/// The specs that a call, or an element of its lists, takes.
 struct Taken {
   std::vector<const DTensorSpec*> outputs, inputs;
   double cost = 0;
@@ -126,7 +126,7 @@ OutputSharding decide_per_element(const OpSchema& schema, const PlanOptions& opt
     }
     for (std::size_t i = 0; i < element.positional; ++i) {
       const std::size_t position = elements[k].positions[i];
-      if (decided[position]) continue;  // a tensor beside the lists follows the first element
+      if (decided[position]) continue;  // a tensor next to the lists follows the first element
       decided[position] = true;
       sharding.inputs[position] = taken.inputs[i];
     }
@@ -157,7 +157,7 @@ OutputSharding decide_by_mesh_rule(const OpSchema& schema, MeshRuleFn rule,
   double cost = 0;
   for (std::size_t i = 0; i < element.positional; ++i) {
     const DTensorSpec* given = element.tensors[i];
-    // Whole-mesh rules take mesh dims to cut in ascending order, so other orders move.
+    // Whole-mesh rules assume that mesh dims cut in ascending order, so other orders move.
     const DTensorSpec* wanted = spec_of(result.inputs[i], given->meta());
     sharding.inputs.push_back(wanted->same_pieces(*given) ? given : wanted);
     cost += given->has_default_order() ? redistribute_cost(*given, result.inputs[i], options)

@@ -19,8 +19,8 @@ struct RejectedRow {
   std::string reason;
 };
 
-/// Why a decision came out as it did. Made on request only: a decision is a pure function, so it
-/// can be asked again at any time.
+/// The reasons for a decision. Made on request only: a decision is a pure function, so it can be
+/// made again at any time.
 struct DecisionRecord {
   std::vector<OpStrategy> strategies;  ///< one, or one per list element (foreach)
   std::vector<int> selected;           ///< index into each
@@ -39,7 +39,7 @@ class Propagator {
 
   /// The ops that it decides.
   const OpRegistry& registry() const { return *registry_; }
-  /// Whether a refusal says where the inputs could lie instead ("nearest"), which takes as long as
+  /// Whether a refusal names better placements of the inputs ("nearest"), which takes as long as
   /// some dozens of decisions. Off where refusals are counted, not read.
   void set_advice(bool given) { advice_ = given; }
   /// Plans under the same options as the decisions' prices.
@@ -47,10 +47,10 @@ class Propagator {
 
   /// The decision for a call; takes no lock on a hit. Fails with Unsupported when the row has no
   /// rule (K-33), Runtime when no candidate is left or an in-place op would have to move its
-  /// target, Value for what shape inference refuses; where other placements of the inputs would do,
-  /// they are the error's part "nearest".
+  /// target, Value when shape inference refuses the call; where other placements of the inputs
+  /// would do, they are the error's part "nearest".
   InUse<OutputSharding> propagate(const OpSchema& schema);
-  /// The same, uncached, with everything that led to it.
+  /// The same, uncached, with all reasons for it.
   DecisionRecord explain(const OpSchema& schema) const;
 
   /// Of decisions; plans have their own.

@@ -1,5 +1,5 @@
-// Nothing of this runs while calls succeed: reasons are found by walking the candidates again when
-// a call was refused or somebody asked.
+// None of this runs while calls succeed: reasons are found by walking the candidates again when a
+// call was refused or on request.
 #include "propagate/refusal.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// refusal.h - decisions in words: why a call has no candidate, and how a choice came about.
+// refusal.h - decisions in words: the reasons why a call has no candidate, and for a choice.
 #pragma once
 
 #include "propagate/elements.h"

@@ -1,5 +1,5 @@
-// Candidates come from the rule as they are; only their costs are computed here, and the first of
-// least cost is taken. A candidate that would move a tensor written in place is left out.
+// Candidates are taken from the rule as they are; only their costs are computed here, and the first
+// of least cost is taken. A candidate that would move a tensor written in place is left out.
 #include "propagate/whole_strategy.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace shardlab {
 namespace {
 
-// Rules that users write may answer anything.
+// The answer of a user's rule may be anything.
 void check_fits(const Element& element, const OpSpec& given) {
   check_candidate(given);
   const OpSchema& schema = element.schema;

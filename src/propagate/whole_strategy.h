@@ -16,7 +16,7 @@ struct PricedStrategy {
 PricedStrategy price_strategy(const OpStrategy& given, const Element& element,
                               const PlanOptions& options);
 
-/// What a rule per list element answers: a strategy per element; none for rules of other kinds.
+/// The answer of a rule per list element: a strategy per element; none for rules of other kinds.
 ///   fails  Internal: another number of children than the lists have elements
 TupleStrategy child_strategies(const OpSchema& schema, const OutputMetas& outputs,
                                std::size_t elements);

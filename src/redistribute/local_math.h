@@ -1,5 +1,5 @@
-// local_math.h - the arithmetic that changing placements needs on one rank. Through Device alone,
-// so that it runs wherever the tensors live. Inputs are not written to.
+// local_math.h - the arithmetic that changing placements needs on one rank. Uses only Device, so
+// that it runs wherever the tensors are. Inputs are not written to.
 #pragma once
 
 #include "tensor/device.h"

@@ -1,4 +1,5 @@
-// options.h - how one redistribution runs: what programs may ask for, without the planner itself.
+// options.h - options of one redistribution: those that programs may set, without the planner
+// itself.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace shardlab {
 /// Backward: gradients that arrive at a partial stay replicated.
 enum class Direction : std::uint8_t { kForward, kBackward };
 
-/// How one redistribution runs. Asynchronous ones return a tensor that is pending.
+/// Options of one redistribution. Asynchronous ones return a tensor that is pending.
 struct RedistributeOptions {
   Issue issue = Issue::kWait;
   Direction direction = Direction::kForward;

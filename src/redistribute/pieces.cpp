@@ -1,7 +1,7 @@
 // Pieces along one dim. Plain shards are contiguous ranges in rank order, so that gathered pieces
 // are the whole already; strided ones are lists of runs, which assemble() puts back to their
-// places. Where both ends cut the same dim, cut_again() takes this rank's new runs directly out of
-// the gathered old pieces.
+// places. If both ends cut the same dim, cut_again() takes this rank's new runs directly out of the
+// gathered old pieces.
 #include "redistribute/pieces.h"
 
 #include <algorithm>

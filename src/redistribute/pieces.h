@@ -35,12 +35,12 @@ class PieceList {
 Tensor cut_piece(const Tensor& whole, const Placement& shard, std::int64_t count,
                  std::int64_t index);
 
-/// The whole from all pieces in coordinate order, one after another along the shard's dim. A plain
-/// shard's are the whole already and come back as they are.
+/// The whole from all pieces in coordinate order, one after another along the shard's dim. The
+/// pieces of a plain shard are the whole already and are returned unchanged.
 Tensor assemble(const Tensor& pieces, const Placement& shard, std::int64_t count);
 
-/// cut_piece(assemble(pieces, from, count), to, count, index), without memory for the whole beside
-/// `pieces`, which it lets go of.
+/// cut_piece(assemble(pieces, from, count), to, count, index), without memory for the whole in
+/// addition to `pieces`, which it frees.
 Tensor cut_again(Tensor pieces, const Placement& from, const Placement& to, std::int64_t count,
                  std::int64_t index);
 

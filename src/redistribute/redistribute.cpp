@@ -1,7 +1,7 @@
 // A plan is found for the specs, which is the same on all ranks, and its steps run one after the
 // other, each on the result of the one before. Equal specs are one pointer: there is nothing
-// to do, nor where only what strided shards mean is another. Ranks outside the mesh keep
-// what they have.
+// to do, nor where only the meaning of strided shards differs. Ranks outside the mesh keep
+// their tensor.
 #include "redistribute/redistribute.h"
 
 #include "comm/observer.h"

@@ -9,7 +9,7 @@
 
 namespace shardlab {
 
-/// Rare things that travel with a tensor. `mask`: of a mask partial (K-18), local, true where this
+/// Rare data that stays with a tensor. `mask`: of a mask partial (K-18), local, true where this
 /// rank's term does not count; shaped like the lookup's index tensor.
 struct TensorExtras {
   Tensor mask;

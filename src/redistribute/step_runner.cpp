@@ -1,9 +1,9 @@
 // One step is one collective or local operation over the ranks that differ in the step's mesh dims
 // only. Lengths of uneven pieces are passed to the collective as they are, and padding is a matter
-// of backends. The length that the group cuts is what the cuts in front of the step's own have left
-// at this rank's coordinate; it is the same for all ranks of the group, because they share
-// all other coordinates. A step over several mesh dims takes them in mesh order, as its group
-// does.
+// of backends. The length that the group cuts is the one that the cuts before the step's own have
+// left at this rank's coordinate; it is the same for all ranks of the group, because they
+// share all other coordinates. A step over several mesh dims takes them in mesh order, as its
+// group does.
 #include "redistribute/step_runner.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@
 namespace shardlab {
 namespace {
 
-/// How terms become a value: `before` and `after` are applied by every rank, the reduction between.
+/// The way from terms to a value: `before` and `after` are applied by every rank, the reduction
+/// between.
 struct Combine {
   ReduceOp op = ReduceOp::kSum;
   double before = 1;  ///< exponent
@@ -144,7 +145,7 @@ Tensor StepRunner::to_partial(std::size_t index, const Tensor& x, const Group& g
 Tensor StepRunner::norm_terms(const Tensor& x, const PlanStep& step, const Group& group) const {
   const double p = step.to.norm;
   if (std::isinf(p)) return x;
-  // How many are not 0 cannot be dealt out, nor can integers.
+  // A count of non-zeros cannot be split into terms, nor can integers.
   if (p == 0 || is_integral(x.dtype())) refuse(step, group);
   return divided(x, std::pow(static_cast<double>(group.count), 1 / p));
 }
@@ -192,7 +193,7 @@ Tensor StepRunner::all_to_all(std::size_t index, const Tensor& x, const Group& g
                                  options_.issue);
 }
 
-/// Ranks exchange whole pieces. Where every rank keeps its own, nobody is asked.
+/// Ranks exchange whole pieces. If every rank keeps its own, there is no communication.
 Tensor StepRunner::permute(const Tensor& x, const PlanStep& step) const {
   if (step.senders.empty()) return x;
   const MeshLayout& layout = *mesh_.layout();

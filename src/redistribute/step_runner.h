@@ -20,8 +20,8 @@ class StepRunner {
   Tensor run(std::size_t index, const Tensor& x) const;
 
  private:
-  /// What the group of a step sees: its dims in ascending order, its size, this rank's place in it,
-  /// its door.
+  /// The group of a step: its dims in ascending order, its size, this rank's place in it, its
+  /// communicator.
   struct Group {
     InlineVector<std::size_t, 2> mesh_dims;
     std::int64_t count;
@@ -32,7 +32,8 @@ class StepRunner {
   /// Elements along the step's sharded dim that the group holds together: the global size cut by
   /// the mesh dims that cut before.
   std::int64_t group_length(std::size_t index, const Group& group) const;
-  /// What every rank of the group holds of `length` elements that its dims cut one after another.
+  /// The pieces of all ranks of the group, of `length` elements that its dims cut one after
+  /// another.
   PieceList lengths_of(std::int64_t length, const Placement& shard, const Group& group) const;
 
   Tensor to_replicate(std::size_t index, const Tensor& x, const Group& group) const;
