@@ -16,12 +16,12 @@
 namespace shardlab {
 
 class Argument;
-/// Lists and tuples are one kind here; the op's schema says what a list holds (X-17 treats them the
-/// same).
+/// Lists and tuples are one kind here; the op's schema gives the element type of a list (X-17
+/// treats them the same).
 using ArgumentList = std::vector<Argument>;
 
-/// None, a number, a tensor (plain or distributed), a spec (inside an OpSchema, where it stands for
-/// a tensor), an int list, a dtype, a string, a generator, or a list of arguments. Int lists have
+/// None, a number, a tensor (plain or distributed), a spec (inside an OpSchema, in place of a
+/// tensor), an int list, a dtype, a string, a generator, or a list of arguments. Int lists have
 /// their own alternative, so that shapes never allocate.
 class Argument {
  public:
@@ -30,7 +30,7 @@ class Argument {
 
   /// None.
   Argument() = default;
-  // Each takes over what it is given. Tensors are handles: an argument keeps them alive.
+  // Each takes over its argument. Tensors are handles: an argument keeps them alive.
   Argument(bool value) : value_(Scalar(value)) {}
   Argument(int value) : value_(Scalar(value)) {}
   Argument(std::int64_t value) : value_(Scalar(value)) {}
@@ -47,7 +47,7 @@ class Argument {
   Argument(Generator value) : value_(std::move(value)) {}
   Argument(ArgumentList value) : value_(std::move(value)) {}
 
-  /// Which kind it holds; exactly one of these is true.
+  /// Its kind; exactly one of these is true.
   bool is_none() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_scalar() const { return std::holds_alternative<Scalar>(value_); }
   bool is_tensor() const { return std::holds_alternative<DTensor>(value_); }
@@ -57,8 +57,8 @@ class Argument {
   bool is_string() const { return std::holds_alternative<std::string>(value_); }
   bool is_list() const { return std::holds_alternative<ArgumentList>(value_); }
 
-  // For code that knows the kind; a wrong one is Internal.
-  // References are valid as long as the argument is not written to.
+  // For code that knows the kind; a wrong one is Internal. References are valid as long as the
+  // argument is not written to.
   const Scalar& scalar() const;
   const DTensor& tensor() const;
   const DTensorSpec* spec() const;
@@ -67,7 +67,7 @@ class Argument {
   DType dtype() const;
   const std::string& string() const;
 
-  // Of a number, whatever its category (Scalar says how it is converted).
+  // Of a number, whatever its category (Scalar defines the conversion).
   std::int64_t to_int() const { return scalar().to_int(); }
   double to_double() const { return scalar().to_double(); }
   bool to_bool() const { return scalar().to_bool(); }

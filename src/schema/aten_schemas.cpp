@@ -1,5 +1,5 @@
-// One long text, written by tests/golden/write_schemas.py: a schema a line, sorted by name. Where
-// lines begin is looked for once; what they say is read of those that are asked for.
+// One long text, written by tests/golden/write_schemas.py: a schema a line, sorted by name. The
+// beginnings of lines are found once; only lines that are requested are parsed.
 #include "schema/aten_schemas.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// aten_schemas.h - the schema texts of ATen, by op: rows name an op, its schema stands here.
+// aten_schemas.h - the schema texts of ATen, by op: rows name an op, its schema is kept here.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Defaults as a schema's text has them, and calls in C++ whose arguments stand in schema order.
+// Defaults as in a schema's text, and calls in C++ whose arguments are in schema order.
 #include <charconv>
 
 #include "base/read_real.h"
@@ -58,7 +58,7 @@ Argument parse_default(const SchemaArgument& argument) {
 
 namespace {
 
-// Whether the binder would give the value back as it is.
+// Whether the binder would return the value unchanged.
 bool fits(const SchemaType& type, const Argument& value) {
   if (value.is_none()) return type.is_optional;
   if (type.is_list) return type.kind == TypeKind::kInt && value.is_ints();

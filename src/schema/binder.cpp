@@ -16,7 +16,7 @@ bool is_int(const Argument& value) {
   return value.is_scalar() && value.scalar().category() == Category::kInteger;
 }
 
-/// One int stands for a whole list where the schema fixes the size ("int[2]").
+/// One int means a whole list where the schema fixes the size ("int[2]").
 std::optional<Argument> to_ints(const SchemaType& type, const Argument& value) {
   if (value.is_ints()) return value;
   if (is_int(value) && type.list_size > 0) {
@@ -100,7 +100,7 @@ class Binder {
   bool set(std::size_t index, const Argument& value) {
     const SchemaArgument& declared = op_.arguments[index];
     if (set_[index]) return refuse(fmt::format("'{}' is given twice", declared.name));
-    // Of a call in schema order the dispatcher looks at the generator itself (D-27).
+    // In a call in schema order the dispatcher handles the generator itself (D-27).
     const bool later = !python() && declared.type.kind == TypeKind::kGenerator;
     std::optional<Argument> fitting = later ? value : coerced(declared, value, rules_.numbers);
     if (!fitting) {
@@ -134,8 +134,8 @@ class Binder {
     return true;
   }
 
-  // meshgrid(x, y), einsum("i,j->ij", x, y): tensors of a function that takes nothing but a list of
-  // them, or a word and the list, are the list.
+  // meshgrid(x, y), einsum("i,j->ij", x, y): tensors of a function that takes only a list of them,
+  // or a word and the list, are the list.
   bool are_tensors(const Arguments& values, std::size_t index) const {
     const SchemaType& type = op_.arguments[index].type;
     const bool worded = index == 1 && op_.arguments[0].type.kind == TypeKind::kString;
@@ -201,7 +201,7 @@ std::optional<Argument> coerced(const SchemaArgument& declared, const Argument& 
   }
   const bool number_fits = numbers == BindRules::Numbers::kStandForTensors && !declared.alias.write;
   switch (type.kind) {
-    case TypeKind::kTensor:  // a number stands for a 0-dim tensor that does not decide dtypes
+    case TypeKind::kTensor:  // a number becomes a 0-dim tensor that does not decide dtypes
       return value_if(value.is_tensor() || value.is_spec() || (value.is_scalar() && number_fits),
                       value);
     case TypeKind::kScalar:

@@ -1,5 +1,5 @@
 // binder.h - brings the arguments of one call into the order of one signature (M-1, M-2). The one
-// place that says which value fits which declared type: for calls of programs, calls in C++ by
+// place that decides which value fits which declared type: for calls of programs, calls in C++ by
 // name, recorded facts and torch's own signatures alike.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace shardlab {
 
 struct OpRow;
 
-/// Arguments as a caller wrote them. Lists of ints may come as Dims or as lists of numbers.
+/// Arguments as a caller wrote them. Lists of ints may be Dims or lists of numbers.
 struct GivenArguments {
   Arguments positional;
   std::vector<std::pair<std::string, Argument>> keywords;
@@ -26,11 +26,11 @@ std::string given_text(const GivenArguments& given);
 
 struct BindRules {
   enum class Style : std::uint8_t {
-    /// By C++ and by records: without keywords, positional arguments go on into the keyword-only
+    /// By C++ and by records: without keywords, positional arguments continue into the keyword-only
     /// ones; an optional argument may be left out.
     kSchemaOrder,
     /// By a program: x.view(2, 3) gives its list of ints one by one, the first argument may be
-    /// called `input` where ATen says self, and numpy's axis and keepdims are dim and keepdim.
+    /// called `input` where ATen has self, and numpy's axis and keepdims are dim and keepdim.
     kPython,
   };
   enum class Numbers : std::uint8_t { kStayNumbers, kStandForTensors };
@@ -46,11 +46,11 @@ std::optional<Argument> coerced(const SchemaArgument& declared, const Argument& 
                                 BindRules::Numbers numbers);
 
 /// All arguments of `op` in schema order, those left out from `defaults` (one per argument); empty,
-/// with the reason, where the signature does not take what is given. Thread-safe.
+/// with the reason, where the signature does not take the given ones. Thread-safe.
 std::optional<Arguments> bind(const OpDescriptor& op, const Arguments& defaults,
                               const GivenArguments& given, BindRules rules, std::string& reason);
 /// The same for a row, with its defaults.
-///   fails  Value: the signature does not take what is given; names the op and the reason
+///   fails  Value: the signature does not take the arguments; names the op and the reason
 Arguments bind_arguments(const OpRow& row, const GivenArguments& given, BindRules::Style style);
 
 }  // namespace shardlab

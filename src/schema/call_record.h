@@ -1,4 +1,4 @@
-// call_record.h - an op call as observers are told of it.
+// call_record.h - an op call in the form that observers receive.
 #pragma once
 
 #include "schema/op_row.h"

@@ -1,4 +1,4 @@
-// calls.h - calling ops by name: what gradients, decompositions and handlers are written over.
+// calls.h - calling ops by name: gradients, decompositions and handlers are written over it.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,9 @@ namespace shardlab {
 
 struct OpRow;
 
-/// How a program over ops runs: with or without a tape, on whole values or on this rank's tensors.
-/// Results are those of the op, whichever implementation is behind it. Used on the running rank.
+/// The way a program over ops runs: with or without a tape, on whole values or on this rank's
+/// tensors. Results are those of the op, whichever implementation is behind it. Used on the running
+/// rank.
 class Calls {
  public:
   virtual ~Calls() = default;

@@ -1,4 +1,4 @@
-// Text to sets of arguments: rows name what their gradients read as their schemas do.
+// Text to sets of arguments: rows name the arguments that their gradients read as their schemas do.
 #include "schema/gradient_reads.h"
 
 #include <charconv>

@@ -1,5 +1,6 @@
-// gradient_reads.h - which tensors of a call its gradient reads, and for whose sake: what is kept
-// from forward to backward, and refused when it was written to in between.
+// gradient_reads.h - the tensors of a call that its gradient reads, each with the arguments whose
+// gradients need it: they are kept from forward to backward, and refused when they were written to
+// in between.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ inline constexpr ArgumentSet kAnyArgument = ~ArgumentSet{0};
 struct GradientReads {
   std::vector<ArgumentSet> arguments;
   std::vector<ArgumentSet> results;
-  /// The program asks for shapes or placements of results; those of arguments are always there.
+  /// The program reads shapes or placements of results; those of arguments are always available.
   bool result_shapes = false;
 
   /// Arguments that can't require a gradient, and results that have none, a bit for each.
@@ -41,9 +42,9 @@ struct GradientReads {
 
 /// Reads "mat2:self self:mat2": mat2 is kept when the gradient of self is wanted, and self when
 /// that of mat2 is; "a:b|c" names several, a name alone is kept for every gradient. Results are
-/// called result0, result1, ...; `result` is result0; "~result" asks for shapes and placements of
-/// results alone. A number that is named is kept as a tensor would be. "!weight" says that weight
-/// can't require a gradient, "!result1" that this result has none.
-/// Fails with Internal for what the schema does not have.
+/// called result0, result1, ...; `result` is result0; "~result" requests shapes and placements of
+/// results alone. A number that is named is kept as a tensor would be. "!weight" means that weight
+/// can't require a gradient, "!result1" that this result has none. Fails with Internal for a name
+/// that the schema does not have.
 GradientReads parse_gradient_reads(const OpDescriptor& op, std::string_view text);
 }  // namespace shardlab

@@ -1,4 +1,4 @@
-// list_count.h - how many elements a list argument may have.
+// list_count.h - the number of elements that a list argument may have.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// An argument of a foreach op goes to the argument of that name, else to the one at its place:
+// An argument of a foreach op is passed to the argument of that name, else to the one at its place:
 // names differ (scalars, other, value), and places do (dtype of a norm), but never both.
 #include "schema/list_element.h"
 

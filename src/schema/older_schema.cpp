@@ -1,5 +1,5 @@
 // The older schema is converted and nothing more: a rule's first suggestion is put onto the call
-// and asked again (S-22), and what then stands becomes a decision of today's driver (S-24).
+// and asked again (S-22), and the result becomes a decision of today's driver (S-24).
 #include "schema/older_schema.h"
 
 #include <algorithm>

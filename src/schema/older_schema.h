@@ -1,6 +1,6 @@
 // older_schema.h - the first generation of the operator schema (S-1 to S-24), so that rules written
 // for it run under the driver of today: types, texts and equality as they were, and the conversion.
-// Everything of it is in this file and its .cpp; nothing else knows it. Pure.
+// All of it is in this file and its .cpp; no other code uses it. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace shardlab::older {
 
 /// S-2: as TensorMeta, with the flag that today's leaves out.
 struct Meta {
-  // Of the whole tensor; tells a rule nothing about placements.
+  // Of the whole tensor; independent of placements.
   TensorMeta meta;
   bool requires_grad = false;
 };
@@ -47,7 +47,7 @@ using StrategyType = std::variant<OpStrategy, TupleStrategy>;  ///< S-6
 using OutputSpecType =
     std::variant<std::monostate, const DTensorSpec*, std::vector<const DTensorSpec*>>;
 
-/// S-11. The flags are what the descriptor's name says, whatever the caller gives (S-12).
+/// S-11. The flags are those of the descriptor's name, whatever the caller gives (S-12).
 struct OpSchema {
   OpSchema(const OpDescriptor& function, std::vector<Argument> positional,
            std::vector<std::pair<std::string, Argument>> keywords = {});
@@ -70,12 +70,12 @@ struct OpSchema {
 
 /// S-21
 struct OutputSharding {
-  // A rule answers with an output, or with other inputs to be asked about, or with a reason.
+  // The answer of a rule: an output, or other inputs to be asked about, or a reason.
   OutputSpecType output_spec;
   std::vector<OpSchema> schema_suggestions;
   std::optional<std::string> failed_reason;
 };
-/// What users wrote: a pure function of the call, which any rank may be the one to run.
+/// A user's rule: a pure function of the call, which may run on any rank.
 using Rule = OutputSharding (*)(const OpSchema& schema);
 
 /// S-24. A tuple strategy becomes one strategy with tuples of outputs, children paired by index;

@@ -142,7 +142,7 @@ class SchemaReader {
     }
   }
 
-  // What stands from here to this sign, which is here then.
+  // The text from here to this sign, which must be present.
   std::string_view up_to(char sign) {
     const std::size_t first = at_;
     while (peek() != sign && peek() != '\0') ++at_;

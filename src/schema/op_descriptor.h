@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// What an argument or a result holds; kOther is a type that no op here reads.
+/// The type of an argument or a result; kOther is a type that no op here reads.
 enum class TypeKind : std::uint8_t {
   kTensor,
   kScalar,
@@ -37,7 +37,7 @@ struct SchemaType {
   std::int64_t list_size = 0;      ///< int[2] -> 2; 0 when open
   std::string_view name;           ///< "SymInt", as written
   bool is_tensor() const { return kind == TypeKind::kTensor; }
-  /// "Tensor?[]"; `marks`, "(a!)", stand behind the name.
+  /// "Tensor?[]"; `marks`, "(a!)", follow the name.
   std::string spelling(std::string_view marks = "") const;
   bool operator==(const SchemaType&) const = default;
 };

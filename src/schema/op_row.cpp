@@ -26,15 +26,15 @@ std::string normal_name(std::string_view name) {
   return std::string(kAten) + text;
 }
 
-/// Where a name is that may be spelled in each way of find().
+/// The entry of a name that may be spelled in each way of find().
 template <typename Map>
 auto found_in(const Map& map, std::string_view name) {
   const auto found = map.find(name);
   return found == map.end() ? map.find(normal_name(name)) : found;
 }
 
-/// What decides a call when the row does not say: every plain positional value, and the keywords
-/// that shape, type or lay out a result.
+/// The arguments that decide a call when the row does not name any: every plain positional value,
+/// and the keywords that shape, type or lay out a result.
 RuntimeSchemaInfo default_info(const OpDescriptor& op) {
   RuntimeSchemaInfo info;
   info.static_argnum = 0;
@@ -127,7 +127,7 @@ const OpRow& OpRegistry::add(OpRow row, SourceLine added) {
     storage_.pop_back();
     fail(ErrorKind::kInternal, "{} is registered twice", doubled.name_);
   }
-  // As programs over ops write it, so that these look it up without making its full name.
+  // The name that programs over ops use, so that they look it up without making its full name.
   if (stored->name_.starts_with(kAten)) {
     by_name_.try_emplace(std::string_view(stored->name_).substr(kAten.size()), stored);
   }

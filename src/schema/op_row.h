@@ -58,22 +58,22 @@ struct OutputMeta {
   bool present = true;
 };
 /// Of every tensor result, Tensor[] flattened. Most ops have one, which needs no memory of its own:
-/// shapes are inferred at every call, to hold the local pieces against the placements.
+/// shapes are inferred at every call, to compare the local pieces with the placements.
 using OutputMetas = boost::container::small_vector<OutputMeta, 2>;
 /// Shape, stride and dtype of every tensor result (K-22). Fails with Value for what the op refuses.
 /// Pure.
 using MetaFn = OutputMetas (*)(const MetaArgs& args);
 
-/// What a rule may look at: the call with global specs and the output metas. Rules of a base row
-/// also serve its in-place and out= variants: they see the call without the out= tensors.
+/// Input of a rule: the call with global specs and the output metas. Rules of a base row also serve
+/// its in-place and out= variants: they see the call without the out= tensors.
 struct RuleContext {
   const OpSchema& schema;
   const OutputMetas& outputs;
   std::vector<const DTensorSpec*> tensors;  ///< positional then keyword, lists flattened, no out=
 };
 
-/// One cell of a rule row. A shard written as any() stands for every kind of shard (plain, strided)
-/// that occurs among the inputs; none() is an output without spec.
+/// One cell of a rule row. A shard written as any() means every kind of shard (plain, strided) that
+/// occurs among the inputs; none() is an output without spec.
 struct RulePlacement {
   Placement placement;
   bool any_shard = false;
@@ -95,8 +95,8 @@ struct RuleRow {
 /// Rows in preference order; the all-replicated row may be left out. Throwing Error refuses the
 /// call.
 using DimRuleFn = std::vector<RuleRow> (*)(const RuleContext& context);
-/// What a rule for one mesh dim cannot see: whether a whole-mesh combination is right. Null, or the
-/// reason why the combination is dropped.
+/// A check that a rule for one mesh dim cannot make: whether a whole-mesh combination is right.
+/// Null, or the reason why the combination is dropped.
 using MeshFilterFn = const char* (*)(const RuleContext& context,
                                      std::span<const Placements> inputs);
 
@@ -109,10 +109,10 @@ struct MeshRuleResult {
 };
 using MeshRuleFn = MeshRuleResult (*)(const RuleContext& context);
 /// Acceptable shardings over the whole mesh, of which the cheapest is taken: input specs per
-/// positional tensor, output specs per tensor result. Costs are not looked at.
+/// positional tensor, output specs per tensor result. Costs are ignored.
 using StrategyFn = OpStrategy (*)(const RuleContext& context);
 /// The same for each element of the call's lists, of which each takes its cheapest (O-15). For rows
-/// flagged kIndependentLists; a tensor beside the lists follows the first element.
+/// flagged kIndependentLists; a tensor next to the lists follows the first element.
 using TupleStrategyFn = TupleStrategy (*)(const RuleContext& context);
 
 /// Einsum-like rule as data: "mk,kn->mn". Kept factors shard, contracted ones give P(sum), linear
@@ -120,15 +120,15 @@ using TupleStrategyFn = TupleStrategy (*)(const RuleContext& context);
 /// out like the result: "+mn,mk,kn->mn".
 struct FactorRule {
   const char* text = nullptr;
-  /// Of an op that a program of the user's computes on pieces (OpColumns::on_pieces): the letters
-  /// whose cuts that program makes up for, so that nothing is pending along them. Such an op is not
-  /// taken to be linear: no partial passes. Null: the op's own kernel computes.
+  /// For an op that a user's program computes on pieces (OpColumns::on_pieces): the letters whose
+  /// cuts that program makes up for, so that nothing is pending along them. Such an op is not taken
+  /// to be linear: no partial passes. Null: the op's own kernel computes.
   const char* made_up = nullptr;
 };
-/// Pointwise rule as data: output dims follow the broadcast input dims, so it only says which
-/// pending reductions pass. One word per row, one letter for the outputs and then one per
+/// Pointwise rule as data: output dims follow the broadcast input dims, so it only lists the
+/// pending reductions that pass. One word per row, one letter for the outputs and then one per
 /// positional tensor: s P(sum), a P(avg), x P(max), n P(min), r R. "sss aar": sums pass when both
-/// have them; an average passes beside a replica. Words of another number of tensors do not apply.
+/// have them; an average passes next to a replica. Words of another number of tensors do not apply.
 struct PointwiseRule {
   const char* passes = "";
 };
@@ -137,7 +137,7 @@ struct NoRule {};
 using ShardingRule = std::variant<NoRule, DimRuleFn, MeshRuleFn, StrategyFn, TupleStrategyFn,
                                   FactorRule, PointwiseRule>;
 
-/// What a gradient program sees. Saved inputs and outputs are handles as they were in forward.
+/// Input of a gradient program. Saved inputs and outputs are handles as they were in forward.
 struct GradContext {
   Calls& calls;
   const Arguments& inputs;  ///< schema order
@@ -149,11 +149,11 @@ struct GradContext {
 /// One gradient per tensor argument (schema order, lists flattened, None counted); undefined =
 /// none.
 using GradientFn = std::vector<DTensor> (*)(const GradContext& context);
-/// The gradient of an op: its program, and what is kept from forward for it (gradient_reads.h), as
-/// in the reference: also what the program here could do without, since writing to it is refused
-/// there. Null `reads`: everything is kept. A composite op with `reads` is one kernel in the
-/// reference: it is recorded as one, what its parts make on the way is no memory of the rank, and
-/// without a program its gradient runs the parts once more.
+/// The gradient of an op: its program, and the values kept from forward for it (gradient_reads.h),
+/// as in the reference: also those that the program here does not need, since writing to them is
+/// refused there. Null `reads`: everything is kept. A composite op with `reads` is one kernel in
+/// the reference: it is recorded as one, intermediate values of its parts do not count as memory of
+/// the rank, and without a program its gradient runs the parts once more.
 struct Gradient {
   GradientFn program = nullptr;
   const char* reads = nullptr;
@@ -163,8 +163,8 @@ struct Gradient {
 struct OpRow;
 /// A composite op in terms of others (D-19).
 using PartsFn = Results (*)(Calls& calls, const Arguments& args);
-/// What each rank computes on its pieces: a program over other ops, on plain tensors. In-place rows
-/// write their arguments; what they return is not looked at.
+/// The computation of each rank on its pieces: a program over other ops, on plain tensors. In-place
+/// rows write their arguments; their return value is ignored.
 using ProgramFn = Results (*)(Calls& calls, const OpRow& row, const Arguments& args);
 /// Gets the raw arguments; its results are the op's (D-2).
 using HandlerFn = ProgramFn;
@@ -192,34 +192,35 @@ struct RuleOrParts {
 /// Replaces dispatch.
 struct Handler {
   HandlerFn handler;
-  /// What computes the op on one rank, for handlers that make use of it; kNone (0) where nothing
-  /// does.
+  /// The kernel that computes the op on one rank, for handlers that use it; kNone (0) where there
+  /// is none.
   KernelId kernel{};
-  /// Its results are those of the row's op; else they are whatever a user's handler returns, which
-  /// can't be compared with the single-device run.
+  /// Its results are those of the row's op; else they are the return value of a user's handler,
+  /// which can't be compared with the single-device run.
   bool gives_the_op = false;
 };
-/// What computes an op: one of these and nothing beside it, so that no order between them has to be
-/// known. Parts are taken before the rule, which then only answers what a single call would do; a
-/// handler comes instead of the rule; all else runs on each rank behind the rule's decision.
-/// Decided in dispatch/plain_calls.h for every call, recorded or not.
+/// The computation of an op: exactly one of these, so that no order between them has to be defined.
+/// Parts are taken before the rule, which then only answers for a single call; a handler replaces
+/// the rule; all else runs on each rank behind the rule's decision. Decided in
+/// dispatch/plain_calls.h for every call, recorded or not.
 using Compute = std::variant<std::monostate, KernelId, MaskedLookup, ViewFn, ProgramFn, PartsFn,
                              RuleOrParts, Handler>;
 
-/// What a program is told that computes an op on the pieces of a rank.
+/// Input of a program that computes an op on the pieces of a rank.
 struct OnPieces {
   Calls& calls;           ///< on plain tensors; what they do is a part of the op
   const OpRow& row;       ///< the op that was called, or a variant of the one with the rule
   const Arguments& args;  ///< in schema order; tensors are this rank's pieces, plain
-  const OutputSharding& decision;  ///< where these lie, and where the pieces of the results must
+  const OutputSharding& decision;  ///< the placements of these, and those that the results must
+                                   ///< have
 };
-/// Gives this rank's pieces of the results, plain tensors of the sizes and dtypes that the decision
-/// makes them. May call collectives over the mesh of the decision: every rank of it runs the
-/// program in every call that the rule decides, also with pieces that have no element. Called on
-/// ranks, several at once. Fails with what the call is then refused for.
+/// Gives this rank's pieces of the results, plain tensors of the sizes and dtypes of the decision.
+/// May call collectives over the mesh of the decision: every rank of it runs the program in every
+/// call that the rule decides, also with pieces that have no element. Called on ranks, several at
+/// once. Its error is the refusal of the call.
 using PiecesProgram = std::function<Results(const OnPieces&)>;
 
-/// Facts about an op that no other column says; combined with |.
+/// Facts about an op that no other column has; combined with |.
 enum OpFlag : std::uint32_t {
   kRandom = 1u << 0,         ///< draws numbers by global element index (X-40)
   kDataDependent = 1u << 1,  ///< result shape or value read depends on data; never caches shapes
@@ -234,13 +235,13 @@ enum OpFlag : std::uint32_t {
                               ///< follows the dtype which the program names
   kReadsGradients = 1u << 9,  ///< the schema writes `grads` back unscaled; here they are read,
                               ///< so that pending ones may be moved
-  // How far the kernel's roundings may take a sum from the exact one. With neither flag, and for
-  // programs, the judge of calls finds out by changing the operands a little.
+  // Bound on the error of a sum by the kernel's roundings. With neither flag, and for programs, the
+  // judge of calls measures it by changing the operands a little.
   kSumsLinearly = 1u << 10,  ///< linear in its operands: at most the op on absolute values
   kSumsOneSign = 1u << 11,   ///< of terms of one sign, as in a norm: at most the result itself
 };
 
-/// What a row says of its op, one column per question that the library asks; the in-place and out=
+/// The facts of a row about its op, one column per question of the library; the in-place and out=
 /// variants of an op have the same.
 struct OpColumns {
   MetaFn meta = nullptr;
@@ -253,13 +254,15 @@ struct OpColumns {
   /// Runs in place of `compute` on the pieces of a call that the rule decided; null: `compute`
   /// does. Plain tensors are computed by `compute` in any case.
   std::shared_ptr<const PiecesProgram> on_pieces;
-  /// Whose position the kernel needs (kNeedsPosition): -1 = output 0, else a tensor argument index.
+  /// The tensor whose position the kernel needs (kNeedsPosition): -1 = output 0, else a tensor
+  /// argument index.
   int position_argument = -1;
   /// Arguments that hold output 0's shape and stride, which are local when it is sharded (K-30).
   int shape_argument = -1;
   int stride_argument = -1;
   const char* why = "";
-  /// Where the row is written in a table; as registered (OpRegistry::add) where it is in none.
+  /// The place where a table has the row; the place of registration (OpRegistry::add) where no
+  /// table has it.
   SourceLine source{"", 0};
 };
 
@@ -267,12 +270,13 @@ struct OpColumns {
 /// never changed while ranks run.
 struct OpRow : OpColumns {
   OpDescriptor op;
-  const OpRow* base = nullptr;  ///< derived rows (in-place, out=, copy): where they come from
+  const OpRow* base = nullptr;  ///< derived rows (in-place, out=, copy): the row that they are
+                                ///< derived from
 
   /// Whether the row carries the flag.
   bool has(OpFlag flag) const { return (flags & flag) != 0; }
-  /// Something computes the op. Rows where nothing does have rules and metadata only; calling one
-  /// is Unsupported.
+  /// Something computes the op. Rows that nothing computes have rules and metadata only; calling
+  /// one is Unsupported.
   bool runs() const { return compute.index() != 0; }
   /// The kernel that computes it on one rank; kNone (0) where none does.
   KernelId kernel() const;
@@ -290,13 +294,13 @@ struct OpRow : OpColumns {
   }
   /// True for a handler whose results need not be the op's.
   bool opaque() const;
-  /// What its gradient keeps: everything, when the row does not say.
+  /// Values that its gradient keeps: everything, when the row does not list them.
   const GradientReads& gradient_reads() const { return gradient_reads_; }
   /// "aten::add.Tensor".
   const std::string& name() const { return name_; }
   /// Parsed defaults, one per argument; None where there is no default.
   const Arguments& defaults() const { return defaults_; }
-  /// From the descriptor, computed once: the dispatcher asks on every call.
+  /// From the descriptor, computed once: the dispatcher reads these on every call.
   bool inplace() const { return inplace_; }
   bool out_variant() const { return out_variant_; }
 
@@ -316,13 +320,13 @@ class OpRegistry {
   OpRegistry() = default;
   OpRegistry(OpRegistry&&) = default;  // rows stay where they are
   OpRegistry& operator=(OpRegistry&&) = default;
-  /// Fails with Internal for a duplicate name. The stored row's address is stable. A row that does
-  /// not say where it is written has the place of the row it comes from, or of this call.
+  /// Fails with Internal for a duplicate name. The stored row's address is stable. A row without a
+  /// source gets that of the row it is derived from, or of this call.
   const OpRow& add(OpRow row, SourceLine added = {});
   /// Gives a registered op and the variants derived from it another rule; before ranks run. Fails
-  /// as at().
-  /// With a program that computes on pieces nothing else does where the rule decides: no handler,
-  /// and no parts of a composite op. Ops on lists that do it to each element keep what they have.
+  /// as at(). With a program that computes on pieces nothing else computes where the rule decides:
+  /// no handler, and no parts of a composite op. Ops on lists that apply it to each element keep
+  /// their own.
   ///   fails  Unsupported: a program for an op that gives views or draws numbers
   void set_rule(std::string_view name, ShardingRule rule, PiecesProgram program = nullptr);
   /// Gives a registered op, without its variants, a handler; before ranks run. Fails as at().
@@ -346,8 +350,8 @@ class OpRegistry {
   std::deque<OpRow> storage_;
   std::deque<std::string> texts_;
   std::vector<const OpRow*> order_;
-  // Names differ in length and at their end. What is asked by name in every gradient is found
-  // sooner than by the library's hash of the whole.
+  // Names differ in length and at their end. This finds names that every gradient looks up sooner
+  // than the library's hash of the whole.
   struct NameHash {
     std::size_t operator()(std::string_view name) const;
   };
@@ -360,11 +364,11 @@ class OpRegistry {
 /// The value of an argument's default text; None where there is none.
 Argument parse_default(const SchemaArgument& argument);
 
-/// True when the positional arguments are what the schema declares, in its order, as most calls
-/// have them: then adds the defaults of the others. Else leaves them alone, for bind_arguments().
+/// True when the positional arguments are those that the schema declares, in its order, as in most
+/// calls: then adds the defaults of the others. Else leaves them unchanged, for bind_arguments().
 bool bind_as_given(const OpRow& row, Arguments& positional);
 /// Brings arguments given by position and keyword into schema order with defaults. One int widens
-/// to an int list where the schema says so; a list of ints becomes Dims. Fails with Value naming
+/// to an int list where the schema allows it; a list of ints becomes Dims. Fails with Value naming
 /// the op and the missing, unknown, doubled or ill-typed argument.
 Arguments bind_arguments(const OpRow& row, Arguments positional,
                          std::vector<std::pair<std::string, Argument>> keywords = {});

@@ -19,7 +19,7 @@ void collect_specs(const Argument& argument, std::vector<const DTensorSpec*>& sp
   }
 }
 
-/// which arguments decide, by position.
+/// the arguments that decide, by position.
 bool in_key(const OpRow& row, std::size_t index, const Argument& argument) {
   const SchemaArgument& declared = row.op.arguments[index];
   if (tensor_like(argument)) return true;

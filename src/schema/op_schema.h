@@ -1,5 +1,5 @@
 // op_schema.h - one call as propagation sees it (O-19 to O-43): an op, its arguments with specs in
-// place of tensors, and the key that decisions are remembered by. Rank-invariant.
+// place of tensors, and the key of its stored decision. Rank-invariant.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace shardlab {
 
 struct OpRow;
 
-/// O-20: what of a call, besides tensors, decides its sharding.
+/// O-20: the arguments of a call, besides tensors, that decide its sharding.
 struct RuntimeSchemaInfo {
   int static_argnum = 100;                 ///< first positional index whose plain values count
   std::vector<std::string> static_kwargs;  ///< keyword names whose values count

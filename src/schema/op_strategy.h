@@ -13,7 +13,7 @@ namespace shardlab {
 /// outputs laid out like `outputs`. An absent output (masked off, or not a tensor) is null. Specs
 /// belong to an Arena, which outlives every candidate.
 struct OpSpec {
-  // Null entries stand for arguments and results that are not there, so that positions agree.
+  // Null entries take the place of absent arguments and results, so that positions agree.
   std::vector<const DTensorSpec*> outputs;
   std::vector<const DTensorSpec*> inputs;  ///< per tensor argument, keyword ones last
   std::vector<double> input_costs;         ///< microseconds; infinity = can't be done
@@ -51,8 +51,8 @@ struct AdaptedArgument {
   Argument value;
 };
 
-/// What propagation answers for one call (O-44): chosen input and output specs, and how to call the
-/// local kernel. Immutable once cached; shared by all ranks.
+/// The answer of propagation for one call (O-44): chosen input and output specs, and how to call
+/// the local kernel. Immutable once cached; shared by all ranks.
 struct OutputSharding {
   /// Per tensor result, Tensor[] flattened; null where there is no tensor (masked off).
   std::vector<const DTensorSpec*> outputs;

@@ -1,4 +1,4 @@
-// The accessors of O-1 to O-46 with the failures that they prescribe. Each looks at one call,
+// The accessors of O-1 to O-46 with the failures that they prescribe. Each reads one call,
 // candidate or decision and changes nothing.
 #include "schema/schema_queries.h"
 

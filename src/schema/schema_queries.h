@@ -1,7 +1,7 @@
-// schema_queries.h - what rules and users ask of calls, candidates and decisions (O-1 to O-48),
-// with the failures that the behaviours prescribe. The first part the library asks as well; the
-// second is there for rules that users write, and nothing in the library calls it: its own code
-// knows what these functions would check. Pure. Off the dispatch path.
+// schema_queries.h - questions of rules and users about calls, candidates and decisions (O-1 to
+// O-48), with the failures that the behaviours prescribe. The library uses the first part, too; the
+// second is for rules that users write, and the library itself calls none of it: its own code does
+// not need these checks. Pure. Off the dispatch path.
 #pragma once
 
 #include <span>
@@ -14,7 +14,8 @@ namespace shardlab {
 
 // For the library and users' rules.
 
-/// What a spec position of a result holds (O-48): one spec, or a sequence of specs, null for none.
+/// The content of a spec position of a result (O-48): one spec, or a sequence of specs, null for
+/// none.
 using OutputSpecs = std::span<const DTensorSpec* const>;
 
 /// O-1: "None", "S(0)R", "(S(0)R, None)".
@@ -34,7 +35,7 @@ bool tensor_like(const Argument& value);
 /// O-1 for a value of a schema: None, a spec, or a list of those, nested; anything else is Runtime.
 std::string compact_text(const Argument& value);
 
-/// O-6. Fails with Value, showing what was found, for any other number than one present output.
+/// O-6. Fails with Value, showing the outputs found, for any other number than one present output.
 const DTensorSpec* single_output(const OpSpec& candidate);
 /// O-7. Fails with Internal when the first output is absent, Value when there is none.
 const MeshLayout* mesh_of(const OpSpec& candidate);
@@ -73,7 +74,7 @@ std::vector<TensorMeta> inference_metas(const OpSchema& schema);
 /// arguments included, from the call. Fails with Internal when there are fewer or more.
 OpSchema rewrapped(const OpSchema& call, std::span<const DTensorSpec* const> suggested);
 
-/// O-45: the call that a decision asks to be made instead; the call itself when nothing moves.
+/// O-45: the call that a decision requires instead; the call itself when nothing moves.
 OpSchema redistributed_schema(const OpSchema& call, const OutputSharding& sharding);
 /// O-46. Fails with Value when the first output is not a spec.
 const MeshLayout* mesh_of(const OutputSharding& sharding);

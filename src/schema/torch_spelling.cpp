@@ -1,5 +1,5 @@
-// A spelling is a signature of its own, bound like any other, and a list that says which of its
-// parameters is which argument of the row.
+// A spelling is a signature of its own, bound like any other, and a list that maps its parameters
+// to arguments of the row.
 #include "schema/torch_spelling.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ Arguments row_arguments(const TorchSpelling& spelling, const OpRow& row, const A
   return args;
 }
 
-/// What the row has no argument for can only be what it is by default.
+/// Parameters for which the row has no argument must be at their defaults.
 bool only_defaults_unused(const TorchSpelling& spelling, const Arguments& torch,
                           std::string& reason) {
   if (spelling.convert != nullptr) return true;
@@ -72,7 +72,7 @@ bool only_defaults_unused(const TorchSpelling& spelling, const Arguments& torch,
   return true;
 }
 
-/// Where the tensors of a call lie, if they do on a mesh.
+/// The mesh of the tensors of a call, if they are on one.
 void add_layout(Error& error, const GivenArguments& given) {
   const MeshLayout* layout = nullptr;
   std::string placements;
@@ -90,7 +90,7 @@ void add_layout(Error& error, const GivenArguments& given) {
   if (layout != nullptr) error.with("mesh", layout->text()).with("placements", placements);
 }
 
-/// Collects why each signature does not take a call.
+/// Collects the reasons why each signature does not take a call.
 class Refusals {
  public:
   void add(const std::string& text, const OpDescriptor& signature, const std::string& reason) {
@@ -158,7 +158,7 @@ std::optional<ResolvedCall> bind_spelling(const TorchSpelling& spelling, const O
 
 namespace {
 
-/// Takes a list of ints first, behind the tensor: the numbers of the list may come one by one.
+/// Takes a list of ints first, behind the tensor: the numbers of the list may be given one by one.
 bool begins_with_sizes(const OpRow& row) {
   const std::vector<SchemaArgument>& arguments = row.op.arguments;
   const std::size_t first = !arguments.empty() && arguments[0].type.is_tensor() ? 1 : 0;

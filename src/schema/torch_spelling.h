@@ -1,4 +1,4 @@
-// torch_spelling.h - how torch calls a row, where its name, the order or names of its arguments or
+// torch_spelling.h - torch's calls of a row, where its name, the order or names of its arguments or
 // its defaults are not those of the ATen schema: F.dropout(x, p=0.5), x.half(), a // b.
 #pragma once
 
@@ -23,7 +23,8 @@ struct TorchSpellingRow {
   const char* row;  ///< the row that runs: "dropout", "to.dtype"
   /// The row's arguments in schema order, each a name of the signature or a value: "input, p,
   /// training", "self, f16". None for an argument that may not be None leaves it to its default; a
-  /// word for `reduction` becomes ATen's number. What is not named must be left at its default.
+  /// word for `reduction` becomes ATen's number. Parameters that are not named must be left at
+  /// their defaults.
   const char* arguments = "";
   TorchConvertFn convert = nullptr;  ///< instead of `arguments`
 };
@@ -44,7 +45,7 @@ struct TorchSpelling {
   TorchConvertFn convert = nullptr;
 };
 
-/// at::Reduction, which torch's functions say in a word: "none", "mean" or "sum".
+/// at::Reduction, which torch's functions give as a word: "none", "mean" or "sum".
 std::optional<std::int64_t> reduction_number(std::string_view word);
 
 ///   fails  Value: a signature that is no schema text
@@ -57,16 +58,16 @@ struct ResolvedCall {
 };
 
 /// The call in the row's own arguments; empty, with the reason, where the signature does not take
-/// what is given.
-///   fails  Value: a word that is no reduction; what `convert` refuses
+/// the given ones.
+///   fails  Value: a word that is no reduction; the refusal of `convert`
 std::optional<ResolvedCall> bind_spelling(const TorchSpelling& spelling, const OpRegistry& registry,
                                           const GivenArguments& given, BindRules::Numbers numbers,
                                           std::string& reason);
 
-/// Finds what a program calls: torch's spellings of the name, in their order, then the overloads of
-/// `base` ("softmax"), the first registered one of several that take the arguments. A number
-/// stands for a tensor where no signature takes numbers. Rows that write an out= tensor are meant
-/// where one is given.
+/// Finds the row that a program calls: torch's spellings of the name, in their order, then the
+/// overloads of `base` ("softmax"), the first registered one of several that take the arguments. A
+/// number is taken as a tensor where no signature takes numbers. Rows that write an out= tensor are
+/// meant where one is given.
 ///   fails  Unsupported: no such op, naming the nearest. Value: none takes the arguments, with the
 ///          reason of each
 ResolvedCall resolve_call(const OpRegistry& registry, std::string_view base,

@@ -1,4 +1,4 @@
-// The functions of the user stand in the backward state alone. What backward calls knows names.
+// The user's functions are in the backward state alone. The calls that backward makes hold names.
 #include "trace/backward_hooks.h"
 
 #include <algorithm>
@@ -87,7 +87,8 @@ Gradients call_module_hooks(const BackwardState& state, std::string_view hooks_n
 TracedValue setup_hook(Tracing& tracing, const BackwardHook& hook, std::string_view method,
                        const TracedValue& argument) {
   const DTensor x = argument.as_proxy().value;
-  // Of both methods of one hook: what arrived at the results is told to the hooks of the arguments.
+  // For both methods of one hook: the gradients that arrived at the results are passed to the hooks
+  // of the arguments.
   const auto arrived = hook.arrived;
   const bool output = method == "setup_output_hook";
   const auto deferred =

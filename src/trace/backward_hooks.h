@@ -12,20 +12,20 @@
 namespace shardlab {
 
 using Gradients = std::vector<DTensor>;
-/// A function of the user: given the module, the gradients as they are now, and what came before
-/// them; gives what takes their place, or nothing.
+/// A function of the user: receives the module, the present gradients, and the gradients before
+/// them; returns their replacement, or nothing.
 using HookFunction = std::function<std::optional<Gradients>(
     const HostObject& module, const Gradients& result, const std::vector<Gradients>& rest)>;
 using HookFunctions = std::vector<HookFunction>;
 
-/// What a traced hook keeps (T-54).
+/// The data of a traced hook (T-54).
 struct BackwardHook {
   std::int64_t node = -1;
   HostObject module;
   HookFunctions hooks, pre_hooks;
   // In the backward state.
   std::string module_name, hooks_name, pre_hooks_name;
-  /// The gradients of the results, once backward has come by.
+  /// The gradients of the results, once backward has reached them.
   std::shared_ptr<Gradients> arrived = std::make_shared<Gradients>();
 };
 
@@ -34,7 +34,7 @@ struct BackwardHook {
 TracedValue create_backward_hook(Tracing& tracing, HostObject module, HookFunctions hooks,
                                  HookFunctions pre_hooks);
 
-/// The deferred call: module and functions are fetched by name, each function is given the result
+/// The deferred call: module and functions are fetched by name, each function receives the result
 /// of the one before (T-52).
 ///   fails  Internal: the state has no such names, or is empty. Runtime: a gradient has another
 ///          shape, dtype or mesh than the one that arrived

@@ -1,6 +1,6 @@
-// backward_state.h - what the hooks of modules need when backward runs: one for each graph. It is
-// empty while the forward part is captured, an input of the backward part, and filled when the
-// forward part is complete (T-49). Used by one rank.
+// backward_state.h - data that the hooks of modules need when backward runs: one object for each
+// graph. It is empty while the forward part is captured, an input of the backward part, and filled
+// when the forward part is complete (T-49). Used by one rank.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ class BackwardState {
   /// Takes an object under the prefix and the number of those before: "mod0", "hook1".
   ///   fails  Internal: the name is taken
   std::string add(std::string_view prefix, HostObject object);
-  /// In the order in which they were taken.
+  /// In the order in which they were added.
   std::vector<std::string> names() const;
-  /// The forward part is complete: from now on objects can be had.
+  /// The forward part is complete: from now on get() works.
   void fill() { filled_ = true; }
-  /// fails  Internal: it is empty still, or has no such name
+  ///   fails  Internal: it is still empty, or has no such name
   const HostObject& get(std::string_view name) const;
 
  private:

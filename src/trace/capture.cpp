@@ -1,5 +1,5 @@
-// Inputs are called arg0, arg1, ...; what is guarded of them is their types and meshes, and the
-// policies of the rank.
+// Inputs are called arg0, arg1, ...; their types and meshes are guarded, and the policies of the
+// rank.
 #include "trace/capture.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void add(std::vector<Guard>& facts, Guard::Kind kind, std::string source, std::s
   facts.push_back({.kind = kind, .source = std::move(source), .expected = std::move(expected)});
 }
 
-// What stays of a type where sizes may differ: "f32[*, 6] S(0)R".
+// The part of a type that is fixed where sizes may differ: "f32[*, 6] S(0)R".
 std::string open_type(const InputType& type, const std::vector<std::int64_t>& dynamic) {
   std::vector<std::string> sizes;
   for (std::size_t dim = 0; dim < type.meta.shape.size(); ++dim) {
@@ -40,7 +40,7 @@ std::string open_type(const InputType& type, const std::vector<std::int64_t>& dy
   return text;
 }
 
-// A dynamic dim as a fact for each thing that decisions ask of it: its size, whether it is divided
+// A dynamic dim as a fact for each property that decisions use: its size, whether it is divided
 // evenly, whether every rank has a part.
 void add_size(std::vector<Guard>& facts, const std::string& source, std::int64_t size,
               std::int64_t parts) {
@@ -86,7 +86,7 @@ std::vector<Guard> facts_of_call(const std::vector<NamedTensor>& inputs) {
     const TensorMeta& meta = x.distributed() ? x.spec()->meta() : x.local().meta();
     add_input_facts(facts, source, {meta, x.distributed() ? x.spec() : nullptr, x.requires_grad()},
                     dynamic);
-    // The graph knows them as one value.
+    // In the graph they are one value.
     const auto first = std::ranges::find(inputs, x, &NamedTensor::value);
     if (first->source != source)
       add(facts, Guard::Kind::kIdentity, source, "the same as " + first->source);
@@ -105,7 +105,7 @@ std::vector<Guard> facts_of_call(const std::vector<NamedTensor>& inputs) {
 
 std::vector<Guard> guards_of(std::vector<Guard> facts,
                              const std::optional<std::int32_t>& sized_at) {
-  // "x.shape[0]", and not what is asked of it.
+  // "x.shape[0]", and not a property of it.
   const auto says_size = [](const Guard& fact) {
     const std::size_t begin = fact.source.rfind(".shape[");
     return begin != std::string::npos && fact.source.find(']', begin) + 1 == fact.source.size();

@@ -15,20 +15,23 @@
 
 namespace shardlab {
 
-/// An input of a function, and what guards call it.
+/// An input of a function, and its name in guards.
 struct NamedTensor {
   std::string source;
   DTensor value;
   std::vector<std::int64_t> dynamic = {};  ///< dims that may have another size at the next call
 };
-/// What decisions of a function on these inputs rest on, in order, each with what it is now: their
-/// types and meshes, which of them are one tensor, the running rank's policies.
+/// The facts on which decisions of a function on these inputs depend, in order, each with its
+/// present value: their types and meshes, which of them are one tensor, the running rank's
+/// policies.
 std::vector<Guard> facts_of_call(const std::vector<NamedTensor>& inputs);
 
-/// What one input is: its type, and of each dynamic dim its size, whether it is divided evenly and
-/// whether every rank has a part.
+/// Description of one input: its type, and of each dynamic dim its size, whether it is divided
+/// evenly and whether every rank has a part.
 struct InputType {
-  const TensorMeta& meta;   ///< of the whole
+  const TensorMeta& meta;   ///< The facts that stay guards of a graph: where sizes may differ
+                            ///< (recorder.sized_at() has no line), without those that give the
+                            ///< sizes of dynamic dims.
   const DTensorSpec* spec;  ///< null: a plain tensor
   bool requires_grad = false;
 };
@@ -51,7 +54,7 @@ class CapturedProgram {
  public:
   const ProgramGraph& graph() const { return graph_; }
   const std::vector<Guard>& guards() const { return graph_.guards; }
-  /// What the program gave when it was captured.
+  /// The results of the program when it was captured.
   const std::vector<DTensor>& results() const { return results_; }
   /// The program's results on other inputs, computed by its graph (T-58).
   ///   fails  Value: a guard does not hold (T-4), else as the program's calls do
@@ -66,13 +69,13 @@ class CapturedProgram {
   std::vector<DTensor> results_;
 };
 
-/// Runs `program` once and writes down what it does (T-1). At least one input is distributed; the
-/// program takes parts of its mesh.
+/// Runs `program` once and records its events (T-1). At least one input is distributed; the program
+/// takes parts of its mesh.
 ///   fails  Value: no input has a mesh. Else as the program does
-/// `dynamic`: dims of inputs that may have other sizes when the graph runs. Then its guards ask
+/// `dynamic`: dims of inputs that may have other sizes when the graph runs. Its guards then require
 /// that they are cut alike: still divided evenly, or still not, with rows for every rank, or not. A
 /// function that gives sizes to an op, which may be those of its inputs, holds for these sizes
-/// alone, and the guard that says so names the line.
+/// alone, and the guard for that names the line.
 CapturedProgram capture(const TensorProgram& program, const std::vector<DTensor>& inputs,
                         const std::vector<DynamicDim>& dynamic = {});
 

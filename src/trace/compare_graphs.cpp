@@ -1,4 +1,4 @@
-// Two nodes are the same when they are equal without what belongs to a rank.
+// Two nodes are the same when they are equal without the parts that belong to a rank.
 #include "trace/compare_graphs.h"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ void forget_piece(ValueType& type) {
   type.stride.clear();
 }
 
-// Without what belongs to a rank. The shape of a constant belongs to all: its elements do not.
+// Without the parts that belong to a rank. The shape of a constant belongs to all: its elements do
+// not.
 GraphNode common(GraphNode node, Places places) {
   node.data.clear();
   if (places == Places::kIgnored) node.line = node.column = 0;
@@ -34,7 +35,7 @@ std::string text_at(const ProgramGraph& graph, std::size_t node) {
   return node < graph.nodes.size() ? node_text(graph, graph.nodes[node]) : "(ends)";
 }
 
-// What one rank held at its end, with the digest of each value.
+// The values that one rank held at its end, with the digest of each.
 struct Left {
   std::vector<ValueRef> values;
   std::vector<std::uint64_t> digests;
@@ -46,8 +47,8 @@ struct Left {
   }
 };
 
-// Whether a rank still holds a value may hang on a piece that is empty elsewhere: what every rank
-// holds is left.
+// Whether a rank still holds a value may depend on a piece that is empty elsewhere: only values
+// that every rank holds are kept.
 void keep_common(ProgramGraph& graph, const std::vector<Left>& ranks) {
   std::erase_if(graph.left, [&](ValueRef value) {
     return std::ranges::any_of(ranks, [&](const Left& rank) { return !rank.digest_of(value); });

@@ -21,8 +21,8 @@ enum class Places : std::uint8_t { kCompared, kIgnored };
 std::optional<GraphDifference> first_difference(const ProgramGraph& a, const ProgramGraph& b,
                                                 Places places = Places::kCompared);
 
-/// Graphs of one rank each, joined where they are the same: each of the result says whose it is.
-/// In the order of their first ranks. `rank_of[i]` is the rank of graphs[i].
+/// Graphs of one rank each, joined where they are the same: each of the result lists its ranks. In
+/// the order of their first ranks. `rank_of[i]` is the rank of graphs[i].
 std::vector<ProgramGraph> joined(std::vector<ProgramGraph> graphs,
                                  const std::vector<std::int64_t>& rank_of);
 

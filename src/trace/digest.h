@@ -13,7 +13,7 @@ namespace shardlab {
 /// shapes. Waits for what is pending.
 std::uint64_t digest_of(const Tensor& tensor);
 
-/// That of several values, in order.
+/// The digest of several values, in order.
 std::uint64_t combined_digest(const std::vector<std::uint64_t>& digests);
 
 /// All elements, row-major; none on a device without data.

@@ -1,4 +1,4 @@
-// One function tells how each kind is made; both ends and the reader know expressions only.
+// One function describes how each kind is made; both ends and the reader use expressions only.
 #include "trace/emitter.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// emitter.h - how to make an object again (T-25, T-60): told as loads, constants and calls, from
-// which one end writes an expression and the other builds a function that makes the object. What is
-// written can be read: into the same text, or into an equal object.
+// emitter.h - how to make an object again (T-25, T-60), as loads, constants and calls: one end
+// writes an expression from them and the other builds a function that makes the object. A written
+// expression can be read: into the same text, or into an equal object.
 //
 //   TextEmitter text;       value.reconstruct(text);  text.take()     // "Partial(\"max\")"
 //   FactoryEmitter make(arena);  read_expression(text, make);  make.take()()   // a HostObject
@@ -20,7 +20,7 @@ class Arena;
 class TracedValue;
 
 /// Each call leaves one object on a stack; call() and method() take their arguments from it, and
-/// below them what is called.
+/// the callee below them.
 class Emitter {
  public:
   virtual ~Emitter() = default;
@@ -33,7 +33,7 @@ class Emitter {
   virtual void method(std::string_view name, std::size_t arguments) = 0;
 };
 
-/// False: no expression gives an equal object; then nothing was told.
+/// False: no expression gives an equal object; then the emitter was not called.
 bool emit(const TracedValue& value, Emitter& emitter);
 
 class TextEmitter final : public Emitter {
@@ -63,7 +63,7 @@ class FactoryEmitter final : public Emitter {
   void load(std::string_view name) override;
   void load(const PlacementType& type) override;
   void constant(const Argument& value) override;
-  ///   fail  Value: what is no function or method
+  ///   fail  Value: an object that is no function or method
   void call(std::size_t arguments) override;
   void method(std::string_view name, std::size_t arguments) override;
   Factory take();
@@ -82,8 +82,8 @@ class FactoryEmitter final : public Emitter {
   std::vector<Item> stack_;
 };
 
-/// Tells an emitter what an expression says that a TextEmitter wrote.
-///   fails  Value: what is no such expression, naming the place
+/// Calls an emitter for an expression that a TextEmitter wrote.
+///   fails  Value: no such expression, naming the place
 void read_expression(std::string_view text, Emitter& into);
 
 }  // namespace shardlab

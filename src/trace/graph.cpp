@@ -1,4 +1,4 @@
-// What is asked of graphs in several places.
+// Questions about graphs that several places need.
 #include "trace/graph.h"
 
 #include <algorithm>

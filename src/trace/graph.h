@@ -1,10 +1,10 @@
 // graph.h - a program as a value: everything that it did on one rank, event by event, without a
 // pointer into the run that it was captured in. It can be printed, saved, compared with that of
-// another rank and run again. Nodes are the events of autograd/program.h, inputs and constants;
-// what an event was made of (moves of operands, collectives) stands below its node.
+// another rank and run again. Nodes are the events of autograd/program.h, inputs and constants; the
+// parts of an event (moves of operands, collectives) are listed below its node.
 //
 // Plain data. Values of a program are numbered in order of appearance; a number is a handle, so
-// that what is written in place keeps its number.
+// that a value written in place keeps its number.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace shardlab {
 
-/// What to do about a graph that does not fit what it runs on.
+/// The fix for a graph that does not fit its inputs or its place.
 constexpr const char* kCaptureProgram = "capture the program again";
 
 /// Whether two numbers are the same; a NaN is the same as a NaN.
@@ -60,8 +60,8 @@ struct GraphArgument {
   bool operator==(const GraphArgument& other) const;
 };
 
-/// What a value looks like on every rank: of a plain tensor its own shape, of a distributed one
-/// that of the whole.
+/// The type of a value on every rank: of a plain tensor its own shape, of a distributed one that of
+/// the whole.
 struct ValueType {
   DType dtype = DType::kF32;
   Dims shape;
@@ -72,19 +72,19 @@ struct ValueType {
   bool operator==(const ValueType&) const = default;
 };
 
-/// A mesh. The first of a graph is spelled out; a part of another one, or its dims made one, is
-/// named by what it comes from, since it differs from rank to rank.
+/// A mesh. The first of a graph is spelled out; a part of another one, or one of its dims joined,
+/// is named by its origin, since it differs from rank to rank.
 struct GraphMesh {
   std::vector<std::string> names;  ///< empty: m0, m1, ...
   Dims shape;
   std::vector<std::int64_t> ranks;  ///< row-major; empty: 0, 1, 2, ..., and where `base` is given
-  std::int32_t base = -1;           ///< the mesh that it comes from; -1: it stands for itself
+  std::int32_t base = -1;           ///< the mesh that it is made from; -1: it is spelled out
   std::vector<std::string> part;    ///< the dims of `base` that it has
   bool flattened = false;           ///< these dims made one, of the name names[0]
   bool operator==(const GraphMesh&) const = default;
 };
 
-/// Who takes part in a collective: along these dims of a mesh, or the whole world.
+/// The ranks of a collective: along these dims of a mesh, or the whole world.
 struct GraphGroup {
   std::int32_t mesh = -1;          ///< -1: all ranks of the world
   std::vector<std::int64_t> dims;  ///< mesh dims, ascending
@@ -94,7 +94,7 @@ struct GraphGroup {
 /// An operand that the dispatcher moved before the op ran.
 struct GraphMove {
   int argument = 0;  ///< among the op's tensors
-  std::string op;    ///< the row that asked for it; a composite op has several
+  std::string op;    ///< the row that needed it; a composite op has several
   std::string from, to;
   std::string plan;
   bool operator==(const GraphMove&) const = default;
@@ -113,8 +113,8 @@ struct GraphCollective {
   bool operator==(const GraphCollective&) const = default;
 };
 
-/// How the elements of an input come about: they are drawn by global index from the graph's seed
-/// and the input's name.
+/// The source of an input's elements: they are drawn by global index from the graph's seed and the
+/// input's name.
 struct InputRecipe {
   std::string init;               ///< "randn", "rand", "randint", "zeros", "values", ...
   std::vector<Scalar> arguments;  ///< randn(scale), full(value), randint(low, high)
@@ -161,14 +161,14 @@ enum class NodeKind : std::uint8_t {
 std::string_view kind_name(NodeKind kind);
 std::optional<NodeKind> parse_node_kind(std::string_view name);
 
-/// One result. What is not a tensor has no number.
+/// One result. A result that is not a tensor has no number.
 struct GraphResult {
   ValueRef value;  ///< -1: there is no such result
   ValueType type;
   bool operator==(const GraphResult&) const = default;
 };
 
-/// How a node failed, where it was the last one that its program came to.
+/// The failure of a node, where it was the last one that its program reached.
 struct NodeError {
   std::string kind;     ///< "Value", ...
   std::string message;  ///< its first line
@@ -183,8 +183,8 @@ struct GraphNode {
   std::vector<GraphArgument> args;
   std::vector<GraphResult> results;  ///< lists flattened
 
-  // What a factory, distribute, redistribute, from_local or deal makes, and what check_piece is
-  // for; to_local: what its gradient is labelled with.
+  // The type that a factory, distribute, redistribute, from_local or deal makes, and that
+  // check_piece is for; to_local: the label of its gradient.
   std::optional<ValueType> target;
   // redistribute
   bool async = false;
@@ -198,14 +198,14 @@ struct GraphNode {
   ReduceOp op = ReduceOp::kSum;
   std::int64_t dim = 0, split_dim = 0;
   std::vector<std::int64_t> sent, received;  ///< rows by rank, where these differ
-  // mesh: which, and the dims that become one
+  // mesh: its number, and the dims that become one
   std::int32_t mesh = -1;
   std::vector<std::int64_t> mesh_dims;
   bool required = true;      ///< require_grad, size_guard
   std::int32_t number = -1;  ///< size, number: which one it is
   std::int32_t hook = -1;    ///< of the hooks: which one it is, in order of registration
-  bool zeros = false;        ///< hooks: zeros stand for gradients that do not arrive
-  /// detach; a collective: args are what this rank brings, and what is filled, a list each
+  bool zeros = false;        ///< hooks: zeros replace gradients that do not arrive
+  /// detach; a collective: args are this rank's input, and the tensors that are filled, a list each
   bool in_place = false;
   std::int32_t work = -1;      ///< wait, asynchronous collective: which of these
   Graph graph = Graph::kFree;  ///< backward: what becomes of what was kept for it
@@ -215,12 +215,12 @@ struct GraphNode {
   /// const, read: the elements, row-major; by rank where ranks differ.
   std::vector<std::vector<Scalar>> data;
 
-  /// op, factory: draws come from it, where the row has no argument for one; seed: which starts
-  /// anew. None: the rank's own.
+  /// op, factory: the source of draws, where the row has no argument for one; seed: the one that
+  /// starts anew. None: the rank's own.
   std::optional<GeneratorRef> generator;
   std::uint64_t seed = 0;             ///< seed
   bool taped = true;                  ///< gradients are recorded
-  bool replicates = false;            ///< a plain tensor beside a DTensor is a replica
+  bool replicates = false;            ///< a plain tensor next to a DTensor is a replica
   bool target_view = false;           ///< views made here are there to be overwritten
   std::int32_t line = 0, column = 0;  ///< in the program; 0: none
   std::optional<NodeError> error;
@@ -231,7 +231,7 @@ struct GraphNode {
   bool operator==(const GraphNode&) const = default;
 };
 
-/// What decisions rest on besides types and meshes. Texts are as the user writes them.
+/// Facts besides types and meshes on which decisions depend. Texts are as the user writes them.
 struct GraphPolicies {
   std::string planner;   ///< empty: the default's choice
   std::string implicit;  ///< "allow", "warn", "forbid"
@@ -250,7 +250,7 @@ struct GraphPolicies {
   bool operator==(const GraphPolicies&) const = default;
 };
 
-/// A fact on which the graph rests: (source, kind, expected) of T-4, and the line that needed it.
+/// A fact on which the graph depends: (source, kind, expected) of T-4, and the line that needed it.
 struct Guard {
   enum class Kind : std::uint8_t { kIdentity, kEquality, kType, kRank };
   Kind kind = Kind::kEquality;
@@ -262,7 +262,7 @@ struct Guard {
 std::string_view to_string(Guard::Kind kind);
 std::optional<Guard::Kind> parse_guard_kind(std::string_view name);
 
-/// What the ranks of one class did: all nodes are equal on them, data of constants apart.
+/// The actions of the ranks of one class: all nodes are equal on them, data of constants apart.
 struct ProgramGraph {
   std::string title;
   std::string file;  ///< of the program, for messages
@@ -275,15 +275,16 @@ struct ProgramGraph {
   std::int32_t values = 0;              ///< how many there are
   std::vector<RandomState> generators;  ///< as they were when the program met them
   std::int32_t numbers = 0;             ///< that follow from sizes
-  /// Whether other sizes than those of the capture are admitted: what a node makes follows from
-  /// what it takes then, and the shapes written here are those of the capture.
+  /// Whether other sizes than those of the capture are admitted: results of a node then follow from
+  /// its inputs, and the shapes written here are those of the capture.
   bool dynamic = false;
-  /// What the sizes of its inputs are written with, and what that was: "n", 8.
+  /// The names of the sizes of its inputs, and the sizes at the capture: "n", 8.
   std::vector<std::pair<std::string, std::int64_t>> sizes;
   std::vector<Guard> guards;      ///< in order, each once
   std::vector<ValueRef> outputs;  ///< what a function gave; -1: nothing
   std::vector<ValueRef> left;     ///< what the program still held at its end, on every rank
-  /// By rank of `ranks`, or of the world: of the bits of all that is left. Empty: nobody took it.
+  /// By rank of `ranks`, or of the world: of the bits of all values that are left. Empty: not
+  /// computed.
   std::vector<std::uint64_t> digests;
   /// Of a graph that is not joined with others yet: by value of `left`. Not part of a file.
   std::vector<std::uint64_t> left_digests;
@@ -304,7 +305,7 @@ void for_each_value(Argument& argument, const Visit& visit) {
     for (auto& item : *list) for_each_value(item, visit);
   }
 }
-/// How many collectives its nodes issue; one that is waited for counts once.
+/// Number of collectives that its nodes issue; one that is waited for counts once.
 std::int64_t collective_count(const ProgramGraph& graph);
 
 }  // namespace shardlab

@@ -1,5 +1,5 @@
-// A read is the one break that a capture goes on behind: the graph keeps what was read, and a
-// replay that reads something else is refused.
+// A read is the only break after which a capture continues: the graph keeps the elements that were
+// read, and a replay that reads others is refused.
 #include "trace/graph_break.h"
 
 #include "base/text_of_list.h"

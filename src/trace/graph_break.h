@@ -1,4 +1,4 @@
-// graph_break.h - where a graph ends because what follows cannot be written down (T-5, T-6).
+// graph_break.h - the place where a graph ends because the rest cannot be recorded (T-5, T-6).
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// Four parts, told in this order.
+/// Four parts, printed in this order.
 struct GraphBreak {
   std::string gb_type;      ///< fixed, without context: the key of statistics
   std::string context;      ///< what it was about, here
@@ -32,7 +32,7 @@ inline constexpr const char* kWithHooks = "with hooks";
 std::optional<GraphBreak> break_at(const GraphNode& node);
 /// All breaks of a graph, in order.
 std::vector<GraphBreak> breaks_of(const ProgramGraph& graph);
-/// How often each gb_type came.
+/// Number of breaks of each gb_type.
 std::map<std::string, std::int64_t> counted(const std::vector<GraphBreak>& breaks);
 
 }  // namespace shardlab

@@ -1,5 +1,5 @@
-// Integers are taken as they are written: a number with a fraction, or beyond 64 bits, is none.
-// What JSON has no number for stands in an object: {"f": "inf"}, {"c": [real, imaginary]}.
+// Integers are taken as they are written: a number with a fraction, or beyond 64 bits, is refused.
+// Numbers that JSON cannot write are objects: {"f": "inf"}, {"c": [real, imaginary]}.
 #include "trace/graph_fields.h"
 
 #include <fmt/core.h>

@@ -1,6 +1,6 @@
-// graph_fields.h - the fields of one object on a line of a graph, taken one by one: what is not of
-// its kind, out of its range, missing or left over is refused with its line and its path. Only for
-// src/trace.
+// graph_fields.h - the fields of one object on a line of a graph, taken one by one: a field that is
+// not of its kind, out of its range, missing or left over is refused with its line and its path.
+// Only for src/trace.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace shardlab {
 /// Refers to the object, which must outlive it. Every refusal is a Value error.
 class GraphFields {
  public:
-  /// `path`: what the object is inside of its line, "" for the line itself.
+  /// `path`: the place of the object inside of its line, "" for the line itself.
   GraphFields(const GraphObject& object, std::size_t line, std::string path);
 
   [[noreturn]] void refuse(std::string_view key, std::string_view what) const;
@@ -44,10 +44,10 @@ class GraphFields {
   Dims sizes(const char* key);
   DType dtype(const char* key);
   GraphFields inside(const GraphObject& object, const char* key) const;
-  /// Refuses what nobody has taken.
+  /// Refuses fields that were not taken.
   void end() const;
 
-  /// What stands below field `key`, as a value of its kind.
+  /// The value of field `key`, as a value of its kind.
   std::int64_t integer_of(const GraphObject& value, const char* key, std::int64_t least,
                           std::int64_t most) const;
   Scalar scalar_of(const GraphObject& value, const char* key) const;

@@ -1,8 +1,8 @@
 // graph_json.h - graphs as files: one JSON object a line, the program first, then its guards, then
 // its nodes, in the form of recorded programs (tests/golden/facts/programs/README.md), which it
-// extends: values are described alike, arguments are written alike. A file holds one graph, or one
-// after the other those of all classes of ranks. What is printed, read and printed again is the
-// same text.
+// extends: values are described alike, arguments are written alike. A file holds one graph, or
+// those of all classes of ranks one after the other. A text that is printed, read and printed again
+// is the same.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ namespace shardlab {
 
 std::string graph_json(const ProgramGraph& graph);
 
-/// Reads this form, or that of graph_lines.h: the first character tells which it is. Never takes
-/// more memory than a small multiple of the text.
-///   fails  Value: what is no graph, with the line and the field
+/// Reads this form, or that of graph_lines.h: the first character decides. Never takes more memory
+/// than a small multiple of the text.
+///   fails  Value: a text that is no graph, with the line and the field
 std::vector<ProgramGraph> read_graphs(std::string_view text);
 
 }  // namespace shardlab

@@ -1,6 +1,6 @@
-// A line is made of the object that JSON has, field by field: nothing is left out that nobody
-// thought of. Only what people read most is written in a form of its own: results and their types,
-// calls, arguments, places.
+// A line is made of the object that JSON has, field by field: no field can be left out by mistake.
+// Only the parts that people read most have a form of their own: results and their types, calls,
+// arguments, places.
 #include "trace/graph_lines.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-// What is read as a word: "inputs.x", "aten::mul.Tensor". Some words are values.
+// Texts that are read as a word: "inputs.x", "aten::mul.Tensor". Some words are values.
 bool is_plain_word(const std::string& text) {
   constexpr std::array<std::string_view, 7> kValues = {"None", "True", "False",  "nan",
                                                        "inf",  "list", "complex"};
@@ -32,7 +32,7 @@ std::string word_or_text(const std::string& text) {
 
 std::string argument_line_text(const GraphObject& value);
 
-// As `{"v": 3}`: one key says what the value is.
+// As `{"v": 3}`: one key gives the kind of the value.
 std::string marked_text(const std::string& key, const GraphObject& value) {
   if (key == "v") return "%" + json_text(value);
   if (key == "n") return "n" + json_text(value);
@@ -45,7 +45,7 @@ std::string marked_text(const std::string& key, const GraphObject& value) {
   return fmt::format("{{{}: {}}}", key, argument_line_text(value));
 }
 
-// In arguments a word is a dtype, and a text stands in quotes.
+// In arguments a word is a dtype, and a text is in quotes.
 std::string argument_line_text(const GraphObject& value) {
   if (value.is_null()) return "None";
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
@@ -56,7 +56,7 @@ std::string argument_line_text(const GraphObject& value) {
   return fmt::format("[{}]", text_of_list(items, ", "));
 }
 
-// In fields a word is a text. The texts of a list stand in quotes where one of them has to.
+// In fields a word is a text. The texts of a list are in quotes where one of them has to be.
 std::string field_line_text(const GraphObject& value) {
   if (value.is_string()) return word_or_text(value.get<std::string>());
   std::vector<std::string> items;
@@ -77,7 +77,7 @@ std::string field_line_text(const GraphObject& value) {
   return fmt::format("{{{}}}", text_of_list(items, ", "));
 }
 
-// "key=value" of all fields but those that stand elsewhere on the line.
+// "key=value" of all fields but those that are elsewhere on the line.
 std::vector<std::string> fields_but(const GraphObject& object,
                                     std::initializer_list<std::string_view> elsewhere) {
   std::vector<std::string> parts;
@@ -161,7 +161,7 @@ class LinePrinter {
          {"k", "name", "args", "to", "recipe", "number", "out", "at", "redist", "comm", "error"}) {
       rest.erase(elsewhere);
     }
-    // JSON has these of each collective; here they are left out where they say nothing.
+    // JSON has these for each collective; here they are left out where they are the default.
     if (node.op == ReduceOp::kSum) rest.erase("reduce");
     if (node.dim == 0) rest.erase("dim");
     if (node.split_dim == 0) rest.erase("split_dim");

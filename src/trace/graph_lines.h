@@ -1,5 +1,5 @@
 // graph_lines.h - graphs as files that people read and compare: the same objects as in JSON
-// (graph_json.h), one line a node, with what the node is made of below it.
+// (graph_json.h), one line a node, with the parts of the node below it.
 //
 //   program "Two layers"(world=8, seed=0, meshes=[{shape: [2, 4], names: [dp, tp]}], ...)
 //   guard type inputs.x = "f32[8@dp, 16]"    line 18
@@ -7,13 +7,13 @@
 //   %8: f32[8@dp, 16] = redistribute(%7, to=f32[8@dp, 16])    line 20:23
 //       all_reduce(f32[4, 16], group=tp, ranks=[0, 1, 2, 3], reduce=sum)
 //
-// Before the "=" stand the results, "_" for one that is not a tensor. An op is called by its name,
-// every other node by its kind and its name. In the brackets stand the arguments, then the fields
-// that JSON has, by the same names. What is a plain tensor, lives on another mesh than the first or
-// is not contiguous says so behind its type: "f32[3, 2] local", "mesh=1", "stride=[1, 3]"; where a
-// type can not say which placements it has, "placements=[...]" does. A file holds one graph, or
-// those of all classes of ranks. What is printed, read and printed again is the same text, and the
-// same JSON. The report of graph_text.h looks alike and leaves out what a reader does not need.
+// The results are before the "=", "_" for one that is not a tensor. An op is called by its name,
+// every other node by its kind and its name. The brackets contain the arguments, then the fields
+// that JSON has, by the same names. A plain tensor, or one that is on another mesh than the first
+// or not contiguous, is marked behind its type: "f32[3, 2] local", "mesh=1", "stride=[1, 3]";
+// placements that a type cannot express are "placements=[...]". A file holds one graph, or those of
+// all classes of ranks. A text that is printed, read and printed again is the same, with the same
+// JSON. The report of graph_text.h looks alike and leaves out what a reader does not need.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ namespace shardlab {
 std::string graph_lines(const ProgramGraph& graph);
 
 /// Never takes more memory than a small multiple of the text.
-///   fails  Value: what is no graph, with line, column and field
+///   fails  Value: a text that is no graph, with line, column and field
 std::vector<ProgramGraph> read_graph_lines(std::string_view text);
 
 }  // namespace shardlab

@@ -1,5 +1,5 @@
-// A layout that appears is looked for among the parts of those that are known, before it counts as
-// a mesh of its own.
+// A new layout is searched among the parts of the known ones, before it counts as a mesh of its
+// own.
 #include "trace/graph_meshes.h"
 
 #include "base/fix.h"
@@ -47,7 +47,7 @@ GraphMesh GraphMeshes::described(const MeshLayout* layout) const {
                  .shape = layout->shape(),
                  .ranks = {},
                  .part = {}};
-  constexpr std::size_t kMostDims = 12;  // 4,096 parts are looked at
+  constexpr std::size_t kMostDims = 12;  // 4,096 parts are searched
   for (std::size_t base = 0; base < layouts_.size(); ++base) {
     const MeshLayout& whole = *layouts_[base];
     if (whole.ndim() > kMostDims) continue;

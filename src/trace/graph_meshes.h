@@ -1,6 +1,6 @@
 // graph_meshes.h - between the meshes of a graph, which are equal on all its ranks, and the layouts
-// of one rank. A part of a mesh is another layout on other ranks; in a graph it is named by what it
-// was cut from.
+// of one rank. A part of a mesh is another layout on other ranks; in a graph it is named by the
+// mesh that it was cut from.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ class GraphMeshes {
  public:
   /// Of a capture: `meshes` is filled in as layouts appear.
   GraphMeshes(std::vector<GraphMesh>& meshes, std::int64_t rank);
-  /// Of a replay: layouts are made in `arena` as they are asked for.
+  /// Of a replay: layouts are made in `arena` when they are needed.
   GraphMeshes(const std::vector<GraphMesh>& meshes, std::int64_t rank, Arena& arena);
 
   /// The number of a layout; a new one gets the next.

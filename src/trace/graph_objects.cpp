@@ -1,5 +1,5 @@
 // Fields that hold their default are not written. Lists of ints are written plainly, as in recorded
-// programs; a list of arguments that could be taken for one says that it is a list.
+// programs; a list of arguments that could be taken for one is marked as a list.
 #include "trace/graph_objects.h"
 
 #include <algorithm>

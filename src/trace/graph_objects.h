@@ -1,5 +1,5 @@
-// graph_objects.h - the lines of a graph as objects: what both forms of a file, JSON and text, are
-// made from and are read into, so that one reader checks every field. Only for src/trace.
+// graph_objects.h - the lines of a graph as objects: both forms of a file, JSON and text, are made
+// from them and are read into them, so that one reader checks every field. Only for src/trace.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@ namespace shardlab {
 
 using GraphObject = nlohmann::ordered_json;
 
-/// What to do about a file that is no graph.
+/// The fix for a file that is no graph.
 constexpr const char* kCaptureAgain =
     "capture the program again; the forms are those of graph_json.h and graph_lines.h";
 
-/// The program itself: what stands on the first line.
+/// The program itself: the first line.
 GraphObject object_of(const ProgramGraph& graph);
 GraphObject object_of(const Guard& guard);
 GraphObject object_of(const GraphNode& node);
@@ -29,11 +29,11 @@ struct GraphLine {
   GraphObject object;
   std::size_t number = 0;  ///< of the line, from 1 on
 };
-/// The next line that is not blank; none at the end. It is asked for the next one when the line
-/// before it has been read and found to be right.
+/// The next line that is not blank; none at the end. Called for the next one when the line before
+/// it has been read and found to be right.
 using NextGraphLine = std::function<std::optional<GraphLine>()>;
 
-///   fails  Value: what is no graph, with the line and the field
+///   fails  Value: a text that is no graph, with the line and the field
 std::vector<ProgramGraph> read_graph_objects(const NextGraphLine& next);
 
 }  // namespace shardlab

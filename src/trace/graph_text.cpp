@@ -1,5 +1,5 @@
-// Values are written by number. What was written in place is marked behind the number by how often:
-// %3' is value 3 after one write.
+// Values are written by number. A value written in place has a mark for each write behind its
+// number: %3' is value 3 after one write.
 #include "trace/graph_text.h"
 
 #include <algorithm>
@@ -120,7 +120,7 @@ class Printer {
     return parts;
   }
 
-  // Of a value that is not there yet, placements say what is meant.
+  // For a value that does not exist yet, placements show the target.
   std::string target(const ValueType& type) {
     return type.shape.empty() && !type.placements.empty() ? to_string(type.placements)
                                                           : this->type(type);
@@ -209,7 +209,7 @@ std::string size_text(const ProgramGraph& graph, const GraphNode& size) {
   return fmt::format("{}.shape[{}]", named ? input->name : fmt::format("%{}", of->id), dim->text());
 }
 
-// Deep ones are named, not spelled out: what they are made of may stand in them many times.
+// Deep ones are named, not spelled out: their parts may occur in them many times.
 std::string number_text(const ProgramGraph& graph, const GraphArgument& number, int depth) {
   constexpr int kDeepest = 5;
   if (const auto* scalar = std::get_if<Scalar>(&number.value)) return scalar->text();

@@ -1,5 +1,5 @@
-// Last uses are noted once, before anything runs, so that letting go looks only at what one node
-// takes and gives.
+// Last uses are noted once, before anything runs, so that freeing values reads only the inputs and
+// results of one node.
 #include "trace/graph_values.h"
 
 #include "base/fix.h"

@@ -8,8 +8,8 @@
 
 namespace shardlab {
 
-/// Refers to the graph, which must outlive it. A value is let go of behind its last use, unless the
-/// program gives it or left it behind. Used by its rank alone.
+/// Refers to the graph, which must outlive it. A value is freed after its last use, unless it is a
+/// result of the program or left behind by it. Used by its rank alone.
 class GraphValues {
  public:
   explicit GraphValues(const ProgramGraph& graph);
@@ -24,7 +24,7 @@ class GraphValues {
   /// By number.
   const std::vector<DTensor>& all() const { return values_; }
 
-  /// Of what no node behind this one takes.
+  /// Frees the values that no node after this one takes.
   void let_go(std::size_t node);
 
  private:

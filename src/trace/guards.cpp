@@ -1,4 +1,4 @@
-// A guard holds where both lists say the same text of one source.
+// A guard holds where both lists have the same text for one source.
 #include "trace/guards.h"
 
 #include <algorithm>

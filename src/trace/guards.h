@@ -1,6 +1,6 @@
-// guards.h - the facts that a graph rests on, held against those of the place where it is to run
-// (T-4, T-56). Both are lists of Guard; one function finds the facts when a graph is captured and
-// when it is checked.
+// guards.h - the facts on which a graph depends, compared with those of the place where it is to
+// run (T-4, T-56). Both are lists of Guard; one function finds the facts when a graph is captured
+// and when it is checked.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace shardlab {
 
 class MeshLayout;
 
-/// A guard with what was found in its place: "(nothing)" where there is no such fact.
+/// A guard with the fact found in its place: "(nothing)" where there is no such fact.
 struct CheckedGuard {
   Guard guard;
   std::string found;

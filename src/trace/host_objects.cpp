@@ -1,5 +1,5 @@
-// Placement types are rows: a type of a user's names the one that it is derived from, and what it
-// does not have itself it has from there.
+// Placement types are rows: a type of a user's names the one that it is derived from, and inherits
+// everything that it does not have itself.
 #include "trace/host_objects.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace shardlab {
 
 namespace {
 
-// Arguments come from programs and from texts of files: what they are is asked.
+// Arguments are given by programs and by texts of files: their kinds are checked.
 const Argument& given(const Arguments& args, std::size_t place, std::string_view name,
                       const PlacementType& type) {
   if (place < args.size() && !args[place].is_none()) return args[place];

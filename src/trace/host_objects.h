@@ -1,5 +1,5 @@
-// host_objects.h - the objects of a program that a capture stands in for, and how they are told
-// from others: by their exact type, and functions by identity. Nothing here fails; where no rank
+// host_objects.h - the objects of a program that a capture replaces by traced values, and how they
+// are recognised: by their exact type, and functions by identity. Nothing here fails; where no rank
 // runs nothing is recognised (T-12).
 #pragma once
 
@@ -23,12 +23,12 @@ using HostObject = std::any;
 /// True on a rank of a world: only there values can be traced (T-9).
 bool trace_available();
 
-/// What torch.distributed.group and torch.distributed.GroupMember are.
+/// Counterparts of torch.distributed.group and torch.distributed.GroupMember.
 enum class WorldMeta : std::uint8_t { kGroup, kGroupMember };
 /// "group", "GroupMember".
 std::string_view to_string(WorldMeta meta);
 
-/// What stands for a group that this rank is not in.
+/// The value in place of a group that this rank is not in.
 struct EnumConstant {
   std::string name = "NON_GROUP_MEMBER";
   bool operator==(const EnumConstant&) const = default;
@@ -90,10 +90,10 @@ bool is_placement_type(const HostObject& object);
 bool is_placement(const HostObject& object);
 /// Type exactly a mesh (T-27).
 bool is_device_mesh(const HostObject& object);
-/// Type exactly ProcessGroup, whatever backend it stands on (T-43, X-61); wrappers are none.
+/// Type exactly ProcessGroup, whatever its backend (T-43, X-61); wrappers are not.
 bool is_process_group(const HostObject& object);
 
-/// The object in what was recognised.
+/// The object inside a recognised one.
 PlacementObject placement_in(const HostObject& object);
 ProcessGroup& group_in(const HostObject& object);
 

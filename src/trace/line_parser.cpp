@@ -1,4 +1,4 @@
-// A character at a time; a value is taken apart by what it begins with.
+// A character at a time; the first character of a value decides how it is parsed.
 #include "trace/line_parser.h"
 
 #include <fmt/format.h>
@@ -230,7 +230,7 @@ ParsedType LineParser::parsed(std::string_view text, std::size_t at, std::int64_
   }
 }
 
-// What a type string does not say: "local", "mesh=1", "stride=[1, 8]", ...
+// The parts that a type string lacks: "local", "mesh=1", "stride=[1, 8]", ...
 GraphObject LineParser::behind_type() {
   constexpr std::array<std::string_view, 4> kBehind = {"mesh", "stride", "placements", "order"};
   GraphObject behind = GraphObject::object();

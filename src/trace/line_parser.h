@@ -1,5 +1,5 @@
-// line_parser.h - one line of a graph's text (graph_lines.h), taken apart from left to right into
-// the objects that JSON has. Only for src/trace.
+// line_parser.h - one line of a graph's text (graph_lines.h), parsed from left to right into the
+// objects that JSON has. Only for src/trace.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ namespace shardlab {
 /// A word is a dtype among arguments, and a text in fields.
 enum class WordIs : std::uint8_t { kDType, kText };
 
-/// What stands in the brackets of a call.
+/// The content of the brackets of a call.
 struct LineCall {
   GraphObject arguments = GraphObject::array();
   GraphObject fields = GraphObject::object();
 };
 
-/// Everything here fails with Value, naming line, column and field, where the line says something
-/// else than what is asked for.
+/// Everything here fails with Value, naming line, column and field, where the line has something
+/// else than what is expected.
 class LineParser {
  public:
   /// `types`: null where the line cannot have any. `text` and `types` outlive it.
@@ -33,7 +33,7 @@ class LineParser {
   char peek();
   bool accept(char c);
   void expect(char c);
-  /// "inputs.x", "aten::mul.Tensor"; empty where none stands here.
+  /// "inputs.x", "aten::mul.Tensor"; empty where there is none at this place.
   std::string word();
   /// "requires_grad", likewise.
   std::string identifier();
@@ -57,7 +57,7 @@ class LineParser {
  private:
   [[noreturn]] void refuse_at(std::size_t at, std::string_view what) const;
 
-  std::size_t here();  ///< where peek() stands
+  std::size_t here();  ///< the place of peek()
   std::string letters_and(std::string_view others);
   GraphObject quoted();
   GraphObject number();

@@ -1,7 +1,7 @@
 // A type string names the mesh dims that cut a dim, in order, and those that wait for a reduction.
-// Placements that it does not say (strided ones, which print as the order that they mean; those on
-// dims that the shape does not have) are written out beside it. Whether it says them is found by
-// reading it, never by rules that would have to know how it is printed.
+// Placements that it cannot express (strided ones, which print as the order that they mean; those
+// on dims that the shape does not have) are written out next to it. Reading the string shows
+// whether it expresses them; no rule has to know how it is printed.
 #include "trace/line_types.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ const MeshLayout* LineTypes::layout(std::int64_t mesh) {
 std::string LineTypes::in_type_string(const ValueType& type) {
   const MeshLayout* mesh = layout(type.mesh);
   if (mesh == nullptr || type.placements.size() != mesh->ndim()) return "";
-  // Which order a strided one means is a question of time, not only of text.
+  // The order of a strided shard is not in the text alone, and finding it takes time.
   if (std::ranges::any_of(type.placements, &Placement::is_strided_shard)) return "";
   const ShardOrder order = type.order.empty() ? default_order(type.placements) : type.order;
   if (order.size() != type.placements.size()) return "";

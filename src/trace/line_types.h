@@ -1,4 +1,4 @@
-// line_types.h - the types of values as they stand in the text form of a graph (graph_lines.h).
+// line_types.h - the types of values in the text form of a graph (graph_lines.h).
 #pragma once
 
 #include <string>
@@ -28,12 +28,12 @@ class LineTypes {
  private:
   /// Null for one that no mesh can be.
   const MeshLayout* layout(std::int64_t mesh);
-  /// The type string, where it says all about placements and order; else empty.
+  /// The type string, where it expresses all placements and the order; else empty.
   std::string in_type_string(const ValueType& type);
 
   std::vector<GraphMesh> meshes_;
   Arena arena_;
-  std::vector<const MeshLayout*> layouts_;  ///< null: not asked for yet
+  std::vector<const MeshLayout*> layouts_;  ///< null: not made yet
 };
 
 }  // namespace shardlab

@@ -82,7 +82,7 @@ class ExpressionReader {
     std::size_t count = 0;
     if (take(')')) return count;
     do {
-      // Constants alone: what is called is a class.
+      // Constants alone: the callee is a class.
       into_.constant(literal(0));
       ++count;
     } while (take(','));

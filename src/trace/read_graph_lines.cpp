@@ -1,5 +1,5 @@
 // Each line becomes the object that JSON has for it, and that object is read by the one reader of
-// graphs. Here only the notation is known: what a field may hold is not asked.
+// graphs. Only the notation is checked here, not the content of fields.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class LinesReader {
     return object;
   }
 
-  // Those of the program, which has been read and found to be right since.
+  // The meshes of the program, which has been read and found to be right since.
   void know_meshes() {
     if (!header_.contains("meshes")) return;
     std::vector<GraphMesh> meshes;
@@ -154,7 +154,7 @@ class LinesReader {
     if (parser.peek() != '(') object["name"] = parser.word_or_text();
   }
 
-  // Fields keep their names; those of an input's recipe stand among them.
+  // Fields keep their names; those of an input's recipe are among them.
   static void put_fields(const LineParser& parser, LineCall call, GraphObject& object,
                          std::initializer_list<std::string_view> elsewhere) {
     constexpr std::array<std::string_view, 6> kRecipe = {"init",   "arguments", "scale",
@@ -171,7 +171,7 @@ class LinesReader {
     if (!recipe.empty()) object["recipe"] = std::move(recipe);
   }
 
-  // Moves, collectives, and how the node failed.
+  // Moves, collectives, and the failure of the node.
   void put_below(GraphObject& object) {
     take_line();
     LineParser parser(line_, number_, types_.get());

@@ -1,6 +1,6 @@
-// Every line is taken apart field by field; a field that is not of its kind, that nobody knows or
-// that contradicts the lines before it is named with its line. What a file claims is believed only
-// as far as the file is long: counts follow from lines, never the other way round.
+// Every line is parsed field by field; a field that is not of its kind, that is unknown or that
+// contradicts the lines before it is named with its line. A file is trusted only as far as it is
+// long: counts follow from lines, never the other way round.
 #include "trace/graph_objects.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using Json = GraphObject;
 
 constexpr int kDeepest = 8;  // lists in lists of arguments
 
-// What lines are checked against: what the lines before them said.
+// The facts that lines are checked against: the content of the lines before them.
 struct Known {
   std::int64_t values = 0;
   std::int64_t given = 0;  ///< results so far
@@ -468,7 +468,7 @@ class Reader {
   }
 
  private:
-  // A count that no lines stand for would be memory for nothing.
+  // A count without lines for it would take memory for nothing.
   void end_graph(std::size_t line) const {
     if (known_.given_numbers < known_.numbers) {
       fail(

@@ -1,6 +1,6 @@
-// Every event becomes a node before it runs, so that what it is made of, and how it fails, is told
-// of that node. Handles are known by the object that their copies share; the recorder holds those
-// that the program may still use, since the address of one that is gone may come back as another.
+// Every event becomes a node before it runs, so that its parts, and its failure, are recorded with
+// that node. Handles are identified by the object that their copies share; the recorder holds those
+// that the program may still use, since the address of a freed one may be used for another.
 #include "trace/recorder.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void for_each_result_of(const Results& results, const Visit& visit) {
 
 }  // namespace
 
-// Tells of what happens inside of the event that runs.
+// Records everything inside of the event that runs.
 class Recorder::Listener final : public ForwardingObserver {
  public:
   Listener(Recorder& recorder, Observer* next) : ForwardingObserver(next), recorder_(recorder) {}
@@ -538,7 +538,7 @@ ValueRef Recorder::appeared(const DTensor& x) {
   return value;
 }
 
-// A program may hold a gradient for longer than its leaf. What a hook gave may have become the
+// A program may hold a gradient for longer than its leaf. A hook's result may have become the
 // gradient of a leaf, or have been copied into it: from here on it is known as that gradient alone.
 // `first`: the first value that backward made.
 void Recorder::note_gradients(std::int32_t first) {
@@ -553,7 +553,7 @@ void Recorder::note_gradients(std::int32_t first) {
   });
 }
 
-// Those that leaves had before the graph began are found at the leaves.
+// Gradients that leaves had before the graph began are found at the leaves.
 std::optional<ValueRef> Recorder::leaf_of(const DTensor& gradient) const {
   const auto noted = gradients_.find(gradient.impl());
   if (noted != gradients_.end()) return noted->second.value;

@@ -1,5 +1,5 @@
-// recorder.h - writes down what a program does on one rank (T-1). A decorator of its calls: while
-// none stands there, capture costs nothing.
+// recorder.h - records the events of a program on one rank (T-1). A decorator of its calls: without
+// one, capture costs nothing.
 //
 //   Recorder recorder(program_calls(), mesh);
 //   recorder.input("x", {}, x);
@@ -30,47 +30,47 @@ class Recorder final : public ForwardingProgram {
   Recorder(ProgramCalls& next, const MeshLayout* mesh);
   ~Recorder() override;
 
-  /// What the program is given, before it runs.
+  /// An input of the program, before it runs.
   void input(const std::string& name, InputRecipe recipe, const DTensor& value);
-  /// What is to listen while the program runs, so that the graph says what nodes are made of. It
-  /// tells `next`, which may be null.
+  /// The observer that listens while the program runs, so that the graph has the parts of its
+  /// nodes. It calls `next`, which may be null.
   Observer& listen(Observer* next);
 
-  /// From here on sizes may differ when the graph runs again: those that the program reads, and
-  /// numbers that it makes of them, are told to the recorder instead of being read.
+  /// From here on sizes may differ when the graph runs again: sizes that the program reads, and
+  /// numbers that it makes of them, are given to the recorder instead of being read.
   void allow_other_sizes() { graph_.dynamic = true; }
   /// A number that follows from sizes, or one that the program wrote.
   using Number = std::variant<std::int64_t, NumberRef>;
   NumberRef size(const DTensor& x, std::int64_t dim);
   /// `op`: "+", "-", "*", "//" or "%".
   NumberRef number(const std::string& op, const Number& a, const Number& b);
-  /// The rest of the graph rests on it: `op` is "==", "!=", "<", "<=", ">" or ">=".
+  /// The rest of the graph depends on it: `op` is "==", "!=", "<", "<=", ">" or ">=".
   void guard_sizes(const std::string& op, const Number& a, const Number& b, bool holds);
-  /// In the next event, the number that argument `index` has, or the list that it is has at
-  /// `item`, follows from sizes.
+  /// In the next event, argument `index`, or the element at `item` of that list, is a number that
+  /// follows from sizes.
   struct SizeArgument {
     std::size_t index = 0;
     std::optional<std::size_t> item;
     NumberRef number;
   };
   void next_follows(std::vector<SizeArgument> arguments) { following_ = std::move(arguments); }
-  /// The line of the first event that was given sizes of which nothing was told: they may follow
-  /// from those of inputs, so that the graph holds for these alone. None: there was no such event.
+  /// The line of the first event that was given sizes of unknown origin: they may follow from those
+  /// of inputs, so that the graph holds for these alone. None: there was no such event.
   const std::optional<std::int32_t>& sized_at() const { return sized_at_; }
 
   Results perform(const ProgramEvent& event) override;
   /// Those that the program has drawn from so far, as the graph numbers them.
   const std::vector<Generator>& generators() const { return generators_; }
 
-  /// Whether a backward behind the graph would call one of its hooks: one that is neither taken off
-  /// nor gone with its tensor, and that no backward of the graph has come by for the last time.
+  /// Whether a backward behind the graph would call one of its hooks: one that is neither removed
+  /// nor dropped with its tensor, and that no backward of the graph has passed for the last time.
   bool hooks_left() const;
-  /// Whether the program has taken a hook off that it had registered before the graph began.
+  /// Whether the program has removed a hook that it had registered before the graph began.
   bool removed_other_hooks() const { return removed_other_hooks_; }
 
-  /// The graph so far, of this rank. What the program holds now is what it leaves behind.
+  /// The graph so far, of this rank. Values that the program holds now are left behind.
   ProgramGraph finish();
-  /// The same of a function: what it gives counts, and not what it left behind.
+  /// The same of a function: its results count, and not the values left behind.
   ProgramGraph function(const std::vector<DTensor>& outputs);
   /// The same of a program that failed: nothing is left behind.
   ProgramGraph broken_off();
@@ -82,7 +82,7 @@ class Recorder final : public ForwardingProgram {
     ValueRef value;
   };
 
-  // One for each kind of event: what its node says of it.
+  // One for each kind of event: the content of its node.
   GraphNode node_of(const OpEvent& event);
   GraphNode node_of(const FactoryEvent& event);
   GraphNode node_of(const DistributeEvent& event);
@@ -148,7 +148,7 @@ class Recorder final : public ForwardingProgram {
   struct HookLife {
     std::weak_ptr<void> registered;  ///< as long as something may call it
     bool stays = false;              ///< backward does not free the place that it is on
-    bool passed = false;             ///< by a backward that freed what it came by
+    bool passed = false;             ///< by a backward that freed its nodes
   };
   std::vector<HookLife> lives_;  ///< by hook
   bool removed_other_hooks_ = false;

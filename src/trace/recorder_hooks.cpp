@@ -1,5 +1,5 @@
-// What a program hooks onto backward, as the recorder sees it: the hooks that reach the calls below
-// are its own, which call those of the program and write down what they do between two nodes.
+// A program's hooks on backward, as the recorder sees them: the hooks that reach the calls below
+// are its own, which call those of the program and record their actions between two nodes.
 #include <algorithm>
 #include <utility>
 
@@ -38,7 +38,7 @@ GradientsHook Recorder::recorded(std::int32_t hook, GradientsHook run) {
   const auto registered = std::make_shared<char>();
   lives_.back().registered = registered;
   return [self = self_, hook, run = std::move(run), registered](Gradients gradients) {
-    // Of a backward that this recorder is not told of, it is not told what the hooks do.
+    // In a backward that this recorder does not record, the hooks are not recorded either.
     const bool listens = *self != nullptr && (*self)->inside_;
     return listens ? (*self)->run_hook(hook, run, std::move(gradients)) : run(gradients);
   };

@@ -24,7 +24,7 @@ namespace shardlab {
 
 namespace {
 
-// What decides how the calls of a node are taken, besides their arguments.
+// The state that decides how the calls of a node run, besides their arguments.
 class NodeScope {
  public:
   NodeScope(const char* file, const GraphNode& node)
@@ -109,7 +109,7 @@ class Player {
          graph_.nodes[next_].hook);
   }
 
-  // The nodes behind the backward that runs, up to what the hook gives.
+  // The nodes behind the backward that runs, up to the result of the hook.
   std::vector<DTensor> play_hook(std::int32_t hook, const std::vector<DTensor>& gradients) {
     const std::size_t begin = next_;
     const bool here = begin < graph_.nodes.size() &&
@@ -171,17 +171,17 @@ class Player {
       error.with("node",
                  fmt::format("{} of the graph: {} {}", number, kind_name(node.kind), node.name));
       if (error.kind() != ErrorKind::kInternal || node.error) throw;
-      // What no program can ask for, a file can.
+      // A program cannot make such a call, but a file can.
       fail(ErrorKind::kValue, Fix{kCaptureProgram},
            "node {} does not fit the values that it takes: {}", number, error.summary());
     }
-    // Without data a call that others never meet is known of when all classes have run.
+    // Without data, a call that others never enter is found only when all classes have run.
     if (!node.error || current_rank().device->shape_only()) return;
     fail(ErrorKind::kAssert, Fix{kCaptureProgram},
          "node {} failed when it was captured ({}), and runs now", number, node.error->message);
   }
 
-  // Results are what the graph says they are: a handle that is known stays that handle.
+  // Results become the values that the graph names: a known handle stays that handle.
   void take(const GraphNode& node, const Results& results) {
     std::size_t next = 0;
     const auto take_one = [&](const Argument& result) {
@@ -479,7 +479,7 @@ class Player {
     return *node.target;
   }
 
-  // What the value becomes, which stays the same tensor.
+  // The target of the value, which stays the same tensor.
   const DTensorSpec* target_of(const GraphNode& node) {
     const DTensorSpec* wanted = target(node);
     const DTensor& x = taken(node, 0);
@@ -493,7 +493,7 @@ class Player {
     return meshes_.spec_of(graph_.dynamic ? resized(node, type) : type);
   }
 
-  // What the node makes of what it takes now.
+  // The result of the node for its present inputs.
   ValueType resized(const GraphNode& node, ValueType type) {
     TensorMeta meta;
     if (node.kind == NodeKind::kFactory) {
@@ -521,7 +521,7 @@ class Player {
     return type;
   }
 
-  // What was known of an argument when the graph was captured.
+  // The recorded facts about an argument when the graph was captured.
   const GraphResult* result_of(const GraphArgument& argument) const {
     const auto* value = std::get_if<ValueRef>(&argument.value);
     for (const GraphNode& node : graph_.nodes) {
@@ -582,7 +582,7 @@ class Player {
   GraphValues values_;
   std::vector<std::int64_t> numbers_;
   std::vector<Generator> generators_;
-  std::size_t next_ = 0;  ///< the node that comes next
+  std::size_t next_ = 0;  ///< the next node
   std::vector<HookHandle> hooks_;
   std::vector<std::shared_ptr<CollectiveWork>> works_;
   std::shared_ptr<Player*> self_ = std::make_shared<Player*>(this);

@@ -14,8 +14,8 @@ namespace shardlab {
 
 class Arena;
 
-/// Told of each node before and after it runs. `values` are those of the graph by number, as they
-/// are then; undefined where none is yet, or none is needed any more.
+/// Called for each node before and after it runs. `values` are those of the graph by number, at
+/// that time; undefined where one does not exist yet, or is not needed any more.
 class ReplayListener {
  public:
   virtual ~ReplayListener() = default;
@@ -30,13 +30,13 @@ class ReplayListener {
 struct ReplayOptions {
   std::int64_t until = -1;             ///< the last node that runs; -1: all
   ReplayListener* listener = nullptr;  ///< may be null
-  /// Of the program, for messages; outlives all that is told of the replay. Null: the graph's.
+  /// Of the program, for messages; outlives all reports on the replay. Null: the graph's.
   const char* file = nullptr;
   /// In place of the graph's, which begin as they were when it was captured; null where it stays.
   std::span<const Generator> generators = {};
 };
 
-/// What a replay leaves behind, as graph.left has it.
+/// The values left behind by a replay, as in graph.left.
 struct Replayed {
   std::vector<DTensor> left;
   std::vector<DTensor> outputs;       ///< as graph.outputs has them
@@ -45,8 +45,8 @@ struct Replayed {
   bool complete = true;               ///< false: it ended at `until`
 };
 
-/// `inputs`: one value for each input node, in their order, with the types that they say. Meshes
-/// are made in `arena`, which outlives the values.
+/// `inputs`: one value for each input node, in their order, with the types of these. Meshes are
+/// made in `arena`, which outlives the values.
 ///   fails  Value: a graph that is damaged, which names the node; elements that the program read
 ///          then are others now (T-6). Else as the nodes do: a node that failed when it was
 ///          captured has to fail again, else Assert.

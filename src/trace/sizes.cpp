@@ -1,4 +1,4 @@
-// Results that do not fit are told instead of wrapping around: a graph is read from a file, too.
+// Results that do not fit are reported instead of wrapping around: a graph may be read from a file.
 #include "trace/sizes.h"
 
 #include <limits>

@@ -1,6 +1,6 @@
-// sources.h - where a traced value comes from, and what is known of it: a path that begins at an
-// input or a global name and goes on by attributes (T-3). What a program makes while it is captured
-// has no source, and needs no guard.
+// sources.h - the origin of a traced value: a path that begins at an input or a global name and
+// continues by attributes (T-3). A value that a program makes while it is captured has no source,
+// and needs no guard.
 #pragma once
 
 #include <string>

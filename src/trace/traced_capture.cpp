@@ -1,4 +1,4 @@
-// A guard holds where the same source, asked again, is guarded by the same fact.
+// A guard holds where the same source, read again, gives the same fact.
 #include "trace/traced_capture.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace shardlab {
 
 namespace {
 
-// What a capture would note now of all that inputs and global names lead to.
+// The facts that a capture would note now for all inputs and global names.
 std::vector<Guard> traced_facts(const std::vector<DTensor>& inputs) {
   Tracing now;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

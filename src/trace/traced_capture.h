@@ -1,5 +1,5 @@
-// traced_capture.h - a C++ function that asks meshes, groups and placements through traced values,
-// as a graph: it rests on the answers that it got, too.
+// traced_capture.h - a C++ function that queries meshes, groups and placements through traced
+// values, as a graph, which depends on their answers, too.
 //
 //   const TracedFunction f = capture_traced(
 //       [](Tracing& tracing, const std::vector<DTensor>& in) {
@@ -24,9 +24,9 @@ using TracedProgram =
 class TracedFunction {
  public:
   const CapturedProgram& program() const { return program_; }
-  /// Of traced values, beside those of program(); in order, each once.
+  /// Of traced values, in addition to those of program(); in order, each once.
   const std::vector<Guard>& guards() const { return guards_; }
-  /// What was asked, in order.
+  /// All questions, in order.
   const std::vector<Fold>& folds() const { return folds_; }
   /// The function's results on other inputs, computed by its graph.
   ///   fails  Value: a guard does not hold (T-4), or this is another rank and an answer depends on
@@ -42,8 +42,8 @@ class TracedFunction {
   std::int64_t rank_ = 0;
 };
 
-/// capture() of a function that asks. Inputs have the sources arg0, arg1, ...; their meshes
-/// arg0.mesh, their placements arg0.placements[0], the world global.group.WORLD.
+/// capture() of a function that queries traced values. Inputs have the sources arg0, arg1, ...;
+/// their meshes arg0.mesh, their placements arg0.placements[0], the world global.group.WORLD.
 ///   fails  as capture
 TracedFunction capture_traced(const TracedProgram& program, const std::vector<DTensor>& inputs,
                               const TraceOptions& options = {});

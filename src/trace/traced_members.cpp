@@ -1,4 +1,4 @@
-// Each row gives what the object itself gives on this rank.
+// Each row returns the answer of the object itself on this rank.
 #include "trace/traced_members.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// traced_members.h - what can be asked of traced values: one table for each kind. A row says
-// whether it is an attribute or a method, what its arguments are called, whether its answer may
-// differ between ranks (T-41), and gives the answer. Private to src/trace.
+// traced_members.h - the members of traced values: one table for each kind. A row gives whether it
+// is an attribute or a method, the names of its arguments, whether its answer may differ between
+// ranks (T-41), and the answer. Private to src/trace.
 #pragma once
 
 #include <array>
@@ -50,13 +50,13 @@ struct TracedObject {
   static const BackwardHook& hook(const TracedValue& value);
 };
 
-/// The source of what is an attribute of an object that has one.
+/// The source of an attribute of an object that has a source.
 std::optional<Source> source_of(const TracedValue& self, std::string_view attribute);
 /// Of the dims of a mesh; None where the program gave none.
 Argument given_names(const MeshLayout& layout);
 
 /// Arguments by name as constants; names that the parameters lack, and more of them, fail with
-/// Value. What is left out at the end is not among them, what is left out before is None.
+/// Value. Arguments left out at the end are absent, those left out before are None.
 Arguments bound_constants(std::string_view member, std::array<std::string_view, 2> parameters,
                           const TracedCall& call);
 /// Runs a method of a placement's type on it, or gives None where the type has only the trivial

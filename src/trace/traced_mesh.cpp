@@ -1,4 +1,4 @@
-// What can be asked of a mesh while it is captured (T-29 to T-40, T-64).
+// The members of a mesh while it is captured (T-29 to T-40, T-64).
 
 #include "base/fix.h"
 #include "base/rank_context.h"
@@ -104,7 +104,7 @@ TracedValue mesh_group(Tracing& tracing, const TracedValue& self, const Argument
   return tracing.wrap(&device_mesh(&layout).group(dim_of(layout, args, "get_group")));
 }
 
-// The world's group is there before any program.
+// The world's group exists before any program.
 TracedValue default_group(Tracing& tracing, const TracedValue&, const Arguments&) {
   return tracing.wrap(current_rank().world);
 }

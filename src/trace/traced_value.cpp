@@ -1,5 +1,5 @@
-// Every question takes one way: the row of its kind's table, the guard of the object where it has a
-// source, the answer, and an entry in the log of what was folded.
+// Every question takes one path: the row of its kind's table, the guard of the object where it has
+// a source, the answer, and an entry in the log of folded answers.
 #include "trace/traced_value.h"
 
 #include <algorithm>
@@ -187,7 +187,7 @@ TracedProxy TracedValue::as_proxy() const {
                          .hints = {"take the tensor, or ask for the constant"}});
 }
 
-// What the graph rests on where the object has a source (T-56).
+// The fact on which the graph depends where the object has a source (T-56).
 void TracedValue::guard() const {
   if (!source_) return;
   switch (kind()) {

@@ -1,8 +1,8 @@
-// traced_value.h - what stands in for an object of the program while it is captured: a tensor, a
-// number, the world, a type of placements, a placement, a mesh, a process group (T-2). It answers
-// from its object, and what it answers is part of the graph: folded, and guarded where it has a
-// source. One table for each kind says what can be asked (traced_members.h); all else breaks the
-// graph and names kind and member (T-6).
+// traced_value.h - replaces an object of the program while it is captured: a tensor, a number, the
+// world, a type of placements, a placement, a mesh, a process group (T-2). It answers from its
+// object, and its answers are part of the graph: folded, and guarded where it has a source. One
+// table for each kind lists its members (traced_members.h); all others break the graph, with an
+// error that names kind and member (T-6).
 //
 //   Tracing tracing;
 //   const TracedValue mesh = tracing.wrap(layout, Source::input("arg0").attribute("mesh"));
@@ -32,7 +32,7 @@ struct BackwardHook;
 class TracedValue;
 class Tracing;
 
-/// What was asked of an object while a program was captured, and became a constant.
+/// A question about an object while a program was captured, whose answer became a constant.
 struct Fold {
   std::string object;    ///< its source, or else an expression that makes it
   std::string member;    ///< with arguments: get_local_rank("tp")
@@ -58,8 +58,8 @@ inline constexpr std::size_t kTracedKinds = 10;
 /// "tensor", "constant", "device mesh", ...
 std::string_view to_string(TracedKind kind);
 
-/// What a value is at capture, where that is a constant. Equal where the objects are: placements
-/// with their types, meshes by layout, groups by identity (T-61).
+/// The value at capture, where that is a constant. Equal where the objects are: placements with
+/// their types, meshes by layout, groups by identity (T-61).
 using TracedConstant = std::variant<Argument, EnumConstant, const PlacementType*, PlacementObject,
                                     const MeshLayout*, const ProcessGroup*>;
 
@@ -78,23 +78,23 @@ class TracedValue {
   std::string type_name() const;
   const std::optional<Source>& source() const { return source_; }
 
-  /// The object. From here on the graph rests on it (T-56).
+  /// The object. From here on the graph depends on it (T-56).
   ///   fails  graph break: it has no constant form (T-18)
   TracedConstant as_constant() const;
   /// The same of a number, text or list.
   const Argument& as_argument() const;
-  /// What stands for it in the graph.
+  /// Its counterpart in the graph.
   ///   fails  graph break: it is no value of a graph (T-42)
   TracedProxy as_proxy() const;
 
-  //   fail  graph break: what no table lists (T-6), arguments that are not constant (T-23). Else as
-  //         the object does
+  //   fail  graph break: a member that no table lists (T-6), arguments that are not constant
+  //         (T-23). Else as the object does
   TracedValue get_attr(std::string_view name) const;
   TracedValue call(const TracedCall& call) const;
   TracedValue call_method(std::string_view name, const TracedCall& call) const;
 
-  /// Writes down how to make an equal object (T-25, T-60).
-  ///   fails  graph break: of this object that is not known
+  /// Describes how to make an equal object (T-25, T-60).
+  ///   fails  graph break: this is not known for the object
   void reconstruct(Emitter& emitter) const;
   /// Of the object; every value has one (T-10).
   std::uint64_t hash() const;
@@ -109,7 +109,7 @@ class TracedValue {
     std::shared_ptr<const TracedValue> self;
     std::string method;
   };
-  // In the order of TracedKind. A placement is shared: what sets its fields sets them for all names
+  // In the order of TracedKind. A placement is shared: setting its fields sets them for all names
   // that it has.
   using Object = std::variant<DTensor, Argument, EnumConstant, WorldMeta, const PlacementType*,
                               std::shared_ptr<PlacementObject>, const MeshLayout*, ProcessGroup*,
@@ -134,13 +134,14 @@ struct TracedCall {
   std::vector<std::pair<std::string, TracedValue>> keywords;
 };
 
-/// What a capture is told of its surroundings.
+/// Facts about the surroundings of a capture.
 struct TraceOptions {
-  std::string backend;    ///< what process groups say that they run on
+  std::string backend;    ///< the backend that process groups report
   bool backward = false;  ///< backward is captured, too: hooks of modules need it (T-48)
 };
 
-/// The values of one capture on one rank, and what their answers make the graph rest on.
+/// The values of one capture on one rank, and the facts on which the graph depends by their
+/// answers.
 class Tracing {
  public:
   explicit Tracing(TraceOptions options = {}) : options_(std::move(options)) {}
@@ -157,13 +158,13 @@ class Tracing {
   const TraceOptions& options() const { return options_; }
   /// Each once, in the order in which they were needed (T-4).
   const std::vector<Guard>& guards() const { return guards_; }
-  /// What was asked of objects, in order.
+  /// All questions about objects, in order.
   const std::vector<Fold>& folds() const { return folds_; }
-  /// What was made on the way, in order: replay makes it again (T-62).
+  /// Objects made on the way, in order: replay makes them again (T-62).
   const std::vector<std::string>& setup_actions() const { return setup_actions_; }
-  /// What was done with backward hooks, in order (backward_hooks.h).
+  /// All steps with backward hooks, in order (backward_hooks.h).
   const std::vector<HookNode>& hook_nodes() const { return hook_nodes_; }
-  /// What backward is given in addition.
+  /// The additional input of backward.
   BackwardState& backward_state() { return backward_state_; }
   /// All that were thrown.
   const std::vector<GraphBreak>& breaks() const { return breaks_; }
