@@ -101,8 +101,8 @@ inline const DTensor& operator/=(Operand x, Scalar y) {
   return x.tensor;
 }
 
-// Comparisons give bool tensors. They are functions: == between handles is identity. Element by
-// element, operands broadcast; a NaN is unequal to everything, itself included.
+// Comparisons give bool tensors. They are functions: == between handles is identity.
+/// Element by element, operands broadcast; a NaN is unequal to everything, itself included.
 DTensor eq(Operand a, const DTensor& b);
 DTensor eq(Operand a, Scalar b);
 DTensor ne(Operand a, const DTensor& b);
@@ -162,9 +162,9 @@ struct Variance {
 /// Of floats and complex numbers. NaN or inf where there are no more elements than the correction.
 DTensor var(Operand x, const Dims& dims = {}, const Variance& options = {});
 
-// Products. matmul takes 1 to n dims and broadcasts all but the last two; mm takes two. [.., m, k]
-// and [.., k, n] give [.., m, n]; one dim on the left is a row, on the right a column, and is
-// dropped from the result. A k that is cut on both sides gives a pending sum.
+// Products. matmul takes 1 to n dims and broadcasts all but the last two; mm takes two.
+/// [.., m, k] and [.., k, n] give [.., m, n]; one dim on the left is a row, on the right a column,
+/// and is dropped from the result. A k that is cut on both sides gives a pending sum.
 DTensor matmul(Operand a, const DTensor& b);
 /// Of matrices alone: [m, k] and [k, n].
 DTensor mm(Operand a, const DTensor& b);

@@ -13,8 +13,8 @@ namespace shardlab {
 
 namespace {
 
-// Sums and products so far; f32 adds up and multiplies in f64, as the reference does. Each waits
-// for the one before it, so that rows go beside each other.
+// Sums and products so far; f32 adds up and multiplies in f64, as the reference does. Each step
+// waits for the one before it, so that several rows are computed at once.
 template <class Op>
 struct RunningRow {
   template <typename T>
@@ -89,7 +89,7 @@ struct LogcumsumexpRow {
   }
 };
 
-// Rows that are read and written where they stay, several beside each other; how many were.
+// Rows that are read and written in place, several at once; returns their number.
 template <typename Row, typename T>
 std::int64_t rows_beside(OutputRows<T>& out, Rows<T>& rows) {
   std::int64_t i = 0;
@@ -131,7 +131,7 @@ void scan_kernel(const KernelCall& call) {
                            [&](auto type) { map_rows<Row, decltype(type)>(call, 1); });
 }
 
-// The largest or smallest so far and the latest place where it stood.
+// The largest or smallest so far and its latest place.
 template <Extreme extreme>
 void running_extremum_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);

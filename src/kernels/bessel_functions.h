@@ -1,8 +1,8 @@
 // bessel_functions.h - Bessel's functions J and Y of orders 0 and 1, and Airy's, in the type of the
-// number: quotients of polynomials that Moshier fitted for Cephes, to what accuracy the reference
-// has them. Its quotients lack the leading 1 of the denominators that Cephes leaves unwritten, so
-// they are off by up to 1e-6 around 5; whoever compares values finds the same digits here. Shared
-// by all devices; any thread; no errors: a number out of range gives NaN or an infinity.
+// number: quotients of polynomials that Moshier fitted for Cephes, as accurate as in the reference.
+// Its quotients lack the leading 1 of the denominators that Cephes leaves unwritten, so they are
+// off by up to 1e-6 around 5; comparisons of values find the same digits here. Shared by all
+// devices; any thread; no errors: a number out of range gives NaN or an infinity.
 #pragma once
 
 #include "kernels/functors.h"
@@ -17,7 +17,7 @@ SHARDLAB_HD T polynomial(T x, const double (&coefficients)[terms]) {
   return sum;
 }
 
-/// What multiplies the wave of an order in phase and across, beyond x = 5.
+/// Factors of the wave of an order in phase and across, beyond x = 5.
 template <typename T>
 struct WaveFactors {
   T in_phase, across;
@@ -98,7 +98,7 @@ SHARDLAB_HD T bessel_j0(T x) {
                        4.84409658339962045305e+07, 1.11855537045356834862e+10,
                        2.11277520115489217587e+12, 3.10518229857422583814e+14,
                        3.18121955943204943306e+16, 1.71086294081043136091e+18};
-  // The first two places where it is 0 stand out of the quotient.
+  // The first two zeros of the function are factors outside of the quotient.
   const T zeros =
       (square - T(5.78318596294678452118e+00)) * (square - T(3.04712623436620863991e+01));
   return zeros * polynomial(square, rp) / polynomial(square, rq);

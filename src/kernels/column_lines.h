@@ -1,5 +1,5 @@
-// column_lines.h - rows that lie side by side, computed together line by line: line i holds element
-// i of each of them, so that memory is read and written in the order in which it lies.
+// column_lines.h - rows that are side by side, computed together line by line: line i holds element
+// i of each of them, so that memory is read and written in its own order.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// How many lines are combined together, and how many are there to read at once.
+/// Number of lines that are combined together, and of lines that can be read at once.
 inline constexpr std::int64_t kRowsTogether = 4;
 inline constexpr std::int64_t kLinesKept = 8;
 
@@ -34,11 +34,11 @@ class InputLines {
     if (dtype_ != dtype_of<T>()) buffer_ = scratch<T>(kLinesKept * count_);
   }
 
-  /// How many elements a line has, and how many lines there are.
+  /// Number of elements in a line, and number of lines.
   std::int64_t columns() const { return count_; }
   std::int64_t lines() const { return size_; }
 
-  /// How far behind each element the next line lies; 0 where lines are converted.
+  /// Distance from each element to that of the next line; 0 where lines are converted.
   std::int64_t step() const { return buffer_ ? 0 : step_ / static_cast<std::int64_t>(sizeof(T)); }
 
   /// Line i, valid until the next call with this slot, one of kLinesKept.
@@ -57,8 +57,8 @@ class InputLines {
   Scratch<T> buffer_;
 };
 
-/// The same for writing: all lines stay where they are until store(), which must be called once
-/// they are there.
+/// The same for writing: all lines are kept until store(), which must be called once they are
+/// complete.
 template <typename T>
 class OutputLines {
  public:
@@ -92,7 +92,7 @@ class OutputLines {
   Scratch<T> buffer_;
 };
 
-/// Whether the rows of both lie side by side, in the same groups.
+/// Whether the rows of both are side by side, in the same groups.
 inline bool go_down_together(const RowLayout& out, const RowLayout& source) {
   constexpr std::int64_t kFewest = 8;
   return source.columns() >= kFewest && out.columns() == source.columns();
@@ -113,8 +113,8 @@ void for_neighbours(const RowLayout& layout, bool buffered, const Run& run) {
   }
 }
 
-/// Row::down(lines of each input, lines of the output) for rows that go down beside each other;
-/// false, and nothing is done, where they don't.
+/// Row::down(lines of each input, lines of the output) for rows that are columns side by side;
+/// false, and nothing is done, where they are not.
 template <typename Row, typename T, typename... Input>
 bool map_columns(const Tensor& out, const DimMask& dim, const Input&... inputs) {
   const RowLayout layout(out, dim);

@@ -11,19 +11,19 @@
 
 namespace shardlab {
 
-/// Whether NaN decides what Op gives, so that it is faster to look for it first.
+/// Whether NaN decides the result of Op, so that it is faster to search it first.
 template <typename Op, typename T>
 concept NanDecides = std::is_floating_point_v<T> && requires(VectorOf<T> vector) {
   Op::template combine_numbers<T>(vector, vector);
 };
 
-/// Whether a line of rows that lie side by side gives several of its elements at once.
+/// Whether a line of rows that are side by side gives several of its elements at once.
 template <typename Line, typename T>
 concept FillsVectors = std::is_floating_point_v<T> && requires(const Line& line, VectorOf<T>& to) {
   line.vector(0, to);
 };
 
-/// A line may be a pointer, or whatever gives a T for [c].
+/// A line may be a pointer, or anything that gives a T for [c].
 template <typename Op, typename T, typename Line>
 void combine_into(T* to, const Line& other, std::int64_t columns) {
   std::int64_t begin = 0;
@@ -40,13 +40,13 @@ void combine_into(T* to, const Line& other, std::int64_t columns) {
   for (std::int64_t c = begin; c < columns; ++c) to[c] = Op::combine(to[c], other[c]);
 }
 
-/// Several rows that go into one of lanes: it is read and written once for all of them.
+/// Several rows that one lane takes in: it is read and written once for all of them.
 template <typename Op, typename T, typename Line>
 void combine_into(T* to, const Line (&others)[kRowsTogether], std::int64_t columns) {
   const Line first = others[0], second = others[1], third = others[2], fourth = others[3];
   std::int64_t begin = 0;
   if constexpr (FillsVectors<Line, T>) {
-    // Of bf16 compilers make vectors that take longer.
+    // Vectors that compilers make for bf16 are slower.
     for (; begin + kWidthOf<T> <= columns; begin += kWidthOf<T>) {
       VectorOf<T> value, part;
       load_vector<T>(value, to + begin);
@@ -65,8 +65,8 @@ void combine_into(T* to, const Line (&others)[kRowsTogether], std::int64_t colum
   }
 }
 
-/// The same where none is NaN, in vectors that a line fills in with vector(c, to). Whether one is
-/// NaN: what was combined is worth nothing then.
+/// The same where none is NaN, in vectors that a line fills in with vector(c, to). Returns whether
+/// one is NaN: the combined values are then invalid.
 template <typename Op, typename T, typename Line>
 bool combine_numbers_into(T* to, const Line (&others)[kRowsTogether], std::int64_t columns) {
   constexpr std::int64_t kWidth = kWidthOf<T>;

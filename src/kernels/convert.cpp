@@ -1,7 +1,7 @@
-// One conversion for every pair of dtypes, which rounds each element once. Loops are there for
-// pairs of types of the language; f16, bf16 and f8 have one from and one to f32, and go through
-// blocks of f32 to all others; the parts of complex numbers are runs of reals with twice the
-// stride. A run whose source repeats one element (stride 0) converts it once and copies the result.
+// One conversion for every pair of dtypes, which rounds each element once. There are loops for
+// pairs of types of the language; f16, bf16 and f8 have one from and one to f32, and use blocks of
+// f32 to all others; the parts of complex numbers are runs of reals with twice the stride. A run
+// whose source repeats one element (stride 0) converts it once and copies the result.
 #include "kernels/convert.h"
 
 #include <algorithm>
@@ -94,9 +94,9 @@ To narrow_to(From value) {
   }
 }
 
-// Truncates the first elements of a run, as many as fit vectors; how many were. Processors with
-// AVX2 have no instruction for it: what is shifted so that its last bits are those of a whole
-// number is that number, as long as it is not too large.
+// Truncates the first elements of a run, as many as fit vectors; returns their number. Processors
+// with AVX2 have no instruction for it: the last bits of a number plus the shift are those of the
+// whole number, as long as it is not too large.
 #ifdef __AVX2__
 template <typename From>
 std::int64_t truncate_vectors(std::int64_t* to, const From* from, std::int64_t count) {

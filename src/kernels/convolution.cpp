@@ -1,6 +1,6 @@
-// Convolutions over 1 to 3 spatial dims, and their gradients, as products: what output elements
-// read becomes a matrix of patches, a few rows of the output at a time. Zeros outside of the input
-// are multiplied like others: an infinite weight makes NaN of them, as where the reference
+// Convolutions over 1 to 3 spatial dims, and their gradients, as products: the inputs of output
+// elements become a matrix of patches, a few rows of the output at a time. Zeros outside of the
+// input are multiplied like others: an infinite weight makes NaN of them, as where the reference
 // multiplies patches.
 #include "kernels/convolution.h"
 
@@ -73,7 +73,7 @@ struct RowsOfOutput {
   std::int64_t first, count;  // of depth * height rows
 };
 
-// What an output element reads is a patch: a matrix has one row for each weight element of an
+// A patch is the input of one output element: a matrix has one row for each weight element of an
 // output channel, one column for each element of some rows.
 class Patches {
  public:
@@ -154,7 +154,7 @@ class Patches {
   static constexpr std::int64_t kElements = std::int64_t{1} << 16;
 
   // visit(place in the group's input of the first element that exists, place in the patches of the
-  // row, which elements exist) for each tap and row.
+  // row, window of elements that exist) for each tap and row.
   template <typename Visit>
   void walk(const RowsOfOutput& rows, const Visit& visit) const {
     std::int64_t line = 0;

@@ -1,5 +1,5 @@
 // convolution.h - the sizes of a convolution over 1 to 3 spatial dims, for the kernels of every
-// device. Input and output are those of the convolution whose gradient is asked for, too.
+// device. For a gradient, too, input and output are those of the convolution itself.
 #pragma once
 
 #include <array>
@@ -9,10 +9,10 @@
 
 namespace shardlab {
 
-/// One number for each spatial dim; missing dims come first, of size 1.
+/// One number for each spatial dim; missing dims are first, of size 1.
 using Spatial = std::array<std::int64_t, 3>;
 
-/// Output o of a spatial dim reads input o stride - padding + k dilation by tap k; what lies
+/// Output o of a spatial dim reads input o stride - padding + k dilation by tap k; everything
 /// outside of the input counts as zeros.
 struct ConvolutionSizes {
   std::int64_t batch, groups, in_channels, out_channels;  ///< channels of one group

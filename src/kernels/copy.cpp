@@ -1,4 +1,4 @@
-// Copies, constants and what follows from indices alone.
+// Copies, constants and values that follow from indices alone.
 #include <cstring>
 
 #include "kernels/convert.h"

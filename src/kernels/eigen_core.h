@@ -1,8 +1,8 @@
-// eigen_core.h - Eigen as all kernels know it.
+// eigen_core.h - the settings of Eigen for all kernels.
 #pragma once
 
 namespace shardlab {
-/// Fails with Internal, naming what Eigen asks of its operands.
+/// Fails with Internal, naming the condition of Eigen on its operands.
 [[noreturn]] void eigen_refused(const char* condition);
 }  // namespace shardlab
 

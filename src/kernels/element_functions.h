@@ -1,6 +1,6 @@
 // element_functions.h - the one list of the functions that pointwise kernels apply to each element.
 // Kernel ids, the loops of the CPU device, and the ids, loops and dtype checks of the CUDA device
-// are made from it; the functions themselves stand in functors.h and math_functors.h.
+// are made from it; the functions themselves are in functors.h and math_functors.h.
 //
 // A row: function, number of operands, compute types that it takes, and how a kernel of that name
 // gets its operands (a template of pointwise.cpp). Light enough for device compilers.
@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// Which compute types a function takes; the rest is Unsupported.
+/// The compute types that a function takes; the rest is Unsupported.
 enum Kinds : unsigned {
   kIntegerKind = 1,
   kRealKind = 2,
@@ -23,7 +23,7 @@ enum Kinds : unsigned {
 
 // clang-format off
 
-/// Functions that are a kernel as they stand. `promoted`: operands meet in their promoted dtype;
+/// Functions that are a kernel by themselves. `promoted`: operands meet in their promoted dtype;
 /// `floating`: the same, but integers and bool become f32 first.
 #define SHARDLAB_ELEMENT_KERNELS(X)                  \
   /* One tensor. */                                  \

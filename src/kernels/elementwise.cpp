@@ -1,5 +1,5 @@
-// A functor sees contiguous blocks of its compute type only, and whatever is already laid out so is
-// passed on in place. Other operands are converted into buffers on the stack, block by block, so
+// A functor sees contiguous blocks of its compute type only, and data that already has this layout
+// is passed on in place. Other operands are converted into buffers on the stack, block by block, so
 // that one instantiation serves all strides and dtypes, and the conversions cost O(1) memory. Where
 // the compute type is wider than the dtype that operands promote to, they are rounded to the latter
 // first, as ATen does.
@@ -31,7 +31,7 @@ struct Operand {
   alignas(16) std::byte number[16];
 };
 
-// Tensors that lie as the output does, and numbers: all elements are one row.
+// Tensors with the layout of the output, and numbers: all elements are one row.
 bool is_one_row(const Tensor& out, std::span<const LocalArg> operands) {
   if (!out.contiguous()) return false;
   for (const LocalArg& operand : operands) {
@@ -42,7 +42,7 @@ bool is_one_row(const Tensor& out, std::span<const LocalArg> operands) {
   return true;
 }
 
-// `shape`: what tensors are broadcast to.
+// `shape`: the shape that tensors are broadcast to.
 void prepare_operand(Operand& operand, const LocalArg& argument, DType dtype,
                      std::span<const std::int64_t> shape, bool one_row) {
   if (const auto* tensor = std::get_if<Tensor>(&argument)) {
@@ -121,7 +121,7 @@ class BlockRunner {
     }
   }
 
-  // What lies as the function wants it, the same for all rows.
+  // Finds the operands that the function can use in place, the same for all rows.
   void plan(std::span<const std::int64_t> strides) {
     direct_out_ = out_.dtype() == loop_.out && strides[0] == 1;
     bool direct = direct_out_;
@@ -178,7 +178,7 @@ class BlockRunner {
   std::array<BlockBuffer, kMaxOperands + 1> buffer_;
 };
 
-// Everything lies as the function wants it: one call and no loop, the usual case of small tensors.
+// The function can use everything in place: one call and no loop, the usual case of small tensors.
 bool run_directly(const Tensor& out, std::span<const LocalArg> operands, const ElementLoop& loop,
                   DType rounded) {
   if (out.dtype() != loop.out || !out.contiguous()) return false;
@@ -235,7 +235,7 @@ void refuse_dtype(DType dtype) {
 void run_elementwise(Element function, DType promoted, const Tensor& out,
                      std::span<const LocalArg> operands) {
   const ElementLoop& loop = find_loop(function, promoted);
-  // f64 stands for operands that are not rounded.
+  // f64 means that operands are not rounded.
   const DType rounded = computes_wider(promoted) ? promoted : DType::kF64;
   if (run_directly(out, operands, loop, rounded)) return;
   BlockRunner(out, operands, loop, rounded).run();

@@ -27,7 +27,7 @@ void embedding_kernel(const KernelCall& call) {
   copy_slices(rows, weight, 0, indices.data());
 }
 
-// The same where `view` tells which rows of the table are here: the others give zeros and a set
+// The same where `view` gives the rows of the table that are here: the others give zeros and a set
 // mask.
 void embedding_masked_kernel(const KernelCall& call) {
   check_invariant(call.view != nullptr, "a masked lookup knows the table's position");

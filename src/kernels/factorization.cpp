@@ -56,7 +56,7 @@ void geqrf_kernel(const KernelCall& call) {
   });
 }
 
-// The vectors beside matrices, one of a length each, as matrices of one column.
+// The vectors of matrices, one of a length each, as matrices of one column.
 template <typename T>
 class Columns {
  public:
@@ -149,7 +149,7 @@ class Bunch {
     }
     return best;
   }
-  // The largest number beside the diagonal in row `row` of what is left from k on.
+  // The largest number of row `row` off the diagonal, in the rest of the matrix from k on.
   double largest_beside(Eigen::Index row, Eigen::Index k) const {
     double largest = 0;
     for (Eigen::Index j = k; j < row; ++j) largest = std::max(largest, pivot_size(a_(row, j)));
@@ -180,7 +180,7 @@ class Bunch {
     for (int i = 0; i < step_; ++i) pivots_.push_back(step_ == 1 ? with + 1 : -(with + 1));
   }
 
-  // Rows and columns `from` and `to` of what is left from k on.
+  // Rows and columns `from` and `to` of the rest from k on.
   void exchange(Eigen::Index k, Eigen::Index from, Eigen::Index to) {
     if (from == to) return;
     for (Eigen::Index i = to + 1; i < n_; ++i) std::swap(a_(i, from), a_(i, to));
@@ -204,7 +204,7 @@ class Bunch {
     a_.col(k).tail(rest) /= pivot;
   }
 
-  // The pair D = [[p, conj(q)], [q, r]]: what is left loses X D^-1 X^H.
+  // The pair D = [[p, conj(q)], [q, r]]: the rest loses X D^-1 X^H.
   void by_two(Eigen::Index k) {
     const T p = a_(k, k), q = a_(k + 1, k), r = a_(k + 1, k + 1);
     const T size = p * r - q * turned(q);
@@ -253,7 +253,7 @@ void require_ldl_pivot(bool right, std::int64_t pivot, Eigen::Index n) {
        "pivot {} is not that of a symmetric matrix of {} rows", pivot, n);
 }
 
-// X with L D L^T X = B, from what Bunch packs.
+// X with L D L^T X = B, from the factors that Bunch packs.
 template <typename T>
 Matrix<T> ldl_solved(const Matrix<T>& a, const std::int64_t* pivots, Matrix<T> b, bool hermitian) {
   const Eigen::Index n = a.rows();

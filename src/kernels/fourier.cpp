@@ -97,8 +97,8 @@ class Spectrum {
   Eigen::FFT<double> fft_{Eigen::FFT<double>::impl_type(), Eigen::FFT<double>::Unscaled};
 };
 
-// The dims, whole sizes along them, and the factor that a normalization stands for: 0 none, 1 by
-// the root of their product, 2 by it.
+// The dims, whole sizes along them, and the factor that a normalization means: 0 none, 1 by the
+// root of their product, 2 by it.
 double factor_of(std::int64_t normalization, double count) {
   if (normalization == 0) return 1;
   return 1 / (normalization == 1 ? std::sqrt(count) : count);

@@ -1,4 +1,4 @@
-// functors.h - what pointwise ops compute for one element; shared by all devices. T is
+// functors.h - the functions of pointwise ops for one element; shared by all devices. T is
 // std::int64_t, float, double or, where it makes sense, std::complex of them. Integers wrap.
 #pragma once
 
@@ -59,9 +59,9 @@ SHARDLAB_HD inline T product_of(T a, T b) {
   else
     return a * b;
 }
-/// A float as an integer, truncated. What is out of range, and NaN, is what processors give: the
-/// least number of i64 for 64 bits, else that of i32, of which narrower types keep the low bits; u8
-/// keeps those of an i64.
+/// A float as an integer, truncated. A number out of range, and NaN, gives the same as on
+/// processors: the least number of i64 for 64 bits, else that of i32, of which narrower types keep
+/// the low bits; u8 keeps those of an i64.
 template <typename To, typename From>
 SHARDLAB_HD inline To truncated(From value) {
   static_assert(Integer<To> && Real<From>);
@@ -425,7 +425,7 @@ struct Ceil {
       return std::ceil(a);
   }
 };
-// Halves go to the even neighbour.
+// Halves are rounded to the even neighbour.
 struct Round {
   template <typename T>
   SHARDLAB_HD static T apply(T a) {

@@ -1,6 +1,6 @@
-// Values of a plane or a room wherever a grid points to, and the way back. Along each dim a point
-// takes some places with weights; a value is the sum over all combinations. How weights change as
-// the point moves gives the gradient of the grid.
+// Values of a plane or a room at the points of a grid, and the way back. Along each dim a point
+// takes some places with weights; a value is the sum over all combinations. The change of the
+// weights as the point moves gives the gradient of the grid.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -64,7 +64,7 @@ struct GridDim {
     if (outside == Outside::kReflection) from = reflected(from);
     const auto last = static_cast<double>(size - 1);
     if (from.at > 0 && from.at < last) return from;
-    // What is no number at all lands at the end.
+    // NaN is put at the end.
     return {from.at <= 0 ? 0 : last, 0};
   }
 
@@ -85,7 +85,7 @@ struct GridDim {
 
  private:
   static constexpr double kA = -0.75;
-  // The weight of a place that is so far away, and its slope.
+  // The weight of a place at this distance, and its slope.
   static std::array<double, 2> weight(double x) {
     const double sign = x < 0 ? -1 : 1;
     x = std::abs(x);
@@ -104,7 +104,7 @@ struct GridDim {
   }
 };
 
-// What forward and backward read of their arguments, input, grid and three words from `first` on.
+// The arguments that forward and backward read: input, grid and three words from `first` on.
 class Sampler {
  public:
   Sampler(const KernelCall& call, std::size_t first)
@@ -125,8 +125,8 @@ class Sampler {
   std::int64_t points() const { return points_; }
   std::size_t dims() const { return dims_.size(); }
 
-  // run(place, taps): for each combination of places around a point, where it lies in the input
-  // and the tap of each dim. Combinations beyond the input count as zeros and are left out.
+  // run(place, taps): for each combination of places around a point, its place in the input and the
+  // tap of each dim. Combinations beyond the input count as zeros and are left out.
   template <typename Run>
   void around(std::int64_t point, Run&& run) const {
     std::array<GridTaps, 3> along;

@@ -1,4 +1,4 @@
-// grid_sample.h - what kernels that sample by a grid share.
+// grid_sample.h - common parts of kernels that sample by a grid.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Planes of f16 and bf16 wherever a grid points to. The reference computes them in vectors of the
-// dtype, which round after every step: its values show it, so the steps and their order are its.
+// Planes of f16 and bf16 at the points of a grid. The reference computes them in vectors of the
+// dtype, which round after every step: its values show it, so the steps and their order are the
+// same here.
 #include <array>
 #include <cmath>
 #include <vector>
@@ -46,7 +47,7 @@ struct HalfDim {
   Number inside(Number at) const {
     if (outside == Outside::kZeros) return at;
     if (outside == Outside::kReflection) at = reflected(at);
-    // What is no number lands at the front.
+    // NaN is put at the front.
     const float least = at.value > 0 ? at.value : 0;
     return Number(std::min(least, static_cast<float>(size - 1)));
   }
@@ -124,7 +125,7 @@ struct Around {
       Number line;
       for (std::size_t j = 0; j < count; ++j) {
         const Number one = plane.at(rows[i], columns[j]);
-        // Of four corners each has one weight; of a cubic first lines are summed, then they.
+        // Each of four corners has one weight; a cubic sums up lines first, then the sums.
         if (count == 2)
           sum = add(sum, one * (across[j] * down[i]), i + j == 0);
         else

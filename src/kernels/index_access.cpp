@@ -1,5 +1,5 @@
 // Indices count over the global tensor. local_index() finds the place in a piece by walking its
-// runs, and says -1 for what another rank holds.
+// runs, and returns -1 for an element of another rank.
 #include "kernels/index_access.h"
 
 #include <cstring>

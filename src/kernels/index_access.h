@@ -1,4 +1,4 @@
-// index_access.h - reading tensors at indices that come from data.
+// index_access.h - reading tensors at indices that are data.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@ Dims addressed_strides(const Dims& stride, std::size_t dim) {
   return strides;
 }
 
-// Walks the indices in row-major order; visit(index, byte offset beside it, byte offset in the
-// addressed tensor with `dim` at 0). `beside` has the indices' shape.
+// Walks the indices in row-major order; visit(index, byte offset in `beside`, byte offset in the
+// addressed tensor with `dim` at 0), `beside` a tensor of the indices' shape.
 struct IndexWalk {
   const Tensor& index;
   Dims beside_stride;
@@ -46,7 +46,7 @@ struct IndexWalk {
   }
 };
 
-// out[i] = self[i with dim at locate(index[i])]; zero where locate gives -1, told to `missed`.
+// out[i] = self[i with dim at locate(index[i])]; zero where locate gives -1, which calls `missed`.
 template <typename Locate, typename Missed>
 void gather_elements(const KernelCall& call, std::size_t dim, Locate locate, Missed missed) {
   const Tensor out = at_least_one_dim(call.outputs[0]);
@@ -85,7 +85,7 @@ void gather_kernel(const KernelCall& call) {
       [](std::int64_t, bool) {});
 }
 
-// The same where `view` tells which part of self is here.
+// The same where `view` gives the part of self that is here.
 void gather_masked_kernel(const KernelCall& call) {
   check_invariant(call.view != nullptr, "a masked lookup knows the position of self");
   const RowMajorOutput<bool> mask(call.outputs[1]);

@@ -1,10 +1,10 @@
 // kernel_id.h - the list of local computations. A row of src/ops names one; each Device has its own
 // table id -> kernel.
 //
-// Arguments come in the schema order of the functional op, defaults filled in, keyword-only ones
+// Arguments are in the schema order of the functional op, defaults filled in, keyword-only ones
 // last; in-place and out= variants run the same kernel with the written tensor as output. An
 // argument is a Tensor or a Scalar wherever overloads differ only in that: kAdd serves add.Tensor
-// and add.Scalar. The text beside an id gives the arguments it reads where the op's name does not.
+// and add.Scalar. The comment of an id lists the arguments it reads where the op's name does not.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace shardlab {
 
-/// Order and numbers mean nothing; no id is stored.
+/// Order and numbers have no meaning; no id is stored.
 enum class KernelId : std::uint16_t {
   kNone = 0,
 
@@ -34,7 +34,7 @@ enum class KernelId : std::uint16_t {
   kTril,
   kTriu,
 
-// Pointwise functions that are a kernel as they stand.
+// Pointwise functions that are a kernel by themselves.
 #define SHARDLAB_NAME(function, operands, kinds, how) k##function,
   SHARDLAB_ELEMENT_KERNELS(SHARDLAB_NAME)
 #undef SHARDLAB_NAME
@@ -113,8 +113,8 @@ enum class KernelId : std::uint16_t {
   kNllLossBackward,
 
   // Convolutions: (a, b, stride, padding, dilation, groups), all lists of the spatial dims. Padding
-  // may be of any sign and size: what lies outside of a counts as zeros, and the output's sizes say
-  // how far windows go.
+  // may be of any sign and size: everything outside of a counts as zeros, and the output's sizes
+  // limit the windows.
   kConvolution,            ///< a input, b weight
   kConvolutionInputGrad,   ///< a gradient of the output, b weight
   kConvolutionWeightGrad,  ///< a input, b gradient of the output
@@ -143,8 +143,8 @@ enum class KernelId : std::uint16_t {
 
   kFractionalMaxPool,  ///< outputs: values, indices within the pooled dims
 
-  // Values between places, wherever a grid points to: (input, grid, interpolation_mode,
-  // padding_mode, align_corners), and backward with the gradient in front.
+  // Values between places, at the points of a grid: (input, grid, interpolation_mode, padding_mode,
+  // align_corners), and backward with the gradient in front.
   kGridSample,
   kGridSampleBackward,  ///< outputs: of input, of grid
 
@@ -190,8 +190,8 @@ enum class KernelId : std::uint16_t {
   kScatter,
   kEmbedding,
   kEmbeddingDenseBackward,
-  kEmbeddingMasked,  ///< embedding's arguments; table rows as `view` says; outputs: values, mask
-  kGatherMasked,     ///< gather's arguments; self as `view` says; outputs: values, mask
+  kEmbeddingMasked,  ///< embedding's arguments; table rows by `view`; outputs: values, mask
+  kGatherMasked,     ///< gather's arguments; part of self by `view`; outputs: values, mask
   kSliceBackward,
   kSelectBackward,
   kFlip,

@@ -1,4 +1,4 @@
-// largest_of_window.h - which place of a window of pooling is taken: for the CPU and for GPUs.
+// largest_of_window.h - the place that pooling takes from a window: for the CPU and for GPUs.
 #pragma once
 
 #include <cstdint>

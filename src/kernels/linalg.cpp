@@ -1,5 +1,5 @@
-// Factors of the last two dims, one triangle above the other, and what is solved with them. Where
-// there is a choice it is LAPACK's: rows are exchanged for the largest pivot.
+// Factors of the last two dims, one triangle above the other, and solutions by them. Choices are
+// those of LAPACK: rows are exchanged for the largest pivot.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -14,7 +14,7 @@ namespace shardlab {
 
 namespace {
 
-// L and U in one matrix, and with which row each row was exchanged, in this order.
+// L and U in one matrix, and the row that each row was exchanged with, in this order.
 template <typename T>
 struct Factors {
   Matrix<T> lu;
@@ -101,14 +101,15 @@ void lu_factor_kernel(const KernelCall& call) {
   });
 }
 
-// The reference factorises the transpose of a real matrix, which lies as it wants it.
+// The reference factorises the transpose of a real matrix, whose layout it needs.
 template <typename T>
 Factors<T> factors_of(const Matrix<T>& a) {
   if constexpr (Real<T>) return factorise<T>(a.transpose());
   return factorise<T>(a);
 }
 
-// The factors of each matrix, behind what `of` says of them: results `first` and `first + 1`.
+// The factors of each matrix, as results `first` and `first + 1`, after of(factors), which writes
+// the results before them.
 template <typename T, typename Of>
 void factorise_each(const KernelCall& call, std::size_t first, Of of) {
   const Batch<T> a(tensor_arg(call, 0));
@@ -145,7 +146,8 @@ void slogdet_kernel(const KernelCall& call) {
     factorise_each<T>(call, 2, [&](const Factors<T>& factors) {
       T direction = T(factors.parity());
       double logs = 0;
-      // By index: Eigen's iterators refer to the first element, which a matrix of size 0 has not.
+      // By index: Eigen's iterators refer to the first element, which a matrix of size 0 does not
+      // have.
       for (Eigen::Index i = 0; i < factors.lu.rows(); ++i) {
         const T pivot = factors.lu(i, i);
         logs += std::log(std::abs(pivot));
@@ -325,7 +327,7 @@ void lu_unpack_kernel(const KernelCall& call) {
     using T = decltype(type);
     const Batch<T> lu(self);
     const bool exchanged = scalar_arg(call, 3).to_bool();
-    std::optional<Pivots> pivots;  // looked at where they are asked for
+    std::optional<Pivots> pivots;  // read only where they are requested
     if (exchanged) pivots.emplace(tensor_arg(call, 1), front_of(self, 2));
     unpack<T>(call, lu.count(), scalar_arg(call, 2).to_bool(), exchanged, [&](std::int64_t i) {
       return pivots ? given_factors<T>(lu[i], (*pivots)[i]) : Factors<T>{lu[i], {}};

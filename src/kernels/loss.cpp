@@ -72,7 +72,8 @@ void nll_loss_forward(const KernelCall& call) {
   if (reduction == LossReduction::kNone) {
     store_row_major(call.outputs[0], losses.get(), dtype_of<T>());
     if (self.shape().size() > 1) return fill_tensor(call.outputs[1], Scalar(0.0));
-    // One row without a batch is its own sum: the reference gives its weight whatever is asked for.
+    // One row without a batch is its own sum: the reference gives its weight whatever the
+    // reduction.
     const T own = targets.total_weight();
     return store_row_major(call.outputs[1], &own, dtype_of<T>());
   }

@@ -107,7 +107,7 @@ void mm_kernel(const KernelCall& call) {
   });
 }
 
-// Matrix by matrix, so that what is converted stays in a core's cache.
+// Matrix by matrix, so that converted elements stay in a core's cache.
 void bmm_kernel(const KernelCall& call) {
   const Tensor &out = call.outputs[0], &a = tensor_arg(call, 0), &b = tensor_arg(call, 1);
   with_compute_type<kAllKinds>(out.dtype(), [&](auto type) {
@@ -117,8 +117,8 @@ void bmm_kernel(const KernelCall& call) {
   });
 }
 
-// addmm(self, mat1, mat2, beta, alpha) and baddbmm: the product goes to a scratch, because self may
-// be the output.
+// addmm(self, mat1, mat2, beta, alpha) and baddbmm: the product is written to a scratch, because
+// self may be the output.
 void addmm_kernel(const KernelCall& call) {
   with_compute_type<kAllKinds>(call.outputs[0].dtype(), [&](auto type) {
     using T = decltype(type);

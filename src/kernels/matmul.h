@@ -53,7 +53,7 @@ void multiply(const MatrixView<std::int64_t>& out, const MatrixView<const std::i
               const MatrixView<const std::int64_t>& b);
 
 /// The instructions that products are built for: "avx512", "avx2", "sse", "neon" or "other". They
-/// decide in which order terms are added, so values of two levels differ in rounding.
+/// decide the order in which terms are added, so values of two levels differ in rounding.
 std::string_view product_level();
 
 /// Fixes Eigen's cache sizes for the process; the first call counts. Thread-safe.

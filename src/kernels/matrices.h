@@ -1,4 +1,4 @@
-// matrices.h - what kernels of linear algebra read and write: a batch of matrices in the last two
+// matrices.h - operands and results of linear algebra kernels: a batch of matrices in the last two
 // dims, one after the other, in f64 or c128, rounded once.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace shardlab {
 
 template <typename T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-/// As decompositions go through one: column after column.
+/// The layout for decompositions, which walk column after column.
 template <typename T>
 using ByColumns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
 
@@ -37,7 +37,7 @@ inline std::int64_t count_of(const Dims& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-/// What LAPACK chooses pivots by.
+/// The size by which LAPACK chooses pivots.
 inline double pivot_size(double x) { return std::abs(x); }
 inline double pivot_size(std::complex<double> x) { return std::abs(x.real()) + std::abs(x.imag()); }
 
@@ -54,14 +54,14 @@ void solve_triangle(const Matrix<T>& a, Matrix<T>& b, bool upper, bool unit) {
   }
 }
 
-/// What a matrix is divided by, so that products of its elements neither overflow nor vanish.
+/// The divisor of a matrix with which products of its elements neither overflow nor vanish.
 template <typename T>
 double scale_of(const Matrix<T>& a) {
   const double largest = a.size() == 0 ? 0 : a.cwiseAbs().maxCoeff();
   return largest > 0 && std::isfinite(largest) ? largest : 1;
 }
 
-/// The same where they would, else 1, so that elements keep their last bits.
+/// The same where they otherwise would, else 1, so that elements keep their last bits.
 template <typename T>
 double far_scale_of(const Matrix<T>& a) {
   const double scale = scale_of(a);
@@ -69,7 +69,7 @@ double far_scale_of(const Matrix<T>& a) {
 }
 
 /// Whether iterations can decompose a matrix: those with infinities have NaN for values, as in the
-/// reference, since what Eigen leaves of them was never written. NaN is refused with Runtime.
+/// reference, since Eigen never writes their results. NaN is refused with Runtime.
 template <typename T>
 bool decomposes(std::string_view op, const Matrix<T>& a) {
   if (a.allFinite()) return true;

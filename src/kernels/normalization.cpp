@@ -21,7 +21,7 @@ std::vector<T> affine(const Tensor* tensor, std::int64_t size, T fallback) {
   return values;
 }
 
-// How far the elements of a row are from its mean, squared.
+// The squared distance of each element of a row from its mean.
 template <typename T>
 struct SquaredDistance {
   T mean;
@@ -122,7 +122,7 @@ struct LayerNorm {
   Scratch<T> means, rstds;
 };
 
-// One row: the gradient of the input, and what the row adds to those of weight and bias.
+// One row: the gradient of the input, and the row's part of those of weight and bias.
 template <typename T, typename Stored>
 struct LayerNormRow {
   const Stored* grad;
@@ -139,7 +139,7 @@ struct LayerNormRow {
   T normal(std::int64_t j) const { return (widened<T>(input[j]) - moments.mean) * moments.rstd; }
 };
 
-// Of a row's gradients times weight the sum, and that of their products with normalized inputs.
+// The sum of a row's gradients times weight, and that of their products with normalized inputs.
 template <typename T>
 struct GradSums {
   T scaled;
@@ -243,7 +243,7 @@ void add_affine(const LayerNormRow<T, Stored> (&rows)[count], std::int64_t size,
 }
 
 // native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias,
-// output_mask): an output that is not asked for is undefined.
+// output_mask): an output that is not wanted is undefined.
 template <typename T>
 struct LayerNormBackward {
   explicit LayerNormBackward(const KernelCall& backward)
@@ -271,7 +271,7 @@ struct LayerNormBackward {
  private:
   Moments<T> moments(std::int64_t i) const { return {means.data()[i], rstds.data()[i]}; }
 
-  // As they lie, several rows at a time.
+  // In place, several rows at a time.
   template <typename Stored>
   void run_stored() {
     constexpr std::int64_t kTogether = 4;

@@ -1,5 +1,5 @@
-// What order and counting say of a dim: medians, k-th values, the most frequent value; histograms,
-// and places among sorted boundaries. NaN is the largest.
+// Statistics of a dim by order and counting: medians, k-th values, the most frequent value;
+// histograms, and places among sorted boundaries. NaN is the largest.
 #include <algorithm>
 #include <vector>
 
@@ -51,8 +51,8 @@ struct NanMedian {
   }
 };
 
-// The least among the most frequent values, at its last place. NaN is the largest, but where the
-// row begins with it the least, as the reference's sort leaves it.
+// The least among the most frequent values, at its last place. NaN is the largest, but the least
+// where the row begins with it, as the reference's sort leaves it.
 struct Mode {
   template <typename T>
   static std::int64_t place(const T* row, std::int64_t count) {
@@ -120,7 +120,8 @@ void overall_kernel(const KernelCall& call) {
   });
 }
 
-// histc(self, bins, min, max): without bounds those of the elements; what is beyond is not counted.
+// histc(self, bins, min, max): without bounds those of the elements; elements beyond them are not
+// counted.
 void histc_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const std::int64_t bins = int_arg(call, 1);
@@ -155,7 +156,8 @@ void histc_kernel(const KernelCall& call) {
   store_row_major(call.outputs[0], counts.data(), DType::kF64);
 }
 
-// bucketize(self, boundaries, *, out_int32, right): how many boundaries lie below, or not above.
+// bucketize(self, boundaries, *, out_int32, right): number of boundaries that are below, or not
+// above.
 void bucketize_kernel(const KernelCall& call) {
   const RowMajor<double> boundaries(tensor_arg(call, 1));
   const double* const first = boundaries.data();

@@ -29,7 +29,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_gelu_backward(const PacketOf<T>& g, const
   return pmul(g, padd(share[0], pmul(x, density)));
 }
 
-/// What is added to and multiplied inside tanh by GeluTanh.
+/// Terms of GeluTanh that are added to and multiplied inside tanh.
 template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> packet_gelu_inner(const PacketOf<T>& x) {
   using namespace Eigen::internal;

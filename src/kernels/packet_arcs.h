@@ -123,8 +123,8 @@ EIGEN_ALWAYS_INLINE PacketOf<T> right_angles_less(T angles, const PacketOf<T>& p
               number(angles * RightAngle<T>::kLow));
 }
 
-/// atan(y / x) of sizes: that of the smaller one through the larger one, or what it lacks of a
-/// right angle. Of two zeros 0, of two infinities half a right angle.
+/// atan(y / x) of sizes: that of the smaller one through the larger one, or the rest to a right
+/// angle. Of two zeros 0, of two infinities half a right angle.
 template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> packet_angle(const PacketOf<T>& y, const PacketOf<T>& x) {
   using namespace Eigen::internal;
@@ -159,8 +159,8 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_atan2(const PacketOf<T>& y, const PacketO
   return where_equal<T>(x, x, where_equal<T>(y, y, value, y), x);
 }
 
-/// asin(|x|) up to 1/2; beyond it that of the root of half of what is missing to 1, which is half
-/// of what is missing to a right angle. NaN beyond 1.
+/// asin(|x|) up to 1/2; beyond it that of the root of half of the rest to 1, which is half of the
+/// rest to a right angle. NaN beyond 1.
 template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> packet_small_arc(const PacketOf<T>& size) {
   using namespace Eigen::internal;

@@ -1,5 +1,5 @@
-// packet_erfc.h - what erf lacks of 1, of each number in a packet: its digits are those of the
-// small number itself.
+// packet_erfc.h - 1 - erf of each number in a packet: its digits are those of the small number
+// itself.
 #pragma once
 
 #include "kernels/packet_parts.h"
@@ -60,8 +60,8 @@ struct ErfcParts<double> {
   };
 };
 
-/// exp(-x^2) times the rest of it; of negative numbers what is missing to 2. The square is that of
-/// the upper digits of x, which has no error, and what is missing to it.
+/// exp(-x^2) times the rest of it; of negative numbers the difference to 2. The square is that of
+/// the upper digits of x, which has no error, and the rest of x^2.
 template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> packet_erfc(const PacketOf<T>& x) {
   using namespace Eigen::internal;

@@ -15,7 +15,7 @@
 
 namespace shardlab {
 
-// All is inlined whatever a unit has already: as calls, these functions take twice as long.
+// All is always inlined: as calls, these functions take twice as long.
 template <typename T>
 using PacketOf = typename Eigen::internal::packet_traits<T>::type;
 
@@ -83,8 +83,8 @@ template <typename F, typename T>
   replace_lanes<T>(to, lanes, [x, y](std::size_t i) { return F::apply(x[i], y[i]); });
 }
 
-/// What is added to a small number to round it to a whole one: the last bits of the sum are those
-/// of that number.
+/// The number that, added to a small number, rounds it to a whole one: the last bits of the sum are
+/// those of that number.
 template <typename T>
 inline constexpr T kWholeShift = T(1.5) * T(WordOf<T>(1) << (std::numeric_limits<T>::digits - 1));
 
@@ -157,8 +157,8 @@ EIGEN_ALWAYS_INLINE ReducedExponent<T> reduced_exponent(const PacketOf<T>& x) {
   return {shifted, pmadd(m, number(-kLow), pmadd(m, number(-kHigh), x))};
 }
 
-/// exp of each lane where it is a normal number. That of float is all in all off by less than one
-/// last digit (0.88, tried on every seventh number).
+/// exp of each lane where it is a normal number. For float it is off by less than one last digit in
+/// all (0.88, tried on every seventh number).
 EIGEN_ALWAYS_INLINE PacketOf<float> normal_exp(const PacketOf<float>& x) {
   using namespace Eigen::internal;
   const auto one = pset1<PacketOf<float>>(1.0f);
@@ -174,7 +174,7 @@ EIGEN_ALWAYS_INLINE PacketOf<double> normal_exp(const PacketOf<double>& x) {
                                    exponent.shifted);
 }
 
-/// From where to where exp is a normal number.
+/// The range in which exp is a normal number.
 template <typename T>
 inline constexpr T kLowestExp = -0x1.6232bdd7abcd2p+9;
 template <typename T>
@@ -200,7 +200,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_exp_below(const PacketOf<T>& x) {
   return pselect(pcmp_eq(x, x), packet_exp_of_number<T>(x), x);
 }
 
-/// Lanes that are no ordinary ones of packet_exp().
+/// Lanes that packet_exp() does not handle as ordinary ones.
 template <typename T>
 [[gnu::noinline]] void exp_of_any_lanes(const PacketOf<T>& x, PacketOf<T>& y) {
   using namespace Eigen::internal;
@@ -218,7 +218,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_exp(const PacketOf<T>& x) {
   return y;
 }
 
-/// Lanes that are no ordinary ones of packet_exp2().
+/// Lanes that packet_exp2() does not handle as ordinary ones.
 template <typename T>
 [[gnu::noinline]] void exp2_of_any_lanes(const PacketOf<T>& x, PacketOf<T>& y) {
   using namespace Eigen::internal;
@@ -317,7 +317,7 @@ EIGEN_ALWAYS_INLINE LogParts<T> log_parts(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   constexpr int kShift = 60;
-  // Of negative numbers, too, as what their bits would give may be subnormal, which takes longer.
+  // Of negative numbers, too, as the result of their bits may be subnormal, which takes longer.
   const Packet size = pabs(x);
   const Packet small = pcmp_lt(size, pset1<Packet>(std::numeric_limits<T>::min()));
   const Packet scaled = pselect(small, pmul(size, pset1<Packet>(std::ldexp(T(1), kShift))), size);
@@ -368,8 +368,8 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_log10(const PacketOf<T>& x) {
   return with_ends_of_log<T>(x, pmadd(parts.exponent, number(kHigh), low));
 }
 
-/// log(1 + x): 1 + x is split as a logarithm does it, and what it has lost of the last digits of x
-/// is given back to its fraction.
+/// log(1 + x): 1 + x is split as for a logarithm, and the last digits of x that it has lost are
+/// added to its fraction.
 template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> packet_log1p(const PacketOf<T>& x) {
   using namespace Eigen::internal;
@@ -378,7 +378,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_log1p(const PacketOf<T>& x) {
   const auto number = [](T value) { return pset1<Packet>(value); };
   const Packet one = number(1), sum = padd(x, one);
   const SplitNumber<T> parts = split_number<T>(sum);
-  // Of large numbers nothing is lost, and the power of two would be no normal number.
+  // Large numbers lose nothing, and the power of two would be no normal number.
   constexpr T kMost = -T(std::numeric_limits<T>::min_exponent - 1);
   const Packet scale = scaled_by_power<T>(one, pnegate(pmin(parts.exponent, number(kMost))));
   const Packet given_back = pmul(psub(x, psub(sum, one)), scale);
@@ -446,8 +446,8 @@ template <>
 inline constexpr float kFarthestTurn<float> = 0x1p14f;
 #endif
 
-/// x less `quarters` quarters of a turn, which is taken in parts: products with the first ones, or
-/// where they are fused what is added, are exact.
+/// x less `quarters` quarters of a turn, which is taken in parts: products with the first ones, or,
+/// where they are fused, the terms added, are exact.
 EIGEN_ALWAYS_INLINE PacketOf<float> less_quarters(PacketOf<float> x,
                                                   const PacketOf<float>& quarters) {
   using namespace Eigen::internal;
@@ -526,7 +526,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_sine(const PacketOf<T>& x) {
   using Packet = PacketOf<T>;
   using Bits = BitsOf<T>;
   constexpr int kLast = sizeof(T) * 8 - 1;
-  // The last bits of what is shifted so are those of a whole number.
+  // The last bits of a shifted number are those of a whole number.
   const Packet shift = pset1<Packet>(kWholeShift<T>);
   const Packet size = pabs(x);
   const Packet shifted = pmadd(size, pset1<Packet>(T(0.63661977236758134308)), shift);

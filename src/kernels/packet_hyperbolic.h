@@ -5,7 +5,7 @@
 
 namespace shardlab {
 
-/// From here on exp(x) is no number to compute with.
+/// From here on exp(x) is too large to compute with.
 template <typename T>
 inline constexpr T kFarExponent = sizeof(T) == sizeof(float) ? T(80) : T(700);
 

@@ -26,7 +26,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> looked_up_one_by_one(const T (&table)[count],
 }
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
-/// Entries of which each half of a table has looked up its own; `bit` says which half it is.
+/// The entries of a table of which both halves were looked up; `bit` of the index chooses the half.
 template <int bit>
 EIGEN_ALWAYS_INLINE __m256 of_halves(const __m256& low, const __m256& high, const __m256i& index) {
   return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index, 31 - bit)));

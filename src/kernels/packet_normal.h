@@ -1,5 +1,5 @@
 // packet_normal.h - the normal distribution of each number in a packet, and with it erf: by parts,
-// without the divisions and powers of the quotients that it is often computed by.
+// without the divisions and powers of the usual quotients.
 #pragma once
 
 #include "kernels/packet_parts.h"
@@ -7,7 +7,7 @@
 namespace shardlab {
 
 /// P(0 <= X <= x) of a normal number X, through its values at Chebyshev's points. The constant of
-/// the last part is rounded up, so that what lies behind it is 1/2 in T.
+/// the last part is rounded up, so that everything behind it is 1/2 in T.
 template <typename T>
 struct NormalParts;
 template <>

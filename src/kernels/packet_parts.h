@@ -28,8 +28,8 @@ EIGEN_ALWAYS_INLINE PacketOf<T> size_within(const PacketOf<T>& x, T end) {
 /// Each x becomes the function of |x| at most 7.49 parts, of NaN anything. `Parts` has the length
 /// of a part and coefficients: c[0] h^n + ... + c[n] around the middle k * kLength of part k, h =
 /// |x| - k * kLength, those of each part in a column. Without a constant in part 0 small results
-/// keep their digits. Several packets go side by side: each step waits for the one before, and a
-/// processor has not places enough to find the next packets' by itself.
+/// keep their digits. Several packets are computed side by side: each step waits for the one
+/// before, and a processor's window is too small to reach the next packets' steps by itself.
 template <typename Parts, typename T, std::size_t packets>
 EIGEN_ALWAYS_INLINE void packets_by_parts(PacketOf<T> (&x)[packets]) {
   using namespace Eigen::internal;

@@ -1,9 +1,9 @@
 // packet_power.h - powers, x^y = exp(y log |x|) with the sign of x^y. A logarithm needs more digits
-// than a number has, as y multiplies what it lacks: it is a pair, a number and what its rounding
-// lost, which of floats takes a third of the time of doubles. Lanes that are infinite, undefined,
-// subnormal or zero are left to doubles, of doubles to the standard library; so are all lanes where
-// a processor does not fuse multiplications and additions, since what rounding lost cannot be had
-// there in one step.
+// than a number has, as y multiplies its error: it is a pair, a number and the part lost in its
+// rounding, which for floats takes a third of the time of doubles. Lanes that are infinite,
+// undefined, subnormal or zero are left to doubles, of doubles to the standard library; so are all
+// lanes where a processor does not fuse multiplications and additions, since it cannot compute the
+// part lost in rounding in one step.
 #pragma once
 
 #include "kernels/functors.h"
@@ -118,7 +118,7 @@ EIGEN_ALWAYS_INLINE PacketOf<double> signed_power(const PacketOf<double>& x,
       x, y, exp2_for_float(pmax(pmin(power, number(kBeyond)), number(-kBeyond))));
 }
 
-/// Lanes that are no ordinary ones of packet_power_for_float().
+/// Lanes that packet_power_for_float() does not handle as ordinary ones.
 [[gnu::noinline]] inline void power_of_any_lanes(const PacketOf<double>& x,
                                                  const PacketOf<double>& y,
                                                  PacketOf<double>& result) {
@@ -138,7 +138,7 @@ EIGEN_ALWAYS_INLINE PacketOf<double> signed_power(const PacketOf<double>& x,
   result = pselect(por(pcmp_eq(y, zero), pcmp_eq(x, one)), one, result);
 }
 
-/// x^y rounded far beyond what a float holds, of floats as doubles: 2^(y log2 |x|).
+/// x^y rounded far beyond the digits of a float, of floats as doubles: 2^(y log2 |x|).
 EIGEN_ALWAYS_INLINE PacketOf<double> packet_power_for_float(const PacketOf<double>& x,
                                                             const PacketOf<double>& y) {
   using namespace Eigen::internal;
@@ -169,18 +169,18 @@ inline void powers_by_doubles(const float* x, const float* y, float* to) {
 }
 
 #ifdef __FMA__
-/// A number and what its rounding lost.
+/// A number and the part lost in its rounding.
 template <typename T>
 struct NumberPair {
   PacketOf<T> high, low;
 };
 
-/// Of logarithms: the middles of equal parts of an octave from kLeast on, equal in either half of
-/// it, as what a number is multiplied by, and their logarithms in two numbers, whole multiples of
-/// the first of which have no error, as that of log 2. The middle of the part around 1 is 1, so
-/// that small logarithms keep their digits. Of powers: sixteenths of log 2 in two such numbers,
-/// 2^(j/16) less what j of them add to its bits, and what T cannot hold of it. The polynomials are
-/// made through the values at Chebyshev's points.
+/// For logarithms: the middles of equal parts of an octave from kLeast on, equal in either half of
+/// it, as factors of a number, and their logarithms in two numbers, whole multiples of the first of
+/// which have no error, as that of log 2. The middle of the part around 1 is 1, so that small
+/// logarithms keep their digits. For powers: sixteenths of log 2 in two such numbers, 2^(j/16) less
+/// the bits that j of them add, and the part of it that T cannot hold. The polynomials are made
+/// through the values at Chebyshev's points.
 template <typename T>
 struct PowerTables;
 template <>
@@ -433,8 +433,8 @@ EIGEN_ALWAYS_INLINE std::uint32_t unusual_lanes(const PacketOf<T>& size, const P
   replace_lanes<float>(power, lanes, [&](std::size_t i) { return by_doubles[i]; });
 }
 
-/// to[i] = x[i]^y[i] for a packet; `to` may equal either. Off by 0.6 of a last digit; powers
-/// beyond exp(+-8) by 1.2, of doubles by 2. What T can hold comes out exactly.
+/// to[i] = x[i]^y[i] for a packet; `to` may equal either. Off by 0.6 of a last digit; powers beyond
+/// exp(+-8) by 1.2, of doubles by 2. Results that T can hold are exact.
 template <typename T>
 EIGEN_ALWAYS_INLINE void powers(const T* x, const T* y, T* to) {
   using namespace Eigen::internal;
@@ -446,7 +446,7 @@ EIGEN_ALWAYS_INLINE void powers(const T* x, const T* y, T* to) {
   Packet power = with_sign_of_power<T>(base, exponent, exp_of_pair<T>({high, low}));
   const std::uint32_t unusual = unusual_lanes<T>(size, high);
   if (unusual != 0) [[unlikely]] {
-    Packet lanes = power;  // what a call is given lies in memory
+    Packet lanes = power;  // arguments of a call are in memory
     if constexpr (sizeof(T) == sizeof(float)) {
       replace_by_doubles(x, y, lanes, unusual);
     } else {

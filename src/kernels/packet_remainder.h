@@ -1,5 +1,5 @@
-// packet_remainder.h - what division leaves: exact, as it is less than the divisor and a multiple
-// of the last digit of either. Where multiplications and additions are fused a quotient and one
+// packet_remainder.h - the rest of a division: exact, as it is less than the divisor and a multiple
+// of the last digit of either. If multiplications and additions are fused a quotient and one
 // step give it; the quotient may be one too large.
 #pragma once
 
@@ -29,7 +29,7 @@ EIGEN_ALWAYS_INLINE void remainders(const T* x, const T* y, T* to) {
                                        padd(rest, divisor), rest);
     rest = where_equal<T>(rest, zero, rest, moved);
   }
-  // Quotients whose last digit is no whole one, and what is infinite, undefined or divided by zero.
+  // Quotients whose last digit is larger than 1, and infinite, undefined or zero operands.
   constexpr T kMost = std::numeric_limits<T>::max();
   constexpr T kWholeDigits = T(WordOf<T>(1) << (std::numeric_limits<T>::digits - 1));
   const auto whole = std::bit_cast<VectorOf<T>>(quotient);
@@ -37,7 +37,7 @@ EIGEN_ALWAYS_INLINE void remainders(const T* x, const T* y, T* to) {
   const MaskOf<T> usual = (whole < kWholeDigits) & (finite <= kMost);
   const std::uint32_t unusual = bits_of<T>(~usual);
   if (unusual != 0) [[unlikely]] {
-    Packet lanes = rest;  // what a call is given lies in memory
+    Packet lanes = rest;  // arguments of a call are in memory
     replace_lanes_by<F>(x, y, lanes, unusual);
     rest = lanes;
   }

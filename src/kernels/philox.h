@@ -53,7 +53,8 @@ SHARDLAB_HD inline float uniform_float(const PhiloxWords& words, int digits) {
   return static_cast<float>(words.word[0] >> (32 - digits)) * unit;
 }
 
-/// What Box-Muller turns into one standard normal number: sqrt(-2 log(radius)) cos(2 pi turn).
+/// The two numbers from which Box-Muller makes a standard normal one: sqrt(-2 log(radius)) cos(2 pi
+/// turn).
 template <typename T>
 struct NormalSource {
   T radius;  ///< in (0, 1]

@@ -1,6 +1,6 @@
 // Pointwise kernels for all devices. A kernel picks the function, the operands and the dtype in
 // which they meet; most of them are a row of element_functions.h with the template below that the
-// row names. What a loop costs stands in the device, so nothing here is instantiated per dtype.
+// row names. The costly loops are in the device, so nothing here is instantiated per dtype.
 #include "kernels/pointwise.h"
 
 #include <array>
@@ -90,7 +90,7 @@ void div(ElementRunner& runner, const KernelCall& call) {
 }
 
 // pow(base, exponent). As in the reference a number as the exponent may mean another function, with
-// its answers for -0.0 and -inf; f16 knows powers only.
+// its answers for -0.0 and -inf; f16 has powers only.
 void power(ElementRunner& runner, const KernelCall& call) {
   const std::span<const LocalArg> given = call.args.first(2);
   const DType dtype = promote_operands(given);
@@ -164,7 +164,7 @@ void nextafter(ElementRunner& runner, const KernelCall& call) {
   runner.run(function, dtype, call.outputs[0], given);
 }
 
-// The argument behind the operands says how gelu is computed.
+// The argument behind the operands chooses how gelu is computed.
 template <Element exact, Element approximated, std::size_t operands>
 void gelu(ElementRunner& runner, const KernelCall& call) {
   const std::string* text = optional_text_arg(call, operands);

@@ -1,5 +1,5 @@
-// pointwise.h - the pointwise kernels of every device: which function is applied to which operands
-// in which dtype. A device only supplies the loop.
+// pointwise.h - the pointwise kernels of every device: the function of each, its operands and their
+// dtype. A device only supplies the loop.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace shardlab {
 
-/// What pointwise kernels need of a device.
+/// The part of a device that pointwise kernels need.
 class ElementRunner {
  public:
   /// out[i] = function(operands[0][i], ...), computed in the compute type of `promoted`. Tensors

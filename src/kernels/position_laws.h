@@ -51,8 +51,8 @@ struct RaisedCosine {
   }
 };
 
-// Where a law has an inverse distribution function it is that of the f64 uniform number, of which
-// 1 - u is never 0.
+// A law that has an inverse distribution function is that function of the f64 uniform number, of
+// which 1 - u is never 0.
 
 struct ExponentialLaw {
   double rate;
@@ -62,7 +62,7 @@ struct ExponentialLaw {
   }
 };
 
-/// How many trials until one succeeds.
+/// Number of trials until one succeeds.
 struct GeometricLaw {
   double scale;  ///< logarithm of the chance that a trial fails
 
@@ -91,7 +91,7 @@ struct LogNormalLaw {
   }
 };
 
-/// Of linspace(start, end, steps) and logspace(start, end, steps, base): integers go from an
+/// Of linspace(start, end, steps) and logspace(start, end, steps, base): integers step from an
 /// integer to an integer.
 EvenSteps even_steps(const KernelCall& call);
 PowerSteps power_steps(const KernelCall& call);

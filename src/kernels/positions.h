@@ -1,4 +1,4 @@
-// positions.h - where a local tensor's elements stand in the global tensor.
+// positions.h - the places of a local tensor's elements in the global tensor.
 #pragma once
 
 #include "tensor/device.h"

@@ -1,4 +1,4 @@
-// products.h - how a product in f32 or f64 is cut so that every element has the same bits in
+// products.h - the blocks of a product in f32 or f64, by which every element has the same bits in
 // whatever registers it is computed. Pure but for the matrices.
 #pragma once
 
@@ -15,14 +15,14 @@ struct Products {
                             const MatrixView<const T>& b);
   /// By Eigen: whole panels of columns.
   Multiply by_eigen;
-  /// By tiles of registers (tile_multiply.h): what is too narrow or too short for Eigen's blocks.
+  /// By tiles of registers (tile_multiply.h): products too narrow or too short for Eigen's blocks.
   Multiply by_tiles;
 };
 
 /// out = a b with these loops. Eigen adds up the terms of an element one after the other in panels
-/// of columns that are three registers wide, and in another order in what is left over. A panel
-/// here is one of AVX-512 and two of AVX2, so that none is left over; tiles add up in the same
-/// order. Neither matrix is a vector.
+/// of columns that are three registers wide, and in another order in the rest. A panel here is one
+/// of AVX-512 and two of AVX2, so that there is no rest; tiles add up in the same order. Neither
+/// matrix is a vector.
 template <typename T>
 void multiply_with(const Products<T>& products, const MatrixView<T>& out,
                    const MatrixView<const T>& a, const MatrixView<const T>& b) {
@@ -31,8 +31,8 @@ void multiply_with(const Products<T>& products, const MatrixView<T>& out,
   constexpr std::int64_t kFewTerms = 32;  // packing blocks would take longer than the product
   const std::int64_t whole = a.columns > kFewTerms ? out.columns / kPanel * kPanel : 0;
   const std::int64_t rest = out.columns - whole;
-  // Both loops read `a`. Beside few columns that takes as long as the product, so that the second
-  // one should find it in a core's cache; what Eigen packs of `b` is packed again for each part.
+  // Both loops read `a`. With few columns that takes as long as the product, so that the second one
+  // should find it in a core's cache; Eigen packs its part of `b` again for each part.
   constexpr std::int64_t kFewPanels = 2, kFewestRows = 256;
   constexpr std::int64_t kKept = (std::int64_t{512} << 10) / sizeof(T);
   const bool cut = whole > 0 && rest > 0 && whole <= kFewPanels * kPanel;
@@ -67,12 +67,12 @@ class InnerBlocks {
   }
 
  private:
-  // Eigen does not cut what is as short as this.
+  // Eigen does not cut sizes as short as this.
   static constexpr std::int64_t kMost = sizeof(T) == 4 ? 288 : 248;
   std::int64_t inner_, blocks_;
 };
 
-/// The loops of the copy of the kernels that asks (tile_multiply.h).
+/// The loops of the copy of the kernels that calls this (tile_multiply.h).
 template <typename T>
 const Products<T>& own_products();
 

@@ -113,7 +113,7 @@ void uniform_kernel(const KernelCall& call) {
   draw_uniform(call, {low, high});
 }
 
-// The number arguments stand in front, behind self where there is one.
+// The number arguments are in front, behind self where there is one.
 std::size_t first_number(const KernelCall& call) {
   return optional_scalar_arg(call, 0) != nullptr ? 0 : 1;
 }

@@ -69,10 +69,10 @@ class Categories {
     if (!(total_ > 0)) refuse_law("multinomial", "the sum of the weights", total_, "above 0");
   }
 
-  /// How many can be drawn without replacement.
+  /// Number of categories that can be drawn without replacement.
   std::int64_t present() const { return present_; }
 
-  /// The category in which the share `u` of the weights lies.
+  /// The category that contains the share `u` of the weights.
   std::int64_t find(double u) const {
     const double wanted = u * total_;
     double sum = 0;

@@ -93,7 +93,7 @@ bool truth_of_row(const std::byte* from, DType dtype, std::int64_t count) {
   return !any;
 }
 
-// The same of rows that go down beside each other.
+// The same of rows that are columns side by side.
 template <bool any>
 void truth_of_columns(const InputLines<bool>& lines, bool* to) {
   const std::int64_t columns = lines.columns();
@@ -137,8 +137,8 @@ void truth_kernel(const KernelCall& call) {
        "an empty dim has no largest or smallest element");
 }
 
-// Where the first element equal to `value` is; `count` where none is. Groups of elements are looked
-// at together, since a processor does not foresee where a search ends.
+// The place of the first element equal to `value`; `count` where there is none. Groups of elements
+// are compared together, since a processor cannot predict where a search ends.
 template <typename T>
 std::int64_t index_of_value(const T* row, std::int64_t count, T value) {
   std::int64_t first = 0;
@@ -154,7 +154,7 @@ std::int64_t index_of_value(const T* row, std::int64_t count, T value) {
   return std::find(row + first, row + count, value) - row;
 }
 
-// The lowest index among equals; NaN wins. Looked for in the first leaf that holds the extremum.
+// The lowest index among equals; NaN wins. Searched in the first leaf that holds the extremum.
 template <typename Op, typename T>
 std::int64_t index_of_extremum(const T* row, std::int64_t count) {
   if (count == 0) refuse_empty_dim();
@@ -178,21 +178,21 @@ struct Extrema {
   Scratch<std::int64_t> indices;
 };
 
-// What is best so far in columns beside each other, and in which row it stood.
+// The best so far in columns side by side, and its row.
 template <typename T>
 struct BestSoFar {
   using Place = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
   VectorOf<T> values;
   VectorOf<Place> places;
 
-  // Only a better one takes the place of one above it; the first NaN keeps it.
+  // Only a better one replaces one above it; the first NaN stays.
   template <typename Op>
   void meet(const T* from, std::int64_t row) {
     VectorOf<T> here;
     load_vector<T>(here, from);
     take<Op>(here, (here != here) & (values == values), row);
   }
-  // The same of numbers; `nan` says where there is none.
+  // The same of numbers; `nan` is set where one is NaN.
   template <typename Op>
   void meet_numbers(const T* from, std::int64_t row, MaskOf<T>& nan) {
     VectorOf<T> here;
@@ -211,8 +211,8 @@ struct BestSoFar {
   }
 };
 
-// The best of `size` rows that go down beside each other, `step` elements apart. The first NaN,
-// too, is met again where there is one.
+// The best of `size` rows of columns side by side, `step` elements apart. If there is a NaN, the
+// first one is found by a second walk.
 template <typename Op, typename T>
 void meet_rows(BestSoFar<T>* best, const T* data, std::int64_t step, std::int64_t size,
                std::int64_t columns) {
@@ -255,7 +255,7 @@ void meet_rows(BestSoFar<T>* best, const T* data, std::int64_t step, std::int64_
   }
 }
 
-// Rows that go down beside each other, a stripe of them at a time.
+// Rows that are columns side by side, a stripe of them at a time.
 template <typename Op, typename T>
 void extrema_down(const T* data, std::int64_t step, std::int64_t size, std::int64_t columns,
                   T* values, std::int64_t* indices) {

@@ -60,7 +60,7 @@ PackedQr<T> packed_qr(Matrix<T> a) {
   for (Eigen::Index k = 0; k < std::min(a.rows(), a.cols()); ++k) {
     const Reflection<T> reflection = reflection_of(a, k, k);
     reflection.adjoint().from_left(a, k);
-    // What has become zero there makes room for v.
+    // The elements that have become zero make room for v.
     for (Eigen::Index i = k + 1; i < a.rows(); ++i) {
       a(i, k) = reflection.v[static_cast<std::size_t>(i - k)];
     }

@@ -60,7 +60,7 @@ struct PackedQr {
 template <typename T>
 PackedQr<T> packed_qr(Matrix<T> a);
 
-/// A square matrix as Q H Q^H, where H is zero below the numbers beside the diagonal: of a
+/// A square matrix as Q H Q^H, where H is zero below the numbers next to the diagonal: of a
 /// Hermitian one H is tridiagonal and real.
 template <typename T>
 struct Hessenberg {

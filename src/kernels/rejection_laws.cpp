@@ -1,9 +1,9 @@
-// Random numbers by laws that are drawn by rejection: of one element as many uniform numbers are
-// taken as it needs, from a sequence of its own, so that no other element's numbers move (X-40).
-// Counts about a small mean are counted up; else one comes from below a hat over the law
-// (Hoermann, "The transformed rejection method for generating Poisson random variables", 1993, and
-// "The generation of binomial random variates", 1993); gamma: Marsaglia and Tsang, "A simple method
-// for generating gamma variables", 2000.
+// Random numbers by laws that are drawn by rejection: an element takes as many uniform numbers as
+// it needs, from a sequence of its own, so that no other element's numbers move (X-40). Counts
+// about a small mean are counted up; others are drawn from below a hat over the law (Hoermann, "The
+// transformed rejection method for generating Poisson random variables", 1993, and "The generation
+// of binomial random variates", 1993); gamma: Marsaglia and Tsang, "A simple method for generating
+// gamma variables", 2000.
 #include <cmath>
 #include <limits>
 
@@ -18,7 +18,7 @@ namespace shardlab {
 namespace {
 
 /// The sequence of one element: block b of its words has b in the third word of the counter, so
-/// that block 0 is what laws of one number are made of.
+/// that block 0 has the numbers of laws that take one.
 class ElementDraws {
  public:
   ElementDraws(const RandomState& state, std::uint64_t index)
@@ -54,8 +54,8 @@ void draw_sequences(const KernelCall& call, Make make) {
   result.store();
 }
 
-/// A place beside the middle of a hat of width `b` and slope `a`: where it lies, in steps from the
-/// middle, and how far `u` is from the ends.
+/// A place under a hat of width `b` and slope `a`: its distance, in steps, from the middle, and
+/// that of `u` from the ends.
 struct UnderHat {
   UnderHat(ElementDraws& draws, double a, double b)
       : u(draws.uniform() - 0.5),
@@ -94,7 +94,7 @@ double poisson(ElementDraws& draws, double rate) {
   }
 }
 
-/// One success after another: how many trials each one takes.
+/// One success after another, with the number of trials that each takes.
 double binomial_counted(ElementDraws& draws, double count, double chance) {
   const double scale = std::log1p(-chance);
   double successes = 0;
@@ -136,7 +136,7 @@ double binomial(ElementDraws& draws, double count, double chance) {
   return count - binomial_of_few(draws, count, 1 - chance);
 }
 
-/// Shapes below 1 are drawn as shape + 1, and brought down.
+/// Shapes below 1 are drawn as shape + 1, and scaled down.
 double standard_gamma(ElementDraws& draws, double shape) {
   if (shape == 0) return 0;
   double scale = 1;

@@ -1,4 +1,4 @@
-// Resampling and pooling of the last dims, as resampling.h says where results come from.
+// Resampling and pooling of the last dims, with the places of resampling.h.
 #include "kernels/resampling.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using Direction = Resampling::Direction;
 
-// A value that is resampled dim by dim, in f64. The parts of complex numbers lie along one more.
+// A value that is resampled dim by dim, in f64. The parts of complex numbers are along one more.
 class Grid {
  public:
   explicit Grid(const Tensor& tensor)
@@ -81,7 +81,7 @@ void resample_kernel(const KernelCall& call) {
   grid.store(call.outputs[0]);
 }
 
-// The largest in each window, and where it lies in its plane, counted row-major; NaN wins, else the
+// The largest in each window, and its place in its plane, counted row-major; NaN wins, else the
 // first.
 template <typename T>
 void largest_in_windows(const KernelCall& call, const PoolWindows& windows) {

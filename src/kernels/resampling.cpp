@@ -1,4 +1,4 @@
-// Upsampling and mean pooling are linear and go dim by dim: per dim, each result is a weighted sum
+// Upsampling and mean pooling are linear and run dim by dim: per dim, each result is a weighted sum
 // of some places. The largest of a window is found in all dims at once.
 #include "kernels/resampling.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 using Direction = Resampling::Direction;
 
-// How a dim is scaled: from `source` to `target` places.
+// The scaling of a dim: from `source` to `target` places.
 struct Scaling {
   std::int64_t source;
   std::int64_t target;
@@ -27,7 +27,7 @@ struct Scaling {
     if (align_corners) return target > 1 ? (from - 1) / (to - 1) : 0;
     return given > 0 ? 1 / given : from / to;
   }
-  // The place, between two, that a result stands for.
+  // The place of a result, possibly between two places of the source.
   double place(std::int64_t result) const {
     const auto i = static_cast<double>(result);
     return align_corners ? step() * i : step() * (i + 0.5) - 0.5;
@@ -94,7 +94,7 @@ struct Lanczos {
   static double weight(double x) { return std::abs(x) < 3 ? sinc(x) * sinc(x / 3) : 0; }
 };
 
-// Where places are left out, their neighbours are averaged with the filter widened.
+// If places are left out, their neighbours are averaged with the filter widened.
 template <typename Filter>
 struct Smoothed {
   static Window window(const Scaling& scaling, std::int64_t result) {
@@ -316,7 +316,7 @@ PoolWindows adaptive_windows(const KernelCall& call) {
 }
 
 // fractional_max_pool..(self, kernel_size, output_size, random_samples): windows start at steps of
-// a fraction, which the numbers of a plane shift. In a plane the last dim's number comes first.
+// a fraction, which the numbers of a plane shift. In a plane the last dim's number is first.
 PoolWindows fractional_windows(const KernelCall& call, std::span<const double> shifts) {
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
   const Dims& kernel = *optional_dims_arg(call, 1);

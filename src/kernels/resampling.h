@@ -1,5 +1,5 @@
-// resampling.h - which places each result of upsampling or pooling comes from: what the CPU and
-// GPUs compute with. Pure functions of a call's numbers and shapes.
+// resampling.h - the places that each result of upsampling or pooling reads: for the computation on
+// the CPU and on GPUs. Pure functions of a call's numbers and shapes.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ struct Tap {
   double weight;
 };
 
-/// Where one result comes from: the weighted sum of some places, over `divisor`.
+/// The input of one result: the weighted sum of some places, over `divisor`.
 struct Window {
   std::vector<Tap> taps;
   double divisor = 1;
 };
 
-/// One dim, of `source` places, becomes as many results as there are windows; a gradient goes from
+/// One dim, of `source` places, becomes as many results as there are windows; a gradient flows from
 /// them back to the places, with the same weights.
 struct SampledDim {
   std::size_t dim;
@@ -36,7 +36,7 @@ struct Resampling {
   std::vector<SampledDim> dims;  ///< in this order
 };
 
-/// The kernels of upsampling and mean pooling, which are linear and go dim by dim.
+/// The kernels of upsampling and mean pooling, which are linear and run dim by dim.
 std::span<const KernelId> resampling_kernels();
 /// Of a call of one of them whose output has elements.
 Resampling resampling_of(const KernelCall& call);

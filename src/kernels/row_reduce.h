@@ -1,5 +1,5 @@
 // row_reduce.h - reducing rows in a fixed order: 32 lanes within leaves of 512 elements, leaves
-// pairwise. The order depends on the number of elements only, and not on how a tensor lies: it is
+// pairwise. The order depends on the number of elements only, and not on a tensor's layout: it is
 // read once, and converted a little at a time.
 #pragma once
 
@@ -21,12 +21,12 @@
 
 namespace shardlab {
 
-/// What wraps as integers do.
+/// A type that wraps as integers do.
 template <typename T>
 using WrappingOf = std::conditional_t<std::is_integral_v<T>, std::uint64_t, T>;
 
-/// Ops as the identity, how two values combine, and how vectors do, number by number. NaN wins
-/// extrema.
+/// Ops as the identity, the combination of two values, and that of vectors, number by number. NaN
+/// wins extrema.
 struct SumOp {
   template <typename T>
   static T identity() {
@@ -131,7 +131,7 @@ class Lanes {
   void take(const T* values) {
     take([values](std::int64_t i, VectorOf<T>& to) { load_vector<T>(to, values + i); });
   }
-  /// The same of numbers; what they were is known at the end.
+  /// The same of numbers; NaN among them is noted for the end.
   template <typename Load>
   void take_numbers(const Load& load) requires NanDecides<Op, T> {
 #pragma GCC unroll 8
@@ -166,7 +166,7 @@ class Lanes {
   }
 
  private:
-  // What lanes from `half` on hold afterwards means nothing.
+  // Lanes from `half` on are invalid afterwards.
   template <std::size_t half, std::size_t... lane>
   [[gnu::always_inline]] static void fold(VectorOf<T>& part, std::index_sequence<lane...> lanes) {
     const VectorOf<T> upper = __builtin_shufflevector(part, part, ((lane + half) % kWidth)...);
@@ -200,8 +200,7 @@ requires(!std::is_arithmetic_v<T>) class Lanes<Op, T> {
   T lanes_[kReduceLanes];
 };
 
-/// Op over get(i) for i in [0, count), fewer than there are lanes: what the rest would add are
-/// identities.
+/// Op over get(i) for i in [0, count), fewer than there are lanes: the rest would add identities.
 template <typename Op, typename T, typename Get>
 T reduce_few(const Get& get, std::int64_t count) {
   T lanes[kReduceLanes];
@@ -311,9 +310,9 @@ T reduce_row(const T* row, std::int64_t count) {
       0, count);
 }
 
-/// The reduction of a row, in the same order, of columns that lie side by side: their lanes, and
-/// what waits for the upper half of a range, are rows of `work`, which holds rows_of_work(count) of
-/// them.
+/// The reduction of a row, in the same order, of columns that are side by side: their lanes, and
+/// the results that wait for the upper half of a range, are rows of `work`, which holds
+/// rows_of_work(count) of them.
 template <typename Op, typename T>
 class ColumnReduction {
  public:
@@ -325,14 +324,14 @@ class ColumnReduction {
   }
 
   /// to[c] = Op over row(i, slot)[c] for i in [0, count); of each of kRowsTogether slots the last
-  /// row is still there.
+  /// row is still valid.
   template <typename Row>
   void run(const Row& row, std::int64_t count, T* to) const {
     reduce(row, 0, count, work_ + lanes_of(count) * columns_, to);
   }
 
  private:
-  // Numbers that combine with the identity stay as they are; complex products of infinities don't.
+  // Numbers that combine with the identity do not change; complex products of infinities do.
   static std::int64_t lanes_of(std::int64_t count) {
     return std::is_arithmetic_v<T> ? std::clamp<std::int64_t>(count, 1, kReduceLanes)
                                    : kReduceLanes;
@@ -376,8 +375,8 @@ class ColumnReduction {
     std::copy_n(lane(0), columns_, to);
   }
 
-  // Lanes take as many rows as there are whole rounds of kRowsTogether; how many were, or -1 where
-  // combine(lane, rows) says no.
+  // Lanes take as many rows as there are whole rounds of kRowsTogether; returns their number, or -1
+  // where combine(lane, rows) is false.
   template <typename Row, typename Combine>
   std::int64_t take_together(const Row& row, std::int64_t first, std::int64_t count,
                              const Combine& combine) const {
@@ -412,7 +411,7 @@ Scratch<T> reduce_lines(std::int64_t lines, std::int64_t columns, const Line& li
   return to;
 }
 
-/// Op over line(i) for i in [0, count), elements or what is computed from those of several rows;
+/// Op over line(i) for i in [0, count), elements or values computed from those of several rows;
 /// line(i, vector) fills in those from i on.
 template <typename Op, typename Result, typename Line>
 Result reduce_line(const Line& line, std::int64_t count) {
@@ -437,12 +436,12 @@ struct RowRange {
   std::int64_t count;
 };
 
-/// The rows of a layout in T, reduced to one Result each. Rows that lie side by side go down
+/// The rows of a layout in T, reduced to one Result each. Rows that are side by side are reduced
 /// together, those with pieces of some length are read leaf by leaf, and others are copied first.
 template <typename Op, typename Result, typename T, typename Map>
 class RowReduction {
  public:
-  /// map(element as T, index of the row) is what is combined.
+  /// The combined values are map(element as T, index of the row).
   RowReduction(const Tensor& source, const RowLayout& layout, Map map)
       : source_(source), layout_(layout), map_(std::move(map)) {}
 
@@ -454,7 +453,7 @@ class RowReduction {
     if constexpr (kWidens<T, BFloat16>) {
       if (dtype == DType::kBF16) return run_from<BFloat16>(results, range);
     }
-    // An extremum of what lies there is computed in its dtype.
+    // An extremum of unchanged elements is computed in their dtype.
     if constexpr (kWidens<T, float> && !(NanDecides<Op, T> && std::is_same_v<Map, Unchanged>)) {
       if (dtype == DType::kF32) return run_from<float>(results, range);
     }
@@ -462,7 +461,7 @@ class RowReduction {
   }
 
  private:
-  // What stands beside each other in columns that go down together: column c is row `first` + c.
+  // Neighbours in columns that are reduced together: column c is row `first` + c.
   template <typename Source>
   struct Across {
     FetchedLine<T, Source> line;
@@ -476,7 +475,7 @@ class RowReduction {
     }
   };
 
-  // `Source` is T, or what all elements are stored as.
+  // `Source` is T, or the stored type of all elements.
   template <typename Source>
   void run_from(Result* results, const RowRange& range) const {
     if (layout_.in_one_piece()) {
@@ -501,7 +500,7 @@ class RowReduction {
     return reduce_line<Op, Result>(MappedLine<Source, T, Result, Map>{elements, map_, row}, size);
   }
 
-  // Rows that are read where they lie.
+  // Rows that are read in place.
   template <typename Source>
   void by_row(Result* results, const RowRange& range) const {
     const auto* data = reinterpret_cast<const Source*>(readable_bytes(source_));

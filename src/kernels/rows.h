@@ -29,26 +29,25 @@ DimMask normalized_dims(const Tensor& input, const KernelCall& call, std::size_t
 /// or (self, unbiased). None means 1.
 double correction_of(const KernelCall& call);
 
-/// How rows lie in memory: element r of row i is at offset_of(i) + r, counted in elements.
+/// The layout of rows in memory: element r of row i is at offset_of(i) + r, counted in elements.
 class RowLayout {
  public:
   RowLayout(const Tensor& source, const DimMask& reduced);
 
-  /// How many rows: the product of the kept dims.
+  /// Number of rows: the product of the kept dims.
   std::int64_t rows() const { return rows_; }
   /// Elements in a row.
   std::int64_t size() const { return size_; }
-  /// Whether each row lies in one piece.
+  /// Whether each row is in one piece.
   bool in_one_piece() const { return in_one_piece_; }
   std::int64_t offset_of(std::int64_t row) const;
-  /// Rows lie side by side in groups of this many and each goes down with one stride; 0: they
-  /// don't.
+  /// Rows are side by side in groups of this many, each a column with one stride; 0: they are not.
   std::int64_t columns() const;
-  /// That stride.
+  /// The stride of such a column.
   std::int64_t column_stride() const { return permuted_.stride().back(); }
-  /// A row lies in pieces of this many elements, one after the other as its elements are counted.
+  /// A row is in pieces of this many elements, one after the other as its elements are counted.
   std::int64_t piece() const { return piece_; }
-  /// Where piece `index` of a row begins, from the row's first element on.
+  /// Offset of piece `index` of a row from the row's first element.
   std::int64_t offset_of_piece(std::int64_t index) const;
   /// The source with the kept dims in front.
   const Tensor& permuted() const { return permuted_; }
@@ -66,9 +65,9 @@ class RowLayout {
   bool in_one_piece_ = true;
 };
 
-/// Says that two rows will be read, and written or read, from element i on, where a cache line
-/// begins there. A hint, not an access: processors fetch ahead by themselves within a page only,
-/// and a row is often just one.
+/// Prefetches two rows, which will be read, and written or read, from element i on, where a cache
+/// line begins there. A hint, not an access: processors fetch ahead by themselves within a page
+/// only, and a row is often just one.
 template <typename From, typename To>
 void expect_line(const From* next, To* next_to, std::int64_t i) {
   constexpr std::int64_t kLine = 64 / sizeof(To);
@@ -85,8 +84,8 @@ void expect_lines(const From* next, To* next_to) {
   }
 }
 
-/// Calls run(Stored()) with the type in which rows lie that are computed as T where they lie. Of
-/// all tensors that are defined; false where one has rows of another dtype or in several pieces.
+/// Calls run(Stored()) with the stored type of rows that are computed as T in place. For all
+/// tensors that are defined; false where one has rows of another dtype or in several pieces.
 template <typename T, typename Run>
 bool with_stored_rows(std::initializer_list<const Tensor*> tensors, const DimMask& dims,
                       const Run& run) {
@@ -107,7 +106,7 @@ bool with_stored_rows(std::initializer_list<const Tensor*> tensors, const DimMas
   return false;
 }
 
-/// The rows as T, a few elements at a time and in any order: what lies there as T is not copied.
+/// The rows as T, a few elements at a time and in any order: elements stored as T are not copied.
 /// For layouts whose pieces are worth it.
 template <typename T>
 class RowParts {
@@ -149,19 +148,19 @@ class RowParts {
   std::int64_t item_bytes_;
 };
 
-/// Rows that go down the columns of a tensor, a few neighbours at a time: elements that share a
-/// cache line are read and written together, and a block fits the cache.
+/// Rows that are columns of a tensor, a few neighbours at a time: elements that share a cache line
+/// are read and written together, and a block fits the cache.
 template <typename T>
 class ColumnBlock {
  public:
-  /// Whether rows lie so that blocks pay.
+  /// Whether blocks pay for the layout of the rows.
   static bool suits(const RowLayout& layout) { return layout.columns() >= kWidth; }
 
   explicit ColumnBlock(const RowLayout& layout)
       : buffer_(scratch<T>(std::min(kWidth, layout.columns()) * layout.size())) {}
 
   bool holds(std::int64_t row) const { return row >= first_ && row < first_ + count_; }
-  /// The block of a row becomes the one that is held; its elements are not there yet.
+  /// The block of a row becomes the one that is held; its elements are not yet filled in.
   void move_to(const RowLayout& layout, std::int64_t row) {
     const std::int64_t columns = layout.columns(), within = row % columns / kWidth * kWidth;
     first_ = row / columns * columns + within;
@@ -210,9 +209,9 @@ class Rows {
   std::int64_t count() const { return layout_.rows(); }
   std::int64_t size() const { return layout_.size(); }
 
-  /// Whether all that row() gives is the tensor's own memory.
+  /// Whether all results of row() are the tensor's own memory.
   bool stay() const { return layout_.in_one_piece() && !buffer_; }
-  /// Valid until the next call; where they stay, as long as the tensor is.
+  /// Valid until the next call; if rows stay in place, as long as the tensor is.
   const T* row(std::int64_t index) {
     if (copied_) return buffer_.get() + index * size();
     if (block_) {
@@ -239,7 +238,7 @@ class Rows {
 
 /// The output with `dim` innermost, computed row by row, once each and in order. Made before any
 /// input is read. Elements of a row may be written as soon as a later row is: an input that is the
-/// output lies as it does.
+/// output has its layout.
 template <typename T>
 class OutputRows {
  public:
@@ -270,7 +269,7 @@ class OutputRows {
     fill(buffer_.get());
     convert_run({to, 1, dtype_}, {buffer_.get(), 1, dtype_of<T>()}, layout_.size());
   }
-  /// Whether what write() hands out is the row's own place, and stays one until the end.
+  /// Whether the memory that write() passes is the row's own place, and stays one until the end.
   bool stays() const { return data_ != nullptr && !buffer_; }
   /// Once all rows are written.
   void store() const {

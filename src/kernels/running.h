@@ -1,5 +1,5 @@
-// running.h - one step of what runs along a row, on every device: sums of exponentials, extrema.
-// Pure.
+// running.h - one step of a running value along a row, on every device: sums of exponentials,
+// extrema. Pure.
 #pragma once
 
 #include <cmath>
@@ -10,8 +10,8 @@ namespace shardlab {
 
 enum class Extreme : std::uint8_t { kLargest, kSmallest };
 
-/// Whether `next` stands for the extremum from here on, where `best` did so far: of equals the
-/// latest does, and NaN wins over every number.
+/// Whether `next` is the extremum from here on, in place of `best`: of equals the latest is, and
+/// NaN wins over every number.
 template <Extreme extreme, typename T>
 SHARDLAB_HD inline bool takes_over(T next, T best) {
   if (is_nan(next) || is_nan(best)) return is_nan(next);

@@ -1,5 +1,5 @@
-// scatter_reduce: values that an index sends to one place are reduced there, with what lies there
-// or without it.
+// scatter_reduce: values that an index sends to one place are reduced there, with the old value or
+// without it.
 #include <cmath>
 
 #include "kernels/elementwise.h"

@@ -1,5 +1,5 @@
-// scatter_reduction.h - how values that an index sends to one place are joined, by the names that
-// calls write: what shapes are inferred with, and what the CPU and GPUs compute with.
+// scatter_reduction.h - the ways to join values that an index sends to one place, by the names that
+// calls write: for shape inference, and for the CPU and GPUs.
 #pragma once
 
 #include <algorithm>

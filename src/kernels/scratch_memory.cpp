@@ -1,6 +1,6 @@
-// The system hands out large memory page by page and zeroed, and takes it back when it is freed: a
-// converted matrix of 4 MiB costs a kernel call a thousand page faults. So what was given back last
-// is kept, a bounded number of bytes of the process, for the next call that asks for about as much.
+// The system gives large memory page by page and zeroed, and takes it back when it is freed: a
+// converted matrix of 4 MiB costs a kernel call a thousand page faults. So the blocks freed last
+// are kept, a bounded number of bytes of the process, for the next call that needs about as much.
 #include "kernels/scratch_memory.h"
 
 #include <mutex>
@@ -39,7 +39,7 @@ class ScratchStore {
     return {::operator new(bytes), bytes};
   }
 
-  // Those that were kept longest make way.
+  // The blocks kept longest are freed first.
   void give(const ScratchBytes& given) {
     std::vector<ScratchBytes> freed;
     {

@@ -16,7 +16,7 @@ struct ScratchBytes {
 /// At least so many bytes, aligned as by operator new. From any thread.
 ///   fails  std::bad_alloc
 ScratchBytes take_scratch(std::size_t bytes);
-/// What take_scratch gave; of large memory some is kept for calls to come.
+/// Frees the memory of take_scratch; some large memory is kept for later calls.
 void give_scratch(const ScratchBytes& given) noexcept;
 
 struct ScratchDeleter {

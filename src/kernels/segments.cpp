@@ -1,6 +1,5 @@
-// Rows of different lengths that lie one behind the other along one dim, each reduced to one
-// element, and the way back. Where segments begin stands beside the data, for each index of the
-// dims in front.
+// Rows of different lengths that follow each other along one dim, each reduced to one element, and
+// the way back. The beginnings of segments are separate data, for each index of the dims in front.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,7 +17,7 @@ namespace {
 
 using Segmented = ScatterReduction;
 
-/// What a segment without elements gives where no `initial` is named.
+/// The result of a segment without elements where there is no `initial`.
 double neutral(Segmented reduction) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   switch (reduction) {
@@ -35,7 +34,7 @@ double neutral(Segmented reduction) {
   return 0;
 }
 
-/// Where in a call its arguments stand.
+/// Places of its arguments in a call.
 struct SegmentPlaces {
   std::size_t data, reduce, lengths, offsets, axis, initial;
 };
@@ -160,7 +159,7 @@ void segment_reduce_kernel(const KernelCall& call) {
   out.store();
 }
 
-/// Equal extrema share what flows; what is NaN is one.
+/// Equal extrema share the gradient; a NaN is one.
 void share_extremum(const Segments& segments, const double* data, std::int64_t length,
                     double extremum, double flow, double* result) {
   const auto is_extremum = [&](std::int64_t k) {

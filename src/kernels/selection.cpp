@@ -23,7 +23,7 @@ std::int64_t clamped_start(std::int64_t start, std::int64_t size) {
 
 }  // namespace
 
-// cat(tensors, dim). A 1-d tensor without elements goes with every shape.
+// cat(tensors, dim). A 1-d tensor without elements fits every shape.
 void cat(const TensorMoves& moves, const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   const std::size_t dim = wrapped_dim(int_arg(call, 1), out.shape().size());

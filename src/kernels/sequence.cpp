@@ -32,8 +32,8 @@ void arange_kernel(const KernelCall& call) {
   const Scalar start = numbers > 1 ? scalar_arg(call, 0) : Scalar(0);
   const Scalar step = numbers > 2 ? scalar_arg(call, 2) : Scalar(1);
   if (is_integral(call.outputs[0].dtype())) {
-    // Integers count in whole steps, whatever the numbers are; how many there are follows from the
-    // numbers as given. Unsigned: the product may wrap where the sum does not.
+    // Integers count in whole steps, whatever the numbers are; their count follows from the numbers
+    // as given. Unsigned: the product may wrap where the sum does not.
     const auto first = static_cast<std::uint64_t>(start.to_int());
     const auto stride = static_cast<std::uint64_t>(step.to_int());
     return from_positions<std::int64_t>(call, [&](std::int64_t i) {

@@ -1,7 +1,7 @@
-// Softmax, its logarithm and their gradients. A row is looked through for its largest number, then
-// its powers are added up as they are computed, and what only their sum finishes is done beside the
+// Softmax, its logarithm and their gradients. A row is searched for its largest number, then its
+// powers are added up as they are computed, and the steps that need their sum are done during the
 // powers of the next row, where the units that divide and store are idle. Rows of f16 and bf16 are
-// read and written where they lie.
+// read and written in place.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -34,7 +34,7 @@ EIGEN_ALWAYS_INLINE void map_packets_of(VectorOf<T>& values) {
   std::memcpy(&values, numbers, sizeof(values));
 }
 
-// exp of what is at most 0. Beside a largest number that is finite none is NaN.
+// exp of numbers that are at most 0. With a finite largest number none is NaN.
 template <bool finite, typename T>
 EIGEN_ALWAYS_INLINE void to_powers(VectorOf<T>& shifted) {
   map_packets_of<T, finite ? packet_exp_of_number<T> : packet_exp_below<T>>(shifted);
@@ -47,8 +47,8 @@ auto with_finite(bool finite, const Run& run) {
 }
 
 // A row whose powers around its largest number are added up as they are computed, in the order of
-// all sums. What else is done with them is beside(i, powers from i on) for whole vectors and
-// rest(i, powers, count) for those at the end that fill no lanes.
+// all sums. Other work on them is beside(i, powers from i on) for whole vectors and rest(i, powers,
+// count) for those at the end that fill no lanes.
 template <bool finite, typename T, typename Stored, typename Row>
 T sum_of_powers_in(const Stored* x, std::int64_t first, std::int64_t count, T largest, Row row) {
   Lanes<SumOp, T> lanes;
@@ -89,7 +89,7 @@ T sum_of_powers(const Stored* x, std::int64_t count, T largest, const Row& row) 
 }
 
 // Elements of bf16 in the order of their bits as integers, of which a register holds twice as many.
-// What is larger than infinity is NaN.
+// Values larger than infinity are NaN.
 inline float largest_of_bits(const BFloat16* x, std::int64_t count) {
   using Words = VectorOf<std::int16_t>;
   constexpr std::int64_t kWidth = kWidthOf<std::int16_t>;
@@ -139,7 +139,7 @@ T largest_of(const Stored* x, std::int64_t count) {
   return reduce_line<MaxOp, T>(MappedLine<Stored, T, T, Unchanged>{x, kUnchanged, 0}, count);
 }
 
-// A row whose powers are there and must be divided by their sum.
+// A row whose powers are computed and must be divided by their sum.
 template <typename T, typename Stored>
 struct SoftmaxRow {
   const T* powers = nullptr;
@@ -182,7 +182,7 @@ struct LogSoftmaxRow {
   }
 };
 
-// What is done beside the powers of a row.
+// The work done during the powers of a row.
 template <typename Row, typename T, typename Stored>
 struct Beside {
   Row before;
@@ -227,7 +227,7 @@ class PipelinedRows {
  private:
   using Row = RowOf<T, Stored>;
 
-  // Where powers are kept: the row's own place, or one that the next row does not use.
+  // The memory of the powers: the row's own place, or one that the next row does not use.
   T* place_of(Stored* to) {
     if constexpr (std::is_same_v<T, Stored>) {
       return to;
@@ -243,7 +243,7 @@ class PipelinedRows {
   Row unfinished_;
 };
 
-// to = exp(x - largest) / totals for elements of one line, past the caches if asked for.
+// to = exp(x - largest) / totals for elements of one line, past the caches if `past`.
 template <bool finite, typename T>
 void parts_of_line(const FetchedLine<T>& x, const T* largest, const T* totals, T* to,
                    std::int64_t count, bool past) {
@@ -300,7 +300,7 @@ struct PowersOfLine {
   }
 };
 
-// What the powers of each column add up to.
+// The sum of the powers of each column.
 template <bool finite, typename T>
 Scratch<T> sums_of_powers(const InputLines<T>& x, const LargestOfLines<T>& largest) {
   return reduce_lines<SumOp, T>(x.lines(), x.columns(), [&](std::int64_t i, std::int64_t slot) {
@@ -397,7 +397,8 @@ struct ProductLine {
   T operator[](std::int64_t c) const { return (*this)(c); }
 };
 
-// What becomes of gradients beside what the row gave, once something was added up over the row.
+// Gradients from those of the result and the result itself, once something was added up over the
+// row.
 struct SoftmaxGrad {
   template <typename T, typename Stored>
   static T sum(const Stored* grad, const Stored* y, std::int64_t count) {

@@ -1,5 +1,5 @@
-// sort_keys.h - numbers as unsigned integers that stand in the order in which the numbers are
-// sorted, so that sorting compares and counts integers only. Pure.
+// sort_keys.h - numbers as unsigned integers in the order in which the numbers are sorted, so that
+// sorting compares and counts integers only. Pure.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@ namespace shardlab {
 template <typename T>
 using SortKey = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
-/// key(a) < key(b) where a goes before b, and equal keys where neither does.
+/// key(a) < key(b) where a is before b, and equal keys where neither is.
 template <SortOrder order, typename T>
 SortKey<T> sort_key(T value) {
   using Key = SortKey<T>;
@@ -31,7 +31,7 @@ SortKey<T> sort_key(T value) {
   return order == SortOrder::kDescending ? kLast - key : key;
 }
 
-/// An element of a row: its key and where it stands. In a row no two are equal.
+/// An element of a row: its key and its place. In a row no two are equal.
 template <typename Key>
 struct SortEntry {
   Key key;

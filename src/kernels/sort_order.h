@@ -1,4 +1,4 @@
-// sort_order.h - in which order elements are sorted, on every device. Pure.
+// sort_order.h - the order in which elements are sorted, on every device. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace shardlab {
 /// NaN is the largest of all, but the least with kNanFirst; all NaN are equal to each other.
 enum class SortOrder : std::uint8_t { kAscending, kDescending, kNanFirst };
 
-/// Whether a stands before b; neither before the other: equal.
+/// Whether a is before b; neither before the other: equal.
 template <typename T>
 SHARDLAB_HD inline bool goes_before(SortOrder order, T a, T b) {
   switch (order) {

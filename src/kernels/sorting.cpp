@@ -1,7 +1,7 @@
 // Sorting along one dim, and the first values in an order. Elements become entries of an unsigned
 // key and their place. Rows of some length are sorted digit by digit, from the last digit of the
 // keys on: each pass keeps the order of the one before, so that equal elements keep theirs, and
-// digits that all keys share take none. Where few are wanted, the foremost so far wait in a heap.
+// digits that all keys share take no pass. If few are wanted, the first so far are kept in a heap.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -54,7 +54,7 @@ class RowSorter {
     return static_cast<std::size_t>(key >> (index * kDigitBits)) & 0xFF;
   }
 
-  // A later element takes no place of an equal one.
+  // A later element does not replace an equal one.
   template <typename T>
   void keep_first(const T* row) {
     if (wanted_ == 0) return;
@@ -81,7 +81,7 @@ class RowSorter {
     }
   }
 
-  // Counts become where the entries of each digit begin.
+  // Counts become the beginnings of the entries of each digit.
   void sort_digit(std::size_t index) {
     std::array<std::int64_t, 256>& begin = counts_[index];
     std::int64_t before = 0;

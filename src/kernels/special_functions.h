@@ -1,6 +1,6 @@
 // special_functions.h - special functions of real numbers, in double: the digits that 32 bits need
-// are always there. Where a power series, a recurrence or a quadrature does it, no table of fitted
-// coefficients stands here. Shared by all devices.
+// are always there. There is no table of fitted coefficients where a power series, a recurrence or
+// a quadrature is enough. Shared by all devices.
 #pragma once
 
 #include "kernels/functors.h"
@@ -125,10 +125,10 @@ SHARDLAB_HD inline double incomplete_gamma(double a, double x, bool upper) {
   return upper ? above : 1 - above;
 }
 
-/// How a number x drawn from the gamma distribution of shape a moves with a, its place in the
-/// distribution kept: minus the slope of the share below x by a, over the density at x. Where the
+/// The derivative by a of a number x drawn from the gamma distribution of shape a, its place in the
+/// distribution kept: minus the slope of the share below x by a, over the density at x. If the
 /// share below is a short series, from that; else from the share above, or below, as an integral of
-/// (log t - digamma(a)) t^(a - 1) exp(-t) over what is left of the density at x, by the trapezoidal
+/// (log t - digamma(a)) t^(a - 1) exp(-t) over the rest of the density at x, by the trapezoidal
 /// rule in u where the way from x is exp(pi / 2 sinh u).
 SHARDLAB_HD inline double gamma_draw_slope(double a, double x) {
   if (!(a > 0 && x >= 0) || std::isinf(a) || std::isinf(x)) return kNan;
@@ -206,8 +206,8 @@ SHARDLAB_HD inline double log_ndtr(double x) {
 
 // Bessel functions.
 
-/// I of order 0 or 1, times exp(-|x|): its power series, whose terms have one sign, or what it
-/// tends to.
+/// I of order 0 or 1, times exp(-|x|): its power series, whose terms have one sign, or its
+/// asymptotic series.
 SHARDLAB_HD inline double scaled_bessel_i(double order, double x) {
   const double size = std::abs(x);
   const double sign = order == 1 && x < 0 ? -1 : 1;

@@ -175,8 +175,8 @@ struct Lcm {
 };
 
 // Orthogonal polynomials of degree n, an integer at or above 0; below they are 0, and where no i64
-// holds n. Three terms follow one another; where a closed form holds and the way is long, the
-// closed form is taken.
+// holds n. Three terms follow one another; where a closed form holds and the recurrence is long,
+// the closed form is taken.
 
 /// -1 where there is none.
 template <typename T>

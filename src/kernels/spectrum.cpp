@@ -1,5 +1,5 @@
-// Eigenvalues of the last two dims, of matrices without symmetry. Eigen iterates; what leads there
-// and back are our reflections, since Eigen's own would take most of the time that a build needs.
+// Eigenvalues of the last two dims, of matrices without symmetry. Eigen iterates; the steps before
+// and after are our reflections, since Eigen's own would take most of the time that a build needs.
 #include "kernels/eigen_core.h"
 
 #include <Eigen/Eigenvalues>
@@ -81,7 +81,7 @@ Matrix<Number> eigenvectors_of(const Triangular& a) {
       Number sum = a.t(i, k);
       for (Eigen::Index j = i + 1; j < k; ++j) sum += a.t(i, j) * x(j, k);
       const Number apart = a.values(i) - a.values(k);
-      // Equal eigenvalues may have one vector only, to which this one then comes close.
+      // Equal eigenvalues may have one vector only; this one is then close to it.
       x(i, k) = -sum / (pivot_size(apart) < least ? Number(least) : apart);
     }
   }

@@ -16,7 +16,8 @@ namespace {
 
 std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Of one row of a turned source. Rows a power of two apart would share few places in a cache.
+// Bytes of one row of a transposed source. Rows a power of two apart would share few places in a
+// cache.
 std::int64_t turned_bytes(std::int64_t columns, std::int64_t element_bytes) {
   return (quotient_up(columns * element_bytes, kCacheLine) | 1) * kCacheLine;
 }
@@ -57,10 +58,10 @@ void StridedLoop::add_source(std::span<const std::int64_t> stride, std::int64_t 
   add(stride, element_bytes);
 }
 
-// A source lies across the rows where its elements are neighbours along another dim: that dim comes
-// next to the rows. Small planes are not worth it. A band has as many rows as four cache lines of
-// the source have elements, which is as much as memory gives at its speed, and is as long as a
-// core's caches hold: the longer the rows, the faster the other arrays are read.
+// A source is across the rows where its elements are neighbours along another dim: that dim is
+// moved next to the rows. Small planes are not worth it. A band has as many rows as four cache
+// lines of the source have elements, which is as much as memory gives at its speed, and is as long
+// as a core's caches hold: the longer the rows, the faster the other arrays are read.
 bool StridedLoop::turn_sources() {
   constexpr std::int64_t kFewest = 16, kLeast = 4096;
   constexpr std::int64_t kBandBytes = 256, kMostColumns = 4096;

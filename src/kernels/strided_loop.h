@@ -16,7 +16,7 @@ namespace shardlab {
 
 /// First byte of the tensor's first element, for writing: fetch it before any input's, because it
 /// may replace a shared Buffer. Kernels reach memory through this and readable_bytes only, which
-/// look at the bounds of the view: a wrong one is an error, never an overrun.
+/// check the bounds of the view: a wrong one is an error, never an overrun.
 inline std::byte* writable_bytes(const Tensor& tensor) {
   check_within_storage(tensor);
   return tensor.mutable_data<std::byte>() + tensor.offset() * (item_bytes(tensor.dtype()) - 1);
@@ -31,13 +31,13 @@ Dims broadcast_strides(const Tensor& tensor, std::span<const std::int64_t> shape
 /// The tensor broadcast to `shape`, on the same memory.
 Tensor broadcast_view(const Tensor& tensor, const Dims& shape);
 
-/// Orders the dims by the first array's strides and joins those that lie behind each other in all
+/// Orders the dims by the first array's strides and joins those that follow each other in all
 /// arrays.
 class StridedLoop {
  public:
   static constexpr std::size_t kMaxArrays = 5;
-  /// Part of an inner row: the target's first element, those of the sources in their order, and how
-  /// far each steps along the row, in elements, the target first.
+  /// Part of an inner row: the target's first element, those of the sources in their order, and the
+  /// step of each along the row, in elements, the target first.
   struct Row {
     std::byte* to;
     const std::byte* const* base;
@@ -73,8 +73,9 @@ class StridedLoop {
     }
   }
 
-  /// visit(Row) for all inner rows or, where a source lies across them, for parts of them: that
-  /// source is turned first, a band of rows at a time. No source overlaps the target but in place.
+  /// visit(Row) for all inner rows or, where a source is across them, for parts of them: that
+  /// source is transposed first, a band of rows at a time. No source overlaps the target but in
+  /// place.
   template <typename Visit>
   void run_rows(Visit&& visit) {
     if (!prepare()) return;
@@ -138,7 +139,7 @@ class StridedLoop {
   std::array<std::int64_t, kMaxArrays> bytes_{};
   std::byte* target_ = nullptr;
   std::array<const std::byte*, kMaxArrays> sources_;
-  // Sources that run_rows() turns, each into its part of turned_; null: it stays.
+  // Sources that run_rows() transposes, each into its part of turned_; null: it stays.
   std::array<std::byte*, kMaxArrays> turned_to_;
   std::unique_ptr<std::byte[]> turned_;
   std::int64_t band_rows_ = 0;

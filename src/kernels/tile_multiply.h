@@ -24,7 +24,7 @@ class TileProduct {
   static constexpr std::int64_t kWide = 2 * kLanes;
 
  public:
-  /// Adds to what is in `out` where `adds`.
+  /// Adds to the contents of `out` if `adds`.
   TileProduct(const MatrixView<T>& out, const MatrixView<const T>& a, const MatrixView<const T>& b,
               bool adds)
       : out_(out), a_(a), b_(b), adds_(adds) {}
@@ -44,14 +44,14 @@ class TileProduct {
   }
 
  private:
-  // Whether tiles read the columns where they lie, as long as they fill registers: few lines, or
-  // lines that are read once.
+  // Whether tiles read the columns in place, as long as they fill registers: few lines, or lines
+  // that are read once.
   bool reads_in_place() const {
     constexpr std::int64_t kFewLines = 32;
     return b_.column_stride == 1 && (b_.rows <= kFewLines || out_.rows <= 6);
   }
 
-  // How many columns of a packed group there are, those from `first` on.
+  // Number of columns of a packed group, those from `first` on.
   std::int64_t group_width(std::int64_t first) const {
     return out_.columns - first > kLanes ? kWide : kLanes;
   }
@@ -82,8 +82,8 @@ class TileProduct {
     }
   }
 
-  // A group of columns that lie one behind the other, all of them there, by squares; how many of
-  // their rows there were whole squares of.
+  // A group of columns that follow each other, complete, by squares; returns the number of their
+  // rows in whole squares.
   std::int64_t pack_turned(T* to, const T* from, std::int64_t room) const {
     constexpr std::int64_t kSide = kLanesTurned<T>;
     const std::int64_t rows = b_.rows / kSide * kSide;

@@ -1,5 +1,5 @@
-// Triangles of the last two dims, the factor of Cholesky, and what is solved with them; beside them
-// the exponential of a matrix.
+// Triangles of the last two dims, the factor of Cholesky, and solutions by them; also the
+// exponential of a matrix.
 #include <cmath>
 
 #include "kernels/kernel_table.h"
@@ -81,7 +81,7 @@ void cholesky_kernel(const KernelCall& call) {
   });
 }
 
-// X with A X = B, of the triangle that A is the square of.
+// X with A X = B, of the triangle whose square is A.
 template <typename T>
 Matrix<T> solve_square(const Matrix<T>& triangle, Matrix<T> b, bool upper) {
   const Matrix<T> other = triangle.adjoint();

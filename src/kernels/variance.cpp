@@ -1,8 +1,8 @@
 // Variance and standard deviation: in f64, rounded once. Mean and squared distances from it are
 // found in one pass: within a leaf of kReduceLeaf elements distances are taken from its first
-// element, which lies near enough: what cancels later is at most as many times what is left as a
+// element, which is near enough: the part that cancels later is at most as many times the rest as a
 // leaf has elements. Leaves meet pairwise, in the order of all reductions (row_reduce.h), so that
-// results do not depend on how a tensor lies.
+// results do not depend on the layout of a tensor.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -47,7 +47,7 @@ struct SpreadOp {
   }
 };
 
-// What a leaf adds up: distances from its first element, and their squares.
+// The sums of a leaf: distances from its first element, and their squares.
 template <typename T>
 struct LeafSums {
   T sum;
@@ -63,14 +63,14 @@ struct LeafSums {
 // Fewer than sums have: two of each stay in registers.
 constexpr std::int64_t kSpreadLanes = 16;
 
-// Says that what lies two pages behind this element will be read. Processors fetch ahead by
-// themselves within a page only.
+// Prefetches the data two pages behind this element. Processors fetch ahead by themselves within a
+// page only.
 template <typename Source>
 void expect_ahead(const Source* x) {
   __builtin_prefetch(reinterpret_cast<const std::byte*>(x) + 8192);
 }
 
-// Of a leaf that lies in one piece.
+// Of a leaf that is in one piece.
 template <typename T, typename Source>
 Spread<T> leaf_spread(const Source* x, std::int64_t count) {
   if (count == 0) return {};
@@ -123,12 +123,12 @@ Spread<T> leaf_spread(const Source* x, std::int64_t count) {
   }
 }
 
-// Columns that lie side by side: line(i, slot) holds element i of each, of kLinesKept slots the
-// last line is still there.
+// Columns that are side by side: line(i, slot) holds element i of each, of kLinesKept slots the
+// last line is still valid.
 template <typename T, typename Line>
 class SpreadDown {
  public:
-  // `ahead`: how many elements behind each one the next line lies, 0 where lines are converted.
+  // `ahead`: distance from each element to that of the next line, 0 where lines are converted.
   SpreadDown(const Line& line, std::int64_t columns, std::int64_t ahead)
       : line_(line),
         columns_(columns),
@@ -155,7 +155,7 @@ class SpreadDown {
   template <std::size_t count>
   using Lines = std::array<const Source*, count>;
 
-  // Elements of the lines go into one of lanes, whose sums are read and written once for all.
+  // One lane takes in the elements of all lines, so that its sums are read and written once.
   template <std::size_t count>
   void add_lines(std::int64_t lane, const Lines<count>& lines) const {
     constexpr std::int64_t kStep = 64 / sizeof(Source);
@@ -249,7 +249,7 @@ class RowSpreads {
   const Spread<T>& operator[](std::int64_t row) const { return spreads_[row]; }
 
  private:
-  // `Source`: what is read where it lies; elements of other dtypes are converted to T first.
+  // `Source`: the type that is read in place; elements of other dtypes are converted to T first.
   template <typename Source>
   void run_from() {
     constexpr std::int64_t kFewest = 8;
@@ -272,7 +272,7 @@ class RowSpreads {
         [&](std::int64_t row, std::int64_t first, std::int64_t) { return rows.row(row) + first; });
   }
 
-  // place(row, first, count): where these elements lie now.
+  // place(row, first, count): the present place of these elements.
   template <typename Place>
   void by_leaf(const Place& place) {
     for (std::int64_t row = 0; row < layout_.rows(); ++row) {

@@ -1,5 +1,5 @@
 // vector_math.h - exp, tanh and the like over contiguous runs, packet by packet. The tail is padded
-// to a whole packet, so that a value never depends on where its element stands: shards get the same
+// to a whole packet, so that a value never depends on the place of its element: shards get the same
 // bits as the whole.
 #pragma once
 
@@ -107,7 +107,8 @@ void map_packet_pairs(const BFloat16* a, const BFloat16* b, BFloat16* to, std::i
       });
 }
 
-/// How many packets go side by side through functions of many steps: what registers have room for.
+/// Number of packets that functions of many steps compute side by side: as many as registers have
+/// room for.
 #ifdef __AVX512F__
 inline constexpr std::int64_t kPacketsAtOnce = 4;
 #else
@@ -258,7 +259,7 @@ struct Vectorized<element::Remainder> : VectorizedRemainder<element::Remainder> 
 #endif
 template <>
 struct Vectorized<element::Where> : element::Where {
-  // Bit by bit: compilers make a branch of a choice between two elements that lie in memory.
+  // Bit by bit: compilers make a branch of a choice between two elements in memory.
   template <typename T>
   requires std::is_arithmetic_v<T>
   static void map(const bool* condition, const T* yes, const T* no, T* to, std::int64_t count) {

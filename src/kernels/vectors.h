@@ -20,14 +20,14 @@ struct Numbers {
   typedef T type __attribute__((vector_size(width * sizeof(T))));
 };
 
-/// Of one vector. Which element is in which lane of a sum does not depend on it (row_reduce.h).
+/// Of one vector. The lane of an element in a sum does not depend on it (row_reduce.h).
 #ifdef __AVX512F__
 inline constexpr std::size_t kBytesOfVector = 64;
 #else
 inline constexpr std::size_t kBytesOfVector = 32;
 #endif
 
-/// As many as a vector holds: compilers make of it what registers a processor has.
+/// As many as a vector holds: compilers map it to the registers that a processor has.
 template <typename T>
 using VectorOf = typename Numbers<T, kBytesOfVector / sizeof(T)>::type;
 template <typename T>
@@ -36,7 +36,7 @@ inline constexpr std::int64_t kWidthOf = sizeof(VectorOf<T>) / sizeof(T);
 /// The bits of a vector of floats.
 using Float32Bits = typename Numbers<std::uint32_t, kWidthOf<float>>::type;
 
-/// What comparing two such vectors gives.
+/// The result of comparing two such vectors.
 template <typename T>
 using MaskOf = decltype(VectorOf<T>{} != VectorOf<T>{});
 
@@ -126,8 +126,8 @@ inline void widen_bfloats(VectorOf<float>& to, const BFloat16* from) {
   const __m512i words = _mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
   std::memcpy(&to, &words, sizeof(to));
 #elif defined(__AVX2__)
-  // Of a loop compilers make what suits the function around it, which may be ten times as slow.
-  // Each half of a register has all eight elements and takes four of them, zeros below each.
+  // Compilers make of a loop a form that suits the function around it, which may be ten times as
+  // slow. Each half of a register has all eight elements and takes four of them, zeros below each.
   __m128i halves;
   std::memcpy(&halves, from, sizeof(halves));
   const __m256i places =
@@ -143,8 +143,8 @@ inline void widen_bfloats(VectorOf<float>& to, const BFloat16* from) {
 #endif
 }
 
-/// `to` takes the elements from `from` on. Vectors are no results and no arguments by value: that
-/// is another call with AVX than without.
+/// `to` takes the elements from `from` on. Vectors are no results and no arguments by value: the
+/// call would differ with and without AVX.
 template <typename T, typename Source>
 void load_vector(VectorOf<T>& to, const Source* from) {
   [[maybe_unused]] constexpr std::size_t kWidth = kWidthOf<T>;
@@ -212,7 +212,7 @@ using Register = __m512i;
 #else
 using Register = __m256i;
 #endif
-/// Each number rounded to a bf16, in a word of its own; NaN only where it is looked for.
+/// Each number rounded to a bf16, in a word of its own; NaN is checked only if `with_nan`.
 template <bool with_nan = true>
 void to_bfloat16_words(Register& to, const VectorOf<float>& from) {
   Float32Bits words;
@@ -233,8 +233,8 @@ inline void widen_even_and_odd(VectorOf<float>& even, VectorOf<float>& odd, cons
   std::memcpy(&even, &low, sizeof(even));
   std::memcpy(&odd, &high, sizeof(odd));
 }
-/// And back, rounded to nearest even; each NaN ends in 16 zeros, as those do that begin as elements
-/// of bf16 and those that arithmetic makes.
+/// The reverse, rounded to nearest even; each NaN ends in 16 zeros, as those do that begin as
+/// elements of bf16 and those that arithmetic makes.
 inline void narrow_even_and_odd(BFloat16* to, const VectorOf<float>& even,
                                 const VectorOf<float>& odd) {
   Float32Bits low, high;
@@ -244,8 +244,8 @@ inline void narrow_even_and_odd(BFloat16* to, const VectorOf<float>& even,
   std::memcpy(to, &words, sizeof(words));
 }
 
-/// The elements from `to` on take the numbers, each rounded to nearest even; of f16 and bf16 one
-/// NaN stands for all of a sign.
+/// The elements from `to` on take the numbers, each rounded to nearest even; for f16 and bf16 all
+/// NaNs of a sign become one.
 template <typename T, typename Target>
 void store_vector(Target* to, const VectorOf<T>& from) {
   [[maybe_unused]] constexpr std::size_t kWidth = kWidthOf<T>;
@@ -292,7 +292,7 @@ void store_vector(Target* to, const VectorOf<T>& from) {
 }
 
 /// The same where each NaN ends in 16 zeros, as those that begin as elements of bf16 do and those
-/// that arithmetic makes: rounding leaves it a NaN without being looked for.
+/// that arithmetic makes: rounding leaves it a NaN without a check.
 template <typename T, typename Target>
 void store_short_nan(Target* to, const VectorOf<T>& from) {
 #ifdef __AVX512F__

@@ -1,7 +1,7 @@
 // wide_products.h - products of f32 and f64, compiled a second time for processors with AVX-512,
 // which run them in about half the time. Both copies give the same bits: the terms of an element
 // are added in one order, however wide a register is (products.h). So the processor chooses, and no
-// report has to say what it chose.
+// report has to name the choice.
 #pragma once
 
 #include "kernels/products.h"
@@ -17,7 +17,7 @@ struct WideProducts {
 /// thread; always the same answer.
 const WideProducts* wide_products();
 
-/// The only name of the second copy that others see (keep_symbol.py).
+/// The only name of the second copy that is visible outside (keep_symbol.py).
 const WideProducts& products_for_avx512();
 
 }  // namespace shardlab
