@@ -77,7 +77,7 @@ constexpr OpFamily kFamilies[] = {
     {"composite", register_composite},
     {"functional", register_functional},
     {"prims", register_prims},
-    // Of the others: further names, the same for lists, and what is left of ATen's names.
+    // The rest: further names, the same for lists, and the remaining names of ATen.
     {"alias", register_alias},
     {"foreach", register_foreach},
     {"derived", register_derived},

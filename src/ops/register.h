@@ -8,12 +8,12 @@
 
 namespace shardlab {
 
-/// What fills in the rows of one family: src/ops/<wing>/<name>.cpp.
+/// The function that registers the rows of one family: src/ops/<wing>/<name>.cpp.
 struct OpFamily {
   const char* name;
   void (*add)(OpRegistry& registry);
 };
-/// In the order in which they are added: the later ones derive rows from those that are there.
+/// In the order in which they are added: the later ones derive rows from the earlier ones.
 std::span<const OpFamily> op_families();
 void register_families(OpRegistry& registry);
 

@@ -24,7 +24,7 @@ DType dtype_or(const Argument& argument, DType fallback);
 /// An int list; one int counts as a list of one, None as an empty list.
 Dims ints_of(const Argument& argument);
 
-/// What becomes of the losses of all elements, as ATen numbers it.
+/// Reduction of the losses of all elements, as ATen numbers it.
 enum class LossReduction : std::uint8_t { kNone = 0, kMean = 1, kSum = 2 };
 ///   fails  Value: another number
 LossReduction loss_reduction(const Argument& argument);
@@ -34,12 +34,12 @@ LossReduction loss_reduction(const Argument& argument);
 ///   fails  Value: the table has no such row
 std::int64_t padding_row(std::string_view op, const Argument& given, const Argument& table);
 
-/// A tensor argument and what it is called.
+/// A tensor argument and its name.
 struct NamedArgument {
   std::string_view name;
   const Argument& value;
 };
-/// Those that are given have the dtype of the first.
+/// The given ones have the dtype of the first.
 ///   fails  Value
 void require_one_dtype(std::string_view op, std::initializer_list<NamedArgument> tensors);
 

@@ -1,7 +1,7 @@
-// Which overload is derived from which op is decided once, when ops are registered, by the names
+// The op that an overload is derived from is decided once, when ops are registered, by the names
 // and types of the arguments: all that is read has to be an argument of the op, in its order, and
-// what the op takes beside has to be optional. Writing means copy_ with the checks of in-place and
-// out= ops in front; an out= tensor of another shape is replaced.
+// further arguments of the op have to be optional. Writing means copy_ with the checks of in-place
+// and out= ops in front; an out= tensor of another shape is replaced.
 #include "ops/core/derived.h"
 
 #include <fmt/format.h>
@@ -25,13 +25,14 @@ namespace {
 
 constexpr std::size_t kNoPlace = static_cast<std::size_t>(-1);
 
-/// What an op writes first is called self, whatever the op that it is derived from calls it.
+/// The first argument that an op writes is called self, whatever its name in the op that it is
+/// derived from.
 bool written_first(const OpDescriptor& op, const OpDescriptor& base, std::size_t i,
                    std::size_t next) {
   return i == 0 && next == 0 && op.is_inplace() && !base.is_inplace();
 }
 
-/// Where each argument of `base` stands in `op`, or kNoPlace; empty when the two do not fit.
+/// The place of each argument of `base` in `op`, or kNoPlace; empty when the two do not fit.
 std::optional<std::vector<std::size_t>> places_in(const OpDescriptor& op,
                                                   const OpDescriptor& base) {
   std::vector<std::size_t> places(base.arguments.size(), kNoPlace);
@@ -60,7 +61,8 @@ std::size_t read_count(const OpDescriptor& op) {
       op.arguments, [](const SchemaArgument& argument) { return !argument.is_out; }));
 }
 
-/// How many arguments it writes other than out= tensors: state, or what it changes in place.
+/// Number of arguments that it writes other than out= tensors: state, or arguments changed in
+/// place.
 std::ptrdiff_t count_state(const OpDescriptor& op) {
   return std::ranges::count_if(op.arguments, [](const SchemaArgument& argument) {
     return argument.alias.write && !argument.is_out;
@@ -93,7 +95,7 @@ bool takes_off(std::string& name, std::string_view ending) {
   return true;
 }
 
-/// What the op of a form is called, where the overload's name begins with `base`; "" for none.
+/// The name of the op of a form, where the overload's name begins with `base`; "" for none.
 std::string origin_name(Form form, std::string_view base) {
   std::string name(base);
   switch (form) {
@@ -125,8 +127,8 @@ bool has_form(Form form, const OpDescriptor& op, const OpDescriptor& base) {
   return false;
 }
 
-/// Ops on lists are derived from what they do to each element (foreach.cpp), but for those that
-/// only put the lists elsewhere.
+/// Ops on lists are derived from the op on each element (foreach.cpp), but for those that only put
+/// the lists elsewhere.
 const OpRow* origin_of(const OpRegistry& registry, Form form, const OpDescriptor& op) {
   const OpRow* found = nullptr;
   for (const OpRow* row : registry.overloads(origin_name(form, op.base))) {
@@ -139,7 +141,8 @@ const OpRow* origin_of(const OpRegistry& registry, Form form, const OpDescriptor
   return found;
 }
 
-/// What a factory writes is laid out as its target is, where that has the right shape.
+/// The result of a factory is laid out as the target that it is written to, where that has the
+/// right shape.
 std::vector<RuleRow> target_rule(const RuleContext& context) {
   std::vector<RuleRow> rows;
   const Dims& shape = context.outputs[0].meta.shape;
@@ -213,7 +216,7 @@ void rebind(Calls& calls, const DTensor& out, DTensor value) {
   out.impl()->local.storage()->writable();
   out.impl()->local = value.local();
   out.impl()->spec = value.spec();
-  out.impl()->note = value.impl()->note;  // what observers know of it goes with the memory
+  out.impl()->note = value.impl()->note;  // the notes of observers on it are moved with the memory
 }
 
 void write_out(Calls& calls, const OpRow& row, const DTensor& out, const DTensor& value) {
@@ -283,7 +286,7 @@ Argument copied(Calls& calls, const Argument& view) {
   return copies;
 }
 
-/// Whether the view is taken of a tensor that lies so. Nothing moves.
+/// Whether a tensor with these placements has this view. Nothing moves.
 bool takes_view(const OpRow& view, Arguments args, const DTensorSpec* spec) {
   const auto* by_mesh = std::get_if<MeshRuleFn>(&view.rule);
   const auto* by_dim = std::get_if<DimRuleFn>(&view.rule);
@@ -305,7 +308,7 @@ bool takes_view(const OpRow& view, Arguments args, const DTensorSpec* spec) {
   }
 }
 
-/// A copy may bring together what a view cannot reach: of the dims that are cut, the first without
+/// A copy may bring together elements that a view cannot reach: of the cut dims, the first without
 /// whose cuts the view is taken, or all.
 DTensor as_viewed(Calls& calls, const OpRow& view, const Arguments& args) {
   const DTensor& x = args[0].tensor();
@@ -359,7 +362,7 @@ Arguments base_arguments(const OpRow& row, const Arguments& args) {
 
 namespace {
 
-/// The result of a factory is the same on every rank: beside a distributed out= it is a replica.
+/// The result of a factory is the same on every rank: for a distributed out= it is a replica.
 void place_beside(const Arguments& args, const Arguments& given, const OpRow& base,
                   Results& results) {
   const bool reads = std::ranges::any_of(
@@ -386,7 +389,7 @@ Results derived_results(Calls& calls, const OpRow& row, const Arguments& args) {
     return {given[0]};
   }
   if (base.op.is_view() && given[0].is_tensor()) given[0] = as_viewed(calls, base, given);
-  // Parts may keep for backward what is overwritten below.
+  // Parts may keep for backward values that are overwritten below.
   if (row.inplace() && std::holds_alternative<PartsFn>(base.compute) && given[0].is_tensor() &&
       given[0].tensor().requires_grad()) {
     given[0] = calls.one("clone", {given[0]});

@@ -1,7 +1,7 @@
-// derived.h - overloads of ATen without a row of their own: they compute what a registered op does
-// and put it elsewhere. Which form one has, and of which op, is read off both schemas:
-//   out=      `sum.IntList_out` writes what `sum.dim_IntList` gives into tensors of the caller
-//   in place  `threshold_` writes what `threshold` gives into its first argument
+// derived.h - overloads of ATen without a row of their own: they compute a registered op and put
+// the result elsewhere. Their form, and the op, follow from both schemas:
+//   out=      `sum.IntList_out` writes the result of `sum.dim_IntList` into tensors of the caller
+//   in place  `threshold_` writes the result of `threshold` into its first argument
 //   new       `uniform` gives a new tensor where `uniform_` writes its first argument
 //   copy      `permute_copy` gives a copy where `permute` gives a view
 #pragma once
@@ -10,18 +10,18 @@
 
 namespace shardlab {
 
-/// Registers all of them. Where the op has a rule and a kernel or a local program, and takes the
-/// same arguments, out= and in-place forms are decided and computed as variants of its row; all
-/// others are composite.
+/// Registers all of them. If the op has a rule and a kernel or a local program, and takes the same
+/// arguments, out= and in-place forms are decided and computed as variants of its row; all others
+/// are composite.
 void register_derived(OpRegistry& registry);
 
-/// What stands as the parts of an op that is computed by derived_results(), which knows its row.
+/// The parts of an op that is computed by derived_results(), which needs its row.
 Results through_base(Calls& calls, const Arguments& args);
 /// Whether the op is computed so.
 bool is_derived(const OpRow& row);
 /// A call of such an op in terms of the op that it is derived from.
-///   fails  Value: a result has another shape than what it is written to in place, or a dtype of a
-///          higher category
+///   fails  Value: a result has another shape than the tensor that it is written to in place, or a
+///          dtype of a higher category
 Results derived_results(Calls& calls, const OpRow& row, const Arguments& args);
 
 /// The arguments of the op that `row` is derived from in a call of `row`: those of the same name,

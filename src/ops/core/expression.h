@@ -46,8 +46,8 @@ class Expression {
   Expression with(std::string_view op, const Argument& other) const {
     return {*calls_, calls_->one(op, {value_, other})};
   }
-  /// Changed where it lies by an op that writes into its first argument, "aten::mul_.Tensor": for a
-  /// value that was computed here and that nothing else holds.
+  /// Changed in place by an op that writes its first argument, "aten::mul_.Tensor": for a value
+  /// that was computed here and that nothing else holds.
   Expression changed(std::string_view op, const Expression& other) const {
     calls_->one(op, {value_, other.value_});
     return *this;
@@ -56,7 +56,7 @@ class Expression {
   Expression filled(const Expression& mask, Scalar value) const {
     return {*calls_, calls_->one("aten::masked_fill.Scalar", {value_, mask.value_, value})};
   }
-  /// Where this mask holds one, elsewhere the other.
+  /// `yes` where this mask is true, elsewhere `no`.
   Expression choose(const Expression& yes, const Expression& no) const {
     return {*calls_, calls_->one("aten::where.self", {value_, yes.value_, no.value_})};
   }
@@ -84,7 +84,7 @@ class Expression {
   Expression operator-(double b) const { return with("aten::sub.Scalar", b); }
   Expression operator*(double b) const { return with("aten::mul.Scalar", b); }
   Expression operator/(double b) const { return with("aten::div.Scalar", b); }
-  // Of these C++ itself says that the left one comes first.
+  // For these C++ itself guarantees that the left one is first.
   Expression operator&&(const Expression& b) const { return with("aten::logical_and", b.value_); }
   Expression operator||(const Expression& b) const { return with("aten::logical_or", b.value_); }
   // Masks: b is a number or another Expression's value.
@@ -105,7 +105,7 @@ class Expression {
 };
 
 /// The one element of a tensor, where a size or a position depends on it.
-///   fails  Unsupported: on ranks outside of its mesh, which do not know it
+///   fails  Unsupported: on ranks outside of its mesh, which do not have it
 inline std::int64_t integer_in(Calls& calls, const DTensor& x) {
   const Results read = calls("aten::_local_scalar_dense", {x});
   if (read[0].is_scalar()) return read[0].to_int();

@@ -69,7 +69,7 @@ OutputMetas factor_metas(const FactorRule& rule, const MetaArgs& args) {
 
 namespace {
 
-// That the rule is one, and for the op.
+// Checks that the rule is one, and for the op.
 void check_rule(const OpRegistry& registry, std::string_view op, const std::string& rule) {
   const OpRow& row = registry.at(op);
   const std::size_t arrow = rule.find("->");

@@ -14,9 +14,10 @@ namespace shardlab {
 ///   fails  Unsupported: no such op. Value: not of this form, or for another number of tensors.
 void set_factor_rule(OpRegistry& registry, std::string_view op, std::string rule);
 
-/// What computes an op on pieces under such a rule, and the letters that it makes up for: along a
-/// letter that only operands have, and that is cut, its results are whole. Along others they are
-/// terms of a sum. The op is not taken to be linear: what is pending is reduced before the call.
+/// A program that computes an op on pieces under such a rule, and the letters that it makes up for:
+/// along a letter that only operands have, and that is cut, its results are whole. Along others
+/// they are terms of a sum. The op is not taken to be linear: pending reductions are carried out
+/// before the call.
 struct FactorProgram {
   PiecesProgram run;
   std::string made_up;

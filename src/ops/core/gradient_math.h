@@ -1,5 +1,6 @@
-// gradient_math.h - what gradient programs are written with: small programs over other ops, on
-// global values, so that placements follow by propagation. Each stands beside the row of its op.
+// gradient_math.h - the parts of gradient programs: small programs over other ops, on global
+// values, so that placements follow by propagation. Each gradient program is next to the row of its
+// op.
 #pragma once
 
 #include <vector>
@@ -13,8 +14,8 @@ namespace shardlab::grad {
 using Gradients = std::vector<DTensor>;
 
 /// The tensor argument at schema index `index`, and the first result, as they were in forward. Both
-/// belong to the context. Shapes are always there, elements only where the row says that its
-/// gradient reads them.
+/// belong to the context. Shapes are always available, elements only where the row declares that
+/// its gradient reads them.
 const DTensor& input(const GradContext& context, std::size_t index);
 const DTensor& output(const GradContext& context);
 
@@ -22,10 +23,10 @@ const DTensor& output(const GradContext& context);
 DTensor sum_to(Calls& calls, const DTensor& gradient, const DTensor& input);
 /// With `dims` whole on every rank: views refuse to stretch or remove a dim of size 1 that is cut.
 DTensor gathered(Calls& calls, const DTensor& value, const Dims& dims);
-/// With pending reductions carried out: what is written into it next is not a term.
+/// With pending reductions carried out: a later write into it is not a term.
 DTensor reduced(Calls& calls, const DTensor& value);
-/// The same memory under a handle of its own, of which nothing is recorded: for what the reference
-/// writes without gradients.
+/// The same memory under a handle of its own, of which nothing is recorded: for writes that the
+/// reference does without gradients.
 DTensor unrecorded(const DTensor& value);
 /// `gradient` in `input`'s dtype.
 DTensor cast_like(Calls& calls, const DTensor& gradient, const DTensor& input);
@@ -51,7 +52,7 @@ inline const Expression flowing(const GradContext& context) {
 /// The real (0) or the imaginary part (1) of complex numbers.
 Expression complex_part(const Expression& x, std::int64_t index);
 
-/// The gradient of a function of one tensor: its slope times what flows in.
+/// The gradient of a function of one tensor: its slope times the gradient of the result.
 template <Expression (*slope)(const GradContext&)>
 Gradients grad_of(const GradContext& context) {
   return {(flowing(context) * slope(context)).value()};
@@ -74,13 +75,13 @@ Gradients of_added_product(const GradContext& context, const OfFactor& of_factor
   return gradients;
 }
 
-/// Of values that were chosen along `dim`: goes to where they came from.
+/// For values that were chosen along `dim`: each gradient returns to the place of its value.
 Gradients chosen(const GradContext& context, const Argument& dim, const DTensor& gradient,
                  const DTensor& index);
-/// Of ops that hand values on: the gradient in the input's dtype.
+/// For ops that pass values on: the gradient in the input's dtype.
 Gradients grad_pass(const GradContext& context);
-/// Of steps, and of what does not depend on the old value: zeros, which the tape writes where a
-/// program gives none.
+/// For step functions, and for results that do not depend on the old value: zeros, which the tape
+/// writes where a program gives none.
 Gradients grad_zeros(const GradContext& context);
 
 }  // namespace shardlab::grad

@@ -1,4 +1,4 @@
-// gradient_shape.h - a gradient that comes in has the shape of what it is the gradient of.
+// gradient_shape.h - an incoming gradient has the shape of its tensor.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace shardlab {
 
-/// `of` names what has `wanted` as its shape: "the output".
+/// `of` names the tensor with `wanted` as its shape: "the output".
 ///   fails  Value: another shape
 inline void check_gradient_shape(const MetaArgs& args, const Dims& gradient, const Dims& wanted,
                                  std::string_view of) {

@@ -1,4 +1,5 @@
-// holomorphic.h - gradients of what has one slope for complex numbers, written as for real ones.
+// holomorphic.h - gradients of functions with one slope for complex numbers, written as for real
+// ones.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +9,9 @@
 
 namespace shardlab::grad {
 
-/// As in the reference, the gradient of such a function is what flows in times its slope
-/// conjugated: the program of real numbers between two conjugations, for which no step of it has to
-/// be changed.
+/// As in the reference, the gradient of such a function is the gradient of the result times its
+/// slope conjugated: the program of real numbers between two conjugations, for which no step of it
+/// has to be changed.
 template <Gradients (*program)(const GradContext&)>
 Gradients holomorphic(const GradContext& context) {
   const auto complex = [](const DTensor& x) { return x.defined() && is_complex(x.dtype()); };

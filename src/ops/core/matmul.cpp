@@ -1,5 +1,5 @@
 // Products of tensors of any number of dims, folded to one matrix product or stretched to one
-// batch, by the conditions of the reference: which of both it is decides what has to move.
+// batch, by the conditions of the reference: the choice decides how much has to move.
 #include "ops/core/matmul.h"
 
 #include "ops/core/arguments.h"

@@ -1,7 +1,7 @@
 // Shapes, dtypes and strides of results. The strides of a pointwise result follow the operands'
-// memory order as in TensorIterator: dims are sorted by their strides in the first operand that can
-// tell two of them apart. That comparison is not transitive, so the sort itself has to be the
-// reference's.
+// memory order as in TensorIterator: dims are sorted by their strides in the first operand whose
+// strides for two of them differ. This comparison is not transitive, so the sort itself has to be
+// the reference's.
 #include "ops/core/meta.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::int64_t broadcast_stride(const TensorMeta& operand, std::size_t dim, std::s
   return operand.stride[dim - missing];
 }
 
-/// Whether dim `a` lies outside of dim `b`: > 0 yes, < 0 no, 0 the operands do not tell.
+/// Whether dim `a` is outside of dim `b`: > 0 yes, < 0 no, 0 undecided by the operands.
 int compare_dims(const Dims& shape, std::span<const TensorMeta* const> operands, std::size_t a,
                  std::size_t b) {
   for (const TensorMeta* operand : operands) {
@@ -83,7 +83,7 @@ OutputMeta out_meta(const OpRow& row, const OutputMeta& result, const TensorMeta
   return {meta};
 }
 
-/// Numbers that are stored, or that scale an operand, have to be in range. Those that stand for an
+/// Numbers that are stored, or that scale an operand, have to be in range. Numbers in place of an
 /// operand wrap.
 void check_numbers(const MetaArgs& args, const OutputMetas& results) {
   if (results.empty() || !is_integral(results[0].meta.dtype)) return;
@@ -200,8 +200,8 @@ OutputMetas unwritten_metas(const OpRow& row, const Arguments& args, const MetaL
 
 namespace {
 
-// int[3] takes three numbers or one for all. Whether none stands for others, as strides do for a
-// kernel's sizes, is the op's affair.
+// int[3] takes three numbers or one for all. Whether an empty list means other values, as strides
+// mean a kernel's sizes, is decided by the op.
 void check_lists(const OpRow& row, const Arguments& args) {
   for (std::size_t i = 0; i < row.op.arguments.size(); ++i) {
     const SchemaArgument& argument = row.op.arguments[i];

@@ -1,6 +1,5 @@
-// meta.h - what the shape functions of the families are made of: broadcasting, dtypes, output
-// strides as the reference computes them, dims of reductions. Pure; failures are Value and name the
-// op.
+// meta.h - the parts of the families' shape functions: broadcasting, dtypes, output strides as the
+// reference computes them, dims of reductions. Pure; failures are Value and name the op.
 #pragma once
 
 #include <optional>
@@ -16,14 +15,14 @@ namespace shardlab {
 /// (and refuses another shape or a higher category of dtype), out= gives the out tensors' dtype,
 /// and their strides where the shape is right already.
 OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas);
-/// Refuses a call whose metadata or parts have looked for a dim or a number that is not there: what
-/// no check of their own has caught.
+/// Refuses a call whose metadata or parts have looked for a dim or a number that does not exist,
+/// which no check of their own has caught.
 ///   fails  Value
 [[noreturn]] void refuse_short_operands(const OpRow& row, const OutOfRange& error);
-/// What an in-place or out= row computes, before it is written to its targets.
+/// The results that an in-place or out= row computes, before they are written to its targets.
 OutputMetas unwritten_metas(const OpRow& row, const Arguments& args, const MetaList& metas);
 
-/// What is written in place has the target's shape.
+/// A result that is written in place has the target's shape.
 ///   fails  Value
 void check_written_shape(const OpRow& row, const Dims& result, const Dims& target);
 /// An argument, where it is given, has this shape.
@@ -32,18 +31,18 @@ void check_argument_shape(const MetaArgs& args, std::size_t index, const Dims& s
 /// An argument, where it is given, has the dtype of the one at `like`.
 ///   fails  Value
 void check_argument_dtype(const MetaArgs& args, std::size_t index, std::size_t like);
-/// What is written in place or to an out= tensor is of no higher category than its target, and
-/// largest and smallest elements of all are of its dtype.
+/// A result that is written in place or to an out= tensor is of no higher category than its target,
+/// and largest and smallest elements of all are of its dtype.
 ///   fails  Value
 void check_category(const OpRow& row, DType result, DType target);
 
 /// Common shape; sizes of 1 stretch.
 Dims broadcast_shapes(const OpDescriptor& op, std::span<const TensorMeta* const> operands);
-/// Strides of a fresh elementwise result: dims lie in memory in the order of the operands' strides,
-/// the first operand that tells two dims apart decides.
+/// Strides of a fresh elementwise result: dims are in memory in the order of the operands' strides;
+/// the first operand with different strides for two dims decides.
 Dims elementwise_strides(const Dims& shape, std::span<const TensorMeta* const> operands);
 
-/// Operands of an elementwise op: tensors, and numbers that stand for one.
+/// Operands of an elementwise op: tensors, and numbers in place of one.
 struct Operands {
   MetaList tensors;
   InlineVector<Scalar, 2> numbers;
@@ -56,7 +55,7 @@ Operands tensor_operands(const MetaArgs& args);
 DType result_dtype(const Operands& operands);
 OutputMeta elementwise_meta(const MetaArgs& args, const Operands& operands, DType dtype);
 
-// Shape functions of pointwise ops: named after what decides the dtype.
+// Shape functions of pointwise ops, each named for the source of the dtype.
 OutputMetas meta_promoted(const MetaArgs& args);        ///< tensors and numbers
 OutputMetas meta_promoted_float(const MetaArgs& args);  ///< the same; integers give f32
 OutputMetas meta_tensors(const MetaArgs& args);         ///< tensors only
@@ -68,7 +67,7 @@ OutputMetas meta_alike_floats(const MetaArgs& args);
 OutputMetas meta_nothing(const MetaArgs& args);  ///< no results: it only writes in place
 /// Shape, dtype and (where dense) strides of the first tensor.
 OutputMetas meta_like(const MetaArgs& args);
-/// Shape and dtype of the first tensor; its elements lie in row-major order.
+/// Shape and dtype of the first tensor, with elements in row-major order.
 OutputMetas meta_contiguous(const MetaArgs& args);
 
 /// Strides kept where they cover memory without gaps or overlap, else computed from their order.

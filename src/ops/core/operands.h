@@ -1,11 +1,11 @@
-// operands.h - what an op is given, before anything looks at it.
+// operands.h - the operands of an op, before anything reads them.
 #pragma once
 
 #include "schema/op_row.h"
 
 namespace shardlab {
 
-/// Holds arguments to the schema: it has a tensor where graphs, and C++, may give anything.
+/// Checks arguments against the schema: it has a tensor where graphs, and C++, may give anything.
 ///   fails  Value
 void check_tensors(const OpRow& row, const Arguments& args);
 

@@ -1,4 +1,4 @@
-// What rows of pointwise ops have in common.
+// Common parts of the rows of pointwise ops.
 #include "ops/core/pointwise.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@ const char* factor_filter(const RuleContext& context, std::span<const Placements
   return nullptr;
 }
 
-/// Words that hand terms on beside a number or a replica.
+/// Words that pass terms on next to a number or a replica.
 bool scales_terms(const PointwiseRule& rule) {
   const std::string_view passes = rule.passes;
   return passes == kLinear.passes || passes == kProduct.passes || passes == kQuotient.passes;

@@ -1,6 +1,6 @@
 // pointwise.h - the words of pointwise rows. Output dims follow the broadcast input dims, so a row
-// only says which pending reductions pass without communication, on ONE mesh dim. The letters are
-// those of PointwiseRule.
+// only lists the pending reductions that pass without communication, on ONE mesh dim. The letters
+// are those of PointwiseRule.
 #pragma once
 
 #include <span>
@@ -27,7 +27,7 @@ inline constexpr PointwiseRule kMinLike{"xxr xrx nnr nrn nnn"};
 inline constexpr double kOneSixth = 1.0F / 6.0F;
 
 /// Adds rows of pointwise ops: their inputs may be uneven, their bits do not depend on the cut, and
-/// what passes terms refuses a number that makes NaN of a term that is 0.
+/// rules that pass terms refuse a number that makes NaN of a term that is 0.
 void add_pointwise_rows(OpRegistry& registry, std::span<const Row> rows);
 
 }  // namespace shardlab

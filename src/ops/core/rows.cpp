@@ -11,8 +11,8 @@
 namespace shardlab {
 namespace {
 
-/// What ATen's schemas keep quiet about: in training batch norm writes its running statistics, and
-/// what the kernels of attention note of lengths and random numbers may be None.
+/// Facts that ATen's schemas leave out: in training batch norm writes its running statistics, and
+/// the results of attention kernels about lengths and random numbers may be None.
 enum class Unsaid : std::uint8_t { kWritten, kMayBeNone };
 struct UnsaidArgument {
   std::string_view op, argument;
@@ -43,7 +43,7 @@ constexpr UnsaidArgument kUnsaid[] = {
     {kFlashBackward, "philox_seed", Unsaid::kMayBeNone},
 };
 
-/// Of an op of ATen, by its name, or what is written in its place.
+/// Of an op of ATen, by its name, or the schema that is written in its place.
 std::string_view schema_of(std::string_view name) {
   return name.find('(') == std::string_view::npos ? aten_schema(name) : name;
 }

@@ -18,15 +18,16 @@ struct Variants {
   bool bare = false;              ///< the reference lets no partial pass in them
 };
 
-/// What of a call, besides tensors, decides its sharding (RuntimeSchemaInfo). As written here, it
-/// follows from the schema: every plain positional value, and the keywords that shape a result.
+/// The arguments of a call, besides tensors, that decide its sharding (RuntimeSchemaInfo). By
+/// default it follows from the schema: every plain positional value, and the keywords that shape a
+/// result.
 struct Decisive {
   int first = RuntimeSchemaInfo{}.static_argnum;  ///< first positional index that counts
   const char* keyword = nullptr;                  ///< the keyword that counts
 };
 
-/// How a row begins, and where it is written: {"add.Tensor"_op, ...}. (Without the ending g++ does
-/// not know the line of a text in a long table.)
+/// The beginning of a row, and its place: {"add.Tensor"_op, ...}. (Without the ending g++ does not
+/// know the line of a text in a long table.)
 struct OpText {
   const char* text;
 };
@@ -57,13 +58,13 @@ struct Row {
 };
 
 /// Registers an op and its variants, and returns the op's row. Fails with Internal for a name that
-/// ATen does not have, and for a gradient that reads what the schema does not have.
+/// ATen does not have, and for a gradient that reads names which the schema does not have.
 const OpRow& add_row(OpRegistry& registry, const Row& row);
-/// A schema of ATen (aten_schemas.h), and what it leaves unsaid: state that is written, tensors
-/// that may be None.
+/// A schema of ATen (aten_schemas.h), with the facts that it leaves out: state that is written,
+/// tensors that may be None.
 OpDescriptor aten_descriptor(std::string_view schema);
-/// An in-place or out= form of a registered op: everything but its schema is the op's, and but the
-/// rule, which is given.
+/// An in-place or out= form of a registered op: it shares everything with the op but its schema and
+/// the rule, which are given.
 void add_variant(OpRegistry& registry, const OpRow& base, OpDescriptor op, ShardingRule rule);
 /// All of a table; `flags` count for each of its rows.
 void add_rows(OpRegistry& registry, std::span<const Row> rows, std::uint32_t flags = 0);

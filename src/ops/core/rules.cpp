@@ -5,8 +5,8 @@
 // pointwise rule gives one row per dim of the common shape, and one per word for pending reductions
 // that pass. The order of rows decides ties in selection and is that of the recordings.
 //
-// withheld() names the rows that stand in the reference's list but give wrong values here: extrema
-// of terms that may be NaN, and conversions that do not commute with the reduction.
+// withheld() names the rows that are in the reference's list but give wrong values here: extrema of
+// terms that may be NaN, and conversions that do not commute with the reduction.
 #include "ops/core/rules.h"
 
 #include <string_view>
@@ -130,8 +130,7 @@ RulePlacement added_placement(const RulePlacement& output, const Dims& shape,
   return RulePlacement::any(static_cast<std::int64_t>(dim - missing));
 }
 
-/// Tensor dim of an operand that dim `dim` of the common shape comes from; -1 where it is
-/// stretched.
+/// Tensor dim of an operand for dim `dim` of the common shape; -1 where it is stretched.
 std::int64_t operand_dim(const Dims& common, const Dims& shape, std::size_t dim) {
   const std::size_t missing = common.size() - shape.size();
   if (dim < missing || shape[dim - missing] != common[dim]) return -1;
@@ -229,7 +228,7 @@ const char* withheld(const ShardingRule& rule, const RuleContext& context, const
     if (in_capitals(*pointwise, row)) return "terms may be NaN where the whole is not";
   }
   if (context.schema.row->kernel() == KernelId::kBucketize) return nullptr;  // counts, not casts
-  // A foreach op in place gives no results: they have the dtypes of what it writes.
+  // A foreach op in place gives no results: they have the dtypes of its targets.
   const DType result =
       context.outputs.empty() ? context.tensors[0]->dtype() : context.outputs[0].meta.dtype;
   for (std::size_t i = 0; i < context.tensors.size(); ++i) {

@@ -1,5 +1,5 @@
-// rules.h - a row's rule for ONE mesh dim as a list of rows, whatever form the row states it in,
-// and the pieces that rules of several families share. Pure.
+// rules.h - a row's rule for ONE mesh dim as a list of rows, whatever its form in the row, and
+// common parts of rules of several families. Pure.
 #pragma once
 
 #include "schema/op_row.h"
@@ -12,7 +12,7 @@ std::vector<RuleRow> rule_rows(const ShardingRule& rule, const RuleContext& cont
 
 /// The rows of an einsum-like rule: one per factor that may be sharded.
 std::vector<RuleRow> factor_rows(const FactorRule& rule, const RuleContext& context);
-/// Letters X and N stand for x and n in words that are listed and never taken.
+/// Letters X and N are as x and n, in words that are listed and never taken.
 std::vector<RuleRow> pointwise_rows(const PointwiseRule& rule, const RuleContext& context);
 
 /// One row with `placement` for every output and input: ops that keep all dims where they are.
@@ -39,14 +39,14 @@ inline std::int64_t ndim_of(const RuleContext& context) {
   return static_cast<std::int64_t>(context.tensors[0]->ndim());
 }
 
-/// Whether a pending reduction may come after a conversion: the converted terms reduce to the
-/// converted value. Integers wrap, so that sums pass only to integers that are no wider; a maximum,
-/// whose empty pieces hold the least number there is, passes where every number keeps its place.
-/// Sums of floats pass to other floats up to rounding. What is not pending passes, and so does what
-/// a mask selects.
+/// Whether a pending reduction may follow a conversion: the converted terms reduce to the converted
+/// value. Integers wrap, so that sums pass only to integers that are no wider; a maximum, whose
+/// empty pieces hold the least number there is, passes where every number keeps its place. Sums of
+/// floats pass to other floats up to rounding. Placements that are not pending pass, and so do
+/// lookups under a mask.
 bool passes_cast(const Placement& pending, DType from, DType to);
-/// A row that the reference lists and takes, although terms do not make up the result: the
-/// reason why it stays in the list and is never taken, or null.
+/// A row that the reference lists and takes, although its terms do not reduce to the result:
+/// the reason why it stays in the list and is never taken, or null.
 const char* withheld(const ShardingRule& rule, const RuleContext& context, const RuleRow& row);
 
 }  // namespace shardlab

@@ -30,7 +30,7 @@ Dims inverse_of(const Dims& order);
 /// Without the dims in `removed`.
 TensorMeta remove_dims(const TensorMeta& meta, std::span<const std::int64_t> removed);
 
-/// What is put into a part of a tensor (slice_scatter, ..) has the part's shape.
+/// The source that is put into a part of a tensor (slice_scatter, ..) has the part's shape.
 ///   fails  Value
 void require_part_shape(std::string_view op, const Dims& source, const Dims& part);
 

@@ -1,5 +1,5 @@
 // Copies and constants: one tensor in, one of the same shape out. Moving values passes every
-// partial; a constant beside a partial input is a replica, or it would be reduced as if it were a
+// partial; a constant for a partial input is a replica, or it would be reduced as if it were a
 // term.
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
@@ -79,7 +79,7 @@ std::vector<RuleRow> copy_rule(const RuleContext& context) {
   return rows;
 }
 
-/// A reduction passes a cast when it may come after it.
+/// A reduction passes a cast when it may follow it.
 bool commutes(char partial, DType from, DType to) {
   if (from == to) return true;
   if (to == DType::kBool) return false;
@@ -134,7 +134,7 @@ Results fill_with(Calls& calls, const Arguments& args) {
   return calls("copy_", {args[0], args[1]});
 }
 
-/// fill.Scalar(self, value): where self lies is kept, what it holds is not read.
+/// fill.Scalar(self, value): the placements of self are kept, its elements are not read.
 Results filled_anew(Calls& calls, const Arguments& args) {
   return calls("full_like", {args[0], args[1]});
 }

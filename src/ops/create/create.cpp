@@ -26,7 +26,7 @@ DType dtype_argument(const MetaArgs& args, DType fallback) {
   return dtype_or(argument_or_none(args, "dtype"), fallback);
 }
 
-// From nothing. Argument 0 is the size unless the name says otherwise.
+// From nothing. Argument 0 is the size unless the function's name has another one.
 
 Dims sizes_of(const Argument& argument) {
   const Dims sizes = ints_of(argument);
@@ -55,7 +55,7 @@ OutputMetas meta_strided(const MetaArgs& args) {
   return {{{size, stride, dtype_argument(args, DType::kF32)}}};
 }
 
-/// empty_permuted(size, physical_layout): the dims as they lie, the outermost first
+/// empty_permuted(size, physical_layout): the dims in memory order, the outermost first
 OutputMetas meta_permuted(const MetaArgs& args) {
   TensorMeta meta = contiguous_meta(sizes_of(args[0]), dtype_argument(args, DType::kF32));
   const Dims order = sizes_of(args[1]);
@@ -192,7 +192,7 @@ OutputMetas meta_new_strided(const MetaArgs& args) {
   return {{{ints_of(args[1]), ints_of(args[2]), dtype}}};
 }
 
-/// Values have nothing to do with the input's, so a partial input gives whole values.
+/// Values do not depend on the input's, so a partial input gives whole values.
 Rows rule_like(const RuleContext& context) {
   Rows rows = shard_all_dims_but(context, -1, 1);
   for (const ReduceOp op :
@@ -237,7 +237,7 @@ bool is_continuous(DType dtype) { return !is_integral(dtype); }
 bool is_real(DType dtype) { return !is_complex(dtype); }
 bool counts(DType dtype) { return is_real(dtype) && dtype != DType::kBool; }
 
-/// What torch says of a dtype that a law has no numbers of, where there is none to draw.
+/// torch's behaviour where a law has no numbers of the dtype, and there is none to draw.
 enum class NoElements : std::uint8_t { kPass, kRefused };
 
 /// A law gives numbers of some dtypes, and not of others.
@@ -366,7 +366,7 @@ Gradients grad_triu(const GradContext& context) {
   return {context.calls.one("aten::triu", {context.grads[0], context.inputs[1]})};
 }
 
-// What laws give, by where its shape comes from.
+// Results of laws, by the source of their shape.
 constexpr MetaFn meta_chances = meta_of_law<meta_like, is_floating>;
 constexpr MetaFn meta_drawn_reals = meta_of_law<meta_drawn, is_real>;
 constexpr MetaFn meta_drawn_floats = meta_of_law<meta_drawn, is_floating, kRefused>;
@@ -514,7 +514,7 @@ constexpr Row kCreateRows[] = {
 
 }  // namespace
 
-// Values that depend on no input's values have no gradient; what writes over old ones has one of
+// Values that depend on no input's values have no gradient; ops that overwrite old ones have one of
 // zeros.
 void register_create(OpRegistry& registry) { add_rows(registry, kCreateRows, kExact); }
 

@@ -1,5 +1,5 @@
-// Rows of numbers between tensors, normal numbers about tensors, and grids of coordinates: made
-// beside the tensors that they are asked of, so that they live on the same mesh.
+// Rows of numbers between tensors, normal numbers about tensors, and grids of coordinates: on the
+// mesh of the tensors that they are made for.
 
 #include <cmath>
 #include <numbers>
@@ -73,8 +73,8 @@ Results logspace(Calls& calls, const Arguments& args) {
   return {Expression(calls, powers).to(dtype).value()};
 }
 
-// Windows: hamming_window(window_length, periodic, alpha, beta, *, dtype) and its like, by how far
-// along a period each number stands, from 0 to 1. One that is not periodic ends where it began.
+// Windows: hamming_window(window_length, periodic, alpha, beta, *, dtype) and its like, by the
+// place of each number along a period, from 0 to 1. One that is not periodic ends where it began.
 
 using Shape = Expression (*)(const Expression& way, const Arguments& args);
 
@@ -179,8 +179,8 @@ Results randperm(Calls& calls, const Arguments& args) {
   return {cast_to(calls, order, dtype)};
 }
 
-// affine_grid_generator(theta, size, align_corners): where each pixel of a picture of `size` comes
-// from, in coordinates from -1 to 1
+// affine_grid_generator(theta, size, align_corners): the source of each pixel of a picture of
+// `size`, in coordinates from -1 to 1
 
 /// Of pixels along one dim: at its ends, or at the middle of pixels.
 Expression coordinates(Calls& calls, const DTensor& like, std::int64_t count, bool corners) {

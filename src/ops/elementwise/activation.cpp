@@ -201,7 +201,7 @@ Expression log_of_sum(const Expression& a, const Expression& b, std::string_view
   const Expression same = a.eq(b.value()) && a.of("aten::isinf");
   return same.choose(a, larger(a, b) + rest);
 }
-/// Of complex numbers the angle goes on counting from that of the larger one, as in a running sum.
+/// For complex numbers the angle continues from that of the larger one, as in a running sum.
 Expression last_sum(const Pieces& p) {
   const Expression a = p[0], b = p[1];
   Calls& calls = a.calls();
@@ -344,7 +344,7 @@ Expression slope_selu(const GradContext& c) {
   return slope_of_elu(c, kSeluAlpha * kSeluScale, kSeluScale, 1);
 }
 
-// NaN meets no bound: each slope has there what the reference's comparison leaves.
+// NaN meets no bound: there each slope is the value that the reference's comparison leaves.
 Expression not_beyond(const GradContext& c, const Argument& low, const Argument& high) {
   return factor(!(in(c, 0).le(low) || in(c, 0).ge(high)), c);
 }
@@ -378,7 +378,7 @@ Gradients grad_nan_to_num(const GradContext& c) {
   return {flowing(c).filled(nan_in(x) || x.of("aten::isinf"), 0).value()};
 }
 
-/// What of a sum of powers is the first one's.
+/// The part of the first power in a sum of powers.
 template <const char* const& power, std::size_t mine>
 Expression share(const GradContext& c) {
   return flowing(c) / ((in(c, 1 - mine) - in(c, mine)).of(power) + 1);

@@ -32,7 +32,7 @@ OutputMetas meta_scaled(const MetaArgs& args) {
   return outputs;
 }
 
-/// Of bool there is no difference.
+/// bool has no difference.
 OutputMetas meta_difference(const MetaArgs& args) {
   for (std::size_t i = 0; i < 2; ++i) {
     const TensorMeta* tensor = args[i].is_scalar() ? nullptr : args.tensor(i);
@@ -46,7 +46,7 @@ OutputMetas meta_difference(const MetaArgs& args) {
   return meta_scaled(args);
 }
 
-/// A bound beyond the range of integers is no bound, unless no integer keeps to it.
+/// A bound beyond the range of integers is no bound, unless no integer satisfies it.
 void require_bounds(const MetaArgs& args, const Argument& least, const Argument& most,
                     DType dtype) {
   if (!is_integral(dtype)) return;
@@ -170,7 +170,7 @@ Gradients grad_atan2(const GradContext& context) {
       context, [&] { return (scaled * x).value(); }, [&] { return (-(scaled * y)).value(); });
 }
 
-// What is left of a division: the divisor counts as often as it was taken away.
+// The rest of a division: the divisor counts as often as it was subtracted.
 Gradients grad_rest(const GradContext& context, const char* rounding) {
   const DTensor& gradient = context.grads[0];
   return both(
@@ -185,14 +185,14 @@ Gradients grad_rest(const GradContext& context, const char* rounding) {
 Gradients grad_fmod(const GradContext& context) { return grad_rest(context, "trunc"); }
 Gradients grad_remainder(const GradContext& context) { return grad_rest(context, "floor"); }
 
-// Where `a` wins the gradient counts fully, on a tie by half.
+// The gradient counts fully where `a` wins, by half on a tie.
 Gradients extremum(const GradContext& context, std::string_view wins_first) {
   Calls& calls = context.calls;
   const DTensor& a = input(context, 0);
   const DTensor& b = input(context, 1);
   const std::string_view wins_second =
       wins_first == "aten::gt.Tensor" ? "aten::lt.Tensor" : "aten::gt.Tensor";
-  // Beside a NaN neither loses: both take all of the gradient, as in the reference.
+  // With a NaN neither loses: both take all of the gradient, as in the reference.
   const auto share = [&](std::string_view loses) {
     const DTensor lost = calls.one(loses, {a, b});
     const DTensor tied = times(calls, calls.one("aten::eq.Tensor", {a, b}), Scalar(0.5));
@@ -254,8 +254,8 @@ Gradients grad_clamp(const GradContext& context) {
   return {gradient};
 }
 
-// clamp(self, min, max) with tensors as bounds, both given: which share of the gradient each takes.
-// Half at a bound that is met, where the bounds differ; NaN meets and crosses no bound.
+// clamp(self, min, max) with tensors as bounds, both given: the share of the gradient that each
+// takes. Half at a bound that is met, where the bounds differ; NaN meets and crosses no bound.
 class BoundShares {
  public:
   explicit BoundShares(const GradContext& context)
@@ -468,7 +468,7 @@ Gradients grad_masked_fill_tensor(const GradContext& context) {
   return gradients;
 }
 
-// Of what is subtracted alpha times.
+// The gradient of the operand that is subtracted alpha times.
 DTensor subtracted(const GradContext& context) {
   const DTensor scaled = times(context.calls, context.grads[0], context.inputs[2].scalar());
   return negate(context.calls, scaled);

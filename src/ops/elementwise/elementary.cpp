@@ -16,7 +16,7 @@ namespace {
 
 using namespace grad;
 
-/// Of bool there is no negative.
+/// bool has no negative.
 OutputMetas meta_negated(const MetaArgs& args) {
   if (args.tensor(0)->dtype == DType::kBool) {
     fail(ErrorKind::kUnsupported, Fix{"logical_not(x) inverts a mask"},
@@ -140,7 +140,7 @@ Gradients grad_rsqrt(const GradContext& context) {
   return {multiply(context.calls, times(context.calls, context.grads[0], Scalar(-0.5)), cubed)};
 }
 
-/// Of real numbers steps; a complex direction turns with the part of the gradient across it.
+/// Steps for real numbers; a complex direction turns with the part of the gradient across it.
 Gradients grad_sgn(const GradContext& context) {
   Calls& calls = context.calls;
   const Expression z = in(context, 0), direction = z.of("aten::sgn"), gradient = flowing(context);
@@ -215,8 +215,8 @@ Gradients grad_tanh(const GradContext& context) {
   return {context.calls.one("aten::tanh_backward", {context.grads[0], output(context)})};
 }
 
-// The ops that send gradients back, (grad_output, at, ..): linear in the first, which so goes the
-// same way, and bent in the second.
+// The ops that compute gradients, (grad_output, at, ..): linear in the first, whose gradient is
+// therefore the same op, and bent in the second.
 
 /// `bend`: the slope of the op in its second tensor; null: 0 but for steps.
 template <const char* const& op, Expression (*bend)(const GradContext&) = nullptr>
@@ -276,8 +276,8 @@ Results round_decimals(Calls& calls, const OpRow&, const Arguments& args) {
   return {(decimals > 0 ? rounded / scale : rounded * scale).value()};
 }
 
-/// threshold(self, threshold, value): a value for all that is small; beside integers the threshold
-/// is one, too.
+/// threshold(self, threshold, value): a value in place of all small numbers; for integers the
+/// threshold is one, too.
 Results threshold(Calls& calls, const OpRow&, const Arguments& args) {
   const Expression x(calls, args[0].tensor());
   Scalar bound = args[1].scalar();
@@ -290,7 +290,7 @@ Gradients grad_threshold(const GradContext& context) {
                             {context.grads[0], context.inputs[0], context.inputs[1]})};
 }
 
-/// A value above the threshold stands for smaller numbers, so that the order is not kept.
+/// A value above the threshold replaces smaller numbers, so that the order is not kept.
 const char* threshold_filter(const RuleContext& context, std::span<const Placements> inputs) {
   const Arguments& args = context.schema.args;
   if (args[2].to_double() <= args[1].to_double()) return nullptr;

@@ -1,6 +1,6 @@
-// Ops over lists of tensors. Those of ATen's table that do to each element what a registered op
-// does to one tensor have no rows here: they are derived from that op, which decides, computes and
-// differentiates each element.
+// Ops over lists of tensors. Those of ATen's table that apply a registered op to each element have
+// no rows here: they are derived from that op, which decides, computes and differentiates each
+// element.
 
 #include <string>
 #include <string_view>
@@ -28,9 +28,9 @@ Results run_elements(Calls& calls, const OpRow& row, const Arguments& args) {
   return {Argument(std::move(results))};
 }
 
-// What some foreach ops call the op that they do to each element.
+// Other names that some foreach ops have for their op on each element.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
-    {"maximum", "clamp_min"},  // the bound may be a number, and stand in place
+    {"maximum", "clamp_min"},  // the bound may be a number, given by position
     {"minimum", "clamp_max"},
 };
 
@@ -75,7 +75,8 @@ ShardingRule rule_of(const OpDescriptor& op, const OpRow& element) {
   return element.rule;
 }
 
-// A list beside numbers: where an element loses nothing flows, on a tie half, beside a NaN all.
+// A list against numbers: no gradient where an element loses, half of it on a tie, all of it next
+// to a NaN.
 template <bool larger>
 std::vector<DTensor> grad_extremes(const GradContext& context) {
   const ArgumentList& list = context.inputs[0].list();
@@ -92,8 +93,7 @@ std::vector<DTensor> grad_extremes(const GradContext& context) {
   return gradients;
 }
 
-// What differs from the gradient of the op on each element: that of clamp_min has none at its
-// bound.
+// Gradients that differ from that of the op on each element: clamp_min has none at its bound.
 constexpr std::pair<std::string_view, GradientFn> kOtherGradients[] = {
     {"aten::_foreach_maximum.Scalar", grad_extremes<true>},
     {"aten::_foreach_maximum.ScalarList", grad_extremes<true>},

@@ -13,7 +13,8 @@
 namespace shardlab {
 namespace {
 
-// What a step makes of a tensor, unless some gradient was not finite: then it stays as it is.
+// The result of a step for a tensor, unless some gradient was not finite: then the tensor does not
+// change.
 DTensor unless_found(Calls& calls, const Argument& found, const DTensor& kept,
                      const DTensor& made) {
   if (!found.is_tensor()) return made;
@@ -177,7 +178,8 @@ Results run_fused_adagrad(Calls& calls, const OpRow& row, const Arguments& args)
   return {};
 }
 
-/// The step on copies of what it would write, which are its results; gradients as it took them.
+/// The step on copies of the tensors that it would write, which are its results; gradients as it
+/// took them.
 template <const char* const& in_place>
 Results fused_copies(Calls& calls, const Arguments& args) {
   constexpr std::size_t kGradients = 1;

@@ -34,7 +34,7 @@ class Formula {
   Expression operator[](std::size_t index) const {
     return Expression(calls_, args_[index].tensor()).to(f32_for_half(dtype_));
   }
-  /// Of one that several steps read, and not each term by itself.
+  /// An operand that several steps read, and not each term by itself.
   Expression whole(std::size_t index) const {
     return Expression(calls_, grad::reduced(calls_, args_[index].tensor()))
         .to(f32_for_half(dtype_));
@@ -125,7 +125,7 @@ Results log_sigmoid_backward(Calls& calls, const Arguments& args) {
   return {f.result(f[0].times((-f[1]).of("aten::sigmoid")))};
 }
 
-/// Not that of its steps, which have a kink at 0.
+/// The steps' own gradient would differ: they have a kink at 0.
 Gradients grad_log_sigmoid(const GradContext& context) {
   if (!context.grads[0].defined()) return Gradients(1);
   const DTensor& small = context.outputs[1].tensor();

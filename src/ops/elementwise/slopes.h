@@ -1,4 +1,4 @@
-// slopes.h - what a function of torch shares with the rows of activations.
+// slopes.h - the part that a function of torch shares with the rows of activations.
 #pragma once
 
 #include "schema/calls.h"

@@ -32,7 +32,7 @@ OutputMetas meta_integers(const MetaArgs& args) {
   return outputs;
 }
 
-/// Halves of 16 bits with a short exponent have neighbours of their own, which no kernel knows.
+/// Halves of 16 bits with a short exponent have neighbours of their own, which no kernel computes.
 OutputMetas meta_neighbour(const MetaArgs& args) {
   OutputMetas outputs = meta_tensors(args);
   const DType dtype = outputs[0].meta.dtype;
@@ -248,7 +248,7 @@ Gradients grad_xlog1py(const GradContext& context) {
   return gradients;
 }
 
-/// The step goes with its start, but where it is none.
+/// The step changes with its start, except where it is none.
 Gradients grad_nextafter(const GradContext& context) {
   const Expression x = in(context, 0), y = in(context, 1);
   return {sum_to(context.calls, flowing(context).filled(x.eq(y.value()), 0).value(), x.value()),

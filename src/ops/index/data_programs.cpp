@@ -1,5 +1,5 @@
-// Composite ops whose results have as many elements as the data say: places of what is not 0,
-// elements that a mask chooses, what differs from its neighbour, counts of numbers.
+// Composite ops whose number of elements depends on data: places of non-zeros, elements that a mask
+// chooses, elements that differ from their neighbours, counts of numbers.
 #include <algorithm>
 
 #include "base/fix.h"
@@ -18,7 +18,7 @@ DTensor no_integers(Calls& calls, const DTensor& x) {
   return calls.one("new_zeros", {x, Dims{0}, DType::kI64});
 }
 
-/// For each dim the places of what is not 0, in row-major order.
+/// For each dim the places of non-zeros, in row-major order.
 ArgumentList places_of_all(Calls& calls, const DTensor& x) {
   return calls("nonzero_numpy", {x})[0].list();
 }
@@ -93,7 +93,7 @@ Results masked_scatter_backward(Calls& calls, const Arguments& args) {
   return {regrouped(calls, all, sizes)};
 }
 
-/// repeat_interleave.Tensor(repeats, *, output_size): each place as often as it says
+/// repeat_interleave.Tensor(repeats, *, output_size): each place as often as its number
 Results repeated_places(Calls& calls, const Arguments& args) {
   const DTensor& repeats = args[0].tensor();
   const DTensor places =
@@ -160,7 +160,7 @@ DTensor column_of(Calls& calls, const DTensor& x) {
   return regrouped(calls, x, Dims{x.numel(), 1});
 }
 
-/// Rows in ascending order, the first column counting most, and where each came from.
+/// Rows in ascending order, the first column counting most, and the old place of each.
 std::pair<DTensor, DTensor> sorted_rows(Calls& calls, const DTensor& rows) {
   DTensor order = counted(calls, rows, rows.shape()[0]);
   for (std::int64_t column = rows.shape()[1]; column-- > 0;) {
@@ -172,7 +172,7 @@ std::pair<DTensor, DTensor> sorted_rows(Calls& calls, const DTensor& rows) {
   return {calls.one("index_select", {rows, 0, order}), order};
 }
 
-/// The runs of sorted rows, told of the rows as they were.
+/// The runs of sorted rows, by the rows in their old order.
 Runs sorted_runs(Calls& calls, const DTensor& rows) {
   const auto [sorted, order] = sorted_rows(calls, rows);
   Runs runs = runs_of(calls, sorted);
@@ -205,7 +205,7 @@ Results of_slices(Calls& calls, const DTensor& x, const Argument& dim, RunsOf fi
 /// unique_consecutive(self, return_inverse, return_counts, dim)
 Results unique_consecutive(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
-  // As ATen has it: dim 0 of a list is no dim, and -1 is one.
+  // As in ATen: dim 0 of a list is no dim, and -1 is one.
   if (!args[3].is_none() && !(x.ndim() == 1 && args[3].to_int() == 0)) {
     return calls("unique_dim_consecutive", {x, args[3], args[1], args[2]});
   }

@@ -1,5 +1,5 @@
-// Bags of rows of a table: sums, means and maxima of the rows that each bag names. The numbers
-// beside the result are those of the reference, whose gradients start from them.
+// Bags of rows of a table: sums, means and maxima of the rows that each bag names. The further
+// results are those of the reference, whose gradients start from them.
 #include <limits>
 
 #include "base/fix.h"
@@ -14,7 +14,7 @@ namespace {
 
 enum class BagMode : std::uint8_t { kSum = 0, kMean = 1, kMax = 2 };
 
-/// Of each index the bag in which it stands, by where bags begin.
+/// The bag of each index, by the beginnings of bags.
 DTensor bag_by_offsets(Calls& calls, const DTensor& indices, const DTensor& begins) {
   const DTensor places = counted(calls, indices, indices.numel(), indices.dtype());
   const DTensor behind = calls.one("bucketize.Tensor", {places, begins, false, true});
@@ -43,7 +43,7 @@ struct Bags {
     counts = calls.one("ne.Scalar", {indices, padding < 0 ? rows : padding});
   }
 
-  /// The rows that are named, scaled, and `filled` where they do not count.
+  /// The named rows, scaled, and `filled` where they do not count.
   DTensor named(const Argument& scales, double filled) const {
     DTensor rows = calls.one("index_select", {weight, 0, indices});
     if (scales.is_tensor()) {
@@ -53,7 +53,7 @@ struct Bags {
     return calls.one("masked_fill.Scalar", {rows, left, filled});
   }
 
-  /// How many rows count in each bag.
+  /// Number of rows that count in each bag.
   DTensor sizes() const {
     const DTensor zeros = calls.one("new_zeros", {indices, Dims{count}});
     return calls.one("index_add", {zeros, 0, bag, cast_to(calls, counts, DType::kI64)});
@@ -79,7 +79,7 @@ DTensor added_up(const Bags& bags, const Argument& scales) {
   return calls.one("div.Tensor", {sums, calls.one("unsqueeze", {sizes, 1})});
 }
 
-/// The largest of each column, and which row of the table has it; nothing of empty bags.
+/// The largest of each column, and its row in the table; nothing for empty bags.
 std::pair<DTensor, DTensor> largest(const Bags& bags) {
   Calls& calls = bags.calls;
   const std::int64_t width = bags.weight.shape()[1];
@@ -99,7 +99,7 @@ std::pair<DTensor, DTensor> largest(const Bags& bags) {
   return {result, calls.one("masked_fill.Scalar", {found, empty, 0})};
 }
 
-/// Whether the reference adds up rows that lie in one piece, of the dtypes for which it does.
+/// Whether the reference adds up rows that are in one piece, of the dtypes for which it does.
 bool sums_at_once(const Bags& bags, const Argument& scales) {
   const auto step = [](const DTensor& x, std::size_t dim) {
     return x.distributed() ? x.spec()->meta().stride[dim] : x.local().stride()[dim];
@@ -111,8 +111,8 @@ bool sums_at_once(const Bags& bags, const Argument& scales) {
 }
 
 /// The second result is left out where a sum needs no bag of each index; a forward pass alone
-/// leaves room for the last offset beside the sizes of sums. The last result of a mean holds the
-/// sizes again.
+/// leaves room for the last offset in addition to the sizes of sums. The last result of a mean
+/// holds the sizes again.
 template <bool forward_only>
 Results embedding_bag(Calls& calls, const Arguments& args) {
   const Bags bags(calls, args);
@@ -143,7 +143,7 @@ Results embedding_bags(Calls& calls, const Arguments& args) {
   return calls("_embedding_bag", given);
 }
 
-// The gradients of bags: what each index adds to its bag, and gets back from it.
+// The gradients of bags: the amount that each index adds to its bag, and receives back from it.
 
 /// The bag of each index: saved by forward, otherwise derived from the bags' offsets.
 DTensor bag_of_each(Calls& calls, const DTensor& indices, const DTensor& offsets,
@@ -152,7 +152,7 @@ DTensor bag_of_each(Calls& calls, const DTensor& indices, const DTensor& offsets
                                          : bag_by_offsets(calls, indices, offsets);
 }
 
-/// Numbers of rows as a column, beside them.
+/// One number per row, as a column.
 Expression for_rows(Calls& calls, const DTensor& factors) {
   return {calls, calls.one("unsqueeze", {factors, 1})};
 }
@@ -164,7 +164,7 @@ void refuse_sparse(bool sparse) {
       .with("fix", "pass sparse=False");
 }
 
-/// Gradients of bags, one row each, and lists of indices and of where bags begin.
+/// Gradients of bags, one row each, and lists of indices and of beginnings of bags.
 void check_bags(const char* op, const DTensor& gradient, const DTensor& indices,
                 const DTensor& offsets) {
   if (gradient.ndim() == 2 && indices.ndim() == 1 && offsets.ndim() == 1) return;

@@ -1,5 +1,5 @@
 // Reading and writing at positions that a tensor of indices holds. Indexed dims stay whole, because
-// indices count over the whole tensor, except where a mask can say which rank owns a position.
+// indices count over the whole tensor, except where a mask can mark the positions of other ranks.
 
 #include <algorithm>
 #include <limits>
@@ -29,7 +29,7 @@ std::int64_t dim_argument(const RuleContext& context) {
 }
 
 void require_index(const TensorMeta& index) {
-  // One without elements names nothing, whatever its dtype.
+  // An index without elements names nothing, whatever its dtype.
   if (index.dtype != DType::kI64 && index.dtype != DType::kI32 && product(index.shape) > 0) {
     fail(ErrorKind::kValue, Fix{"cast it: index.to(torch.int64)"},
          "the dtype of an index must be i64 or i32, not {}", to_string(index.dtype));
@@ -167,8 +167,8 @@ Rows rule_index_select(const RuleContext& context) {
   return rows;
 }
 
-/// Rows that shard a dim other than the indexed one; `last` is what the tensor after the index
-/// does.
+/// Rows that shard a dim other than the indexed one; `source_follows`: the tensor after the index
+/// is sharded alike, else it is whole.
 Rows other_dims(const RuleContext& context, std::size_t tensors, bool source_follows) {
   Rows rows;
   for (std::int64_t d = 0; d < ndim_of(context); ++d) {
@@ -483,7 +483,7 @@ Gradients grad_index_select(const GradContext& context) {
   return gradients;
 }
 
-// What is overwritten passes nothing on.
+// Overwritten values pass no gradient on.
 Gradients grad_scatter(const GradContext& context) {
   Calls& calls = context.calls;
   Gradients gradients(context.inputs[3].is_tensor() ? 3 : 2);

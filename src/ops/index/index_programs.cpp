@@ -1,5 +1,5 @@
 // Composite ops over look-ups and comparisons: elements by number, members of a set, classes as
-// columns, conditions with numbers beside tensors, copies to places.
+// columns, conditions with numbers next to tensors, copies to places.
 
 #include <algorithm>
 
@@ -161,8 +161,8 @@ Results where_numbers(Calls& calls, const Arguments& args) {
   return calls("where.self", {args[0], operand(1, 2), operand(2, 1)});
 }
 
-/// nonzero_numpy(self), where(condition): for each dim the places of what is not 0. The n-th of
-/// them is scattered to place n, all else behind the last.
+/// nonzero_numpy(self), where(condition): for each dim the places of non-zeros. The n-th of them is
+/// scattered to place n, all else behind the last.
 Results places_of(Calls& calls, const Arguments& args) {
   DTensor x = args[0].tensor();
   if (x.ndim() == 0) x = calls.one("unsqueeze", {x, 0});

@@ -14,7 +14,7 @@ bool indexes_nothing(const ArgumentList& indices) {
   return std::ranges::none_of(indices, [](const Argument& index) { return index.is_tensor(); });
 }
 
-/// A call as one on rows: the dims that are indexed come first and are joined.
+/// A call as one on rows: the indexed dims are moved to the front and joined.
 class Lookup {
  public:
   Lookup(Calls& calls, const OpRow& row, const Dims& shape, const ArgumentList& indices)
@@ -54,7 +54,7 @@ class Lookup {
     return moved_back(reshape(calls_, table, sizes), order_);
   }
 
-  /// What the call gives as [positions, columns], and back.
+  /// The results of the call as [positions, columns], and back.
   DTensor found_of(const DTensor& result) const {
     return reshape(calls_, calls_.one("aten::permute", {result, found_order()}),
                    Dims{product(indexing_.broadcast), columns()});
@@ -72,7 +72,7 @@ class Lookup {
     const DTensor from_end = calls_.one("aten::add.Scalar", {wide, size});
     const DTensor wrapped =
         calls_.one("aten::where.self", {calls_.one("aten::lt.Scalar", {wide, 0}), from_end, wide});
-    // A look-up in all places there are refuses others.
+    // A look-up in the list of all places refuses others.
     const DTensor places = calls_.one("aten::arange", {size, DType::kI64});
     const DTensor found = calls_.one("aten::index_select",
                                      {places, 0, reshape(calls_, wrapped, Dims{wrapped.numel()})});

@@ -1,6 +1,6 @@
-// indexing.h - index(self, indices) and index_put(self, indices, values): what the indices say
-// about dims, and both calls on one rank. One tensor or None per dim; a mask covers as many dims as
-// it has.
+// indexing.h - index(self, indices) and index_put(self, indices, values): the effect of the indices
+// on dims, and both calls on one rank. One tensor or None per dim; a mask covers as many dims as it
+// has.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,17 @@
 
 namespace shardlab {
 
-/// Where the dims of an index call come from.
+/// The sources of the dims of an index call.
 struct Indexing {
   Dims indexed;          ///< dims of self that have an index
   Dims broadcast;        ///< common shape of the indices
-  bool adjacent = true;  ///< indexed dims lie side by side
-  /// The common shape takes the place of adjacent indexed dims, else it comes first.
+  bool adjacent = true;  ///< indexed dims are side by side
+  /// The common shape replaces adjacent indexed dims, else it is put first.
   std::int64_t insert_at() const { return adjacent && !indexed.empty() ? indexed[0] : 0; }
   bool is_indexed(std::int64_t dim) const {
     return std::ranges::find(indexed, dim) != indexed.end();
   }
-  /// Where a dim of self that has no index ends up in the result.
+  /// The dim of the result for a dim of self without an index.
   std::int64_t output_dim(std::int64_t dim) const {
     if (dim < insert_at()) return dim;
     const auto before = std::ranges::count_if(indexed, [&](std::int64_t d) { return d < dim; });
@@ -30,20 +30,20 @@ struct Indexing {
   Dims result_shape(const Dims& self) const;
 };
 
-/// `indices`: null where a dim has none. A mask stands for as many dims as it has, and for a list
+/// `indices`: null where a dim has none. A mask counts for as many dims as it has, and for a list
 /// of positions of unknown length. Fails with Value where the indices do not broadcast.
 Indexing read_indices(const OpDescriptor& op, std::span<const TensorMeta* const> indices);
 
 /// bool, and u8 as programs used to write it.
 bool is_mask(const TensorMeta& index);
-/// Fails with Unsupported: which elements a mask chooses depends on data.
+/// Fails with Unsupported: the elements that a mask chooses depend on data.
 void refuse_masks(const OpDescriptor& op, std::span<const TensorMeta* const> indices);
 /// Fails with Value for more indices than dims or another dtype.
 void check_indices(const OpDescriptor& op, std::span<const TensorMeta* const> indices,
                    const TensorMeta& self);
 
 /// Local programs of the rows: negative positions count from the end, others outside of their dim
-/// fail with Value. Where index_put is given a position twice, the last value stays.
+/// fail with Value. If index_put is given a position twice, the last value stays.
 Results index_locally(Calls& calls, const OpRow& row, const Arguments& args);
 Results index_put_locally(Calls& calls, const OpRow& row, const Arguments& args);
 

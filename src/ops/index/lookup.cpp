@@ -86,8 +86,8 @@ Gradients grad_embedding(const GradContext& context) {
   return gradients;
 }
 
-/// (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq): each lookup gets what its
-/// row has.
+/// (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq): each lookup gets the
+/// gradient of its row.
 Gradients grad_embedding_backward(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& indices = input(context, 1);

@@ -1,5 +1,5 @@
-// Gradients of values that are reduced where an index sends them: what flows into a place goes back
-// to all that were reduced there, each its share.
+// Gradients of values that are reduced at the places of an index: the gradient of a place is shared
+// among all values that were reduced there.
 #include "ops/index/scatter_reduce.h"
 
 #include "base/fix.h"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace grad;
 
-/// One call, and the tensors that its gradient is made of.
+/// One call, and the tensors from which its gradient is computed.
 class Reduced {
  public:
   Reduced(const GradContext& context, DTensor index)
@@ -27,11 +27,11 @@ class Reduced {
   Expression self() const { return in(context_, 0); }
   Expression src() const { return in(context_, 3); }
   bool with_self() const { return context_.inputs[5].to_bool(); }
-  /// What lies where each value was sent.
+  /// The element of x at the place of each value.
   Expression taken(const Expression& x) const {
     return {calls_, calls_.one("aten::gather", {x.value(), context_.inputs[1], index_})};
   }
-  /// Sums of what is sent to each place, beside `start`.
+  /// Sums of `values` at their places, added to `start`.
   Expression sent(const Expression& start, const Expression& values) const {
     return {calls_, calls_.one("aten::scatter_add",
                                {start.value(), context_.inputs[1], index_, values.value()})};
@@ -56,7 +56,7 @@ class Reduced {
     return shared(to_self, taken(flowing(context_)).over(taken(count)));
   }
 
-  /// The product of all others; beside a zero only that zero has one.
+  /// The product of all others; next to a zero only that zero has one.
   Gradients of_product() const {
     const auto reduced = [&](const Expression& start, const Expression& values) -> Expression {
       return {calls_,

@@ -1,11 +1,11 @@
-// scatter_reduce.h - what scatter_reduce and index_reduce share with the ops over indices.
+// scatter_reduce.h - parts that scatter_reduce and index_reduce share with the ops over indices.
 #pragma once
 
 #include "ops/core/gradient_math.h"
 
 namespace shardlab {
 
-/// The index beside each element of `like`, whose dim `dim` it counts over.
+/// For each element of `like` the index along dim `dim`.
 DTensor beside(Calls& calls, const DTensor& index, std::int64_t dim, const DTensor& like);
 
 /// Of scatter_reduce(self, dim, index, src, reduce, *, include_self) and index_reduce(.., source,

@@ -1,5 +1,5 @@
 // Products that sum over dims of several tensors: einsum, tensordot, kron and their kin. Each step
-// is the reference's: dims are permuted side by side, and what is left is one matrix product.
+// is the reference's: dims are permuted side by side, and the rest is one matrix product.
 
 #include <algorithm>
 #include <array>
@@ -29,7 +29,7 @@ DTensor summed_over(Calls& calls, const DTensor& x, const Dims& dims) {
 
 // einsum(equation, tensors, *, path)
 
-/// Stands for three dots in the letters of an operand.
+/// Represents three dots in the letters of an operand.
 constexpr char kEllipsis = '.';
 
 [[noreturn]] void refuse_equation(std::string_view equation, std::string summary) {
@@ -54,7 +54,7 @@ std::string letters_of(std::string_view equation, std::string_view part) {
   return letters;
 }
 
-/// Where the dims of operands go: those of the result, then those that are summed.
+/// The order of the dims of operands: those of the result, then those that are summed.
 struct Equation {
   std::string text;
   std::vector<std::string> operands;
@@ -66,7 +66,7 @@ struct Equation {
   std::int64_t width_of(char letter) const { return letter == kEllipsis ? dots : 1; }
 };
 
-/// The dims that an operand's ellipsis stands for.
+/// The dims that an operand's ellipsis means.
 std::int64_t dots_of(const Equation& equation, const std::string& letters, std::size_t ndim) {
   const bool dotted = letters.find(kEllipsis) != std::string::npos;
   const std::size_t named = letters.size() - (dotted ? 1 : 0);
@@ -77,7 +77,7 @@ std::int64_t dots_of(const Equation& equation, const std::string& letters, std::
   return static_cast<std::int64_t>(ndim - named);
 }
 
-/// Without an arrow: what stands before the letters that occur once, in their order.
+/// The result without an arrow: the ellipsis, then the letters that occur once, in their order.
 std::string implied_result(const Equation& equation) {
   std::string all, once;
   for (const std::string& letters : equation.operands) all += letters;
@@ -133,8 +133,8 @@ Equation parse_equation(const std::string& text, const std::vector<DTensor>& ten
   return equation;
 }
 
-/// With a dim for each letter of the equation, in their order; a letter that occurs twice means
-/// the diagonal. Counts in `holders` who has more than one element there.
+/// With a dim for each letter of the equation, in their order; a letter that occurs twice means the
+/// diagonal. Counts in `holders` the operands with more than one element there.
 DTensor aligned(Calls& calls, Equation& equation, const std::string& letters, DTensor x,
                 Dims& sizes, Dims& holders) {
   Dims order(index_of(equation.all), -1);
@@ -178,8 +178,8 @@ DTensor aligned(Calls& calls, Equation& equation, const std::string& letters, DT
   return permuted(calls, x, order);
 }
 
-/// The dims of two aligned tensors by who has them; a batch of matrix products keeps those of
-/// both, of the left and of the right one.
+/// The dims of two aligned tensors by the tensors that have them; a batch of matrix products keeps
+/// those of both, of the left and of the right one.
 struct Contracted {
   Dims both, left, right, summed;
   std::int64_t size_of_both = 1, size_of_left = 1, size_of_right = 1, size_of_summed = 1;
@@ -238,8 +238,8 @@ DTensor product_of_pair(Calls& calls, const DTensor& left, const DTensor& right,
   return permuted(calls, calls.one("view", {result, shape}), inverse_of(order));
 }
 
-/// The next two tensors as one. `holders`: how many of those that are left have more than one
-/// element along each dim; the last two to have a dim that is not kept are summed over it.
+/// The next two tensors as one. `holders`: number of remaining tensors with more than one element
+/// along each dim; the last two to have a dim that is not kept are summed over it.
 DTensor contracted_pair(Calls& calls, DTensor a, DTensor b, std::int64_t kept, Dims& holders) {
   Dims of_both, of_a, of_b;
   for (std::size_t d = index_of(kept); d < holders.size(); ++d) {
@@ -424,7 +424,7 @@ Results bilinear(Calls& calls, const Arguments& args) {
 // linalg_multi_dot(tensors): a chain of matrices, from the cheapest product on; the first and the
 // last may be vectors.
 
-/// Where the matrices from i to j are parted: [i][j].
+/// The places where the matrices from i to j are parted: [i][j].
 using Parts = std::vector<std::vector<std::size_t>>;
 
 /// The reference's order: the least multiplications; of equally many the first parting.

@@ -86,7 +86,7 @@ Results cdist(Calls& calls, const Arguments& args) {
   return {norm_of(calls, difference, args[2], Dims{-1}, false)};
 }
 
-// The gradients of distances: what each difference of two coordinates adds to its distance.
+// The gradients of distances: the part of each difference of two coordinates in its distance.
 
 /// The slope of a distance in the coordinates whose difference is given, times its gradient.
 Expression distance_slope(const Expression& gradient, const Expression& difference,
@@ -95,7 +95,7 @@ Expression distance_slope(const Expression& gradient, const Expression& differen
   if (p == 0) return difference * 0.0;
   if (p == 1) return gradient * sign;
   if (std::isinf(p)) return (gradient * sign).filled(!size.eq(distance.value()), 0);
-  // Where there is no slope, none of its parts may be infinite: their gradients are read, too.
+  // Without a slope, none of its parts may be infinite: their gradients are read, too.
   const Expression none = distance.eq(0) || size.eq(0);
   const Expression part = size.filled(none, 1), whole = distance.filled(none, 1);
   const Expression share = (part / whole).with("aten::pow.Tensor_Scalar", p - 1);
@@ -131,7 +131,7 @@ Results cdist_backward(Calls& calls, const Arguments& args) {
               .value()};
 }
 
-/// What pdist gives, as a symmetric matrix of `count` rows.
+/// A result of pdist, as a symmetric matrix of `count` rows.
 DTensor of_all_pairs(Calls& calls, const DTensor& pairs, std::int64_t count) {
   ArgumentList rows;
   for (std::int64_t i = 0, first = 0; i < count; ++i) {
@@ -161,7 +161,8 @@ Results pdist_backward(Calls& calls, const Arguments& args) {
 }
 
 /// The factors of _trilinear may differ in dtype where the reference multiplies them by elements:
-/// where it sums, beside the dim that it unrolls, the two that it brings together are matrices.
+/// where it sums, except over the dim that it unrolls, the two that it brings together are
+/// matrices.
 void check_trilinear_dtypes(const Arguments& args) {
   const DType first = args[0].tensor().dtype(), second = args[1].tensor().dtype(),
               third = args[2].tensor().dtype();
@@ -282,7 +283,7 @@ Results weight_norm_alone(Calls& calls, const Arguments& args) {
 
 DTensor scaled(Calls& calls, const DTensor& x, const Argument& factor) {
   if (factor.scalar().is_one()) return x;
-  // Of bool a factor says whether, not how often.
+  // For bool a factor means yes or no, not a count.
   if (x.dtype() == DType::kBool) return calls.one("mul.Scalar", {x, factor.to_double() != 0});
   return calls.one("mul.Scalar", {x, is_integral(x.dtype()) ? Argument(factor.to_int()) : factor});
 }
@@ -300,7 +301,7 @@ Results added(Calls& calls, const Arguments& args, const DTensor& product) {
   return {calls.one("add.Tensor", {times, scaled(calls, self, args[3])})};
 }
 
-/// A product of matrices times an alpha of 0 is 0, whatever it is made of.
+/// A product of matrices times an alpha of 0 is 0, whatever its factors.
 Results added_matrices(Calls& calls, const Arguments& args, const DTensor& product) {
   const bool nothing = !args[4].scalar().to_bool();
   return added(calls, args, nothing ? calls.one("zeros_like", {product}) : product);
@@ -425,7 +426,7 @@ Results addmm_activation(Calls& calls, const Arguments& args) {
   return {args[5].to_bool() ? calls.one("gelu", {product}) : calls.one("relu", {product})};
 }
 
-/// Half types are computed in f32, so that what is added up is rounded once.
+/// Half types are computed in f32, so that sums are rounded once.
 template <PartsFn parts>
 Results rounded_once(Calls& calls, const Arguments& args) {
   const DType dtype = args[0].tensor().dtype();

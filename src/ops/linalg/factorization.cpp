@@ -1,6 +1,6 @@
 // Factorisations of matrices in the last two dims: eigenvalues, singular values, Householder's
-// reflections, L D L^H, and what is made of them (pseudo-inverses). Gradients are the formulas for
-// factors that are unique up to the phase of their vectors.
+// reflections, L D L^H, and pseudo-inverses from them. Gradients are the formulas for factors that
+// are unique up to the phase of their vectors.
 
 #include <algorithm>
 #include <limits>
@@ -82,7 +82,7 @@ OutputMetas meta_geqrf(const MetaArgs& args) {
           fresh(with(front_of(a), {std::min(rows_of(a), columns_of(a))}), a.dtype)};
 }
 
-/// Beside packed reflections: one factor for each, no more than columns, of the same batch.
+/// For packed reflections: one factor for each, no more than columns, of the same batch.
 void require_factors(const MetaArgs& args, const TensorMeta& packed, std::size_t index) {
   const TensorMeta& factors = *args.tensor(index);
   const std::size_t ndim = packed.shape.size();
@@ -223,7 +223,7 @@ Results cross(Calls& calls, const OpRow&, const Arguments& args) {
 Expression in_columns(const Expression& x) { return x.with("aten::unsqueeze", -2); }
 Expression in_rows(const Expression& x) { return x.with("aten::unsqueeze", -1); }
 
-/// 1 / x where x is larger than the bounds say, else 0. `atol` and `rtol` are None or tensors.
+/// 1 / x where x is larger than the bounds, else 0. `atol` and `rtol` are None or tensors.
 Expression inverted(const Expression& x, const Argument& atol, const Argument& rtol, double step) {
   Calls& calls = x.calls();
   const Expression size = x.of("aten::abs");
@@ -268,7 +268,7 @@ Results pinv(Calls& calls, const OpRow&, const Arguments& args) {
   return {Argument(product(calls, columns, adjoint(calls, left)))};
 }
 
-/// A bound as a tensor that every rank has whole, None as it is.
+/// A bound as a tensor that every rank has whole; None stays None.
 Argument bound_of(Calls& calls, const DTensor& x, const Argument& number) {
   if (number.is_none()) return number;
   if (number.is_tensor()) {
@@ -322,13 +322,13 @@ Expression gaps(Calls& calls, const Expression& v) {
   return in_columns(v).minus(in_rows(v)).plus({calls, on_diagonal(calls, ones)});
 }
 
-/// What stands beside the diagonal.
+/// The elements off the diagonal.
 Expression beside_diagonal(Calls& calls, const Expression& x) {
   return x - Expression(calls, on_diagonal(calls, diagonal(calls, x.value())));
 }
 
-/// _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh. Of full matrices the vectors
-/// beyond the singular values are any that fit, and no gradient comes from them.
+/// _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh. The vectors of full matrices
+/// beyond the singular values are any that fit, and give no gradient.
 Gradients grad_svd(const GradContext& context) {
   Calls& calls = context.calls;
   if (!context.inputs[2].to_bool()) {
@@ -379,8 +379,8 @@ Gradients grad_svd(const GradContext& context) {
   return {result.value()};
 }
 
-/// _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors. Vectors of length 1 only turn, as
-/// the skew part of what flows into them says; the gradient is that of a symmetric matrix.
+/// _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors. Vectors of length 1 only turn, by
+/// the skew part of their gradient; the result is the gradient of a symmetric matrix.
 Gradients grad_eigh(const GradContext& context) {
   Calls& calls = context.calls;
   if (!context.inputs[2].to_bool()) {
@@ -447,7 +447,7 @@ DTensor grad_square_qr(Calls& calls, const DTensor& q, const DTensor& r, const D
   return calls.one("aten::linalg_solve_triangular", {adjoint(calls, r), sum.value(), false, false});
 }
 
-/// linalg_qr(A, mode): Q, R. The columns beyond a square are Q R as they stand.
+/// linalg_qr(A, mode): Q, R. The columns beyond a square are Q R itself.
 Gradients grad_qr(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor &a = input(context, 0), &q = context.outputs[0].tensor(),
@@ -520,8 +520,8 @@ Gradients grad_cross(const GradContext& context) {
   return gradients;
 }
 
-/// P = A^+: -P^H (g^H P)^H .. as the derivative of a pseudo-inverse of full rank says: through P
-/// itself, and through the spaces that A does not reach.
+/// P = A^+: -P^H (g^H P)^H .., the derivative of a pseudo-inverse of full rank: through P itself,
+/// and through the spaces that A does not reach.
 Gradients grad_pinv(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor &a = input(context, 0), &p = output(context);

@@ -22,7 +22,7 @@ using namespace grad;
 
 // The three that compute
 
-/// The transformed dims, of which none may stand twice, and each has at least one place.
+/// The transformed dims, none of which may be listed twice, and each has at least one place.
 Dims transformed_dims(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const Dims dims = wrap_dims(ints_of(args[1]), self.shape.size());
@@ -57,8 +57,9 @@ DType require_kind(const MetaArgs& args, bool complex, std::string_view wanted) 
        args.op().name(), wanted, to_string(dtype));
 }
 
-/// As the reference's library writes them: dims lie in the order of the input's strides, but the
-/// transformed ones are innermost. `last`: as many of these stay as they were named.
+/// As the reference's library writes them: dims are in the order of the input's strides, but the
+/// transformed ones are innermost. `last`: as many of these stay in the order in which they were
+/// named.
 TensorMeta transformed(const TensorMeta& self, Dims shape, const Dims& dims, std::size_t last,
                        DType dtype) {
   TensorMeta meta = contiguous_meta(std::move(shape), dtype);
@@ -170,7 +171,7 @@ Gradients grad_r2c(const GradContext& context) {
   return {calls.one("aten::real", {back})};
 }
 
-/// What stands for two places, all but the first and that in the middle, counts twice.
+/// Elements for two places, all but the first and that in the middle, count twice.
 Gradients grad_c2r(const GradContext& context) {
   Calls& calls = context.calls;
   const std::int64_t dim = last_transformed(context);
@@ -191,7 +192,7 @@ Gradients grad_c2r(const GradContext& context) {
 
 enum class Way : std::uint8_t { kForward, kInverse };
 
-/// How `norm` scales, as the kernels number it.
+/// The scaling by `norm`, as the kernels number it.
 std::int64_t normalization(const Argument& norm, Way way) {
   if (norm.is_none() || norm.string() == "backward") return way == Way::kForward ? 0 : 2;
   if (norm.string() == "forward") return way == Way::kForward ? 2 : 0;
@@ -225,7 +226,7 @@ DTensor resized(Calls& calls, DTensor x, const Dims& dims, const Dims& sizes) {
   return x;
 }
 
-/// Which dims are transformed, and how many places they are brought to.
+/// The transformed dims, and the number of places that they are brought to.
 struct Extent {
   Dims dims, sizes;
 };
@@ -349,7 +350,7 @@ Results transform_to_real(Calls& calls, const Arguments& args) {
   return alone(to_real(calls, x, of_halves(x, extent, given), args[3], way));
 }
 
-/// fft_fftshift(self, dim): the place in the middle comes first, or goes back to it.
+/// fft_fftshift(self, dim): the place in the middle is moved to the front, or back.
 template <bool back>
 Results shifted(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();

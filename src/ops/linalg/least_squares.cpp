@@ -47,7 +47,7 @@ Results root_of_hermitian(Calls& calls, const Arguments& args) {
 
 // linalg_lstsq(self, b, rcond, *, driver)
 
-/// Which of the numbers beside the solution a driver of LAPACK gives.
+/// The further results that a driver of LAPACK gives.
 struct Driver {
   bool residuals, rank, singular_values;
 };

@@ -1,5 +1,6 @@
 // Linear algebra of matrices in the last two dims. Dims in front of them count matrices and may be
-// cut; a matrix itself has to be whole. What is linear in an operand lets pending sums of it pass.
+// cut; a matrix itself has to be whole. Ops that are linear in an operand let pending sums of it
+// pass.
 
 #include <algorithm>
 #include <optional>
@@ -205,13 +206,13 @@ Gradients grad_inv(const GradContext& context) {
 /// The determinant: g conj(det) A^-H
 Gradients grad_det(const GradContext& context) {
   Calls& calls = context.calls;
-  if (!context.grads[0].defined()) return Gradients(1);  // the factors beside it have none
+  if (!context.grads[0].defined()) return Gradients(1);  // the factors have none
   const DTensor scale = in_matrix(calls, (flowing(context) * out(context).conjugate()).value());
   return {multiply(calls, scale, adjoint(calls, inverse_of(calls, input(context, 0))))};
 }
 
 /// The logarithm of its size: g A^-H; the sign of a real one is a step. A complex sign turns by the
-/// imaginary part of what the logarithm grows by: -i Im(conj(g) sign) A^-H.
+/// imaginary part of the logarithm's change: -i Im(conj(g) sign) A^-H.
 Gradients grad_slogdet(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& x = input(context, 0);
@@ -230,7 +231,7 @@ Gradients grad_slogdet(const GradContext& context) {
 /// A X = B: of B A^-H g, of A -that X^H.
 Gradients grad_solve(const GradContext& context) {
   Calls& calls = context.calls;
-  if (!context.grads[0].defined()) return Gradients(2);  // the factors beside it have none
+  if (!context.grads[0].defined()) return Gradients(2);  // the factors have none
   const DTensor &a = input(context, 0), &b = input(context, 1), &x = output(context);
   const bool left = context.inputs[2].to_bool();
   const bool vector = x.ndim() + 1 == a.ndim() || b.ndim() == 1;
@@ -266,9 +267,8 @@ Gradients grad_solve_triangular(const GradContext& context) {
   return {sum_to(calls, triangle(calls, of_a, upper, unit), a), sum_to(calls, of_b, b)};
 }
 
-/// A = L L^H: L^-H (the lower triangle of L^H g, made symmetric, as it is on the diagonal, halved)
-/// L^-1. What flows into imaginary parts of the diagonal, which has none, passes as in the
-/// reference.
+/// A = L L^H: L^-H (the lower triangle of L^H g, made symmetric, its diagonal as it is, halved)
+/// L^-1. Gradients of imaginary parts of the diagonal, which has none, pass as in the reference.
 Gradients grad_cholesky(const GradContext& context) {
   Calls& calls = context.calls;
   const bool upper = context.inputs[1].to_bool();
@@ -284,7 +284,7 @@ Gradients grad_cholesky(const GradContext& context) {
 }
 
 /// Of L and U: (L^-H M U^-H) in the square that both share, M being L^H gL below the diagonal and
-/// gU U^H above, less what the rows or columns beyond add to them.
+/// gU U^H above, less the parts of the rows or columns beyond.
 DTensor grad_factors(Calls& calls, const DTensor& l, const DTensor& u, const DTensor& gl,
                      const DTensor& gu) {
   const std::int64_t m = l.shape()[l.ndim() - 2], n = u.shape().back(), k = std::min(m, n);
@@ -361,8 +361,8 @@ Gradients grad_cholesky_solve(const GradContext& context) {
   return {sum_to(calls, of_b, input(context, 0)), sum_to(calls, negate(calls, of_l), l)};
 }
 
-/// linalg_lu_solve(LU, pivots, B, *, left, adjoint): of A = P L U what _linalg_solve_ex says, of L
-/// P^T gA U^H below the diagonal, of U L^H P^T gA from it on.
+/// linalg_lu_solve(LU, pivots, B, *, left, adjoint): for A = P L U the gradient of
+/// _linalg_solve_ex, of L P^T gA U^H below the diagonal, of U L^H P^T gA from it on.
 Gradients grad_lu_solve(const GradContext& context) {
   Calls& calls = context.calls;
   const Argument &packed = context.inputs[0], &pivots = context.inputs[1];
@@ -385,7 +385,7 @@ Gradients grad_lu_solve(const GradContext& context) {
   return gradients;
 }
 
-/// lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots): P, L, U; what lies beyond the square
+/// lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots): P, L, U; the part beyond the square
 /// that both share belongs to the longer one.
 Gradients grad_lu_unpack(const GradContext& context) {
   Calls& calls = context.calls;

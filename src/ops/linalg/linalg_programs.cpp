@@ -18,8 +18,7 @@
 namespace shardlab {
 namespace {
 
-/// The first `count` results of a factorisation whose last result tells what went wrong, once that
-/// is nothing.
+/// The first `count` results of a factorisation whose last result is an error code, once that is 0.
 Results checked(Calls& calls, Results results, std::size_t count, const char* name,
                 const DTensor& a) {
   calls("_linalg_check_errors", {results.back(), name, a.ndim() == 2});
@@ -141,7 +140,7 @@ DTensor in_norm_dtype(Calls& calls, const DTensor& x, const Argument& dtype) {
   return cast_to(calls, x, dtype_or(dtype, x.dtype()));
 }
 
-/// What `op` makes of the singular values of each matrix.
+/// The result of `op` on the singular values of each matrix.
 DTensor of_singular_values(Calls& calls, const DTensor& x, const Argument& dim, bool keep,
                            const char* op) {
   const MatrixDims dims = matrix_dims(x, dim);
@@ -214,7 +213,7 @@ Results named_norm(Calls& calls, const Arguments& args) {
   return named_matrix_norm(calls, {args[0], args[1], both, args[3], args[4]});
 }
 
-// Figures of how near a matrix is to a singular one.
+// Figures for the distance of a matrix from a singular one.
 
 /// The norm of each matrix times that of its inverse; infinite where there is none.
 template <Results (*norm)(Calls&, const Arguments&)>
@@ -282,7 +281,7 @@ Results named_condition(Calls& calls, const Arguments& args) {
   return {(sum * sum_of(values.of("aten::reciprocal"))).value()};
 }
 
-/// How many singular values of each matrix lie above `atol` and above `rtol` times the largest.
+/// Number of singular values of each matrix above `atol` and above `rtol` times the largest.
 Results rank_above(Calls& calls, const DTensor& a, const Expression& atol, const Expression& rtol,
                    bool hermitian) {
   const DTensor values =
@@ -299,7 +298,7 @@ Results rank_above(Calls& calls, const DTensor& a, const Expression& atol, const
   return {calls.one("sum.dim_IntList", {sizes.gt(bound.value()).value(), Dims{-1}})};
 }
 
-/// A number as a tensor beside `a`, in f64 as the reference has it.
+/// A number as a tensor on the mesh of `a`, in f64 as in the reference.
 Expression bound_beside(Calls& calls, const DTensor& a, double value) {
   return {calls, calls.one("new_full", {a, Dims{}, value, DType::kF64})};
 }

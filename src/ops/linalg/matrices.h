@@ -1,5 +1,5 @@
-// matrices.h - what the families of linear algebra share: shapes, rules and steps of gradients of
-// matrices in the last two dims, of which the dims in front make a batch.
+// matrices.h - common parts of the families of linear algebra: shapes, rules and steps of gradients
+// of matrices in the last two dims, of which the dims in front make a batch.
 #pragma once
 
 #include <initializer_list>
@@ -8,7 +8,7 @@
 
 namespace shardlab::linalg {
 
-// Shapes; what does not fit fails with Value.
+// Shapes; a misfit fails with Value.
 
 /// An operand of at least two dims, of floats or complex numbers; and one that is square.
 const TensorMeta& matrices(const MetaArgs& args, std::size_t index);
@@ -19,7 +19,7 @@ inline std::int64_t columns_of(const TensorMeta& meta) { return meta.shape.back(
 Dims front_of(const TensorMeta& meta, std::size_t count = 2);
 Dims with(Dims front, std::initializer_list<std::int64_t> sizes);
 OutputMeta fresh(Dims shape, DType dtype);
-/// Matrices whose columns lie in one piece, as LAPACK writes them.
+/// Matrices whose columns are in one piece, as LAPACK writes them.
 OutputMeta by_columns(Dims front, std::int64_t rows, std::int64_t columns, DType dtype);
 OutputMeta square_by_columns(const TensorMeta& a);
 /// The fronts of both, broadcast.
@@ -30,8 +30,8 @@ Dims common_front(const MetaArgs& args, const TensorMeta& a, const TensorMeta& b
 
 /// Dims in front of the matrices, the same in all operands and results.
 std::vector<RuleRow> batch_rule(const RuleContext& context);
-/// The same of several operands; `behind`: how many dims of each are no batch. Batches that stretch
-/// over another operand's are not cut: a dim of one would be another dim of the other.
+/// The same of several operands; `behind`: number of dims of each that are no batch. Batches that
+/// stretch over another operand's are not cut: a dim of one would be another dim of the other.
 std::vector<RuleRow> common_batch_rows(const RuleContext& context,
                                        std::initializer_list<std::size_t> behind);
 /// Of packed factors, a number for each of their steps, and a third operand that the first result

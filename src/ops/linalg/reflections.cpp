@@ -1,7 +1,7 @@
-// Householder's reflections in packed form: vectors below the diagonal, 1 on it, and a factor
-// beside each. Their product H_1 .. H_k, H_i = I - tau_i v_i v_i^H, is I - V T V^H, where T solves
-// (I + D S) T = D for D = diag(tau) and S = V^H V above its diagonal: so gradients need no loop,
-// and hold for factors with which no H_i is a reflection.
+// Householder's reflections in packed form: vectors below the diagonal, 1 on it, and a factor for
+// each. Their product H_1 .. H_k, H_i = I - tau_i v_i v_i^H, is I - V T V^H, where T solves (I + D
+// S) T = D for D = diag(tau) and S = V^H V above its diagonal: so gradients need no loop, and hold
+// for factors with which no H_i is a reflection.
 #include "ops/core/expression.h"
 #include "ops/linalg/matrices.h"
 

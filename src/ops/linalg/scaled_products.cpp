@@ -80,7 +80,7 @@ Results scaled_mm(Calls& calls, const OpRow&, const Arguments& args) {
   return {Argument(result.to(dtype_or(args[6], args[0].tensor().dtype())).value())};
 }
 
-// Grouped: where an operand has no dim for the groups, offs says where each ends.
+// Grouped: where an operand has no dim for the groups, offs gives the end of each.
 
 std::int64_t group_count(const MetaArgs& args) {
   const TensorMeta &a = *args.tensor(0), &b = *args.tensor(1);
@@ -194,7 +194,7 @@ const char* grouped_filter(const RuleContext& context, std::span<const Placement
   return nullptr;
 }
 
-/// Groups that offs divides are told apart by a mask, so that sizes do not depend on data.
+/// A mask selects the groups that offs divides, so that sizes do not depend on data.
 Results grouped_mm(Calls& calls, const OpRow&, const Arguments& args) {
   const DTensor &a = args[0].tensor(), &b = args[1].tensor();
   if (a.ndim() == 3 && b.ndim() == 3) return {Argument(calls.one("aten::bmm", {a, b}))};

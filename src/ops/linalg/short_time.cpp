@@ -22,7 +22,7 @@ DTensor joined_parts(Calls& calls, ArgumentList parts, std::int64_t dim) {
   return calls.one("aten::cat", {std::move(parts), dim});
 }
 
-/// More places on both sides of the last dim: zeros, or what stands near the ends.
+/// More places on both sides of the last dim: zeros, or copies of those near the ends.
 DTensor with_ends(Calls& calls, const DTensor& x, std::int64_t count, const std::string& mode) {
   if (count == 0 || x.ndim() == 0) return x;  // the latter is refused with its shape
   const std::int64_t size = x.shape().back();
@@ -50,7 +50,7 @@ DTensor with_ends(Calls& calls, const DTensor& x, std::int64_t count, const std:
   return joined_parts(calls, {flipped(1, count + 1), x, flipped(size - 1 - count, size - 1)}, -1);
 }
 
-/// Frames of `length` places, `hop` apart; a window may be shorter and stands in their middle.
+/// Frames of `length` places, `hop` apart; a window may be shorter and is in their middle.
 struct Frames {
   std::int64_t length, hop, window_length;
   Argument window;
@@ -134,7 +134,7 @@ Results stft(Calls& calls, const Arguments& args) {
 }
 
 /// stft.center(self, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided,
-/// return_complex, _): frames stand around their places.
+/// return_complex, _): frames are centered at their places.
 Results centered_stft(Calls& calls, const Arguments& args) {
   const Frames frames = frames_of(args[1], args[2], args[3], args[4]);
   const DTensor& given = args[0].tensor();
@@ -174,8 +174,8 @@ void check_inverse(const Frames& frames, bool half, bool return_complex) {
   }
 }
 
-/// No place is divided by nothing, as far as values are known: they are not where shapes alone
-/// are computed, and outside of the mesh.
+/// No place is divided by 0, as far as values are known: they are not where shapes alone are
+/// computed, and outside of the mesh.
 void require_weight(Calls& calls, const Expression& weight) {
   const Tensor& local = weight.value().local();
   if (weight.value().numel() == 0 || (local.defined() && local.device()->shape_only())) return;
@@ -187,7 +187,7 @@ void require_weight(Calls& calls, const Expression& weight) {
 }
 
 /// istft(self, n_fft, hop_length, win_length, window, center, normalized, onesided, length,
-/// return_complex): frames go back to where they stood, divided by what the windows add up to.
+/// return_complex): frames return to their places, divided by the sum of the windows.
 Results istft(Calls& calls, const Arguments& args) {
   const Frames frames = frames_of(args[1], args[2], args[3], args[4]);
   DTensor x = args[0].tensor();

@@ -1,8 +1,8 @@
 // All alignments of a sequence of labels with steps, by sums in logarithms from the first step on
-// (alpha) and from the last one back (beta). Between labels stand blanks; a step keeps its place,
-// goes to the next one, or leaves out a blank between two different labels. A batch is walked
-// together: what is no place of a sequence has -inf, and a sequence that ends before the others
-// starts its way back at its own end.
+// (alpha) and from the last one back (beta). Labels are separated by blanks; a step keeps its
+// place, moves to the next one, or leaves out a blank between two different labels. A batch is
+// walked together: a place outside of a sequence has -inf, and a sequence that ends before the
+// others starts its way back at its own end.
 #include "ops/loss/ctc.h"
 
 #include <algorithm>
@@ -38,7 +38,8 @@ DTensor row_of(Calls& calls, const DTensor& like, const Dims& numbers) {
   return calls.one("aten::stack", {each, 0});
 }
 
-/// A batch of sequences: the labels with blanks between them, and what each step gives to them.
+/// A batch of sequences: the labels with blanks between them, and their log-probabilities at each
+/// step.
 class Sequences {
  public:
   /// args: log_probs, targets, input_lengths, target_lengths
@@ -72,7 +73,7 @@ class Sequences {
   /// Of each step the log-probabilities of the labels, [batch, steps, places].
   const DTensor& read() const { return read_; }
 
-  /// Log of what reaches each place up to each step, [batch, steps, places].
+  /// Log of the probability that reaches each place up to each step, [batch, steps, places].
   DTensor alphas() const {
     const Expression late = expression(places_).gt(1);
     DTensor alpha = at_step(0).filled(late, kMinusInfinity).value();
@@ -86,12 +87,13 @@ class Sequences {
     return calls_.one("aten::stack", {all, 1});
   }
 
-  /// Log of what leads from each place at each step to the end, the step's own share included.
+  /// Log of the probability that leads from each place at each step to the end, the step's own
+  /// share included.
   DTensor betas() const {
     const Expression last = expression(last_);
     const Expression distance = last.minus(expression(places_));
     const Expression no_end = distance.lt(0) || distance.gt(1);
-    // What may not be left out is asked of where a leap ends.
+    // Whether a leap is allowed depends on the place where it ends.
     const Expression stays = expression(shifted(stays_, -2, 1)).to(DType::kBool);
     const DTensor ends = column(steps_of_, 1);
     DTensor beta = calls_.one("aten::full_like", {at_step(0).value(), kMinusInfinity});
@@ -107,7 +109,7 @@ class Sequences {
     return calls_.one("aten::stack", {all, 1});
   }
 
-  /// Minus the log of what the alphas have at the last label and at the blank behind it.
+  /// Minus the log of the sum of the alphas at the last label and at the blank behind it.
   DTensor losses(const DTensor& alphas) const {
     Dims last_step, before;
     for (const std::int64_t count : steps_of_)
@@ -131,7 +133,7 @@ class Sequences {
     return calls_.one("aten::squeeze.dim", {loss.value(), 1});
   }
 
-  /// Which steps of the batch are beyond a sequence's end, [steps, batch, 1].
+  /// Mask of the steps of the batch beyond a sequence's end, [steps, batch, 1].
   DTensor steps_beyond() const {
     const DTensor row = row_of(calls_, given_, steps_of_);
     const DTensor time = calls_.one("aten::unsqueeze", {counted(calls_, given_, steps()), 1});
@@ -183,7 +185,8 @@ class Sequences {
 
   DTensor beyond_end() const { return expression(places_).gt(last_).value(); }
 
-  /// Each place's value `by` places later, `fill` where none was: a whole number beside integers.
+  /// Each place's value `by` places later, `fill` where there was none: a whole number for
+  /// integers.
   DTensor shifted(const DTensor& x, std::int64_t by, double fill = kMinusInfinity) const {
     const std::int64_t kept = width_ - std::abs(by);
     const bool whole = is_integral(x.dtype());
@@ -202,7 +205,7 @@ class Sequences {
     return three.plus(at_step(t)).value();
   }
 
-  /// [batch, labels]: those of 1 dim stand one after another.
+  /// [batch, labels]: those of 1 dim follow one another.
   DTensor by_sequence(const DTensor& targets) const {
     if (targets.ndim() == 2) return calls_.one("aten::slice.Tensor", {targets, 1, 0, most_});
     ArgumentList rows;
@@ -257,8 +260,8 @@ Results ctc_alignments(Calls& calls, const Arguments& args) {
   return {sequences.losses(alphas), alphas};
 }
 
-// As in the reference the log-probabilities count as those of a softmax: what flows in times their
-// probabilities, less the share of the alignments that have the class at the step.
+// As in the reference the log-probabilities count as those of a softmax: the incoming gradient
+// times their probabilities, less the share of the alignments that have the class at the step.
 Results ctc_alignments_backward(Calls& calls, const Arguments& args) {
   const DTensor& given = args[1].tensor();
   const Sequences sequences(calls, {args.data() + 1, 4}, args[7].to_int());

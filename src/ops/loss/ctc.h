@@ -1,5 +1,5 @@
 // ctc.h - programs of the loss of sequences without an alignment (connectionist temporal
-// classification); their rows stand in the table of margin losses. Log-probabilities are [steps,
+// classification); their rows are in the table of margin losses. Log-probabilities are [steps,
 // batch, classes], lengths are lists or tensors of whole numbers.
 //   fails  Value: lengths that do not fit, classes out of range of the table's shape
 #pragma once
@@ -9,8 +9,8 @@
 namespace shardlab {
 
 /// _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity): for each
-/// sequence minus the logarithm of what all its alignments have together; the logarithms of what
-/// those up to each step have, [batch, steps, 2 * labels + 1].
+/// sequence minus the logarithm of the sum of all its alignments; the logarithms of the sums up to
+/// each step, [batch, steps, 2 * labels + 1].
 Results ctc_alignments(Calls& calls, const Arguments& args);
 /// _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood,
 /// log_alpha, blank, zero_infinity)

@@ -146,7 +146,7 @@ Results nll_loss_of_places_backward(Calls& calls, const OpRow&, const Arguments&
   return calls("contiguous", {calls.one("permute", {last, order})});
 }
 
-/// Dims of self other than the class dim, with the dim of the target that goes along.
+/// Dims of self other than the class dim, each with the same dim of the target.
 struct SampleDim {
   RulePlacement self, target;
 };
@@ -174,7 +174,7 @@ Rows rule_nll_loss(const RuleContext& context) {
   return rows;
 }
 
-/// The total weight is looked at by a mean only: otherwise it may stay a partial sum.
+/// Only a mean reads the total weight: otherwise it may stay a partial sum.
 Rows rule_nll_loss_backward(const RuleContext& context) {
   const LossReduction reduction = loss_reduction(context.schema.args[4]);
   const bool weighted = !context.schema.args[3].is_none();
@@ -204,8 +204,8 @@ Gradients grad_nll_loss(const GradContext& context) {
   return gradients;
 }
 
-/// (grad_output, self, target, weight, reduction, ignore_index, total_weight): the way back is
-/// linear, its gradient goes the way forward.
+/// (grad_output, self, target, weight, reduction, ignore_index, total_weight): backward is linear,
+/// its gradient is the forward op.
 template <const char* const& forward>
 Gradients grad_nll_loss_backward(const GradContext& context) {
   Gradients gradients(5);

@@ -98,7 +98,7 @@ class ParallelLoss {
     return dim_ == 0 ? own : calls_.one("unsqueeze", {own, 0});
   }
 
-  /// What each sample counts: its class's weight, nothing when ignored.
+  /// The weight of each sample: that of its class, 0 when ignored.
   DTensor sample_weights(DType dtype) const {
     const DTensor counts = calls_.one("_to_copy", {known_, dtype});
     if (!args_[2].is_tensor()) return counts;

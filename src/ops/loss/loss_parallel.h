@@ -1,6 +1,6 @@
-// loss_parallel.h - cross entropy over logits whose classes are cut, and its parts: what
-// loss_parallel() of PyTorch does with _log_softmax, nll_loss_forward and nll_loss_backward. In
-// terms of other ops, on global values. Used on the running rank, as the calls are.
+// loss_parallel.h - cross entropy over logits whose classes are cut, and its parts: as
+// loss_parallel() of PyTorch with _log_softmax, nll_loss_forward and nll_loss_backward. In terms of
+// other ops, on global values. Used on the running rank, as the calls are.
 #pragma once
 
 #include "schema/op_row.h"
@@ -12,7 +12,7 @@ namespace shardlab {
 DTensor log_softmax_of_pieces(Calls& calls, const DTensor& logits, std::int64_t dim);
 
 struct NllOfPieces {
-  DTensor loss;          ///< reduced as `args` says
+  DTensor loss;          ///< reduced as in `args`
   DTensor total_weight;  ///< what samples count together; pending where samples are cut, but for a
                          ///< mean
 };

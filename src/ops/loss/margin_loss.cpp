@@ -43,14 +43,13 @@ Results soft_margin_loss_backward(Calls& calls, const Arguments& args) {
   require_float("soft_margin_loss_backward", x.value().dtype());
   const Expression odds = (sign * x).of("aten::exp");
   const bool mean = loss_reduction(args[3]) == LossReduction::kMean;
-  // ATen counts those of the input, also where it stretches beside its target.
+  // ATen counts those of the input, also where it stretches to its target.
   const double share = mean ? 1.0 / static_cast<double>(x.value().numel()) : 1.0;
   const Expression slope = sign * (odds / (odds + 1.0)) * share;
   return {(slope * expression_of(calls, args[0])).to(x.value().dtype()).value()};
 }
 
-/// kl_div(self, target, reduction, *, log_target): self holds logarithms, and target where it says
-/// so.
+/// kl_div(self, target, reduction, *, log_target): self holds logarithms, and target if log_target.
 Results kl_div(Calls& calls, const Arguments& args) {
   const Expression x = expression_of(calls, args[0]), target = expression_of(calls, args[1]);
   require_float("kl_div", x.value().dtype());
@@ -221,7 +220,7 @@ Results reduced_classes(Calls& calls, const Classes& given, const Expression& te
   return {given.batch ? each.value() : calls.one("aten::squeeze.dim", {each.value(), 0})};
 }
 
-/// By how much each class comes too near to the right one, and the weight of each sample.
+/// The distance by which each class is too near to the right one, and the weight of each sample.
 struct Margins {
   Classes given;
   DTensor target;   // a column
@@ -288,7 +287,7 @@ Results slopes_of_classes(Calls& calls, const Classes& given, const Expression& 
   return {calls.one("aten::reshape", {result.value(), shape})};
 }
 
-// A slope has steps, of which the sides are told apart by the whole score and not by its terms.
+// A slope has steps, and the side of a step follows from the whole score and not from its terms.
 
 /// multi_margin_loss_backward(grad_output, self, target, p, margin, weight, reduction)
 Results multi_margin_loss_backward(Calls& calls, const Arguments& args) {
@@ -305,8 +304,8 @@ Results multi_margin_loss_backward(Calls& calls, const Arguments& args) {
                            args[1].tensor().shape());
 }
 
-/// The labels of samples, which stand in front of the first -1, and by how much each class that is
-/// none of them comes too near to each.
+/// The labels of samples, which are those before the first -1, and the distance by which each class
+/// that is none of them is too near to each.
 struct Labels {
   Classes given;
   Expression places;  // 0 behind the labels
@@ -323,7 +322,7 @@ Labels labels_of(Calls& calls, const Arguments& args) {
       calls, calls.one("aten::cumsum", {given.target.eq(-1).to(DType::kI64).value(), 1})};
   const Expression ends = ended.gt(0);
   const Expression places = given.target.filled(ends, 0);
-  // Beside the classes one more column takes what counts for nothing.
+  // One column more than there are classes takes the labels that do not count.
   const Expression marked = given.target.filled(ends, static_cast<std::int64_t>(given.count));
   const DTensor none =
       calls.one("aten::new_zeros", {given.x.value(), Dims{shape[0], given.count + 1}});
@@ -351,8 +350,8 @@ Results first_of_multilabel_loss(Calls& calls, const Arguments& args) {
   return {calls("aten::multilabel_margin_loss_forward", args)[0]};
 }
 
-/// multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target): which classes
-/// are labels follows from target once more.
+/// multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target): the classes
+/// that are labels follow from target once more.
 Results multilabel_margin_loss_backward(Calls& calls, const Arguments& args) {
   const Labels labels = labels_of(calls, {grad::reduced(calls, args[1].tensor()), args[2]});
   const Expression near = labels.gaps.gt(0).to(labels.gaps.value().dtype());

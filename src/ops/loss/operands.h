@@ -1,4 +1,4 @@
-// operands.h - what losses of two tensors ask of their shapes.
+// operands.h - conditions of losses of two tensors on their shapes.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace shardlab {
 
-/// The losses are computed in memory of the size of `widest`, beside which the other one stretches.
+/// The losses are computed in memory of the size of `widest`, to which the other one stretches.
 ///   fails  Value: the other has a size, or a dim, that `widest` has not
 void require_widest(std::string_view op, const DTensor& widest, const DTensor& other);
 

@@ -32,26 +32,26 @@ Results loss_in_place_of(const Expression& terms, const Argument& reduction) {
   return loss;
 }
 
-/// Over how many elements' losses the gradient is spread. In ATen's backward ops these are those of
-/// the input, also where it stretches beside its target.
+/// Number of elements whose losses share the gradient. In ATen's backward ops these are those of
+/// the input, also where it stretches to its target.
 double sharers(const Argument& reduction, const DTensor& terms) {
   return loss_reduction(reduction) == LossReduction::kMean ? static_cast<double>(terms.numel()) : 1;
 }
 
-/// What one element's loss counts for in the gradient.
+/// The share of one element's loss in the gradient.
 Expression share_of(Calls& calls, const DTensor& gradient, const Argument& reduction,
                     const DTensor& terms) {
   return Expression(calls, gradient) / sharers(reduction, terms);
 }
 
-/// A gradient in the dtype of what it is of.
+/// A gradient in the dtype of its tensor.
 Argument like_input(const Expression& gradient, const Argument& input) {
   return gradient.to(input.tensor().dtype()).value();
 }
 
 Expression expression(Calls& calls, const Argument& tensor) { return {calls, tensor.tensor()}; }
 
-/// Truth values beside floats are 0 and 1.
+/// Truth values combined with floats are 0 and 1.
 Expression difference_of(Calls& calls, const Argument& self, const Argument& target) {
   const Expression x = expression(calls, self), y = expression(calls, target);
   const DType of_x = x.value().dtype(), of_y = y.value().dtype();
@@ -128,7 +128,7 @@ Results smooth_l1_loss_backward(Calls& calls, const Arguments& args) {
   return {like_input(slope * share, args[1])};
 }
 
-/// What several steps read is reduced once.
+/// Operands that several steps read are reduced once.
 Expression reduced_once(Calls& calls, const Argument& argument) {
   return {calls, grad::reduced(calls, argument.tensor())};
 }
@@ -179,7 +179,7 @@ Results binary_cross_entropy_with_logits(Calls& calls, const Arguments& args) {
   return reduced_loss(terms, args[4]);
 }
 
-// A loss of the difference: what one side gains the other loses.
+// A loss of the difference: the gradient of one side is the negative of the other's.
 template <const char* const& backward>
 Gradients grad_of_difference(const GradContext& context) {
   const DTensor& self = input(context, 0);

@@ -28,7 +28,8 @@ namespace {
                    "reshape them to [batch, heads, length, width]; x.unsqueeze(0) adds a dim");
 }
 
-/// As many heads as the queries have: each one stands for `heads` over its own count, side by side.
+/// As many heads as the queries have: each one is repeated `heads` over its own count times, side
+/// by side.
 DTensor with_heads(Calls& calls, const DTensor& x, std::int64_t heads) {
   const std::size_t at = x.ndim() < 3 ? 0 : x.ndim() - 3;
   const std::int64_t own = x.ndim() < 3 ? 1 : x.shape()[at];
@@ -47,7 +48,7 @@ DTensor with_heads(Calls& calls, const DTensor& x, std::int64_t heads) {
   return regrouped(calls, calls.one("expand", {apart, spread}), joined);
 }
 
-/// The way back: each of `own` heads is the sum of those that it stood for.
+/// The way back: each of `own` heads is the sum of its repetitions.
 DTensor of_heads(Calls& calls, const DTensor& gradient, std::int64_t own) {
   const std::int64_t heads = gradient.shape()[1];
   if (heads == own) return gradient;
@@ -98,8 +99,8 @@ DTensor biased_scores(Calls& calls, const DTensor& scores, const Argument& bias,
   return calls.one("masked_fill.Scalar", {biased, calls.one("triu", {ones, 1}), kNever});
 }
 
-/// In f32, or f64: the weights of each query over the keys, what they make of the values, and per
-/// query the logarithm of the sum of the exponentials of its scores: the largest weight is the
+/// In f32, or f64: the weights of each query over the keys, their sum of the values, and per query
+/// the logarithm of the sum of the exponentials of its scores: the largest weight is the
 /// exponential of the largest score over that sum.
 struct Attended {
   DTensor weights, output, log_sum;
@@ -127,13 +128,13 @@ Results flash_attention(Calls& calls, const Arguments& args) {
   refuse_dropout("_scaled_dot_product_flash_attention_for_cpu", args[3].to_double());
   const Attended found = attended(calls, query, key, value, args[5], args[4].to_bool(),
                                   attention_scale(query, args[6]));
-  // Laid out as the reference's kernel does: heads beside each other.
+  // Laid out as the reference's kernel does: heads side by side.
   const DTensor side_by_side = contiguous(calls, calls.one("transpose.int", {found.output, 1, 2}));
   const DTensor output = cast_to(calls, side_by_side, dtype);
   return {Argument(calls.one("transpose.int", {output, 1, 2})), Argument(found.log_sum)};
 }
 
-/// What the reference's fused kernel takes: others are computed in the math form.
+/// Whether the reference's fused kernel takes them: others are computed in the math form.
 bool takes_flash(const DTensor& query, const DTensor& key, const DTensor& value,
                  const Argument& mask, double dropout) {
   if (dropout != 0 || query.ndim() != 4 || key.ndim() != 4 || value.ndim() != 4) return false;
@@ -157,7 +158,7 @@ Argument added_mask(Calls& calls, const Argument& mask, DType dtype) {
   return calls.one("masked_fill.Scalar", {zeros, hidden, -std::numeric_limits<double>::infinity()});
 }
 
-/// What is added to the scores: the mask that is given, or one in which each query sees the keys up
+/// The mask that is added to the scores: the given one, or one in which each query sees the keys up
 /// to its own place.
 Argument mask_of_scores(Calls& calls, const DTensor& scores, const Argument& mask, bool causal) {
   if (!causal) return mask;
@@ -269,7 +270,7 @@ void check_attention(const MetaArgs& args, std::size_t first) {
        text_of_list(value.shape, ", "));
 }
 
-/// Query-like, as wide as the values; heads lie beside each other where the kernel does so.
+/// Query-like, as wide as the values; heads are side by side where the kernel does so.
 TensorMeta output_meta(const MetaArgs& args, bool side_by_side) {
   const TensorMeta& query = *args.tensor(0);
   Dims shape = query.shape;
@@ -283,7 +284,7 @@ TensorMeta output_meta(const MetaArgs& args, bool side_by_side) {
   return meta;
 }
 
-/// Bias beside the scores: its dims stretch.
+/// The bias of the scores: its dims stretch.
 void check_bias(const MetaArgs& args, std::size_t bias, std::size_t first) {
   const TensorMeta* given = args.tensor(bias);
   if (given == nullptr) return;
@@ -338,8 +339,8 @@ OutputMetas meta_efficient_attention(const MetaArgs& args) {
           OutputMeta{{}, false}};
 }
 
-/// Gradients of query, key and value, behind the gradient of the output; `side_by_side`: heads lie
-/// beside each other in them.
+/// Gradients of query, key and value, behind the gradient of the output; `side_by_side`: heads are
+/// side by side in them.
 OutputMetas gradients_of_attention(const MetaArgs& args, bool side_by_side) {
   check_attention(args, 1);
   Dims output = args.tensor(1)->shape;
@@ -371,7 +372,7 @@ OutputMetas meta_fused_backward(const MetaArgs& args) {
   return outputs;
 }
 
-/// (.., grad_input_mask, ..): of the bias, too, where it is asked for.
+/// (.., grad_input_mask, ..): of the bias, too, where it is wanted.
 OutputMetas meta_efficient_backward(const MetaArgs& args) {
   OutputMetas outputs = gradients_of_attention(args, true);
   check_bias(args, 4, 1);
@@ -385,8 +386,8 @@ OutputMetas meta_efficient_backward(const MetaArgs& args) {
   return outputs;
 }
 
-/// Heads, then samples, in all that has them: `of_output(i, shard)` and `of_input(index, shard)`
-/// say what becomes of result i and of the tensor argument at a schema index.
+/// Heads, then samples, in all tensors that have them: `of_output(i, shard)` and `of_input(index,
+/// shard)` give the placement of result i and of the tensor argument at a schema index.
 template <typename OfOutput, typename OfInput>
 std::vector<RuleRow> heads_and_samples(const RuleContext& context, OfOutput of_output,
                                        OfInput of_input) {
@@ -427,7 +428,7 @@ std::vector<RuleRow> rule_biased_attention(const RuleContext& context) {
       [](std::size_t, const RulePlacement& shard) { return shard; });
 }
 
-/// What the kernels note of lengths and of random numbers stays whole.
+/// Results of the kernels about lengths and random numbers stay whole.
 std::vector<RuleRow> rule_fused_backward(const RuleContext& context) {
   const OpDescriptor& op = context.schema.row->op;
   return heads_and_samples(
@@ -441,7 +442,7 @@ std::vector<RuleRow> rule_fused_backward(const RuleContext& context) {
       });
 }
 
-/// Heads of keys that stand for several of queries are cut with all of those: in equal pieces.
+/// Heads of keys that serve several of queries are cut with all of those: in equal pieces.
 const char* heads_filter(const RuleContext& context, std::span<const Placements> inputs) {
   const std::size_t query = *context.schema.row->op.find_argument("query");
   const std::int64_t heads = context.tensors[query + 1]->shape()[1];
@@ -453,7 +454,7 @@ const char* heads_filter(const RuleContext& context, std::span<const Placements>
   return heads % pieces == 0 ? nullptr : "heads of keys are cut away from those they stand for";
 }
 
-/// Flash, cuDNN and memory-efficient attention; what they note beside the output and its sums is
+/// Flash, cuDNN and memory-efficient attention; results other than the output and its sums are
 /// None, or zeros.
 Results fused_attention(Calls& calls, const OpRow& row, const Arguments& args) {
   refuse_dropout(row.name(), called(row, args, "dropout_p").to_double());
@@ -486,7 +487,7 @@ Results fused_attention(Calls& calls, const OpRow& row, const Arguments& args) {
   return results;
 }
 
-/// What flows back through output = softmax(scores) value, scores = scale query key^T + bias.
+/// Gradients through output = softmax(scores) value, scores = scale query key^T + bias.
 Results fused_attention_backward(Calls& calls, const OpRow& row, const Arguments& args) {
   refuse_dropout(row.name(), called(row, args, "dropout_p").to_double());
   for (const Argument& x : {args[1], args[2], args[3], args[0], called(row, args, "out")}) {

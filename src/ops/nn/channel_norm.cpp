@@ -17,7 +17,7 @@ namespace {
 using namespace grad;
 using namespace normalization;
 
-/// Whether the statistics are those of the input; ops that can only do one say it in their name.
+/// Whether the statistics are those of the input; the names of ops with only one form show it.
 template <typename Args>
 bool trains(const OpDescriptor& op, const Args& args) {
   const Argument& said = named(op, args, {"training", "train", "update"});
@@ -125,7 +125,7 @@ Expression inverse_spread(const Expression& variance, double eps) {
   return eps == 0 ? root.filled(variance.eq(0), 0) : root;
 }
 
-/// Running statistics after a step: what the ops write, or return.
+/// Running statistics after a step: the ops write or return them.
 ArgumentList updated(const Normalization& call, const Spread& spread) {
   const double share = call.number({"momentum", "exponential_average_factor"});
   const double count = call.count();

@@ -43,7 +43,7 @@ std::int64_t of_dim(const Argument& argument, std::size_t dim) {
   return values[values.size() == 1 ? 0 : dim];
 }
 
-/// What both directions have: where input and stride stand among the arguments.
+/// Common to both directions: the places of input and stride among the arguments.
 struct Direction {
   std::size_t input;  ///< among the tensors, weight follows
   std::size_t shift;  ///< of the numbers
@@ -247,7 +247,7 @@ const char* window_filter(const RuleContext& context, std::span<const Placements
   return shape.back() % step == 0 ? nullptr : "pieces do not end at the edge of a window";
 }
 
-/// What a convolution of any number of dims is called with.
+/// The arguments of a convolution of any number of dims.
 struct Windows {
   Argument stride, padding, dilation, output_padding, groups;
   bool transposed = false;

@@ -1,5 +1,5 @@
-// Values of an input wherever a grid points to. Samples go by themselves; the values are linear in
-// the input, so that pending sums of it pass.
+// Values of an input at the points of a grid. Samples are independent; the values are linear in the
+// input, so that pending sums of it pass.
 
 #include <algorithm>
 #include <array>
@@ -65,7 +65,7 @@ OutputMetas meta_grid_sampler(const MetaArgs& args) {
   return {{contiguous_meta(sampled_shape(args, 0), args.tensor(0)->dtype)}};
 }
 
-/// (grad_output, input, grid, .., output_mask): the grid's gradient is always there.
+/// (grad_output, input, grid, .., output_mask): the grid's gradient is always present.
 OutputMetas meta_grid_sampler_backward(const MetaArgs& args) {
   const Dims shape = sampled_shape(args, 1);
   const TensorMeta &gradient = *args.tensor(0), &input = *args.tensor(1), &grid = *args.tensor(2);
@@ -108,20 +108,21 @@ Gradients grad_grid_sampler(const GradContext& context) {
 constexpr const char* kPlaneBack = "aten::grid_sampler_2d_backward";
 constexpr const char* kRoomBack = "aten::grid_sampler_3d_backward";
 
-// The gradient of the way back needs how weights bend; the kernels don't tell, so that it is
-// written over the places and weights themselves, which are those of kernels/grid_sample.cpp.
+// The gradient of backward needs the second derivatives of the weights, which the kernels do not
+// return, so that it is written over the places and weights themselves, which are those of
+// kernels/grid_sample.cpp.
 
 /// One place that a point takes along one dim: [samples, points]. Beyond the input it weighs 0.
 struct Tap {
   Expression place, weight, slope, bend;
 };
 
-/// Positions within a dim, and how they move with the grid's number.
+/// Positions within a dim, and their derivatives by the grid's number.
 struct Positions {
   Expression at, speed;
 };
 
-/// What a dim is asked for.
+/// The sampling of one dim.
 struct SampledDim {
   std::int64_t size;
   std::int64_t between, outside;  ///< interpolation_mode, padding_mode
@@ -200,8 +201,8 @@ struct SampledDim {
   }
 };
 
-/// One place for each dim, and what it weighs: `chosen[d]` along dim d, whose derivatives are asked
-/// for by `order[d]`.
+/// The weight of one place for each dim: `chosen[d]` along dim d, with the derivative of order
+/// `order[d]`.
 Expression product_of(const std::vector<Tap>& chosen, const std::array<int, 3>& order) {
   const auto factor = [&](std::size_t d) {
     return order[d] == 0 ? chosen[d].weight : order[d] == 1 ? chosen[d].slope : chosen[d].bend;
@@ -211,7 +212,8 @@ Expression product_of(const std::vector<Tap>& chosen, const std::array<int, 3>& 
   return product;
 }
 
-/// Of the way back, which gives `of_input` and `of_grid` from grad_output, input and grid.
+/// The derivatives of backward, which gives `of_input` and `of_grid` from grad_output, input and
+/// grid.
 class SampledTwice {
  public:
   explicit SampledTwice(const GradContext& context)

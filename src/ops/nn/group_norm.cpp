@@ -73,7 +73,7 @@ std::vector<RuleRow> rule_group_norm(const RuleContext& context) {
   return {std::move(row)};
 }
 
-/// What flows back to weight and bias adds up over the samples.
+/// Gradients of weight and bias add up over the samples.
 std::vector<RuleRow> rule_group_norm_backward(const RuleContext& context) {
   RuleRow row = uniform_row(any(0), context.outputs.size(), context.tensors.size());
   for (std::size_t i = 0; i < row.outputs.size(); ++i) {
@@ -140,7 +140,7 @@ Dims inner_dims(const DTensor& x) {
   return dims;
 }
 
-/// What flows into means and into 1 / standard deviations, as gradient of the input.
+/// Gradients of means and of 1 / standard deviations, as gradient of the input.
 DTensor through_statistics(const GradContext& context) {
   Calls& calls = context.calls;
   const Dims inner = inner_dims(input(context, 0));
@@ -191,7 +191,7 @@ Gradients grad_group_norm_backward(const GradContext& context) {
   Calls& calls = context.calls;
   const OpDescriptor& op = calls.find("aten::native_group_norm_backward").op;
   const Dims inner = inner_dims(input(context, 1));
-  // Channels of a group stand together.
+  // Channels of a group are next to each other.
   Arguments args = context.inputs;
   for (const std::size_t i : {0, 1, 2, 3}) {
     args[i] = gathered(calls, reduced(calls, args[i].tensor()), inner);

@@ -1,5 +1,5 @@
-// Normalisation over the last dims, which stay whole; weight and bias are replicated, and what
-// flows back to them adds up over the ranks.
+// Normalisation over the last dims, which stay whole; weight and bias are replicated, and their
+// gradients add up over the ranks.
 
 #include <limits>
 
@@ -20,7 +20,7 @@ using namespace grad;
 
 using Rows = std::vector<RuleRow>;
 
-/// How many leading dims are left alone.
+/// Number of leading dims that are not normalised.
 std::size_t outer_dims(const Dims& shape, const Dims& normalized) {
   bool fits = !normalized.empty() && normalized.size() <= shape.size();
   const std::size_t outer = fits ? shape.size() - normalized.size() : 0;
@@ -35,7 +35,7 @@ std::size_t outer_dims(const Dims& shape, const Dims& normalized) {
   return outer;
 }
 
-/// `name`: what the wanted sizes are.
+/// `name`: the name of the wanted sizes.
 void check_sizes(const MetaArgs& args, std::size_t index, const Dims& wanted,
                  std::string_view name) {
   const TensorMeta* tensor = args.tensor(index);
@@ -57,8 +57,8 @@ TensorMeta statistics_meta(const Dims& shape, std::size_t outer, DType dtype) {
   return contiguous_meta(sizes, dtype);
 }
 
-/// Weight and bias have the input's dtype, or beside half precision both f32: which of them, as the
-/// statistics then have it.
+/// Weight and bias have the input's dtype, or for half precision both f32: returns their dtype,
+/// which the statistics then have.
 DType parameter_dtype(const MetaArgs& args, std::size_t input, std::size_t weight) {
   const DType own = args.tensor(input)->dtype;
   const TensorMeta *scale = args.tensor(weight), *shift = args.tensor(weight + 1);
@@ -106,14 +106,14 @@ Rows rule_norm(const RuleContext& context) {
 
 bool mask_at(const Argument& mask, std::size_t index) { return mask.list()[index].to_bool(); }
 
-/// A gradient is made where the mask asks for it and there is something to have it.
+/// A gradient is made where the mask wants it and there is a tensor for it.
 OutputMeta masked_grad(const MetaArgs& args, std::size_t input, std::size_t output) {
   const TensorMeta* meta = args.tensor(input);
   if (meta == nullptr || !mask_at(args[args.size() - 1], output)) return {{}, false};
   return {contiguous_meta(meta->shape, meta->dtype)};
 }
 
-/// `statistics` of them stand behind the shape, then weight and bias.
+/// `statistics` of them follow the shape, then weight and bias.
 void check_backward(const MetaArgs& args, std::size_t statistics) {
   const Dims& shape = args.tensor(1)->shape;
   const Dims normalized = ints_of(args[2]);
@@ -142,7 +142,7 @@ OutputMetas meta_rms_norm_backward(const MetaArgs& args) {
   return {masked_grad(args, 1, 0), masked_grad(args, 4, 1)};
 }
 
-/// `statistics`: how many of them stand before the weight.
+/// `statistics`: number of them before the weight.
 template <std::size_t statistics>
 Rows rule_norm_backward(const RuleContext& context) {
   const std::size_t outer =
@@ -194,8 +194,8 @@ Dims row_dims(const Argument& normalized) {
 
 using normalization::TakesOut, normalization::WayBack;
 
-/// What the ways back share: (grad_out, input, normalized_shape, statistics.., weight, ..), of
-/// which the last statistic is the root. `mean`: undefined for root mean squares.
+/// The common part of both backwards: (grad_out, input, normalized_shape, statistics.., weight,
+/// ..), of which the last statistic is the root. `mean`: undefined for root mean squares.
 WayBack rows_back(const GradContext& context, const DTensor& mean, std::size_t weight) {
   Calls& calls = context.calls;
   const Arguments& args = context.inputs;

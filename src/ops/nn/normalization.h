@@ -1,5 +1,6 @@
-// normalization.h - what norms over channels share: calls by the names of their arguments, which
-// differ between ATen's, cuDNN's and MIOpen's forms, shapes, and the dtype that they compute in.
+// normalization.h - common parts of norms over channels: calls by the names of their arguments,
+// which differ between ATen's, cuDNN's and MIOpen's forms, shapes, and the dtype that they compute
+// in.
 #pragma once
 
 #include <initializer_list>
@@ -14,7 +15,7 @@ using Names = std::initializer_list<std::string_view>;
 
 inline constexpr std::size_t kAbsent = ~std::size_t{0};
 
-/// Where the argument stands that has one of these names.
+/// The place of the argument that has one of these names.
 std::size_t place_of(const OpDescriptor& op, Names names);
 
 /// Its value; None where the op has none of them.
@@ -27,23 +28,23 @@ const Argument& named(const OpDescriptor& op, const Args& args, Names names) {
 
 inline constexpr std::string_view kVectors[] = {"weight", "bias", "running_mean", "running_var"};
 
-// Shapes; what does not fit fails with Value.
+// Shapes; a misfit fails with Value.
 
 /// An input of real numbers [samples, channels, ..].
 const TensorMeta& with_channels(const MetaArgs& args, std::size_t index);
-/// Channels innermost stay there; all else lies in row-major order.
+/// Channels innermost stay there; all else is in row-major order.
 TensorMeta normalized_meta(const TensorMeta& input);
-/// Whether vectors of this dtype go with the input: of its own, or of f32 beside halves.
+/// Whether vectors of this dtype fit the input: of its own, or of f32 for halves.
 bool goes_beside(DType vector, DType input);
 /// The vectors of one number per channel, checked; their dtype is that of the statistics.
 DType checked_vectors(const MetaArgs& args, const TensorMeta& input);
-/// Statistics that the forward op returned, beside the input at schema index `input`.
+/// Statistics that the forward op returned, for the input at schema index `input`.
 ///   fails  Value: another dtype than its own
 void require_statistics(const MetaArgs& args, std::size_t index, std::size_t input, DType dtype);
 /// An argument that the op may not have, or that may not be given, has this shape.
 void require_shape(const MetaArgs& args, std::size_t index, const Dims& shape);
 bool wanted_gradient(const Argument& mask, std::size_t index);
-/// Of input, weight and bias; each where it is asked for.
+/// Of input, weight and bias; each where it is wanted.
 OutputMetas gradient_metas(const MetaArgs& args, const TensorMeta& input, DType of_vectors);
 
 // Programs
@@ -62,7 +63,7 @@ class Normalization {
   Expression wide(const DTensor& x) const {
     return Expression(calls_, x).to(f32_for_half(x.dtype()));
   }
-  /// One number per channel, beside the input.
+  /// One number per channel, in a shape that broadcasts to the input.
   Expression beside(Names names) const {
     Dims shape(input_.ndim(), 1);
     shape[1] = input_.shape()[1];
@@ -117,16 +118,16 @@ struct Spread {
 /// Over these dims, which stay as dims of one place.
 Spread spread_of(const Expression& x, const Dims& dims);
 
-/// What the way back of a normalisation takes out of a gradient, along with its scale.
+/// The part that the backward of a normalisation removes from a gradient, along with its scale.
 enum class TakesOut : std::uint8_t {
   kMeanAndSlope,
   kSlope,    ///< of root mean squares
   kNothing,  ///< statistics that do not depend on the input
 };
 
-/// The gradients of a way back: of what gives root (flow - mean(flow) - normal mean(flow normal)),
-/// for the input, and flow's sums with `normal`, for the weight. All in one dtype; means over
-/// `dims`, which the statistics have with one place.
+/// The gradients of a backward: for the input root (flow - mean(flow) - normal mean(flow normal)),
+/// and for the weight flow's sums with `normal`. All in one dtype; means over `dims`, which the
+/// statistics have with one place.
 struct WayBack {
   Expression flow, normal, root;
   Expression into_input, into_normal;  ///< what flows into the input's gradient and the sums
@@ -134,11 +135,11 @@ struct WayBack {
   TakesOut takes_out;
 
   Expression of_flow() const { return root * rest(into_input); }
-  /// With the root as it is.
+  /// With the root as a constant.
   Expression of_normal() const;
   /// One number per row, with the normal values made of the root.
   Expression of_root() const;
-  /// Of the input, of which the statistics are.
+  /// Of the input, to which the statistics belong.
   Expression of_input() const;
 
  private:
@@ -151,7 +152,7 @@ struct WayBack {
   Expression rest(const Expression& x) const;
 };
 
-/// Gradients of input, weight and bias where they are asked for, computed by `of`.
+/// Gradients of input, weight and bias where they are wanted, computed by `of`.
 template <typename Of>
 Results asked_for(const Argument& mask, Of of) {
   Results results;

@@ -1,6 +1,6 @@
-// Pooling of the last dims: samples and channels, which stand in front, may be cut. Means are
-// linear, so that pending sums and averages pass; maxima say where they stand, and their gradient
-// goes to those places.
+// Pooling of the last dims: samples and channels, which are the dims in front, may be cut. Means
+// are linear, so that pending sums and averages pass; maxima return their places, which receive
+// their gradient.
 
 #include <algorithm>
 #include <limits>
@@ -235,7 +235,7 @@ bool has_samples(const RuleContext& context) {
   return context.tensors[0]->ndim() >= spatial_dims(context.schema.row->op) + 2;
 }
 
-/// Samples, and channels where samples stand in front of them; `passing` between both.
+/// Samples, and channels where samples are in front of them; `passing` between both.
 std::vector<RuleRow> pool_rows(const RuleContext& context, const char* passing) {
   const std::size_t outputs = outputs_of(context), inputs = context.tensors.size();
   std::vector<RuleRow> rows{uniform_row(any(0), outputs, inputs)};
@@ -281,7 +281,7 @@ DTensor placed(Calls& calls, const DTensor& values, const DTensor& indices, cons
   return calls.one("aten::reshape", {gathered(calls, sums, last_of(sums)), like.shape()});
 }
 
-/// What stands at places among the last dims.
+/// The elements at places among the last dims.
 DTensor taken(Calls& calls, const DTensor& from, const DTensor& indices, std::size_t count) {
   const DTensor flat =
       calls.one("aten::gather", {joined(calls, from, count), -1, joined(calls, indices, count)});
@@ -321,7 +321,7 @@ Gradients grad_avg_pool(const GradContext& context) {
   if (args[3].is_none() || (args[3].is_ints() && args[3].ints().empty())) args[3] = args[2];
   return {context.calls.one(backward, std::move(args))};
 }
-/// (grad_output, self, ..): the way back is linear, its gradient goes the way forward.
+/// (grad_output, self, ..): backward is linear, its gradient is the forward op.
 template <const char* const& forward>
 Gradients grad_avg_pool_backward(const GradContext& context) {
   Arguments args(context.inputs.begin() + 1, context.inputs.end());
@@ -348,7 +348,7 @@ Gradients grad_adaptive_avg_pool(const GradContext& context) {
   return {context.calls.one(backward, {context.grads[0], context.inputs[0]})};
 }
 
-/// (grad_output, self): the way back is linear, its gradient goes the way forward.
+/// (grad_output, self): backward is linear, its gradient is the forward op.
 template <const char* const& forward, std::size_t count>
 Gradients grad_adaptive_backward(const GradContext& context) {
   const Dims& shape = input(context, 0).shape();
@@ -377,7 +377,7 @@ Gradients grad_unpool(const GradContext& context) {
   return {taken(context.calls, context.grads[0], input(context, 1), count), DTensor()};
 }
 
-/// Of a row that sends back (grad_output, self, .., indices): what stands at the indices.
+/// Of a backward (grad_output, self, .., indices): the elements at the indices.
 template <std::size_t count, std::size_t indices, std::size_t tensors>
 Gradients grad_max_pool_backward(const GradContext& context) {
   Gradients gradients(tensors);

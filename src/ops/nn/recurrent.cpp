@@ -1,6 +1,6 @@
-// Recurrent layers: one cell after the other over the steps of a sequence, forward and, where asked
-// for, backward as well; layers on top of each other. Sequences are padded, or packed: the steps of
-// all one after the other, fewer sequences at each step.
+// Recurrent layers: one cell after the other over the steps of a sequence, forward and, if
+// bidirectional, backward as well; layers on top of each other. Sequences are padded, or packed:
+// the steps of all one after the other, fewer sequences at each step.
 #include <algorithm>
 
 #include "base/fix.h"
@@ -13,7 +13,7 @@
 namespace shardlab {
 namespace {
 
-/// What is kept from step to step: one value, two of an LSTM.
+/// The state from step to step: one value, two of an LSTM.
 using State = std::vector<DTensor>;
 
 /// Weights of one direction of one layer.
@@ -87,7 +87,7 @@ DTensor joined_rows(Calls& calls, const DTensor& above, const DTensor& below) {
   return calls.one("aten::cat", {both, 0});
 }
 
-/// The steps of a sequence, and how many sequences have each: fewer and fewer.
+/// The steps of a sequence, and the number of sequences that have each: fewer and fewer.
 struct Steps {
   std::vector<DTensor> inputs;
   Dims sizes;
@@ -149,7 +149,7 @@ Run backward(Calls& calls, Cell cell, const Steps& steps, const State& initial,
   return run;
 }
 
-/// How a network is built, whatever runs through it.
+/// The structure of a network, independent of its input.
 struct Network {
   std::vector<CellWeights> weights;  ///< by layer, and by direction within it
   std::int64_t layers;

@@ -1,6 +1,6 @@
-// Resampling of the last dims: samples and channels, which stand in front, may be cut. It is
-// linear, so that pending sums and averages pass; what sends the gradient back is linear, too, and
-// the gradient of that is the forward way again.
+// Resampling of the last dims: samples and channels, which are the dims in front, may be cut. It is
+// linear, so that pending sums and averages pass; its backward is linear, too, and the gradient of
+// that is the forward op again.
 #include "ops/nn/resample.h"
 
 #include <algorithm>
@@ -129,7 +129,7 @@ Gradients grad_upsample(const GradContext& context) {
   return {context.calls.one(backward, std::move(args))};
 }
 
-/// The way back is linear: its gradient goes the way forward.
+/// Backward is linear: its gradient is the forward op.
 template <const char* const& forward>
 Gradients grad_upsample_backward(const GradContext& context) {
   Arguments args = context.inputs;

@@ -21,7 +21,7 @@ using namespace grad;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Integers only where there are none.
+/// Integers are allowed only where there are no elements.
 OutputMetas meta_softmax(const MetaArgs& args) {
   TensorMeta meta = *args.tensor(0);
   wrap_dim(args[1].to_int(), meta.shape.size());
@@ -129,7 +129,7 @@ Gradients grad_chosen(const GradContext& context) {
   return chosen(context, context.inputs[dim], context.grads[0], context.outputs[1].tensor());
 }
 
-// Sums of all later terms, each times what comes before: without zeros; y / x stands for the rest.
+// Sums of all later terms, each times the product before it: without zeros; y / x is the rest.
 Gradients grad_cumprod(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& x = input(context, 0);
@@ -165,7 +165,7 @@ Gradients grad_logcumsumexp(const GradContext& context) {
   const Dims dims{context.inputs[1].to_int()};
   const Scalar least(lowest_number(real_dtype(x.dtype())).to_double() / 4);
   const Expression gradient = flowing(context), y = out(context), value = in(context, 0);
-  // What is not on the side has the least logarithm that there is a slope at.
+  // Elements of the other sign get the least logarithm that still has a slope.
   const bool complex = is_complex(gradient.value().dtype());
   const auto part = [&](const Expression& size) {
     const Expression none = complex ? size.eq(0) : size.le(0);

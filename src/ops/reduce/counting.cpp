@@ -1,4 +1,4 @@
-// Counts: places among sorted boundaries, histograms, how many are not 0; and pairs of reductions
+// Counts: places among sorted boundaries, histograms, numbers of non-zeros; and pairs of reductions
 // that are one op in the reference.
 #include <algorithm>
 
@@ -74,7 +74,7 @@ OutputMetas meta_histc(const MetaArgs& args) {
   return {{contiguous_meta(Dims{bins}, require_float(args.op().name(), args.tensor(0)->dtype))}};
 }
 
-/// Counts add up where the bounds do not come from the elements.
+/// Counts add up where the bounds do not depend on the elements.
 std::vector<RuleRow> histc_rule(const RuleContext& context) {
   const double low = context.schema.args[2].to_double(), high = context.schema.args[3].to_double();
   std::vector<RuleRow> rows;

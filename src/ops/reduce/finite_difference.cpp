@@ -1,5 +1,5 @@
 // gradient: slopes of samples along dims, from the neighbours of each, in the reference's steps.
-// Samples lie equally far apart, or at coordinates; at both ends the slope is that of a line
+// Samples are equally far apart, or at coordinates; at both ends the slope is that of a line
 // through two samples or of a parabola through three.
 
 #include <algorithm>
@@ -78,8 +78,8 @@ DTensor slope_by_step(const Samples& y, Scalar step, std::int64_t edge_order) {
   return y.joined(first, inner, per_step(y.at(-1).minus(y.at(-2))));
 }
 
-/// The parabola through three neighbours: what each counts for in its slope at one of them, where
-/// the three lie `near` and then `far` apart.
+/// The parabola through three neighbours: the weight of each in its slope at one of them, where the
+/// three are `near` and then `far` apart.
 enum class SlopeAt : std::uint8_t { kFirst, kMiddle, kLast };
 
 std::array<Expression, 3> shares_of(const Expression& near, const Expression& far, SlopeAt place) {
@@ -165,7 +165,7 @@ Results slopes_by_spacings(Calls& calls, const Arguments& args) {
   const ArgumentList spacings = args[1].is_ints()
                                     ? ArgumentList(args[1].ints().begin(), args[1].ints().end())
                                     : args[1].list();
-  // One for all is no list of torch's, but where there is one dim.
+  // A list of one is not taken for several dims, as in torch.
   require_spacing_for_each(spacings.size(), dims);
   ArgumentList slopes;
   for (std::size_t i = 0; i < dims.size(); ++i) {

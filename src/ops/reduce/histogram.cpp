@@ -32,7 +32,7 @@ Results searchsorted(Calls& calls, const Arguments& args) {
   const DType dtype = args[2].to_bool() ? DType::kI32 : DType::kI64;
   if (x.numel() == 0) return {calls.one("new_zeros", {x, x.shape(), dtype})};
   require_search("searchsorted", promote(x.dtype(), sorted.dtype()));
-  // A NaN comes behind all: no boundary is beyond it.
+  // A NaN is behind all: no boundary is beyond it.
   const Expression boundaries(calls, calls.one("unsqueeze", {sorted, -2}));
   const DTensor each = calls.one("unsqueeze", {x, -1});
   const Expression beyond = right ? boundaries.gt(each) : boundaries.ge(each);
@@ -123,7 +123,7 @@ ArgumentList edges_of(Calls& calls, const DTensor& points, const Dims& bins,
   return edges;
 }
 
-/// How much weight lies in each bin. The last bin has its upper edge, too.
+/// The weight in each bin. The last bin has its upper edge, too.
 DTensor weight_in_bins(Calls& calls, const DTensor& points, const ArgumentList& edges,
                        const Argument& weight, bool density) {
   Dims shape;

@@ -22,14 +22,14 @@ Dims dims_of(const OpDescriptor& op, const Argument& dims, std::size_t ndim, NoD
   return reduced_dims(op, dims, ndim);
 }
 
-/// What the arguments of a reduction say about dims.
+/// The dims that the arguments of a reduction name.
 struct Reduced {
   Dims dims;
   bool keep_dims = false;
   bool contains(std::int64_t dim) const {
     return std::find(dims.begin(), dims.end(), dim) != dims.end();
   }
-  /// Where dim `dim` of the input, which is not reduced, goes.
+  /// The dim of the result for dim `dim` of the input, which is not reduced.
   std::int64_t output_dim(std::int64_t dim) const {
     if (keep_dims) return dim;
     return dim - std::count_if(dims.begin(), dims.end(), [&](std::int64_t d) { return d < dim; });
@@ -216,7 +216,7 @@ std::vector<RuleRow> norm_rule(const RuleContext& context) {
       context, ord == 0 ? Placement::partial(ReduceOp::kSum) : Placement::norm_partial(ord));
 }
 
-/// What is asked of the whole value cannot be asked of its terms.
+/// Questions about the whole value cannot be answered by its terms.
 const char* whole_filter(const RuleContext& context, std::span<const Placements> inputs) {
   const auto has_terms = [](const Placements& placements) {
     return std::ranges::any_of(placements,
@@ -244,7 +244,7 @@ const char* mean_filter(const RuleContext& context, std::span<const Placements> 
   return nullptr;
 }
 
-/// The index handler gathers what it needs by itself, so a partial or a cut reduced dim is wanted
+/// The index handler gathers what it needs by itself, so a partial or a cut reduced dim is required
 /// whole and never cut elsewhere. The out= variants have no handler: their inputs move as usual.
 const char* index_filter(const RuleContext& context, std::span<const Placements> inputs) {
   if (context.schema.row->out_variant()) return nullptr;
@@ -263,7 +263,7 @@ bool names_no_dims(const Argument& dims) { return dims.is_ints() && dims.ints().
 
 /// log(sum(exp(x))) around the maximum, of complex numbers that of their real parts, so that
 /// nothing overflows; an infinite one counts as 0. As in the reference nothing is computed where no
-/// dims are named but all have to go.
+/// dims are named but all are to be removed.
 Results logsumexp_locally(Calls& calls, const OpRow& row, const Arguments& args) {
   DTensor x = args[0].tensor();
   const bool kept = args[2].to_bool();
@@ -372,8 +372,8 @@ Expression products_of_others(const Expression& x, const Dims& dims) {
 }
 
 // As in the reference: without a zero in the whole input the quotient, which is NaN at an infinity;
-// else the product of all others, in every slice. Beside two zeros the gradient of the product of
-// all elements is 0, whatever flows in.
+// else the product of all others, in every slice. With two zeros the gradient of the product of all
+// elements is 0, whatever the incoming one is.
 Gradients grad_prod(const GradContext& context) {
   Calls& calls = context.calls;
   const Expression x = in(context, 0).to(context.grads[0].dtype());

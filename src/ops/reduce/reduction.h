@@ -1,5 +1,5 @@
-// reduction.h - what reductions share, those of spreads (spread.cpp) among them: shapes, rows, and
-// how a gradient reaches the elements that were reduced.
+// reduction.h - common parts of reductions, those of spreads (spread.cpp) among them: shapes, rows,
+// and how a gradient reaches the elements that were reduced.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 
 namespace shardlab {
 
-/// What an explicit empty list of dims means.
+/// The meaning of an explicit empty list of dims.
 enum class NoDims : std::uint8_t { kAll, kNone };
 
-/// What an op with arguments "dim" and "keepdim" (either may lack) makes of its first tensor.
+/// The meta of the result of an op with arguments "dim" and "keepdim" (either may lack) on its
+/// first tensor.
 TensorMeta reduced_meta(const MetaArgs& args, DType dtype, NoDims no_dims = NoDims::kAll);
 
 /// Rows that cut dims which stay; with `partial`, also rows that cut dims which are reduced.
 std::vector<RuleRow> reduction_rows(const RuleContext& context, std::optional<Placement> partial,
                                     NoDims no_dims = NoDims::kAll);
-/// What pieces give does not combine to the whole.
+/// Results of pieces do not combine to the whole.
 template <NoDims kNoDims>
 std::vector<RuleRow> kept_dims_rule(const RuleContext& context) {
   return reduction_rows(context, std::nullopt, kNoDims);
@@ -32,7 +33,7 @@ namespace grad {
 /// Reduced dims of a dim-list argument, ascending; none or an empty list means all. A tensor
 /// without dims has none.
 Dims reduced_dims(const Argument& dims, std::size_t ndim);
-/// A reduced value beside its input: dims put back unless they were `kept`.
+/// A reduced value in the shape of its input: dims put back unless they were `kept`.
 DTensor unreduce(Calls& calls, DTensor value, const Dims& dims, bool kept);
 /// The gradient of a sum over `dims`.
 DTensor sum_gradient(const GradContext& context, const Dims& dims, bool kept);

@@ -1,5 +1,5 @@
-// segment_reduce: rows of different lengths one behind the other along one dim. What stands along
-// the other dims goes by itself; where segments begin is cut with the dims in front of them.
+// segment_reduce: rows of different lengths one behind the other along one dim. The other dims are
+// independent; the beginnings of segments are cut with the dims in front of them.
 #include <string>
 
 #include "base/fix.h"
@@ -47,7 +47,7 @@ std::int64_t axis_of(const Argument& axis, std::size_t ndim) {
   return dim < 0 ? dim + static_cast<std::int64_t>(ndim) : dim;
 }
 
-/// Where the arguments of both ops stand; a reduction needs no more than these.
+/// The arguments of both ops; a reduction needs no more than these.
 struct Segmented {
   const TensorMeta& data;
   const std::string& reduce;
@@ -57,7 +57,7 @@ struct Segmented {
 };
 
 /// The shape of the result.
-///   fails  Value: nothing says where segments begin, or it does not fit the data
+///   fails  Value: no argument gives the beginnings of segments, or it does not fit the data
 Dims reduced_shape(const Segmented& call) {
   if (!segment_reduction_named(call.reduce)) {
     refuse_segments("choose sum, mean, max, min or prod", "reduce is '" + call.reduce + "'");
@@ -135,7 +135,7 @@ std::vector<RuleRow> segment_reduce_rule(const RuleContext& context) {
   return rows;
 }
 
-/// What flows back is linear in what comes.
+/// The gradient is linear in the incoming one.
 std::vector<RuleRow> segment_reduce_backward_rule(const RuleContext& context) {
   std::vector<RuleRow> rows = segment_rule<3, 6>(context);
   append_terms(rows, context);

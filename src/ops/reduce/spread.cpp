@@ -1,5 +1,5 @@
-// Variances and deviations: what pieces say of their spread does not add up to that of the whole,
-// so that reduced dims are not cut.
+// Variances and deviations: the spreads of pieces do not add up to that of the whole, so that
+// reduced dims are not cut.
 #include <cmath>
 #include <limits>
 
@@ -60,7 +60,7 @@ Gradients grad_deviation(const GradContext& context) {
   return grad_var({calls, context.inputs, context.outputs, {&gradient, 1}, context.needs});
 }
 
-// Each result brings its part, where a gradient reaches it.
+// Each result contributes its part, if it has a gradient.
 Gradients grad_var_mean(const GradContext& context) {
   Calls& calls = context.calls;
   Gradients gradients = context.grads[0].defined() ? grad_var(context) : Gradients(1);

@@ -12,7 +12,7 @@
 namespace shardlab {
 namespace {
 
-/// Whether a tensor of one truth says so.
+/// Whether the one truth value of a tensor is true.
 bool holds(Calls& calls, const Expression& truth) {
   return integer_in(calls, truth.to(DType::kI64).value()) != 0;
 }
@@ -61,7 +61,8 @@ DTensor lines_of(Calls& calls, const DTensor& x, const Argument& dim, bool keep)
   return keep ? lines : calls.one("squeeze.dim", {lines, along});
 }
 
-/// Where along its line each quantile lies; at the end of a line with a NaN, which is sorted there.
+/// The place of each quantile along its line; at the end of a line with a NaN, which is sorted
+/// there.
 DTensor ranks_of(Calls& calls, const DTensor& lines, const DTensor& q, bool skip_nan) {
   const DTensor shares = cast_to(calls, q, DType::kF64);
   const Expression nan = Expression(calls, lines).of("aten::isnan");
@@ -145,7 +146,7 @@ void check_weights(Calls& calls, std::string_view name, const DTensor& weights,
        name);
 }
 
-/// How much each observation counts; undefined where each counts once.
+/// The weight of each observation; undefined where each counts once.
 DTensor weights_of(Calls& calls, const Arguments& args, std::int64_t observations) {
   DTensor weights;
   if (args[2].is_tensor()) {

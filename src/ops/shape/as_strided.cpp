@@ -1,7 +1,7 @@
-// as_strided says where each element lies in memory, which only a whole tensor can follow: one on a
-// mesh of a single rank. For any other, whole dims are matched by size and stride: what is left is
-// a permutation. Its gradient goes by way of the storage: elements are added up at the places they
-// were taken from.
+// as_strided gives the place of each element in memory, which only a whole tensor can follow: one
+// on a mesh of a single rank. For any other, whole dims are matched by size and stride: the result
+// is a permutation. Its gradient is computed in the storage: elements are added up at the places
+// they were taken from.
 #include "ops/shape/as_strided.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace shardlab {
 
 namespace {
 
-/// The dims of self in the order in which as_strided wants them; empty where it wants anything but
+/// The dims of self in the order in which as_strided needs them; empty where it needs anything but
 /// whole dims, each once.
 std::optional<Dims> exchanged_dims(const TensorMeta& self, const TensorMeta& wanted,
                                    const Argument& offset) {
@@ -46,7 +46,7 @@ std::int64_t reach_of(const TensorMeta& meta) {
   return last;
 }
 
-/// Whether two elements may lie at one place: a dim does not step over all that the dims of smaller
+/// Whether two elements may be at one place: a dim does not step over all that the dims of smaller
 /// strides reach.
 bool may_overlap(const TensorMeta& meta) {
   std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size

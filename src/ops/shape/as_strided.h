@@ -1,4 +1,5 @@
-// as_strided.h - what as_strided(self, size, stride, storage_offset) is. For its row in view.cpp.
+// as_strided.h - the meaning of as_strided(self, size, stride, storage_offset). For its row in
+// view.cpp.
 #pragma once
 
 #include "ops/core/gradient_math.h"
@@ -12,12 +13,12 @@ OutputMetas meta_as_strided(const MetaArgs& args);
 MeshRuleResult rule_as_strided(const RuleContext& context);
 /// Of a whole tensor: any elements of its storage.
 ViewResults view_as_strided(const Tensor& base, const MetaArgs& args);
-/// Elements go back to where they were taken from; those that were taken several times add up, and
-/// those that self does not have are dropped. Offsets count from the beginning of the storage.
+/// Elements return to the places they were taken from; those that were taken several times add up,
+/// and those that self does not have are dropped. Offsets count from the beginning of the storage.
 grad::Gradients grad_as_strided(const GradContext& context);
 
-/// A copy of x with its strides, in a memory of its own that holds what that of x does; one in row
-/// major order where x is in pieces, or elements of it lie on one another.
+/// A copy of x with its strides, in new memory with the contents of that of x; one in row major
+/// order where x is in pieces, or elements of it overlap.
 DTensor copied_memory(Calls& calls, const DTensor& x);
 
 }  // namespace shardlab

@@ -138,8 +138,8 @@ Results trace(Calls& calls, const Arguments& args) {
   return calls("sum", {calls.one("diagonal", {args[0]})});
 }
 
-/// Where the indices of each dim and of the next are the same, or, with `wrap`, differ by a
-/// multiple of the row length and one: the diagonal goes on below a matrix that is higher than
+/// Mask where the indices of each dim and of the next are the same, or, with `wrap`, differ by a
+/// multiple of the row length and one: the diagonal continues below a matrix that is higher than
 /// wide.
 Expression on_diagonal(Calls& calls, const DTensor& like, const Dims& shape, bool wrap) {
   const auto ndim = static_cast<std::int64_t>(shape.size());

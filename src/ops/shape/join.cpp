@@ -100,8 +100,8 @@ OutputMetas meta_stack(const MetaArgs& args) {
   return {{contiguous_meta(shape, joined_dtype(tensors))}};
 }
 
-/// What two tensors agree on, on one mesh dim: a shard wins over a partial, a partial over a
-/// replica; two shards or two partials that differ are gathered.
+/// The common placement of two tensors on one mesh dim: a shard wins over a partial, a partial over
+/// a replica; two shards or two partials that differ are gathered.
 Placement merged(const Placement& current, const Placement& other) {
   if (current == other || other.is_replicate()) return current;
   if (current.is_replicate()) return other;
@@ -110,7 +110,8 @@ Placement merged(const Placement& current, const Placement& other) {
   return Placement::replicate();
 }
 
-/// Whether a pending reduction passes the conversion of every tensor to what they are joined in.
+/// Whether a pending reduction passes the conversion of every tensor to the dtype in which they are
+/// joined.
 bool all_pass(const RuleContext& context, const Placement& pending) {
   return std::ranges::all_of(context.tensors, [&](const DTensorSpec* spec) {
     return passes_cast(pending, spec->dtype(), context.outputs[0].meta.dtype);
@@ -173,7 +174,7 @@ OutputMetas meta_pad(const MetaArgs& args) {
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const auto [front, behind] = padding[d];
     shape[d] += front + behind;
-    // What is cut off comes from the tensor, not from what the other end adds.
+    // Elements that are cut off are the tensor's, not those that the other end adds.
     const std::int64_t kept =
         self.shape[d] + std::min<std::int64_t>(front, 0) + std::min<std::int64_t>(behind, 0);
     if (kept >= 0) continue;
@@ -184,7 +185,7 @@ OutputMetas meta_pad(const MetaArgs& args) {
   return {{contiguous_meta(shape, self.dtype)}};
 }
 
-/// A padded dim is whole. Terms of a sum pass beside zeros, all others beside any number.
+/// A padded dim is whole. Terms of a sum pass if zeros are added, all others with any number.
 Rows rule_pad(const RuleContext& context) {
   const auto padding = padding_of(context.schema.args[1], context.tensors[0]->ndim());
   Rows rows;

@@ -1,5 +1,5 @@
-// Composite ops that move values: pixels and channels between dims, pieces of a dim, tensors beside
-// each other. Each is a program over views and copies, so that placements and gradients are theirs.
+// Composite ops that move values: pixels and channels between dims, pieces of a dim, tensors side
+// by side. Each is a program over views and copies, so that placements and gradients are theirs.
 
 #include <algorithm>
 
@@ -374,7 +374,7 @@ Results reshape_alias(Calls& calls, const Arguments& args) {
 
 /// as_strided_scatter(self, src, size, stride, storage_offset)
 Results as_strided_scatter(Calls& calls, const Arguments& args) {
-  // Whole, since what is written in place cannot move.
+  // Whole, since a tensor that is written in place cannot move.
   const DTensor& self = args[0].tensor();
   const Placements nowhere_cut(self.distributed() ? self.spec()->layout()->ndim() : 0);
   const DTensor whole = copied_memory(calls, calls.redistribute(self, nowhere_cut));

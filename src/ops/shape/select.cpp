@@ -1,4 +1,4 @@
-// Selecting pieces along one dim, and putting them back. That dim must be whole on every rank,
+// Selecting pieces along one dim, and putting them back. The dim must be whole on every rank,
 // since its positions count over the whole tensor; all others may be sharded, and partials pass
 // where values are only moved.
 #include <algorithm>
@@ -46,7 +46,7 @@ void require_dims(const MetaArgs& args) {
 
 struct Slice {
   std::int64_t dim, start, size, step;
-  bool whole;  ///< it is asked for from the first element to the last, in steps of 1
+  bool whole;  ///< the slice is from the first element to the last, in steps of 1
 };
 
 Slice read_slice(const Dims& shape, const Argument& dim, const Argument& start, const Argument& end,
@@ -84,8 +84,8 @@ ViewResults view_slice(const Tensor& base, const MetaArgs& args) {
   return {{meta_slice(args)[0].meta, offset}};
 }
 
-/// A slice that asks for the whole dim leaves its placements as they are; one that starts before
-/// the first element is not taken for that, as recorded.
+/// A slice of the whole dim keeps its placements; one that starts before the first element does not
+/// count as whole, as recorded.
 Rows rule_slice(const RuleContext& context) {
   const Arguments& args = context.schema.args;
   const Slice slice = read_slice(context.tensors[0]->shape(), args[1], args[2], args[3], args[4]);
@@ -371,7 +371,7 @@ OutputMetas meta_roll(const MetaArgs& args) {
   return meta_contiguous(args);
 }
 
-// What leaves a dim at one end comes back at the other.
+// Elements that leave a dim at one end enter at the other.
 DTensor rolled(Calls& calls, const DTensor& x, std::int64_t shift, std::int64_t dim) {
   const std::int64_t length = x.shape()[index_of(dim)];
   const std::int64_t moved = length == 0 ? 0 : ((shift % length) + length) % length;
@@ -430,7 +430,8 @@ Gradients grad_slice(const GradContext& context) {
                              int_or(context.inputs[3], size), context.inputs[4]})};
 }
 
-/// select_backward(grad_output, input_sizes, dim, index): linear, so its gradient goes forward.
+/// select_backward(grad_output, input_sizes, dim, index): linear, so its gradient is the forward
+/// op.
 Gradients grad_select_backward(const GradContext& context) {
   return {context.calls.one("aten::select.int",
                             {context.grads[0], context.inputs[2], context.inputs[3]})};

@@ -1,8 +1,8 @@
 // Ops that only see memory differently. Their placements follow from a map of the result's dims
 // onto the input's (view_map.h), and each rank applies the same op to its piece: with the shape of
-// its own piece where the op names one (K-30), and with the dims that go where it does not, because
-// a piece can have size 1 where the whole has not. Whether an op may move data is a column: view
-// refuses what reshape gathers for.
+// its own piece where the op names one (K-30), and with the removed dims where it does not name
+// them, because a piece can have size 1 where the whole has not. Whether an op may move data is a
+// column: view refuses cases for which reshape gathers.
 
 #include <algorithm>
 #include <optional>
@@ -95,7 +95,7 @@ OutputMetas meta_t(const MetaArgs& args) {
   return {{permute_meta(self, exchanged(self.shape.size(), 0, self.shape.size() == 2 ? 1 : 0))}};
 }
 
-/// Which dims a squeeze removes: those of size 1 among `dims`, or among all when it is null.
+/// The dims that a squeeze removes: those of size 1 among `dims`, or among all when it is null.
 Dims squeezed_dims(const Dims& shape, const Argument* dims) {
   Dims wanted;
   if (dims != nullptr) {
@@ -264,7 +264,7 @@ MeshRuleResult rule_view_as_real(const RuleContext& context) {
                    ViewPolicy::kRedistribute);
 }
 
-/// A piece may have size 1 where the whole has not: ranks are told which dims go.
+/// A piece may have size 1 where the whole has not: ranks are given the dims to remove.
 template <bool inplace>
 MeshRuleResult rule_squeeze(const RuleContext& context) {
   const DTensorSpec& self = *context.tensors[0];
@@ -283,7 +283,7 @@ std::vector<RuleRow> rule_alias(const RuleContext& context) {
   return rows;
 }
 
-/// Elements of another size are others in number: a dim that is cut evenly before and after is cut
+/// Elements of another size differ in number: a dim that is cut evenly before and after is cut
 /// between the same bytes.
 const char* cut_between_bytes(const RuleContext& context, std::span<const Placements> inputs) {
   const DTensorSpec& self = *context.tensors[0];
@@ -349,8 +349,8 @@ bool removes(const GradContext& context, std::size_t dim) {
   return false;
 }
 
-// A gradient laid out like the result goes back the way the value came; another layout may not be
-// viewable, so it goes through the row that gathers where it must.
+// A gradient laid out like the result takes the way of the value back; another layout may not be
+// viewable, so it uses the row that gathers where it must.
 Gradients grad_reshape(const GradContext& context) {
   const DTensor& gradient = context.grads[0];
   const DTensor& result = context.outputs[0].tensor();
@@ -365,7 +365,7 @@ Gradients grad_expand(const GradContext& context) {
   return {sum_to(context.calls, context.grads[0], input(context, 0))};
 }
 
-// The sum of all repetitions: of dims of its own that lie before each dim of the input.
+// The sum of all repetitions: of separate dims before each dim of the input.
 Gradients grad_repeat(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& self = input(context, 0);
@@ -391,8 +391,8 @@ Gradients grad_permute(const GradContext& context) {
   return {context.calls.one("aten::permute", {context.grads[0], inverse})};
 }
 
-// Puts the removed dims back one by one, which keeps the placements of the others. Only named
-// dims of size 1 go away.
+// Puts the removed dims back one by one, which keeps the placements of the others. Only named dims
+// of size 1 are removed.
 Gradients grad_squeeze(const GradContext& context) {
   DTensor gradient = context.grads[0];
   const Dims& shape = input(context, 0).shape();
@@ -418,7 +418,7 @@ Gradients grad_unsqueeze(const GradContext& context) {
   return {context.calls.one("aten::squeeze.dim", {gradient, dim})};
 }
 
-// Pairs lie beside each other only where the layout says so.
+// Pairs are next to each other only in some layouts.
 Gradients grad_view_as_real(const GradContext& context) {
   Calls& calls = context.calls;
   const auto last = static_cast<std::int64_t>(context.grads[0].ndim()) - 1;

@@ -1,7 +1,7 @@
 // A reshape is cut into the smallest groups of dims with equal element counts; within a group the
-// row-major order of elements is the same on both sides, so that each dim of the result comes from
-// the dims of its group and from no other. Sizes of 1 take part in no group, since they may be put
-// or dropped anywhere.
+// row-major order of elements is the same on both sides, so that each dim of the result is made of
+// the dims of its group and of no other. Sizes of 1 take part in no group, since they may be put or
+// dropped anywhere.
 #include "ops/shape/view_map.h"
 
 #include <algorithm>

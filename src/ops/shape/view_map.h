@@ -1,5 +1,5 @@
-// view_map.h - how the dims of a view's result come from the dims of its input, and what a view
-// does to placements. Pure arithmetic on global shapes: no tensor, no coordinate.
+// view_map.h - the origin of the dims of a view's result in the dims of its input, and the effect
+// of a view on placements. Pure arithmetic on global shapes: no tensor, no coordinate.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace shardlab {
 
-/// Where one output dim comes from.
+/// The origin of one output dim.
 struct DimSource {
   enum class Kind : std::uint8_t {
     kNew,        ///< no input dim: size 1, or made by a broadcast of nothing
@@ -49,13 +49,14 @@ ViewMap map_repeat(std::size_t ndim, std::span<const std::int64_t> repeats);
 /// The last dim gets a pair (real, imaginary) behind it.
 ViewMap map_view_as_real(std::span<const std::int64_t> shape);
 
-/// What happens to an input sharding that the view cannot carry over.
+/// The action on an input sharding that the view cannot carry over.
 enum class ViewPolicy : std::uint8_t {
   kStrict,        ///< an error: a view never moves data
   kRedistribute,  ///< the input is gathered on that mesh dim first
 };
 
-/// What the input must have, and what the result then has; both one per mesh dim.
+/// The placements that the input must have, and those that the result then has; both one per mesh
+/// dim.
 struct ViewPlacements {
   Placements inputs;
   Placements outputs;

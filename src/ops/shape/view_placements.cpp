@@ -1,9 +1,9 @@
-// What a view does to placements. In row-major order the elements of a group of dims are one
-// sequence, which the input and the output only number differently. A cut of dim d in n pieces
-// sees this sequence as [before, length, behind] and cuts the middle: `before` is the product of
-// the dims of the group in front of d, times the split factor of a strided shard. The dim of the
-// output where the same middle begins takes the same elements of the sequence, and so do later
-// cuts of what is left, one mesh dim after another.
+// The effect of a view on placements. In row-major order the elements of a group of dims are one
+// sequence, which the input and the output only number differently. A cut of dim d in n pieces sees
+// this sequence as [before, length, behind] and cuts the middle: `before` is the product of the
+// dims of the group in front of d, times the split factor of a strided shard. The dim of the output
+// where the same middle begins takes the same elements of the sequence, and so do later cuts of the
+// rest, one mesh dim after another.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -22,11 +22,10 @@ std::size_t at(std::int64_t dim) { return static_cast<std::size_t>(dim); }
 struct Group {
   Dims inputs;
   Dims outputs;
-  Dims left_in;   ///< lengths on a rank after the cuts so far; 1 stands for one that ranks disagree
-                  ///< on
+  Dims left_in;   ///< lengths on a rank after the cuts so far; 1 means that ranks disagree
   Dims left_out;  ///< likewise
   std::int64_t first_part = 1;        ///< length of the first of the outputs
-  std::optional<std::int64_t> front;  ///< what lies before a middle that was cut in unequal pieces
+  std::optional<std::int64_t> front;  ///< length before a middle that was cut in unequal pieces
 
   bool same_dim() const { return inputs.size() == 1 && outputs.size() == 1; }
   bool splits() const { return outputs.size() > 1; }
@@ -78,7 +77,7 @@ class ViewPropagation {
         strict_(policy == ViewPolicy::kStrict),
         groups_(groups_of(map, shape)) {}
 
-  /// What a strict view refuses counts as gathered; fault() then says what the first of it is.
+  /// Shardings that a strict view refuses count as gathered; fault() then names the first of them.
   ViewPlacements run() {
     result_ = {source_, source_};
     for (std::size_t mesh_dim = 0; mesh_dim < source_.size(); ++mesh_dim) {
@@ -113,8 +112,8 @@ class ViewPropagation {
     if (!cut) return gathered(reason(*group, mesh_dim));
     apply(*group, *cut, mesh_[mesh_dim]);
     const std::int64_t output = group->outputs[cut->output];
-    // As the reference: what a flatten makes of a shard behind its first dim, and a strided shard
-    // that is not split, is written as a strided shard, also of factor 1.
+    // As the reference: a flattened shard behind the first dim, and a strided shard that is not
+    // split, are written as a strided shard, also of factor 1.
     const bool behind = cut->input > 0 || placement.is_strided_shard();
     const bool plain = cut->factor == 1 && (group->splits() || !behind);
     return plain ? Placement::shard(output) : Placement::strided_shard(output, cut->factor);
@@ -138,9 +137,9 @@ class ViewPropagation {
     }
   }
 
-  /// As the reference: a shard behind the first of several flattened dims stays only in a view
-  /// that does nothing but flatten; a strict view gathers it without a word where it is even. And
-  /// what is gathered of a flattened dim is gathered whole.
+  /// As the reference: a shard behind the first of several flattened dims stays only in a view that
+  /// only flattens; a strict view gathers it silently where it is even. And a flattened dim is
+  /// always gathered whole.
   bool gathers_anyway(const Group& group, std::size_t mesh_dim) const {
     const Placement& placement = source_[mesh_dim];
     const bool first = placement.dim == group.inputs[0];
@@ -192,7 +191,7 @@ class ViewPropagation {
     if (group.left_in[input] % factor != 0) return std::nullopt;
     const std::int64_t before = product(std::span(group.left_in.data(), input)) * factor;
     const std::int64_t length = group.left_in[input] / factor;
-    // Behind unequal pieces lies another number of elements on each rank.
+    // The number of elements behind unequal pieces differs between ranks.
     if (group.front && *group.front % (before * mesh_[mesh_dim]) != 0) return std::nullopt;
     std::int64_t in_front = 1;
     for (std::size_t output = 0; output < group.outputs.size(); ++output) {

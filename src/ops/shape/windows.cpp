@@ -1,5 +1,5 @@
-// Windows that move over a tensor, and what lies behind its edges: unfold, im2col and their way
-// back, reflected and replicated pads. All but the view are programs over slices.
+// Windows that move over a tensor, and places behind its edges: unfold, im2col and their way back,
+// reflected and replicated pads. All but the view are programs over slices.
 
 #include <algorithm>
 #include <array>
@@ -39,7 +39,7 @@ DTensor sum_of(Calls& calls, const DTensor& a, const DTensor& b) {
 
 // unfold(self, dimension, size, step): windows of a dim, each as a new last dim
 
-/// How many windows of `size` there are.
+/// Number of windows of `size`.
 std::int64_t window_count(const OpDescriptor& op, std::int64_t length, std::int64_t size,
                           std::int64_t step) {
   if (size < 0 || size > length || step < 1) {
@@ -304,7 +304,7 @@ Results pad_edges(Calls& calls, const Arguments& args) {
 constexpr const char* kReflect = "reflection_pad";
 constexpr const char* kReplicate = "replication_pad";
 
-/// A dim that is a circle: what lies behind one end is what lies before the other.
+/// A dim that is a circle: the places behind one end are those before the other.
 DTensor wrapped(Calls& calls, const DTensor& x, const Pad& pad) {
   const std::int64_t length = x.shape()[index_of(pad.dim)];
   const std::int64_t first = std::max<std::int64_t>(-pad.front, 0),
@@ -368,7 +368,8 @@ Results pad_by_mode(Calls& calls, const Arguments& args) {
   return calls(fmt::format("aten::{}{}d", family, dims), {args[0], args[1]});
 }
 
-/// What lies behind an edge goes back to what it reflects, or to the end that it repeats.
+/// Gradients behind an edge are added to the places that they reflect, or to the end that they
+/// repeat.
 DTensor folded_back(Calls& calls, const DTensor& x, const Pad& pad, std::int64_t length,
                     Edge edge) {
   const std::int64_t front = std::max<std::int64_t>(pad.front, 0);

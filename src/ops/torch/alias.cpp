@@ -1,5 +1,5 @@
-// Other names of ops: what differs is the schema alone, so that rule, kernel and gradient are those
-// of the op that is meant. Names that stand for all overloads of another, and single ones.
+// Other names of ops: only the schema differs, so that rule, kernel and gradient are those of the
+// op that is meant. Names of all overloads of another op, and single ones.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,7 +11,7 @@
 namespace shardlab {
 namespace {
 
-/// Every overload of the first is the overload of the second that is called alike; in place and
+/// Every overload of the first is the overload of the second with the same arguments; in place and
 /// with out=, too.
 constexpr std::pair<std::string_view, std::string_view> kNames[] = {
     {"absolute", "abs"},
@@ -146,7 +146,7 @@ void add_alias(OpRegistry& registry, std::string_view schema, std::string_view m
   static_cast<OpColumns&>(row) = same;
   row.base = same.base;
   row.op = parse_literal_schema(schema);
-  // What a gradient keeps is said with the names of the arguments.
+  // A gradient lists the values that it keeps by the names of the arguments.
   if (!called_alike(row.op, same.op)) row.gradient.reads = nullptr;
   row.info = {};
   row.why = registry.keep("another name of " + std::string(meant));

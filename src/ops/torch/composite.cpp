@@ -1,5 +1,5 @@
 // Composite ops: small programs over other ops, step for step as the reference decomposes them
-// before sharding is looked at, since every step may move data.
+// before the sharding decision, since every step may move data.
 
 #include <algorithm>
 #include <cmath>
@@ -185,7 +185,7 @@ Results to_dense(Calls& calls, const Arguments& args) {
   return single(cast_to(calls, x, dtype_or(args[1], x.dtype())));
 }
 
-/// lift, pin_memory: what concerns other devices and other stages leaves a tensor as it is.
+/// lift, pin_memory: ops about other devices and other stages leave a tensor as it is.
 Results as_it_is(Calls&, const Arguments& args) { return {args[0]}; }
 
 /// narrow(self, dim, start, length)
@@ -337,7 +337,7 @@ Results nll_loss(Calls& calls, const Arguments& args) {
   return {calls(places ? "nll_loss2d_forward" : "nll_loss_forward", args)[0]};
 }
 
-/// One weight per class beside logs.
+/// One weight per class, in the shape of logs.
 DTensor beside_classes(Calls& calls, const DTensor& weight, const DTensor& logs) {
   Dims shape(logs.ndim(), 1);
   shape[index_of(class_dim(logs))] = weight.numel();
@@ -406,8 +406,8 @@ Results cross_entropy(Calls& calls, const Arguments& args) {
 
 // Spreads.
 
-/// var(self, unbiased) and var.dim(self, dim, unbiased, keepdim): the older way to say which
-/// correction is meant.
+/// var(self, unbiased) and var.dim(self, dim, unbiased, keepdim): the older way to choose the
+/// correction.
 template <const char* const& op>
 Results spread(Calls& calls, const Arguments& args) {
   const bool by_dim = args.size() > 2;

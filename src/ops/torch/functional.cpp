@@ -152,7 +152,7 @@ Results lp_pool(Calls& calls, const Arguments& args) {
 
 // Losses.
 
-/// What the words of a loss mean; the older two are not taken.
+/// The reductions that the words of a loss mean; the older two are not taken.
 Expression in_a_word(std::string_view loss, const Expression& terms, const Argument& word) {
   if (word.string() == "none") return terms;
   if (word.string() == "mean") return terms.of("aten::mean");
@@ -167,7 +167,7 @@ void refuse_older_words(std::string_view loss, const Argument& average, const Ar
        "not yet supported: size_average and reduce in {}", loss);
 }
 
-/// What weights of elements make of their losses; a mean divides by `count`, or by all weights.
+/// Losses times the weights of elements; a mean divides by `count`, or by all weights.
 Results weighted(std::string_view loss, const Arguments& args, const Expression& terms,
                  const Argument& word, const Argument& weight, bool by_weights) {
   if (weight.tensor().shape() != args[0].tensor().shape()) {
@@ -235,7 +235,7 @@ DTensor variance_beside(Calls& calls, const DTensor& x, const DTensor& variance)
 /// (input, target, var, full, eps, reduction), with the variance as a tensor
 Results gaussian_loss(Calls& calls, const Arguments& args, const DTensor& given) {
   const DTensor variance = calls.one("clone", {variance_beside(calls, args[0].tensor(), given)});
-  // Not recorded: what is raised to eps has the gradient of what was given.
+  // Not recorded: values raised to eps have the gradient of the given ones.
   calls("clamp_min_", {grad::unrecorded(variance), args[4]});
   const Expression spread(calls, variance), logs = spread.of("aten::log");
   const Expression x = formula(calls, args[0]), miss = x - formula(calls, args[1]);
@@ -279,7 +279,7 @@ Results multilabel_soft_margin_loss(Calls& calls, const Arguments& args) {
 
 // interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
 
-/// How a mode is called in ATen, for 1, 2 and 3 dims of places; null where there is none.
+/// The name of a mode in ATen, for 1, 2 and 3 dims of places; null where there is none.
 struct ResampleMode {
   std::string_view name;
   std::array<const char*, 3> ops;
@@ -325,7 +325,7 @@ std::vector<double> numbers_of(const Argument& given, std::size_t dims, std::str
        given.text(), dims);
 }
 
-/// The sizes asked for, or the factors; None stands for the other.
+/// The given sizes, or the factors; None means that the other is given.
 struct Scaling {
   Argument sizes, factors;
 };

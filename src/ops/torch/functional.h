@@ -8,7 +8,7 @@
 
 namespace shardlab {
 
-/// What their names begin with as ops: "functional::normalize".
+/// The beginning of their names as ops: "functional::normalize".
 constexpr std::string_view kFunctionSpace = "functional::";
 
 /// One of them: the schema is torch's signature.
@@ -19,8 +19,8 @@ struct FunctionRow {
   std::uint32_t flags = 0;  ///< OpFlag
 };
 
-/// All of them. Where a result is asked for by a flag (return_indices=True), the op has as many
-/// results as the call asks for.
+/// All of them. If a flag requests a result (return_indices=True), the op has as many results as
+/// the call requests.
 std::span<const FunctionRow> functions_of_torch();
 
 // By theme, each sorted by name.

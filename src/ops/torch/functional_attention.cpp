@@ -1,5 +1,5 @@
 // F.multi_head_attention_forward in the reference's steps: projections, heads as a batch, masks as
-// numbers that are added, products, and the projection out. Beside it F.linear_cross_entropy, whose
+// numbers that are added, products, and the projection out. Also F.linear_cross_entropy, whose
 // chunks are a matter of the reference's memory alone.
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@
 namespace shardlab {
 namespace {
 
-// Where arguments of multi_head_attention_forward stand.
+// Places of the arguments of multi_head_attention_forward.
 enum : std::size_t {
   kQuery,
   kKey,
@@ -92,7 +92,7 @@ class MultiHead {
   }
 
  private:
-  /// Of bool: what is hidden takes -inf.
+  /// Of bool: hidden places take -inf.
   DTensor as_numbers(const DTensor& mask) const {
     if (is_floating(mask.dtype())) return mask;
     if (mask.dtype() != DType::kBool) {

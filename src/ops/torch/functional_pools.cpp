@@ -1,5 +1,5 @@
-// Functions of torch.nn.functional that pool: windows, whose largest element may be told with its
-// place, the way back from there, and bags of rows of a table.
+// Functions of torch.nn.functional that pool: windows, whose largest element may be returned with
+// its place, the way back from there, and bags of rows of a table.
 
 #include <array>
 
@@ -13,7 +13,7 @@
 namespace shardlab {
 namespace {
 
-/// The values, and the places where they are asked for.
+/// The values, and the places where they are requested.
 Results values_and_places(Results both, const Argument& with_places) {
   if (!with_places.to_bool()) both.pop_back();
   return both;
@@ -73,7 +73,7 @@ constexpr const char* kFractional3d = "fractional_max_pool3d";
 
 // max_unpool1d, 2d, 3d(input, indices, kernel_size, stride, padding, output_size)
 
-/// The size that a pool with these windows would have come from, or one that is near to it.
+/// The size from which a pool with these windows would give this result, or one near to it.
 Dims unpooled_sizes(const DTensor& x, const Dims& kernel, const Dims& stride, const Dims& padding,
                     const Argument& wanted) {
   const std::size_t dims = kernel.size(), front = x.ndim() - dims;

@@ -1,5 +1,5 @@
 // Functions of torch that torch writes in Python and that are no layer: norms by a word, distinct
-// elements, places of what is not 0, factors of matrices.
+// elements, places of non-zeros, factors of matrices.
 
 #include "base/fix.h"
 #include "base/text_of_list.h"
@@ -24,7 +24,7 @@ Results norm_by_word(Calls& calls, const Arguments& args) {
   return {calls.one("linalg_matrix_norm.str_ord", {x, args[1], dims, args[3], args[4]})};
 }
 
-/// Those of (values, inverse, counts) that are asked for.
+/// Those of (values, inverse, counts) that are requested.
 Results wanted(const Results& all, const Argument& inverse, const Argument& counts) {
   Results results{all[0]};
   if (inverse.to_bool()) results.push_back(all[1]);
@@ -73,7 +73,7 @@ Results unravelled(Calls& calls, const Arguments& args) {
   return {places};
 }
 
-/// lu(A, pivot, get_infos): packed factors and pivots, and what went wrong, where asked for
+/// lu(A, pivot, get_infos): packed factors and pivots, and error codes, where requested
 Results packed_factors(Calls& calls, const Arguments& args) {
   Results results = calls("linalg_lu_factor_ex", {args[0], args[1], !args[2].to_bool()});
   if (!args[2].to_bool()) {

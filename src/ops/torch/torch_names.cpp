@@ -1,6 +1,6 @@
-// torch's spellings of rows, in one table: a name of torch either is that of the op, or stands
-// here. What a call means is then the row's business alone, so that rules, gradients and messages
-// are the same however a program calls an op.
+// torch's spellings of rows, in one table: a name of torch either is that of the op, or is listed
+// here. The meaning of a call is then the row's business alone, so that rules, gradients and
+// messages are the same however a program calls an op.
 #include "ops/torch/torch_names.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ std::int64_t places_of(const DTensor& input) {
 }
 
 /// F.batch_norm and F.instance_norm: (input, running_mean, running_var, weight, bias, use of the
-/// input's own statistics, momentum, eps), where ATen's weight and bias come first.
+/// input's own statistics, momentum, eps), where ATen's weight and bias are first.
 template <bool over_samples>
 Arguments batch_norm(const Arguments& torch) {
   if (torch[0].is_tensor() && torch[5].to_bool() && torch[0].tensor().ndim() > 1) {
@@ -82,7 +82,7 @@ Arguments affine_grid(const Arguments& torch) {
   return {torch[0], torch[1], torch[2].is_none() ? Argument(false) : torch[2]};
 }
 
-/// tensordot(a, b, dims): the last dims of a and the first of b, as many as `dims` says.
+/// tensordot(a, b, dims): the last dims of a and the first of b, `dims` of each.
 Arguments tensordot_of_count(const Arguments& torch) {
   const std::int64_t count = torch[2].to_int();
   Dims last, first;

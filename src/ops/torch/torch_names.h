@@ -1,4 +1,5 @@
-// torch_names.h - what a program may call an op: names of ATen and torch's own spellings of rows.
+// torch_names.h - the names by which a program may call an op: those of ATen and torch's own
+// spellings of rows.
 #pragma once
 
 #include <array>
@@ -19,14 +20,15 @@ ResolvedCall resolve_torch_call(const OpRegistry& registry, std::string_view nam
 /// Modules of torch whose functions ATen names after them: torch.linalg.inv is linalg_inv.
 inline constexpr std::array<std::string_view, 3> kTorchFamilies = {"fft", "linalg", "special"};
 
-/// Whether resolve_torch_call() knows the name.
+/// Whether resolve_torch_call() accepts the name.
 bool is_torch_name(const OpRegistry& registry, std::string_view name);
 
-/// What a call by this name may run: the rows of its spellings, then the overloads of its name in
-/// ATen. A module in front is left out ("F.cross_entropy", "torch.linalg.norm"). Empty: not known.
+/// The rows that a call by this name may run: those of its spellings, then the overloads of its
+/// name in ATen. A module in front is left out ("F.cross_entropy", "torch.linalg.norm"). Empty: not
+/// known.
 std::vector<const OpRow*> rows_of_torch_name(const OpRegistry& registry, std::string_view name);
 
-/// All names that it knows, for suggestions; sorted.
+/// All names that it accepts, for suggestions; sorted.
 std::vector<std::string> torch_names(const OpRegistry& registry);
 
 }  // namespace shardlab
