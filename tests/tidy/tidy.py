@@ -4,8 +4,8 @@
     tidy.py [ROOT]        default: the repository this script is in
 
 Checks the include law, dead files, banned words and calls, line and function length, the share
-of errors with a fix, and ops in two arguments of one call (see the modules beside this one), then
-prints lines per folder. Exit code 1 if there is a violation.
+of errors with a fix, ops in two arguments of one call, and how comments open (see the modules
+next to this one), then prints lines per folder. Exit code 1 if there is a violation.
 """
 
 import collections
@@ -15,6 +15,7 @@ import sys
 
 sys.dont_write_bytecode = True
 
+import comments  # noqa: E402
 import fixes  # noqa: E402
 import functions  # noqa: E402
 import includes  # noqa: E402
@@ -25,7 +26,7 @@ from source import Repository  # noqa: E402
 
 def problems_of(repository):
     checks = includes.CHECKS + patterns.CHECKS + functions.CHECKS + fixes.CHECKS
-    checks += order.CHECKS
+    checks += order.CHECKS + comments.CHECKS
     return [problem for check in checks for problem in check(repository)]
 
 

@@ -297,6 +297,14 @@ class Tidy(unittest.TestCase):
         })
         self.assertEqual(found, ["src/base/error.cpp:1: there is no page c.md"])
 
+    def test_a_comment_that_opens_with_a_clause(self):
+        problem = "a comment opens with What; begin with its subject (1 in src, 0 at most)"
+        for mark in ("//", "///", "int x;  ///<"):
+            self.assert_in_error_cpp(f"{mark} What a rank holds.", problem)
+        subject_first = "// Pieces that a rank holds:\n// What follows continues a comment."
+        self.assertEqual(self.in_error_cpp(subject_first), [])
+        self.assertEqual(self.in_error_cpp("// Whatever"), [])
+
     def test_long_lines(self):
         self.assert_finds({"a.py": "x" * 101 + "\n"}, "a.py:1: 101 columns of 100")
         self.assertEqual(self.found({"a.py": "é" * 100 + "\n"}), [])
