@@ -296,7 +296,7 @@ Failure run_scan(Platform& platform, const ScanCall& call) {
 
 // Indices from data.
 
-/// Where `global` is among the runs, or -1.
+/// The local place of `global` in the runs, or -1.
 SHARDLAB_HD inline std::int64_t local_place(const Runs& runs, std::int64_t global) {
   std::int64_t before = 0;
   for (int run = 0; run < runs.count; ++run) {
@@ -356,7 +356,7 @@ struct ScatterBody {
         return sum_of(old, value);
       case ScatterCall::Mode::kMultiply:
         return product_of(old, value);
-      // Of equals the one that is there stays.
+      // Of equals the one that is already there stays.
       case ScatterCall::Mode::kLargest:
         return element::Maximum::apply(value, old);
       case ScatterCall::Mode::kLeast:

@@ -1,5 +1,5 @@
-// convolution_bodies.h - patches of pictures, and pictures of patches: what makes matrix products
-// of convolutions and their gradients. One thread for each element that is written.
+// convolution_bodies.h - patches of pictures, and pictures of patches: they make matrix products of
+// convolutions and their gradients. One thread for each element that is written.
 #pragma once
 
 #include "backends/cuda/elements.h"
@@ -11,7 +11,7 @@ struct Spot {
   std::int64_t at[3];
 };
 
-/// The innermost place of a row-major index over [.., sizes]; what is left counts the dims before.
+/// The innermost place of a row-major index over [.., sizes]; the rest counts the dims before.
 SHARDLAB_HD inline Spot split_off(std::int64_t& index, const std::int64_t (&sizes)[3]) {
   Spot spot{};
   for (int dim = 2; dim >= 0; --dim) {

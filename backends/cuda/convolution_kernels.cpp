@@ -1,4 +1,4 @@
-// Convolutions as matrix products. What every tap reads for every output, zeros outside, is
+// Convolutions as matrix products. The inputs of every tap for every output, zeros outside, are
 // gathered as patches [groups, channels and taps, samples and outputs], which the weights multiply;
 // the gradient of the weight is a product with patches, too, and that of the input adds up patches
 // that are a product. Patches are made for some samples at a time, so that memory stays bounded.

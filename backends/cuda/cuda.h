@@ -18,7 +18,7 @@
 
 namespace shardlab::cuda {
 
-/// What happens to an op without a kernel here.
+/// The handling of an op without a kernel here.
 enum class HostFallback : std::uint8_t { kRefuse, kAllow };
 
 /// Thread-safe.
@@ -33,8 +33,8 @@ class CudaDevice : public backends::StreamDevice {
 /// GPU number `ordinal` of this host. Fails with Unsupported when this build has no CUDA module or
 /// the module finds no such GPU.
 std::unique_ptr<CudaDevice> make_cuda_device(int ordinal, HostFallback fallback);
-/// What to do about a missing module, on a machine with this PATH: it is not told to install what
-/// it has.
+/// The fix for a missing module, on a machine with this PATH: it does not ask to install what the
+/// machine has.
 std::string_view fix_for_missing_module(const std::string& path);
 /// The same device over other functions; tests run it on the host.
 std::unique_ptr<CudaDevice> make_cuda_device(const Table& table, int ordinal,

@@ -322,7 +322,7 @@ void TableDevice::watch(backends::StreamWatch watch) {
   watch_ = std::move(watch);
 }
 
-// Before each call of the table that would wait for the stream, whatever becomes of it.
+// Called before each call of the table that would wait for the stream, whatever its result.
 void TableDevice::await_stream() {
   if (!watch_) return;
   backends::Patience patience;

@@ -56,7 +56,7 @@ SHARDLAB_HD inline std::uint16_t float_to_bfloat16(float value) {
 #endif
 }
 
-/// A number as another type: floats to integers as `truncated` says.
+/// A number as another type: floats to integers as in `truncated`.
 template <typename T, typename From>
 SHARDLAB_HD inline T number_as(From value) {
   if constexpr (std::is_integral_v<T> && std::is_floating_point_v<From>)
@@ -137,7 +137,7 @@ SHARDLAB_HD inline void store(void* data, DType dtype, std::int64_t at, T value)
   }
 }
 
-/// To f16, bf16 or, for integers, a narrow integer and back; other dtypes leave it as it is.
+/// To f16, bf16 or, for integers, a narrow integer and back; other dtypes do not change it.
 template <typename T>
 SHARDLAB_HD inline T rounded_to(DType dtype, T value) {
   if constexpr (std::is_integral_v<T>) {

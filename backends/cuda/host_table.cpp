@@ -1,6 +1,6 @@
-// The device's functions on the host, one element after the other: for tests of what surrounds a
-// GPU, and of the kernels' bodies. Beside the double of NCCL they run behind the host, on one of
-// its streams, as on a GPU; without it at once.
+// The device's functions on the host, one element after the other: for tests of the code around a
+// GPU, and of the kernels' bodies. With the double of NCCL they run behind the host, on one of its
+// streams, as on a GPU; without it at once.
 #include "backends/cuda/host_table.h"
 
 #include <dlfcn.h>
@@ -74,7 +74,7 @@ struct Context {
       work();
       return nullptr;
     }
-    // As a launch of a kernel finds what nobody has asked for.
+    // As the launch of a kernel finds an error that was not read before.
     if (runtime()->get_last_error() != 0) return "launch of a kernel: an error from before";
     auto kept = std::make_unique<std::function<void()>>(std::move(work));
     const auto run = [](void* data) {
@@ -120,7 +120,7 @@ class HostPlatform {
     });
   }
   Failure scratch(std::size_t bytes, void** data) {
-    // What is on its way may read the old one still.
+    // Work in flight may still read the old one.
     if (const Failure failed = context_.launch([old = context_.scratch] {})) return failed;
     context_.scratch = std::make_shared<std::vector<std::byte>>(bytes);
     *data = context_.scratch->data();

@@ -1,4 +1,4 @@
-// Lookups and scatters at indices that come from data, and the loss that is made of them.
+// Lookups and scatters at indices that are data, and the loss that is made of them.
 #include "backends/cuda/kernels.h"
 #include "kernels/scatter_reduction.h"
 
@@ -96,7 +96,7 @@ void embedding(Ops& ops, const KernelCall& call) {
           "embedding");
 }
 
-// The same where `view` tells which rows of the table are here: the others give zeros and a set
+// The same where `view` gives the rows of the table that are here: the others give zeros and a set
 // mask.
 void embedding_masked(Ops& ops, const KernelCall& call) {
   check_invariant(call.view != nullptr, "a masked lookup knows the table's position");
@@ -144,7 +144,7 @@ void gather(Ops& ops, const KernelCall& call) {
           "gather");
 }
 
-// The same where `view` tells which part of self is here.
+// The same where `view` gives the part of self that is here.
 void gather_masked(Ops& ops, const KernelCall& call) {
   check_invariant(call.view != nullptr, "a masked lookup knows the position of self");
   const Tensor self = at_least_one_dim(tensor_arg(call, 0));

@@ -13,8 +13,8 @@
 
 namespace shardlab::cuda {
 
-/// What kernels do on one device; throws what a function of the table says. Waits for a device that
-/// other threads use.
+/// The operations of kernels on one device; throws the errors of the table's functions. Waits for a
+/// device that other threads use.
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -44,12 +44,12 @@ DType compute_dtype_here(DType dtype);
 /// Integers exactly; a float truncated, one that no integer is near as a conversion gives it.
 std::int64_t integer_part(const Scalar& number);
 
-/// First element of a tensor for reading; for writing, which must be asked for first.
+/// First element of a tensor for reading; for writing, which must be requested first.
 void* readable(const Tensor& tensor);
 void* writable(const Tensor& tensor);
 
-/// A walk over `shape` with these arrays; joins dims that lie behind each other in all of them.
-/// Each place's strides are replaced by those of the walk. Fails with Unsupported where more than
+/// A walk over `shape` with these arrays; joins dims that follow each other in all of them. Each
+/// place's strides are replaced by those of the walk. Fails with Unsupported where more than
 /// kMaxDims dims are left.
 class Walk {
  public:
@@ -95,7 +95,7 @@ struct RowView {
 Rows rows_of(const RowView& view);
 
 /// Folds each of call.rows to one value: first the pieces of rows that are cut (pieces.h), then
-/// what they give. Without rows nothing is done.
+/// their results. Without rows nothing is done.
 void fold_rows(Ops& ops, FoldCall call);
 /// One value per row, in `compute` (bool for any and all).
 Tensor fold(Ops& ops, Fold fold, DType compute, const RowView& view);
@@ -117,7 +117,7 @@ Extremum extremum_with_index(Ops& ops, Fold kind, const RowView& rows);
 /// 0, 1, .. in row-major order, of i64.
 Tensor numbered(Ops& ops, const Dims& shape);
 
-/// [rows, 1]: of each row of values [rows, size] the element at index [rows, 1], which is there.
+/// [rows, 1]: of each row of values [rows, size] the element at index [rows, 1], which exists.
 Tensor picked(Ops& ops, const Tensor& values, const Tensor& index);
 
 using CudaKernel = void (*)(Ops& ops, const KernelCall& call);

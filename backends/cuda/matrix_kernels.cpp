@@ -5,7 +5,7 @@ namespace shardlab::cuda {
 
 namespace {
 
-// Dims of one matrix among `batches`; a copy where neither dim lies densely.
+// Dims of one matrix among `batches`; a copy where neither dim is dense.
 Tensor readable_matrix(Ops& ops, const Tensor& given, DType dtype) {
   const std::size_t row = given.shape().size() - 2, column = row + 1;
   const bool rows_lie = given.stride()[column] == 1 && given.stride()[row] >= given.size(column);

@@ -21,8 +21,8 @@ class MemoryPool {
     std::size_t size_bytes = 0;
   };
 
-  /// At least this many bytes, at most a quarter and 512 more; null data when there are none left,
-  /// also after all that is kept has been given back.
+  /// At least this many bytes, at most a quarter and 512 more; null data when there is no memory
+  /// left, also after all kept blocks have been given back.
   Block take(std::size_t size_bytes);
   void keep(const Block& block);
 

@@ -12,7 +12,7 @@ namespace shardlab::cuda {
 
 namespace {
 
-// What failed before there was a context.
+// The failure before there was a context.
 char open_failure[512];
 
 Failure keep(Context* context, Failure failure) {
@@ -75,7 +75,7 @@ Failure open(int ordinal, Context** made) {
   return nullptr;
 }
 
-// At the end of the program, when nobody can be told: failures are ignored.
+// At the end of the program, when errors can no longer be reported: failures are ignored.
 void close(Context* context) {
   if (context == nullptr) return;
   cudaSetDevice(context->ordinal);
@@ -254,13 +254,13 @@ cudaDataType_t cuda_type(DType dtype) {
                                  : CUDA_R_64F;
 }
 
-// How cuBLAS, which is column-major, reads a matrix of ours: as its transpose.
+// A matrix of ours as cuBLAS, which is column-major, reads it: as its transpose.
 struct BlasMatrix {
   cublasOperation_t operation;
   long long leading;
 };
 BlasMatrix blas_matrix(const Matrix& matrix, std::int64_t rows, std::int64_t columns) {
-  // Our dense rows are its dense columns: no transpose. A stride of a dim of size 1 says nothing.
+  // Our dense rows are its dense columns: no transpose. A stride of a dim of size 1 has no meaning.
   if (matrix.column_stride == 1 && matrix.row_stride >= columns) {
     return {CUBLAS_OP_N, matrix.row_stride > 0 ? matrix.row_stride : 1};
   }

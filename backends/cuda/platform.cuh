@@ -1,5 +1,5 @@
 // platform.cuh - the GPU as the kernels see it: loops and folds on one stream. Every call is
-// checked; what failed is kept as text in the context.
+// checked; a failure is kept as text in the context.
 #pragma once
 
 #include <cublas_v2.h>
@@ -38,7 +38,7 @@ struct Context {
   /// Room that lasts until the next call for the same place.
   Failure room(int place, std::size_t bytes, void** data) {
     if (bytes > scratch_bytes[place]) {
-      // Freeing waits for the stream: what still uses the old room is over then.
+      // Freeing waits for the stream: work that uses the old room is over then.
       if (const Failure failed = check(cudaFree(scratch[place]), "cudaFree")) return failed;
       scratch[place] = nullptr;
       scratch_bytes[place] = 0;

@@ -1,5 +1,4 @@
-// Pointwise kernels on the device: which they are and what they compute stands in
-// kernels/pointwise.
+// Pointwise kernels on the device: their list and their functions are in kernels/pointwise.
 #include "kernels/pointwise.h"
 
 #include "backends/cuda/kernels.h"

@@ -76,7 +76,7 @@ void arange(Ops& ops, const KernelCall& call) {
   finish(ops, draw);
 }
 
-// The numbers of sequences and laws, which the device makes again of a call.
+// The numbers of sequences and laws, which the device derives again from a call.
 void put_numbers(DrawCall& draw, const EvenSteps& steps) {
   draw.a = steps.first;
   draw.b = steps.last;
@@ -101,7 +101,7 @@ void put_numbers(DrawCall& draw, const LogNormalLaw& law) {
   draw.b = law.deviation;
 }
 
-// Values of the sequence or law that the call asks for.
+// Values of the sequence or law of the call.
 template <Kind kind, auto asked_for>
 void values_of(Ops& ops, const KernelCall& call) {
   DrawCall draw = drawn(call, call.outputs[0], kind);
@@ -189,7 +189,7 @@ void integers_between(Ops& ops, const KernelCall& call, std::int64_t low, std::i
   finish(ops, draw);
 }
 
-// The number arguments stand in front, behind self for the _like variants.
+// The number arguments are in front, behind self for the _like variants.
 std::size_t first_number(const KernelCall& call) {
   return std::holds_alternative<Tensor>(call.args[0]) ? 1 : 0;
 }

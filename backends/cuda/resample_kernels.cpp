@@ -1,4 +1,4 @@
-// Upsampling and pooling. Which places a result comes from is found on the host, as for the CPU
+// Upsampling and pooling. The places that a result reads are found on the host, as for the CPU
 // (kernels/resampling.h), and copied to the device; the sums are of f64, dim by dim.
 #include "kernels/resampling.h"
 
@@ -53,7 +53,7 @@ Terms forward_terms(const SampledDim& sampled) {
   return terms;
 }
 
-// A gradient goes to each place from the windows that read it, in their order.
+// A gradient flows to each place from the windows that read it, in their order.
 Terms backward_terms(const SampledDim& sampled) {
   struct Reader {
     std::int64_t result;

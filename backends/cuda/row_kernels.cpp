@@ -144,7 +144,7 @@ void vector_norm(Ops& ops, const KernelCall& call) {
   };
   Tensor result;
   if (order == infinity) {
-    // Of nothing, 0.
+    // Of no elements, 0.
     result = of(ops, Element::kMaximum, wide, folded(Fold::kMax, sizes), Scalar(0.0));
   } else if (order == -infinity) {
     result = folded(Fold::kMin, sizes);
@@ -222,7 +222,7 @@ void log_softmax_backward(Ops& ops, const KernelCall& call) {
   into(ops, Element::kSub, along.compute, along.out, along.rows.tensor, scaled);
 }
 
-// (self, dim) -> what runs along the dim, and for extrema where they stood.
+// (self, dim) -> the running values along the dim, and for extrema their places.
 template <Scan kind>
 void scan(Ops& ops, const KernelCall& call) {
   const Tensor& out = call.outputs[0];
@@ -288,7 +288,7 @@ void affine_gradients(Ops& ops, const KernelCall& call, const Tensor& normalized
 }
 
 // native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias,
-// output_mask): an output that is not asked for is undefined.
+// output_mask): an output that is not wanted is undefined.
 void layer_norm_backward(Ops& ops, const KernelCall& call) {
   const Tensor &grad = tensor_arg(call, 0), &input = tensor_arg(call, 1);
   const DType compute = compute_dtype_here(input.dtype());

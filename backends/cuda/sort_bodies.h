@@ -7,7 +7,7 @@
 
 namespace shardlab::cuda {
 
-/// How many of `count` sorted elements go before `key`, or do not go behind it.
+/// Number of `count` sorted elements before `key`, or not behind it.
 template <typename T>
 SHARDLAB_HD inline std::int64_t count_before(const T* sorted, std::int64_t count, T key,
                                              SortOrder order, SearchCall::Equals equals) {

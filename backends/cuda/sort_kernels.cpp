@@ -1,4 +1,4 @@
-// Sorting and what order says of a row. Runs of one element are merged to runs of two, of four and
+// Sorting and order statistics of a row. Runs of one element are merged to runs of two, of four and
 // so on, in one launch for all rows and runs; where the first k are wanted, no run gets longer than
 // that. Medians, k-th values and the most frequent ones are elements of sorted rows.
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Equals = SearchCall::Equals;
 
-// [rows, elements] in the compute dtype, and where each element stood in its row.
+// [rows, elements] in the compute dtype, and the old place of each element in its row.
 struct Sorted {
   Tensor keys;
   Tensor places;
@@ -46,7 +46,7 @@ Sorted sorted_rows(Ops& ops, const RowView& rows, SortOrder order, std::int64_t 
   const TensorMeta flat = contiguous_meta(Dims{rows.rows, rows.size}, compute);
   Sorted sorted{lined.as_view(flat, lined.offset()), {}};
   std::int64_t run = 1;
-  do {  // once for a single element, too, which learns where it stands
+  do {  // once for a single element, too, to set its place
     const std::int64_t kept = std::min(2 * run, wanted);
     sorted = merged(ops, sorted, order, run, kept);
     run = kept;
@@ -82,7 +82,7 @@ void topk(Ops& ops, const KernelCall& call) {
   put_sorted(ops, call, dim, self.dim() == 0 ? 1 : int_arg(call, 1), scalar_arg(call, 3));
 }
 
-// Of each of `wanted`, so many for each sorted row: how many elements go before it.
+// For each of `wanted`, so many for each sorted row: number of elements before it.
 Tensor found(Ops& ops, const Tensor& sorted, const Tensor& wanted, std::int64_t per_row,
              SortOrder order, Equals equals) {
   const Tensor out = empty(ops.device(), wanted.shape(), DType::kI64);
@@ -101,7 +101,7 @@ Tensor found(Ops& ops, const Tensor& sorted, const Tensor& wanted, std::int64_t 
   return out;
 }
 
-// What stands at `index` [rows, 1] in sorted rows, and where it stood.
+// The elements at `index` [rows, 1] in sorted rows, and their old places.
 void put_picked(Ops& ops, const KernelCall& call, const Sorted& sorted, const Tensor& index) {
   put_rows(ops, call.outputs[0], picked(ops, sorted.keys, index));
   if (call.outputs.size() > 1) put_rows(ops, call.outputs[1], picked(ops, sorted.places, index));
@@ -120,8 +120,8 @@ void kthvalue(Ops& ops, const KernelCall& call) {
 
 enum class Missing { kWins, kLeftOut };
 
-// Where the median of each sorted row stands: the lower one of two in the middle, of all elements
-// or of the numbers; the first NaN, which stands behind the numbers, where one wins or all are.
+// The place of the median in each sorted row: the lower one of two in the middle, of all elements
+// or of the numbers; the first NaN, which is behind the numbers, where one wins or all are.
 template <Missing missing>
 Tensor median_index(Ops& ops, const Tensor& keys) {
   const std::int64_t size = keys.size(1);
@@ -214,7 +214,8 @@ void mode(Ops& ops, const KernelCall& call) {
       choose(Element::kGt, most.values.as_view(column, 0), most.indices.as_view(column, 0), least));
 }
 
-// bucketize(self, boundaries, *, out_int32, right): how many boundaries lie below, or not above.
+// bucketize(self, boundaries, *, out_int32, right): number of boundaries that are below, or not
+// above.
 void bucketize(Ops& ops, const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   const DType wide = DType::kF64;

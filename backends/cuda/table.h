@@ -1,9 +1,9 @@
-// table.h - what the CUDA device asks of the part that is compiled for GPUs: plain data and a table
-// of functions, the only thing that crosses between program and module. The same kernels, compiled
-// for the host, fill a second table, with which they run in tests.
+// table.h - the interface of the CUDA device to the part that is compiled for GPUs: plain data and
+// a table of functions, the only thing that crosses between program and module. The same kernels,
+// compiled for the host, fill a second table, with which they run in tests.
 //
-// Shapes and strides count elements. All work is issued in order on one stream; only copies to
-// and from the host and bad_indices wait for it. A function returns null, or what went wrong.
+// Shapes and strides count elements. All work is issued in order on one stream; only copies to and
+// from the host and bad_indices wait for it. A function returns null, or the error.
 #pragma once
 
 #include <cstddef>
@@ -76,7 +76,7 @@ struct Pieces {
 };
 
 /// out[piece] = fold of the piece, in `compute` (bool for any and all); of an empty one the value
-/// that changes nothing. With `indices`: also where in its row the extremum stands first; pieces
+/// that changes nothing. With `indices`: also the first place of the extremum in its row; pieces
 /// have elements then.
 struct FoldCall {
   Fold fold;
@@ -85,14 +85,14 @@ struct FoldCall {
   Pieces pieces;
   void* out;
   std::int64_t* indices = nullptr;
-  const std::int64_t* stood = nullptr;  ///< where each element stood; null: where it stands now
+  const std::int64_t* stood = nullptr;  ///< the old place of each element; null: its present place
 };
 
-/// What runs along a row.
+/// Running values along a row.
 enum class Scan : std::uint8_t { kSum, kProduct, kLogOfSum, kLargest, kSmallest };
 
-/// out [rows, size] = what runs along the rows, in `compute`; f32 adds up and multiplies in f64.
-/// Extrema also tell where they stood last.
+/// out [rows, size] = the running values along the rows, in `compute`; f32 adds up and multiplies
+/// in f64. For extrema also their latest places.
 struct ScanCall {
   Scan scan;
   DType compute;
@@ -101,7 +101,7 @@ struct ScanCall {
   std::int64_t* indices = nullptr;  ///< [rows, size], of extrema
 };
 
-/// Which global indices along one dim are here, in order.
+/// The global indices along one dim that are here, in order.
 struct Runs {
   int count = 0;
   std::int64_t offset[kMaxRuns] = {};
@@ -121,9 +121,9 @@ struct LookupCall {
   std::uint8_t* mask = nullptr;  ///< row-major
 };
 
-/// For every coordinate but `dim`, in order along it: out[.. index ..] = value, or what the mode
-/// makes of both, in `compute`. With `counts`, contiguous as `out` is: how many values an element
-/// is made of, by one more for each that comes; the first replaces an element of none.
+/// For every coordinate but `dim`, in order along it: out[.. index ..] = value, or the mode's
+/// combination of both, in `compute`. With `counts`, contiguous as `out` is: number of values in an
+/// element, incremented for each; the first replaces an element of none.
 struct ScatterCall {
   enum class Mode : std::uint8_t { kAssign, kAdd, kMultiply, kLargest, kLeast } mode;
   DType compute;
@@ -175,7 +175,7 @@ struct DrawCall {
 
 /// Each row of `from` [rows, size] is sorted runs of `run` elements, the last one shorter. Two runs
 /// each become one in `to`, of which the first `kept` elements are written, one behind the other:
-/// rows of `to_size`. Of equal elements the one that stood first comes first.
+/// rows of `to_size`. Of equal elements the one with the smaller old place is first.
 struct MergeCall {
   DType compute;  ///< of the keys: i64, f32 or f64
   SortOrder order;
@@ -183,12 +183,13 @@ struct MergeCall {
   std::int64_t run, kept;
   std::int64_t to_size;
   const void* from;
-  const std::int64_t* stood = nullptr;  ///< where each element stood in its row; null: stands now
+  const std::int64_t* stood = nullptr;  ///< the old place of each element in its row; null: its
+                                        ///< present place
   void* to;
-  std::int64_t* places;  ///< where each element of `to` stood
+  std::int64_t* places;  ///< the old place of each element of `to`
 };
 
-/// out[i] = how many elements of a sorted row [size] go before wanted[i], and with kCounted also
+/// out[i] = number of elements of a sorted row [size] before wanted[i], and with kCounted also
 /// those equal to it: of row i / per_row.
 struct SearchCall {
   enum class Equals : std::uint8_t { kLeftOut, kCounted } equals;
@@ -204,7 +205,7 @@ struct SearchCall {
 
 /// Pictures [samples, channels, input] and their patches [channels, kernel, samples, output], in
 /// three spatial dims: patch element [.., k, .., o] is picture element o stride - padding + k
-/// dilation. What lies outside of a picture is 0 in its patches.
+/// dilation. Elements outside of a picture are 0 in its patches.
 struct PatchCall {
   DType compute;  ///< i64, f32 or f64
   std::int64_t samples, channels;
@@ -229,7 +230,7 @@ struct SampleCall {
   bool in_bytes;  ///< results are rounded to 0 .. 255
 };
 
-/// The largest of each window in planes of up to three dims, in `compute`, and where it lies in its
+/// The largest of each window in planes of up to three dims, in `compute`, and its place in its
 /// plane; NaN wins, else the first. `steps`: first, beyond and step of each dim's windows, by
 /// result, where `by_plane` of each plane.
 struct LargestCall {
@@ -283,7 +284,7 @@ struct Table {
   Failure (*release)(Context* context, void* data);
   Failure (*copy_in)(Context* context, void* to, const void* host, std::size_t bytes);
   Failure (*copy_out)(Context* context, void* host, const void* from, std::size_t bytes);
-  /// Whether all that was issued is over.
+  /// Whether all issued work is over.
   Failure (*idle)(Context* context, bool* over);
 
   Failure (*pointwise)(Context* context, const PointwiseCall& call);
@@ -297,14 +298,14 @@ struct Table {
   Failure (*search)(Context* context, const SearchCall& call);
   /// Patches of pictures.
   Failure (*gather_patches)(Context* context, const PatchCall& call);
-  /// Each element of the pictures as the sum of those of the patches that are it.
+  /// Each element of the pictures as the sum of its copies in the patches.
   Failure (*add_patches)(Context* context, const PatchCall& call);
   Failure (*sample)(Context* context, const SampleCall& call);
   Failure (*largest)(Context* context, const LargestCall& call);
   Failure (*product)(Context* context, const ProductCall& call);
   Failure (*combine)(Context* context, const CombineCall& call);
   Failure (*order)(Context* context, const backends::Ordering& call);
-  /// How many indices since the last question were outside of their range. Waits.
+  /// Number of indices since the last call that were outside of their range. Waits.
   Failure (*bad_indices)(Context* context, std::int64_t* count);
 };
 

@@ -1,6 +1,7 @@
-// Shapes and strides as kernels take them: dims of size 1 go, neighbours that all arrays step over
-// evenly become one, and what is left fits into a fixed number of dims. Operands that broadcast
-// have stride 0. A fold gives each row to one block of threads, so a few long rows are cut first.
+// Shapes and strides as kernels take them: dims of size 1 are dropped, neighbours that all arrays
+// step over evenly become one, and the rest fits into a fixed number of dims. Operands that
+// broadcast have stride 0. A fold gives each row to one block of threads, so a few long rows are
+// cut first.
 #include <algorithm>
 
 #include "backends/cuda/kernels.h"

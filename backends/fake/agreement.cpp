@@ -1,9 +1,9 @@
 // The logs of the classes are replayed together: each cell of the grid plays the log of its class,
-// and enters the groups of its first rank for all of its ranks. That is right because ranks of one
+// and enters the groups of its first rank for all of its ranks. This is right because ranks of one
 // cell do the same in groups that consist of the same cells. A round is over when all cells of the
 // group have entered, in any order of cells: collectives of one group are ordered, so that the
-// outcome does not depend on the order of replay. What cannot go on at the end is a mismatch or a
-// deadlock, judged by the code that judges real ranks (backends/shared/meeting.h).
+// outcome does not depend on the order of replay. Calls that cannot complete at the end are a
+// mismatch or a deadlock, judged by the code that judges real ranks (backends/shared/meeting.h).
 #include "backends/fake/agreement.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct GroupInstance {
   std::vector<std::size_t> cells;  ///< ascending
   std::vector<std::int64_t> pair =
       {};             ///< of messages: who sends and who receives, of many the first
-  bool torn = false;  ///< all came to a round, but their calls do not fit: it ends here
+  bool torn = false;  ///< all entered a round, but their calls do not fit: it ends here
 };
 
 struct Round {
@@ -147,7 +147,7 @@ class Replay {
     return known->second;
   }
 
-  // Of the call that one rank brings.
+  // Of the call of one rank.
   std::vector<std::int64_t> members_of(std::int64_t rank, const LoggedCall& call) const {
     return is_message(call.call.kind) ? pair_of(rank, call) : group_of(rank, call.group);
   }
@@ -197,7 +197,7 @@ class Replay {
     return call == round.calls.end() ? nullptr : call->second;
   }
 
-  // A batch as one rank enters it, not the one that stands for it.
+  // A batch as one rank enters it, not the rank that represents it.
   struct MovedBatch {
     MovedBatch(const LoggedCall& logged, std::int64_t group_rank)
         : exchange(logged.exchange), call(CollectiveKind::kBatch) {
@@ -245,7 +245,7 @@ class Replay {
     return pieces_fit(ranks, round);
   }
 
-  // What ranks of one cell send to and take from those of another is one size.
+  // All messages between ranks of two cells have one size.
   bool pieces_fit(const std::vector<std::int64_t>& ranks, const Round& round) {
     std::map<std::size_t, std::vector<std::size_t>> places;  // in the group, by cell
     for (std::size_t i = 0; i < ranks.size(); ++i) places[cell_of(ranks[i])].push_back(i);
@@ -270,7 +270,7 @@ class Replay {
     return true;
   }
 
-  // Each rank looks at its own partners only: what passes between two is looked at from both ends.
+  // Each rank checks its own partners only: a message between two is checked from both ends.
   bool exchanges_fit(const std::vector<std::int64_t>& ranks, const Round& round) {
     const auto size = static_cast<std::int64_t>(ranks.size());
     std::vector<const LoggedCall*> calls;
@@ -288,7 +288,8 @@ class Replay {
     return true;
   }
 
-  // What one rank sends to another, `distance` further on, is what that one takes, in order.
+  // The messages of one rank to another, `distance` further on, are those that this one takes, in
+  // order.
   static bool passes(const LoggedCall& from, const LoggedCall& to, std::int64_t distance) {
     auto taken = to.exchange.begin();
     const auto takes = [&](const SendRecv& part) {
@@ -352,7 +353,7 @@ class Replay {
     result_.verdict = std::move(verdict);
   }
 
-  // Of several mismatches that of the lowest rank is told.
+  // Of several mismatches that of the lowest rank is reported.
   void keep_lowest(Verdict verdict) {
     if (mismatch_ && mismatch_->culprits.front() <= verdict.culprits.front()) return;
     mismatch_ = std::move(verdict);
@@ -381,7 +382,7 @@ class Replay {
     if (result_.verdict->ranks.empty()) result_.verdict->ranks = reports();
   }
 
-  // A rank's group differs from that of another rank of its cell, so one instance stands for many
+  // A rank's group differs from that of another rank of its cell, so one instance represents many
   // groups: the one that holds `rank`.
   std::vector<std::int64_t> group_of(std::int64_t rank, const GroupKind& kind) const {
     if (kind.made >= 0) {
@@ -407,7 +408,7 @@ class Replay {
 
   bool each_rank_is_reported() const { return grid_.world_size() <= kMostReportedRanks; }
 
-  // What every rank does, or one of each cell.
+  // The state of every rank, or of one of each cell.
   std::vector<RankReport> reports() {
     std::vector<RankReport> result;
     if (each_rank_is_reported()) {
@@ -436,7 +437,7 @@ class Replay {
     result_.verdict = std::move(verdict);
   }
 
-  // All ranks of cells that somebody waits for, those that have ended if there are any.
+  // All ranks of awaited cells, those that have ended if there are any.
   std::vector<std::int64_t> missed_cells() {
     std::vector<std::size_t> awaited;
     for (const auto& [key, round] : rounds_) {

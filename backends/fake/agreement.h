@@ -1,5 +1,5 @@
 // agreement.h - whether the calls of all classes meet: their logs are replayed by cells, each of
-// which stands for all of its ranks, so that mismatches and deadlocks are found without running
+// which represents all of its ranks, so that mismatches and deadlocks are found without running
 // ranks (B-5, B-6).
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace shardlab::fake {
 
-/// What a replay came to. All calls meet when there is neither a verdict nor a failed cell.
+/// The result of a replay. All calls meet when there is neither a verdict nor a failed cell.
 struct Agreement {
   std::optional<Verdict> verdict;
   /// Cells whose program failed on its own, with all calls before it met; in cell order.
@@ -24,8 +24,8 @@ struct Agreement {
 };
 
 /// `logs` by class; a cell's tag is its class. Verdicts of worlds of up to 4,096 ranks report on
-/// every rank, as other backends do; of larger ones on the first rank of each cell, with how many
-/// it stands for.
+/// every rank, as other backends do; of larger ones on the first rank of each cell, with the number
+/// of ranks that it represents.
 Agreement replay(const RankGrid& grid, std::span<const ClassLog* const> logs);
 
 }  // namespace shardlab::fake

@@ -1,5 +1,5 @@
-// class_log.h - what one class of ranks asked of its groups, in order; read when all classes have
-// run, to see whether their calls meet.
+// class_log.h - the calls of one class of ranks on its groups, in order; read when all classes have
+// run, to check whether their calls meet.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace shardlab::fake {
 
-/// Which kind of group: the world, or all lines along some mesh dims that were made in the same
+/// The kind of a group: the world, or all lines along some mesh dims that were made in the same
 /// call on the world.
 struct GroupKind {
   std::int64_t made = -1;              ///< the world's call that made it; -1: the world itself
@@ -21,7 +21,7 @@ struct GroupKind {
   auto operator<=>(const GroupKind&) const = default;
 };
 
-/// Something that a rank does on a group. A call that waits at once is both.
+/// An action of a rank on a group. A call that waits at once is both.
 struct LogEntry {
   enum class Kind : std::uint8_t { kEnters, kWaits };
   Kind kind = Kind::kEnters;

@@ -1,6 +1,6 @@
-// Every call is noted with the shapes that it brings, and answered at once with an empty result of
-// the right shape. Whether the other ranks come is found out later, when the logs of all classes
-// are replayed. Calls whose result depends on other ranks' data are refused.
+// Every call is logged with its shapes, and answered at once with an empty result of the right
+// shape. The replay of the logs of all classes finds out later whether the other ranks enter. Calls
+// whose result depends on other ranks' data are refused.
 #include "backends/fake/communicator.h"
 
 #include <algorithm>
@@ -110,7 +110,7 @@ class ShapeCommunicator final : public Communicator {
   // Messages so far: whether they are sent, the other rank, the tag.
   std::map<std::tuple<bool, std::int32_t, std::int32_t>, std::uint64_t> messages_;
   bool told_apart_ = false;                  // who does the same in the next batch
-  mutable std::vector<std::int64_t> ranks_;  // made when somebody asks
+  mutable std::vector<std::int64_t> ranks_;  // made when first used
 };
 
 std::span<const std::int64_t> ShapeCommunicator::ranks() const {
@@ -232,7 +232,7 @@ void ShapeCommunicator::tell_apart(const std::function<std::uint64_t(std::int64_
   told_apart_ = true;
 }
 
-// The dims of the scenario's mesh along which the group of a mesh, maybe a part of it, lies.
+// The dims of the scenario's mesh along which the group of a mesh, maybe a part of it, is.
 std::vector<std::size_t> ShapeCommunicator::mesh_dims_of(const MeshLayout& layout,
                                                          std::size_t mesh_dim,
                                                          const Coordinate& coordinate) const {

@@ -1,4 +1,4 @@
-// communicator.h - the door of the shape-only backend: notes what a class of ranks asks for and
+// communicator.h - the door of the shape-only backend: logs the calls of a class of ranks and
 // answers with shapes.
 #pragma once
 
@@ -18,11 +18,11 @@ struct Stop {
   Error error;           ///< what the rank throws there
 };
 
-/// What the communicators of one class share. Outlives them.
+/// The state that the communicators of one class share. Outlives them.
 struct ClassContext {
   const MeshLayout* layout = nullptr;
   std::int64_t world_size = 1;
-  std::int64_t rank = 0;          ///< global; stands for its class
+  std::int64_t rank = 0;          ///< global; represents its class
   std::shared_ptr<ClassLog> log;  ///< pending results hold it, too
   LengthsTable* lengths = nullptr;
   Ref<Storage> nothing;              ///< what noted tensors point to; counted on no rank

@@ -1,5 +1,5 @@
-// dim_cut.h - how long a rank's piece of one tensor dim is, and where on a mesh dim that changes.
-// Pure arithmetic: what tells ranks of a shape-only mesh apart.
+// dim_cut.h - the length of a rank's piece of one tensor dim, and the places on a mesh dim where it
+// changes. Pure arithmetic: it separates the ranks of a shape-only mesh.
 #pragma once
 
 #include <compare>
@@ -30,7 +30,7 @@ std::int64_t piece_length(std::int64_t length, const CutStep& step, std::int64_t
 /// Elements of the piece at `coordinate`.
 std::int64_t piece_length(const DimCut& cut, const Coordinate& coordinate);
 
-/// The cuts of a tensor: one for each dim that is cut at all. `mesh_dims[i]` stands for the
+/// The cuts of a tensor: one for each dim that is cut at all. `mesh_dims[i]` represents the
 /// layout's mesh dim i.
 std::vector<DimCut> cuts_of(const MeshLayout& layout, const Dims& shape,
                             const Placements& placements, const ShardOrder& order,

@@ -259,7 +259,7 @@ void RankGrid::split(const std::function<std::uint64_t(std::int64_t)>& answer,
                      const std::function<bool(std::size_t)>& asked) {
   std::vector<bool> wanted(tags_.size());
   for (std::size_t cell = 0; cell < tags_.size(); ++cell) wanted[cell] = asked(cell);
-  // Two coordinates are of one part when the mesh is the same through both: sums of hashes tell.
+  // Two coordinates are of one part when the mesh is the same through both: sums of hashes show it.
   std::vector<std::vector<std::uint64_t>> labels;
   for (const Axis& axis : axes_) labels.emplace_back(axis.part_of.size());
   std::vector<std::uint64_t> outside(outside_.part_of.size());

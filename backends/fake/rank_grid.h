@@ -22,7 +22,7 @@ class RankGrid {
   const MeshLayout& layout() const { return *layout_; }
   std::int64_t world_size() const { return world_size_; }
 
-  /// Those inside of the mesh come first.
+  /// Those inside of the mesh are first.
   std::size_t cell_count() const { return tags_.size(); }
   bool inside(std::size_t cell) const { return cell < inside_cells_; }
   std::int64_t size(std::size_t cell) const;
@@ -31,22 +31,22 @@ class RankGrid {
   std::int64_t first_rank(std::size_t cell) const;
   /// Of all cells for which `wanted(cell)` holds, ascending. Visits every rank of the world.
   std::vector<std::int64_t> ranks(const std::function<bool(std::size_t cell)>& wanted) const;
-  /// Where cells with this tag lie: "dp 0-7, tp 0-63" when all such coordinates are theirs, else
-  /// "ranks 0-3,8"; long lists end in "...". Empty when they are all ranks of the mesh.
+  /// The place of the cells with this tag: "dp 0-7, tp 0-63" when all such coordinates are theirs,
+  /// else "ranks 0-3,8"; long lists end in "...". Empty when they are all ranks of the mesh.
   std::string where(int tag) const;
   std::size_t cell_at(const Coordinate& coordinate) const;
 
-  /// The cells that lie on a line along `mesh_dims` through `cell`, in the order of their first
-  /// coordinates; inside only.
+  /// The cells on a line along `mesh_dims` through `cell`, in the order of their first coordinates;
+  /// inside only.
   std::vector<std::size_t> line(std::size_t cell, std::vector<std::size_t> mesh_dims) const;
 
   /// A number of the user's for each cell; parts of a cell inherit it.
   int tag(std::size_t cell) const { return tags_[cell]; }
   void set_tag(std::size_t cell, int tag) { tags_[cell] = tag; }
 
-  /// From these coordinates on, ranks are other ones than before.
+  /// At these coordinates ranks begin to differ from those before.
   void cut(const std::vector<CutPlace>& places);
-  /// Ranks with different answers come into different cells, as far as `asked(cell)` holds.
+  /// Puts ranks with different answers into different cells, as far as `asked(cell)` holds.
   void split(const std::function<std::uint64_t(std::int64_t rank)>& answer,
              const std::function<bool(std::size_t cell)>& asked);
 
@@ -57,7 +57,7 @@ class RankGrid {
     std::vector<std::int32_t> sizes;    ///< by part
     std::vector<std::int32_t> firsts;   ///< by part
   };
-  /// New parts by (old part, label), and which old part each comes from.
+  /// New parts by (old part, label), and the old part of each.
   static std::vector<std::int32_t> relabel(Axis& axis, const std::vector<std::uint64_t>& labels);
   void rebuild_tags(const std::vector<std::vector<std::int32_t>>& origins);
   std::vector<std::size_t> parts_of(std::size_t cell) const;

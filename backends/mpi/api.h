@@ -1,6 +1,7 @@
-// api.h - what this backend calls of MPI, as a table that a module of its own fills in: linking MPI
-// would make every start of the program slower, and the rest of the backend compiles without it.
-// Messages are bytes. All functions but the last return 0 or an error code. One thread calls.
+// api.h - the functions of MPI that this backend calls, as a table that a module of its own fills
+// in: linking MPI would make every start of the program slower, and the rest of the backend
+// compiles without it. Messages are bytes. All functions but the last return 0 or an error code.
+// One thread calls.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace shardlab::mpi {
 /// A send or receive under way. The memory of its message must stay until it is over.
 struct Request {
   std::uint64_t handle = 0;  ///< the library's own, a pointer or a number
-  int expected = -1;         ///< bytes of a receive that has not come
+  int expected = -1;         ///< bytes of a receive that has not arrived
 };
 
 /// A message of at most kMostBytes.
@@ -34,16 +35,16 @@ struct Api {
   /// Whether all are over; those that are become null. A message of another length than its
   /// receive is an error.
   int (*test_all)(int count, Request* requests, int* done);
-  /// Gives a receive up: it is soon over, unless its message has begun to arrive.
+  /// Cancels a receive: it is soon over, unless its message has begun to arrive.
   int (*cancel_receive)(Request* request);
-  /// On all processes of the job: a new run begins, and messages that nobody has received are
+  /// On all processes of the job: a new run begins, and messages that were not received are
   /// forgotten.
   int (*renew)();
   /// Collective over the job.
   int (*broadcast)(void* data, int bytes, int root);
   /// The largest tag of a run.
   int most_tag;
-  /// 1: the code says that a message had another length than its receive.
+  /// 1: the code means that a message had another length than its receive.
   int (*truncated)(int code);
   const char* (*error_text)(int code);
   /// "Open MPI v4.1.4".

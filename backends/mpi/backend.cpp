@@ -1,4 +1,4 @@
-// One run of this process's rank: failures and verdicts go over the control channel, data over MPI.
+// One run of this process's rank: failures and verdicts use the control channel, data uses MPI.
 #include "backends/mpi/communicator.h"
 #include "backends/mpi/mpi.h"
 #include "base/error.h"

@@ -2,7 +2,7 @@
 // the pieces as they are: uneven and empty ones need no padding. Reductions take the terms in rank
 // order (K-21), so that results equal those of the simulator bit for bit, which MPI_Reduce does not
 // promise. A large all_reduce is a reduce_scatter and an all_gather over equal chunks; a small one
-// sends all terms to all. What goes from one rank to all is told in from_root.
+// sends all terms to all. For messages from one rank to all see from_root.
 #include "backends/mpi/collectives.h"
 
 #include <algorithm>
@@ -30,8 +30,8 @@ void place(Desk& desk, const std::vector<Arrival>& arrivals) {
   }
 }
 
-// One exchange with everybody: sends[i] goes to group rank i, and what i sends becomes rows[i] of
-// the output.
+// One exchange between all ranks: sends[i] is for group rank i, and the message of i becomes
+// rows[i] of the output.
 void exchange_rows(const DeskRef& desk, Operation& operation, std::vector<Piece> sends,
                    const std::vector<Rows>& rows) {
   auto arrivals = std::make_shared<std::vector<Arrival>>();
@@ -273,7 +273,7 @@ TensorOperation tensor_operation(Session& session, const Seat& seat, const Call&
 
 namespace {
 
-// What one rank sends to itself, in order.
+// Messages of one rank to itself, in order.
 void deliver_own(const DeskRef& desk, backends::BatchPart& part,
                  const std::vector<std::shared_ptr<Output>>& outputs,
                  const std::vector<Input>& inputs) {
@@ -360,7 +360,7 @@ std::shared_ptr<Operation> barrier_operation(Session& session, const Seat& seat)
   const DeskRef desk = make_desk(session, seat, CollectiveKind::kBarrier);
   auto operation = make_operation(desk);
   std::byte* token = desk->stage(2);
-  // In the last of these rounds every rank has heard of every other.
+  // In the last of these rounds every rank has received from every other.
   for (std::size_t reach = 1; reach < desk->size(); reach *= 2) {
     const std::int64_t to = desk->ranks[(desk->rank + reach) % desk->size()];
     const std::int64_t from = desk->ranks[(desk->rank + desk->size() - reach) % desk->size()];

@@ -1,4 +1,4 @@
-// collectives.h - what a rank sends, receives and computes in each collective.
+// collectives.h - the messages and computations of a rank in each collective.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ struct Seat {
 /// Tags that a group takes.
 inline constexpr int kTagsPerGroup = 2;
 
-/// A collective with one result of this shape. Reads what `call` points to at once, but for x's
+/// A collective with one result of this shape. Reads all that `call` points to at once, but for x's
 /// elements. `result` is filled in when the operation is over.
 struct TensorOperation {
   std::shared_ptr<Operation> operation;
@@ -29,10 +29,10 @@ struct TensorOperation {
 TensorOperation tensor_operation(Session& session, const Seat& seat, const backends::Call& call,
                                  const Dims& shape, DType dtype);
 
-/// batch: fills in call.part, which stays where it is.
+/// batch: fills in call.part, which must not move.
 std::shared_ptr<Operation> batch_operation(Session& session, const Seat& seat,
                                            backends::Call& call);
-/// all_gather_bytes: fills in `all`, which stays where it is, as does `mine`.
+/// all_gather_bytes: fills in `all`, which must not move, nor `mine`.
 std::shared_ptr<Operation> bytes_operation(Session& session, const Seat& seat,
                                            std::string_view mine, std::vector<std::string>& all);
 std::shared_ptr<Operation> barrier_operation(Session& session, const Seat& seat);

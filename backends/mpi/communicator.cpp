@@ -1,6 +1,6 @@
-// Each call is noted on the control channel first, for who may wait for this rank too long. Where
-// ranks compare calls, it is published there, and messages start once all of the group have come
-// with calls that fit.
+// Each call is noted on the control channel first, for ranks that may wait for this one too long.
+// If ranks compare calls, it is published there, and messages start once all ranks of the group
+// have entered with calls that fit.
 #include "backends/mpi/communicator.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void await(Engine& engine, const PendingMessage& pending) {
 // A pending result. Its tensor holds it until it is waited for.
 class PendingResult final : public Work {
  public:
-  /// `call`: as the channel knows it; `compared`: where ranks compare it before data moves.
+  /// `call`: its number on the channel; `compared`: where ranks compare it before data moves.
   PendingResult(const std::shared_ptr<Engine>& engine, TensorOperation operation, std::string call,
                 std::optional<process::CallPlace> compared)
       : engine_(engine),
@@ -132,7 +132,8 @@ class MpiCommunicator final : public Communicator {
       return channel.take_met(place);
     };
   }
-  /// Notes the call; where calls are compared, publishes it, and says where it meets the others'.
+  /// Notes the call; if calls are compared, publishes it, and returns the place where it meets the
+  /// others'.
   std::optional<process::CallPlace> enter(const Call& call, Issue issue);
 
   Run& run_;
@@ -169,7 +170,7 @@ process::CallPlace MpiCommunicator::place_of(const Call& call) {
   return {group_.tag, sequence_++};
 }
 
-// Rank 0 says who sends: it sees all messages that wait.
+// Rank 0 finds the sender: it sees all messages that wait.
 void MpiCommunicator::find_sender(Call& call) {
   if (run_.checks == CollectiveChecks::kOff) {
     fail(ErrorKind::kUnsupported,
@@ -208,7 +209,7 @@ Tensor MpiCommunicator::perform(Call& call) {
   }
   const bool taken = (call.kind != CollectiveKind::kGather || call.root == rank()) &&
                      (call.kind != CollectiveKind::kPermute || call.from >= 0);
-  // Where nothing arrives the result is empty, whatever its meta says.
+  // If nothing arrives the result is empty, whatever its meta.
   const Dims kept = taken ? meta.shape : Dims{0};
   TensorOperation operation = tensor_operation(run_.session, seat(call), call, kept, meta.dtype);
   operation.operation->way = way_of(call);
@@ -240,7 +241,7 @@ void MpiCommunicator::enter_and_wait(Call& call) {
   run_to_end(bytes_operation(run_.session, seat(), part.bytes, part.gathered), compared);
 }
 
-/// What a rank brings to a split.
+/// The input of a rank to a split.
 struct Wish {
   std::int64_t color;
   std::int64_t key;

@@ -14,10 +14,10 @@
 
 namespace shardlab::mpi {
 
-/// A message that is on its way while the program goes on.
+/// A message that is in flight while the program continues.
 struct PendingMessage {
   std::shared_ptr<Operation> operation;
-  std::string call;                            ///< as the channel knows it
+  std::string call;                            ///< its number on the channel
   std::optional<process::CallPlace> compared;  ///< where ranks compare it before data moves
 };
 
@@ -29,7 +29,7 @@ struct Run {
 
   Session& session;
   const CollectiveChecks checks;
-  std::shared_ptr<Engine> engine;  ///< pending results know whether it is there still
+  std::shared_ptr<Engine> engine;  ///< lets pending results check whether it still exists
   int next_tag = 0;                ///< first one that no group of this rank has
   std::vector<PendingMessage> messages = {};
 };

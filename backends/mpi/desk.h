@@ -1,5 +1,5 @@
-// desk.h - what the steps of one collective work on: rows of tensors in host memory, and where a
-// rank sits in its group.
+// desk.h - the data that the steps of one collective work on: rows of tensors in host memory, and
+// the place of a rank in its group.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +60,7 @@ inline void unpack(std::byte* to, const std::byte* from, const Rows& rows) {
   }
 }
 
-/// Elements of a tensor, row-major, in host memory; keeps its Buffer as it is.
+/// Elements of a tensor, row-major, in host memory; keeps its Buffer unchanged.
 class Input {
  public:
   Input() = default;
@@ -103,7 +103,7 @@ class Output {
   std::size_t bytes() const { return buffer_->size_bytes(); }
   BufferRef finish() {
     if (copy_.empty()) return std::move(buffer_);
-    // Of memory that has another owner a write would make a copy, and fill that one.
+    // For memory with another owner a write would make a copy, and fill that one.
     const Tensor result(make_ref<Storage>(std::move(buffer_)), meta_);
     device_->write(result, copy_.data());
     return result.storage()->buffer();
@@ -116,7 +116,7 @@ class Output {
   Bytes copy_;
 };
 
-/// What the steps of one operation work on. Staging memory stays where it is.
+/// The working data of the steps of one operation. Staging memory does not move.
 struct Desk {
   Session* session;
   std::size_t rank;

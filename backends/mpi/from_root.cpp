@@ -1,6 +1,6 @@
-// Ranks of the root's host get their messages from the root. To each other host goes one message,
-// to the first rank of the group there, which hands the others their parts in a second step, over
-// memory: the network carries what it must, and the root starts as many messages as there are
+// Ranks of the root's host get their messages from the root. Each other host gets one message, for
+// the first rank of the group there, which hands the others their parts in a second step, over
+// memory: the network carries only what it must, and the root starts as many messages as there are
 // hosts.
 #include "backends/mpi/from_root.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using backends::Call;
 
-// From which rank each rank of the group gets its message: the same to all who ask.
+// The rank from which each rank of the group gets its message: the same on all ranks.
 std::vector<std::size_t> givers_of(const Desk& desk, std::size_t root) {
   const auto host = [&](std::size_t i) {
     return desk.session->hosts()[static_cast<std::size_t>(desk.ranks[i])];
@@ -46,7 +46,7 @@ void add_ways(const DeskRef& desk, Operation& operation, const Ways& ways,
   });
 }
 
-// What one rank passes on to others of its host, or has for itself alone.
+// The parts that one rank passes on to others of its host, or has for itself alone.
 struct Bundle {
   std::vector<std::size_t> ranks;    // of the group, in order
   std::vector<std::size_t> offsets;  // of their parts, and the end

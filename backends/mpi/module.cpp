@@ -1,4 +1,4 @@
-// The only file that knows MPI's headers: a shared module beside the program.
+// The only file that includes MPI's headers: a shared module next to the program.
 #include <mpi.h>
 
 #include <algorithm>
@@ -27,9 +27,9 @@ void keep(MPI_Request handle, Request& request) {
 constexpr int kMostTag = 32767;
 constexpr int kTagsOfRun = kMostTag + 1;
 
-// The job's processes without anybody else's messages. Runs have tags of their own, since messages
-// of an earlier one may still be on their way, and MPIs have few communicators (MPICH 2,048). Tags
-// come again after as many runs as the library has room for, which are thousands.
+// The job's processes, separated from all other messages. Runs have tags of their own, since
+// messages of an earlier one may still be in flight, and MPIs have few communicators (MPICH 2,048).
+// Tags repeat after as many runs as the library has room for, which are thousands.
 struct Job {
   MPI_Comm communicator = MPI_COMM_NULL;
   int runs = 1;  ///< with different tags
@@ -68,7 +68,7 @@ int start(int* rank, int* size) {
     return code;
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  // The control channel has a thread beside the one that calls MPI.
+  // The control channel has a thread in addition to the one that calls MPI.
   if (provided < MPI_THREAD_FUNNELED) return MPI_ERR_UNSUPPORTED_OPERATION;
   if (const int code = open_job()) return code;
   if (const int code = count_tags()) return code;

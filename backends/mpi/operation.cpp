@@ -1,7 +1,7 @@
 // An operation is a list of steps, each started when the messages of the one before have arrived.
-// All operations of the process advance together whenever somebody waits. Operations of one group
-// start in order, and a later step waits until the operations before it have started all of theirs,
-// so that messages with the same tag arrive in the order in which they are expected.
+// All operations of the process advance together during any wait. Operations of one group start in
+// order, and a later step waits until the operations before it have started all of theirs, so that
+// messages with the same tag arrive in the order in which they are expected.
 #include "backends/mpi/operation.h"
 
 #include <sched.h>
@@ -56,8 +56,8 @@ bool Transfer::done() {
   return test(sends_) && received;
 }
 
-// Where a message has begun to arrive, MPI writes until its sender has sent it all, which may have
-// stopped.
+// Once a message has begun to arrive, MPI writes until its sender has sent it all, and the sender
+// may have stopped.
 bool Transfer::cancel() {
   for (Request& request : receives_) {
     session_.api().cancel_receive(&request);
@@ -83,7 +83,7 @@ Engine::~Engine() { give_up(); }
 void Engine::give_up() {
   for (const std::shared_ptr<Operation>& operation : operations_) {
     if (operation->transfer.cancel()) continue;
-    // MPI cannot take a message back, so what it reads stays for good.
+    // MPI cannot take a message back, so the memory that it reads is never freed.
     static_cast<void>(new std::shared_ptr<Operation>(operation));
   }
   operations_.clear();
@@ -142,7 +142,7 @@ void Engine::wait(const std::shared_ptr<Operation>& operation) {
   const process::Clock::time_point since = process::Clock::now();
   while (!operation->over()) {
     check_hope(since);
-    // More ranks than processors: whoever has nothing to do makes room.
+    // More ranks than processors: an idle rank gives way.
     if (!advance() && !operation->over()) sched_yield();
   }
 }

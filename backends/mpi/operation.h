@@ -1,6 +1,6 @@
-// operation.h - one rank's part of one collective, as messages that are on their way. Operations of
-// one process advance together: whoever waits for one moves all on, so that ranks may wait for
-// asynchronous calls in different orders.
+// operation.h - one rank's part of one collective, as messages in flight. Operations of one process
+// advance together: a wait for one moves all on, so that ranks may wait for asynchronous calls in
+// different orders.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct Piece {
 };
 using Pieces = std::vector<Piece>;
 
-/// Which collective, for messages.
+/// The name of a collective, for messages.
 struct CallName {
   CollectiveKind kind = CollectiveKind::kBarrier;
   std::string group;
@@ -44,7 +44,7 @@ class Transfer {
   void start(const Pieces& sends, const Pieces& receives, int tag);
   /// Fails with Runtime when a message has another length than its receiver expects.
   bool done();
-  /// Gives up what has not arrived. False when memory is still read or written.
+  /// Cancels receives that have not arrived. False when memory is still read or written.
   bool cancel();
 
  private:
@@ -54,14 +54,14 @@ class Transfer {
   std::vector<Request> sends_, receives_;
 };
 
-/// Steps that follow each other: each may start the transfer, and the next comes when it is done.
+/// Steps that follow each other: each may start the transfer, and the next starts when it is done.
 /// They hold the memory that they point to.
 struct Operation {
   using Step = std::function<void(Transfer&)>;
 
   Operation(Session& session, int tag) : transfer(session), tag(tag) {}
 
-  /// True when all steps have begun and the last one's messages have come.
+  /// True when all steps have begun and the last one's messages have arrived.
   bool over() const { return begun == steps.size() && arrived; }
 
   Transfer transfer;
@@ -79,20 +79,21 @@ struct Operation {
 class Engine {
  public:
   explicit Engine(Session& session) : session_(session) {}
-  /// What is still on its way is given up.
+  /// Operations still in flight are cancelled.
   ~Engine();
 
   Session& session() { return session_; }
   /// Begins with the first step.
   void start(const std::shared_ptr<Operation>& operation);
-  /// Moves all operations on until this one is over. Once a rank has failed, what does not arrive
-  /// soon never will: fails with Runtime, the verdict; likewise after the session's patience.
+  /// Moves all operations on until this one is over. Once a rank has failed, messages that do not
+  /// arrive soon never will: fails with Runtime, the verdict; likewise after the session's
+  /// patience.
   void wait(const std::shared_ptr<Operation>& operation);
 
  private:
   bool advance();
   void give_up();
-  /// Throws when what is waited for will not come.
+  /// Throws when the awaited message cannot arrive.
   void check_hope(process::Clock::time_point since);
 
   Session& session_;

@@ -1,6 +1,6 @@
-// MPI is opened as a module when a world asks for it. Rank 0's host and port go through one MPI
-// broadcast; from then on control messages have a channel of their own, because MPI says nothing
-// about a rank that has died.
+// MPI is opened as a module when a world needs it. Rank 0's host and port are sent in one MPI
+// broadcast; from then on control messages have a channel of their own, because MPI does not report
+// that a rank has died.
 #include "backends/mpi/session.h"
 
 #include <unistd.h>
@@ -43,11 +43,11 @@ const Api* open_api() {
   return reinterpret_cast<TableFunction>(function)();
 }
 
-// Where rank 0 listens, told to all through MPI.
+// The place where rank 0 listens, sent to all through MPI.
 struct Meeting {
   std::array<char, 256> host{};
   std::uint16_t port = 0;
-  std::int64_t process = 0;  ///< of rank 0: tells its job from others
+  std::int64_t process = 0;  ///< of rank 0: separates its job from others
 };
 
 }  // namespace

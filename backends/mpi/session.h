@@ -1,4 +1,4 @@
-// session.h - this process in its MPI job: from the first world that asks for it to the end of the
+// session.h - this process in its MPI job: from the first world that needs it to the end of the
 // process. One thread uses it.
 #pragma once
 
@@ -28,11 +28,11 @@ class Session {
   process::ControlChannel& channel() { return *channel_; }
   /// For each rank of the job the number of its host.
   const std::vector<std::int64_t>& hosts() const { return hosts_; }
-  /// How long a collective waits for other ranks: 300 s, or what SHARDLAB_PATIENCE says.
+  /// The longest wait of a collective for other ranks: 300 s, or SHARDLAB_PATIENCE.
   std::chrono::milliseconds patience() const { return patience_; }
   /// Messages that are left over from an earlier run are not seen by the next one.
   void begin_run();
-  /// Fails with Runtime, naming what was tried, unless `code` is 0.
+  /// Fails with Runtime, naming the call, unless `code` is 0.
   void check(int code, const char* what) const;
 
  private:

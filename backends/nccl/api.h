@@ -9,7 +9,7 @@
 
 namespace shardlab::nccl {
 
-/// Handles are the libraries' own; nobody here looks into them.
+/// Handles are the libraries' own; their contents are never read here.
 struct CommHandle;
 struct StreamHandle;
 struct EventHandle;
@@ -29,7 +29,7 @@ enum class Result : int {
   kInProgress = 7,
 };
 
-/// cudaError_t, as far as it is looked at.
+/// cudaError_t, the values that are used here.
 enum class CudaError : int { kSuccess = 0, kInvalidValue = 1, kNoDevice = 100, kNotReady = 600 };
 
 /// ncclDataType_t.
@@ -55,8 +55,8 @@ struct UniqueId {
   char internal[kUniqueIdBytes];
 };
 
-/// The form that NCCL 2.18 brought; later libraries read as many bytes as `size` says, so that it
-/// serves them, too.
+/// The form of NCCL 2.18; later libraries read as many bytes as `size`, so that it serves them,
+/// too.
 struct Config {
   std::size_t size = sizeof(Config);
   unsigned int magic = 0xcafebeef;
@@ -68,7 +68,7 @@ struct Config {
   const char* net_name = nullptr;
   int split_share = INT_MIN;
 };
-/// The oldest library that reads Config and knows split.
+/// The oldest library that reads Config and has split.
 inline constexpr int kOldestVersion = 21800;
 /// Colour of a rank that gets no communicator from a split.
 inline constexpr int kNoColor = -1;
@@ -76,8 +76,8 @@ inline constexpr int kNoColor = -1;
 inline constexpr unsigned int kStreamNonBlocking = 1;   // not ordered with the default stream
 inline constexpr unsigned int kEventDisableTiming = 2;  // orders streams, measures nothing
 
-/// What the backend calls, by the names of the libraries' symbols without their prefix. All of them
-/// may be called from any thread; calls on one communicator must not overlap.
+/// The functions that the backend calls, by the names of the libraries' symbols without their
+/// prefix. All of them may be called from any thread; calls on one communicator must not overlap.
 struct Api {
   // libnccl
   Result (*GetVersion)(int* version);

@@ -11,7 +11,7 @@ namespace shardlab::nccl {
 
 namespace {
 
-// What a type of ours stands for.
+// The library's type for a type of ours.
 template <typename T>
 struct Theirs {
   using Type = T;
@@ -125,7 +125,7 @@ SHARDLAB_SAME_CUDA(EventQuery);
 SHARDLAB_SAME_CUDA(MemGetInfo);
 static_assert(same_call<decltype(Api::CudaGetErrorString), decltype(&cudaGetErrorString)>);
 static_assert(same_call<decltype(Api::CudaGetLastError), decltype(&cudaGetLastError)>);
-// These have C++ overloads or default arguments beside the C function.
+// These have C++ overloads or default arguments in addition to the C function.
 static_assert(std::is_convertible_v<decltype(Api::StreamWaitEvent),
                                     CudaError (*)(Stream, Event, unsigned int)>);
 constexpr cudaError_t (*kWaitEvent)(cudaStream_t, cudaEvent_t, unsigned int) = cudaStreamWaitEvent;
@@ -165,7 +165,7 @@ static_assert(same(RedOp::kAvg, ncclAvg));
 
 static_assert(NCCL_VERSION_CODE >= kOldestVersion);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId) && kUniqueIdBytes == NCCL_UNIQUE_ID_BYTES);
-// Our Config is a prefix of NCCL's; its field `size` says where it ends.
+// Our Config is a prefix of NCCL's; its field `size` gives its end.
 static_assert(sizeof(Config) <= sizeof(ncclConfig_t));
 static_assert(offsetof(Config, size) == offsetof(ncclConfig_t, size));
 static_assert(offsetof(Config, magic) == offsetof(ncclConfig_t, magic));

@@ -1,6 +1,6 @@
-// A call is planned as an exchange (memory, NCCL calls, what is left to do), posted on the stream
-// of collectives, and finished when somebody needs the result. Splits and texts are small gathers
-// of integers and bytes.
+// A call is planned as an exchange (memory, NCCL calls, final steps), posted on the stream of
+// collectives, and finished when the result is needed. Splits and texts are small gathers of
+// integers and bytes.
 #include "backends/nccl/communicator.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using backends::Call;
 
 namespace {
 
-// An exchange on its way. Holds its memory until it is over, also when nobody waits for it.
+// An exchange in flight. Holds its memory until it is over, also when it is never awaited.
 class PendingExchange final : public Work {
  public:
   PendingExchange(const std::shared_ptr<Session>& session, Comm comm, Exchange exchange,
@@ -35,7 +35,7 @@ class PendingExchange final : public Work {
     if (posted_ == nullptr) return;
     const std::shared_ptr<Session> session = session_.lock();
     if (!session) {
-      // It ended with the last of what was posted, unless that was left behind.
+      // It ended with the last posted call, unless that was left behind.
       if (something_is_left()) keep_for_ever(std::move(exchange_));
       return;
     }
@@ -120,7 +120,7 @@ class NcclCommunicator final : public Communicator {
   std::string what(const Call& call) const {
     return fmt::format("{} on group {}", backends::signature(call), name());
   }
-  // The others hear this text of the call.
+  // The others receive this text of the call.
   process::Entrance entrance(const Call& call) {
     const bool waits = call.issue == Issue::kWait;
     if (is_message(call.kind)) return {ways_.next(call), name(), ways_.ends(call), waits};
@@ -151,13 +151,13 @@ class NcclCommunicator final : public Communicator {
   const std::shared_ptr<Session> session_;
   const GroupPlace place_;
   const Abort abort_;
-  const std::shared_ptr<Turns> turns_;  // null: nobody is told of calls
+  const std::shared_ptr<Turns> turns_;  // null: calls are reported to no other rank
   process::Ways ways_;
-  std::uint64_t sequence_ = 0;  // of calls that are told, but messages
+  std::uint64_t sequence_ = 0;  // of calls that are reported, but messages
 };
 
 // All calls of a rank share one stream, so that two ranks must make the halves of a message in the
-// same order among all others: only rank 0, which compares calls, knows one.
+// same order among all others: only rank 0, which compares calls, has such an order.
 void NcclCommunicator::check_message(const Call& call) const {
   ways_.check(call);
   if (turns_ && turns_->compared()) return;
@@ -241,7 +241,7 @@ void NcclCommunicator::gather_bytes(BytesPart& part, Device& device) {
   }
 }
 
-// Nobody goes on before all have come: the host waits for what it has gathered.
+// No rank continues before all have entered: the host waits for the gathered values.
 void NcclCommunicator::wait_for_all(Device& device) {
   std::string nothing("here");
   BytesPart part{nothing, {}};

@@ -12,7 +12,7 @@
 
 namespace shardlab::nccl {
 
-/// A group as NCCL knows it.
+/// The place of this rank in a group, for NCCL.
 struct GroupPlace {
   Comm comm = nullptr;
   std::vector<std::int64_t> ranks;  ///< global, in group order
@@ -22,11 +22,11 @@ struct GroupPlace {
   std::int32_t number = 0;  ///< that no other group with one of its ranks has
 };
 
-/// How a rank tells all others that it gives up.
+/// Reports to all other ranks that this one fails.
 using Abort = std::function<void(const Error& reason)>;
 
-/// Its NCCL communicator ends with the session's others. `turns`: null where there is nobody to
-/// tell what is called.
+/// Its NCCL communicator ends with the session's others. `turns`: null where calls are reported to
+/// no other rank.
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Session> session, GroupPlace place,
                                                 Abort abort,
                                                 std::shared_ptr<Turns> turns = nullptr);

@@ -1,5 +1,5 @@
-// What is left behind stands in a list that nothing ever destroys, also not the end of the process:
-// the thread that uses it may still run then.
+// Memory that is left behind is in a list that nothing ever destroys, also not the end of the
+// process: the thread that uses it may still run then.
 #include "backends/nccl/errand.h"
 
 #include <mutex>

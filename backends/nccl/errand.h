@@ -1,4 +1,4 @@
-// errand.h - a thread for what waits for other ranks inside of NCCL, and may never come back.
+// errand.h - a thread for calls that wait for other ranks inside of NCCL, and may never return.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,8 @@ class Errand {
   void join();
   /// Waits until it is over, or for `most`; whether it is.
   bool wait(std::chrono::milliseconds most) const;
-  /// Nobody waits for it any more: it may run until the process ends, and what it uses stays.
+  /// It is not awaited any more: it may run until the process ends, and the memory that it uses
+  /// stays.
   void leave();
 
  private:

@@ -1,10 +1,9 @@
-// NCCL's collectives want contiguous memory and even pieces. Where pieces lie one after the other
-// in the tensors themselves (the dims in front are of size 1) they are used in place; otherwise
-// they are packed before and unpacked afterwards. Uneven pieces take the route that moves less
-// (route.h): padded, or as grouped sends and receives. Extrema of floats are taken of integers that
-// stand for them, made before and turned back afterwards. Reductions that NCCL does not do are
-// gathered and combined by the ranks, in rank order. All memory of an exchange is held until it is
-// over.
+// NCCL's collectives need contiguous memory and even pieces. If pieces follow each other in the
+// tensors themselves (the dims in front are of size 1) they are used in place; otherwise they are
+// packed before and unpacked afterwards. Uneven pieces take the route that moves less (route.h):
+// padded, or as grouped sends and receives. Extrema of floats are computed on integers of the same
+// order, made before and turned back afterwards. Reductions that NCCL does not do are gathered and
+// combined by the ranks, in rank order. All memory of an exchange is held until it is over.
 #include "backends/nccl/exchange.h"
 
 #include <algorithm>
@@ -40,7 +39,7 @@ std::vector<std::int64_t> offsets_of(Lengths lengths) {
   return offsets;
 }
 
-// One of several pieces that lie one after the other in one tensor's memory.
+// One of several pieces that follow each other in one tensor's memory.
 Tensor piece_in(const Tensor& memory, const Dims& shape, std::int64_t offset) {
   return memory.as_view(contiguous_meta(shape, memory.dtype()), memory.offset() + offset);
 }
@@ -58,7 +57,7 @@ void put_together(const Tensor& whole, std::size_t dim, const std::vector<Tensor
   }
 }
 
-// Whether pieces along `dim` lie one after the other in a row-major tensor.
+// Whether pieces along `dim` follow each other in a row-major tensor.
 bool follow_each_other(const Dims& shape, std::int64_t dim) {
   return std::all_of(shape.begin(), shape.begin() + dim, [](std::int64_t s) { return s == 1; });
 }
@@ -101,7 +100,7 @@ class Planner {
   void receive(std::int64_t peer, const Tensor& into) {
     if (into.numel() > 0) receives_.push_back({peer, hold(into)});
   }
-  /// What has been put together, and `calls` with it.
+  /// The exchange that has been put together, and `calls` with it.
   Exchange done(std::function<Tensor()> finish, std::vector<GroupCall> calls = {});
 
   static std::vector<GroupCall> gather_call(const Tensor& from, const Tensor& to);
@@ -168,7 +167,7 @@ std::vector<GroupCall> Planner::reduce_call(GroupCall::Kind kind, const Tensor& 
            .op = native.op}};
 }
 
-// The ranks' terms lie one after the other in `all`.
+// The ranks' terms follow each other in `all`.
 Tensor Planner::reduced(Session& session, std::size_t ranks, const Tensor& all, const Dims& shape,
                         ReduceOp op) {
   const Tensor result = empty(*all.device(), shape, all.dtype());
@@ -188,8 +187,8 @@ Tensor Planner::reduced(Session& session, std::size_t ranks, const Tensor& all, 
   return result;
 }
 
-// Floats as the integers that stand for them in a maximum or minimum, or those as floats again:
-// as many as `result` holds.
+// Floats as the integers of the same order for a maximum or minimum, or those as floats again: as
+// many as `result` holds.
 Tensor Planner::ordered(Session& session, backends::Ordering::To to, ReduceOp op,
                         const Tensor& from, Tensor result) {
   using To = backends::Ordering::To;
@@ -242,7 +241,7 @@ Exchange Planner::all_gather(const Tensor& given, std::int64_t dim, Lengths leng
   const Route route = route_of(lengths, place_.hosts);
   const std::int64_t longest = *std::ranges::max_element(lengths);
   const bool direct = route != Route::kPadded && follow_each_other(shape, dim);
-  // Where each rank's piece arrives, in elements.
+  // The place where each rank's piece arrives, in elements.
   std::vector<std::int64_t> places = offsets_of(lengths);
   for (std::size_t i = 0; i < places.size(); ++i) {
     places[i] =
@@ -435,7 +434,7 @@ Exchange Planner::permute(const Call& call) {
   return done([result] { return result; });
 }
 
-// A sender gets what has no elements.
+// A sender gets a result without elements.
 Exchange Planner::message(const Call& call) {
   if (call.kind == CollectiveKind::kSend) {
     send(call.to, contiguous(*call.x));
@@ -446,7 +445,7 @@ Exchange Planner::message(const Call& call) {
   return done([result] { return result; });
 }
 
-// NCCL matches the messages between two ranks in their order; those to oneself stay here.
+// NCCL matches the messages between two ranks in their order; those to the rank itself stay here.
 Exchange Planner::batch(BatchPart& part) {
   std::deque<Tensor> own;
   part.received.resize(part.exchange.size());
@@ -480,7 +479,7 @@ Exchange Planner::batch(BatchPart& part) {
 Exchange plan_exchange(Session& session, const GroupPlace& place, const Call& call,
                        const Dims& shape) {
   Planner planner(session, place, *call.device);
-  // What is sent is the value at the time of the call, also of a call that is waited for later.
+  // The value at the time of the call is sent, also for a call that is awaited later.
   const Tensor x = call.x == nullptr ? Tensor() : call.x->snapshot();
   switch (call.kind) {
     case CollectiveKind::kAllReduce:

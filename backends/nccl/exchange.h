@@ -1,5 +1,5 @@
-// exchange.h - one collective as NCCL's calls: what is packed before, what is posted, and what is
-// left to do when it is over.
+// exchange.h - one collective as NCCL's calls: packing before, the calls that are posted, and the
+// final steps when it is over.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ struct Exchange {
 /// Of the kinds whose result is one tensor, which has this shape. Checked by Communicator.
 Exchange plan_exchange(Session& session, const GroupPlace& place, const backends::Call& call,
                        const Dims& shape);
-/// Of a batch; results go to its part when finished, the tensor is undefined.
+/// Of a batch; results are stored in its part when finished, the tensor is undefined.
 Exchange plan_batch(Session& session, const GroupPlace& place, backends::Call& call);
 
 }  // namespace shardlab::nccl

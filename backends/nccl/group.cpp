@@ -1,5 +1,5 @@
-// The addresses of a group's calls are left out of its signature, since NCCL looks at them for
-// memory that was registered only, and nothing here is.
+// The addresses of a group's calls are left out of its signature, since NCCL uses them only for
+// memory that was registered, and nothing here is.
 #include "backends/nccl/group.h"
 
 #include <thread>
@@ -11,14 +11,14 @@ namespace shardlab::nccl {
 
 namespace {
 
-// Since then aborts belong to the group that they are made in, and go on at once.
+// From this version on aborts belong to the group that they are made in, and run at once.
 constexpr int kAbortsAreGrouped = 22403;
 
 constexpr const char* kNamesOfCalls[] = {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter",
                                          "ncclBroadcast", "ncclSend",      "ncclRecv"};
 
-// NCCL's group of this thread. One that is left open would only queue all calls that come later,
-// aborts among them.
+// NCCL's group of this thread. One that is left open would only queue all later calls, aborts among
+// them.
 class Group {
  public:
   explicit Group(const Api& api) : api_(api), open_(api.GroupStart() == Result::kSuccess) {}

@@ -1,4 +1,4 @@
-// group.h - calls of NCCL as data: what tells one from another, and a group of them made.
+// group.h - calls of NCCL as data: the signature that identifies one, and a group of them made.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@ struct GroupCall {
   int peer = -1;           ///< root, receiver or sender
 };
 
-/// All that NCCL's choice of algorithm, channels and connections may rest on, of the calls of a
-/// group in their order: everything but the addresses.
+/// All facts on which NCCL's choice of algorithm, channels and connections may depend, of the calls
+/// of a group in their order: everything but the addresses.
 using Signature = std::vector<std::int64_t>;
 Signature signature_of(std::span<const GroupCall> calls);
 
-/// What NCCL's calls of one rank are made with. Never changes, so that any thread may look.
+/// The settings of NCCL's calls of one rank. Never changes, so that any thread may read it.
 struct Lane {
   Api api;
   int device = 0;
@@ -38,7 +38,7 @@ struct Lane {
   std::int64_t rank = 0;
 };
 
-/// How calls of NCCL came out: `error` says it where one of them has been named already.
+/// The result of calls of NCCL: `error` is set where one of them has been named already.
 struct Outcome {
   Result result = Result::kSuccess;
   std::optional<Error> error;

@@ -1,7 +1,7 @@
-// Launchers name rank, size and host in variables of their own. Several sets may be there, since an
-// mpirun inside of a job of Slurm's inherits what the job says of its one script: the first of the
-// table counts. Where no port is given it follows from the job's name, so that all processes find
-// the same one without talking.
+// Launchers name rank, size and host in variables of their own. Several sets may be present, since
+// an mpirun inside of a job of Slurm's inherits the variables that the job has for its one script:
+// the first of the table counts. If no port is given it follows from the job's name, so that all
+// processes find the same one without communication.
 #include "backends/nccl/launch.h"
 
 #include <algorithm>
@@ -41,8 +41,8 @@ void find_rank_zero_by_hand(const Lookup& lookup, const Starter& starter, Launch
 void find_rank_zero_under_slurm(const Lookup& lookup, const Starter& starter, Launch& launch);
 void find_rank_zero_under_mpi(const Lookup& lookup, const Starter& starter, Launch& launch);
 
-// A launcher comes before those whose jobs it may be started in: their variables are inherited by
-// all of its processes. srun alone sets PMI_RANK, too, so it is no sign.
+// A launcher is listed before those whose jobs it may be started in: their variables are inherited
+// by all of its processes. srun alone sets PMI_RANK, too, so it is no sign.
 constexpr Starter kStarters[] = {
     {"torchrun, or variables set by hand",
      "RANK",
@@ -136,7 +136,7 @@ void find_rank_zero_by_hand(const Lookup& lookup, const Starter&, Launch& launch
   const std::int64_t port = number(lookup, "MASTER_PORT", port_of(launch.job));
   const bool taken = lookup("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   launch.port = static_cast<std::uint16_t>(taken ? port + 1 : port);
-  // Nobody has promised that port: it may be another program's.
+  // This port is not reserved: it may be another program's.
   if (taken) launch.ports = std::min(kPortsBesideStore, kMostPort - launch.port + 1);
 }
 

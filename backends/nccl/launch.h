@@ -1,6 +1,6 @@
-// launch.h - which rank of which job this process is, as the program that started it says:
-// torchrun, mpirun of Open MPI, mpiexec of MPICH, Intel MPI or Cray PALS, Slurm's srun, or
-// variables set by hand.
+// launch.h - the job and the rank of this process, from the program that started it: torchrun,
+// mpirun of Open MPI, mpiexec of MPICH, Intel MPI or Cray PALS, Slurm's srun, or variables set by
+// hand.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Launch {
   std::uint16_t port = 0;       ///< where rank 0 listens, or
   int ports = 1;                ///< on the first free one of so many from there on
   std::string job;              ///< equal in all processes of a job
-  std::string by;               ///< "srun": whose variables said so
+  std::string by;               ///< "srun": the launcher whose variables gave it
 };
 
 /// The value of an environment variable; none when unset or empty.
@@ -28,22 +28,22 @@ using Lookup = std::function<std::optional<std::string>(const std::string& name)
 /// Of this process.
 std::optional<std::string> environment(const std::string& name);
 
-/// Those whose variables are there, in the order in which they are looked for: "srun".
+/// Those whose variables are present, in the order in which they are searched: "srun".
 std::vector<std::string> launchers_of(const Lookup& lookup);
 
 /// Reads, in this order: RANK, WORLD_SIZE, LOCAL_RANK (torchrun and by hand; MASTER_ADDR and
-/// MASTER_PORT say where rank 0 is, where torchrun's own store listens there the next free port is
-/// taken); OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK; PMI_RANK and PMI_SIZE with MPI_LOCALRANKID
-/// (MPICH, Intel MPI); PALS_RANKID with PMI_SIZE (Cray); SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID
-/// (rank 0 is on the first host of the node list). Under an MPI's launcher all ranks are on one
-/// host, unless a job of Slurm's or MASTER_ADDR names that of rank 0. MASTER_ADDR and MASTER_PORT
-/// win everywhere.
+/// MASTER_PORT give the place of rank 0, where torchrun's own store listens there the next free
+/// port is taken); OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK; PMI_RANK and PMI_SIZE with
+/// MPI_LOCALRANKID (MPICH, Intel MPI); PALS_RANKID with PMI_SIZE (Cray); SLURM_PROCID,
+/// SLURM_NTASKS, SLURM_LOCALID (rank 0 is on the first host of the node list). Under an MPI's
+/// launcher all ranks are on one host, unless a job of Slurm's or MASTER_ADDR names that of rank 0.
+/// MASTER_ADDR and MASTER_PORT win everywhere.
 ///   fails  Value, naming the variables, when none of these started the process, a number is none,
 ///          or rank 0 cannot be found
 Launch launch_of(const Lookup& lookup);
 
-/// Which of the devices that this process sees is its own: the only one, else that of its local
-/// rank; SHARDLAB_DEVICE_ORDINAL says otherwise.
+/// The device of this process among those that it sees: the only one, else that of its local rank;
+/// SHARDLAB_DEVICE_ORDINAL overrides this.
 ///   fails  Value when that is no number
 int ordinal_of(const Launch& launch, const Lookup& lookup, int visible);
 

@@ -19,7 +19,7 @@ constexpr const char* kNcclNames[] = {"libnccl.so.2", "libnccl.so"};
 constexpr const char* kCudaNames[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0",
                                       "libcudart.so"};
 
-// One that the process has opened already comes first: that of device cuda, whose streams and
+// One that the process has opened already has priority: that of device cuda, whose streams and
 // events are passed on.
 void* open_any(std::span<const char* const> names) {
   for (const char* name : names) {

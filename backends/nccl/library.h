@@ -1,5 +1,5 @@
-// library.h - opens NCCL and the CUDA runtime when a run asks for them; nothing is linked, so that
-// a program that does not communicate through NCCL pays nothing for it.
+// library.h - opens NCCL and the CUDA runtime when a run needs them; nothing is linked, so that a
+// program that does not communicate through NCCL pays nothing for it.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace shardlab::nccl {
 /// and how to get it, and when the library is older than kOldestVersion.
 const Api& open_library(const std::string& path);
 
-/// Throws Runtime with the call's text, the rank and what the library says about `comm` (which may
+/// Throws Runtime with the call's text, the rank and the library's error text for `comm` (which may
 /// be null), unless the call succeeded.
 void check(const Api& api, Result result, const char* call, std::int64_t rank, Comm comm);
 /// Throws Runtime unless the call succeeded.

@@ -1,6 +1,5 @@
-// local_side.h - what the communicator asks of the memory it works on: order between a device's
-// work and the stream of collectives, reductions that NCCL does not do, and floats as integers, of
-// which it does.
+// local_side.h - the memory of a communicator: order between a device's work and the stream of
+// collectives, reductions that NCCL does not do, and floats as integers, which it reduces.
 #pragma once
 
 #include <functional>
@@ -17,19 +16,19 @@ namespace shardlab::nccl {
 /// One for host memory and one for devices with a stream; used by the session's thread.
 class LocalSide {
  public:
-  /// Who is held up until a collective is over.
+  /// The side that waits until a collective is over.
   enum class Waits { kHost, kStream };
 
   virtual ~LocalSide() = default;
   virtual Waits waits() const = 0;
-  /// `collectives` begins what comes next after all that the device has been asked for so far.
+  /// `collectives` begins later work after all that the device was given so far.
   virtual void order_before(const Api& api, Stream collectives) = 0;
-  /// The device begins what it is asked for next after `done`. Only where a stream waits.
+  /// The device begins later work after `done`. Only where a stream waits.
   virtual void order_after(const Api& api, Event done) = 0;
-  /// In order of what the device is asked for.
+  /// In order with the device's other work.
   virtual void reduce(const backends::Reduction& work) = 0;
   virtual void order(const backends::Ordering& work) = 0;
-  /// Asked while the host waits for the device's stream (StreamDevice::watch).
+  /// Called while the host waits for the device's stream (StreamDevice::watch).
   virtual void watch(backends::StreamWatch watch) = 0;
 };
 

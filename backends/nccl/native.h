@@ -1,5 +1,5 @@
-// native.h - which reductions NCCL does itself, and as what. All others are gathered and combined
-// by the ranks.
+// native.h - the reductions that NCCL does itself, and in which form. All others are gathered and
+// combined by the ranks.
 #pragma once
 
 #include <cstdint>

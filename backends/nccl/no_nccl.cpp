@@ -1,4 +1,4 @@
-// Stands in for the backend where it is not built (-Dnccl=disabled).
+// Replaces the backend where it is not built (-Dnccl=disabled).
 #include "backends/nccl/nccl.h"
 #include "base/error.h"
 

@@ -1,6 +1,6 @@
 // Elements moved by the even collective on padded pieces against grouped sends and receives.
-// Between hosts, what crosses a host's link decides; a ring crosses it once per element, pairs once
-// per receiving rank.
+// Between hosts, the amount that crosses a host's link decides; a ring crosses it once per element,
+// pairs once per receiving rank.
 #include "backends/nccl/route.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 
 namespace shardlab::nccl {
 
-/// How pieces go from rank to rank.
+/// The way of pieces from rank to rank.
 enum class Route : std::uint8_t {
   kEven,     ///< as they are, by the collective
   kPadded,   ///< each as long as the longest, by the collective

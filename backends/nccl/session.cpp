@@ -5,27 +5,26 @@
 //
 // A call waits for other ranks where it reaches them for the first time, since connections are made
 // as they are needed; so do start, split and end. All of these are visits: a thread of their own
-// makes them, and the rank waits for that thread as it waits for everything, asking for the state
-// of the other communicators, the failure of another rank and a stated patience. A group of calls
-// is a visit unless its communicator has completed one of the same signature before, whose
-// connections it takes; then the rank makes it itself. That does not wait for the device either:
-// of the calls before it only few may be on their way, and a group of more calls than that is
-// always a visit.
+// makes them, and the rank waits for that thread as it waits for everything, checking the state of
+// the other communicators, the failure of another rank and a stated patience. A group of calls is a
+// visit unless its communicator has completed one of the same signature before, whose connections
+// it takes; then the rank makes it itself. This does not wait for the device either: only few of
+// the calls before it may be in flight, and a group of more calls than that is always a visit.
 //
-// A failure is told first, because NCCL's abort waits for the other ranks of the node. Then the
-// rank waits for its visit, if one is under way: it comes back as soon as another rank has closed
-// its connections, by an abort or with its process. Then all communicators are aborted at once,
-// because each alone would wait for the others' work on the stream; afterwards nothing writes to
-// memory of the program, and nothing is ever destroyed, only aborted.
+// A failure is reported first, because NCCL's abort waits for the other ranks of the node. Then the
+// rank waits for its visit, if one is under way: it returns as soon as another rank has closed its
+// connections, by an abort or with its process. Then all communicators are aborted at once, because
+// each alone would wait for the others' work on the stream; afterwards nothing writes to memory of
+// the program, and nothing is ever destroyed, only aborted.
 //
 // A launch on the device waits as soon as CUDA has taken as much as it takes, about 1,024 of them,
-// and then the rank asks nobody. A thread beside it does so in its place: where calls are on their
-// way and the rank has not asked for a while, failures, states and the patience are looked at
-// there, and the abort brings the launch back.
+// and then the rank checks nothing. A watching thread does so in its place: where calls are in
+// flight and the rank has not checked for a while, failures, states and the patience are checked
+// there, and the abort lets the launch return.
 //
-// Where the visit does not come back soon, all communicators but its own are aborted without it,
-// which frees ranks that wait for each other crosswise. What is not back then is left behind, a
-// visit with its communicator or an abort, and with it all memory that calls in flight may write
+// If the visit does not return soon, all communicators but its own are aborted without it, which
+// frees ranks that wait for each other crosswise. A call that has not returned then is left behind,
+// a visit with its communicator or an abort, and with it all memory that calls in flight may write
 // to. Only the end of the process closes what was left, so it runs no second session, and the other
 // ranks of its node leave their aborts behind after a few seconds.
 #include "backends/nccl/session.h"
@@ -42,18 +41,18 @@ namespace {
 
 using backends::Patience;
 
-// How long the culprit's own report may take to get here after NCCL has noticed something.
+// The longest time until the culprit's own report arrives after NCCL has noticed an error.
 constexpr std::chrono::milliseconds kReportTakes{1'500};
-// How long a visit may take to come back after the others have heard of a failure, with a patience
-// that is not far shorter; and how long the others may take to abort, who wait for theirs.
+// The longest time until a visit returns after the others have received a failure, with a patience
+// that is not far shorter; and the longest time for the aborts of the others, who wait for theirs.
 constexpr std::chrono::milliseconds kVisitTakes{1'000};
 constexpr int kAbortTakesVisits = 2;
-// So often the thread beside the rank looks.
+// The period of the watching thread's checks.
 constexpr std::chrono::milliseconds kLooks{100};
 
-// A program whose calls never repeat is remembered so far, then from the beginning.
+// A program whose calls never repeat is remembered up to this number, then from the beginning.
 constexpr std::size_t kMostSignatures = 4096;
-// So many calls have one event that says when they are over.
+// Number of calls that share one event, which is reached when they are over.
 constexpr std::uint64_t kCallsAMilestone = kMostInFlight / 4;
 
 constexpr const char* kJoin = "ncclCommInitRankConfig";
@@ -119,7 +118,7 @@ void Session::give_up(const Error& reason) {
   throw Error(reason);
 }
 
-// If another rank is the cause, that is soon known, and says more.
+// If another rank is the cause, its report arrives soon, and has more facts.
 void Session::hear_others() {
   Patience patience;
   const std::chrono::milliseconds most =
@@ -138,7 +137,7 @@ void Session::fail_call(Comm comm, Result result, const std::string& what) {
   hear_others();
   Error reason(ErrorKind::kRuntime,
                fmt::format("{}: {}{}", what, lane_->api.GetErrorString(result), detail));
-  // Two ranks on one device are the usual reason, which NCCL says on its own output only.
+  // Two ranks on one device are the usual reason, which NCCL reports on its own output only.
   if (what == kJoin) reason.with("fix", kOneRankADevice);
   give_up(reason);
 }
@@ -154,7 +153,7 @@ void Session::check_outcome(Comm comm, const Outcome& outcome, const std::string
 Result Session::state_of(Comm comm) {
   const std::lock_guard lock(mutex_);
   if (aborted_) return Result::kRemoteError;
-  // The visit knows.
+  // The visit will report it.
   if (visit_ && visit_->comm == comm) return Result::kSuccess;
   Result state = Result::kSuccess;
   const Result asked = lane_->api.CommGetAsyncError(comm, &state);
@@ -211,7 +210,7 @@ void Session::keep_watch() {
   }
 }
 
-// Tells and cuts; what the rank throws it finds by itself.
+// Reports and cuts; the rank itself finds the error that it throws.
 void Session::ask_for_rank(std::chrono::milliseconds waited) {
   {
     const std::lock_guard lock(asking_);
@@ -265,7 +264,7 @@ Outcome Session::visit(Comm comm, std::function<Outcome()> call, std::function<v
     patience.pause();
   }
   come_back();
-  // A failure may have been heard while the visit kept all from being aborted.
+  // A failure may have arrived while the visit kept all from being aborted.
   const std::lock_guard lock(mutex_);
   return aborted_ ? Outcome{Result::kRemoteError, std::nullopt} : *outcome;
 }
@@ -343,7 +342,7 @@ Outcome Session::call_directly(Comm comm, std::span<const GroupCall> calls) {
   return make_group(*lane_, comm, calls);
 }
 
-// What is on its way may keep a launch from returning.
+// Calls in flight may keep a launch from returning.
 void Session::await_room(const std::string& what) {
   if (posted_ - over_ <= kMostInFlight) return;
   const auto room = [&] {
@@ -478,8 +477,8 @@ void Session::end() noexcept {
   if (left) abort();
 }
 
-// On a thread of its own: whoever brings the news must not wait for the others. That of a visit is
-// left out.
+// On a thread of its own: the reporting thread must not wait for the others. The communicator of a
+// visit is left out.
 void Session::abort_alive() {
   std::vector<Comm> comms;
   for (const Comm comm : std::exchange(alive_, {})) {
@@ -490,7 +489,7 @@ void Session::abort_alive() {
       [lane = lane_, comms = std::move(comms)] { abort_together(*lane, comms); }));
 }
 
-// While a visit is under way the rank waits for it, hears of the failure there, and aborts.
+// While a visit is under way the rank waits for it, receives the failure there, and aborts.
 void Session::cut() noexcept {
   const std::lock_guard lock(mutex_);
   aborted_ = true;
@@ -537,7 +536,7 @@ void Session::abort() noexcept {
     abort->leave();
   }
   if (!left_) {
-    // Nothing writes to anybody's memory after this.
+    // Nothing writes to memory of others after this.
     lane_->api.StreamSynchronize(lane_->stream);
     for (const Kept& kept : std::exchange(kept_, {})) release(kept.event);
     return;

@@ -1,4 +1,4 @@
-// session.h - what one process holds of NCCL during one run: the stream of collectives, the
+// session.h - the NCCL state of one process during one run: the stream of collectives, the
 // communicators that are alive, and the way out when one of them or another rank fails.
 #pragma once
 
@@ -27,26 +27,26 @@
 
 namespace shardlab::nccl {
 
-/// What the session knows of the other processes, and tells them. Thread-safe.
+/// The session's link to the other processes: their failures, and reports to them. Thread-safe.
 class Peers {
  public:
   virtual ~Peers() = default;
-  /// Once a rank has failed, or its process is gone: what this rank throws.
+  /// Once a rank has failed, or its process is gone: the error that this rank throws.
   virtual std::optional<Error> failure() const = 0;
-  /// Asked again and again while this rank waits for others, before it has waited for `patience`
-  /// and after: may give the reason that failure() has from then on. By one thread at a time.
+  /// Called repeatedly while this rank waits for others, before it has waited for `patience` and
+  /// after: may set the reason that failure() has from then on. By one thread at a time.
   virtual void wait_on(std::chrono::milliseconds waited, std::chrono::milliseconds patience) const {
     static_cast<void>(waited);
     static_cast<void>(patience);
   }
-  /// That this rank gives up. Before it aborts: NCCL's abort waits for the other ranks of its node,
-  /// which must hear of the failure to come.
+  /// Reports that this rank fails. Called before it aborts: NCCL's abort waits for the other ranks
+  /// of its node, which must receive the failure to arrive there.
   virtual void tell(const Error& reason) const = 0;
 };
 
-/// Of the calls that a rank has posted, how many may at most not be known to be over when the next
-/// one is made on its own thread. CUDA keeps about 1,024 launches until whoever launches waits for
-/// the device; a call takes up to five of them, for its kernel, for events and for waits.
+/// The largest number of posted calls that may be in flight when the next one is made on the rank's
+/// own thread. CUDA keeps about 1,024 launches before a launch waits for the device; a call takes
+/// up to five of them, for its kernel, for events and for waits.
 inline constexpr std::uint64_t kMostInFlight = 128;
 
 /// All communicators share one stream, so that their calls run in the order of the program, which
@@ -66,72 +66,72 @@ class Session {
 
   LocalSide& side() { return side_; }
 
-  /// Throws the peers' failure, if there is one; then nothing of what was posted goes on.
+  /// Throws the peers' failure, if there is one; then no posted call continues.
   void check_peers();
 
   /// A communicator of `size` ranks. Waits for the others.
-  ///   fails  Runtime when they do not come, or NCCL refuses
+  ///   fails  Runtime when they do not arrive, or NCCL refuses
   Comm join(const UniqueId& id, std::int64_t size, std::int64_t rank);
   /// Collective over `parent`; null for kNoColor. Waits for all collectives before.
   Comm split(Comm parent, int color, int key);
 
-  /// Makes NCCL's calls as one group on the stream, after all that the device has been asked for so
-  /// far. Returns when NCCL has taken them. `memory` holds all that they point into.
+  /// Makes NCCL's calls as one group on the stream, after all that the device was given so far.
+  /// Returns when NCCL has taken them. `memory` holds all that they point into.
   ///   fails  as await()
   void post(Comm comm, std::span<const GroupCall> calls, std::shared_ptr<void> memory,
             const std::string& what);
-  /// Reached when all that has been posted is over. Given back by release() or let_go().
+  /// Reached when all posted calls are over. Given back by release() or let_go().
   Event mark();
   void release(Event event);
   bool reached(Event event) const;
   /// Orders host or device after `event`.
   ///   fails  with the peers' failure, with NCCL's own error, or when the patience is over
   void await(Event event, const std::string& what);
-  /// Nobody waits for `event` any more: `memory` is kept until what is before it is over. Does not
+  /// `event` is not awaited any more: `memory` is kept until the calls before it are over. Does not
   /// wait.
   void let_go(Event event, std::shared_ptr<void> memory) noexcept;
 
-  /// Asked again and again while the host waits for the device, and when it has waited: throws when
-  /// what it waits for will not come, or was cut short.
+  /// Called repeatedly while the host waits for the device, and when it has waited: throws when the
+  /// awaited event cannot occur, or was cut short.
   ///   fails  as await()
   void check_wait(std::chrono::milliseconds waited, const std::string& what);
-  /// Whether all that was marked is over.
+  /// Whether all marked calls are over.
   bool idle() const { return last_ == nullptr || reached(last_); }
-  /// Returns when all that was posted is over.
+  /// Returns when all posted calls are over.
   ///   fails  as await()
   void drain(const std::string& what);
 
   /// Ends all communicators, the newest first, on all ranks in that order: destroys them where
   /// nothing has failed, aborts them otherwise. Waits for the other ranks of the node.
   void end() noexcept;
-  /// Aborts all communicators at once: calls in flight stop. Where a thread is inside of NCCL, the
-  /// rank waits for it, and aborts itself. Does not wait, but for a call that the rank is in the
-  /// middle of; by any thread.
+  /// Aborts all communicators at once: calls in flight stop. If a thread is inside of NCCL, the
+  /// rank waits for it, and aborts itself. Does not wait, except for a call that the rank is
+  /// making; by any thread.
   void cut() noexcept;
-  /// The same as soon as the peers' failure() says so. Does not wait; by any thread, once.
+  /// The same as soon as the peers have a failure(). Does not wait; by any thread, once.
   void cut_on_failure();
-  /// The same, and waits until nothing of what was posted touches memory any more, and until the
-  /// other ranks of the node have come. What does not come back in a few seconds is left behind: a
-  /// thread inside of NCCL with its communicator, or the aborts; and the memory of all that was
-  /// posted. The ranks of the node may wait for it until this process ends.
+  /// The same, and waits until no posted call touches memory any more, and until the other ranks of
+  /// the node have arrived. Calls that do not return in a few seconds are left behind: a thread
+  /// inside of NCCL with its communicator, or the aborts; and the memory of all posted calls. The
+  /// ranks of the node may wait for it until this process ends.
   void abort() noexcept;
 
  private:
   /// Waits until `over` holds, or something fails.
   void poll_until(const std::function<bool()>& over, const std::string& what);
-  /// Has a thread make a call that may wait for other ranks, and waits for it. `comm` is used by
-  /// it; `back` is called when it has come back, under the mutex.
+  /// Makes a call that may wait for other ranks on a thread, and waits for it. The call uses
+  /// `comm`; `back` is called when it has returned, under the mutex.
   Outcome visit(Comm comm, std::function<Outcome()> call, std::function<void()> back,
                 const std::string& what);
-  /// The visit is over: whatever it has made or ended is known.
+  /// The visit is over: everything that it has made or ended is known.
   void come_back();
-  /// The visit did not come back.
+  /// The visit did not return.
   void leave_behind();
-  /// Makes a group that waits for nobody.
+  /// Makes a group that waits for no other rank.
   Outcome call_directly(Comm comm, std::span<const GroupCall> calls);
   /// Puts a new communicator, where there is one, among those that are alive. For visit().
   std::function<void()> joins(std::shared_ptr<Comm> made);
-  /// Has a thread abort all that are alive, but for that of the visit. With the mutex held.
+  /// Makes a thread abort all that are alive, but for that of the visit. With the mutex held.
   void abort_alive();
   /// The same, and nothing is called any more.
   void abort_rest();
@@ -139,14 +139,14 @@ class Session {
   void count_posted(std::size_t calls);
   Event take_event();
   void record(Event event);
-  /// Tells the others, aborts, throws.
+  /// Reports to the others, aborts, throws.
   [[noreturn]] void give_up(const Error& reason);
   /// The same with NCCL's reason; throws that of another rank if it is the cause.
   [[noreturn]] void fail_call(Comm comm, Result result, const std::string& what);
   /// One of the two, unless the calls have succeeded.
   void check_outcome(Comm comm, const Outcome& outcome, const std::string& what);
   void hear_others();
-  /// The thread beside the rank: asks in its place while it does not ask itself.
+  /// The watching thread: checks in place of the rank while it does not check itself.
   void keep_watch();
   void ask_for_rank(std::chrono::milliseconds waited);
   void end_one(Comm comm);
@@ -172,7 +172,7 @@ class Session {
   const Peers& peers_;
   const std::chrono::milliseconds patience_;
   std::mutex asking_;                     ///< guards Peers::wait_on
-  std::atomic<std::uint64_t> asked_ = 0;  ///< how often the rank has asked
+  std::atomic<std::uint64_t> asked_ = 0;  ///< number of checks of the rank
   std::shared_ptr<const Lane> lane_;
   std::vector<Event> free_;
   Event last_ = nullptr;  ///< recorded; events are recorded again for later marks only

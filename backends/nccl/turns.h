@@ -1,5 +1,5 @@
-// turns.h - says what the rank calls. Where ranks compare that, NCCL's calls are held back until
-// rank 0 has seen all ranks of the group come with calls that fit. They are made in the order in
+// turns.h - reports the calls of the rank. If ranks compare these, NCCL's calls are held back until
+// rank 0 has seen all ranks of the group enter with calls that fit. They are made in the order in
 // which it saw that, which is the same on all ranks, so that groups that share a stream never wait
 // for each other crosswise.
 #pragma once
@@ -21,12 +21,12 @@ class Turns {
   Turns(process::ControlChannel& channel, Session& session, CollectiveChecks checks)
       : channel_(channel), session_(session), checks_(checks) {}
 
-  /// Says a call that waits: returns when it may be made, all others whose turn is before it having
-  /// been made. Where it has met the others' (of a receive from any: process::is_any).
+  /// Reports a call that waits: returns when it may be made, after all others whose turn is before
+  /// it. Returns the place where it met the others' (of a receive from any: process::is_any).
   ///   fails  with the verdict
   process::CallPlace take(const process::Entrance& entrance, const backends::Call& call);
-  /// Says one that does not wait: `make` is called when its turn has come and somebody waits, or at
-  /// once where calls are not compared.
+  /// Reports one that does not wait: `make` is called when it has its turn and the rank waits, or
+  /// at once where calls are not compared.
   void queue(const process::Entrance& entrance, const backends::Call& call,
              std::function<void()> make);
   /// Whether calls are held back until they have been compared.
@@ -38,8 +38,8 @@ class Turns {
   /// The program has ended: returns when all queued calls have been made.
   void settle();
 
-  /// What the next group may be numbered. Ranks that make one take the largest of theirs, and say
-  /// so.
+  /// The number that the next group may have. Ranks that make one take the largest of theirs, and
+  /// report it.
   std::int32_t next_group() const { return next_group_; }
   void group_made(std::int32_t number) { next_group_ = number + 1; }
 

@@ -18,7 +18,7 @@ namespace shardlab::nccl {
 
 namespace {
 
-// This process in its job, from the first world that asks for it to the end of the process.
+// This process in its job, from the first world that needs it to the end of the process.
 class Job {
  public:
   static Job& get() {
@@ -127,7 +127,7 @@ class World final : public Backend {
   void settle(std::int64_t) override {
     turns_->settle();
     if (!channel_.failed()) channel_.tell_ended();
-    // A rank that has come to its end does not fail of what others do afterwards.
+    // A rank that has ended normally does not fail because of later failures of others.
     if (!session_->idle()) session_->drain("the last collectives");
   }
 
@@ -135,7 +135,7 @@ class World final : public Backend {
     if (session_) session_->end();
   }
 
-  // In this order: the others' aborts are what ours waits for.
+  // In this order: our abort waits for the others' aborts.
   void rank_failed(std::int64_t, const Error& cause) override {
     peers_.tell(cause);
     if (session_) session_->abort();
@@ -148,7 +148,7 @@ class World final : public Backend {
   }
 
  private:
-  // A rank that computes, or waits for its device, hears of failures through these two.
+  // A rank that computes, or waits for its device, receives failures through these two.
   void watch() {
     channel_.on_failure([session = std::weak_ptr<Session>(session_)] {
       if (const auto alive = session.lock()) alive->cut_on_failure();

@@ -1,4 +1,4 @@
-// checks.h - whether processes compare what they call before any data moves.
+// checks.h - whether processes compare their calls before any data moves.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// A star around rank 0, whose hub puts all messages into one order. No send waits: what a peer does
-// not take is kept, and goes out from the background thread. So that thread always answers, and a
-// process that does not is stopped, dead or cut off. Of the others rank 0 finds that out; of rank 0
-// every other process does, by asking.
+// A star around rank 0, whose hub puts all messages into one order. No send waits: bytes that a
+// peer does not take are kept, and sent later by the background thread. So that thread always
+// answers, and a process that does not is stopped, dead or cut off. Rank 0 finds that out for the
+// others; for rank 0 every other process does, by asking.
 #include "backends/process/control_channel.h"
 
 #include <algorithm>
@@ -25,9 +25,9 @@ using Doing = Standing::Doing;
 
 // A wait that is worth a message.
 constexpr std::chrono::milliseconds kLong{500};
-// How much later than rank 0 the others lose their patience, so that it comes first.
+// Time by which the patience of the others exceeds that of rank 0, so that it is first.
 constexpr std::chrono::milliseconds kLater{500};
-// How often rank 0 looks at what waits.
+// The period of rank 0's checks of waits.
 constexpr std::chrono::milliseconds kTick{100};
 
 constexpr const char* kEndOfRun = "the end of the run";
@@ -53,7 +53,7 @@ double seconds_of(std::chrono::nanoseconds time) {
        "rank {} runs something else than rank 0: {}, and not {}", rank, its_line, our_line);
 }
 
-// What a process says of rank 0 when it does not answer: without it nobody hears of anybody.
+// The verdict of a process on a rank 0 that does not answer: without it no messages are passed.
 Verdict verdict_without_hub(const LongWait& wait, std::int64_t ranks) {
   Verdict verdict =
       verdict_on_wait(wait, std::vector<std::optional<Standing>>(static_cast<std::size_t>(ranks)));
@@ -259,7 +259,7 @@ class ControlChannel::Impl {
     state_.failed = state_.verdicts.contains(state_.run);
   }
 
-  // The others may have missed this rank in the run before, and it hears of that only now.
+  // The others may have missed this rank in the run before, and it receives that only now.
   void refuse_to_go_on_alone() {
     const std::lock_guard lock(state_.mutex);
     if (!state_.gone(rank())) return;
@@ -273,8 +273,8 @@ class ControlChannel::Impl {
          *state_.why_gone[static_cast<std::size_t>(rank)]);
   }
 
-  // Rank 0 has been told that the patience is over, and is told again where it has had something
-  // else to ask.
+  // Rank 0 was informed that the patience is over, and is informed again where it was busy with
+  // another question.
   void await_verdict(std::chrono::milliseconds waited) {
     std::unique_lock lock(state_.mutex);
     while (!state_.changed.wait_for(lock, kAnswerTakes + kLater, [&] { return failed(); })) {
@@ -371,8 +371,8 @@ class ControlChannel::Impl {
     if (notify) notify();
   }
 
-  // The background thread, as what follows. On rank 0, what one says counts no more that is gone
-  // for the others.
+  // Called on the background thread, as are the functions below. On rank 0, messages of a process
+  // that is gone for the others no longer count.
   void hear(std::size_t line, const std::vector<Frame>& frames, bool open) {
     const std::int64_t from = rank() == 0 ? static_cast<std::int64_t>(line) + 1 : 0;
     const std::lock_guard lock(state_.mutex);
@@ -456,7 +456,7 @@ class ControlChannel::Impl {
            },
            [this](std::int64_t from) {
              return lines_.moved(static_cast<std::size_t>(from) - 1);
-           }};  ///< of rank 0; elsewhere nobody calls it
+           }};  ///< of rank 0; not called on other ranks
   std::atomic<bool> told_of_wait_ = false;
   std::uint64_t sequence_ = 0;  ///< the program's thread only
   std::uint64_t asked_ = 0;     ///< rank 0, for a sign of life; under the mutex, as the rest

@@ -1,4 +1,5 @@
-// All that the checks of a call look at, without its data: metadata, lengths, partners and place.
+// All parts of a call that its checks read, without its data: metadata, lengths, partners and
+// place.
 #include "backends/process/entered_call.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ struct Way {
   std::int64_t group, from, to, tag;
 };
 
-// Below 0, and no other way has it.
+// Below 0, and unique for the way.
 std::int64_t number_of(const Way& way) {
   const bool fits = way.group < kGroups && std::max(way.from, way.to) < kRanks && way.tag < kTags;
   if (!fits) {

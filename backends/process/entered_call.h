@@ -1,4 +1,4 @@
-// entered_call.h - one rank's part of a collective as other processes hear of it: everything but
+// entered_call.h - one rank's part of a collective as other processes receive it: everything but
 // the data.
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace shardlab::process {
 
-/// Which collective of which group. The messages from one rank to another under one tag are those
-/// of a group of the two.
+/// The group of a collective, and its number there. The messages from one rank to another under one
+/// tag are those of a group of the two.
 struct CallPlace {
   std::int64_t group = 0;      ///< a number that no other group with one of its ranks has
   std::uint64_t sequence = 0;  ///< of the call on the group
@@ -26,11 +26,11 @@ struct CallPlace {
 /// Whether it is that of a receive from any rank of the group. Once it has met a message, its
 /// sequence is the sender's group rank.
 bool is_any(CallPlace place);
-/// The sender, where a message of that way is one that a receive from any, at `any`, may take.
+/// The sender, if a message of that way is one that a receive from any, at `any`, may take.
 std::optional<std::int64_t> sender_for(CallPlace any, CallPlace way);
 
-/// The messages that one rank has entered in one group, and where the next one meets its other
-/// half.
+/// The messages that one rank has entered in one group, and the place where the next one meets its
+/// other half.
 class Ways {
  public:
   /// `group`: no other one with one of its ranks has this number; `ranks`: global, in group order,
@@ -39,11 +39,11 @@ class Ways {
       : group_(group), rank_(rank), ranks_(ranks) {}
   /// Fails with Unsupported for a message to itself.
   void check(const backends::Call& call) const;
-  /// Of the message that this rank enters next. That of a receive from any does not count before
-  /// its sender is known: then it is asked for once more.
+  /// The place of the message that this rank enters next. A place of a receive from any does not
+  /// count before its sender is known: then next() is called once more.
   ///   fails  Unsupported for numbers that have no room
   CallPlace next(const backends::Call& call);
-  /// Global: who sends, who receives; of a receive from any all of the group.
+  /// Global: sender, receiver; of a receive from any all of the group.
   std::vector<std::int64_t> ends(const backends::Call& call) const;
 
  private:

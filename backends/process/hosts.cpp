@@ -1,4 +1,4 @@
-// By the name that each process has for its host: what is the same name is taken for the same host.
+// By the name that each process has for its host: equal names are taken for the same host.
 #include "backends/process/hosts.h"
 
 #include <unistd.h>

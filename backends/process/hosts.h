@@ -1,4 +1,4 @@
-// hosts.h - which ranks of a job share a host.
+// hosts.h - the ranks of a job that share a host.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace shardlab::process {
 
 /// For each rank of the job the number of its host, counted from 0 in the order of ranks. All take
-/// part. SHARDLAB_HOST stands for the host's own name, for tests.
+/// part. SHARDLAB_HOST replaces the host's own name, for tests.
 std::vector<std::int64_t> host_numbers(ControlChannel& channel);
 
 }  // namespace shardlab::process

@@ -1,6 +1,6 @@
-// Exchanges are complete when every process has brought its part, leaves or is gone. Whoever waits
-// too long is answered by a question to all ranks: what they say of themselves makes the verdict,
-// and those that say nothing are gone. It takes a second, and one is asked at a time.
+// Exchanges are complete when every process has sent its part, leaves or is gone. A rank that waits
+// too long causes a question to all ranks: the verdict follows from their answers, and those that
+// do not answer are gone. It takes a second, and there is one question at a time.
 #include "backends/process/hub.h"
 
 #include <algorithm>
@@ -112,11 +112,11 @@ void Hub::lose(std::int64_t rank, const std::string& reason) {
   Writer writer;
   writer.put(rank);
   writer.put_text(reason);
-  // It is told, too, if it is there still: the others do not wait for it any more.
+  // The process is informed, too, if it still exists: the others do not wait for it any more.
   if (rank != 0) send_to_all(Message::kGone, std::string(writer.bytes()));
   state_.lose(rank, reason, verdict_on_gone(rank, reason));
   finish_rounds();
-  // Whoever hears of rank 0 that it is gone waits for no exchange any more.
+  // A process that learns that rank 0 is gone waits for no exchange any more.
   if (rank == 0) send_to_all(Message::kGone, writer.take());
   see_all_leave();
 }
@@ -207,7 +207,7 @@ void Hub::look_for_hopeless(std::uint64_t run) {
   }
 }
 
-// Whoever has another question asks again.
+// A rank with another question asks again.
 void Hub::ask_all(LongWait wait, std::uint64_t run, std::optional<std::uint64_t> sequence,
                   bool at_the_end) {
   if (question_) return;
@@ -234,7 +234,7 @@ bool Hub::over(const Question& question) const {
   return question.looks >= kLooks && Clock::now() - question.asked >= kAnswerTakes;
 }
 
-// All have answered, or had the time to.
+// All have answered, or had the time for it.
 void Hub::conclude() {
   const Question question = std::move(*question_);
   question_.reset();

@@ -1,5 +1,5 @@
-// hub.h - rank 0's part of the channel: brings what processes say into one order, compares calls,
-// and watches over waits that last (B-5, B-6, B-7, B-16). Inside of this folder only.
+// hub.h - rank 0's part of the channel: brings the messages of processes into one order, compares
+// calls, and watches over waits that last (B-5, B-6, B-7, B-16). Inside of this folder only.
 #pragma once
 
 #include <chrono>
@@ -19,11 +19,11 @@
 
 namespace shardlab::process {
 
-/// Everything under the state's mutex. Rank 0's own messages come in as those of the others.
+/// Everything under the state's mutex. Rank 0's own messages are received as those of the others.
 class Hub {
  public:
   using Send = std::function<void(std::int64_t rank, Message, std::string_view payload)>;
-  /// When bytes last went to that rank or came from it.
+  /// The last time when bytes were sent to that rank or received from it.
   using Moved = std::function<Clock::time_point(std::int64_t rank)>;
   /// `longest_wait`: of exchanges.
   Hub(JobState& state, const StandingBoard& board, std::chrono::milliseconds longest_wait,
@@ -38,16 +38,16 @@ class Hub {
   void decide(std::uint64_t run, const Verdict& verdict);
   void lose(std::int64_t rank, const std::string& reason);
   void leave(std::int64_t rank, const std::string& reason);
-  /// Before a run begins: who has left is gone, and earlier runs are forgotten.
+  /// Before a run begins: ranks that have left are gone, and earlier runs are forgotten.
   void begin_run();
-  /// Again and again.
+  /// Called repeatedly.
   void keep_watch();
 
  private:
-  // The parts of one exchange that have come so far, by process.
+  // The parts of one exchange that have arrived so far, by process.
   struct Round {
     Contribution contribution;
-    std::int64_t first;  ///< the rank that came first
+    std::int64_t first;  ///< the rank that was first
     Clock::time_point since;
     std::vector<std::string> parts;
     std::vector<bool> here;
@@ -58,7 +58,7 @@ class Hub {
     Referee referee;
     LongWaits waits;
   };
-  // An inquiry under way, and on behalf of what.
+  // An inquiry under way, and its reason.
   struct Question {
     Inquiry inquiry;
     std::uint64_t run;

@@ -1,5 +1,5 @@
-// job_state.h - what a process knows of its job, and the words in which processes speak of it:
-// shared by the channel and, on rank 0, the hub. Inside of this folder only.
+// job_state.h - the state of a process's job, and the messages between processes about it: shared
+// by the channel and, on rank 0, the hub. Inside of this folder only.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ enum class Message : std::uint32_t {
   kGoodbye,
 };
 
-/// One process's part of an exchange, but for what it brings.
+/// One process's part of an exchange, without its text.
 struct Contribution {
   std::uint64_t sequence;
   std::int64_t root;  ///< or kEveryRank
@@ -45,9 +45,9 @@ struct Contribution {
 };
 inline constexpr std::int64_t kEveryRank = -1;
 
-/// Whoever is asked has so long to answer; it takes a message each way.
+/// The longest time for an answer to a question; it takes a message each way.
 inline constexpr std::chrono::milliseconds kAnswerTakes{1'000};
-/// For so long the end of a failed run waits for those that compute.
+/// The longest time that the end of a failed run waits for ranks that compute.
 inline constexpr std::chrono::milliseconds kEndTakes{2'000};
 inline constexpr const char* kNoAnswer = "it does not answer: it is stopped, or cut off";
 
@@ -66,14 +66,14 @@ struct JobState {
   void lose(std::int64_t other, std::string reason, const Verdict& verdict);
   /// The run fails, unless it is another one.
   void hear_verdict(std::uint64_t of_run);
-  /// The parts that an exchange has brought.
+  /// The parts of an exchange.
   void store(const Contribution& contribution, std::vector<std::string> parts);
 
   const std::int64_t rank, size;
   std::mutex mutex;  ///< guards what follows, but for `failed`
   std::condition_variable changed;
   std::vector<std::optional<std::string>> why_gone;           ///< by rank; none: it is not
-  bool all_leave = false;                                     ///< nobody takes part any more
+  bool all_leave = false;                                     ///< no process takes part any more
   std::map<std::uint64_t, std::vector<std::string>> results;  ///< of exchanges, by sequence
   std::map<std::uint64_t, Verdict> verdicts;                  ///< by run
   std::deque<CallPlace> met;  ///< calls that all have entered, in the order in which rank 0 saw it

@@ -10,8 +10,8 @@
 
 namespace shardlab::process {
 
-/// Unless it is destroyed within `most`, prints `error: REASON` and ends the process with exit
-/// code 1, without a word to libraries: they would wait.
+/// Unless it is destroyed within `most`, prints `error: REASON` and ends the process with exit code
+/// 1, without calling libraries: they would wait.
 class LastResort {
  public:
   LastResort(std::chrono::milliseconds most, std::string reason);

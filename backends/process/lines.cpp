@@ -49,7 +49,7 @@ void Lines::listen() {
   for (const Connection& connection : connections_) {
     entries.push_back({connection.descriptor(), POLLIN, 0});
   }
-  // Messages may have come together with the welcome: the first pass looks at all connections.
+  // Messages may have arrived together with the welcome: the first pass reads all connections.
   for (bool first = true; !stopping_; first = false) {
     if (!first) poll(entries.data(), entries.size(), static_cast<int>(tick_.count()));
     take_wakes();

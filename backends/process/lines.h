@@ -1,5 +1,6 @@
-// lines.h - the connections of one process, and the thread that waits on them. No send waits: what
-// a peer does not take is kept and goes out from the thread, so that it always reads, and answers.
+// lines.h - the connections of one process, and the thread that waits on them. No send waits: bytes
+// that a peer does not take are kept and sent later by the thread, so that it always reads, and
+// answers.
 #pragma once
 
 #include <poll.h>
@@ -21,10 +22,10 @@ namespace shardlab::process {
 /// Lines are numbered from 0. Any thread sends.
 class Lines {
  public:
-  /// Told of what comes, on the thread.
+  /// Functions that are called on the thread for received data.
   struct Ears {
-    /// Frames of one line, in their order; none: a part of one came. Not open: nothing comes from
-    /// there any more.
+    /// Frames of one line, in their order; none: a part of one arrived. Not open: nothing arrives
+    /// from there any more.
     std::function<void(std::size_t line, const std::vector<Frame>& frames, bool open)> hear;
     /// After all lines that had something, and once a `tick` at least.
     std::function<void()> pause;
@@ -37,12 +38,12 @@ class Lines {
   Lines& operator=(const Lines&) = delete;
 
   void send(std::size_t line, std::uint32_t type, std::string_view payload);
-  /// When bytes of that line last went out or came in. An answer may follow much that is on its
-  /// way: whoever moves bytes is alive. Any thread.
+  /// The last time when bytes of that line were sent or received. An answer may follow much data in
+  /// flight: a process that moves bytes is alive. Any thread.
   Clock::time_point moved(std::size_t line) const {
     return Clock::time_point(Clock::duration(moved_[line].load(std::memory_order_relaxed)));
   }
-  /// Ends the thread, and sends everybody this last frame.
+  /// Ends the thread, and sends this last frame to all.
   void stop(std::uint32_t type, std::chrono::milliseconds most);
 
  private:

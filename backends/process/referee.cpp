@@ -1,5 +1,5 @@
-// Calls meet by place (group and number) and first member. A rank's messages come in its order, so
-// that its seat always says what it does last; when every seat waits or has ended, nobody can
+// Calls meet by place (group and number) and first member. A rank's messages arrive in its order,
+// so that its seat always shows its last action; when every seat waits or has ended, nobody can
 // advance, and the seats are the explanation.
 #include "backends/process/referee.h"
 
@@ -54,7 +54,7 @@ Referee::Ruling Referee::enter(std::int64_t rank, const Entrance& entrance,
   return ruling;
 }
 
-// Of several messages it takes the one that was sent first. Those that the rank has asked for by
+// Of several messages it takes the one that was sent first. Messages that the rank has requested by
 // their sender before are taken: it does nothing else while it waits.
 Referee::Ruling Referee::enter_any(std::int64_t rank, const Entrance& entrance,
                                    std::unique_ptr<EnteredCall> call) {

@@ -1,6 +1,6 @@
-// referee.h - rank 0's view of what all ranks of a run call: whether the calls of a group fit
-// together, and whether anybody can still advance (B-5, B-6). The same verdicts, in the same words,
-// as where ranks share memory. Hears of a rank's steps in their order.
+// referee.h - rank 0's view of the calls of all ranks of a run: whether the calls of a group fit
+// together, and whether any rank can still advance (B-5, B-6). The same verdicts, in the same
+// words, as where ranks share memory. Receives a rank's steps in their order.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ class Referee {
  public:
   explicit Referee(std::int64_t ranks);
 
-  /// What follows from a step. Nothing, while ranks are still to come.
+  /// The consequences of a step. None, while ranks are still to enter.
   struct Ruling {
-    std::optional<CallPlace> met;     ///< all of the group have come, and their calls fit
+    std::optional<CallPlace> met;     ///< all of the group have entered, and their calls fit
     std::vector<std::int64_t> ranks;  ///< of that group
-    /// The last of them has received from any: what it hears in place of `met`.
+    /// The last of them has received from any: the place that it gets instead of `met`.
     std::optional<CallPlace> met_any;
-    std::optional<Verdict> verdict;  ///< the run cannot go on
+    std::optional<Verdict> verdict;  ///< the run cannot continue
   };
-  /// A rank brings its part of a collective.
+  /// A rank enters its part of a collective.
   Ruling enter(std::int64_t rank, const Entrance& entrance, std::unique_ptr<EnteredCall> call);
-  /// A rank waits for what it has entered before.
+  /// A rank waits for a call that it has entered before.
   Ruling wait(std::int64_t rank, CallPlace place);
   /// A rank enters nothing more.
   Ruling end(std::int64_t rank);
@@ -42,7 +42,7 @@ class Referee {
     std::string group;
     std::vector<std::int64_t> ranks;
     std::vector<std::unique_ptr<EnteredCall>> entered;  ///< by group rank
-    std::vector<backends::Call*> calls;                 ///< the same; null: has not come
+    std::vector<backends::Call*> calls;                 ///< the same; null: has not entered
     std::size_t arrived = 0;
   };
   struct Seat {
@@ -69,7 +69,7 @@ class Referee {
   RankReport report_on(std::int64_t rank) const;
 
   std::vector<Seat> seats_;  ///< by rank
-  /// By place and first rank, which tells groups apart that have no rank in common.
+  /// By place and first rank, which separates groups that have no rank in common.
   std::map<Place, Round> rounds_;
   std::map<std::int64_t, AnyWait> anys_;  ///< by rank
   std::uint64_t opened_ = 0;              ///< rounds

@@ -1,8 +1,9 @@
-// Every process says hello to rank 0 with its job, rank and size. Rank 0 hears many at a time, and
-// answers when all have come, or tells those that came who is missing. Another job's process is
-// told so; whoever is none of ours, or says nothing, is dropped without a word.
-// Rank 0 speaks first: where it may listen on one of several ports, others listen on the rest, and
-// whoever comes there hears that or nothing, and goes on to the next port.
+// Every process says hello to rank 0 with its job, rank and size. Rank 0 reads many at a time, and
+// answers when all have arrived, or names the missing ones to those that arrived. A process of
+// another job gets an answer that says so; a peer that is none of ours, or sends nothing, is
+// dropped silently. Rank 0 speaks first: if it may listen on one of several ports, others listen on
+// the rest, and a process that connects there receives their greeting or nothing, and tries the
+// next port.
 #include "backends/process/rendezvous.h"
 
 #include <poll.h>
@@ -20,13 +21,13 @@ namespace {
 const char* const kStartAll =
     "start all ranks of the job, and set MASTER_ADDR and MASTER_PORT to the place of rank 0";
 
-// What says nothing for so long is not rank 0; what says no hello to it is no rank.
+// A peer that sends nothing for so long is not rank 0; one that sends it no hello is no rank.
 constexpr std::chrono::seconds kGreetingTakes(2);
-// For so long somebody is waited for at the first port, before the others are tried.
+// Time of waiting at the first port, before the others are tried.
 constexpr std::chrono::milliseconds kFirstPortTakes(50);
-// For so long the host of rank 0 may leave a call at one of several ports without an answer.
+// Time for which the host of rank 0 may leave a call at one of several ports without an answer.
 constexpr std::chrono::milliseconds kCallTakes(500);
-// A hello is shorter, whatever the job is called.
+// A hello is shorter, whatever the name of the job.
 constexpr std::size_t kLongestHello = 65'536;
 
 enum class Greeting : std::uint32_t { kRankZero, kHello, kWelcome, kRefused };
@@ -37,7 +38,7 @@ std::string seconds_text(std::chrono::milliseconds time) {
   return fmt::format("{:g} s", static_cast<double>(time.count()) / 1000);
 }
 
-// The first word of rank 0: jobs of one name differ in where they were told to meet.
+// The first word of rank 0: jobs of one name differ in their meeting place.
 std::string rank_zero(const Membership& membership) {
   Writer writer;
   writer.put_text(membership.job);
@@ -60,13 +61,13 @@ std::string place_text(const Membership& membership) {
   return fmt::format("{}-{}", first, membership.port + membership.ports - 1);
 }
 
-// Rank 0 while the others come.
+// Rank 0 while the others arrive.
 class Reception {
  public:
   explicit Reception(const Membership& membership)
       : membership_(membership), peers_(static_cast<std::size_t>(membership.size - 1)) {}
 
-  /// Takes in who comes and what they say, until something happens; false when `deadline` passed.
+  /// Accepts connections and reads them, until something happens; false when `deadline` passed.
   bool serve(Listener& listener, Clock::time_point deadline) {
     std::vector<pollfd> entries{{listener.descriptor(), POLLIN, 0}};
     Clock::time_point next = deadline;
@@ -116,13 +117,13 @@ class Reception {
   }
 
  private:
-  /// Somebody who has not said hello.
+  /// A connection that has not sent its hello.
   struct Guest {
     Connection connection;
     Clock::time_point until;
   };
 
-  /// False when there is nothing more to hear from the guest.
+  /// False when there is nothing more to read from the guest.
   bool hear(Guest& guest) {
     const bool open = guest.connection.receive();
     try {
@@ -173,7 +174,8 @@ std::vector<Connection> receive_all(const Membership& membership, Listener& list
   return reception.welcome();
 }
 
-// Whether rank 0 of this job is at the other end. What else listens there may say anything.
+// Whether rank 0 of this job is at the other end. Another program that listens there may send
+// anything.
 bool is_rank_zero(Connection& connection, const Membership& membership,
                   Clock::time_point deadline) {
   try {
@@ -185,7 +187,7 @@ bool is_rank_zero(Connection& connection, const Membership& membership,
   }
 }
 
-// Goes from port to port until rank 0 is found, or `deadline` passes: then unconnected.
+// Tries port after port until rank 0 is found, or `deadline` passes: then unconnected.
 Connection find_rank_zero(const Membership& membership, Clock::time_point deadline) {
   if (membership.ports == 1) return connect_to(membership.host, membership.port, deadline);
   while (true) {
@@ -203,7 +205,7 @@ Connection find_rank_zero(const Membership& membership, Clock::time_point deadli
   }
 }
 
-// Rank 0's answer, after its first word. It comes when all are there or its own patience ends:
+// Rank 0's answer, after its first word. It arrives when all are present or its own patience ends:
 // somewhat later than ours.
 std::optional<Frame> answer_of(Connection& connection, Clock::time_point deadline) {
   std::optional<Frame> frame = connection.wait(deadline);

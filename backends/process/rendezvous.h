@@ -9,8 +9,8 @@
 namespace shardlab::process {
 
 /// On rank 0 the connections of ranks 1.., by rank - 1; elsewhere one connection, to rank 0.
-/// Returns when all are there.
-///   fails  Runtime naming those that did not come within the membership's patience
+/// Returns when all are present.
+///   fails  Runtime naming those that did not arrive within the membership's patience
 std::vector<Connection> meet(const Membership& membership, std::optional<Listener> listener);
 
 }  // namespace shardlab::process

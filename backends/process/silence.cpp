@@ -1,5 +1,6 @@
-// Who is behind: of the group of the call that the rank waits in, those that have entered fewer
-// calls. Where ranks go on without waiting, as on GPUs, several are; the last of them count.
+// The ranks that are behind: of the group of the call that the rank waits in, those that have
+// entered fewer calls. If ranks continue without waiting, as on GPUs, several are; the last of them
+// count.
 #include "backends/process/silence.h"
 
 #include <algorithm>
@@ -83,7 +84,7 @@ Gathering gathering_of(const Said& waiting, const std::vector<Said>& all) {
   return gathering;
 }
 
-// Where it is no collective, whoever does not do the same is behind.
+// Without a collective, ranks that do not do the same are behind.
 std::vector<std::int64_t> behind_what(const Said& waiting, const std::vector<Said>& all) {
   std::vector<std::int64_t> ranks;
   for (const Said& said : all) {
@@ -144,8 +145,8 @@ std::string cause_of_wait(const LongWait& wait, const Said& waiting, const Verdi
   return fmt::format("{} waited {} for {} in {}", fold_ranks({&wait.rank, 1}), time, who, place);
 }
 
-// An ended rank waits for those whose calls it has not entered: these are the cause, whoever lost
-// patience first.
+// An ended rank waits for those whose calls it has not entered: these are the cause, whichever rank
+// lost patience first.
 const Said& cause_among(const Said& waiting, const std::vector<Said>& all) {
   if (!waiting.standing || waits_in_call(waiting) || !silent_ones(all).empty()) return waiting;
   const auto lacks_ended = [&](const Said& said) {

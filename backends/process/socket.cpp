@@ -1,5 +1,5 @@
-// Messages with a fixed header. Neither sends nor reads wait, whatever a peer does that is stopped
-// or floods us. A header without our magic number comes from something that is not part of the job.
+// Messages with a fixed header. Neither sends nor reads wait, even if a peer is stopped or floods
+// us. A header without our magic number is from a program that is not part of the job.
 #include "backends/process/socket.h"
 
 #include <netdb.h>
@@ -28,7 +28,7 @@ struct Header {
   std::uint32_t magic;
   std::uint64_t size;
 };
-// Tells our peers from whoever else finds the port.
+// Separates our peers from other programs that find the port.
 constexpr std::uint32_t kMagic = 0x53484C42;
 
 // `events`: POLLIN, POLLOUT.
@@ -62,7 +62,7 @@ Descriptor::~Descriptor() {
 }
 
 Connection::Connection(Descriptor descriptor) : descriptor_(std::move(descriptor)) {
-  // Small messages go out at once.
+  // Small messages are sent at once.
   const int on = 1;
   setsockopt(descriptor_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
@@ -221,7 +221,7 @@ Addresses resolve(const std::string& host, std::uint16_t port) {
   return Addresses(found, &freeaddrinfo);
 }
 
-// Sockets do not wait: what a firewall drops would take the kernel's two minutes.
+// Sockets do not wait: for packets that a firewall drops the kernel would take two minutes.
 bool connects(const Descriptor& descriptor, const addrinfo& address, Clock::time_point deadline) {
   if (connect(descriptor.get(), address.ai_addr, address.ai_addrlen) == 0) return true;
   if (errno != EINPROGRESS || !wait_until_ready(descriptor.get(), POLLOUT, deadline)) return false;

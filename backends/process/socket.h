@@ -48,21 +48,21 @@ class Connection {
   explicit operator bool() const { return static_cast<bool>(descriptor_); }
   /// A frame as it is sent. Large ones take a while to write down: before a lock, not under it.
   static std::string framed(std::uint32_t type, std::string_view payload);
-  /// Does not wait: what the peer does not take at once is kept for flush(). False when the peer is
-  /// gone.
+  /// Does not wait: bytes that the peer does not take at once are kept for flush(). False when the
+  /// peer is gone.
   bool send(std::string frame);
   bool send(std::uint32_t type, std::string_view payload) { return send(framed(type, payload)); }
-  /// Sends of what was kept as much as the peer takes. False when the peer is gone.
+  /// Sends as much of the kept bytes as the peer takes. False when the peer is gone.
   bool flush();
   /// Bytes that were kept.
   std::size_t unsent() const { return unsent_bytes_; }
   bool behind() const { return unsent_bytes_ > 0; }
   /// flush() until nothing is left, the peer is gone, or `deadline` passes.
   void drain(Clock::time_point deadline);
-  /// Takes in what has arrived, without waiting, and not all of it where that is much. False once
-  /// the peer has closed its end; frames that came before are there still.
+  /// Reads data that has arrived, without waiting, and not all of it where that is much. False once
+  /// the peer has closed its end; frames that arrived before are still available.
   bool receive();
-  /// Bytes that have come and are no frame yet.
+  /// Bytes that have arrived and are no frame yet.
   std::size_t unread() const { return received_.size() - taken_; }
   /// The next whole frame of those received.
   std::optional<Frame> next();
@@ -87,7 +87,7 @@ class Listener {
   std::uint16_t port() const { return port_; }
   /// Waits until `deadline`; false then.
   bool accept(Clock::time_point deadline, Connection& connection);
-  /// For poll(): readable when somebody connects.
+  /// For poll(): readable when a peer connects.
   int descriptor() const { return descriptor_.get(); }
 
  private:
@@ -95,9 +95,9 @@ class Listener {
   std::uint16_t port_;
 };
 
-/// Tries again until somebody listens there or `deadline` passes: then it is unconnected. A try
-/// that nobody answers takes `one_try`, whatever the deadline. Fails with Runtime for a host that
-/// nobody knows.
+/// Tries again until a peer listens there or `deadline` passes: then it is unconnected. A try
+/// without an answer takes `one_try`, whatever the deadline. Fails with Runtime for an unknown
+/// host.
 Connection connect_to(const std::string& host, std::uint16_t port, Clock::time_point deadline,
                       std::chrono::milliseconds one_try = std::chrono::seconds(2));
 

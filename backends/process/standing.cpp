@@ -1,4 +1,4 @@
-// A call is kept as the bytes that would be sent: most are never asked for.
+// A call is kept as the bytes that would be sent: most are never needed.
 #include "backends/process/standing.h"
 
 #include <chrono>

@@ -1,5 +1,6 @@
-// standing.h - where a rank is, as the other processes hear it when they have waited for it too
-// long (B-16). Its process keeps it, and answers while the rank itself computes, loops or sleeps.
+// standing.h - the state of a rank, as the other processes receive it when they have waited for it
+// too long (B-16). Its process keeps it, and answers while the rank itself computes, loops or
+// sleeps.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace shardlab::process {
 
-/// The present doing of a rank.
+/// The present activity of a rank.
 struct Standing {
   enum class Doing : std::uint8_t {
     kComputes,  ///< the program's own business
@@ -23,9 +24,9 @@ struct Standing {
   };
   Doing doing = Doing::kComputes;
   double seconds = 0;         ///< it has done so for
-  std::string what;           ///< for what it waits, where that is no collective
+  std::string what;           ///< the awaited event, where that is no collective
   std::string call;           ///< the last it entered: Entrance and EnteredCall; empty: none
-  std::uint64_t entered = 0;  ///< collectives of the group that was asked about
+  std::uint64_t entered = 0;  ///< collectives of the group in question
 };
 void put(Writer& writer, const Standing& standing);
 Standing get_standing(Reader& reader);
@@ -35,16 +36,16 @@ class StandingBoard {
  public:
   /// A new run: nothing has been entered.
   void begin_run();
-  /// Enters a collective, and waits in it if it is called so.
+  /// Enters a collective, and waits in it if the call does.
   void enter(const Entrance& entrance, const backends::Call& call);
   void now(Standing::Doing doing, std::string_view what = "");
   /// Waits in a call that it entered before.
   void wait_in(std::string call);
-  /// `group`: whose collectives are counted.
+  /// `group`: the one whose collectives are counted.
   Standing standing(std::int64_t group) const;
   /// The last call entered, as bytes; empty: none.
   std::string last_call() const;
-  /// How many collectives of each group it has entered.
+  /// Number of collectives of each group that it has entered.
   std::map<std::int64_t, std::uint64_t> entered() const;
 
  private:

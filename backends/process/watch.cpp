@@ -1,5 +1,5 @@
-// A rank that has ended says how far it came, so that others need not wait for it any longer than
-// it takes to say so.
+// A rank that has ended reports its last call, so that others need not wait for it any longer than
+// that report takes.
 #include "backends/process/watch.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// watch.h - rank 0's watch over waits that may never end: who waits long, who has ended, and what
-// all ranks say when they are asked (B-16). Kept under the channel's lock.
+// watch.h - rank 0's watch over waits that may never end: ranks that wait long, ranks that have
+// ended, and the answers of all ranks to a question (B-16). Kept under the channel's lock.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace shardlab::process {
 
-/// How many collectives a rank has entered, by group.
+/// Number of collectives that a rank has entered, by group.
 using EnteredCounts = std::map<std::int64_t, std::uint64_t>;
 
 /// The waits of one run that last, and the ranks that have ended.
@@ -28,7 +28,7 @@ class LongWaits {
   std::map<std::int64_t, EnteredCounts> ended_;
 };
 
-/// All ranks are asked once where they are.
+/// One question to all ranks about their state.
 class Inquiry {
  public:
   Inquiry(std::uint64_t number, std::int64_t ranks, LongWait wait);

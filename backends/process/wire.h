@@ -1,5 +1,5 @@
-// wire.h - values as bytes, for messages between processes of one machine type. Whoever reads knows
-// what was written: nothing is tagged.
+// wire.h - values as bytes, for messages between processes of one machine type. The reader knows
+// the types that were written: nothing is tagged.
 #pragma once
 
 #include <cstdint>

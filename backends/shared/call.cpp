@@ -1,7 +1,7 @@
-// Two calls can meet when what they must agree on is equal (difference()); collectives that pass
-// pieces between pairs also need each pair's pieces to fit (pair_fits()). Compatibility compares
-// with the first call only, in O(ranks); pairs take O(ranks^2) and only all_to_all and batches need
-// them.
+// Two calls can meet when the parts on which they must agree are equal (difference()); collectives
+// that pass pieces between pairs also need each pair's pieces to fit (pair_fits()). Compatibility
+// compares with the first call only, in O(ranks); pairs take O(ranks^2) and only all_to_all and
+// batches need them.
 #include "backends/shared/call.h"
 
 #include <algorithm>
@@ -86,7 +86,7 @@ std::string signature(const Call& call) {
   const bool has_source =
       call.kind == CollectiveKind::kBroadcast || call.kind == CollectiveKind::kScatter;
   const bool brings = call.x != nullptr && call.x->defined();
-  // A source brings what all expect: it reads like the others.
+  // A source passes what all expect: it reads like the others.
   if (has_source) parts.push_back(meta_text(*call.expected));
   if (brings && !has_source) parts.push_back(meta_text(call.x->meta()));
   switch (call.kind) {
@@ -214,7 +214,7 @@ bool exchange_fits(std::span<const Call* const> calls, std::size_t from, std::si
   return next == sends.size();
 }
 
-// Each rank looks at its own two partners only.
+// Each rank checks its own two partners only.
 bool partners_fit(std::span<const Call* const> calls) {
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
     const Call& call = *calls[rank];

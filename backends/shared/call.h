@@ -20,12 +20,13 @@ std::string meta_text(const TensorMeta& meta);
 /// "all_gather(f32[4,3], dim 0, lengths 4,4,2)".
 std::string signature(const Call& call);
 
-/// What keeps two ranks of a group from meeting in these calls: "different dtypes", ...; empty when
-/// they may meet. What only pairs must agree on is left out. A static text.
+/// The reason why two ranks of a group cannot meet in these calls: "different dtypes", ...; empty
+/// when they may meet. Conditions on pairs only are left out. A static text.
 std::string_view difference(const Call& a, const Call& b);
-/// True when two ranks may meet in these calls, as far as two calls can tell.
+/// True when two ranks may meet in these calls, as far as two calls can show.
 inline bool compatible(const Call& a, const Call& b) { return difference(a, b).empty(); }
-/// Whether rank `to` takes what rank `from` gives it. All calls have come and are compatible.
+/// Whether rank `to` takes the data that rank `from` gives it. All calls have arrived and are
+/// compatible.
 bool pair_fits(std::span<const Call* const> calls, std::size_t from, std::size_t to);
 /// Whether the calls of all ranks, by group rank, fit together.
 bool consistent(std::span<const Call* const> calls);

@@ -1,6 +1,6 @@
-// Who is to blame: ranks are put into sets of compatible calls, and all but the largest set are
-// named; if two sets are equally large, everybody is. Where all calls are compatible and still do
-// not fit, it is the ranks in most pairs that do not.
+// The culprits: ranks are put into sets of compatible calls, and all but the largest set are named;
+// if two sets are equally large, all ranks are. If all calls are compatible and still do not fit,
+// the culprits are the ranks in most pairs that do not fit.
 #include "backends/shared/meeting.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::string other_side(const Meeting& meeting, const Call& call) {
   return call.from < 0 ? "from any rank" : fmt::format("from rank {}", meeting.ranks[0]);
 }
 
-// "sends to rank 1 with tag 3"; `what` where what is sent has a place in the sentence.
+// "sends to rank 1 with tag 3"; `what` where the data has a place in the sentence.
 std::string sentence_of(const Meeting& meeting, const Call& call, std::string_view what = "") {
   const bool sends = call.kind == CollectiveKind::kSend;
   std::string text =
@@ -75,10 +75,10 @@ bool torn(const Meeting& meeting) {
 
 namespace {
 
-// Larger groups are not looked at pair by pair: all their ranks are named.
+// Larger groups are not checked pair by pair: all their ranks are named.
 constexpr std::size_t kMostRanksInPairs = 1024;
 
-// All have come with compatible calls.
+// All have entered with compatible calls.
 std::vector<std::int64_t> in_most_unfit_pairs(const Meeting& meeting) {
   const std::size_t size = meeting.calls.size();
   std::vector<std::int64_t> unfit(size, 0);
@@ -102,7 +102,7 @@ std::vector<std::int64_t> in_most_unfit_pairs(const Meeting& meeting) {
 
 namespace {
 
-// Both have come.
+// Both have entered.
 std::string cause_of_message(const Meeting& meeting) {
   const auto side = [&](std::size_t i) {
     const Call& call = *meeting.calls[i];
@@ -205,7 +205,7 @@ const RankReport* next_awaited(std::span<const RankReport> reports, const RankRe
 }
 
 // The ranks of the circle that a walk from `start` ends in, the lowest first; empty: it ends at a
-// rank that waits for nobody.
+// rank that waits for no other.
 std::vector<const RankReport*> circle_from(std::span<const RankReport> reports,
                                            const RankReport& start) {
   std::vector<const RankReport*> walk;

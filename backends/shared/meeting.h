@@ -1,5 +1,5 @@
-// meeting.h - one collective of one group as far as its ranks have come: whether they can meet, who
-// differs, and what a verdict says about it (B-5).
+// meeting.h - one collective of one group as far as its ranks have entered: whether they can meet,
+// which differ, and the verdict about it (B-5).
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@
 
 namespace shardlab::backends {
 
-/// Points to what its maker holds. That of a message is between two: who sends, who receives.
+/// Points to data that its maker holds. A meeting of a message is between two: sender and receiver.
 struct Meeting {
   std::span<const std::int64_t> ranks;  ///< global, in group order
   std::string_view group;
   std::uint64_t sequence;              ///< of the call on the group
-  std::span<const Call* const> calls;  ///< by group rank; null: has not come
+  std::span<const Call* const> calls;  ///< by group rank; null: has not entered
 };
 
-/// True when the calls that have come already cannot meet.
+/// True when the calls that were entered already cannot meet.
 bool torn(const Meeting& meeting);
-/// Global ranks that differ from the majority, ascending; all that have come when there is none.
-/// Where calls agree but do not fit in pairs: the ranks in most of the pairs that do not.
+/// Global ranks that differ from the majority, ascending; all that have entered when there is none.
+/// If calls agree but do not fit in pairs: the ranks in most of the pairs that do not.
 std::vector<std::int64_t> odd_ones(const Meeting& meeting);
-/// What is wrong: "the ranks of group x entered all_reduce with different dtypes".
+/// The error: "the ranks of group x entered all_reduce with different dtypes".
 std::string cause_of(const Meeting& meeting);
-/// Adds to `report` what the rank that brought `call` does and for whom it waits.
+/// Adds to `report` the action of the rank that made `call` and the ranks it waits for.
 void describe(const Meeting& meeting, const Call& call, RankReport& report);
-/// All ranks have come, and their calls do not fit together.
+/// All ranks have entered, and their calls do not fit together.
 Verdict mismatch(const Meeting& meeting);
-/// Whom a deadlock misses: awaited ranks that have ended, else all that are awaited.
+/// The ranks that a deadlock misses: awaited ranks that have ended, else all that are awaited.
 std::vector<std::int64_t> missed(std::span<const RankReport> reports);
 /// Verdict::cause of a deadlock: "rank 0 sends to rank 1 (line 12) while rank 1 sends to rank 0
 /// (line 12)"; empty where no message takes part. `reports` by rank.

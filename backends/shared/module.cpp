@@ -1,6 +1,6 @@
-// Modules are looked for where SHARDLAB_MODULES says, then beside the program in the folders of a
-// build and of an installation, then where this build is installed: programs that link the library
-// may be anywhere.
+// Modules are searched in the folder of SHARDLAB_MODULES, then next to the program in the folders
+// of a build and of an installation, then where this build is installed: programs that link the
+// library may be anywhere.
 #include "backends/shared/module.h"
 
 #include <dlfcn.h>
@@ -43,7 +43,7 @@ void* module_function(std::string_view name, const char* symbol, std::string_vie
     const fs::path path = folder / file;
     std::error_code unreadable;
     if (!fs::exists(path, unreadable)) continue;
-    // Global: the libraries below open plug-ins of theirs that look for their symbols.
+    // Global: the libraries below open plug-ins of theirs that need their symbols.
     void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
     void* function = module == nullptr ? nullptr : dlsym(module, symbol);
     if (function != nullptr) return function;

@@ -1,17 +1,17 @@
-// module.h - parts of the program that are loaded when asked for: shared modules beside it.
+// module.h - parts of the program that are loaded when needed: shared modules next to it.
 #pragma once
 
 #include <string_view>
 
 namespace shardlab::backends {
 
-/// A function of the module `name`, which is loaded with the first call and stays. It is looked for
-/// in the folder that SHARDLAB_MODULES names, beside the program, above that folder (tests), in
+/// A function of the module `name`, which is loaded with the first call and stays. It is searched
+/// in the folder that SHARDLAB_MODULES names, next to the program, above that folder (tests), in
 /// lib/shardlab next to it (installed), and where this build installs modules.
 ///   fails  Unsupported when this build has no such module, with what to install as its fix
 void* module_function(std::string_view name, const char* symbol, std::string_view fix);
-/// Where an executable file of this name is, in the first of these folders that has one ("a:b");
-/// "" where none has.
+/// The place of an executable file of this name, in the first of these folders that has one
+/// ("a:b"); "" where none has.
 std::string program_in(const std::string& folders, const std::string& name);
 
 /// The folder that `meson install` of this build puts modules into.

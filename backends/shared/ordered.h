@@ -1,5 +1,5 @@
-// ordered.h - floats as integers of the same order, so that whoever takes the largest of integers
-// takes that of floats, NaN included. One element at a time, for devices and for the host.
+// ordered.h - floats as integers of the same order, so that the largest of the integers is that of
+// the floats, NaN included. One element at a time, for devices and for the host.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace shardlab::backends {
 
-/// count elements of `from` to `to`: floats to the integers that stand for them, or back. For kMax
-/// NaN stands above, for kMin below all numbers; -0 stands below 0. Contiguous, not overlapping.
+/// count elements of `from` to `to`: floats to the integers of the same order, or back. For kMax
+/// NaN is above, for kMin below all numbers; -0 is below 0. Contiguous, not overlapping.
 struct Ordering {
   enum class To : std::uint8_t { kIntegers, kFloats } to_which;
   DType floats;
@@ -23,7 +23,7 @@ struct Ordering {
   std::int64_t count;
 };
 
-/// What stands for floats of this dtype; none for other dtypes. 16 bits are carried in 32.
+/// The integers for floats of this dtype; none for other dtypes. 16 bits are carried in 32.
 inline std::optional<DType> integers_for(DType floats) {
   switch (floats) {
     case DType::kF8E4M3FN:

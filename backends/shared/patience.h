@@ -1,11 +1,11 @@
-// patience.h - waits for what another process or a device does, and how long they may last.
+// patience.h - waits for another process or a device, and their longest times.
 #pragma once
 
 #include <chrono>
 
 namespace shardlab::backends {
 
-/// Lets others run, longer the longer it lasts, and knows how long that is.
+/// Lets others run, longer the longer it lasts, and measures the time.
 class Patience {
  public:
   Patience() : begin_(Clock::now()) {}
@@ -20,13 +20,14 @@ class Patience {
   int pauses_ = 0;
 };
 
-/// A rank fails after its last messages, which may be on their way so much longer: whoever gets
-/// them goes on as far as where ranks share memory, and fails there of its own if it would.
+/// A rank fails after its last messages, which may still be in flight for this long: a rank that
+/// receives them continues as far as it would with shared memory, and fails there of its own if it
+/// would.
 inline constexpr std::chrono::milliseconds kLastMessages{200};
 
-/// How long a rank waits for others until it fails: SHARDLAB_PATIENCE, in seconds, else 300 s.
+/// The longest wait of a rank for others until it fails: SHARDLAB_PATIENCE, in seconds, else 300 s.
 std::chrono::milliseconds longest_wait();
-/// How long the ranks of a job may take to come: SHARDLAB_JOIN_SECONDS, else 60 s.
+/// The longest time for the ranks of a job to arrive: SHARDLAB_JOIN_SECONDS, else 60 s.
 std::chrono::milliseconds longest_join();
 
 }  // namespace shardlab::backends

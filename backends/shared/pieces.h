@@ -1,4 +1,4 @@
-// pieces.h - where the pieces of a collective lie in the whole, along one tensor dim.
+// pieces.h - the places of the pieces of a collective in the whole, along one tensor dim.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Terms are added in ascending rank order whatever the width of the loop (K-21): sums take up to
 // eight inputs in registers, from left to right, which is the same order of additions as one at a
-// time. Half-width floats add up in f32 and round once. Where types agree in the bits of a result
+// time. Half-width floats add up in f32 and round once. If types agree in the bits of a result
 // they share a loop: signed integers with unsigned ones, complex sums with those of their parts.
 #include "backends/shared/reduce.h"
 
@@ -15,7 +15,7 @@ namespace shardlab::backends {
 
 namespace {
 
-// How elements are held while they are combined.
+// The form of elements while they are combined.
 template <typename Element>
 struct Format {
   using Accumulator = Element;
@@ -91,8 +91,8 @@ struct BitXor {
 
 // Accumulators of one block stay in L1 while the inputs stream past.
 constexpr std::int64_t kBlockElements = 1024;
-// Inputs of a sum that are combined in registers at a time. What is asked for less often takes one
-// pass for each input, which needs an eighth of the loops.
+// Inputs of a sum that are combined in registers at a time. Rarer reductions take one pass for each
+// input, which needs an eighth of the loops.
 constexpr std::size_t kWidth = 8;
 
 template <typename Element, typename Op>

@@ -1,5 +1,5 @@
-// stream_device.h - a device whose work runs behind the host, in order on one stream: what backends
-// must know to order their own streams with it, and to combine ranks' terms in its memory.
+// stream_device.h - a device whose work runs behind the host, in order on one stream: the facts
+// that backends need to order their own streams with it, and to combine ranks' terms in its memory.
 #pragma once
 
 #include <chrono>
@@ -11,12 +11,11 @@
 
 namespace shardlab::backends {
 
-/// Asked while the host waits for a stream, which it has done for `waited`: throws when what it
-/// waits for will not come, or was cut short.
+/// Called while the host waits for a stream, which it has done for `waited`: throws when the
+/// awaited work cannot finish, or was cut short.
 using StreamWatch = std::function<void(std::chrono::milliseconds waited)>;
 
-/// A device whose work is ordered by one CUDA stream. Backends that know streams ask for it with
-/// stream_of().
+/// A device whose work is ordered by one CUDA stream. Backends with streams find it by stream_of().
 class StreamDevice : public Device {
  public:
   /// cudaStream_t of all its work.
@@ -26,8 +25,8 @@ class StreamDevice : public Device {
   virtual void combine(const Reduction& work) = 0;
   /// As backends::order does, in device memory.
   virtual void order(const Ordering& work) = 0;
-  /// Asked again and again while the host waits for the stream, and once when it has, before
-  /// anybody looks at what the stream has made. None: nobody to ask.
+  /// Called repeatedly while the host waits for the stream, and once when it has, before the
+  /// stream's results are read. None: not called.
   virtual void watch(StreamWatch watch) = 0;
 };
 

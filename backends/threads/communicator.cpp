@@ -1,6 +1,5 @@
-// A blocking call lives on the stack of its rank and is entered into the group's round by pointer;
-// an asynchronous one copies what it needs and is kept by the round and by the tensor of its
-// result.
+// A blocking call is on the stack of its rank and is entered into the group's round by pointer; an
+// asynchronous one copies what it needs and is kept by the round and by the tensor of its result.
 #include "backends/threads/communicator.h"
 
 #include <map>
@@ -99,11 +98,12 @@ class ThreadsCommunicator final : public Communicator {
     std::uint64_t sent = 0, received = 0;
   };
   Channel& channel(std::int32_t from, std::int32_t to, std::int32_t tag);
-  /// The first in the group who has sent to this rank what nobody has received, once there is one.
+  /// The first rank of the group with a message to this rank that was not received, once there is
+  /// one.
   std::int32_t any_sender(const Call& call);
   void enter_and_wait(Call& call);
-  /// Apart, so that ranks that only meet need little of their stacks: a rendezvous of many touches
-  /// them all.
+  /// A separate function, so that ranks that only meet need little of their stacks: a rendezvous of
+  /// many touches them all.
   [[gnu::noinline]] Tensor give_tensor(Call& call);
 
   World& world_;
@@ -114,8 +114,8 @@ class ThreadsCommunicator final : public Communicator {
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Channel> channels_;
 };
 
-// The rank that came last made the results, counted on no rank's account; from here on they count
-// on this rank's. Apart, as give_tensor() is.
+// The last rank to enter made the results, counted on no rank's account; from here on they count on
+// this rank's. A separate function, as give_tensor() is.
 [[gnu::noinline]] void take_results(backends::BatchPart& part) {
   for (Tensor& x : part.received) {
     if (x.defined()) x = Tensor(make_ref<Storage>(x.storage()->buffer()), x.meta());

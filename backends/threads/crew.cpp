@@ -10,7 +10,7 @@ namespace shardlab::threads {
 
 namespace {
 
-// Copying as much takes several times what waking a thread does.
+// Copying so many bytes takes several times as long as waking a thread.
 constexpr std::int64_t kLeastBytes = 1 << 20;
 
 std::int64_t processors() {
@@ -44,8 +44,8 @@ void Crew::run(std::size_t count, const std::function<void(std::size_t)>& piece)
   if (job.failure) std::rethrow_exception(job.failure);
 }
 
-// One rank of each other thread, of as many threads as there are processors. All ranks have come:
-// those that do not wait take it for a wake that came too early.
+// One rank of each other thread, of as many threads as there are processors. All ranks have
+// entered: those that do not wait take it for a spurious wake.
 void Crew::call_for_help() const {
   std::vector<std::int64_t> threads = {scheduler_.thread_of(scheduler_.current())};
   std::vector<std::int64_t> helpers;

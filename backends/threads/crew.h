@@ -22,12 +22,12 @@ class Crew {
   Crew(Scheduler& scheduler, std::span<const std::int64_t> ranks)
       : scheduler_(scheduler), ranks_(ranks) {}
 
-  /// Whether work on so many bytes takes longer than to wake somebody, and somebody could be woken.
+  /// Whether work on so many bytes takes longer than to wake a rank, and one could be woken.
   bool pays(std::int64_t bytes) const;
   /// Runs pieces 0 .. count-1, which do not depend on each other, and returns when all are done.
   /// Throws what one of them threw. On a rank of the group.
   void run(std::size_t count, const std::function<void(std::size_t)>& piece);
-  /// By a rank that waits: works on what is there.
+  /// By a rank that waits: takes part in the present work.
   void help() {
     if (open_.load(std::memory_order_acquire)) join();
   }

@@ -82,7 +82,7 @@ void reduce_on_device(std::span<Call* const> calls, StreamDevice& device, std::i
                   .row_stride = count});
 }
 
-// A reduction and what it points to.
+// A reduction and the data that it points to.
 struct ReductionWork {
   std::vector<const void*> inputs;
   Reduction whole;
@@ -141,8 +141,8 @@ void run_reductions(const std::vector<ReductionWork>& works, Crew& crew) {
   crew.run(parts.size(), [&parts](std::size_t i) { parts[i].run(); });
 }
 
-// `size` elements of `dim` from `offset` on, reduced over all ranks: what is still to be done in
-// host memory goes to `works`.
+// `size` elements of `dim` from `offset` on, reduced over all ranks: the rest of the work in host
+// memory is added to `works`.
 BufferRef reduce_range(std::span<Call* const> calls, Device& device, std::int64_t dim, Range range,
                        std::vector<ReductionWork>& works) {
   const Tensor& x = *calls[0]->x;
@@ -211,7 +211,7 @@ class Copies {
       for (const Piece& piece : pieces_) copy(piece.to, piece.from);
       return;
     }
-    // Through nothing that counts writes to a Storage: that is one rank's at a time.
+    // Not through functions that count writes to a Storage: it belongs to one rank at a time.
     crew.run(pieces_.size(), [this](std::size_t i) {
       const auto& [to, from] = pieces_[i];
       strided_copy({const_cast<void*>(first_element(to)), to.stride()},
@@ -270,7 +270,7 @@ void all_to_all(std::span<Call* const> calls, Crew& crew) {
     results.push_back(result);
   }
   copies.run(crew);
-  // Not before: nobody writes to a Buffer that somebody else holds.
+  // Not before: a Buffer with another holder must not be written.
   for (std::size_t i = 0; i < calls.size(); ++i) calls[i]->result = results[i].storage()->buffer();
 }
 
@@ -297,7 +297,7 @@ void permute(std::span<Call* const> calls) {
   }
 }
 
-// The sender comes first; the receiver may give the message another shape.
+// The sender is first; the receiver may give the message another shape.
 void pass_message(std::span<Call* const> calls) {
   const Tensor& x = *calls[0]->x;
   calls[1]->result = whole_buffer(x);
@@ -335,8 +335,8 @@ void all_gather_bytes(std::span<Call* const> calls) {
   for (Call* call : calls) std::get<BytesPart*>(call->part)->gathered = all;
 }
 
-// The rank that comes last works for all: what it makes on the way is not its own memory. Results
-// are counted where ranks take them.
+// The last rank to enter works for all: memory on the way is not its own. Results are counted where
+// ranks take them.
 class OnNobodysAccount {
  public:
   OnNobodysAccount() : rank_(current_rank_or_null()) {

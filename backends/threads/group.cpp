@@ -15,8 +15,8 @@ namespace shardlab::threads {
 
 namespace {
 
-// How often a group that goes on looks whether ranks elsewhere are stuck. A look takes as long as
-// a few rounds.
+// The number of rounds after which an advancing group checks whether ranks elsewhere are stuck. A
+// check takes as long as a few rounds.
 constexpr std::uint64_t kRoundsPerLook = 256;
 
 }  // namespace
@@ -33,7 +33,7 @@ Group::~Group() {
       Error(ErrorKind::kRuntime, "a collective was pending when its world ended")
           .with("fix", "wait for the result, or print it, before the program ends"));
   for (const std::unique_ptr<Round>& round : open_) {
-    // Of these only pending calls are left: ranks have ended, so that nobody waits.
+    // Only pending calls of these are left: ranks have ended, so that nobody waits.
     for (Call* call : round->calls) {
       if (call != nullptr && !call->over()) call->fail_with(ended);
     }
@@ -92,7 +92,7 @@ void Group::tear(Round& round, std::size_t rank, Entry entry) {
     round.torn = torn_ = true;
     round.blocked[rank] = entry == Entry::kBlocks;
   }
-  // Who heard of a failure meanwhile waits until nobody computes.
+  // A rank that learned of a failure meanwhile waits until no rank computes.
   if (world_.failed()) world_.scheduler().unpark_all(ranks_);
 }
 
@@ -177,7 +177,7 @@ Group::Unsettled Group::unsettled(std::size_t rank) {
 }
 
 void Group::settle(std::int64_t rank) {
-  // A rank that sends to itself is there twice.
+  // A rank that sends to itself is in the list twice.
   for (std::size_t place = 0; place < ranks_.size(); ++place) {
     if (ranks_[place] != rank) continue;
     for (Unsettled one = unsettled(place); one.call != nullptr; one = unsettled(place)) {

@@ -18,7 +18,7 @@ namespace shardlab::threads {
 class World;
 class Group;
 
-/// What a split brings, and the group that it gives.
+/// The input of a split, and the group that it gives.
 struct GroupSplit : backends::SplitPart {
   Group* group = nullptr;  ///< null: in none
   std::int64_t group_rank = 0;
@@ -41,9 +41,8 @@ class Group {
   const std::vector<std::int64_t>& ranks() const { return ranks_; }
   const std::string& name() const { return name_; }
 
-  /// Publishes the call of group rank `rank` in round `sequence`. The last rank to come checks that
-  /// all calls fit together and does the work for everybody. `keep` is held until the round is
-  /// over.
+  /// Publishes the call of group rank `rank` in round `sequence`. The last rank to enter checks
+  /// that all calls fit together and does the work for all. `keep` is held until the round is over.
   void enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry, Ref<Counted> keep);
   /// Returns when the call is over. Throws what it failed with, or the world's failure. After the
   /// end of the group, calls are over.
@@ -54,12 +53,12 @@ class Group {
   /// Awaits all pending calls of global rank `rank`, which need not be a member.
   void settle(std::int64_t rank);
 
-  /// Adds those of the rounds that some ranks have not come to yet.
+  /// Adds the rounds that some ranks have not entered yet.
   void add_open(std::vector<OpenRound>& rounds) const;
   /// Fills in what the ranks do that are blocked here.
   void report(std::vector<RankReport>& by_rank) const;
-  /// Of the first open round whose calls cannot meet: kind, culprits and cause, and what its ranks
-  /// do when all have come.
+  /// Of the first open round whose calls cannot meet: kind, culprits and cause, and the state of
+  /// its ranks when all have entered.
   std::optional<Verdict> torn_verdict() const;
 
  private:
@@ -75,17 +74,17 @@ class Group {
     return index < open_.size() ? *open_[index] : open_round(sequence);
   }
   Round& open_round(std::uint64_t sequence);
-  /// Somebody is missing, or the group has a torn round, which none of its later ones gets past.
+  /// A rank is missing, or the group has a torn round, which none of its later ones gets past.
   bool stays_open(const Round& round) const { return torn_ || round.arrived < ranks_.size(); }
   /// With the mutex held, or by the rank that completes the round.
   backends::Meeting meeting(const Round& round) const {
     return {ranks_, name_, round.sequence, round.calls};
   }
   void complete(Round& round);
-  /// All have come, but their calls do not fit: nobody goes on. `rank` came last.
+  /// All have entered, but their calls do not fit: no rank continues. `rank` was last.
   void tear(Round& round, std::size_t rank, Entry entry);
   void wake(const Round& round);
-  /// In a failed world: lets go of a round that nobody will complete. False when somebody will.
+  /// In a failed world: abandons a round that will never be completed. False when it will.
   bool abandon(std::uint64_t sequence, Call& call);
   void perform(const Round& round);
   void split(std::span<Call* const> calls);

@@ -1,5 +1,5 @@
 // A fixed point: all that wait count as stuck at first; a round whose missing ranks can all still
-// come frees those that wait in it, until nothing changes. Rounds are read group by group while
+// enter frees those that wait in it, until nothing changes. Rounds are read group by group while
 // ranks move on, therefore twice: a rank counts as waiting only if it waits at the same place both
 // times.
 #include "backends/threads/outlook.h"
@@ -33,7 +33,7 @@ std::vector<bool> stuck_ranks(std::span<const OpenRound> before, std::span<const
   for (std::size_t rank = 0; rank < ended.size(); ++rank) {
     waits[rank] = second[rank].first != nullptr && first[rank] == second[rank];
   }
-  // Whoever waits for ranks that all can advance can advance, too, until nothing changes.
+  // A rank that waits for ranks that all can advance can advance, too, until nothing changes.
   std::vector<bool> stuck = waits;
   for (bool changed = true; changed;) {
     changed = false;

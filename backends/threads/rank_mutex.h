@@ -1,4 +1,4 @@
-// rank_mutex.h - what guards data that only ranks touch.
+// rank_mutex.h - the guard of data that only ranks touch.
 #pragma once
 
 #include <mutex>
@@ -7,9 +7,9 @@
 
 namespace shardlab::threads {
 
-/// A mutex among ranks, not held across a switch. While they share one OS thread nobody comes in
-/// between, and locking costs a branch: a meeting of many ranks locks as many times. For ranks and
-/// for the scheduler's stall handler, which then runs on the same thread.
+/// A mutex among ranks, not held across a switch. While they share one OS thread no other rank runs
+/// in between, and locking costs a branch: a meeting of many ranks locks as many times. For ranks
+/// and for the scheduler's stall handler, which then runs on the same thread.
 class RankMutex {
  public:
   /// `scheduler` outlives the mutex.
@@ -22,7 +22,7 @@ class RankMutex {
   }
 
  private:
-  // The thread sanitizer takes fibers for threads: it must see what guards data there.
+  // The thread sanitizer takes fibers for threads: it must see the guard of data there.
 #ifdef __SANITIZE_THREAD__
   static bool locks() { return true; }
 #else

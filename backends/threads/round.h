@@ -21,11 +21,11 @@ struct Round {
   std::uint64_t sequence = 0;
   std::size_t arrived = 0;
   bool computing = false;
-  bool torn = false;                     ///< all have come, but their calls do not fit
-  std::vector<Call*> calls;              ///< by group rank; null: has not come
+  bool torn = false;                     ///< all have entered, but their calls do not fit
+  std::vector<Call*> calls;              ///< by group rank; null: has not entered
   std::vector<std::uint8_t> blocked;     ///< by group rank: must be woken
   std::vector<Kept> kept;                ///< those of `calls` that are asynchronous
-  Ref<const backends::Failure> failure;  ///< given up: nobody will complete it
+  Ref<const backends::Failure> failure;  ///< abandoned: it will never be completed
 
   void reset(std::uint64_t next, std::size_t size) {
     sequence = next;

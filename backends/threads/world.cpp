@@ -1,8 +1,8 @@
-// A world fails for a reason that does not depend on the schedule: it lets every rank go on as far
-// as it can, and looks only when nobody can (conclude(), called by the scheduler when it stalls)
-// or, for worlds where some ranks go on for ever, from time to time (look()). Then failed ranks
-// explain it before calls that do not fit, and those before ranks that are missing; of each the
-// lowest rank speaks (B-5 to B-7).
+// A world fails for a reason that does not depend on the schedule: it lets every rank continue as
+// far as it can, and checks only when none can (conclude(), called by the scheduler when it stalls)
+// or, for worlds where some ranks run forever, from time to time (look()). Then failed ranks
+// explain it before calls that do not fit, and those before ranks that are missing; of each kind
+// the lowest rank is named (B-5 to B-7).
 #include "backends/threads/world.h"
 
 #include <algorithm>
@@ -24,8 +24,8 @@ namespace shardlab::threads {
 
 namespace {
 
-// How many looks may see somebody stuck before those that go on are stopped. Until then
-// they may come to a failure of their own, which would be told in any other order of ranks.
+// Number of checks that may find a stuck rank before the advancing ranks are stopped. Until then
+// they may reach a failure of their own, which would be reported in any other order of ranks.
 constexpr int kMostAlarms = 3;
 
 Verdict verdict_on_failed(std::vector<std::int64_t> ranks, const Error& cause) {
@@ -87,8 +87,8 @@ void World::end_any(std::int64_t rank) {
   --any_count_;
 }
 
-// A rank that waits says so before it looks, and a sender has published its call: one of them sees
-// the other.
+// A rank that waits publishes that before it checks, and a sender has published its call: one of
+// them sees the other.
 void World::tell_sent(std::int64_t rank) {
   if (any_count_ == 0) return;
   const std::lock_guard lock(mutex_);
@@ -233,7 +233,7 @@ Verdict World::verdict_on_waiting(const std::vector<bool>& stuck) const {
   for (std::size_t rank = 0; rank < stuck.size(); ++rank) {
     RankReport& report = verdict.ranks[rank];
     if (stuck[rank] || report.state != RankReport::State::kWaits) continue;
-    report = {};  // goes on
+    report = {};  // still runs
     report.rank = static_cast<std::int64_t>(rank);
   }
   verdict.kind = VerdictKind::kDeadlock;

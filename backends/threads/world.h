@@ -1,7 +1,7 @@
-// world.h - what all groups of one run share: the scheduler, who waits where, and the failure.
-// Ranks meet in collectives only, so how far each of them comes does not depend on who runs first.
-// A rank that throws, and calls that do not fit, therefore stop nobody but those that need them;
-// the world fails once nobody can go on, for the reason of the lowest rank.
+// world.h - the state that all groups of one run share: the scheduler, the waiting ranks with their
+// places, and the failure. Ranks meet in collectives only, so each of them gets equally far in any
+// order of running. A rank that throws, and calls that do not fit, therefore stop only the ranks
+// that need them; the world fails once none can continue, for the reason of the lowest rank.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace shardlab::threads {
 
-/// A rank that receives from whoever sends first: it waits in no round.
+/// A rank that receives from the first sender: it waits in no round.
 struct AnyWait {
   const Group* group = nullptr;
   std::int64_t rank = 0;  ///< global
@@ -42,13 +42,13 @@ class World final : public Backend {
   Scheduler& scheduler() { return scheduler_; }
   Group& add_group(std::vector<std::int64_t> ranks, std::string name);
   /// The way of messages under one tag from one rank of `around` to another, group ranks: a group
-  /// of who sends, 0, and who receives, 1. Made when it is first asked for.
+  /// of the sender, 0, and the receiver, 1. Made when it is first used.
   Group& channel(const Group& around, std::int32_t from, std::int32_t to, std::int32_t tag);
 
   /// Between the two, `rank` is woken when something is sent to it.
   void begin_any(const AnyWait& wait);
   void end_any(std::int64_t rank);
-  /// Something has been sent to this rank.
+  /// A message was sent to this rank.
   void tell_sent(std::int64_t rank);
 
   /// Of asynchronous calls whose round is not over.
@@ -56,13 +56,13 @@ class World final : public Backend {
 
   /// Asked on any thread. Once true it stays true.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  /// What every rank throws once the world has failed.
+  /// The error that every rank throws once the world has failed.
   const Ref<const backends::Failure>& failure() const { return failure_; }
-  /// While some ranks go on: fails the world when it has been seen several times that others are
+  /// While some ranks continue: fails the world when several checks have found that others are
   /// stuck, have failed, or have met in calls that do not fit. Does nothing where another rank
-  /// looks already.
+  /// checks already.
   void look();
-  /// The world fails at once, whatever else ranks do.
+  /// The world fails at once, whatever other ranks do.
   void abort(std::int64_t rank, const Error& reason);
 
  private:
@@ -70,9 +70,9 @@ class World final : public Backend {
     std::atomic<RankReport::State> state{RankReport::State::kRuns};
     std::optional<Error> cause;  ///< of a rank that failed on its own; written before `state`
   };
-  /// Nobody goes on: fails the world for the best of the reasons that there are.
+  /// No rank continues: fails the world for the best of the known reasons.
   void conclude();
-  /// For what the lowest of these ranks threw, with all that threw the same.
+  /// For the error of the lowest of these ranks, with all that threw the same.
   void blame(const std::vector<std::int64_t>& failed);
   /// Mismatch or deadlock. `stuck`: by rank; empty: all that wait are.
   Verdict verdict_on_waiting(const std::vector<bool>& stuck) const;
@@ -97,7 +97,7 @@ class World final : public Backend {
   std::atomic<std::int64_t> live_;
   std::atomic<bool> failed_{false};
   std::mutex looking_;        // guards the following
-  int alarms_ = 0;            // looks that saw somebody who cannot go on
+  int alarms_ = 0;            // checks that found a rank that cannot continue
   mutable std::mutex mutex_;  // guards the following until failed_ is set
   std::optional<Verdict> verdict_;
   Ref<const backends::Failure> failure_;

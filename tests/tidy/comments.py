@@ -5,7 +5,7 @@ import re
 from source import CPP_SUFFIXES, TOKEN, Problem
 
 # Comments of each folder that may open so. The numbers only go down; 45 in all is the goal.
-MOST = {"src": 0, "backends": 51, "sim": 220, "tests": 0}
+MOST = {"src": 0, "backends": 0, "sim": 220, "tests": 0}
 OPENER = re.compile(r"(?://+<?|/\*+)\s*(What|Where|That|Who)\b")
 
 
