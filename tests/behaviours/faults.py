@@ -174,7 +174,7 @@ def write_if_changed(path, text):
 
 
 def run(program, identifiers, name, seconds=SECONDS):
-    """(passed, what happened) of the tests that name these ids."""
+    """(passed, the failure's text) of the tests that name these ids."""
     pattern = ",".join(f"*{identifier} *" for identifier in identifiers)
     environment = {**os.environ, "SHARDLAB_FAULT": name}
     try:

@@ -1,7 +1,7 @@
 // capture_bench - the cost of a graph in comparison with its program, on one thread:
 //   eager      a step of a two-layer MLP, forward and backward, in C++: 4 ranks, decisions cached
 //   capture    the same step, once with a recorder around it: at most 3 times eager
-//   replay the captured graph in place of the step: at most 1.1 times eager
+//   replay     the captured graph in place of the step: at most 1.1 times eager
 //   read       10,000 nodes from a file and through the dispatcher without data: at most 0.3 s
 // Least of several rounds, all in one run; ratios are to eager.
 #include <fmt/format.h>

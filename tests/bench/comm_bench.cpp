@@ -2,11 +2,11 @@
 // least memory traffic that could do the same, measured in this run:
 //   all_reduce, reduce_scatter  read N * S bytes, write S bytes
 //   all_gather, all_to_all      copy N * S bytes
-// S: what each of N ranks brings, f32. `of_floor` = time of that traffic / time of the collective.
-// `own`: every rank also writes to its result, which copies a shared Buffer.
+// S: bytes that each of N ranks brings, f32. `of_floor` = time of that traffic / time of the
+// collective. `own`: every rank also writes to its result, which copies a shared Buffer.
 // rendezvous: all ranks of the world meet once; `of_floor` against a minimal loop of fibers,
-// `of_plain_floor` against the same loop that switches as Boost does. message: of two ranks.
-// Times are processor time of the thread.
+// `of_plain_floor` against the same loop that switches as Boost does. message: of two ranks. Times
+// are processor time of the thread.
 #include <benchmark/benchmark.h>
 
 #include <vector>

@@ -1,6 +1,6 @@
 // dispatch_bench - the cost of one op besides its kernel, on one rank of a mesh of two, f32[8@x]:
 //   kernel           the local kernel alone, its output at hand: the floor of what follows
-//   kernel the local kernel alone, its output at hand: the floor of the rows below
+//   kernel           the local kernel alone, its output at hand: the floor of the rows below
 //   `allocations`
 //                    (operator new and malloc'd buffers are counted apart) are per call
 //   by_name          the same through Calls::one: look-up by name, arguments bound, tape asked

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs benchmarks, adds their medians to history.tsv, and names what got slower by over 10 %.
+"""Runs benchmarks, adds their medians to history.tsv, and names rows that got slower by over 10 %.
 
     history.py [OPTION...] BUILD [BENCH...]
     history.py [OPTION...] --read OUTPUT...

@@ -5,7 +5,7 @@
 //   product    the same product by Eigen, with the caches of this machine; for bf16 one of f32
 //   memory     the same bytes read and written by plain vector loads and stores; arrays have 128
 //              MiB in every dtype, so that they come from memory and not from the last cache
-//   loop the same data in the standard library, its vector functions or a bare loop
+//   loop       the same data in the standard library, its vector functions or a bare loop
 // Small tensors: `beyond_ns`, the kernel less a bare loop over the elements; the mark is 150.
 // `--seconds=S`: for each row, 0.3 when it is left out. At the end: the ten slowest rows.
 #include <benchmark/benchmark.h>

@@ -10,7 +10,7 @@
 
 namespace shardlab {
 
-/// Runs something once; holds what it works on.
+/// Runs something once; holds its arguments.
 using TimedWork = std::function<void()>;
 
 /// Reads every element of `inputs` and writes as many bytes as `output` has, side by side, with

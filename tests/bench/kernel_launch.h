@@ -23,7 +23,7 @@ Tensor output(const Dims& shape, DType dtype = DType::kF32);
 /// The transpose of a matrix, as a view.
 Tensor turned(const Tensor& matrix);
 
-/// Those of the arguments that are tensors.
+/// The tensors among the arguments.
 std::vector<Tensor> tensors_of(const std::vector<LocalArg>& args);
 
 /// A kernel with its arguments.

@@ -37,8 +37,7 @@ void move(benchmark::State& state, const char* from, const char* to) {
       const double begin = thread_seconds();
       for (std::int64_t i = 0; i < rounds; ++i) {
         const Tensor y = redistribute_local(x, source, target);
-        world.barrier();  // all ranks hold their results before one result is freed, as in a
-                          // program
+        world.barrier();  // all ranks hold results before one is freed, as in a program
       }
       if (rank.rank == 0) seconds = thread_seconds() - begin;
     });

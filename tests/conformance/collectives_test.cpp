@@ -1,5 +1,5 @@
 // Reductions, and the collectives that wait for nothing but each other. Expected values are written
-// down element by element here, from what each rank brings.
+// down element by element here, from the input of each rank.
 #include <doctest/doctest.h>
 
 #include <algorithm>

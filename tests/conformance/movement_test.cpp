@@ -1,5 +1,4 @@
-// Collectives that move data without changing it. Every element carries who brought it and its
-// index.
+// Collectives that move data without changing it. Every element carries its rank and its index.
 #include <doctest/doctest.h>
 
 #include <string>

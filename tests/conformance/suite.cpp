@@ -10,8 +10,7 @@
 namespace shardlab {
 
 int run_conformance(const std::string& name, int argc, char** argv) {
-  find_backend(name);  // an unknown name fails here and lists the known ones, before every case
-                       // does
+  find_backend(name);  // an unknown name fails here with the known ones, before every case
   setenv("SHARDLAB_STAGE", name.c_str(), 0);
   return doctest::Context(argc, argv).run();
 }

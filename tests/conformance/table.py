@@ -3,9 +3,9 @@
 
     table.py BUILD
 
-Runs every test of the suite in the build folder BUILD, which is built. A case that is skipped in a
-job of one size, and why, is what the tests print: `skipped: CASE: REASON`. Exit code 1 if a case
-failed.
+Runs every test of the suite in the build folder BUILD, which is built. The tests print each case
+that is skipped in a job of one size, with its reason: `skipped: CASE: REASON`. Exit code 1 if a
+case failed.
 """
 
 import collections

@@ -16,7 +16,7 @@ program: `exit 2: show "f32[3" --mesh x=2`. NAMEs choose cases; without any, all
 output. No case at all, a NAME.toml without its NAME.txt, and a case that takes over 20 s are
 failures. --more adds arguments to every command: `--more "--scheduler threads"`.
 
---write records what the program says now as the expected text of the NAMEs given (at least one).
+--write records the program's present output as the expected text of the NAMEs given (at least one).
 Read it before you commit it: place, values and fix have to be there and right.
 """
 

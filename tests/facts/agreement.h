@@ -41,7 +41,7 @@ struct Disagreement {
 /// allows; `needed` is raised to 10 where less does not do.
 std::optional<Disagreement> disagreement(const Tensor& got, const RecordedOutput& expected,
                                          const Tolerances& tolerances, double& needed);
-/// A result: what it is, its shape and dtype, then its elements if `values`.
+/// A result: its kind, its shape and dtype, then its elements if `values`.
 std::optional<Disagreement> disagreement(const Argument& got, const RecordedOutput& expected,
                                          bool values, const Tolerances& tolerances, double& needed);
 

@@ -27,7 +27,7 @@ class SequenceReader {
     for (const Json& input : line_.at("inputs")) {
       sequence_.inputs.push_back(read_recorded_tensor(input.at("t")));
     }
-    // Results are numbered behind the constants, which are counted first.
+    // Results are numbered after the constants, which are counted first.
     constants_ = sequence_.inputs.size();
     const Json& calls = line_.at("calls");
     std::size_t next = constants_ + count_constants(calls);

@@ -51,7 +51,7 @@ CallSequence read_sequence(const Json& line);
 DTensor in_reference_precision(const DTensor& given);
 
 /// The call on the running rank, with the values' handles for their numbers.
-///   fails Value: arguments that no overload takes
+///   fails  Value: arguments that no overload takes
 ResolvedCall bound_call(const SequenceCall& call, const Arguments& values);
 /// Runs it through the calls of the running rank. Gives its results as the recording counts them:
 /// lists flattened, one None where the op gives nothing.

@@ -1,5 +1,5 @@
 // chain_fact.h - one line of the chain facts (tests/golden/facts/chains/README.md): a short program
-// and what the reference computes for it on a single device.
+// and the reference's results on a single device.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// chain_judge.h - what one run of a chain fact means: it agrees with the reference, it is wrong, or
-// it was refused.
+// chain_judge.h - the outcome of one run of a chain fact: it agrees with the reference, it is
+// wrong, or it was refused.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ enum class ChainOutcome : std::uint8_t {
   kNotSupported,  ///< an op, an overload or a part of the language that does not exist yet
 };
 
-/// The outcome, and what a report needs to say about it.
+/// The outcome, and the details for a report.
 struct ChainVerdict {
   ChainOutcome outcome = ChainOutcome::kAgrees;
   std::string field;     ///< of a wrong run: "y", "a.grad", "error"

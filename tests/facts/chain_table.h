@@ -19,12 +19,12 @@ class ChainTable final : public CheckTable {
   ChainTable(std::uint64_t seed, std::int64_t draws) : seed_(seed), draws_(draws) {}
 
   void count(const ChainFact& fact, const ChainVerdict& verdict, bool drawn);
-  /// Of another table of the same seed and draws.
+  /// Adds the counts of another table of the same seed and draws.
   void add(const ChainTable& other);
 
   /// Runs that were wrong, on one rank or under drawn placements.
   std::int64_t wrong() const;
-  /// Programs by what is missing.
+  /// Programs by the missing part.
   const std::map<std::string, std::int64_t>& not_supported() const { return not_supported_; }
   /// Runs under drawn placements by the op that refused.
   const std::map<std::string, std::int64_t>& refused() const { return refused_; }

@@ -1,5 +1,5 @@
 // Facts about the order of backward: each program runs on one rank, watched. Programs with ops or
-// language that do not exist yet are skipped, counted by what is missing.
+// language that do not exist yet are skipped, counted by the missing part.
 #include <fmt/format.h>
 
 #include <algorithm>

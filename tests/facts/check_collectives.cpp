@@ -34,7 +34,7 @@ Json tensor_of(const Tensor& tensor) {
   return {{"dtype", to_string(tensor.dtype())}, {"shape", tensor.shape()}, {"data", data}};
 }
 
-// As the recorder writes values; null for what it does not write.
+// As the recorder writes values; null for others.
 Json json_of_value(const Value& value) {
   const auto items = [](const Values& values) {
     Json list = Json::array();
@@ -73,7 +73,7 @@ void rename_dtypes(Json& json) {
 // The outcome of one rank.
 struct Ended {
   Json values = Json::object();
-  bool whole = false;       ///< it came to the end of the program
+  bool whole = false;       ///< it reached the end of the program
   std::int32_t line = 0;    ///< of the program, from 1: where it failed
   std::int32_t run_by = 0;  ///< of a gradient: the line that called backward, which torch reports
 };

@@ -1,5 +1,5 @@
 // Recorded calls through the dispatcher: shape inference, argument binding, in-place and out= rules
-// and kernels together; then what autograd makes of them.
+// and kernels together; then their gradients.
 #include <fmt/format.h>
 
 #include <algorithm>

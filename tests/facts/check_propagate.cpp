@@ -210,7 +210,7 @@ class CaseChecker : public PropagateChecker {
   }
 
   /// Recorded placements of one tensor that are pending reductions of several kinds, which no spec
-  /// of ours can say: a sum and a mean make one.
+  /// of ours can express: a sum and a mean make one.
   static bool mixes_kinds(const Json& outputs) {
     return std::ranges::any_of(outputs, [](const Json& output) {
       std::set<std::string> kinds;
@@ -312,7 +312,7 @@ class CaseChecker : public PropagateChecker {
   }
 
   /// True when a recorded output is cut along a dim it does not have, or has no more since an empty
-  /// list of dims reduces all. No spec can say that, so nothing else of the decision is
+  /// list of dims reduces all. No spec can express that, so nothing else of the decision is
   /// comparable.
   static bool impossible(const Json& fact) {
     const Json &outputs = fact.at("expect").at("outputs"), &args = fact.at("args");

@@ -21,7 +21,7 @@ struct FactProgram {
   std::int64_t first_line = 0;  ///< of the program, in the text
 };
 
-/// Of a fact with "id", "program" and "inputs" (tests/golden/facts/memory/README.md).
+/// The program of a fact with "id", "program" and "inputs" (tests/golden/facts/memory/README.md).
 FactProgram fact_program(const Json& fact);
 
 /// Runs the programs of facts, and counts those that are skipped by the missing part that they
@@ -31,8 +31,8 @@ class FactPrograms {
   /// Called on the rank, once the scenario is read.
   using Prepare =
       std::function<FactScenarios::OnRank(const Scenario& scenario, std::int64_t first_line)>;
-  /// Runs the program of `fact`. `compare` is called when it came to its end, while its tensors
-  /// live; a line that differs shows the scenario.
+  /// Runs the program of `fact`. `compare` is called when it has ended, while its tensors live; a
+  /// line that differs shows the scenario.
   void run(const Json& fact, CaseReport& report, const Prepare& prepare,
            const std::function<void()>& compare);
   /// A note for each part that is missing.

@@ -1,5 +1,5 @@
 // layout_facts.h - the layout facts (tests/golden/facts/layout/README.md): one function per kind of
-// file, and what these files have in common.
+// file, and the common parts of these files.
 #pragma once
 
 #include <nlohmann/json.hpp>

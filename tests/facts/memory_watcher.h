@@ -64,7 +64,7 @@ class MemoryWatcher : public ValueSink, public MemoryListener {
   static void add_storages(const Value& value, Storages& storages);
   /// The gradients of inputs and of leaves that a name holds.
   Storages gradients() const;
-  /// Bytes of what names and the arguments of backward hold, without inputs and `gradients`.
+  /// Bytes held by names and by the arguments of backward, without inputs and `gradients`.
   std::int64_t named_bytes(const DTensor& loss, const DTensor& seed,
                            const Storages& gradients) const;
   /// Gradients after a backward are a maximum: names change only after it.

@@ -68,7 +68,7 @@ bool differences_refute(const OpRow& row, const Arguments& args, const std::vect
   std::vector<double> numbers = read_doubles(leaf->local());
   *leaf = DTensor(fresh);
   const std::vector<double> gradient = read_doubles(ours);
-  // Of complex numbers each part by itself: the gradient holds the slopes of both.
+  // For complex numbers each part by itself: the gradient holds the slopes of both.
   const std::size_t parts = is_complex(ours.dtype()) ? 2 : 1;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const std::complex<double>& number = recorded.values[i / parts];

@@ -46,7 +46,7 @@ class StretchObserver : public Observer, public ValueSink {
     if (!line.empty()) counts_[line];
   }
 
-  /// Of a stretch that the program has.
+  /// The recorded exchanges of a stretch that the program has.
   const Json* exchanges(const std::string& stretch) {
     if (counts(stretch) == nullptr) return nullptr;
     const auto found = exchanges_.try_emplace(stretch, Json::array()).first;
@@ -122,7 +122,7 @@ Json ranks_of(const MeshLayout& layout) {
   return nested(nested, 0, 0);
 }
 
-/// A value as the recording has it, whose form says which of a tensor's properties is meant.
+/// A value in the form of the recording, which shows the property of a tensor that is meant.
 Json recorded_form(const Value& value, const Json& recorded) {
   if (const auto* tensor = value.get<DTensor>()) {
     if (recorded.is_string() && !tensor->distributed())
@@ -164,7 +164,7 @@ Json recorded_form(const Value& value, const Json& recorded) {
   return list;
 }
 
-/// Equal but for the six decimals that numbers were recorded with.
+/// Equal up to the six decimals that numbers were recorded with.
 bool close(const Json& recorded, const Json& got) {
   if (recorded.is_number() && got.is_number()) {
     const double want = recorded.get<double>(), have = got.get<double>();

@@ -177,7 +177,7 @@ std::string conv2d_uneven(const Json& fact) {
 constexpr std::string_view kUnscale =
     "aten._amp_foreach_non_finite_check_and_unscale_.default({}, found, scale)\n";
 
-/// Every rank's piece is the same but for an infinity in that of one.
+/// Every rank's piece is the same, except for an infinity in that of one.
 std::string found_inf(const Json& fact) {
   const Json& params = fact.at("params");
   const Json& where = params.at("inf_on_rank");

@@ -81,7 +81,7 @@ std::string binary_comm(const Json& fact) {
 /// A user's program: named tensors with their shapes, then the forward program.
 struct Sequence {
   std::string_view name;
-  std::string_view inputs;  ///< "x [8, 16]; w [16, 32]": placed as recorded, else as the code says
+  std::string_view inputs;  ///< "x [8, 16]; w [16, 32]": placed as recorded, else as in the code
   std::string_view code;    ///< TP: the last mesh dim
 };
 
@@ -413,8 +413,7 @@ struct Unwritten {
 constexpr Unwritten kUnwritten[] = {
     {"repr", SkipReason::kReferenceText},
     {"cpu_rng_supported", SkipReason::kReferenceText},               // its tracker, its warnings
-    {"redistribute_wrong_len", SkipReason::kNotExpressible},         // placements are given by mesh
-                                                                     // dim
+    {"redistribute_wrong_len", SkipReason::kNotExpressible},         // one placement a mesh dim
     {"loss_parallel_label_smoothing", SkipReason::kNotExpressible},  // no such argument
     {"loss_parallel_leak_after_exception", SkipReason::kNotExpressible},  // nothing is switched on
     {"cross_mesh", SkipReason::kNotExpressible},                          // a program has one mesh

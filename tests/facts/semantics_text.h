@@ -1,5 +1,5 @@
-// semantics_text.h - what programs of recorded behaviour are put together from: placements, pieces
-// and tables of code by name. Pure text; the recorded cases are in semantics_*.cpp.
+// semantics_text.h - the parts of programs of recorded behaviour: placements, pieces and tables of
+// code by name. Pure text; the recorded cases are in semantics_*.cpp.
 #pragma once
 
 #include <fmt/format.h>

@@ -49,7 +49,7 @@ class MoveObserver : public Observer {
 
   const std::vector<DTensor>& inputs_;
   std::vector<ShapeMove>& moves_;
-  std::vector<PlacedRecord> records_;  // keep what they name, so that no other gets its address
+  std::vector<PlacedRecord> records_;  // keep their values, so that no other gets the address
 };
 
 // Specs become pieces; nothing else changes.

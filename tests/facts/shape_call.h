@@ -24,7 +24,8 @@ struct ShapeCall {
   std::vector<const DTensorSpec*> outputs;  ///< lists flattened; null: none, or a plain tensor
   std::vector<ShapeMove> moves;             ///< in order
   std::optional<Error> error;
-  /// Of all moves, or of those that are not made again, in microseconds, by the reference's prices.
+  /// The cost of all moves, or of those that are not made again, in microseconds, by the
+  /// reference's prices.
   double cost() const;
   double cost_once() const;
 };

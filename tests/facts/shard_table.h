@@ -16,8 +16,8 @@ struct OpInfoSequences {
   std::string opinfo;
   std::vector<std::shared_ptr<const CallSequence>> sequences;
 };
-/// Those of some files, in the order in which they come; `id`: only the sequence with this id.
-/// Sequences of complex numbers of half precision are left out and counted in `skipped`.
+/// The OpInfos of some files, in the order in which they come; `id`: only the sequence with this
+/// id. Sequences of complex numbers of half precision are left out and counted in `skipped`.
 ///   fails  Value: a missing or damaged file, a line that is no sequence, nothing to prove
 std::vector<OpInfoSequences> read_opinfos(const std::vector<std::string>& files,
                                           const std::string& id, std::int64_t& skipped);
@@ -36,8 +36,8 @@ struct ShardTable {
   double seconds = 0;
 
   bool any_wrong() const;
-  /// Of the OpInfos that ran, in percent; as they are, or with the redistributions that refusals
-  /// ask for.
+  /// The share of OpInfos that ran, in percent; as they are, or with the redistributions that
+  /// refusals ask for.
   double share_in_every_placement() const;
   double share_as_they_are() const;
   /// Wrong results, refusals with reasons, then the sums.

@@ -41,7 +41,7 @@ struct ValueCase {
   Arguments args;
   std::vector<std::pair<std::string, Argument>> kwargs;
   std::vector<RecordedOutput> outputs;
-  bool outputs_are_mutated = false;  ///< the op returns nothing: outputs are what it wrote
+  bool outputs_are_mutated = false;  ///< the op returns nothing: outputs are the written tensors
   /// Recorded from the plain formula: results that it lacks are not comparable.
   bool emulated = false;
 

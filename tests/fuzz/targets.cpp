@@ -132,7 +132,7 @@ Answer feed_run(const std::string& text) {
       broken(result.run.error->text());
     return Answer::kAccepted;
   } catch (const std::bad_alloc&) {
-    return Answer::kRefused;  // it may ask for more than a child has; the command line says so
+    return Answer::kRefused;  // it may ask for more than a child has; the command line reports it
   }
 }
 
@@ -339,7 +339,7 @@ Answer feed_diff(const std::vector<Json>& whole, const std::string& text) {
   return Answer::kAccepted;
 }
 
-// Lines of every family, each behind the name of its file: "layout/shard_orders {...}".
+// Lines of every family, each after the name of its file: "layout/shard_orders {...}".
 std::vector<std::string> fact_lines(const std::string& root) {
   constexpr std::size_t kLines = 40, kLongest = 2000;
   std::vector<std::string> texts;
@@ -594,7 +594,7 @@ const std::vector<std::string_view> kFactTokens = {"null",
 
 }  // namespace
 
-// Those that send messages.
+// Programs that send messages.
 std::vector<std::string> with_messages(const std::vector<std::string>& scenarios) {
   std::vector<std::string> texts;
   for (const std::string& text : scenarios) {

@@ -1,4 +1,4 @@
-"""Commands that the tests of this folder run, and what they print."""
+"""Commands that the tests of this folder run, and their output."""
 
 import shlex
 import subprocess

@@ -25,7 +25,7 @@ SHARDLAB, BACKEND, LAUNCHER, SCENARIOS = "", "", "", []
 
 def comparable(report):
     report = {key: value for key, value in report.items() if key not in OWN}
-    # Graphs are captured where all ranks share a process; elsewhere a warning says so.
+    # Graphs are captured if all ranks share a process; else a warning is given.
     report["expectations"] = [one for one in report.get("expectations", [])
                               if one["what"] not in ("graph", "graphs", "graph_breaks")]
     report["warnings"] = [one for one in report.get("warnings", [])

@@ -221,7 +221,7 @@ class Ways(unittest.TestCase):
         self.others_said(words, job, "rank 1: ended")
 
     def test_on_devices(self):
-        """The others wait, or launch more behind a sum that never comes than a device takes."""
+        """The others wait, or launch more after a sum that never comes than a device takes."""
         if LAUNCHER != "nccl":
             self.skipTest("MPI has no queue of launches")
         jobs = [(way, place, "--device", "cuda", checks) for way in ("stop", "kill")

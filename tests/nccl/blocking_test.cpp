@@ -1,5 +1,5 @@
-// The double's communicators that block: where their calls wait for other ranks, what ends such a
-// wait, and what may not be called meanwhile.
+// The double's communicators that block: the calls that wait for other ranks, the end of such a
+// wait, and the calls that are forbidden meanwhile.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <signal.h>

@@ -88,7 +88,7 @@ namespace {
 
 constexpr DType kFloats[] = {DType::kF8E4M3FN, DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
 
-// NaN, infinities, zeros and ones of both signs, and the ends of what the dtypes hold.
+// NaN, infinities, zeros and ones of both signs, and the ends of the dtypes' ranges.
 Values telling_numbers() {
   Values numbers;
   for (const double x : {std::nan(""), std::numeric_limits<double>::infinity(), 0.0, 1.0, 448.0,
@@ -173,7 +173,7 @@ TEST_CASE("K-14 nccl: extrema of uneven and empty floats") {
         const Tensor x = local_tensor({2, width}, DType::kBF16, values);
         const Values kept =
             values_of(me.world.reduce_scatter(x, 1, lengths, ReduceOp::kMin, Issue::kWait));
-        // Of three neighbours one is -5.
+        // One of three neighbours is -5.
         Values smallest(static_cast<std::size_t>(2 * mine), -5);
         if (me.rank == 0) smallest[0] = std::nan("");
         me.check(same(kept, smallest), "smallest");
@@ -196,7 +196,7 @@ TEST_CASE("nccl: two groups at once, asynchronous, waited for in any order") {
     const Tensor a = row->all_reduce(x, ReduceOp::kSum, Issue::kAsync);
     const Tensor b = column->all_reduce(x, ReduceOp::kSum, Issue::kAsync);
     const Tensor c = me.world.all_reduce(x, ReduceOp::kProduct, Issue::kAsync);
-    x.mutable_data<double>()[0] = -1;  // a copy: what is sent stays
+    x.mutable_data<double>()[0] = -1;  // a copy: the sent value stays
     const double row_sum = me.rank < 2 ? 3 : 7;
     const double column_sum = me.rank % 2 == 0 ? 4 : 6;
     me.check(values_of(c) == Values(1000, 24), "product of all");

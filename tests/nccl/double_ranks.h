@@ -48,7 +48,7 @@ struct Rank {
   /// Until the stream has run dry, or the communicator has failed.
   Result finish() const;
   std::string error() const { return api.GetLastError(comm); }
-  /// Of the first `count` ones, at most all.
+  /// Sums the first `count` ones, at most all.
   Result all_reduce(std::size_t count);
 };
 
@@ -56,7 +56,7 @@ struct Rank {
 Texts on_ranks_of_double(int ranks, const std::function<std::string(Rank&)>& body,
                          Calls calls = Calls::kArePolled);
 
-/// Until another rank says so.
+/// Waits until another rank takes this turn.
 void await_turn(const Shared& common, int turn);
 std::string unless(bool right, const char* what);
 

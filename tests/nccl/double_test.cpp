@@ -1,4 +1,4 @@
-// The double itself: it computes what NCCL computes, and reports what NCCL forbids.
+// The double itself: it computes the results of NCCL, and reports calls that NCCL forbids.
 #include <doctest/doctest.h>
 
 #include <cmath>

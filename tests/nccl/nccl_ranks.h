@@ -67,7 +67,7 @@ struct Rank {
   void check(bool right, std::string_view what);
 };
 
-/// Runs `body` on ranks with a patience of half a second; what each has complained of, by rank.
+/// Runs `body` on ranks with a patience of half a second; returns the complaints of each, by rank.
 Texts on_nccl_ranks(int ranks, Lengths64 hosts, const std::function<void(Rank&)>& body);
 /// All on one host.
 Texts on_nccl_ranks(int ranks, const std::function<void(Rank&)>& body);

@@ -37,7 +37,7 @@ Child start(int rank, const std::function<std::string(int)>& body) {
   const pid_t process = fork();
   if (process == 0) {
     close(ends[0]);
-    dup2(ends[1], STDERR_FILENO);  // the double ends a process where NCCL would hang, and says why
+    dup2(ends[1], STDERR_FILENO);  // the double ends a process that hangs in NCCL, and says why
     const std::string text = text_of(body, rank);
     const bool written =
         write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());

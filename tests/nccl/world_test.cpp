@@ -1,6 +1,6 @@
 // Worlds over the double of NCCL, one rank a process (tests/support/ranks.py), on host memory and
-// on device cuda with its kernels on the host: what ranks hear when one of them fails, under NCCL's
-// rules. A rank that hangs is ended by the double, and the job fails.
+// on device cuda with its kernels on the host: the errors of all ranks when one of them fails,
+// under NCCL's rules. A rank that hangs is ended by the double, and the job fails.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The first commands of somebody new: `shardlab new`, `run -`, `run --watch`, a misspelt option.
+"""The first commands of a new user: `shardlab new`, `run -`, `run --watch`, a misspelt option.
 
     first_minutes_test.py PROGRAM
 """

@@ -3,8 +3,8 @@
 
     html_page_test.py PROGRAM [--browser]
 
-With --browser the page is opened in headless Chromium; where there is none, the test is skipped
-(exit code 77) and says so.
+With --browser the page is opened in headless Chromium; if there is none, the test is skipped (exit
+code 77), with a message.
 """
 
 import html.parser

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs of plain Python print what Python prints.
+"""Programs of plain Python have the output of Python.
 
     python_test.py PROGRAM [SEED...]
 
@@ -197,7 +197,7 @@ FORMATS = {
 
 
 def largest(value):
-    """Of its integers and lengths."""
+    """The largest of its integers and lengths."""
     if isinstance(value, (list, tuple)):
         return max([len(value), *map(largest, value)])
     return abs(value) if isinstance(value, int) else len(value) if isinstance(value, str) else 0

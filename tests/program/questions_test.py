@@ -57,7 +57,7 @@ class Drawn:
         return places
 
     def indices(self, coordinate):
-        """Of each tensor dim, the indices that the rank there holds."""
+        """For each tensor dim, the indices that the rank there holds."""
         held = []
         for size, cut in zip(self.shape, self.cuts):
             mine = list(range(size))

@@ -62,7 +62,7 @@ dist.destroy_process_group()
 """
 
 
-# Each process says what its parameters are after three steps; with a path it records the second.
+# Each process prints its parameters after three steps; with a path it records the second.
 PROCESSES_SCRIPT = """
 import contextlib, hashlib, os, sys, torch, torch.distributed as dist
 sys.path[:0] = sys.argv[1:3]

@@ -137,8 +137,8 @@ implicit = "warn"
 """
 
 # Rank 0 holds 4 of 7 rows: 4 * 8 * 4 = 128 bytes, which an all_reduce over two ranks sends once;
-# half of them an all_gather. The first x needs no gradient; the gradient of what all_reduce gave is
-# that of its terms, so that line 12 does nothing in between.
+# half of them an all_gather. The first x needs no gradient; the gradient of the result of
+# all_reduce is that of its terms, so that line 12 does nothing in between.
 LAYERS = """
 [mesh]
 dp = 2
@@ -317,7 +317,7 @@ class RunCommand(Program):
             local = [event["local_op"] for event in run["events"] if "local_op" in event]
             self.assertEqual((run["rank"], local.count("aten::add.Scalar")), (rank, adds))
         self.assertNotIn("rank", json.loads(self.fine("run", "--json", "parts.toml")))
-        # Of every rank: each rank's log, and the counts of all ranks once.
+        # For every rank: each rank's log, and the counts of all ranks once.
         every = self.fine("run", "--log", "--full", "parts.toml")
         alone = [self.fine("run", "--log", "--rank", str(rank), "parts.toml") for rank in range(4)]
         totals = alone[0].splitlines(keepends=True)[-1]

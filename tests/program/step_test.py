@@ -274,7 +274,7 @@ class Steps(program.Program):
             run = json.loads(output)
             self.assertEqual((code, run["ok"]), (0, True), errors)
             counts.append(run["collectives"]["largest_rank"])
-        # Two reduce_scatters a layer, and the table's; the head gathers what it takes and gives.
+        # Two reduce_scatters a layer, and the table's; the head gathers its operands and results.
         self.assertEqual([x["reduce_scatter"]["forward"] for x in counts], [5, 5])
         self.assertEqual(counts[0]["all_gather"]["forward"], 6)
 

@@ -232,7 +232,7 @@ class TestCommand(Program):
         code, run, error = self.replay(output)
         self.assertEqual(code, 1)
         self.assertIn("seeded scheduler (7)", run)
-        # The whole report is that of the replay, which need not say how to run it again.
+        # The whole report is that of the replay, which need not print the command to run it again.
         verbose = self.shardlab("test", "-v", "--schedules", "20", "--seed", "7", "e.toml")
         again = "again: shardlab run e.toml --scheduler seeded --seed 7\n\n"
         report, _, _ = verbose[1].partition("\nfailed\n")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs over tensors print what PyTorch printed, plain and placed on four ranks.
+"""Programs over tensors have PyTorch's output, plain and placed on four ranks.
 
     torch_test.py PROGRAM
 

@@ -49,7 +49,7 @@ n = tensor([float("nan"), float("-inf"), 1e300], dtype=f64) * 1
 i = tensor([9223372036854775807, -9223372036854775807]) + 0
 """
 ''',
-    # All that a program says of placements, local values and groups.
+    # All of a program's placements, local values and groups.
     "moves": '''
 seed = 5
 planner = "graph"

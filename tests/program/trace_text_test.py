@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A graph's text form at the command line: written, compared, run, held against a scenario.
+"""A graph's text form at the command line: written, compared, run, checked against a scenario.
 
     trace_text_test.py PROGRAM
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Graphs that are written as scenarios do what the scenarios did that they were captured from.
+"""Graphs that are written as scenarios have the results of the scenarios they were captured from.
 
     trace_toml_test.py PROGRAM SCENARIOS
 """

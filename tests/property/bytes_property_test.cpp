@@ -224,7 +224,7 @@ class Exhaustive {
     return true;
   }
 
-  /// The same pieces on other ranks: what the largest piece that must move holds.
+  /// The same pieces on other ranks: the elements of the largest piece that must move.
   std::int64_t exchange(std::size_t a, std::size_t b) const {
     std::multiset<Held> has(held_[a].begin(), held_[a].end());
     const std::multiset<Held> needs(held_[b].begin(), held_[b].end());

@@ -21,8 +21,8 @@ namespace {
 
 using namespace test;
 
-/// Elements of one input, and what the loss weighs results with: drawn from the sample's place in
-/// the list.
+/// Elements of one input, and the loss's weights of results: drawn from the sample's place in the
+/// list.
 class Numbers {
  public:
   explicit Numbers(std::uint64_t seed) : random_(seed) {}
@@ -91,7 +91,7 @@ class Probe {
         "gradient", by_tape(), {3e-6, 1e-6}, [&] { return loss(); }, checked);
   }
 
-  /// Of a weighted sum of the gradients of all elements, its gradients, by input: whole values.
+  /// The gradients, by input, of a weighted sum of the gradients of all elements: whole values.
   std::vector<std::vector<double>> second_gradients() const { return by_tape_twice(); }
 
   /// The same of a weighted sum of the gradients of all elements.

@@ -1,6 +1,6 @@
 // Programs of up to three ranks with messages, drawn, against every interleaving of them: the
-// verdict is a deadlock where some order of ranks never ends, a mismatch where two sides that meet
-// do not fit, and nothing where all orders end; what arrives is what was sent in that place.
+// verdict is a deadlock if some order of ranks never ends, a mismatch if two sides that meet do not
+// fit, and nothing if all orders end; received values are those sent at their place.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -143,8 +143,8 @@ void mutate_scenarios(std::size_t first) {
     }
     REQUIRE_MESSAGE(subject.right.met(), shipped.name);
     Tallies tallies;
-    // Of a long program some, evenly spread: each is a run of its own for each kind and place. Few
-    // of a very long one, and where plans take long, over three mesh dims.
+    // Some of a long program, evenly spread: each is a run of its own for each kind and place. Few
+    // of a very long one, and of programs over three mesh dims, whose plans take long.
     const std::vector<CollectiveKind> kinds = collectives_of(subject.right);
     const bool few = kinds.size() > 60 || subject.right.run.layout->ndim() > 2;
     const std::size_t most = few ? 3 : 12, step = (kinds.size() + most - 1) / most;

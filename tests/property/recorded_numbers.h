@@ -1,5 +1,6 @@
-// recorded_numbers.h - the numbers behind every recorded value of a run, rank by rank, and how two
-// runs differ. Knows nothing of placements: pieces and terms are compared as each rank holds them.
+// recorded_numbers.h - the numbers of every recorded value of a run, rank by rank, and the
+// differences of two runs. Knows nothing of placements: pieces and terms are compared as each rank
+// holds them.
 #pragma once
 
 #include <map>

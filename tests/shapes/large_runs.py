@@ -61,7 +61,7 @@ REFUSED = ("a shape-only device holds no values to read",
            "a group that is not a line of the scenario's mesh")
 MILLION = {"mesh.dp": 8, "mesh.tp": 131072, "params.hidden": 32769}
 
-# Runs a command and writes what it took to a file descriptor: processor time in s, memory in MiB.
+# Runs a command and writes its cost to a file descriptor: processor time in s, memory in MiB.
 MEASURE = """
 import os, resource, subprocess, sys
 code = subprocess.run(sys.argv[2:]).returncode

@@ -38,7 +38,7 @@ struct Mutation {
 
 /// The effect of a mutation, on all ranks together.
 struct MutationEffect {
-  std::atomic<std::int64_t> changed{0};  ///< results whose bytes are not what they would have been
+  std::atomic<std::int64_t> changed{0};  ///< results whose bytes were changed
 };
 
 /// For WorldOptions::communicator: wraps a rank's communicator and all that are split off it. Only

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/run and scenarios/run say exactly what is missing, and refuse what they do not know.
+"""tests/run and scenarios/run name exactly the missing parts, and refuse options they do not know.
 
 Scripts in place of dpkg-query, id, sudo and apt-get come first on the PATH, so that nothing is
 installed or built here.

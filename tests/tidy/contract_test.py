@@ -174,7 +174,8 @@ class Contract(unittest.TestCase):
 
     @classmethod
     def keys_of(cls, *arguments, text=None, found=None):
-        """The paths in what a command prints, one object or list, or one a line; added to FOUND."""
+        """The paths in the output of a command, one object or list, or one a line; added to
+        FOUND."""
         found = {} if found is None else found
         _, output, errors = cls.shardlab(*arguments, text=text)
         assert output, (arguments, errors)
@@ -186,7 +187,7 @@ class Contract(unittest.TestCase):
         return found
 
     def same(self, title, paths, unseen=()):
-        """PATHS are those below the heading; UNSEEN: what no run here can show."""
+        """PATHS are those below the heading; UNSEEN: paths that no run here can show."""
         known = listed(title)
         found = {any_name(path, known) for path in paths} - {""}
         self.assertEqual(found - known, set(), f"printed, and not on the page: {title}")

@@ -1,7 +1,7 @@
 """Finds C++ functions and how long they are, without a compiler.
 
-Braces are matched in the text without comments and strings; the text before a brace says what it
-opens. Lambdas inside a function are part of it.
+Braces are matched in the text without comments and strings; the text before a brace gives its kind.
+Lambdas inside a function are part of it.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ LEAD = re.compile(r"(?:\s|(?:public|private|protected)\s*:(?!:))*")
 NAME = re.compile(
     r"((?:[A-Za-z_]\w*::)*(?:operator\s*[^\s\w(]+|operator\s*\(\)|~?[A-Za-z_]\w*))\s*\("
 )
-# A type in front of the name, and nothing that only a value or a type has.
+# A type before the name, and nothing that only a value or a type has.
 DECLARATION = re.compile(
     r"(?!using\b|typedef\b|friend\s+class\b|return\b|static_assert\b|extern\s+template\b)"
     r"[^()={]*[\w>&*\]]\s+[*&]*(?:operator|~?\w)[^()={]*\(", re.DOTALL)

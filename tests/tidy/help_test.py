@@ -67,7 +67,7 @@ def failed_examples(program, root):
             desk.type(f"{line} > {name}")
         for line in lines:
             done = desk.type(line)
-            # `diff` says with 1 that runs differ.
+            # `diff` exits with 1 if runs differ.
             if done.returncode == 0 or (" diff " in line and done.returncode == 1):
                 continue
             yield f"exit code {done.returncode} of {line}\n{done.stderr}"

@@ -50,7 +50,7 @@ BANNED = {
     ),
 }
 
-# Of a JSON number with a fraction, or one too large, nlohmann makes some integer, or none that is
+# From a JSON number with a fraction, or one too large, nlohmann makes some integer, or none that is
 # defined.
 INTEGER = r"(?:int|std::size_t|std::u?int\d+_t)"
 CUT_NUMBER = re.compile(
@@ -94,7 +94,7 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b.*", re.MULTILINE)
 BACKEND_MACRO = re.compile(r"(?:^|[^A-Z])(NCCL|MPI|CUDA|CUDACC|THREADS|FAKE)(?![A-Z])")
 
-# An open end states what it waits for after a colon.
+# An open end states its condition after a colon.
 OPEN_END = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b(?!: \S.{9,})")
 MACHINE_PATH = re.compile(r"(?<![\w.})$<*-])/(?:work|root|tmp)(?:/|\b)(?!\.)")
 PAGE = re.compile(r"\b([\w/]+\.md)\b")

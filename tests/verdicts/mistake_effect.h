@@ -15,7 +15,8 @@ namespace shardlab::test {
 /// One recorded value as the ranks held it.
 struct HeldValue {
   bool torn = false;  ///< replicas differ, or ranks of its mesh hold another type or nothing
-  /// Of a distributed value the whole one, of each mesh that holds one; of a plain one each rank's.
+  /// For a distributed value the whole one, of each mesh that holds one; for a plain one each
+  /// rank's.
   std::vector<GlobalValue> values;
 };
 /// By RecordedValue::key().

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes down what torch.distributed does with the programs of a file of facts, on gloo.
+"""Writes down the results of torch.distributed for the programs of a file of facts, on gloo.
 
     record.py FACTS.jsonl
 

@@ -106,7 +106,7 @@ Result poll_start(CommHandle& comm) {
                    missing(come, region.ranks()), region.ranks()));
 }
 
-// Of this process's host.
+// A number for this process's host.
 std::uint64_t node() {
   const char* name = std::getenv("SHARDLAB_HOST");
   return std::hash<std::string>()(name == nullptr ? "" : name);
@@ -181,7 +181,7 @@ Result poll_split(CommHandle& comm) {
   return Result::kSuccess;
 }
 
-// Of a communicator that waits for its calls: blocks until it is ready.
+// For a communicator that waits for its calls: blocks until it is ready.
 Result settle(Comm comm) {
   while (true) {
     {
@@ -436,7 +436,7 @@ const char* ncclGetLastError(Comm comm) {
   return comm == nullptr ? "no communicator" : comm->error.c_str();
 }
 
-// Of the double only.
+// Exists in the double only.
 int shardlab_nccl_double_threads() { return threads_made(); }
 
 const char* ncclGetErrorString(Result result) {

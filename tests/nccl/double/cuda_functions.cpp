@@ -89,7 +89,7 @@ CudaError cudaGetDeviceCount(int* count) {
   return *count > 0 ? CudaError::kSuccess : CudaError::kNoDevice;
 }
 
-// Of the process: each rank has one device.
+// The device of the process: each rank has one.
 CudaError cudaSetDevice(int device) {
   if (device < 0 || device >= shardlab::nccl_double::device_count())
     return CudaError::kInvalidValue;

@@ -89,7 +89,7 @@ std::atomic<int>& threads_made();
 /// The memory of the device that communicators of this process keep until they end: 4 MiB each.
 std::size_t communicator_bytes();
 
-/// Looks whether the communicator's start or split has come to its end. With its mutex held.
+/// Checks whether the communicator's start or split has ended. With its mutex held.
 nccl::Result poll(nccl::CommHandle& comm);
 /// Registers a new handle.
 nccl::Comm new_comm(std::shared_ptr<Place> place, bool blocking);

@@ -12,7 +12,7 @@ namespace {
 
 using test::whole;
 
-// Of seed 7, on a mesh of one rank.
+// The input with seed 7, on a mesh of one rank.
 std::vector<double> alone(std::string_view name, std::string_view type, const InputRecipe& recipe) {
   std::vector<double> values;
   WorldOptions options;

@@ -29,7 +29,7 @@ std::string dims_text(const std::vector<MeshDim>& dims) {
   return text;
 }
 
-/// Placements and order of a value as its type says them.
+/// Placements and order of a value, from its type.
 std::string type_of(const DTensor& x) { return type_string(x); }
 
 }  // namespace

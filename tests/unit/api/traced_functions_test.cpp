@@ -14,7 +14,7 @@ using FromLocal = DTensor (*)(const DTensor&, const MeshLayout*, const Placement
                               const std::optional<TensorMeta>&);
 using ToLocal = DTensor (*)(const DTensor&, const std::optional<Placements>&);
 
-// Of the same type as one that is recognised.
+// A function with the type of one that is recognised.
 std::string no_tag(const ProcessGroup&) { return ""; }
 
 }  // namespace

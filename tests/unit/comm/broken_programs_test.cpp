@@ -29,8 +29,7 @@ struct Row {
   const char* what;
   std::int64_t ranks;
   std::function<void(RankContext&, ProcessGroup& world)> body;
-  const char* expected;  ///< summary, then the place where each rank waited; of a failed rank
-                         ///< "failed ranks: cause"
+  const char* expected;  ///< summary, then where each rank waited; or "failed ranks: cause"
 };
 
 // Summary and wait-for graph, or the failing ranks and their errors.

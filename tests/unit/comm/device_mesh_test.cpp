@@ -142,7 +142,7 @@ TEST_CASE("the observer is told what a ring would send") {
     Recorder recorder;
     ProcessGroup& group = *rank.world;
     const Tensor x = local_tensor({8}, DType::kF32, std::vector<double>(8, 1));
-    group.all_reduce(x, ReduceOp::kSum);  // before anybody watches
+    group.all_reduce(x, ReduceOp::kSum);  // before there is an observer
     rank.observer = &recorder;
     rank.mode |= kModeObserve;
     rank.position = {"a.toml", 4, 2};

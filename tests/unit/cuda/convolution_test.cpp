@@ -83,7 +83,7 @@ std::string difference_of(const Windows& tried, KernelId id, const Given& a, con
   return difference(id, made, {out});
 }
 
-// Of the convolution and both gradients.
+// Checks the convolution and both gradients.
 void check_all(const Windows& tried, DType dtype, Lies lies) {
   const Given input = numbers_in(tried.input(), dtype, 1, lies);
   const Given weight = numbers_in(tried.weight(), dtype, 2, lies);
@@ -150,7 +150,7 @@ TEST_CASE("V-25 cuda: an infinite weight is multiplied with the zeros outside, t
   const Given input{{1, 1, 3}, DType::kF32, {1, 2, 3}};
   const Given weight{{1, 1, 2}, DType::kF32, {kInfinity, 1}};
   const Given output{{1, 1, 4}, DType::kF32, {1}};
-  // So says torch 2.15 of conv1d in f32, and of the gradient, which reads nothing outside.
+  // The result of torch 2.15 for conv1d in f32, and for the gradient, which reads nothing outside.
   CHECK(same(result(KernelId::kConvolution, input, weight, output, 1, 1),
              {kNan, kInfinity, kInfinity, kInfinity}));
   CHECK(result(KernelId::kConvolutionInputGrad, output, weight, input, 1, 1) ==

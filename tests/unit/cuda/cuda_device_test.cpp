@@ -158,7 +158,7 @@ TEST_CASE("V-14 cuda: a fold finds what stands on either side of a cut, in any k
         CAPTURE(size);
         CAPTURE(rows);
         CAPTURE(place);
-        // All the same, but for one element of the last row.
+        // All the same, except for one element of the last row.
         const auto row_with = [&](double all, double one, DType dtype) {
           Values values(static_cast<std::size_t>(rows * size), all);
           values[static_cast<std::size_t>((rows - 1) * size + place)] = one;

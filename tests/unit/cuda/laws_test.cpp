@@ -13,7 +13,7 @@ namespace {
 
 struct Law {
   KernelId id;
-  std::vector<LocalArg> numbers;  // behind self, where there is one
+  std::vector<LocalArg> numbers;  // after self, if there is one
   bool in_place;
 };
 

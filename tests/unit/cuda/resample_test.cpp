@@ -13,7 +13,7 @@ namespace {
 struct Case {
   KernelId id;
   Dims from, to;
-  std::vector<LocalArg> args;  // behind the tensor
+  std::vector<LocalArg> args;  // after the tensor
   bool bytes = false;          // also of u8
 };
 

@@ -48,7 +48,7 @@ TEST_CASE("V-24 cuda: a long row of few different elements is sorted, each of th
   const std::int64_t size = 5000;
   Values row, expected;
   for (std::int64_t i = 0; i < size; ++i) row.push_back(static_cast<double>(i * 7919 % 13));
-  // All places of 0 in order, then all of 1: what a stable sort of small numbers is.
+  // All places of 0 in order, then all of 1: the result of a stable sort of small numbers.
   for (double key = 0; key < 13; ++key) {
     for (std::int64_t i = 0; i < size; ++i) {
       if (row[static_cast<std::size_t>(i)] == key) expected.push_back(static_cast<double>(i));

@@ -63,7 +63,7 @@ TEST_CASE("X-50 a value above the threshold keeps no order of terms") {
   mesh.run([&](RankContext&) {
     const DTensor most = ops().one("aten::amax", {mesh.place("S(0)", {2}, {1, 5})});
     CHECK(to_string(most.spec()->placements()) == "P(max)");
-    // Of the terms: 9 for 1 and 5 for 5, so that the largest were 9.
+    // From the terms: 9 for 1 and 5 for 5, so that the largest would be 9.
     CHECK(whole(ops().one("aten::threshold", {most, 2, 9})) == Numbers{5});
     const DTensor kept = ops().one("aten::threshold", {most, 2, 1});
     CHECK(to_string(kept.spec()->placements()) == "P(max)");

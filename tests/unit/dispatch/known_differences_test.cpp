@@ -32,7 +32,7 @@ TEST_CASE("X-42 an empty list of dims reduces all: no result is cut along a dim 
     const DTensor log = ops().one("aten::logsumexp", {x, Dims{}, true});
     CHECK(log.shape() == Dims{1, 1});
     CHECK(whole(log)[0] == doctest::Approx(13.458674));  // 13 - log(1 - 1 / e)
-    // The recorded label says that the scalar is cut along dim 1: there is no such spec.
+    // The recorded label has a scalar that is cut along dim 1: there is no such spec.
     const double piece = rank.rank;
     CHECK(kind_of([&] { from_local(plain({}, {piece}), mesh.layout(), {Placement::shard(1)}); }) ==
           ErrorKind::kValue);

@@ -94,7 +94,7 @@ TEST_CASE("scales of pending terms are whole on every rank") {
                                  {Placement::partial(ReduceOp::kSum)});
     const DTensor b = mesh.place("R", {2, 2}, {1, 0, 0, 1}, small);
     const DTensor rows = mesh.place("R", {1, 1}, {2}), columns = mesh.place("R", {1, 2}, {10, 1});
-    // A scale that is one rank's term alone would lose what the others hold.
+    // A scale that is one rank's term alone would lose the terms of the others.
     CHECK(whole(ops().one("aten::_scaled_mm", {a, b, rows, columns, Argument(), Argument(),
                                                DType::kF32})) == Values{80, 12});
   });

@@ -22,7 +22,7 @@ Results by_third_dim(Calls& calls, const OpRow&, const Arguments& args) {
   return calls("aten::sum", {args[0]});
 }
 std::vector<RuleRow> whole(const RuleContext&) { return {}; }
-// Of two operands that broadcast, one alone is cut.
+// One of two operands that broadcast is cut.
 std::vector<RuleRow> cut_apart(const RuleContext&) {
   return {{{RulePlacement::any(0)},
            {RulePlacement::any(0), RulePlacement::of(Placement::replicate())}}};

@@ -32,7 +32,7 @@ TEST_CASE("K-35 X-40 the reference's rounded starts collide, numbers by global i
   const auto offsets = [&](std::int64_t shard) { return reference_rng_offsets(*rows, {shard}, 0); };
   constexpr std::uint64_t kDrawn = 6;  // elements of a shard
   CHECK(offsets(1).start + kDrawn > offsets(2).start);
-  CHECK(offsets(3).start + kDrawn > offsets(3).end);  // and with what is drawn next
+  CHECK(offsets(3).start + kDrawn > offsets(3).end);  // and with the numbers drawn next
   std::vector<Values> held(4);
   mesh.run([&](RankContext& rank) {
     const DTensor x = mesh.place("S(0)", {8, 3}, Values(24, 0));

@@ -93,7 +93,7 @@ TEST_CASE("a chain fact with another value, gradient, write, shape or dtype is w
   check_wrong(line, "a.grad");
 
   line = doubled();
-  line["after"] = Json::object();  // i must then be what it was
+  line["after"] = Json::object();  // i must then be unchanged
   check_wrong(line, "i");
 }
 

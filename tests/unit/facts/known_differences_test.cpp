@@ -132,7 +132,7 @@ TEST_CASE("of a decision's candidates the cheapest that is free of some placemen
   CHECK_FALSE(explained("inputs", specs("P(max)")));
   CHECK(explained("n_strategies", Json::array({3})));
   CHECK_FALSE(explained("n_strategies", Json::array({5})));
-  CHECK_FALSE(explained("selected", Json::array({0})));  // the row says nothing of it
+  CHECK_FALSE(explained("selected", Json::array({0})));  // the row does not name it
   CHECK(explained("cost", Json::array({2.0})));
   CHECK_FALSE(explained("cost", Json::array({1.0})));
   fact.erase("candidates");

@@ -1,4 +1,5 @@
-// Lines of recordings with one field damaged: each is refused before it is played, and says which.
+// Lines of recordings with one field damaged: each is refused before it is played, and the error
+// names the field.
 #include "sim/capture/recorded_form.h"
 
 #include <doctest/doctest.h>

@@ -51,7 +51,7 @@ b = a.redistribute(x=R)
 
 }  // namespace
 
-// 7 rows over 2 ranks: the first holds 4 x 3 x 4 bytes of x. Backward keeps what exp gave.
+// 7 rows over 2 ranks: the first holds 4 x 3 x 4 bytes of x. Backward keeps the result of exp.
 TEST_CASE("V-7 memory is that of the rank that holds most, at any time, in expressions") {
   const std::string program =
       "[mesh]\ndp = 2\n[params]\nn = 7\n[inputs]\nx = { type = \"f32[n@dp, 3]\", requires_grad = "

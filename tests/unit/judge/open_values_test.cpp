@@ -112,7 +112,7 @@ TEST_CASE("B-22 an input that [reference] only reads is not given by it") {
   };
   CHECK(run("new = x - 1") == "met");
   CHECK(run("x -= 1\nnew = x + 0") == "met");
-  CHECK(run("x -= 2\nnew = x + 1") == "failed");  // what it writes is given
+  CHECK(run("x -= 2\nnew = x + 1") == "failed");  // its written value is given
 }
 
 }  // namespace

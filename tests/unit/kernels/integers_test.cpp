@@ -134,7 +134,7 @@ Tensor integers(Kernels& kernels, DType dtype, const Integers& values) {
   return kernels.run(KernelId::kConvert, {wide}, {count}, dtype);
 }
 
-/// Of the row's op; a division is the rounded one.
+/// The result of the row's op; a division is the rounded one.
 Tensor computed(Kernels& kernels, const Row& row, const LocalArg& other) {
   const Tensor x = integers(kernels, row.dtype, row.values);
   std::vector<LocalArg> args{x, other};

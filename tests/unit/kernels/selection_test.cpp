@@ -34,7 +34,7 @@ Tensor counted_block(Kernels& kernels, DType dtype, bool is_turned) {
   return is_turned ? x.as_view({{3, 4, 5}, {4, 1, 12}, dtype}, 0) : x;
 }
 
-// Places 2, 0, 2 of each dim by index_select, and by gather with an index that says the same.
+// Places 2, 0, 2 of each dim by index_select, and by gather with the same indices.
 template <typename T>
 void check_selected(Kernels& kernels, DType dtype, bool is_turned) {
   CAPTURE(to_string(dtype));

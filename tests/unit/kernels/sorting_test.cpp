@@ -29,7 +29,7 @@ std::vector<T> mixed_numbers(std::size_t count) {
     state = state * 1664525u + 1013904223u;
     const std::uint32_t drawn = state >> 16;
     const auto whole = static_cast<T>(static_cast<int>(drawn % 100) - 50);
-    // Of the last digits of a key, too.
+    // Numbers that differ in the last digits of a key, too.
     const T fine = static_cast<T>(whole * 1000003 + static_cast<T>(state >> 3) / 7);
     numbers.push_back(drawn % 3 == 0   ? ends[drawn / 3 % ends.size()]
                       : drawn % 3 == 1 ? whole

@@ -163,7 +163,7 @@ TEST_CASE("eigenvectors are turned into multiples of themselves") {
         CHECK(size == doctest::Approx(1));
       }
       if (complex) continue;
-      // Those of a real matrix are real, or come in pairs, the upper one first.
+      // The eigenvalues of a real matrix are real, or come in pairs, the upper one first.
       for (std::size_t i = 0; i < values.x.size(); ++i) {
         if (values.x[i].imag() == 0) continue;
         CHECK(values.x[i].imag() > 0);

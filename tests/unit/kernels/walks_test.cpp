@@ -82,8 +82,7 @@ TEST_CASE("a loop visits every element of both arrays once, whatever their strid
 TEST_CASE("dims that lie behind each other in all arrays are one row") {
   CHECK(walked({4, 5, 6}, {30, 6, 1}, {30, 6, 1}).rows == 1);
   CHECK(walked({4, 5, 6}, {30, 6, 1}, {30, 6, 2}).rows > 1);
-  CHECK(walked({4, 5}, {1, 4}, {1, 4}).rows == 1);  // both transposed: walked in the order of
-                                                    // memory
+  CHECK(walked({4, 5}, {1, 4}, {1, 4}).rows == 1);  // both transposed: in memory order
 }
 
 TEST_CASE("a loop over nothing calls nobody, over no dims calls once") {

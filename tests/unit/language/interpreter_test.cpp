@@ -13,7 +13,7 @@ using namespace shardlab;
 
 namespace {
 
-/// Keeps what a program prints and assigns.
+/// Keeps the printed and assigned values of a program.
 class Notes : public ValueSink {
  public:
   void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
@@ -29,7 +29,7 @@ class Notes : public ValueSink {
 struct Run {
   std::vector<std::string> lines;
   std::vector<std::string> assignments;
-  std::string error;  ///< Error::text() of what stopped it
+  std::string error;  ///< Error::text() of the error that stopped it
 };
 
 Scenario scenario_of(const std::string& code, const std::string& params = "") {

@@ -100,7 +100,7 @@ struct Refused {
   std::vector<const char*> says;
 };
 
-/// Each program fails, says all of this, and what to write instead.
+/// Each program fails, with all of these words, and the text to write instead.
 inline void check_refused(const std::vector<Refused>& rows,
                           const std::string& mesh = "tp = 2\ndp = 2") {
   for (const Refused& row : rows) {

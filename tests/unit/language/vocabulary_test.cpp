@@ -173,7 +173,7 @@ TEST_CASE("X-65 T-6 a member that no kind has is named with the kind, in a trace
     const std::string alone = member + "\n";
     check_refused({{alone.c_str(), {message.c_str()}}, {traced.c_str(), {message.c_str()}}});
   }
-  // Of classes that are always there before anything runs.
+  // Names of classes that exist before anything runs.
   CHECK_THROWS_WITH_AS(run("dist.group.FOO\n", "tp = 2"),
                        doctest::Contains("torch.distributed.group has no 'FOO'"), Error);
   CHECK_THROWS_WITH_AS(run("dist.GroupMember.rank()\n", "tp = 2"),

@@ -171,7 +171,7 @@ TEST_CASE("M-9 K-1 every cutting order of three mesh dims holds what cutting lis
       }
     }
   }
-  // Of 27 placings 2 cut one dim three times (6 orders), 12 one dim twice (2 orders), 13 neither.
+  // 2 of 27 placings cut one dim three times (6 orders), 12 one dim twice (2 orders), 13 neither.
   CHECK(orders == 2 * (2 * 6 + 12 * 2 + 13));
 }
 

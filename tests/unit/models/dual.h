@@ -86,7 +86,7 @@ DualArray mapped(const DualArray& a, const std::function<Dual(const Dual&)>& f);
 Dual sum_over(std::int64_t count, const std::function<Dual(std::int64_t)>& f);
 Dual product_over(std::int64_t count, const std::function<Dual(std::int64_t)>& f);
 Dual sum_all(const DualArray& a);
-/// Of matrices.
+/// Both are matrices.
 DualArray matrix_product(const DualArray& a, const DualArray& b);
 DualArray transposed(const DualArray& a);
 DualArray scalar(const Dual& a);

@@ -54,7 +54,7 @@ DualArray left_inverse(const DualArray& a) {
 }
 
 const std::vector<Definition> kFactors = {
-    // Q Q^T and R^T R say no signs.
+    // Q Q^T and R^T R have no free signs.
     {"aten::linalg_qr, Q Q^T",
      {floats({4, 2}, 1)},
      [](const Tensors& x) {

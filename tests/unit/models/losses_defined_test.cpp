@@ -97,7 +97,7 @@ std::vector<Definition> pairwise() {
   return definitions;
 }
 
-// Of logits, with a weight for each class on positive targets.
+// A loss of logits, with a weight for each class on positive targets.
 Definition logits_with_weights(std::int64_t reduction) {
   return {"aten::binary_cross_entropy_with_logits",
           {floats({5, 3}, 1, -2, 2), floats({5, 3}, 2, 0, 1), floats({5, 1}, 3, 0.2, 2),

@@ -45,7 +45,7 @@ Plain product_bt(const Plain& a, const Plain& b);  ///< a @ b^T
 Plain map(const Plain& a, const std::function<double(double)>& f);
 Plain zip(const Plain& a, const Plain& b, const std::function<double(double, double)>& f);
 double total(const Plain& a);
-/// Of a matrix: the sum of its rows.
+/// The sum of a matrix's rows.
 Plain column_sums(const Plain& a);
 /// The rows of a matrix, each with `bias` added.
 Plain with_bias(Plain a, const Plain& bias);

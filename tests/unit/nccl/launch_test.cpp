@@ -70,7 +70,7 @@ TEST_CASE("Slurm: rank 0 is on the first host of the step") {
   CHECK(launch.size == 4);
   CHECK(launch.local_rank == 1);
   CHECK(launch.host == "gpu03");
-  // All ranks of a step come to the same port, those of another step to another one.
+  // All ranks of a step find the same port, those of another step another one.
   variables["SLURM_PROCID"] = "0";
   CHECK(launch_in(variables).port == launch.port);
   variables["SLURM_STEP_ID"] = "1";

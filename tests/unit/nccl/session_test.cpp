@@ -27,7 +27,7 @@ namespace {
 
 using Heard = std::vector<std::string>;
 
-// Of all threads; the version is that of the library.
+// The calls of all threads; the version is that of the library.
 struct Library {
   std::mutex mutex;
   Heard heard;

@@ -28,8 +28,8 @@ struct GradientRow {
   std::vector<double> values = {};             ///< of the result; empty: not looked at
 };
 
-/// Compares each row on four ranks, once with replicas and once placed as the rows say: 5 rows of a
-/// tensor are cut as 2, 2, 1 and 0.
+/// Compares each row on four ranks, once with replicas and once with the row's placements: 5 rows
+/// of a tensor are cut as 2, 2, 1 and 0.
 void check_gradients(std::span<const GradientRow> rows);
 
 /// Number `which` of an op's results, or of the list that is its result.

@@ -20,8 +20,8 @@ struct TorchRow {
   const char* inputs;          ///< those of floats and complex numbers require a gradient
   const char* type;            ///< of y: "f64[3, 2]"; of each of a tuple: "f64[3], i64[3]"
   std::vector<double> values;  ///< of y, row-major, those of a tuple one after the other
-  /// Of the inputs, one after the other, zeros if torch has none: the loss is the sum of all
-  /// elements of floats in y times 1, -2, 3, -4, ... Empty: y requires no gradient.
+  /// Gradients of the inputs, one after the other, zeros if torch has none: the loss is the sum of
+  /// all elements of floats in y times 1, -2, 3, -4, ... Empty: y requires no gradient.
   std::vector<double> gradients = {};
   /// On a mesh of 4 ranks, the collectives of forward for such placements, one placement an input:
   /// "S(0) R: nothing; R S(1): all_gather, all_reduce".

@@ -135,7 +135,7 @@ TEST_CASE("X-31 prices of all kinds: a start, hops, and what each rank sends") {
   CHECK(us(CollectiveKind::kBarrier, 0) == doctest::Approx(6.6 + 3 * 3));
 }
 
-// All collectives cost alike, but for one kind.
+// All collectives have one cost, except one kind.
 class Flat final : public CollectivePrice {
  public:
   double us(CollectiveKind kind, double, std::int64_t, const Link&) const override {

@@ -514,7 +514,7 @@ void meet_beside(std::uint16_t port, int ports) {
 
 TEST_CASE("where another program has the port, the job meets on the next one") {
   Taken taken = first_of_free_ports();
-  // It takes connections, and says nothing.
+  // It takes connections, and is silent.
   meet_beside(taken.port, 3);
 }
 

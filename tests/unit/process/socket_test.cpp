@@ -46,7 +46,7 @@ void put_raw(const Connection& into, std::string_view bytes) {
           static_cast<ssize_t>(bytes.size()));
 }
 
-/// No wait in these tests is long: what is awaited has been sent.
+/// No wait in these tests is long: the awaited bytes have been sent.
 Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
 Clock::time_point at_once() { return Clock::now(); }
 

@@ -209,7 +209,7 @@ TEST_CASE(
   CHECK(proof.wrong == 0);
   CHECK(misses(proof, "P(sum) -> P(sum)"));
   CHECK(misses(proof, "P(avg) -> P(avg)"));
-  // The mean of means is the mean where all ranks have as many rows.
+  // The mean of means is the mean if all ranks have as many rows.
   CHECK(!misses(proven.of("mean"), "S(0) -> P(avg)"));
 }
 

@@ -95,8 +95,8 @@ TEST_CASE("ops on plain tensors are seen") {
 }
 
 // Rank 0 holds 4 of 7 rows and 4 of 8 columns: 4 x 6 by 6 x 4. The gradient of a sum is a replica,
-// of which each product of backward takes what the other operand is cut by: 7 x 4 by 4 x 6, and
-// 6 x 4 by 4 x 8.
+// of which each product of backward takes the part that the other operand is cut by: 7 x 4 by 4 x
+// 6, and 6 x 4 by 4 x 8.
 TEST_CASE("a line's arithmetic and bytes are those of the rank's own pieces") {
   const ScenarioResult result = result_of_code("h = x @ w\nbackward(h.sum())\n");
   const auto lines = line_reports(result, line_visits(result.run.events));

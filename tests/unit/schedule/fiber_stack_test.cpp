@@ -9,7 +9,7 @@ namespace shardlab {
 
 namespace {
 
-// Of no scheduler, so that other tests leave none of this size.
+// A size that no scheduler uses, so that other tests leave no stack of it.
 constexpr std::size_t kBytes = 96 * 1024;
 
 TEST_CASE("B-3 a world gets the stacks of one that has ended, with nothing on them") {

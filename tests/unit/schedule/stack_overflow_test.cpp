@@ -66,7 +66,7 @@ TEST_CASE("B-17 a rank that uses up its stack is told, with its rank, before the
     CHECK(ended.signal == SIGSEGV);
     CHECK(ended.told.starts_with("error: rank 1 has used up its stack of 1024 KiB\n"));
     CHECK(ended.told.find("set WorldOptions::schedule.stack_bytes") != std::string::npos);
-    // Far below the end, beyond what a stack is long.
+    // Far below the end, beyond the length of a stack.
     const Ended far = run_apart([&] { run_ranks(options, std::size_t{12} << 20); });
     CHECK(far.told.starts_with("error: rank 1 has used up its stack of 1024 KiB\n"));
     options.schedule.stack_bytes = 4 << 20;

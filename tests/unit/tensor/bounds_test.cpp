@@ -30,7 +30,7 @@ const View kOutside[] = {
     {{13}, {1}, 0},       // one too many
     {{3, 4}, {4, 1}, 1},  // the last one
     {{2, 2, 4}, {8, 4, 1}, 0},
-    {{3}, {-1}, 1},  // in front of the first
+    {{3}, {-1}, 1},  // before the first
     {{1}, {1}, 12},
     {{1}, {1}, -1},
 };

@@ -27,7 +27,7 @@ Tensor counting_i32(Device& device, const Dims& shape) {
   return tensor;
 }
 
-// Element by element: what a copy of a strided view has to give.
+// Element by element: the expected result of a copy of a strided view.
 std::vector<std::int32_t> elementwise(const Tensor& tensor) {
   std::vector<std::int32_t> values;
   Dims index(tensor.shape().size());

@@ -70,7 +70,7 @@ TEST_CASE("write_integers and read_integers are exact up to 64 bits") {
   const std::vector<std::int64_t> values{big, INT64_MIN, INT64_MAX};
   write_integers(wide, values);
   CHECK(read_integers(wide) == values);
-  CHECK(read_doubles(wide)[0] == 9007199254740992.0);  // as the header says
+  CHECK(read_doubles(wide)[0] == 9007199254740992.0);  // as in the header
   struct Row {
     DType dtype;
     std::int64_t given, read;

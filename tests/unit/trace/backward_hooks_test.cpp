@@ -66,7 +66,7 @@ TEST_CASE("T-49 T-50 T-53 T-54 the state is named in order, empty in forward and
     CHECK(std::any_cast<HookFunctions>(state.get("hook2")).size() == 1);  // hooks
     CHECK(std::any_cast<HookFunctions>(state.get("hook4")).size() == 2);
     CHECK(test::kind_of([&] { state.get("hook3"); }) == ErrorKind::kInternal);
-    // Two prefixes may come to one name.
+    // Two prefixes may give one name.
     BackwardState twice;
     for (int i = 0; i < 10; ++i) twice.add("x", {});
     twice.add("x1", {});  // x110

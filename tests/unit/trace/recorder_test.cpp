@@ -42,7 +42,7 @@ ProgramGraph captured(const OpMesh& mesh, const DTensor& x, const Program& progr
   return recorded(mesh, x, program,
                   [](Recorder& recorder, const auto&) { return recorder.finish(); });
 }
-// Of a function, whose results are its graph's outputs.
+// The graph of a function, whose results are its outputs.
 template <typename Program>
 ProgramGraph captured_function(const OpMesh& mesh, const DTensor& x, const Program& program) {
   return recorded(mesh, x, program,

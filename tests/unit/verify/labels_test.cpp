@@ -93,7 +93,7 @@ std::vector<Matrix> dealt_out(const Matrix& whole, const Placements& placements,
     }
     if (!placements[dim].is_partial()) continue;
     const bool average = placements[dim].op == ReduceOp::kAvg;
-    for (std::int64_t r = 0; r < layout.size(); ++r) {  // terms: drawn, but for the first one
+    for (std::int64_t r = 0; r < layout.size(); ++r) {  // terms: drawn, except the first one
       Coordinate own = layout.coordinate_at_index(r);
       if (own[dim] != 0) continue;
       const auto first = static_cast<std::size_t>(r);
@@ -314,7 +314,7 @@ TEST_CASE("V-32 pieces that all differ have one source and one order") {
   REQUIRE(wrong->other);
   CHECK(arguments_of(*wrong->other, *mesh) == "a=SS(0,2), b=S(0)");
   CHECK(arguments_of(by_rows) == "a=S(0), b=S(0)");
-  // Rows that are no rows of w, and rows that are alike, say nothing.
+  // Rows that are no rows of w, and rows that are alike, are no evidence.
   CHECK_FALSE(source_of_pieces(by_rows, {row(1), row(5), row(2), row(4)}, mixed, wholes));
   const std::vector<NamedWhole> alike = {{"w", value_of({4, 2, {1, -1, 2, -2, 1, -1, 2, -2}})}};
   CHECK_FALSE(source_of_pieces(by_rows, {row(1), row(1), row(2), row(2)}, mixed, alike));

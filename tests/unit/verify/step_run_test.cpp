@@ -277,7 +277,7 @@ TEST_CASE("the first call that makes a NaN or an infinity is told") {
 TEST_CASE("an index that rounding of pending sums decides is undecided, others are exact") {
   OpMesh mesh({3});
   const Body body = [](OpMesh& on, RankContext& rank) {
-    // Terms of three ranks: 0.1 + 0.2 + 0.3 in either order of two columns that are equal but for
+    // Terms of three ranks: 0.1 + 0.2 + 0.3 in either order of two columns that are equal up to
     // rounding, and a third row that is decided.
     const std::int64_t r = rank.rank;
     const double a[] = {0.1, 0.2, 0.3}, b[] = {0.3, 0.2, 0.1};

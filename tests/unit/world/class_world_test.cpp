@@ -180,7 +180,7 @@ TEST_CASE("B-6 two groups used in another order go round in a circle") {
   CHECK(result.verdict->culprits == std::vector<std::int64_t>{0, 1, 2, 3});
 }
 
-// With rank 0 alone along dp first, 2 comes to it from 3, and then 1 is met.
+// With rank 0 alone along dp first, 2 reaches it from 3, and then 1 is met.
 TEST_CASE("another order that does not go round in a circle is none of our business") {
   ClassSetting setting({2, 2}, 4);
   const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
