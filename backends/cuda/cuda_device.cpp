@@ -64,7 +64,7 @@ std::string op_name(const KernelCall& call) {
 }
 
 // One GPU in this process: all devices on it share its stream, since they read each other's memory
-// (what judges a run has a device of its own), and memory is used again in the stream's order.
+// (the judge of a run has a device of its own), and memory is used again in the stream's order.
 struct Gpu {
   Gpu(const Table& functions, int ordinal) : table(functions) {
     if (const Failure failure = table.open(ordinal, &context)) {
@@ -88,7 +88,7 @@ struct Gpu {
 
   const Table& table;
   Context* context = nullptr;
-  std::recursive_mutex mutex;  ///< guards the context, and what its devices keep
+  std::recursive_mutex mutex;  ///< guards the context, and the memory that its devices keep
 };
 
 // One op at a time: functions of a table are called by one thread.

@@ -72,7 +72,7 @@ void arange(Ops& ops, const KernelCall& call) {
   draw.b = step.to_double();
   draw.low = integer_part(start);
   draw.range = static_cast<std::uint64_t>(integer_part(step));
-  draw.integers = is_integral(call.outputs[0].dtype());  // which count in whole steps
+  draw.integers = is_integral(call.outputs[0].dtype());  // they count in whole steps
   finish(ops, draw);
 }
 

@@ -47,7 +47,7 @@ struct LoggedCall {
 struct ClassLog {
   std::vector<std::unique_ptr<LoggedCall>> calls;
   std::vector<LogEntry> entries;
-  std::optional<Error> error;  ///< what its program ended with
+  std::optional<Error> error;  ///< the error that ended its program
 };
 
 /// Equal vectors once: lengths of a group are long and the same in many calls.

@@ -109,7 +109,7 @@ class ShapeCommunicator final : public Communicator {
   std::uint64_t sequence_ = 0;
   // Messages so far: whether they are sent, the other rank, the tag.
   std::map<std::tuple<bool, std::int32_t, std::int32_t>, std::uint64_t> messages_;
-  bool told_apart_ = false;                  // who does the same in the next batch
+  bool told_apart_ = false;                  // the ranks alike in the next batch are known
   mutable std::vector<std::int64_t> ranks_;  // made when first used
 };
 

@@ -15,7 +15,7 @@ namespace shardlab::fake {
 /// A wait that never ends, known from an earlier run of the same class.
 struct Stop {
   std::size_t call = 0;  ///< in the log
-  Error error;           ///< what the rank throws there
+  Error error;           ///< the error that the rank throws there
 };
 
 /// The state that the communicators of one class share. Outlives them.
@@ -25,7 +25,7 @@ struct ClassContext {
   std::int64_t rank = 0;          ///< global; represents its class
   std::shared_ptr<ClassLog> log;  ///< pending results hold it, too
   LengthsTable* lengths = nullptr;
-  Ref<Storage> nothing;              ///< what noted tensors point to; counted on no rank
+  Ref<Storage> nothing;              ///< the target of noted tensors; counted on no rank
   std::shared_ptr<const Stop> stop;  ///< null: nothing stops it
   /// Ranks whose answer differs from that of `rank` are of another class.
   std::function<void(const std::function<std::uint64_t(std::int64_t rank)>& answer)> ask;

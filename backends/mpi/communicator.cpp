@@ -37,7 +37,7 @@ void await(Engine& engine, const PendingMessage& pending) {
 // A pending result. Its tensor holds it until it is waited for.
 class PendingResult final : public Work {
  public:
-  /// `call`: its number on the channel; `compared`: where ranks compare it before data moves.
+  /// `call`: in the channel's form; `compared`: where ranks compare it before data moves.
   PendingResult(const std::shared_ptr<Engine>& engine, TensorOperation operation, std::string call,
                 std::optional<process::CallPlace> compared)
       : engine_(engine),

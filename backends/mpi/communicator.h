@@ -17,8 +17,8 @@ namespace shardlab::mpi {
 /// A message that is in flight while the program continues.
 struct PendingMessage {
   std::shared_ptr<Operation> operation;
-  std::string call;                            ///< its number on the channel
-  std::optional<process::CallPlace> compared;  ///< where ranks compare it before data moves
+  std::string call;                            ///< in the channel's form
+  std::optional<process::CallPlace> compared;  ///< its place, if ranks compare it before data moves
 };
 
 /// One run of this process's rank.

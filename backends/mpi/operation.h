@@ -72,7 +72,7 @@ struct Operation {
   std::vector<Step> steps;
   std::function<bool()> may_begin;  ///< none: at once
   std::size_t begun = 0;            ///< steps
-  bool arrived = true;              ///< what the last one begun has started
+  bool arrived = true;              ///< all messages of the last one begun
 };
 
 /// The operations of this process's rank in one run.

@@ -19,7 +19,7 @@ struct GroupPlace {
   std::vector<std::int64_t> hosts;  ///< of these ranks, numbered
   std::int64_t rank = 0;            ///< in the group
   std::string name;
-  std::int32_t number = 0;  ///< that no other group with one of its ranks has
+  std::int32_t number = 0;  ///< unique among groups that share a rank
 };
 
 /// Reports to all other ranks that this one fails.

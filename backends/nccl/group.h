@@ -20,7 +20,7 @@ struct GroupCall {
   void* to = nullptr;          ///< null: it only sends
   std::size_t count = 0;       ///< of `type`, as the call of NCCL counts
   DataType type = DataType::kUint8;
-  RedOp op = RedOp::kSum;  ///< where it reduces
+  RedOp op = RedOp::kSum;  ///< of those that reduce
   int peer = -1;           ///< root, receiver or sender
 };
 

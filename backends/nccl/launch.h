@@ -15,9 +15,9 @@ namespace shardlab::nccl {
 struct Launch {
   std::int64_t rank = 0;
   std::int64_t size = 1;
-  std::int64_t local_rank = 0;  ///< which device of its host
+  std::int64_t local_rank = 0;  ///< number of its device on the host
   std::string host;             ///< of rank 0
-  std::uint16_t port = 0;       ///< where rank 0 listens, or
+  std::uint16_t port = 0;       ///< rank 0 listens there, or
   int ports = 1;                ///< on the first free one of so many from there on
   std::string job;              ///< equal in all processes of a job
   std::string by;               ///< "srun": the launcher whose variables gave it

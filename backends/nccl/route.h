@@ -1,4 +1,4 @@
-// route.h - how pieces of uneven lengths travel: NCCL's all_gather and reduce_scatter take even
+// route.h - the way of pieces of uneven lengths: NCCL's all_gather and reduce_scatter take even
 // ones only. Pure.
 #pragma once
 

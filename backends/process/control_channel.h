@@ -37,7 +37,7 @@ struct Membership {
   std::int64_t rank = 0;
   std::int64_t size = 1;
   std::string host;        ///< of rank 0, as the others reach it
-  std::uint16_t port = 0;  ///< where rank 0 listens, or
+  std::uint16_t port = 0;  ///< rank 0 listens there, or
   int ports = 1;           ///< on the first free one of so many from there on
   std::string job;         ///< equal in all processes of a job: others are turned away
   std::chrono::milliseconds patience{60'000};  ///< until those that are missing are named

@@ -70,7 +70,7 @@ struct JobState {
   void store(const Contribution& contribution, std::vector<std::string> parts);
 
   const std::int64_t rank, size;
-  std::mutex mutex;  ///< guards what follows, but for `failed`
+  std::mutex mutex;  ///< guards the members below, but for `failed`
   std::condition_variable changed;
   std::vector<std::optional<std::string>> why_gone;           ///< by rank; none: it is not
   bool all_leave = false;                                     ///< no process takes part any more

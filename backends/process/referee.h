@@ -47,7 +47,7 @@ class Referee {
   };
   struct Seat {
     RankReport::State state = RankReport::State::kRuns;
-    CallPlace place;  ///< where it waits
+    CallPlace place;  ///< of its wait
   };
   /// A receive from any whose message has not been sent.
   struct AnyWait {

@@ -1,4 +1,4 @@
-// rendezvous.h - how the processes of a job find each other, over TCP.
+// rendezvous.h - the meeting of the processes of a job, over TCP.
 #pragma once
 
 #include <optional>

@@ -17,7 +17,7 @@ namespace shardlab::process {
 struct LongWait {
   std::int64_t rank = 0;
   double seconds = 0;                ///< it has waited for
-  std::optional<Standing> standing;  ///< none: what it answers
+  std::optional<Standing> standing;  ///< none: that of its answer
 };
 
 /// The verdict: mismatch if ranks of the group are in calls that cannot meet, deadlock if one of

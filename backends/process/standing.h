@@ -20,7 +20,7 @@ struct Standing {
     kComputes,  ///< the program's own business
     kWaits,     ///< for other ranks
     kEnded,     ///< the program has, and the process is here still
-    kReports,   ///< judges and prints what ranks did, which may take long
+    kReports,   ///< judges and prints the results of ranks, which may take long
   };
   Doing doing = Doing::kComputes;
   double seconds = 0;         ///< it has done so for

@@ -22,7 +22,7 @@ struct InputInit {
   std::string_view name;                  ///< "randint"
   std::size_t fewest, most;               ///< numbers that it is given
   const char* op;                         ///< the factory: "aten::randint.low"
-  std::array<const char*, 2> names = {};  ///< what that calls the numbers
+  std::array<const char*, 2> names = {};  ///< its names for the numbers
   Sizes sizes = Sizes::kShape;            ///< the form in which it takes the shape
 };
 /// All of them.

@@ -99,7 +99,7 @@ class Walk {
  private:
   struct Leaf {
     DTensorImpl* impl = nullptr;
-    std::int64_t edges = 0;  // that have not delivered yet
+    std::int64_t edges = 0;  // not yet delivered
     DTensor sum;
   };
 
@@ -201,7 +201,7 @@ class Walk {
                                    "keep it with retain_graph=True, or run the forward again"));
     }
     try {
-      node.check_saved();  // where the program calls backward
+      node.check_saved();  // reported at the program's call of backward
       const BackwardScope scope(node.position());
       Observer* const observer = observer_to_tell();
       if (observer != nullptr) observer->gradient_begins(node.sequence());

@@ -65,7 +65,7 @@ class FunctionContext : public std::enable_shared_from_this<FunctionContext> {
   std::vector<DTensor> saved_, constant_;
   std::vector<bool> needs_;
   bool materialize_ = true;
-  const CustomNode* node_ = nullptr;  // that keeps what is saved; null: nothing is recorded
+  const CustomNode* node_ = nullptr;  // keeps the saved values; null: nothing is recorded
 };
 
 /// Undefined tensors take the place of arguments, results and gradients that are none.

@@ -55,7 +55,7 @@ class GradNode : public TapePlace {
   /// Marks of the current walk over the tape.
   struct Visit {
     const void* walk = nullptr;  ///< null: no walk has reached it
-    bool leads_on = false;       ///< to what the walk is for
+    bool leads_on = false;       ///< towards the inputs of the walk
     Grads grads;                 ///< one per output; undefined: none flowed in
   };
 
@@ -71,12 +71,12 @@ class GradNode : public TapePlace {
     static_cast<void>(visit);
   }
   /// One gradient per edge (undefined = none) from one per output (undefined = none flowed in).
-  /// With Graph::kCreate they are recorded: on the tape they depend on `grads` and on what was
-  /// kept.
+  /// With Graph::kCreate they are recorded: on the tape they depend on `grads` and on the kept
+  /// values.
   virtual std::vector<DTensor> run(std::span<const DTensor> grads, Graph graph) = 0;
   /// Whether it is run where nothing flowed in, too.
   virtual bool runs_without_gradients() const { return false; }
-  /// Drops what was saved for run(). A node that saved something can't run again then.
+  /// Drops the values saved for run(). A node that saved something can't run again then.
   void free() { freed_ = free_saved() || freed_; }
 
   /// Connects the next tensor argument; an undefined handle or one that needs no gradient gets no

@@ -68,7 +68,7 @@ struct FromLocalEvent {
 };
 struct ToLocalEvent {
   DTensor x;
-  const DTensorSpec* gradient;  ///< what the gradient is labelled with
+  const DTensorSpec* gradient;  ///< the label of the gradient
 };
 /// A collective of the program, on a plain tensor. Gives a plain tensor; a barrier nothing.
 struct CollectiveEvent {
@@ -87,13 +87,13 @@ struct CollectiveEvent {
 struct CollectIntoEvent {
   CollectiveKind kind;
   ProcessGroup* group;
-  const std::vector<DTensor>* inputs;   ///< what this rank brings: one, or one for each rank
-  const std::vector<DTensor>* outputs;  ///< that are written: likewise; none: it gets nothing
+  const std::vector<DTensor>* inputs;   ///< of this rank: one, or one for each rank
+  const std::vector<DTensor>* outputs;  ///< to be written: likewise; none: it gets nothing
   ReduceOp op = ReduceOp::kSum;
   std::int64_t root = 0;              ///< source or destination, in the group
   std::int64_t tag = 0;               ///< of a message
   std::int64_t* came_from = nullptr;  ///< of a message from any rank (root -1): who sent it
-  /// Null: waits. Else set to what the program waits for later.
+  /// Null: waits. Else set to the work that the program waits for later.
   std::shared_ptr<CollectiveWork>* work = nullptr;
 };
 /// The program waits for a collective that it has started. Gives nothing.

@@ -13,7 +13,7 @@ struct ViewStep {
   const OpRow* row;
   Arguments args;
   Results results;
-  std::uint32_t output;  ///< which of the results
+  std::uint32_t output;  ///< number of the result
 };
 
 /// x with the placements of `spec`, dims cut into more pieces than they have elements included; x

@@ -91,7 +91,7 @@ DType default_dtype(Category category);
 DType real_dtype(DType dtype);
 /// The complex dtype whose parts have this one (f16 -> c32); c64 for integers; complex unchanged.
 DType complex_dtype(DType dtype);
-/// f32 for bool and integers (what exp or true division give); others unchanged.
+/// f32 for bool and integers (as for exp or true division); others unchanged.
 DType float_dtype(DType dtype);
 /// Unit roundoff of a floating or complex dtype (f32: 2^-24); 0 for integers and bool.
 double unit_roundoff(DType dtype);

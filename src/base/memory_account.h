@@ -14,8 +14,8 @@ namespace shardlab {
 /// The purpose of held memory: of several purposes the first one counts.
 enum class HeldFor : std::uint8_t {
   kInput,          ///< parameters and inputs of the program
-  kGradient,       ///< what leaves have accumulated
-  kBackward,       ///< kept by what was recorded, until backward has run
+  kGradient,       ///< accumulated in leaves
+  kBackward,       ///< kept by the tape, until backward has run
   kGathered,       ///< put together from pieces of other ranks
   kCommunication,  ///< made for a collective, and not its result
   kOther,          ///< results of ops, temporaries, gradients on their way
@@ -47,7 +47,7 @@ struct MemoryAccount {
   /// Bytes that the rank holds now: the sum of `held`. A Storage counts once, under one purpose.
   std::int64_t held_bytes = 0;
   HeldBytes held{};
-  HeldFor making = HeldFor::kOther;  ///< what Storages are made for right now
+  HeldFor making = HeldFor::kOther;  ///< the purpose of Storages that are made now
   bool inside_kernel = false;        ///< a KernelScope lives
   /// An op has read a tensor that requires a gradient. A leaf that is made from now on is not a
   /// parameter of the program but a result that it cuts off, as recomputation does.
@@ -57,8 +57,8 @@ struct MemoryAccount {
   // The first moment since begin() at which most was held.
   std::int64_t peak_bytes = 0;
   HeldBytes at_peak{};
-  HeldBytes most{};              ///< for each purpose, each at a time of its own
-  SourcePosition peak_position;  ///< for each purpose, each at its own time
+  HeldBytes most{};              ///< for each purpose, each at its own time
+  SourcePosition peak_position;  ///< in backward that of the op whose gradient ran
   Pass peak_pass = Pass::kForward;
 
   /// Whether a Storage that is made right now counts.
@@ -67,11 +67,11 @@ struct MemoryAccount {
   void add(HeldFor purpose, std::int64_t bytes);
   /// Bytes held for `from` are now held for `to`.
   void move(HeldFor from, HeldFor to, std::int64_t bytes);
-  /// The program begins: forgets the peak, what is held now is the most.
+  /// The program begins: forgets the peak, the bytes held now are the most.
   void begin();
 
  private:
-  // Takes what is held now as the peak, with the place of the program where the rank is.
+  // Takes the bytes held now as the peak, with the place of the program where the rank is.
   void note_peak();
 };
 

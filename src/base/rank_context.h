@@ -78,8 +78,8 @@ struct alignas(64) RankContext {
   std::int64_t step = 0;              ///< ops dispatched so far, for messages
   MemoryAccount* memory = nullptr;    ///< outlives every Storage made on this rank; may be null
   ProcessGroup* world = nullptr;      ///< all ranks of the run
-  ProgramCalls* calls = nullptr;      ///< what a program here calls (autograd/program.h)
-  ProgramCalls* own_calls = nullptr;  ///< the end of that chain: what programs inside of ops call
+  ProgramCalls* calls = nullptr;      ///< the calls of a program here (autograd/program.h)
+  ProgramCalls* own_calls = nullptr;  ///< the end of that chain: for programs inside of ops
   /// Called where the ranks that this one represents may part; null: it represents itself alone.
   RankQuestions* questions = nullptr;
   MeshRegistry* meshes = nullptr;    ///< the DeviceMeshes of this rank, by (layout, device type)

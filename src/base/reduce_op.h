@@ -1,4 +1,4 @@
-// reduce_op.h - how pending terms are combined (M-4, K-14).
+// reduce_op.h - reductions that combine pending terms (M-4, K-14).
 #pragma once
 
 #include <cstdint>

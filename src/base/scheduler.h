@@ -1,6 +1,6 @@
-// scheduler.h - how simulated ranks share the processor (src/README.md, "Time, order and faults
-// come from `sim`"). The interface only; the implementations are in sim/schedule. Values never
-// depend on the scheduler.
+// scheduler.h - sharing of the processor among simulated ranks (src/README.md, "Time, order and
+// faults come from `sim`"). The interface only; the implementations are in sim/schedule. Values
+// never depend on the scheduler.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The one place where dims count from the end, so that all ops refuse what is out of range in the
-// same words.
+// The one place where dims count from the end, so that all ops refuse dims out of range in the same
+// words.
 #include "base/tensor_dim.h"
 
 #include <algorithm>

@@ -74,7 +74,7 @@ struct SendRecv {
   std::int64_t peer = 0;  ///< group rank
   Tensor send;            ///< undefined: nothing is sent
   bool receives = false;
-  TensorMeta receive;  ///< what arrives, when `receives`
+  TensorMeta receive;  ///< of the received tensor, when `receives`
 };
 
 /// An error with which many ranks fail; shared by them, and never changed.
@@ -127,7 +127,7 @@ struct Call {
   const Tensor* x = nullptr;    ///< settled; null: nothing is brought
   Lengths lengths;
   Lengths concat_lengths;                ///< all_to_all
-  const TensorMeta* expected = nullptr;  ///< broadcast, scatter, permute, recv: what arrives
+  const TensorMeta* expected = nullptr;  ///< broadcast, scatter, permute, recv: of the result
   std::variant<std::monostate, SplitPart*, BytesPart*, BatchPart*> part;
 
   // The caller and its place: for memory of results, and for messages.

@@ -15,7 +15,7 @@ class InFlight {
  public:
   enum class Use : std::uint8_t { kFilled, kSent };
   struct Entry {
-    const void* owner = nullptr;  ///< who takes it out again
+    const void* owner = nullptr;  ///< removes it again
     Tensor memory;
     Use use = Use::kFilled;
     CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -28,7 +28,7 @@ class InFlight {
   void remove(const void* owner);
 
   enum class Access : std::uint8_t { kRead, kWrite };
-  ///   fails  Runtime: x shares memory with what is in flight, naming the collective and its line
+  ///   fails  Runtime: x shares memory with tensors in flight, naming the collective and its line
   void check(const Tensor& x, Access access) const;
 
  private:

@@ -51,7 +51,7 @@ struct CollectiveCall {
   ReduceOp op = ReduceOp::kSum;
   std::int64_t dim = 0;                     ///< of pieces that are put together or dealt out
   std::int64_t split_dim = 0;               ///< all_to_all: that is cut
-  std::vector<std::int64_t> split_lengths;  ///< all_to_all: what each rank gets of this one's
+  std::vector<std::int64_t> split_lengths;  ///< all_to_all: of the parts for each rank
   std::int64_t source = 0;                  ///< broadcast, scatter; reduce, gather: destination;
                                             ///< a message: the other rank
   Tensor input, result;                     ///< undefined where this rank brings or gets none

@@ -126,7 +126,7 @@ class ObservedWait final : public Work {
     }
     result_.wait();
     BufferRef buffer = result_.storage()->buffer();
-    result_ = Tensor();  // what it held counts for the Storage that programs see from here on
+    result_ = Tensor();  // its memory counts for the Storage that programs see from here on
     storage_.complete(std::move(buffer));
   }
   bool done() const override { return !result_.pending(); }

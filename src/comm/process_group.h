@@ -31,8 +31,7 @@ struct GroupIdentity {
 struct CollectiveRecord {
   CollectiveKind kind = CollectiveKind::kBarrier;
   GroupIdentity group;
-  std::int64_t sequence = 0;  ///< how many collectives this rank entered on the group before; of a
-                              ///< message: how many messages
+  std::int64_t sequence = 0;  ///< in the group, from 0; messages count apart
   Issue issue = Issue::kWait;
   DType dtype = DType::kF32;
   Dims input_shape;              ///< this rank's input
@@ -41,7 +40,7 @@ struct CollectiveRecord {
   /// all_gather and a broadcast of the whole result, uneven pieces included; of a permute, a batch
   /// and a message what this rank sends or gets, whichever is more.
   double bytes = 0;
-  double sent_bytes = 0;  ///< what a ring would send from this rank (scenarios/README.md)
+  double sent_bytes = 0;  ///< sent by a ring from this rank (scenarios/README.md)
   Pass pass = Pass::kForward;
   SourcePosition position;
 };

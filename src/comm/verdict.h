@@ -28,13 +28,13 @@ struct RankReport {
   enum class State : std::uint8_t { kRuns, kWaits, kEnded, kFailed, kSilent };
   std::int64_t rank = 0;
   State state = State::kRuns;
-  std::int64_t alike = 0;  ///< how many more ranks do the same and are not reported one by one
+  std::int64_t alike = 0;  ///< further ranks that do the same and are not reported one by one
   double seconds = 0;      ///< it runs or waits for so long; 0: not known
   // The rest where it waits, or, where it runs and that is known, of its last collective:
   std::string what;       ///< "all_reduce(f32[4], sum)"
   std::string op;         ///< ATen name of the op that communicates, or empty
   std::string group;      ///< name of the process group
-  std::int64_t call = 0;  ///< how many collectives the rank entered on the group before this one
+  std::int64_t call = 0;  ///< collectives that the rank entered on the group before this one
   std::string where;      ///< "mlp.toml:12", or empty
   std::vector<std::int64_t> missing;  ///< global ranks of the group that have not arrived
   std::string does;                   ///< "sends to rank 1 (line 12)", "is in all_reduce (line 9)"

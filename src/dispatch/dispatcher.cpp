@@ -1,6 +1,6 @@
 // The path of one call (section D of tests/behaviour.md). All that differs between ranks, the
 // coordinate and the local tensors, enters in run_distributed(), after a decision that all ranks
-// share. Ranks outside the mesh take part in what concerns the world, redistributions and the
+// share. Ranks outside the mesh take part in all that concerns the world, redistributions and the
 // advance of the random state, and compute nothing.
 #include "dispatch/dispatcher.h"
 

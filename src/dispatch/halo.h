@@ -21,7 +21,7 @@ DimRange intersection(const DimRange& a, const DimRange& b);
 using RangeOf = std::function<DimRange(std::int64_t group_rank)>;
 
 /// `local` holds owned(rank) of `dim`; the result holds needed(rank), in order. Owned ranges do not
-/// overlap and cover what is needed, from however many ranks. One batch in the group, none when no
+/// overlap and cover the needed ones, from however many ranks. One batch in the group, none when no
 /// rank needs more than it owns.
 Tensor exchange_halo(const Tensor& local, std::size_t dim, ProcessGroup& group,
                      const RangeOf& owned, const RangeOf& needed);

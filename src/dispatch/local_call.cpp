@@ -177,7 +177,7 @@ Results program_results(const LocalCall& call) {
 }
 
 // The kernel of each element of a list by itself. Sizes are those of `metas`: of an element whose
-// piece is empty shape inference may refuse what the kernel answers with a neutral element.
+// piece is empty shape inference may refuse it while the kernel gives a neutral element.
 LocalTensors run_elements(const LocalCall& call, const OpRow& element, const OutputMetas& metas) {
   const Arguments args = with_locals(call);
   LocalTensors outputs;
@@ -262,7 +262,7 @@ class InsideOp {
   RankContext& rank_;
   ProgramCalls* calls_;
   std::uint32_t mode_;
-  KernelScope counts_;  // of what is one op only the results count, as of a kernel
+  KernelScope counts_;  // inside one op only the results count, as of a kernel
 };
 
 // In messages.

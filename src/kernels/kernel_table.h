@@ -1,4 +1,4 @@
-// kernel_table.h - how the families fill the CPU device's table.
+// kernel_table.h - the CPU device's table, as the families fill it.
 #pragma once
 
 #include <array>

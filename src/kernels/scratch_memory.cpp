@@ -11,9 +11,9 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::size_t kLarge = std::size_t{256} << 10;  // below it malloc keeps what is freed
+constexpr std::size_t kLarge = std::size_t{256} << 10;  // below it malloc keeps freed memory
 #if defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t kKept = 0;  // so that what is written beyond its end is seen
+constexpr std::size_t kKept = 0;  // so that writes beyond its end are seen
 #else
 constexpr std::size_t kKept = std::size_t{32} << 20;
 #endif

@@ -24,7 +24,7 @@ class DTensorImpl : public Counted {
   Tensor local;
   const DTensorSpec* spec = nullptr;  ///< null: a plain tensor
   bool requires_grad = false;
-  std::uint32_t output_index = 0;  ///< which output of grad_node this is
+  std::uint32_t output_index = 0;  ///< number of this output of grad_node
   /// A note of an observer about the value; copies of the handle keep it. The library itself never
   /// reads it.
   std::uint32_t note = 0;

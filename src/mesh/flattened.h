@@ -1,5 +1,5 @@
-// flattened.h - which dims of a mesh were flattened together, so that one collective may run over
-// all of them. Plain data, equal on every rank.
+// flattened.h - the dims of a mesh that were flattened together, so that one collective may run
+// over all of them. Plain data, equal on every rank.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// local_shape.h - who owns what: sizes, offsets and index maps of pieces (K-1, K-2, K-19). Pure.
+// local_shape.h - ownership: sizes, offsets and index maps of pieces (K-1, K-2, K-19). Pure.
 #pragma once
 
 #include <cstdint>

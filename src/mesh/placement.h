@@ -1,4 +1,4 @@
-// placement.h - how one mesh dim holds one tensor (M-4, M-5).
+// placement.h - the way one mesh dim holds one tensor (M-4, M-5).
 // A tensor has one Placement per mesh dim. Small values, safe to share between threads.
 #pragma once
 

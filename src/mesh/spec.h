@@ -17,8 +17,8 @@ namespace shardlab {
 
 /// The meaning of the strided shards of a spec.
 enum class StridedShards : std::uint8_t {
-  kOrder,   ///< a cutting order, written as placements: what a user gives (M-12, K-19)
-  kPieces,  ///< which pieces a view left on each rank, cut in mesh order; no order is meant
+  kOrder,   ///< a cutting order, written as placements, as users give it (M-12, K-19)
+  kPieces,  ///< pieces that a view left on each rank, cut in mesh order; no order is meant
 };
 
 /// A layout, one placement per mesh dim, the order in which mesh dims cut (M-9), and the global

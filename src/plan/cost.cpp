@@ -48,7 +48,7 @@ class LeastCost {
 
   double us() const {
     double straight = 0, crowded = 0;  // with the cuts on the way, with all that there could be
-    double detour = kInfinity;         // what one more collective costs
+    double detour = kInfinity;         // the cost of one more collective
     int paid = 0;
     bool exact = true;
     InlineVector<std::size_t, 4> gathered;

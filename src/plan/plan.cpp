@@ -61,8 +61,8 @@ InlineVector<Cut, 4> cuts_of(const PlanState& state, const MeshLayout& layout, s
   return cuts;
 }
 
-/// True when no cut of a tensor dim leaves a remainder: strided shards then hold what their order
-/// does.
+/// True when no cut of a tensor dim leaves a remainder: strided shards then hold the elements of
+/// their order.
 bool cuts_evenly(const DTensorSpec& spec) {
   Dims left = spec.shape();
   for (std::size_t mesh_dim = 0; mesh_dim < spec.placements().size(); ++mesh_dim) {

@@ -66,7 +66,7 @@ struct StepWeights {
 struct PlanProof {
   bool optimal = false;       ///< no plan of these steps is better
   std::int64_t bytes = 0;     ///< of this plan
-  std::int64_t bound = 0;     ///< what any plan moves at least
+  std::int64_t bound = 0;     ///< at least moved by any plan
   std::int64_t expanded = 0;  ///< states that were visited
   /// "optimal", or "best found, gap <= 12 B to the lower bound".
   std::string text() const;

@@ -176,8 +176,8 @@ class SharedCache {
   std::vector<Bucket> buckets_;
   std::array<Stripe, kStripes> stripes_;    ///< by rank: threads share no line
   std::atomic<std::size_t> side_ = 0;       ///< counts new uses
-  std::atomic<std::uint64_t> no_hits_ = 0;  ///< uses that found nothing, or what they made
-  mutable std::mutex mutex_;  ///< guards what follows, and stores into buckets and to side_
+  std::atomic<std::uint64_t> no_hits_ = 0;  ///< uses that found nothing, or an entry that they made
+  mutable std::mutex mutex_;  ///< guards the members below, and stores into buckets and to side_
   Living living_;
   std::deque<std::uint64_t> retired_;  ///< have no place, and are not freed yet
   std::size_t leaving_ = 0;            ///< the first of them, which are freed next

@@ -20,8 +20,8 @@ struct Element {
   const OpSchema& schema;                   ///< lists of independent elements replaced by one
   OutputMetas outputs;                      ///< empty when the op has none
   std::vector<const DTensorSpec*> tensors;  ///< positional, keyword, then out= tensors
-  std::size_t positional = 0;               ///< how many of them are positional
-  std::size_t outs = 0;                     ///< how many of them are out= tensors
+  std::size_t positional = 0;               ///< number of positional ones
+  std::size_t outs = 0;                     ///< number of out= tensors
 };
 
 /// The meaning of strided shards in candidates, and in the results of a call: the pieces that a

@@ -15,7 +15,7 @@
 namespace shardlab {
 namespace {
 
-constexpr std::size_t kRefusals = 4096;  // that are kept
+constexpr std::size_t kRefusals = 4096;  // kept at most
 
 /// Metas of every tensor argument as declared, lists flattened; null for None and numbers.
 MetaList argument_metas(const OpSchema& schema) {

@@ -25,7 +25,7 @@ struct DecisionRecord {
   std::vector<OpStrategy> strategies;  ///< one, or one per list element (foreach)
   std::vector<int> selected;           ///< index into each
   std::vector<RejectedRow> rejected;
-  std::string choice;  ///< which rule of the selection decided, in words
+  std::string choice;  ///< the rule of the selection that decided, in words
   OutputSharding sharding;
 };
 

@@ -11,7 +11,7 @@ struct PricedStrategy {
   OpStrategy strategy;
   int selected = -1;  ///< the first of least cost; -1: none is left
 };
-/// In-place calls lose the candidates that would move what is written.
+/// In-place calls lose the candidates that would move the written tensor.
 ///   fails  Internal: a candidate for another number of tensors or results, or on another mesh
 PricedStrategy price_strategy(const OpStrategy& given, const Element& element,
                               const PlanOptions& options);

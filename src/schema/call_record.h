@@ -10,7 +10,7 @@ struct CallRecord {
   const OpRow* row = nullptr;
   const Arguments* args = nullptr;   ///< schema order
   const Results* results = nullptr;  ///< null when the call begins
-  RandomState random;                ///< what a random op draws from
+  RandomState random;                ///< the source of a random op's draws
 };
 
 }  // namespace shardlab

@@ -60,8 +60,8 @@ struct OutputMeta {
 /// Of every tensor result, Tensor[] flattened. Most ops have one, which needs no memory of its own:
 /// shapes are inferred at every call, to compare the local pieces with the placements.
 using OutputMetas = boost::container::small_vector<OutputMeta, 2>;
-/// Shape, stride and dtype of every tensor result (K-22). Fails with Value for what the op refuses.
-/// Pure.
+/// Shape, stride and dtype of every tensor result (K-22). Fails with Value where the op refuses the
+/// call. Pure.
 using MetaFn = OutputMetas (*)(const MetaArgs& args);
 
 /// Input of a rule: the call with global specs and the output metas. Rules of a base row also serve
@@ -208,7 +208,7 @@ using Compute = std::variant<std::monostate, KernelId, MaskedLookup, ViewFn, Pro
 
 /// Input of a program that computes an op on the pieces of a rank.
 struct OnPieces {
-  Calls& calls;           ///< on plain tensors; what they do is a part of the op
+  Calls& calls;           ///< on plain tensors; they compute a part of the op
   const OpRow& row;       ///< the op that was called, or a variant of the one with the rule
   const Arguments& args;  ///< in schema order; tensors are this rank's pieces, plain
   const OutputSharding& decision;  ///< the placements of these, and those that the results must

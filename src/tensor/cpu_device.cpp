@@ -125,7 +125,7 @@ class ByteCount {
     for (const Stripe& stripe : stripes_) sum += stripe.bytes.load(std::memory_order_relaxed);
     return sum;
   }
-  /// Without what the stripes hold: the slack of each.
+  /// Without the stripes' own counts: the slack of each.
   std::int64_t roughly_held() const { return total_.load(std::memory_order_relaxed); }
   std::int64_t peak() const { return std::max(peak_.load(std::memory_order_relaxed), held()); }
   /// Distance below the peak, up to the same slack; reads no stripe.

@@ -50,7 +50,7 @@ class Device {
   /// none.
   virtual BufferRef allocate(std::size_t size_bytes) = 0;
   /// Runs a kernel on the calling rank's stream. Fails with Unsupported when there is none for this
-  /// id or dtype, with Value for what the op refuses.
+  /// id or dtype, with Value where the op refuses the call.
   virtual void run(const KernelCall& call) = 0;
   /// dst[...] = src[...] elementwise, shapes equal, dtypes equal, any strides.
   virtual void copy(const Tensor& dst, const Tensor& src) = 0;

@@ -1,4 +1,4 @@
-// local_view.h - which global elements a rank's local tensor holds. Plain data, for kernels that
+// local_view.h - the global elements that a rank's local tensor holds. Plain data, for kernels that
 // need their position (random, embedding masks, argmax) and for the verifier.
 #pragma once
 

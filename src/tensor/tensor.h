@@ -16,7 +16,7 @@
 
 namespace shardlab {
 
-/// Shape, stride (both in elements) and dtype: what shape inference computes (M-3).
+/// Shape, stride (both in elements) and dtype: the result of shape inference (M-3).
 struct TensorMeta {
   Dims shape;
   Dims stride;

@@ -29,9 +29,7 @@ std::vector<Guard> facts_of_call(const std::vector<NamedTensor>& inputs);
 /// Description of one input: its type, and of each dynamic dim its size, whether it is divided
 /// evenly and whether every rank has a part.
 struct InputType {
-  const TensorMeta& meta;   ///< The facts that stay guards of a graph: where sizes may differ
-                            ///< (recorder.sized_at() has no line), without those that give the
-                            ///< sizes of dynamic dims.
+  const TensorMeta& meta;   ///< of the whole
   const DTensorSpec* spec;  ///< null: a plain tensor
   bool requires_grad = false;
 };
@@ -39,7 +37,7 @@ void add_input_facts(std::vector<Guard>& facts, const std::string& source, const
                      const std::vector<std::int64_t>& dynamic);
 
 /// The facts that stay guards of a graph: where sizes may differ (recorder.sized_at() has no line),
-/// not those that say what dynamic dims are.
+/// without those that give the sizes of dynamic dims.
 std::vector<Guard> guards_of(std::vector<Guard> facts, const std::optional<std::int32_t>& sized_at);
 
 /// A dim of an input, by their numbers.

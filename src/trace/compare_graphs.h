@@ -1,5 +1,5 @@
-// compare_graphs.h - the graphs of all ranks, walked together (T-63). Equality is modulo what may
-// differ between ranks of one program: elements of constants, shapes of pieces.
+// compare_graphs.h - the graphs of all ranks, walked together (T-63). Equality is modulo parts that
+// may differ between ranks of one program: elements of constants, shapes of pieces.
 #pragma once
 
 #include <cstdint>

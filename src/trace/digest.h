@@ -10,7 +10,7 @@
 namespace shardlab {
 
 /// Equal for equal dtype, shape and bits of this rank's piece; of devices without data, for equal
-/// shapes. Waits for what is pending.
+/// shapes. Waits for a pending result.
 std::uint64_t digest_of(const Tensor& tensor);
 
 /// The digest of several values, in order.

@@ -1,4 +1,4 @@
-// emitter.h - how to make an object again (T-25, T-60), as loads, constants and calls: one end
+// emitter.h - making an object again (T-25, T-60), as loads, constants and calls: one end
 // writes an expression from them and the other builds a function that makes the object. A written
 // expression can be read: into the same text, or into an equal object.
 //

@@ -72,7 +72,7 @@ struct ValueType {
   bool operator==(const ValueType&) const = default;
 };
 
-/// A mesh. The first of a graph is spelled out; a part of another one, or one of its dims joined,
+/// A mesh. The first of a graph is spelled out; a part of another one, or some of its dims as one,
 /// is named by its origin, since it differs from rank to rank.
 struct GraphMesh {
   std::vector<std::string> names;  ///< empty: m0, m1, ...
@@ -118,7 +118,7 @@ struct GraphCollective {
 struct InputRecipe {
   std::string init;               ///< "randn", "rand", "randint", "zeros", "values", ...
   std::vector<Scalar> arguments;  ///< randn(scale), full(value), randint(low, high)
-  double scale = 1;               ///< multiplies what init gives
+  double scale = 1;               ///< multiplies the elements of init
   std::vector<Scalar> values;     ///< "values": row-major
   // Of a graph that admits other sizes:
   std::vector<std::string> sizes = {};  ///< by dim, as the program's file writes them: "n", "4*n"
@@ -128,7 +128,7 @@ struct InputRecipe {
 };
 
 enum class NodeKind : std::uint8_t {
-  kInput,     ///< what the program is given
+  kInput,     ///< an input of the program
   kConstant,  ///< a plain tensor that appeared from outside
   kOp,
   kFactory,
@@ -150,7 +150,7 @@ enum class NodeKind : std::uint8_t {
   kHooks,       ///< the gradients of all of args pass a hook together
   kRemoveHook,  ///< it is not called any more
   kHookCall,    ///< behind a backward: the hook is called inside of it, with the results
-  kHookGives,   ///< what the hook gave: all nodes from its call to here are its own
+  kHookGives,   ///< the result of the hook: all nodes from its call to here are its own
   kSize,        ///< the size of args[0] along args[1] is a number
   kNumber,      ///< two numbers make another: "+", "-", "*", "//", "%"
   kSizeGuard,   ///< "==", "<", ...: whether it holds of two numbers must be `required`
@@ -208,7 +208,7 @@ struct GraphNode {
   /// detach; a collective: args are this rank's input, and the tensors that are filled, a list each
   bool in_place = false;
   std::int32_t work = -1;      ///< wait, asynchronous collective: which of these
-  Graph graph = Graph::kFree;  ///< backward: what becomes of what was kept for it
+  Graph graph = Graph::kFree;  ///< backward: whether the values kept for it are dropped
   bool of_inputs = false;      ///< backward: gives the gradients of args[2] and on
   bool requires_grad = false;  ///< input
   InputRecipe recipe;          ///< input
@@ -256,7 +256,7 @@ struct Guard {
   Kind kind = Kind::kEquality;
   std::string source;  ///< "inputs.x", "mesh", "params.hidden"
   std::string expected;
-  std::int32_t line = 0;  ///< that needed it first
+  std::int32_t line = 0;  ///< the first that needed it
   bool operator==(const Guard&) const = default;
 };
 std::string_view to_string(Guard::Kind kind);
@@ -267,22 +267,22 @@ struct ProgramGraph {
   std::string title;
   std::string file;  ///< of the program, for messages
   std::int64_t world = 1;
-  std::vector<std::int64_t> ranks;  ///< whose graph this is, ascending; empty: every rank's
+  std::vector<std::int64_t> ranks;  ///< the ranks with this graph, ascending; empty: all ranks
   std::uint64_t seed = 0;           ///< of inputs and of draws
   std::vector<GraphMesh> meshes;    ///< the program's own first
   GraphPolicies policies;
   std::vector<GraphNode> nodes;
-  std::int32_t values = 0;              ///< how many there are
+  std::int32_t values = 0;              ///< number of them
   std::vector<RandomState> generators;  ///< as they were when the program met them
-  std::int32_t numbers = 0;             ///< that follow from sizes
+  std::int32_t numbers = 0;             ///< number of those that follow from sizes
   /// Whether other sizes than those of the capture are admitted: results of a node then follow from
   /// its inputs, and the shapes written here are those of the capture.
   bool dynamic = false;
   /// The names of the sizes of its inputs, and the sizes at the capture: "n", 8.
   std::vector<std::pair<std::string, std::int64_t>> sizes;
   std::vector<Guard> guards;      ///< in order, each once
-  std::vector<ValueRef> outputs;  ///< what a function gave; -1: nothing
-  std::vector<ValueRef> left;     ///< what the program still held at its end, on every rank
+  std::vector<ValueRef> outputs;  ///< results of a function; -1: nothing
+  std::vector<ValueRef> left;     ///< values that the program still held at its end, on every rank
   /// By rank of `ranks`, or of the world: of the bits of all values that are left. Empty: not
   /// computed.
   std::vector<std::uint64_t> digests;

@@ -14,7 +14,7 @@ namespace shardlab {
 /// Four parts, printed in this order.
 struct GraphBreak {
   std::string gb_type;      ///< fixed, without context: the key of statistics
-  std::string context;      ///< what it was about, here
+  std::string context;      ///< the case at hand
   std::string explanation;  ///< why it cannot be part of a graph
   std::vector<std::string> hints;
 

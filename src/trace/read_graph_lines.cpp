@@ -15,7 +15,7 @@ namespace shardlab {
 
 namespace {
 
-// The lines of a text, and what each node has below it.
+// The lines of a text, each node with the lines below it.
 class LinesReader {
  public:
   explicit LinesReader(std::string_view text) : text_(text) {}

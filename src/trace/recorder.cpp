@@ -97,7 +97,7 @@ class Recorder::Listener final : public ForwardingObserver {
   }
 
   Recorder& recorder_;
-  std::vector<const OpRow*> ops_;  // that are being dispatched, the outermost first
+  std::vector<const OpRow*> ops_;  // being dispatched, the outermost first
 };
 
 Recorder::Recorder(ProgramCalls& next, const MeshLayout* mesh)

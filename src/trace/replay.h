@@ -40,7 +40,7 @@ struct ReplayOptions {
 struct Replayed {
   std::vector<DTensor> left;
   std::vector<DTensor> outputs;       ///< as graph.outputs has them
-  std::vector<std::int64_t> numbers;  ///< that follow from sizes, by number
+  std::vector<std::int64_t> numbers;  ///< those that follow from sizes, by number
   std::uint64_t digest = 0;           ///< of the bits of all of them; to compare with the graph's
   bool complete = true;               ///< false: it ended at `until`
 };

@@ -5,8 +5,9 @@ import re
 from source import CPP_SUFFIXES, TOKEN, Problem
 
 # Comments of each folder that may open so. The numbers only go down; 45 in all is the goal.
-MOST = {"src": 0, "backends": 0, "sim": 220, "tests": 0}
-OPENER = re.compile(r"(?://+<?|/\*+)\s*(What|Where|That|Who)\b")
+MOST = {"src": 0, "backends": 0, "sim": 305, "tests": 8}
+# After a file's name, too ("a.h - what ..."); where(x) is a call.
+OPENER = re.compile(r"(?://+<?|/\*+)\s*(?:[\w.]+ - )?(what|where|that|who)\b(?!\()", re.IGNORECASE)
 
 
 def openers(file):

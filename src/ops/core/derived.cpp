@@ -182,8 +182,7 @@ void add_derived(OpRegistry& registry, Form form, OpDescriptor op, const OpRow& 
     row.flags = base.flags & (kRandom | kDataDependent | kNotDifferentiable | kExact);
     row.why = registry.keep("what " + base.name() + " gives, elsewhere");
     row.base = &base;
-    if (variant && same_arguments &&
-        !base.has(kIndependentLists)) {  // what one call of the op would do
+    if (variant && same_arguments && !base.has(kIndependentLists)) {  // as one call of the op
       row.meta = base.meta;
       row.rule = base.rule;
       row.filter = base.filter;

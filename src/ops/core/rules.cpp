@@ -188,8 +188,8 @@ RulePlacement placement_of_letter(char letter) {
 bool passes_cast(const Placement& pending, DType from, DType to) {
   if (pending.kind != PlacementKind::kPartial || from == to) return true;
   const bool keeps_order = pending.op == ReduceOp::kMax || pending.op == ReduceOp::kMin;
-  if (keeps_order && to == DType::kF8E4M3FN) return false;  // what is too large is NaN there
-  if (keeps_order && is_complex(to)) return false;          // which has no order
+  if (keeps_order && to == DType::kF8E4M3FN) return false;  // larger numbers become NaN
+  if (keeps_order && is_complex(to)) return false;          // they have no order
   if (is_integral(from) != is_integral(to)) return keeps_order && is_integral(from);
   if (!is_integral(from)) return !keeps_order || !is_complex(from);
   if (from == DType::kBool || to == DType::kBool) return keeps_order && from == DType::kBool;

@@ -68,7 +68,7 @@ std::vector<RuleRow> rule_embedding_backward(const RuleContext& context) {
   const auto dims = static_cast<std::int64_t>(context.tensors[1]->ndim());
   std::vector<RuleRow> rows;
   rows.push_back({{plain_shard(1)}, {plain_shard(last), whole()}});
-  const bool by_count = context.schema.args[4].to_bool();  // how often a row is looked up anywhere
+  const bool by_count = context.schema.args[4].to_bool();  // number of lookups of a row anywhere
   for (std::int64_t d = 0; d < dims && !by_count; ++d) {
     rows.push_back({{sum()}, {plain_shard(d), plain_shard(d)}});
   }

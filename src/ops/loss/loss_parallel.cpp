@@ -43,7 +43,7 @@ class ParallelLoss {
     }
     target_ = on_mesh(args[1].tensor());
     known_ = calls.one("ne.Scalar", {target_, args[4]});
-    class_ = calls.one("mul.Tensor", {target_, known_});  // what is ignored reads class 0
+    class_ = calls.one("mul.Tensor", {target_, known_});  // ignored targets read class 0
   }
 
   NllOfPieces forward(const DTensor& logs) {

@@ -13,8 +13,7 @@ DTensor log_softmax_of_pieces(Calls& calls, const DTensor& logits, std::int64_t 
 
 struct NllOfPieces {
   DTensor loss;          ///< reduced as in `args`
-  DTensor total_weight;  ///< what samples count together; pending where samples are cut, but for a
-                         ///< mean
+  DTensor total_weight;  ///< of the samples; pending where samples are cut, but for a mean
 };
 /// Both take `args` as shardlab::loss_parallel does: log-probabilities or logits [samples, classes]
 /// or [classes], target, weight or None, reduction, ignore_index.

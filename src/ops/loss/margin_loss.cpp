@@ -74,7 +74,7 @@ Results poisson_nll_loss(Calls& calls, const Arguments& args) {
   const Expression logs = in_logs ? x : (x + args[4].to_double()).of("aten::log");
   const Expression shared = target * logs;
   Expression loss = (in_logs ? x.of("aten::exp") : x) - shared;
-  if (args[3].to_bool()) {  // what Stirling adds for a factorial
+  if (args[3].to_bool()) {  // Stirling's terms for a factorial
     const Expression width = (target * (2 * std::numbers::pi)).of("aten::log") * 0.5;
     const Expression term = target * target.of("aten::log") - target + width;
     loss = loss + term.filled(target.le(1), 0);

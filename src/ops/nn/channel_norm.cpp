@@ -24,7 +24,7 @@ bool trains(const OpDescriptor& op, const Args& args) {
   return said.is_none() ? op.base.find("_no_") == std::string::npos : said.to_bool();
 }
 
-/// Results behind output and statistics: what cuDNN reserves, and running statistics.
+/// Results behind output and statistics: cuDNN's reserve, and running statistics.
 bool reserves(const OpDescriptor& op) { return op.returns.size() == 4 || op.returns.size() == 6; }
 bool returns_running(const OpDescriptor& op) { return op.returns.size() > 4; }
 // Shapes
@@ -102,7 +102,7 @@ std::vector<RuleRow> rule_batch_norm(const RuleContext& context) {
   return {std::move(row)};
 }
 
-/// The same; what cuDNN reserved, the last operand where there is one, stays whole.
+/// The same; cuDNN's reserve, the last operand where there is one, stays whole.
 std::vector<RuleRow> rule_batch_norm_backward(const RuleContext& context) {
   RuleRow row = uniform_row(any(0), context.outputs.size(), context.tensors.size());
   row.outputs[0] = row.inputs[0] = row.inputs[1] = any(1);

@@ -256,7 +256,7 @@ struct Windows {
 /// One number counts for every dim; a sample alone is a batch of one.
 Results convolved(Calls& calls, const Arguments& args, const Windows& windows) {
   const std::size_t dims = args[1].tensor().ndim();
-  const std::size_t count = dims > 2 ? dims - 2 : 1;  // fewer are refused with what they are
+  const std::size_t count = dims > 2 ? dims - 2 : 1;  // fewer are refused by the op itself
   const auto per_dim = [&](const Argument& given) {
     return given.ints().size() == 1 ? Argument(Dims(count, given.ints()[0])) : given;
   };

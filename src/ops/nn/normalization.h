@@ -130,7 +130,7 @@ enum class TakesOut : std::uint8_t {
 /// statistics have with one place.
 struct WayBack {
   Expression flow, normal, root;
-  Expression into_input, into_normal;  ///< what flows into the input's gradient and the sums
+  Expression into_input, into_normal;  ///< gradients of the input's gradient and of the sums
   Dims dims;
   TakesOut takes_out;
 

@@ -354,8 +354,8 @@ Expression products_before(const Expression& x, std::int64_t dim) {
   return {calls, calls.one("aten::cumprod", {shifted, dim})};
 }
 
-/// At each place the product of all others over `dims`: never a quotient, so that 0 and what is not
-/// finite count where they are among the others.
+/// At each place the product of all others over `dims`: never a quotient, so that 0 and infinite or
+/// undefined numbers count where they are among the others.
 Expression products_of_others(const Expression& x, const Dims& dims) {
   Calls& calls = x.calls();
   Expression others(calls, calls.one("aten::ones_like", {x.value()})), rest = x;

@@ -290,7 +290,7 @@ Results dropout(Calls& calls, const Arguments& args) {
   }
   if (keep == 1 || !args[2].to_bool() || x.numel() == 0) return single(x);
   if (keep == 0) return single(calls.one("mul.Tensor", {x, calls.one("new_zeros", {x, Dims{}})}));
-  x = grad::reduced(calls, x);  // what is dropped is dropped from the whole, not from its terms
+  x = grad::reduced(calls, x);  // elements are dropped from the whole, not from its terms
   DTensor noise = calls.one("empty_like", {x});
   noise = calls.one("bernoulli_.float", {noise, keep});
   noise = calls.one("div_.Scalar", {noise, keep});
