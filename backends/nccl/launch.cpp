@@ -42,7 +42,7 @@ void find_rank_zero_under_slurm(const Lookup& lookup, const Starter& starter, La
 void find_rank_zero_under_mpi(const Lookup& lookup, const Starter& starter, Launch& launch);
 
 // A launcher is listed before those whose jobs it may be started in: their variables are inherited
-// by all of its processes. srun alone sets PMI_RANK, too, so it is no sign.
+// by all of its processes. srun alone sets PMI_RANK, too, so it is not a sign.
 constexpr Starter kStarters[] = {
     {"torchrun, or variables set by hand",
      "RANK",

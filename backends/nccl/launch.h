@@ -44,7 +44,7 @@ Launch launch_of(const Lookup& lookup);
 
 /// The device of this process among those that it sees: the only one, else that of its local rank;
 /// SHARDLAB_DEVICE_ORDINAL overrides this.
-///   fails  Value when that is no number
+///   fails  Value when that is not a number
 int ordinal_of(const Launch& launch, const Lookup& lookup, int visible);
 
 /// "node03" of "node[03-05,7],other".

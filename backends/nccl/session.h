@@ -40,7 +40,7 @@ class Peers {
     static_cast<void>(patience);
   }
   /// Reports that this rank fails. Called before it aborts: NCCL's abort waits for the other ranks
-  /// of its node, which must receive the failure to arrive there.
+  /// of its node, which get there only once they have received the failure.
   virtual void tell(const Error& reason) const = 0;
 };
 

@@ -21,7 +21,7 @@ namespace {
 const char* const kStartAll =
     "start all ranks of the job, and set MASTER_ADDR and MASTER_PORT to the place of rank 0";
 
-// A peer that sends nothing for so long is not rank 0; one that sends it no hello is no rank.
+// A peer that sends nothing for so long is not rank 0; one that sends it no hello is not a rank.
 constexpr std::chrono::seconds kGreetingTakes(2);
 // Time of waiting at the first port, before the others are tried.
 constexpr std::chrono::milliseconds kFirstPortTakes(50);

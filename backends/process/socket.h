@@ -62,7 +62,7 @@ class Connection {
   /// Reads data that has arrived, without waiting, and not all of it where that is much. False once
   /// the peer has closed its end; frames that arrived before are still available.
   bool receive();
-  /// Bytes that have arrived and are no frame yet.
+  /// Bytes that have arrived and are not a frame yet.
   std::size_t unread() const { return received_.size() - taken_; }
   /// The next whole frame of those received.
   std::optional<Frame> next();

@@ -24,7 +24,7 @@ struct Standing {
   };
   Doing doing = Doing::kComputes;
   double seconds = 0;         ///< it has done so for
-  std::string what;           ///< the awaited event, where that is no collective
+  std::string what;           ///< the awaited event, where that is not a collective
   std::string call;           ///< the last it entered: Entrance and EnteredCall; empty: none
   std::uint64_t entered = 0;  ///< collectives of the group in question
 };

@@ -46,7 +46,7 @@ class Module {
  protected:
   Module() = default;
   // Called by constructors. The parameter or part is a member of the derived class.
-  ///   fails  Value: a name that is empty, has a dot, or is there already
+  ///   fails  Value: a name that is empty, has a dot, or exists already
   void add(std::string name, DTensor& parameter);
   void add(std::string name, Module& part);
 

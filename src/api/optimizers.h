@@ -26,7 +26,7 @@ struct SgdOptions {
 
 class Sgd {
  public:
-  ///   fails  Value: no parameters, one that requires no gradient or is no leaf, options that
+  ///   fails  Value: no parameters, one that requires no gradient or is not a leaf, options that
   ///          contradict each other
   explicit Sgd(std::vector<DTensor> parameters, const SgdOptions& options = {});
   /// Changes those parameters that have a gradient; nothing is recorded.
@@ -55,7 +55,7 @@ struct AdamOptions {
 /// Adam, and as AdamW its other form.
 class Adam {
  public:
-  ///   fails  Value: no parameters, one that requires no gradient or is no leaf
+  ///   fails  Value: no parameters, one that requires no gradient or is not a leaf
   explicit Adam(std::vector<DTensor> parameters, const AdamOptions& options = {},
                 WeightDecay decay = WeightDecay::kInGradient);
   /// As those of Sgd.

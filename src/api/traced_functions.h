@@ -14,8 +14,8 @@ bool is_from_local(const HostObject& function);
 bool is_constant_group_function(const HostObject& function);
 
 /// Runs one of them on constants; its answer is a constant of the graph.
-///   fails  Internal: another function. Graph break: an argument that is no constant. Else as the
-///          function does
+///   fails  Internal: another function. Graph break: an argument that is not a constant. Else
+///          as the function does
 TracedValue call_group_function(Tracing& tracing, const HostObject& function,
                                 const TracedCall& call);
 

@@ -46,7 +46,7 @@ class FunctionContext : public std::enable_shared_from_this<FunctionContext> {
   /// In the order given.
   ///   fails  Runtime: backward has run without keeping its graph; a tensor was written to since
   std::vector<DTensor> saved_tensors() const;
-  /// By argument of forward; false for those that are no tensors.
+  /// By argument of forward; false for those that are not tensors.
   const std::vector<bool>& needs_input_grad() const { return needs_; }
   /// These results have no gradient.
   void mark_non_differentiable(std::vector<DTensor> results) { constant_ = std::move(results); }

@@ -24,7 +24,7 @@ namespace shardlab {
 
 namespace {
 
-// A list of sizes, or one size where the row's argument is no list.
+// A list of sizes, or one size where the row's argument is not a list.
 Argument resolve(const OpRow& row, const AdaptedArgument& adapted, const OutputSharding& decision,
                  const Coordinate& coordinate) {
   switch (adapted.token) {

@@ -243,7 +243,7 @@ LocalTensors run_program(const LocalCall& call, const OutputMetas& metas) {
   return outputs;
 }
 
-// Calls of a program inside of an op are no part of the user's program: nothing records or wraps
+// Calls of a program inside of an op are not part of the user's program: nothing records or wraps
 // them.
 class InsideOp {
  public:

@@ -79,8 +79,8 @@ bool sends(const Plan& plan) {
   return false;
 }
 
-// The row that takes the inputs as they are, and the reason why it is no candidate; "" where there
-// is none.
+// The row that takes the inputs as they are, and the reason why it is not a candidate; "" where
+// there is none.
 std::string why_not_as_given(const OpSchema& schema) {
   std::string given;
   for (const DTensorSpec* spec : schema.tensor_specs()) {

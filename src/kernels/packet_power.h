@@ -398,8 +398,8 @@ EIGEN_ALWAYS_INLINE PacketOf<T> exp_of_pair(const NumberPair<T>& x) {
   return pmadd(near, beyond, near);
 }
 
-/// Lanes whose size is no normal number or whose power has a logarithm beyond kMostLog, or none; a
-/// bit for each.
+/// Lanes whose size is not a normal number or whose power has a logarithm beyond kMostLog, or none;
+/// a bit for each.
 template <typename T>
 EIGEN_ALWAYS_INLINE std::uint32_t unusual_lanes(const PacketOf<T>& size, const PacketOf<T>& log) {
   using namespace Eigen::internal;

@@ -47,7 +47,7 @@ class RowMajor {
 
 /// Memory in which a kernel computes its output in row-major order as T: the output itself where it
 /// is that, else a scratch that store() converts.
-/// store() must be called once the elements are there.
+/// store() must be called once the elements are computed.
 template <typename T>
 class RowMajorOutput {
  public:

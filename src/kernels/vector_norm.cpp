@@ -19,7 +19,7 @@ struct SquaredMagnitude {
   void vector(VectorOf<double>& values, std::int64_t) const { values *= values; }
 };
 
-// Norms of the rows; orders that are no root of a sum of powers are first.
+// Norms of the rows; orders that are not roots of a sum of powers are first.
 template <typename T>
 Scratch<double> norms(const Tensor& self, const RowLayout& layout, double order) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

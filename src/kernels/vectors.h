@@ -143,8 +143,8 @@ inline void widen_bfloats(VectorOf<float>& to, const BFloat16* from) {
 #endif
 }
 
-/// `to` takes the elements from `from` on. Vectors are no results and no arguments by value: the
-/// call would differ with and without AVX.
+/// `to` takes the elements from `from` on. Vectors are not results or arguments by value: the call
+/// would differ with and without AVX.
 template <typename T, typename Source>
 void load_vector(VectorOf<T>& to, const Source* from) {
   [[maybe_unused]] constexpr std::size_t kWidth = kWidthOf<T>;

@@ -52,7 +52,7 @@ class InternTable {
     return node->object.get();
   }
 
-  /// Calls visit(object) for each object that is there, in no order. Objects that are added
+  /// Calls visit(object) for each present object, in no order. Objects that are added
   /// meanwhile may be missed.
   template <typename Visit>
   void visit(const Visit& visit) const {

@@ -38,9 +38,9 @@ struct ParsedType {
   ShardOrder order;
 };
 
-/// Names are looked up in `layout`. Mesh dims that are not named hold replicas.
-/// Fails with TypeStringError: malformed text, names that are no mesh dim, a mesh dim used twice,
-/// sizes below 0.
+/// Names are looked up in `layout`. Mesh dims that are not named hold replicas. Fails with
+/// TypeStringError: malformed text, names that are not mesh dims, a mesh dim used twice, sizes
+/// below 0.
 ParsedType parse_type(std::string_view text, const MeshLayout& layout);
 /// "tp=S(0), dp=R": placements by mesh dim; dims not named keep `base`.
 /// Fails with TypeStringError likewise.

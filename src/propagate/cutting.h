@@ -1,7 +1,7 @@
 // cutting.h - the sequence in which the mesh dims cut a call's tensors. Rules for one mesh dim do
 // not depend on the sequence: they hold for every one, as long as all tensors of the call share it.
 // So a call whose input is cut in another order than the default is decided in that order, and the
-// input stays as it is.
+// input does not move.
 #pragma once
 
 #include "mesh/spec.h"

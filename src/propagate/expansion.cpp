@@ -447,7 +447,7 @@ Choice Expansion::cheapest_priced() {
   Choice best;
   best.cost = std::numeric_limits<double>::infinity();
   each_choosable([&](const Combination& rows, int index) {
-    // Prices are not negative: a sum that is no better already needs no further terms.
+    // Prices are not negative: a sum that is not better already needs no further terms.
     double total = 0;
     for (std::size_t i = 0; i < element_.tensors.size(); ++i) {
       if (best.index >= 0 && total >= best.cost) break;

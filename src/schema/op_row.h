@@ -280,7 +280,7 @@ struct OpRow : OpColumns {
   bool runs() const { return compute.index() != 0; }
   /// The kernel that computes it on one rank; kNone (0) where none does.
   KernelId kernel() const;
-  /// Null for ops that are no local view: the results of one share storage with argument 0.
+  /// Null for ops that are not local views: the results of one share storage with argument 0.
   ViewFn view() const {
     const auto* view = std::get_if<ViewFn>(&compute);
     return view == nullptr ? nullptr : *view;

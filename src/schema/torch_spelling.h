@@ -48,7 +48,7 @@ struct TorchSpelling {
 /// at::Reduction, which torch's functions give as a word: "none", "mean" or "sum".
 std::optional<std::int64_t> reduction_number(std::string_view word);
 
-///   fails  Value: a signature that is no schema text
+///   fails  Value: a signature that is not a schema text
 TorchSpelling parse_spelling(const TorchSpellingRow& row);
 
 /// Arguments are in schema order with defaults filled in.
@@ -59,7 +59,7 @@ struct ResolvedCall {
 
 /// The call in the row's own arguments; empty, with the reason, where the signature does not take
 /// the given ones.
-///   fails  Value: a word that is no reduction; the refusal of `convert`
+///   fails  Value: a word that is not a reduction; the refusal of `convert`
 std::optional<ResolvedCall> bind_spelling(const TorchSpelling& spelling, const OpRegistry& registry,
                                           const GivenArguments& given, BindRules::Numbers numbers,
                                           std::string& reason);

@@ -63,7 +63,7 @@ class FactoryEmitter final : public Emitter {
   void load(std::string_view name) override;
   void load(const PlacementType& type) override;
   void constant(const Argument& value) override;
-  ///   fail  Value: an object that is no function or method
+  ///   fail  Value: an object that is not a function or method
   void call(std::size_t arguments) override;
   void method(std::string_view name, std::size_t arguments) override;
   Factory take();

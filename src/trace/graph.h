@@ -221,7 +221,7 @@ struct GraphNode {
   std::uint64_t seed = 0;             ///< seed
   bool taped = true;                  ///< gradients are recorded
   bool replicates = false;            ///< a plain tensor next to a DTensor is a replica
-  bool target_view = false;           ///< views made here are there to be overwritten
+  bool target_view = false;           ///< views made here are to be overwritten
   std::int32_t line = 0, column = 0;  ///< in the program; 0: none
   std::optional<NodeError> error;
   // Below the node.

@@ -28,7 +28,7 @@ namespace shardlab {
 std::string graph_lines(const ProgramGraph& graph);
 
 /// Never takes more memory than a small multiple of the text.
-///   fails  Value: a text that is no graph, with line, column and field
+///   fails  Value: a text that is not a graph, with line, column and field
 std::vector<ProgramGraph> read_graph_lines(std::string_view text);
 
 }  // namespace shardlab

@@ -14,7 +14,7 @@ namespace shardlab {
 
 using GraphObject = nlohmann::ordered_json;
 
-/// The fix for a file that is no graph.
+/// The fix for a file that is not a graph.
 constexpr const char* kCaptureAgain =
     "capture the program again; the forms are those of graph_json.h and graph_lines.h";
 
@@ -22,7 +22,7 @@ constexpr const char* kCaptureAgain =
 GraphObject object_of(const ProgramGraph& graph);
 GraphObject object_of(const Guard& guard);
 GraphObject object_of(const GraphNode& node);
-/// On one line, without an end of line; bytes that are no UTF-8 are replaced.
+/// On one line, without an end of line; bytes that are not UTF-8 are replaced.
 std::string json_text(const GraphObject& object);
 
 struct GraphLine {
@@ -33,7 +33,7 @@ struct GraphLine {
 /// it has been read and found to be right.
 using NextGraphLine = std::function<std::optional<GraphLine>()>;
 
-///   fails  Value: a text that is no graph, with the line and the field
+///   fails  Value: a text that is not a graph, with the line and the field
 std::vector<ProgramGraph> read_graph_objects(const NextGraphLine& next);
 
 }  // namespace shardlab

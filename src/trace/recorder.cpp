@@ -126,7 +126,7 @@ void Recorder::input(const std::string& name, InputRecipe recipe, const DTensor&
 }
 
 Results Recorder::perform(const ProgramEvent& event) {
-  // A hook from before the graph runs inside of a backward, which is marked: its ops are no nodes.
+  // A hook from before the graph runs inside of a backward, which is marked: its ops are not nodes.
   if (inside_) {
     GraphNode& outer = graph_.nodes[current_];
     if (outer.kind == NodeKind::kBackward) outer.name = kWithHooks;

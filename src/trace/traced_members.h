@@ -61,7 +61,7 @@ Arguments bound_constants(std::string_view member, std::array<std::string_view, 
                           const TracedCall& call);
 /// Runs a method of a placement's type on it, or gives None where the type has only the trivial
 /// initialiser (T-23).
-///   fails  Internal: the type has no such method. Graph break: arguments that are no constants
+///   fails  Internal: the type has no such method. Graph break: arguments that are not constants
 TracedValue call_placement_method(Tracing& tracing, const TracedValue& self,
                                   std::string_view method, const TracedCall& call);
 /// Attributes of a placement whose type has a function for them are not known (T-23).

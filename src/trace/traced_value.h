@@ -84,7 +84,7 @@ class TracedValue {
   /// The same of a number, text or list.
   const Argument& as_argument() const;
   /// Its counterpart in the graph.
-  ///   fails  graph break: it is no value of a graph (T-42)
+  ///   fails  graph break: it is not a value of a graph (T-42)
   TracedProxy as_proxy() const;
 
   //   fail  graph break: a member that no table lists (T-6), arguments that are not constant

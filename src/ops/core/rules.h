@@ -40,7 +40,7 @@ inline std::int64_t ndim_of(const RuleContext& context) {
 }
 
 /// Whether a pending reduction may follow a conversion: the converted terms reduce to the converted
-/// value. Integers wrap, so that sums pass only to integers that are no wider; a maximum, whose
+/// value. Integers wrap, so that sums pass only to integers that are not wider; a maximum, whose
 /// empty pieces hold the least number there is, passes where every number keeps its place. Sums of
 /// floats pass to other floats up to rounding. Placements that are not pending pass, and so do
 /// lookups under a mask.

@@ -30,8 +30,8 @@ Dims common_front(const MetaArgs& args, const TensorMeta& a, const TensorMeta& b
 
 /// Dims in front of the matrices, the same in all operands and results.
 std::vector<RuleRow> batch_rule(const RuleContext& context);
-/// The same of several operands; `behind`: number of dims of each that are no batch. Batches that
-/// stretch over another operand's are not cut: a dim of one would be another dim of the other.
+/// The same of several operands; `behind`: number of dims of each that are not batch dims. Batches
+/// that stretch over another operand's are not cut: a dim of one would be another dim of the other.
 std::vector<RuleRow> common_batch_rows(const RuleContext& context,
                                        std::initializer_list<std::size_t> behind);
 /// Of packed factors, a number for each of their steps, and a third operand that the first result

@@ -1,4 +1,4 @@
-// Joining tensors along a dim that is there (cat) or a new one (stack). The dim must be whole on
+// Joining tensors along an existing dim (cat) or a new one (stack). The dim must be whole on
 // every rank, since its positions count over the whole tensor; all others may be sharded, and
 // partials pass, since values are only moved.
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Functions of torch that torch writes in Python and that are no layer: norms by a word, distinct
+// Functions of torch that torch writes in Python and that are not layers: norms by a word, distinct
 // elements, places of non-zeros, factors of matrices.
 
 #include "base/fix.h"
