@@ -21,6 +21,7 @@
 #include "mesh/spec.h"
 #include "plan/planner_name.h"
 #include "sim/language/run/interpreter.h"
+#include "sim/language/syntax/ast_walk.h"
 #include "sim/language/syntax/parser.h"
 #include "sim/scenario/npy.h"
 #include "sim/scenario/scenario_parts.h"

@@ -19,7 +19,7 @@ def main():
     program, root, *inputs = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         accepted = pathlib.Path(folder) / "accepted"
-        command = [program, root, "--inputs", *(inputs or ["150000"]), "--accepted", accepted]
+        command = [program, root, "--inputs", *(inputs or ["100000"]), "--accepted", accepted]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
         programs = set(accepted.read_bytes().split(b"\0")[:-1])
     warnings.simplefilter("ignore")  # invalid escapes, calls of a number

@@ -106,10 +106,14 @@ std::vector<CollectiveKind> collectives_of(const ScenarioResult& result) {
   return kinds;
 }
 
-/// The ranks of a mutation: all of them, then each alone.
-std::vector<std::optional<std::int64_t>> places(std::int64_t world) {
+/// Places of a mutation: all ranks, then each of them alone; of more than four ranks three, others
+/// for each collective.
+std::vector<std::optional<std::int64_t>> places(std::int64_t world, std::int64_t index) {
   std::vector<std::optional<std::int64_t>> ranks(1);
-  for (std::int64_t rank = 0; rank < world; ++rank) ranks.emplace_back(rank);
+  const std::int64_t step = world > 4 ? (world + 2) / 3 : 1;
+  for (std::int64_t rank = 0; rank < world; rank += step) {
+    ranks.emplace_back((rank + index) % world);
+  }
   return ranks;
 }
 
@@ -117,7 +121,7 @@ std::vector<std::optional<std::int64_t>> places(std::int64_t world) {
 void mutate(Subject& subject, std::int64_t index, CollectiveKind collective, Tallies& tallies) {
   for (const MutationKind kind : kMutationKinds) {
     if (!applies(kind, collective)) continue;
-    for (const std::optional<std::int64_t>& rank : places(subject.shipped.scenario.world)) {
+    for (const std::optional<std::int64_t>& rank : places(subject.shipped.scenario.world, index)) {
       const Outcome outcome = subject.outcome_of({kind, index, rank});
       ++count(tallies[kind], outcome);
       if (outcome != Outcome::kMissed) continue;

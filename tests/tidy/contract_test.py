@@ -159,6 +159,8 @@ class Contract(unittest.TestCase):
         cls.runs = {}
         shipped, planted = (ROOT / "scenarios").rglob("*.toml"), cls.folder.glob("*.toml")
         for path in (*sorted(shipped), *sorted(planted)):
+            if path.parent.name == "zoo":  # small programs of the kinds that the others show
+                continue
             options = WHOLE if path.parent.name != "llama3" else WHOLE[:1]
             cls.keys_of("run", *options, str(path), found=cls.runs)
         more = ("--scheduler", "seeded", "--rank", "1")

@@ -22,7 +22,7 @@ Values& list_of(const Value* self, std::string_view method) {
 }
 
 const DictValue& dict_of(const Value* self, std::string_view method) {
-  if (const auto* dict = self->get<DictValue>()) return *dict;
+  if (const auto* dict = self->get<DictValue>(); dict && !is_set(*self)) return *dict;
   refuse_self(self, method, "a dict");
 }
 
@@ -62,7 +62,7 @@ Value pop_entry(const DictValue& dict, CallValues call) {
 }
 
 Value run_pop(Interpreter&, const Value* self, CallValues call) {
-  if (const auto* dict = self->get<DictValue>()) return pop_entry(*dict, std::move(call));
+  if (self->is<DictValue>()) return pop_entry(dict_of(self, "pop"), std::move(call));
   Values& items = list_of(self, "pop");
   const Parameters given("pop", {"index="}, std::move(call));
   const auto size = static_cast<std::int64_t>(items.size());
@@ -143,6 +143,14 @@ Value run_insert(Interpreter&, const Value* self, CallValues call) {
 }
 
 Value run_remove_item(Interpreter&, const Value* self, CallValues call) {
+  if (is_set(*self)) {
+    const Parameters given("remove", {"item"}, std::move(call));
+    DictEntries& own = *self->as<DictValue>().entries;
+    const auto is_item = [&](const auto& entry) { return equal(entry.first, given["item"]); };
+    if (std::erase_if(own, is_item) > 0) return {};
+    fail(ErrorKind::kValue, Fix{"s.discard(x) takes it out where it is there"},
+         "remove: {} is not in the set", repr(given["item"]));
+  }
   Values& items = list_of(self, "remove");
   const Parameters given("remove", {"item"}, std::move(call));
   const auto found =
@@ -215,7 +223,39 @@ Value run_setdefault(Interpreter&, const Value* self, CallValues call) {
   return *find(dict, given["key"]);
 }
 
-Value run_update(Interpreter&, const Value* self, CallValues call) {
+// The set becomes one of these items.
+Value set_to(const Value* self, const Values& items) {
+  const Value made = make_set(items);
+  const DictEntries entries = *made.as<DictValue>().entries;
+  DictEntries& own = *self->as<DictValue>().entries;
+  own.assign(entries.begin(), entries.end());
+  return {};
+}
+
+Value run_add(Interpreter& in, const Value* self, CallValues call) {
+  if (!is_set(*self)) refuse_self(self, "add", "a set or a tensor");
+  const Parameters given("add", {"item"}, std::move(call));
+  Values items = in.iterate(*self);
+  items.push_back(given["item"]);
+  return set_to(self, items);
+}
+
+Value run_discard(Interpreter& in, const Value* self, CallValues call) {
+  if (!is_set(*self)) refuse_self(self, "discard", "a set");
+  const Parameters given("discard", {"item"}, std::move(call));
+  Values items = in.iterate(*self);
+  std::erase_if(items, [&](const Value& item) { return equal(item, given["item"]); });
+  return set_to(self, items);
+}
+
+Value run_update(Interpreter& in, const Value* self, CallValues call) {
+  if (is_set(*self)) {
+    Values items = in.iterate(*self);
+    for (const Value& more : call.positional) {
+      for (const Value& item : in.iterate(more)) items.push_back(item);
+    }
+    return set_to(self, items);
+  }
   const DictValue& dict = dict_of(self, "update");
   const Parameters given("update", {"other="}, std::move(call), Parameters::Others::kKeep);
   if (given.has("other")) {
@@ -330,34 +370,16 @@ Value run_endswith(Interpreter&, const Value* self, CallValues call) {
 
 BuiltinTable container_methods() {
   static const Builtin kTable[] = {
-      {"append", run_append},
-      {"clear", run_clear},
-      {"copy", run_copy},
-      {"count", run_count},
-      {"endswith", run_endswith},
-      {"extend", run_extend},
-      {"format", run_format},
-      {"get", run_get},
-      {"index", run_index},
-      {"insert", run_insert},
-      {"items", run_items},
-      {"join", run_join},
-      {"keys", run_keys},
-      {"lower", run_lower},
-      {"lstrip", run_lstrip},
-      {"numel", run_shape_numel},
-      {"pop", run_pop},
-      {"remove", run_remove_item},
-      {"replace", run_replace},
-      {"reverse", run_reverse},
-      {"rstrip", run_rstrip},
-      {"setdefault", run_setdefault},
-      {"sort", run_sort},
-      {"split", run_split},
-      {"startswith", run_startswith},
-      {"strip", run_strip},
-      {"update", run_update},
-      {"upper", run_upper},
+      {"add", run_add},           {"append", run_append},      {"clear", run_clear},
+      {"copy", run_copy},         {"count", run_count},        {"discard", run_discard},
+      {"endswith", run_endswith}, {"extend", run_extend},      {"format", run_format},
+      {"get", run_get},           {"index", run_index},        {"insert", run_insert},
+      {"items", run_items},       {"join", run_join},          {"keys", run_keys},
+      {"lower", run_lower},       {"lstrip", run_lstrip},      {"numel", run_shape_numel},
+      {"pop", run_pop},           {"remove", run_remove_item}, {"replace", run_replace},
+      {"reverse", run_reverse},   {"rstrip", run_rstrip},      {"setdefault", run_setdefault},
+      {"sort", run_sort},         {"split", run_split},        {"startswith", run_startswith},
+      {"strip", run_strip},       {"update", run_update},      {"upper", run_upper},
       {"values", run_values},
   };
   return kTable;

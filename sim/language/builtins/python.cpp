@@ -80,21 +80,25 @@ Value run_len(Interpreter& in, const Value*, CallValues call) {
 
 Value run_print(Interpreter& in, const Value*, CallValues call) {
   std::vector<std::string> texts;
-  std::string separator = " ";
+  std::string separator = " ", end = "\n";
   for (const auto& [keyword, value] : call.keywords) {
     if (keyword == "flush") continue;
     if (keyword == "sep" && value.is<std::string>()) {
       separator = value.as<std::string>();
       continue;
     }
-    fail(ErrorKind::kValue, Fix{"give the values, sep=\", \" and flush=True: each call is a line"},
+    if (keyword == "end" && value.is<std::string>()) {
+      end = value.as<std::string>();
+      continue;
+    }
+    fail(ErrorKind::kValue, Fix{"give the values, sep=\", \", end=\"\" and flush=True"},
          "print: unknown argument '{}'", keyword);
   }
   for (const Value& value : call.positional) {
     const auto* tensor = value.get<DTensor>();
     texts.push_back(tensor != nullptr ? tensor_text(*tensor) : str(value));
   }
-  in.print(text_of_list(texts, separator));
+  in.print(text_of_list(texts, separator) + end);
   return {};
 }
 
@@ -301,12 +305,22 @@ Value run_tuple(Interpreter& in, const Value*, CallValues call) {
   return make_tuple(call.positional.empty() ? Values{} : in.iterate(call.positional[0]));
 }
 
-Value run_dict(Interpreter&, const Value*, CallValues call) {
-  if (!call.positional.empty()) {
-    fail(ErrorKind::kValue, Fix{"write the entries in braces: {\"a\": 1}"},
-         "dict: an argument has no name; all must be named");
-  }
+Value run_dict(Interpreter& in, const Value*, CallValues call) {
   const DictValue dict = make_dict();
+  if (call.positional.size() > 1) check_count(call, "dict(entries)", 0, 1);
+  const Value none, &from = call.positional.empty() ? none : call.positional[0];
+  if (const auto* other = from.get<DictValue>(); other != nullptr && !is_set(from)) {
+    for (const auto& [key, value] : *other->entries) store(dict, key, value);
+  } else if (!from.is_none()) {
+    for (const Value& pair : in.iterate(from)) {
+      const Values both = in.iterate(pair);
+      if (both.size() != 2) {
+        fail(ErrorKind::kValue, Fix{"give pairs: dict([(\"a\", 1)])"},
+             "dict: an entry has {} items, not 2", both.size());
+      }
+      store(dict, both[0], both[1]);
+    }
+  }
   for (auto& [key, value] : call.keywords) store(dict, key, value);
   return dict;
 }
@@ -417,11 +431,12 @@ constexpr TypeRow kTypes[] = {
     {"Shard", is_shard},
     {"_StridedShard", is_strided},
     {"bool", [](const Value& value) { return value.is<bool>(); }},
-    {"dict", [](const Value& value) { return value.is<DictValue>(); }},
+    {"dict", [](const Value& value) { return value.is<DictValue>() && !is_set(value); }},
     {"float", [](const Value& value) { return value.is<double>(); }},
     {"int", [](const Value& value) { return value.is_integer(); }},
     {"list", [](const Value& value) { return value.is<ListValue>(); }},
     {"range", [](const Value& value) { return value.is<RangeValue>(); }},
+    {"set", is_set},
     {"str", [](const Value& value) { return value.is<std::string>(); }},
     {"tuple", [](const Value& value) { return value.is<TupleValue>(); }},
 };

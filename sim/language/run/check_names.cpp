@@ -34,22 +34,40 @@ class NameChecker {
     find_attributes(program.body);
   }
 
-  void check(const ast::Block& block) {
-    for (const ast::Statement& statement : block) {
-      std::visit([&](const auto& node) { visit(node); }, statement.node);
-    }
+  // All that is refused is in one error: a program is not mended name by name.
+  void check_all(const ast::Program& program) {
+    check(program.body);
+    if (refused_.empty()) return;
+    ScenarioError first = std::move(refused_.front());
+    refused_.erase(refused_.begin());
+    first.add(refused_);
+    throw first;
   }
 
  private:
+  void check(const ast::Block& block) {
+    for (const ast::Statement& statement : block) {
+      try {
+        std::visit([&](const auto& node) { visit(node); }, statement.node);
+      } catch (const ScenarioError& error) {
+        refused_.push_back(error);
+        hidden_.clear();
+      }
+    }
+  }
+
   using Names = std::set<std::string, std::less<>>;
 
-  // Those that the program gives: ctx.scale = 2, and methods of its classes.
+  // Those that the program gives: ctx.scale = 2, and methods of its classes; names that its defs
+  // bind at the top.
   void find_attributes(const ast::Block& block) {
     for (const ast::Statement& statement : block) {
       if (const auto* assign = std::get_if<ast::Assign>(&statement.node)) {
         for (const auto& target : assign->targets) find_attributes(*target);
       } else if (const auto* own = std::get_if<ast::Class>(&statement.node)) {
         for (const std::string& name : ast::bound_names(own->body)) attributes_.insert(name);
+      } else if (const auto* outer = std::get_if<ast::OuterNames>(&statement.node)) {
+        if (outer->global) globals_.insert(outer->names.begin(), outer->names.end());
       }
       ast::for_each_part(
           statement, [](const ast::Expression&) {},
@@ -117,6 +135,13 @@ class NameChecker {
     check(*node.condition);
     if (node.message) check(*node.message);
   }
+  void visit(const ast::Try& node) {
+    check(node.body);
+    for (const auto& handler : node.handlers) check(handler.body);
+    check(node.otherwise);
+    check(node.last);
+  }
+  void visit(const ast::OuterNames&) {}
   void visit(const ast::Pass&) {}
   void visit(const ast::Break&) {}
   void visit(const ast::Continue&) {}
@@ -162,6 +187,8 @@ class NameChecker {
       for (const auto& item : tuple->items) check_target(*item);
     } else if (const auto* list = std::get_if<ast::List>(&target.node)) {
       for (const auto& item : list->items) check_target(*item);
+    } else if (const auto* rest = std::get_if<ast::Starred>(&target.node)) {
+      check_target(*rest->value);
     }
   }
 
@@ -235,6 +262,9 @@ class NameChecker {
     check_all(node.keys);
     check_all(node.values);
   }
+  void visit_expression(const ast::Expression&, const ast::Set& node) { check_all(node.items); }
+  void visit_expression(const ast::Expression&, const ast::Starred& node) { check(*node.value); }
+  void visit_expression(const ast::Expression&, const ast::Walrus& node) { check(*node.value); }
   void visit_expression(const ast::Expression&, const ast::Comprehension& node) {
     const std::size_t before = hidden_.size();
     for (const auto& loop : node.loops) {
@@ -313,16 +343,18 @@ class NameChecker {
   const OpRegistry& registry_;
   Names globals_;
   Names locals_;
-  Names attributes_;                 // that the program gives objects
-  Names numbers_;                    // of [params], where the program gives them no other value
-  std::vector<std::string> hidden_;  // names of the comprehensions around
+  // Those that the program gives objects, and those of torch.finfo.
+  Names attributes_ = {"bits", "eps", "smallest_normal", "tiny"};
+  Names numbers_;                       // of [params], where the program gives them no other value
+  std::vector<std::string> hidden_;     // names of the comprehensions around
+  std::vector<ScenarioError> refused_;  // in the order of the program
 };
 
 }  // namespace
 
 void check_names(const ast::Program& program, const Environment& params,
                  const std::vector<std::string>& inputs, const OpRegistry& registry) {
-  NameChecker(program, params, inputs, registry).check(program.body);
+  NameChecker(program, params, inputs, registry).check_all(program);
 }
 
 }  // namespace shardlab

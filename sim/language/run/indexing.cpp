@@ -287,7 +287,7 @@ Value Interpreter::index(const Value& object, const Value& key) {
   if (const auto* text = object.get<std::string>()) return index_text(*text, key);
   if (const auto* range = object.get<RangeValue>()) return index_range(*range, key);
   if (const auto* mesh = object.get<MeshValue>()) return slice_mesh(*this, *mesh, key);
-  if (const auto* dict = object.get<DictValue>()) {
+  if (const auto* dict = object.get<DictValue>(); dict != nullptr && !is_set(object)) {
     if (const Value* found = shardlab::find(*dict, key)) return *found;
     fail(ErrorKind::kValue, Fix{"use d.get(key), or one of its keys: see d.keys()"},
          "the dict has no key {}", repr(key));
@@ -304,7 +304,9 @@ void Interpreter::set_index(const Value& object, const Value& key, const Value& 
     }
     return store_in_tensor(*this, *tensor, key_parts(*this, *setup_.registry, key), value);
   }
-  if (const auto* dict = object.get<DictValue>()) return store(*dict, key, value);
+  if (const auto* dict = object.get<DictValue>(); dict != nullptr && !is_set(object)) {
+    return store(*dict, key, value);
+  }
   if (const auto* list = object.get<ListValue>()) {
     const auto size = static_cast<std::int64_t>(list->items->size());
     check_stored(object, value);

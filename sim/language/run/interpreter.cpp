@@ -17,6 +17,7 @@
 #include "sim/language/run/module_hooks.h"
 #include "sim/language/run/program_traits.h"
 #include "sim/language/values/global_names.h"
+#include "sim/language/values/nesting.h"
 #include "sim/language/values/object.h"
 #include "sim/language/values/rank_value.h"
 
@@ -101,6 +102,7 @@ void Interpreter::run() {
   stack_base_ = stack_here();
   try {
     execute(setup_.program->body);
+    if (!printed_.empty()) print("\n");
   } catch (Error& error) {
     const SourceText& source = *setup_.program->source;
     const RankContext* context = current_rank_or_null();
@@ -240,9 +242,13 @@ FunctionValue Interpreter::made(const ast::Def& node) {
   }
   std::shared_ptr<CellMap> captured;
   for (const std::string& name : node.function->free) {
-    if (frame_ == nullptr) break;
+    const bool known = frame_ != nullptr && frame_->cells.contains(name);
+    if (!known && std::ranges::count(node.function->nonlocals, name) > 0) {
+      fail(ErrorKind::kValue, Fix{"assign to it in the def around, or write global"},
+           "nonlocal {}: no def around {} binds it", name, node.function->name);
+    }
+    if (!known) continue;
     const auto cell = frame_->cells.find(name);
-    if (cell == frame_->cells.end()) continue;
     if (captured == nullptr) captured = std::make_shared<CellMap>();
     captured->insert(*cell);
   }
@@ -294,6 +300,79 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
   fail(ErrorKind::kAssert, "{}", message);
 }
 
+namespace {
+
+// "ValueError" of an error that the program raised, "AssertionError" of an assert; empty for what
+// an op or a function refuses.
+std::string_view raised_kind(const Error& error) {
+  if (error.kind() != ErrorKind::kAssert) return {};
+  const std::string_view summary = error.summary();
+  return summary.starts_with("assert ") ? "AssertionError" : summary.substr(0, summary.find(':'));
+}
+
+// Other ranks may wait in the call that failed, but where a value is refused before it.
+bool can_be_caught(const Error& error) {
+  return error.kind() == ErrorKind::kAssert || error.kind() == ErrorKind::kValue ||
+         error.kind() == ErrorKind::kUnsupported;
+}
+
+// Which of Python's classes a refusal is, only Python knows: the one handler of a try is meant.
+const ast::Try::Handler* handler_of(const ast::Try& node, const Error& error) {
+  const std::string_view kind = raised_kind(error);
+  for (const ast::Try::Handler& handler : node.handlers) {
+    const bool all = handler.kinds.empty() || std::ranges::count(handler.kinds, "Exception") > 0;
+    const bool named = std::ranges::count(handler.kinds, kind) > 0;
+    if (all || named || (kind.empty() && node.handlers.size() == 1)) return &handler;
+  }
+  return nullptr;
+}
+
+// As str(error) has it.
+std::string text_of(const Error& error) {
+  const std::string& summary = error.summary();
+  if (error.kind() != ErrorKind::kAssert) return summary;
+  const std::size_t end = summary.find(": ");
+  return end == std::string::npos ? "" : summary.substr(end + 2);
+}
+
+}  // namespace
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::Try& node) {
+  std::optional<Error> failed;
+  Flow flow = Flow::kNext;
+  try {
+    flow = run_handled(statement, node);
+  } catch (const Error& error) {
+    failed = error;
+  }
+  if (failed && !can_be_caught(*failed)) throw *failed;
+  const Value returned = std::exchange(returned_, Value());
+  const Flow last = execute(node.last);
+  if (last != Flow::kNext) return last;
+  if (failed) throw *failed;
+  returned_ = returned;
+  return flow;
+}
+
+// Handlers run outside of the catch: they may wait for other ranks.
+Interpreter::Flow Interpreter::run_handled(const ast::Statement& statement, const ast::Try& node) {
+  std::optional<Error> failed;
+  const std::size_t own_names = comprehended_.size();
+  try {
+    const Flow flow = execute(node.body);
+    if (flow != Flow::kNext) return flow;
+  } catch (const Error& error) {
+    failed = error;
+  }
+  comprehended_.resize(own_names);
+  if (!failed) return execute(node.otherwise);
+  const ast::Try::Handler* handler = can_be_caught(*failed) ? handler_of(node, *failed) : nullptr;
+  if (handler == nullptr) throw *failed;
+  enter(statement.span);
+  if (!handler->name.empty()) bind(handler->name, text_of(*failed));
+  return execute(handler->body);
+}
+
 // Names without a value yet are passed over: in [x for x in x] the list is the outer x.
 Interpreter::OwnName* Interpreter::find_own(const std::string& name) {
   for (std::size_t i = comprehended_.size(); i-- > own_names_;) {
@@ -309,11 +388,13 @@ void Interpreter::bind(const std::string& name, const Value& value) {
     comprehended_[i].value = value;
     return;
   }
-  if (frame_ != nullptr) {
-    frame_->bind(name, value);
-  } else {
+  if (frame_ == nullptr || std::ranges::count(frame_->function->globals, name) > 0) {
+    if (frame_ != nullptr) note_effect("global");
     globals_[name] = value;
+    return;
   }
+  if (std::ranges::count(frame_->function->nonlocals, name) > 0) note_effect("nonlocal");
+  frame_->bind(name, value);
 }
 
 void Interpreter::report(const std::string& name, const Value& value, SourceSpan span) {
@@ -369,15 +450,35 @@ void Interpreter::assign(const ast::Expression& target, const Value& value, Sour
     fail(ErrorKind::kValue, Fix{"assign to a name, or to an item: d[\"key\"] = value"},
          "'.{}' cannot be assigned to", attribute->name);
   }
+  unpack(target, iterate(value), statement);
+}
+
+// A name with a star takes what the others leave.
+void Interpreter::unpack(const ast::Expression& target, const Values& items, SourceSpan statement) {
   const auto* tuple = std::get_if<ast::Tuple>(&target.node);
   const auto& names = tuple != nullptr ? tuple->items : std::get<ast::List>(target.node).items;
-  const Values items = iterate(value);
-  if (items.size() != names.size()) {
+  const auto star = std::ranges::find_if(names, [](const ast::ExpressionPtr& name) {
+    return std::holds_alternative<ast::Starred>(name->node);
+  });
+  const bool starred = star != names.end();
+  if (starred ? items.size() + 1 < names.size() : items.size() != names.size()) {
     enter(target.span);
     fail(ErrorKind::kValue, Fix{"write one name per value: a, b = pair"},
-         "there are {} values for {} names", items.size(), names.size());
+         "there are {} values for {}{} names", items.size(), starred ? "at least " : "",
+         names.size() - (starred ? 1 : 0));
   }
-  for (std::size_t i = 0; i < names.size(); ++i) assign(*names[i], items[i], statement);
+  std::size_t next = 0;
+  for (const ast::ExpressionPtr& name : names) {
+    const auto* rest = std::get_if<ast::Starred>(&name->node);
+    if (rest == nullptr) {
+      assign(*name, items[next++], statement);
+      continue;
+    }
+    const auto first = items.begin() + static_cast<std::ptrdiff_t>(next);
+    next += items.size() + 1 - names.size();
+    const auto last = items.begin() + static_cast<std::ptrdiff_t>(next);
+    assign(*rest->value, make_list({first, last}), statement);
+  }
 }
 
 // The tensor stays, and its elements become those of the value: x.grad /= n has written them.
@@ -411,15 +512,43 @@ Value Interpreter::call_function(const FunctionValue& function, CallValues call)
 
 // Then names alone hold the arguments: one that is rebound is free, as in Python.
 void Interpreter::bind_locals(Frame& frame, const FunctionValue& function, CallValues call) {
+  using Kind = ast::Parameter::Kind;
   const auto& parameters = function.function->parameters;
   std::vector<std::string> names;
+  std::size_t places = 0;  // of positional arguments
+  const auto has = [&](Kind kind) {
+    return std::ranges::find(parameters, kind, &ast::Parameter::kind) != parameters.end();
+  };
   for (const ast::Parameter& parameter : parameters) {
+    places += parameter.kind == Kind::kPlain ? 1 : 0;
+    if (parameter.kind == Kind::kRest || parameter.kind == Kind::kKeywords) continue;
     names.push_back(parameter.name + (parameter.default_value ? "=" : ""));
   }
-  const Parameters given(function.function->name, {names.begin(), names.end()}, std::move(call));
+  Values rest;
+  if (call.positional.size() > places && has(Kind::kRest)) {
+    const auto first = call.positional.begin() + static_cast<std::ptrdiff_t>(places);
+    rest.assign(std::make_move_iterator(first), std::make_move_iterator(call.positional.end()));
+    call.positional.resize(places);
+  } else if (call.positional.size() > places && has(Kind::kNamed)) {
+    fail(ErrorKind::kValue, Fix{"name the arguments after the star: f(a, b=1)"},
+         "{}: the number of arguments without names is {}, and it takes at most {}",
+         function.function->name, call.positional.size(), places);
+  }
+  const auto others =
+      has(Kind::kKeywords) ? Parameters::Others::kKeep : Parameters::Others::kRefuse;
+  const Parameters given(function.function->name, {names.begin(), names.end()}, std::move(call),
+                         others);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string& name = parameters[i].name;
-    frame.bind(name, given.given(name) ? given[name] : (*function.defaults)[i]);
+    if (parameters[i].kind == Kind::kRest) {
+      frame.bind(name, make_tuple(std::move(rest)));
+    } else if (parameters[i].kind == Kind::kKeywords) {
+      const DictValue dict = make_dict();
+      for (const auto& [keyword, value] : given.others()) store(dict, keyword, value);
+      frame.bind(name, dict);
+    } else {
+      frame.bind(name, given.given(name) ? given[name] : (*function.defaults)[i]);
+    }
   }
 }
 
@@ -490,9 +619,13 @@ void Interpreter::backward_from(const DTensor& loss, const DTensor& seed, Graph 
   });
 }
 
-void Interpreter::print(const std::string& line) {
+void Interpreter::print(const std::string& text) {
   note_effect("print");
-  if (setup_.sink != nullptr) setup_.sink->printed(line);
+  printed_ += text;
+  for (std::size_t end; (end = printed_.find('\n')) != std::string::npos;) {
+    if (setup_.sink != nullptr) setup_.sink->printed(printed_.substr(0, end));
+    printed_.erase(0, end + 1);
+  }
 }
 
 }  // namespace shardlab

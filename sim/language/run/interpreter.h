@@ -157,8 +157,8 @@ class Interpreter {
   Values iterate(const Value& value);
   /// For functions that others call later: a variable that is emptied when the program has ended.
   std::shared_ptr<Cell> keep(Value value);
-  /// To the sink, without an end of line.
-  void print(const std::string& line);
+  /// To the sink, line by line; what follows the last end of a line waits for more.
+  void print(const std::string& text);
   void assert_close(const Value& a, const Value& b);
   void note_other_shape() {
     if (setup_.sink != nullptr) setup_.sink->other_shape();
@@ -210,6 +210,9 @@ class Interpreter {
   Flow run_with(const ast::Statement& statement, const ast::With& node, std::size_t item);
   Flow run_node(const ast::Statement& statement, const ast::Return& node);
   Flow run_node(const ast::Statement& statement, const ast::Assert& node);
+  Flow run_node(const ast::Statement& statement, const ast::Try& node);
+  Flow run_handled(const ast::Statement& statement, const ast::Try& node);
+  Flow run_node(const ast::Statement&, const ast::OuterNames&) { return Flow::kNext; }
   Flow run_node(const ast::Statement&, const ast::Pass&) { return Flow::kNext; }
   Flow run_node(const ast::Statement&, const ast::Break&) { return Flow::kBreak; }
   Flow run_node(const ast::Statement&, const ast::Continue&) { return Flow::kContinue; }
@@ -231,6 +234,10 @@ class Interpreter {
   Value eval_node(const ast::Expression& expression, const ast::List& node);
   Value eval_node(const ast::Expression& expression, const ast::Tuple& node);
   Value eval_node(const ast::Expression& expression, const ast::Dict& node);
+  Value eval_node(const ast::Expression& expression, const ast::Set& node);
+  Value eval_node(const ast::Expression& expression, const ast::Starred& node);
+  Value eval_node(const ast::Expression& expression, const ast::Walrus& node);
+  Values items_in(const std::vector<ast::ExpressionPtr>& display);
   Value eval_node(const ast::Expression& expression, const ast::Comprehension& node);
   Value eval_node(const ast::Expression& expression, const ast::FormatString& node);
   /// Calls `item` once for every pass of the innermost loop that the conditions let through.
@@ -252,6 +259,7 @@ class Interpreter {
   // Unpacks sequences over targets. bind() gives one name its value; report() counts the occurrence
   // and tells the sink.
   void assign(const ast::Expression& target, const Value& value, SourceSpan statement);
+  void unpack(const ast::Expression& target, const Values& items, SourceSpan statement);
   void bind(const std::string& name, const Value& value);
   void write_attribute(const Value& object, const std::string& name, const Value& value);
   void report(const std::string& name, const Value& value, SourceSpan span);
@@ -282,6 +290,7 @@ class Interpreter {
   std::size_t own_names_ = 0;
   OwnName* find_own(const std::string& name);
   Value returned_;
+  std::string printed_;  ///< since the last end of a line
   // Of defs: a recursion without an end is refused with its place, whatever the stack's size.
   static constexpr int kMostNestedCalls = 50;
 

@@ -12,6 +12,7 @@
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/interpreter_frame.h"
 #include "sim/language/run/program_traits.h"
+#include "sim/language/syntax/ast_walk.h"
 #include "sim/language/values/global_names.h"
 #include "sim/language/values/nesting.h"
 #include "sim/language/values/python_format.h"
@@ -187,19 +188,50 @@ Value Interpreter::eval_node(const ast::Expression&, const ast::Slice& node) {
 }
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::List& node) {
-  Values items;
-  for (const auto& item : node.items) items.push_back(evaluate(*item));
+  Values items = items_in(node.items);
   enter(expression.span);
   check_size(items);
   return make_list(std::move(items));
 }
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Tuple& node) {
-  Values items;
-  for (const auto& item : node.items) items.push_back(evaluate(*item));
+  Values items = items_in(node.items);
   enter(expression.span);
   check_size(items);
   return make_tuple(std::move(items));
+}
+
+Values Interpreter::items_in(const std::vector<ast::ExpressionPtr>& display) {
+  Values items;
+  for (const auto& item : display) {
+    const auto* rest = std::get_if<ast::Starred>(&item->node);
+    if (rest == nullptr) {
+      items.push_back(evaluate(*item));
+      continue;
+    }
+    const Value several = evaluate(*rest->value);
+    enter(item->span);
+    for (Value& one : iterate(several)) items.push_back(std::move(one));
+  }
+  return items;
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::Set& node) {
+  const Values items = items_in(node.items);
+  enter(expression.span);
+  return make_set(items);
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::Starred&) {
+  enter(expression.span);
+  fail(ErrorKind::kValue, Fix{"write it in a list or a tuple: [*a]"}, "a star is not used here");
+}
+
+Value Interpreter::eval_node(const ast::Expression& expression, const ast::Walrus& node) {
+  const Value value = evaluate(*node.value);
+  bind(node.name, value);
+  report(node.name, value, expression.span);
+  return value;
 }
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Dict& node) {
@@ -239,6 +271,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Compr
   });
   enter(expression.span);
   if (node.key) return dict;
+  if (node.set) return make_set(items);
   check_size(items);
   return make_list(std::move(items));
 }

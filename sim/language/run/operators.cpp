@@ -110,6 +110,23 @@ Value concatenated(const Value& left, const Value& right) {
   return left.is<ListValue>() ? make_list(std::move(items)) : make_tuple(std::move(items));
 }
 
+// |, &, - and ^.
+std::optional<Value> binary_of_sets(ast::BinaryOp op, const Value& left, const Value& right) {
+  Values items;
+  const auto add = [&](const Value& from, const Value& other, bool in_other) {
+    for (const auto& [item, none] : *from.as<DictValue>().entries) {
+      if ((find(other.as<DictValue>(), item) != nullptr) == in_other) items.push_back(item);
+    }
+  };
+  const bool either = op == ast::BinaryOp::kBitOr, both = op == ast::BinaryOp::kBitAnd;
+  const bool one = op == ast::BinaryOp::kBitXor, first = op == ast::BinaryOp::kSub;
+  if (!either && !both && !one && !first) return std::nullopt;
+  if (either || both) add(left, right, true);
+  if (!both) add(left, right, false);
+  if (either || one) add(right, left, false);
+  return make_set(items);
+}
+
 bool contains(const Value& container, const Value& item) {
   if (container.is_sequence()) {
     const Values& items = items_of(container);
@@ -204,6 +221,9 @@ Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& righ
         op == ast::BinaryOp::kBitAnd || op == ast::BinaryOp::kBitOr || op == ast::BinaryOp::kBitXor;
     if (bitwise && left.is<bool>() && right.is<bool>()) return std::get<0>(result) != 0;
     return make_number(result);
+  }
+  if (is_set(left) && is_set(right)) {
+    if (const auto made = binary_of_sets(op, left, right)) return *made;
   }
   if (op == ast::BinaryOp::kAdd) {
     if (left.is<std::string>() && right.is<std::string>()) {

@@ -255,6 +255,8 @@ class Walk {
       if (depends(part, under)) found = true;
     });
     called_ = false;
+    const auto* walrus = std::get_if<ast::Walrus>(&expression.node);
+    if (walrus != nullptr && (under || found)) mark(full(walrus->name));
     if (call != nullptr) calls(*call, under || found);
     // A value that is read is recorded under its expression.
     if (call != nullptr && (under || found) && read_by(*call) != nullptr) {
@@ -481,6 +483,13 @@ class Walk {
     depends(*node.condition, under);
     depends(node.message, under);
   }
+  void visit(const ast::Try& node, bool under) {
+    walk(node.body, under);
+    for (const ast::Try::Handler& handler : node.handlers) walk(handler.body, under);
+    walk(node.otherwise, under);
+    walk(node.last, under);
+  }
+  void visit(const ast::OuterNames&, bool) {}
   void visit(const ast::Pass&, bool) {}
   void visit(const ast::Break&, bool under) { leave_loop(under); }
   void visit(const ast::Continue&, bool under) { leave_loop(under); }

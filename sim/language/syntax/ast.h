@@ -150,15 +150,29 @@ struct Tuple {
 struct Dict {
   std::vector<ExpressionPtr> keys, values;
 };
+/// {a, b}: each item once.
+struct Set {
+  std::vector<ExpressionPtr> items;
+};
 /// [element for target in iterable if condition ...], or {key: element for ...}.
 struct Comprehension {
   struct Loop {
     ExpressionPtr target, iterable;
     std::vector<ExpressionPtr> conditions;
   };
-  ExpressionPtr key;  ///< null: a list
+  ExpressionPtr key;  ///< null: a list, or a set
+  bool set = false;   ///< {element for ...}
   ExpressionPtr element;
   std::vector<Loop> loops;
+};
+/// *value, in a display (all items of the value) or a target (what the other targets leave).
+struct Starred {
+  ExpressionPtr value;
+};
+/// (name := value): binds the name where the statement would, and is the value.
+struct Walrus {
+  std::string name;
+  ExpressionPtr value;
 };
 /// An f-string: text and {expression!r:format} in turn.
 struct FormatString {
@@ -177,7 +191,8 @@ struct Expression {
   SourceSpan span;
   int depth = 1;  ///< of the tree below, this node included
   std::variant<Constant, Name, Attribute, Call, Unary, Binary, Compare, Logical, Conditional,
-               Subscript, Slice, List, Tuple, Dict, Comprehension, FormatString>
+               Subscript, Slice, List, Tuple, Dict, Set, Comprehension, Starred, Walrus,
+               FormatString>
       node;
 };
 
@@ -223,9 +238,13 @@ struct While {
 };
 /// One parameter of a def; its default is evaluated once, when the def is.
 struct Parameter {
+  /// kRest: *args, a tuple of the positional arguments that are left. kKeywords: **kw, a dict of
+  /// the named ones. kNamed: after a *, given by its name alone.
+  enum class Kind : std::uint8_t { kPlain, kNamed, kRest, kKeywords };
   std::string name;
-  ExpressionPtr default_value;  ///< null: required
+  ExpressionPtr default_value;  ///< null: required, but for kRest and kKeywords
   SourceSpan span;
+  Kind kind = Kind::kPlain;
 };
 /// A def's text, shared by all function values that it makes. Lists of names are sorted.
 struct Function {
@@ -233,9 +252,11 @@ struct Function {
   std::string path;  ///< with the names of the defs around it: "outer.inner"
   std::vector<Parameter> parameters;
   Block body;
-  std::vector<std::string> locals;  ///< parameters and names bound in the body
-  std::vector<std::string> free;    ///< names that it, or a def inside, reads and does not bind
-  std::vector<std::string> shared;  ///< those of its locals that a def inside reads
+  std::vector<std::string> locals;     ///< parameters and names bound in the body
+  std::vector<std::string> free;       ///< names that it, or a def inside, reads and does not bind
+  std::vector<std::string> shared;     ///< those of its locals that a def inside reads
+  std::vector<std::string> nonlocals;  ///< bound in a def around it
+  std::vector<std::string> globals;    ///< bound at the top of the program
 
   /// Whether the name is local: Python decides that from the text, not from what ran.
   bool binds(std::string_view id) const;
@@ -271,6 +292,24 @@ struct Assert {
   ExpressionPtr condition;
   ExpressionPtr message;  ///< may be null
 };
+/// try, except, else, finally. Errors that a program raises, and those of values, are caught; those
+/// of collectives end the run, as other ranks wait in them.
+struct Try {
+  struct Handler {
+    std::vector<std::string> kinds;  ///< "ValueError"; empty: all
+    std::string name;                ///< bound to the error's text; empty: none
+    Block body;
+  };
+  Block body;
+  std::vector<Handler> handlers;
+  Block otherwise;
+  Block last;  ///< runs in any case
+};
+/// nonlocal a, b or global a, b: the function lists them (Function).
+struct OuterNames {
+  bool global = false;
+  std::vector<std::string> names;
+};
 // Do nothing; end the loop; end this pass of the loop.
 struct Pass {};
 struct Break {};
@@ -280,7 +319,7 @@ struct Continue {};
 struct Statement {
   SourceSpan span;  ///< of its first line: the header of a block
   std::variant<ExpressionStatement, Assign, AugmentedAssign, If, For, While, Def, Class, With,
-               Return, Assert, Pass, Break, Continue>
+               Return, Assert, Try, OuterNames, Pass, Break, Continue>
       node;
 };
 
@@ -294,12 +333,5 @@ struct Program {
 std::string print(const Expression& expression);
 /// One statement per line, blocks indented by four blanks.
 std::string print(const Block& block);
-
-/// The names an assignment, a loop, a def or a class in `block` binds, sorted, each once; not those
-/// of the functions inside.
-std::vector<std::string> bound_names(const Block& block);
-
-/// Names that `target` binds, in order, appended to `names`.
-void collect_targets(const Expression& target, std::vector<std::string>& names);
 
 }  // namespace shardlab::ast

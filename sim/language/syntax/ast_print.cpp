@@ -1,6 +1,7 @@
 // Prints a tree as fully parenthesised Python: what tests compare, and messages quote.
 #include <fmt/format.h>
 
+#include "base/text_of_list.h"
 #include "sim/language/syntax/ast.h"
 
 namespace shardlab::ast {
@@ -111,14 +112,20 @@ struct Printer {
     }
     return out + "}";
   }
+  std::string operator()(const Set& node) const { return "{" + list(node.items) + "}"; }
   std::string operator()(const Comprehension& node) const {
-    std::string out = node.key ? "{" + print(*node.key) + ": " : "[";
+    const bool braces = node.key || node.set;
+    std::string out = node.key ? "{" + print(*node.key) + ": " : braces ? "{" : "[";
     out += print(*node.element);
     for (const auto& loop : node.loops) {
       out += fmt::format(" for {} in {}", print(*loop.target), print(*loop.iterable));
       for (const auto& condition : loop.conditions) out += " if " + print(*condition);
     }
-    return out + (node.key ? "}" : "]");
+    return out + (braces ? "}" : "]");
+  }
+  std::string operator()(const Starred& node) const { return "*" + print(*node.value); }
+  std::string operator()(const Walrus& node) const {
+    return fmt::format("({} := {})", node.name, print(*node.value));
   }
   std::string operator()(const FormatString& node) const {
     std::string out;
@@ -183,9 +190,17 @@ struct StatementPrinter {
            otherwise(node.otherwise);
   }
   std::string operator()(const Def& node) const {
+    using Kind = Parameter::Kind;
     std::string parameters;
+    bool named = false;
     for (const Parameter& parameter : node.function->parameters) {
-      parameters += (parameters.empty() ? "" : ", ") + parameter.name;
+      parameters += parameters.empty() ? "" : ", ";
+      if (parameter.kind == Kind::kNamed && !std::exchange(named, true)) parameters += "*, ";
+      if (parameter.kind == Kind::kRest) named = true;
+      parameters += parameter.kind == Kind::kRest       ? "*"
+                    : parameter.kind == Kind::kKeywords ? kDoubleStar
+                                                        : "";
+      parameters += parameter.name;
       if (parameter.default_value) parameters += "=" + print(*parameter.default_value);
     }
     return (node.is_static ? line("@staticmethod") : "") +
@@ -210,6 +225,21 @@ struct StatementPrinter {
   std::string operator()(const Assert& node) const {
     return line("assert " + print(*node.condition) +
                 (node.message ? ", " + print(*node.message) : ""));
+  }
+  std::string operator()(const Try& node) const {
+    std::string out = line("try:") + nested(node.body);
+    for (const Try::Handler& handler : node.handlers) {
+      std::string head = "except";
+      const std::string kinds = text_of_list(handler.kinds, ", ");
+      if (!kinds.empty()) head += handler.kinds.size() == 1 ? " " + kinds : " (" + kinds + ")";
+      if (!handler.name.empty()) head += " as " + handler.name;
+      out += line(head + ":") + nested(handler.body);
+    }
+    return out + otherwise(node.otherwise) +
+           (node.last.empty() ? "" : line("finally:") + nested(node.last));
+  }
+  std::string operator()(const OuterNames& node) const {
+    return line((node.global ? "global " : "nonlocal ") + text_of_list(node.names, ", "));
   }
   std::string operator()(const Pass&) const { return line("pass"); }
   std::string operator()(const Break&) const { return line("break"); }

@@ -1,6 +1,7 @@
 // One overload per kind of node lists its parts; everything else is recursion over that list.
 #include "sim/language/syntax/ast_walk.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shardlab::ast {
@@ -50,6 +51,7 @@ void visit_parts(const Dict& node, const Visit& visit) {
     part(node.values[i], visit);
   }
 }
+void visit_parts(const Set& node, const Visit& visit) { parts(node.items, visit); }
 void visit_parts(const Comprehension& node, const Visit& visit) {
   part(node.key, visit);
   part(node.element, visit);
@@ -59,6 +61,8 @@ void visit_parts(const Comprehension& node, const Visit& visit) {
     parts(loop.conditions, visit);
   }
 }
+void visit_parts(const Starred& node, const Visit& visit) { part(node.value, visit); }
+void visit_parts(const Walrus& node, const Visit& visit) { part(node.value, visit); }
 void visit_parts(const FormatString& node, const Visit& visit) {
   for (const FormatString::Part& piece : node.parts) part(piece.expression, visit);
 }
@@ -116,6 +120,13 @@ void visit_parts(const Assert& node, const Visit& visit, const VisitBlock&) {
   part(node.condition, visit);
   part(node.message, visit);
 }
+void visit_parts(const Try& node, const Visit&, const VisitBlock& visit_block) {
+  visit_block(node.body);
+  for (const Try::Handler& handler : node.handlers) visit_block(handler.body);
+  visit_block(node.otherwise);
+  visit_block(node.last);
+}
+void visit_parts(const OuterNames&, const Visit&, const VisitBlock&) {}
 void visit_parts(const Pass&, const Visit&, const VisitBlock&) {}
 void visit_parts(const Break&, const Visit&, const VisitBlock&) {}
 void visit_parts(const Continue&, const Visit&, const VisitBlock&) {}
@@ -157,6 +168,73 @@ std::string_view base_name(const Expression& target) {
     return base_name(*attribute->object);
   }
   return {};
+}
+
+void collect_targets(const Expression& target, std::vector<std::string>& names) {
+  if (const auto* name = std::get_if<Name>(&target.node)) names.push_back(name->id);
+  if (const auto* tuple = std::get_if<Tuple>(&target.node)) {
+    for (const auto& item : tuple->items) collect_targets(*item, names);
+  }
+  if (const auto* list = std::get_if<List>(&target.node)) {
+    for (const auto& item : list->items) collect_targets(*item, names);
+  }
+  if (const auto* rest = std::get_if<Starred>(&target.node)) collect_targets(*rest->value, names);
+}
+
+namespace {
+
+void collect_walruses(const Expression& expression, std::vector<std::string>& names) {
+  if (const auto* walrus = std::get_if<Walrus>(&expression.node)) names.push_back(walrus->name);
+  for_each_part(expression, [&](const Expression& part) { collect_walruses(part, names); });
+}
+
+void collect(const Block& block, std::vector<std::string>& names) {
+  for (const Statement& statement : block) {
+    for_each_part(
+        statement, [&](const Expression& part) { collect_walruses(part, names); },
+        [](const Block&) {});
+    if (const auto* assign = std::get_if<Assign>(&statement.node)) {
+      for (const auto& target : assign->targets) collect_targets(*target, names);
+    } else if (const auto* augmented = std::get_if<AugmentedAssign>(&statement.node)) {
+      collect_targets(*augmented->target, names);
+    } else if (const auto* loop = std::get_if<For>(&statement.node)) {
+      collect_targets(*loop->target, names);
+      collect(loop->body, names);
+      collect(loop->otherwise, names);
+    } else if (const auto* repeat = std::get_if<While>(&statement.node)) {
+      collect(repeat->body, names);
+      collect(repeat->otherwise, names);
+    } else if (const auto* choice = std::get_if<If>(&statement.node)) {
+      for (const auto& branch : choice->branches) collect(branch.body, names);
+    } else if (const auto* with = std::get_if<With>(&statement.node)) {
+      for (const auto& item : with->items) {
+        if (item.target) collect_targets(*item.target, names);
+      }
+      collect(with->body, names);
+    } else if (const auto* guarded = std::get_if<Try>(&statement.node)) {
+      collect(guarded->body, names);
+      for (const auto& handler : guarded->handlers) {
+        if (!handler.name.empty()) names.push_back(handler.name);
+        collect(handler.body, names);
+      }
+      collect(guarded->otherwise, names);
+      collect(guarded->last, names);
+    } else if (const auto* def = std::get_if<Def>(&statement.node)) {
+      names.push_back(def->function->name);
+    } else if (const auto* own = std::get_if<Class>(&statement.node)) {
+      names.push_back(own->name);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> bound_names(const Block& block) {
+  std::vector<std::string> names;
+  collect(block, names);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
 }  // namespace shardlab::ast

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/language/syntax/ast.h"
 
@@ -26,5 +28,12 @@ bool any_part(const Block& block, const std::function<bool(const Expression&)>& 
 /// The name an assignment to this target changes: that of `x` in x, x[0] and x.y; empty for tuples
 /// and calls.
 std::string_view base_name(const Expression& target);
+
+/// The names an assignment, a loop, a def or a class in `block` binds, sorted, each once; not those
+/// of the functions inside.
+std::vector<std::string> bound_names(const Block& block);
+
+/// Names that `target` binds, in order, appended to `names`.
+void collect_targets(const Expression& target, std::vector<std::string>& names);
 
 }  // namespace shardlab::ast

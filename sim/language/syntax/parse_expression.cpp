@@ -129,8 +129,11 @@ ExpressionPtr Parser::whole_expression() {
 }
 
 ExpressionPtr Parser::expression_list() {
-  ExpressionPtr first = expression();
-  if (!at_operator(",")) return first;
+  ExpressionPtr first = item();
+  if (!at_operator(",")) {
+    refuse_lone_star(*first);
+    return first;
+  }
   const std::uint32_t begin = first->span.begin;
   ast::Tuple tuple;
   tuple.items.push_back(std::move(first));
@@ -139,7 +142,7 @@ ExpressionPtr Parser::expression_list() {
     const bool ends = kind == TokenKind::kNewline || kind == TokenKind::kEnd || at_operator("=") ||
                       at_operator(")") || at_operator(":") || at_operator(";");
     if (ends) break;
-    tuple.items.push_back(expression());
+    tuple.items.push_back(item());
   }
   const SourceSpan span{begin, last_span().end};
   int depth = 0;
@@ -147,10 +150,39 @@ ExpressionPtr Parser::expression_list() {
   return finish(span, depth, std::move(tuple));
 }
 
+// Of a display or a target: it may have a star.
+ExpressionPtr Parser::item() {
+  if (!at_operator("*")) return expression();
+  const SourceSpan start = next().span;
+  ExpressionPtr value = binary(0);
+  const SourceSpan span = join(start, value->span);
+  const int depth = value->depth;
+  return finish(span, depth, ast::Starred{std::move(value)});
+}
+
+void Parser::refuse_lone_star(const ast::Expression& expression) const {
+  if (!std::holds_alternative<ast::Starred>(expression.node)) return;
+  refuse(source_, expression.span, "a value with a star is not in a list or a tuple",
+         "write [*a], or *a, with a comma");
+}
+
+ExpressionPtr Parser::walrus(ExpressionPtr target) {
+  const auto* name = std::get_if<ast::Name>(&target->node);
+  if (name == nullptr) {
+    refuse(source_, target->span, "':=' binds a name alone", "write it as (n := value)");
+  }
+  next();
+  ExpressionPtr value = expression();
+  const SourceSpan span = join(target->span, value->span);
+  const int depth = value->depth;
+  return finish(span, depth, ast::Walrus{name->id, std::move(value)});
+}
+
 ExpressionPtr Parser::expression() {
   const Nesting nesting = nest();
   if (at_keyword("lambda")) return lambda_expression();
   ExpressionPtr value = logical_or();
+  if (at_operator(":=")) return walrus(std::move(value));
   if (!at_keyword("if")) return value;
   ++at_;
   ExpressionPtr condition = logical_or();
@@ -431,9 +463,10 @@ ExpressionPtr Parser::strings() {
 ExpressionPtr Parser::parenthesised() {
   const SourceSpan start = next().span;
   if (accept_operator(")")) return make(join(start, last_span()), ast::Tuple{});
-  ExpressionPtr inner = expression();
+  ExpressionPtr inner = item();
   if (at_keyword("for")) return comprehension(start.begin, nullptr, std::move(inner), ")");
   if (!at_operator(",")) {
+    refuse_lone_star(*inner);
     expect_operator(")", "the expression",
                     "join values with operators, or separate them with commas");
     return inner;
@@ -443,7 +476,7 @@ ExpressionPtr Parser::parenthesised() {
   tuple.items.push_back(std::move(inner));
   while (accept_operator(",")) {
     if (at_operator(")")) break;
-    tuple.items.push_back(expression());
+    tuple.items.push_back(item());
     depth = std::max(depth, tuple.items.back()->depth);
   }
   expect_operator(")", "the items of the tuple", "separate items with commas: (a, b)");
@@ -455,7 +488,7 @@ ExpressionPtr Parser::list_display() {
   ast::List list;
   int depth = 0;
   while (!at_operator("]")) {
-    list.items.push_back(expression());
+    list.items.push_back(item());
     depth = std::max(depth, list.items.back()->depth);
     if (list.items.size() == 1 && at_keyword("for")) {
       return comprehension(start.begin, nullptr, std::move(list.items[0]), "]");
@@ -468,8 +501,9 @@ ExpressionPtr Parser::list_display() {
 
 // A generator is the list of what it gives: nothing in the language could see the difference.
 ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr key, ExpressionPtr element,
-                                    std::string_view close) {
+                                    std::string_view close, bool set) {
   ast::Comprehension node;
+  node.set = set;
   int depth = deepest({key.get(), element.get()});
   node.key = std::move(key);
   node.element = std::move(element);
@@ -510,9 +544,9 @@ ExpressionPtr Parser::dict_display() {
       if (!accept_operator(",")) break;
       continue;
     }
-    dict.keys.push_back(expression());
+    dict.keys.push_back(item());
     const bool set = at_operator(",") || at_operator("}") || at_keyword("for");
-    if (set) refuse_not_yet(source_, start, "sets", "use a list or a dict: [a, b], {a: True}");
+    if (set && dict.keys.size() == 1) return set_display(start, std::move(dict.keys[0]));
     expect_operator(":", "the key", "write each entry as key: value");
     dict.values.push_back(expression());
     depth = std::max({depth, dict.keys.back()->depth, dict.values.back()->depth});
@@ -525,9 +559,24 @@ ExpressionPtr Parser::dict_display() {
   return finish(join(start, last_span()), depth, std::move(dict));
 }
 
+ExpressionPtr Parser::set_display(SourceSpan start, ExpressionPtr first) {
+  if (at_keyword("for")) return comprehension(start.begin, nullptr, std::move(first), "}", true);
+  ast::Set set;
+  int depth = first->depth;
+  set.items.push_back(std::move(first));
+  while (accept_operator(",")) {
+    if (at_operator("}")) break;
+    set.items.push_back(item());
+    depth = std::max(depth, set.items.back()->depth);
+  }
+  expect_operator("}", "the items of the set", "separate items with commas: {a, b}");
+  return finish(join(start, last_span()), depth, std::move(set));
+}
+
 // The names of a loop: like an expression list, but `in` is not an operator there.
 ExpressionPtr Parser::target_list() {
-  ExpressionPtr first = postfix();
+  const auto target = [this] { return at_operator("*") ? item() : postfix(); };
+  ExpressionPtr first = target();
   if (at_operator(",")) {
     ast::Tuple tuple;
     int depth = first->depth;
@@ -535,7 +584,7 @@ ExpressionPtr Parser::target_list() {
     tuple.items.push_back(std::move(first));
     while (accept_operator(",")) {
       if (at_keyword("in")) break;
-      tuple.items.push_back(postfix());
+      tuple.items.push_back(target());
       depth = std::max(depth, tuple.items.back()->depth);
     }
     first = finish({begin, last_span().end}, depth, std::move(tuple));
@@ -546,7 +595,16 @@ ExpressionPtr Parser::target_list() {
 
 void Parser::check_target(const ast::Expression& target) const {
   const auto check_all = [&](const std::vector<ExpressionPtr>& items) {
-    for (const auto& item : items) check_target(*item);
+    const auto starred = [](const ExpressionPtr& item) {
+      return std::holds_alternative<ast::Starred>(item->node);
+    };
+    if (std::ranges::count_if(items, starred) > 1) {
+      refuse(source_, target.span, "two targets have a star", "leave one of them out");
+    }
+    for (const auto& item : items) {
+      const auto* rest = std::get_if<ast::Starred>(&item->node);
+      check_target(rest != nullptr ? *rest->value : *item);
+    }
   };
   if (std::holds_alternative<ast::Name>(target.node)) return;
   if (std::holds_alternative<ast::Subscript>(target.node)) return;

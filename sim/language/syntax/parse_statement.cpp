@@ -36,7 +36,8 @@ constexpr std::array<AugmentedRow, 13> kAugmented = {{
     {">>=", ast::BinaryOp::kRight},
 }};
 
-constexpr std::array<std::string_view, 5> kOutside = {"try", "yield", "async", "await", "except"};
+constexpr std::array<std::string_view, 5> kOutside = {"yield", "async", "await", "except",
+                                                      "finally"};
 
 /// Modules whose import is left out: their names are there, or are refused where they are used.
 constexpr std::string_view kImported[] = {"__future__", "dataclasses", "functools", "math",
@@ -59,7 +60,9 @@ constexpr const char* kWriteClass =
     "F(torch.autograd.Function) of static methods, called as F.apply(x)";
 
 constexpr const char* kStatements =
-    "programs have assignments, calls, if, for, while, def, with, assert, raise and return";
+    "programs have assignments, calls, if, for, while, def, with, assert, raise, try and return";
+
+constexpr const char* kWriteTry = "write it as try: ... except ValueError as error: ...";
 
 }  // namespace
 
@@ -71,7 +74,7 @@ ast::Block Parser::program() {
 
 namespace {
 
-constexpr std::string_view kCompound[] = {"if", "for", "while", "def", "class", "with"};
+constexpr std::string_view kCompound[] = {"if", "for", "while", "def", "class", "with", "try"};
 
 // Before the statement that has the lambdas.
 void append(ast::Block& out, ast::Block& hoisted, ast::Statement statement) {
@@ -89,6 +92,7 @@ ast::Statement Parser::compound() {
   if (at_keyword("while")) return while_statement();
   if (at_keyword("def")) return def_statement();
   if (at_keyword("class")) return class_statement();
+  if (at_keyword("try")) return try_statement();
   return with_statement();
 }
 
@@ -140,10 +144,7 @@ ast::Statement Parser::simple() {
     ExpressionPtr message = accept_operator(",") ? expression() : nullptr;
     return {join(start, last_span()), ast::Assert{std::move(condition), std::move(message)}};
   }
-  if (at_keyword("nonlocal") || at_keyword("global")) {
-    refuse_at(token, fmt::format("'{}' is not part of the language", token.text),
-              "keep what a def changes in a list or a dict: count[0] += 1");
-  }
+  if (at_keyword("nonlocal") || at_keyword("global")) return outer_names_statement();
   if (at_keyword("import") || at_keyword("from")) return import_statement();
   if (at_keyword("raise")) return raise_statement();
   if (at_keyword("del")) return del_statement();
@@ -155,7 +156,11 @@ ast::Statement Parser::simple() {
 
 ast::Statement Parser::expression_or_assignment() {
   const SourceSpan start = peek().span;
+  const bool grouped = at_operator("(");
   ExpressionPtr target = expression_list();
+  if (std::holds_alternative<ast::Walrus>(target->node) && !grouped) {
+    refuse(source_, target->span, "':=' is a statement of its own", "write name = value");
+  }
   const auto span = [&] { return join(start, last_span()); };
   if (accept_operator("=")) {
     // f = lambda x: ... is def f(x): ...
@@ -243,6 +248,53 @@ ast::Statement Parser::import_statement() {
     break;
   } while (accept_operator(","));
   return {join(start, last_span()), ast::Pass{}};
+}
+
+// "nonlocal a, b": the def binds names of those around it.
+ast::Statement Parser::outer_names_statement() {
+  const SourceSpan start = peek().span;
+  ast::OuterNames node{next().text == "global", {}};
+  do {
+    const Token& token = peek();
+    const std::string name = expect_name("a name", "write it as nonlocal count");
+    if (path_.empty() && !node.global) {
+      refuse_at(token, "'nonlocal' is not in a def", "assign to the name: it is bound here");
+    }
+    if (!path_.empty()) (node.global ? globals_ : nonlocals_).push_back(name);
+    node.names.push_back(name);
+  } while (accept_operator(","));
+  return {join(start, last_span()), std::move(node)};
+}
+
+// After except: nothing, one name, or several in parentheses.
+std::vector<std::string> Parser::error_kinds() {
+  std::vector<std::string> kinds;
+  if (at_operator(":")) return kinds;
+  const bool several = accept_operator("(");
+  do {
+    if (several && at_operator(")")) break;
+    kinds.push_back(dotted_name());
+  } while (several && accept_operator(","));
+  if (several) expect_operator(")", "the errors", kWriteTry);
+  return kinds;
+}
+
+ast::Statement Parser::try_statement() {
+  const SourceSpan start = next().span;
+  ast::Try node;
+  node.body = block("'try'");
+  while (accept_keyword("except")) {
+    ast::Try::Handler handler;
+    handler.kinds = error_kinds();
+    if (accept_keyword("as")) handler.name = expect_name("a name for the error", kWriteTry);
+    handler.body = block("'except'");
+    node.handlers.push_back(std::move(handler));
+  }
+  if (!node.handlers.empty() && accept_keyword("else")) node.otherwise = block("'else'");
+  const bool last = accept_keyword("finally");
+  if (last) node.last = block("'finally'");
+  if (node.handlers.empty() && !last) unexpected("'except' or 'finally' after 'try'", kWriteTry);
+  return {start, std::move(node)};
 }
 
 // A name lets go of its value; reading it gives None, and in Python an error.
@@ -418,6 +470,8 @@ void read_names(const ast::Block& block, Ids& ids, Ids& inner) {
 void find_names(ast::Function& function) {
   Ids locals;
   for (std::string& name : ast::bound_names(function.body)) locals.insert(std::move(name));
+  for (const std::string& name : function.nonlocals) locals.erase(name);
+  for (const std::string& name : function.globals) locals.erase(name);
   for (const auto& parameter : function.parameters) locals.insert(parameter.name);
   function.locals.assign(locals.begin(), locals.end());
   Ids ids, inner;
@@ -426,6 +480,8 @@ void find_names(ast::Function& function) {
     if (locals.contains(name)) function.shared.push_back(name);
   }
   ids.merge(inner);
+  ids.insert(function.nonlocals.begin(), function.nonlocals.end());
+  for (const std::string& name : function.globals) ids.erase(name);
   for (const std::string& name : ids) {
     if (!locals.contains(name)) function.free.push_back(name);
   }
@@ -490,7 +546,11 @@ ast::Statement Parser::def_statement(std::vector<ast::With::Item> around) {
   skip_annotation("->");
   const std::string outer = std::exchange(path_, function->path + ".");
   const int loops = std::exchange(loops_, 0);
+  auto nonlocals = std::exchange(nonlocals_, {});
+  auto globals = std::exchange(globals_, {});
   function->body = block("the parameters");
+  function->nonlocals = std::exchange(nonlocals_, std::move(nonlocals));
+  function->globals = std::exchange(globals_, std::move(globals));
   if (!around.empty()) {
     ast::With with{std::move(around), std::move(function->body)};
     function->body.clear();
@@ -589,17 +649,36 @@ std::vector<ast::Parameter> Parser::parameters() {
   return parameters_until(")");
 }
 
+// `named`: parameters that follow a star.
+ast::Parameter Parser::parameter(std::string_view close, bool& named) {
+  using Kind = ast::Parameter::Kind;
+  Kind kind = named ? Kind::kNamed : Kind::kPlain;
+  if (accept_operator("**")) kind = Kind::kKeywords;
+  if (!named && accept_operator("*")) kind = Kind::kRest;
+  named = named || kind == Kind::kRest;
+  const SourceSpan span = peek().span;
+  ast::Parameter out{expect_name("the name of a parameter", kWriteDef), nullptr, span, kind};
+  if (close == ")") skip_annotation(":");
+  return out;
+}
+
 std::vector<ast::Parameter> Parser::parameters_until(std::string_view close) {
+  using Kind = ast::Parameter::Kind;
   std::vector<ast::Parameter> out;
+  bool named = false;  // those that follow are given by name
   while (!at_operator(close)) {
     const Token& token = peek();
-    if (at_operator("*") || at_operator("**") || at_operator("/")) {
-      refuse_not_yet(source_, token.span, fmt::format("'{}' among parameters", token.text),
-                     "name the parameters one by one");
+    const bool bare = (at_operator("*") || at_operator("/")) && peek(1).kind != TokenKind::kName;
+    if (bare) {
+      named = named || token.text == "*";
+      next();
+      if (!accept_operator(",")) break;
+      continue;
     }
-    ast::Parameter parameter{expect_name("the name of a parameter", kWriteDef), nullptr,
-                             token.span};
-    if (close == ")") skip_annotation(":");
+    if (!out.empty() && out.back().kind == Kind::kKeywords) {
+      refuse_at(token, "a parameter after the one with '**'", "write it before that one");
+    }
+    ast::Parameter parameter = this->parameter(close, named);
     const bool twice = std::any_of(out.begin(), out.end(), [&](const ast::Parameter& other) {
       return other.name == parameter.name;
     });
@@ -609,7 +688,7 @@ std::vector<ast::Parameter> Parser::parameters_until(std::string_view close) {
     }
     if (accept_operator("=")) {
       parameter.default_value = expression();
-    } else if (!out.empty() && out.back().default_value) {
+    } else if (parameter.kind == Kind::kPlain && !out.empty() && out.back().default_value) {
       refuse_at(token, "a parameter without a default after one with", "give it a default, too");
     }
     out.push_back(std::move(parameter));

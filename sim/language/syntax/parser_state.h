@@ -74,6 +74,9 @@ class Parser {
 
   // Expressions, from loose to tight.
   ast::ExpressionPtr expression_list();
+  ast::ExpressionPtr item();
+  void refuse_lone_star(const ast::Expression& expression) const;
+  ast::ExpressionPtr walrus(ast::ExpressionPtr target);
   ast::ExpressionPtr expression();
   ast::ExpressionPtr logical_or();
   ast::ExpressionPtr logical_and();
@@ -95,7 +98,9 @@ class Parser {
   ast::ExpressionPtr list_display();
   /// `key` is null for a list. `close` ends it; empty: nothing does, as in sum(x for x in a).
   ast::ExpressionPtr comprehension(std::uint32_t begin, ast::ExpressionPtr key,
-                                   ast::ExpressionPtr element, std::string_view close);
+                                   ast::ExpressionPtr element, std::string_view close,
+                                   bool set = false);
+  ast::ExpressionPtr set_display(SourceSpan start, ast::ExpressionPtr first);
   ast::ExpressionPtr dict_display();
   ast::ExpressionPtr target_list();
   void check_target(const ast::Expression& target) const;
@@ -117,8 +122,12 @@ class Parser {
   ast::Statement import_statement();
   ast::Statement raise_statement();
   ast::Statement del_statement();
+  ast::Statement outer_names_statement();
+  ast::Statement try_statement();
+  std::vector<std::string> error_kinds();
   void skip_annotation(std::string_view mark);
   ast::ExpressionPtr lambda_expression();
+  ast::Parameter parameter(std::string_view close, bool& named);
   std::vector<ast::Parameter> parameters_until(std::string_view close);
   ast::Statement class_statement();
   std::string dotted_name();
@@ -136,6 +145,8 @@ class Parser {
   std::string lambda_name_;  ///< of the next lambda, which a name is given to
   ast::Block hoisted_;       ///< the defs of the lambdas of the statement that is being read
   std::string path_;         ///< of the def around, with a dot at its end; empty: none
+  /// Names that the def around declares as bound in a def around it, and at the top.
+  std::vector<std::string> nonlocals_, globals_;
 };
 
 }  // namespace shardlab

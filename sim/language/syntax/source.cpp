@@ -3,6 +3,7 @@
 // points into the user's file.
 #include "sim/language/syntax/source.h"
 
+#include "base/text_of_list.h"
 #include "sim/language/syntax/characters.h"
 
 #include <algorithm>
@@ -102,6 +103,23 @@ ScenarioError::ScenarioError(const SourceText& source, SourceSpan span, std::str
   if (fix.empty()) return;
   report_ += fmt::format("\n  fix         {}", fix);
   with("fix", std::move(fix));
+}
+
+void ScenarioError::add(const std::vector<ScenarioError>& others) {
+  constexpr std::size_t kMost = 20;
+  std::vector<std::string> lines;
+  for (const ScenarioError& other : others) {
+    if (lines.size() == kMost) break;
+    const std::string* fix = other.find("fix");
+    lines.push_back(fmt::format("{}: {}{}", *other.find("at"), other.summary(),
+                                fix != nullptr ? fmt::format(" ({})", *fix) : ""));
+  }
+  if (others.size() > kMost) lines.push_back(fmt::format("and {} more", others.size() - kMost));
+  if (lines.empty()) return;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    report_ += fmt::format("\n  {:<11} {}", i == 0 ? "also" : "", lines[i]);
+  }
+  with("also", text_of_list(lines, "\n"));
 }
 
 void refuse(const SourceText& source, SourceSpan span, std::string summary, std::string fix) {

@@ -85,6 +85,8 @@ class ScenarioError : public Error {
 
   /// "error: summary", then at with the source line and a caret, then fix.
   const std::string& report() const { return report_; }
+  /// Faults of the same text that follow: a line each, of the first 20.
+  void add(const std::vector<ScenarioError>& others);
 
  private:
   // Made when the error is, because the text that it points into may be gone later.

@@ -33,7 +33,8 @@ constexpr DTypeRow kTorchDTypes[] = {
     {"cdouble", DType::kC128},    {"float8_e4m3fn", DType::kF8E4M3FN},
 };
 
-constexpr std::array<std::string_view, 22> kModules = {"torch",
+constexpr std::array<std::string_view, 23> kModules = {"torch",
+                                                       "functools",
                                                        "F",
                                                        "torch.nn",
                                                        "aten",
@@ -71,6 +72,7 @@ struct TableRow {
   BuiltinTable (*table)();
 };
 constexpr TableRow kTables[] = {
+    {"functools", functools_builtins},
     {"math", math_builtins},
     {"torch.cuda", cuda_builtins},
     {"torch.distributed.tensor.DTensor", dtensor_builtins},
@@ -224,7 +226,8 @@ std::optional<DType> find_torch_dtype(std::string_view name) {
 
 std::optional<Value> find_global(std::string_view name, const OpRegistry& registry) {
   if (name == "R") return Placement::replicate();
-  if (name == "torch" || name == "F" || name == "aten" || name == "math") {
+  constexpr std::string_view kOwn[] = {"torch", "F", "aten", "functools", "math"};
+  if (std::ranges::count(kOwn, name) > 0) {
     return ModuleValue{std::string(name)};
   }
   if (name == "nn") return ModuleValue{"torch.nn"};
@@ -286,8 +289,8 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
 }
 
 std::vector<std::string> global_names(const OpRegistry& registry) {
-  std::vector<std::string> names = {"R",    "torch",  "F",    "aten", "math",      "nn",
-                                    "dist", "funcol", "mesh", "rank", "world_size"};
+  std::vector<std::string> names = {"R",  "torch", "F",      "aten", "math", "functools",
+                                    "nn", "dist",  "funcol", "mesh", "rank", "world_size"};
   names.insert(names.end(), kTorchFamilies.begin(), kTorchFamilies.end());
   for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(to_string(static_cast<DType>(i)));
   for (const BuiltinTable table : function_tables()) {

@@ -3,6 +3,8 @@
 // cycles cannot come about, and every walk ends.
 #include "sim/language/values/nesting.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/fix.h"
 
@@ -80,8 +82,8 @@ void check_stored(const Value& container, const Value& item) {
 
 void store(const DictValue& dict, const Value& key, const Value& value) {
   if (!key.is_number() && !key.is<std::string>() && !key.is<TupleValue>() && !key.is_none()) {
-    fail(ErrorKind::kValue, Fix{"use a number, a string, a tuple or None"},
-         "{} cannot be a key of a dict", a_kind(key));
+    fail(ErrorKind::kValue, Fix{"use a number, a string, a tuple or None"}, "{} cannot be {}",
+         a_kind(key), is_set(dict) ? "in a set" : "a key of a dict");
   }
   check_stored(dict, key);
   check_stored(dict, value);
@@ -91,6 +93,23 @@ void store(const DictValue& dict, const Value& key, const Value& value) {
     return;
   }
   dict.entries->emplace_back(key, value);
+}
+
+Value make_set(const Values& items) {
+  const DictValue set = make_dict();
+  set.entries->is_set = true;
+  for (const Value& item : items) store(set, item, {});
+  const auto is_number = [](const auto& entry) { return entry.first.is_number(); };
+  if (std::ranges::all_of(*set.entries, is_number)) {
+    std::ranges::stable_sort(*set.entries, {},
+                             [](const auto& entry) { return to_double(number_of(entry.first)); });
+  }
+  return set;
+}
+
+bool is_set(const Value& value) {
+  const auto* dict = value.get<DictValue>();
+  return dict != nullptr && dict->entries->is_set;
 }
 
 const Value* find(const DictValue& dict, const Value& key) {

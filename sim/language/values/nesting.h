@@ -30,6 +30,9 @@ void check_stored(const Value& container, const Value& item);
 
 /// dict[key] = value, in place.
 void store(const DictValue& dict, const Value& key, const Value& value);
+/// A set of the items; those of numbers in rising order, as Python shows small ones.
+Value make_set(const Values& items);
+bool is_set(const Value& value);
 /// Null when the key is not there.
 const Value* find(const DictValue& dict, const Value& key);
 

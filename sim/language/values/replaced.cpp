@@ -18,6 +18,7 @@ Value replaced(const Value& value, const PickValue& pick) {
   const auto* dict = value.get<DictValue>();
   if (dict == nullptr) return value;
   const DictValue out = make_dict();
+  out.entries->is_set = dict->entries->is_set;
   for (const auto& [key, item] : *dict->entries) {
     out.entries->emplace_back(replaced(key, pick), replaced(item, pick));
   }

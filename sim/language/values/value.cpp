@@ -67,6 +67,7 @@ std::string_view kind_name(const Value& value) {
       "function",  "function", "module", "mesh",  "group", "object", "slice",    "varying"};
   static_assert(std::size(kNames) == std::variant_size_v<Value::Variant>);
   if (const auto* object = value.get<ObjectValue>()) return object->object->kind();
+  if (is_set(value)) return "set";
   return kNames[value.variant().index()];
 }
 
@@ -142,11 +143,17 @@ struct Repr {
     items('(', *value.items, value.items->size() == 1 ? ",)" : ")");
   }
   void operator()(const DictValue& value) const {
+    const bool set = value.entries->is_set;
+    if (set && value.entries->empty()) {
+      out += "set()";
+      return;
+    }
     out += '{';
     bool first = true;
     for (const auto& [key, item] : *value.entries) {
       if (!std::exchange(first, false)) out += ", ";
       append(key);
+      if (set) continue;
       out += ": ";
       append(item);
     }
@@ -210,6 +217,7 @@ class Equality {
 
   bool equal_dicts(const DictValue& a, const DictValue& b) {
     if (a.entries->size() != b.entries->size()) return false;
+    if (a.entries->is_set != b.entries->is_set) return false;
     for (const auto& [key, value] : *a.entries) {
       bool found = false;
       for (const auto& [other_key, other] : *b.entries) {

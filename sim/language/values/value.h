@@ -180,6 +180,7 @@ struct ListItems : Values {
 };
 struct DictEntries : std::vector<std::pair<Value, Value>> {
   int level = 0;
+  bool is_set = false;  ///< a set: its items are the keys, the values are None
 };
 
 /// New containers.
