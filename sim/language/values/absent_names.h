@@ -1,4 +1,4 @@
-// absent_names.h - names of torch that programs do not have, and what to write instead.
+// absent_names.h - names that people know and programs do not have, and what to write instead.
 #pragma once
 
 #include <span>
@@ -7,18 +7,17 @@
 
 namespace shardlab {
 
-/// A name and the sentence that says what to write.
-struct AbsentName {
-  std::string_view name;
-  std::string_view instead;
+struct AbsentNames {
+  std::string_view names;    ///< separated by blanks; none of them means anything to a program
+  std::string_view instead;  ///< a line of a program, on tensors x, w, ... (absent_names_test.cpp)
+  std::string_view note = "";
 };
 
-/// Sorted by name; none of them means anything to a program. All of them are asked for by the test
-/// that tries each.
-std::span<const AbsentName> absent_names();
+/// All rows; a name is in one of them.
+std::span<const AbsentNames> absent_names();
 
-/// The "fix" for an unknown name that torch or Python has: "torch has it, programs do not: write
-/// ...". Empty for any other name.
+/// The "fix" for an unknown name that people know: "programs do not have it: write F.relu(x)".
+/// Empty for any other name.
 std::string advice_on(std::string_view name);
 
 }  // namespace shardlab
