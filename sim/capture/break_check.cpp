@@ -1,5 +1,5 @@
-// The program is captured once more and its graphs are compared: the break in front of the first
-// node that parts is the one that leads elsewhere.
+// The program is captured once more and its graphs are compared: the break before the first node
+// that differs is the one that leads elsewhere.
 #include "sim/capture/break_check.h"
 
 #include <algorithm>

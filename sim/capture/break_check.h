@@ -1,5 +1,5 @@
-// break_check.h - a graph that ends a branch on elements (T-6), beside a capture of today: guards
-// say nothing of what was read.
+// break_check.h - a graph that ends a branch on elements (T-6), compared with a capture of today:
+// guards cover no element that was read.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ namespace shardlab {
 struct BreakCheck {
   enum class Outcome : std::uint8_t {
     kNone,       ///< the graph has no breaks
-    kSame,       ///< the program does the same behind them
+    kSame,       ///< the program is the same after them
     kElsewhere,  ///< it does not
-    kUnknown,    ///< nothing is known of elements here
+    kUnknown,    ///< elements are not known here
   };
   Outcome outcome = Outcome::kNone;
   std::string text;  ///< "1 break leads the same way"; of kElsewhere the error and its parts

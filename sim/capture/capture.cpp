@@ -1,5 +1,5 @@
-// The ranks run with recorders around their calls; what they wrote down is joined, and described by
-// what the scenario says.
+// The ranks run with recorders around their calls; their records are joined, and described by the
+// scenario's facts.
 #include "sim/capture/capture.h"
 
 #include <algorithm>
@@ -35,8 +35,8 @@ GraphPolicies policies_of(const Scenario& scenario) {
   return policies;
 }
 
-// The first line that a guard's fact was needed at: of an input the first node that takes it, of
-// all else the first call.
+// The first line that needed a guard's fact: of an input the first node that takes it, of other
+// facts the first call.
 std::int32_t line_of(const Guard& guard, const ProgramGraph& graph) {
   ValueRef wanted;
   const std::string source = guard.source.substr(0, guard.source.find(".shape["));
@@ -79,12 +79,12 @@ void describe(ProgramGraph& graph, const Scenario& scenario, bool alone,
       {.kind = Guard::Kind::kRank, .source = "rank", .expected = fold_ranks(graph.ranks)});
 }
 
-// A graph needs its ranks from the line on at which it parts from that of other ranks.
+// A graph depends on its ranks from the line on at which it differs from that of other ranks.
 void note_where_ranks_part(std::vector<ProgramGraph>& graphs) {
   for (std::size_t i = 0; i < graphs.size(); ++i) {
     std::size_t first = graphs[i].nodes.size();
     for (std::size_t other = 0; other < graphs.size(); ++other) {
-      if (i != 0 && other != 0) continue;  // one of the two is the first: all part from it
+      if (i != 0 && other != 0) continue;  // one of the two is the first: all others differ from it
       const auto difference = first_difference(graphs[i], graphs[other]);
       if (difference) first = std::min(first, difference->node);
     }
@@ -92,7 +92,7 @@ void note_where_ranks_part(std::vector<ProgramGraph>& graphs) {
   }
 }
 
-// On a shape-only mesh a graph stands for all ranks of its class.
+// On a shape-only mesh a graph represents all ranks of its class.
 void spread_over_classes(std::vector<ProgramGraph>& graphs, const Run& run) {
   for (ProgramGraph& graph : graphs) {
     graph.digests.clear();

@@ -1,5 +1,5 @@
-// capture.h - the program of a scenario as graphs: captured while it runs, guarded by what it rests
-// on, run again. Reports and commands stand on it.
+// capture.h - the program of a scenario as graphs: captured while it runs, guarded by the facts it
+// depends on, run again. Reports and commands use it.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@
 
 namespace shardlab {
 
-/// One run of a program, and what it did as graphs: one for each class of ranks that did the same,
-/// the first rank's first.
+/// One run of a program, and its graphs: one for each class of ranks with the same calls, the first
+/// rank's first.
 struct Captured {
   Run run;  ///< error and verdict of a program that fails are in here
   std::vector<ProgramGraph> graphs;
   std::vector<ProgramGraph> of_ranks;  ///< of single ranks, where they were asked for, ascending
 };
 
-/// Whose own graphs are wanted, beside those of classes.
+/// Ranks whose own graphs are wanted, in addition to those of classes.
 struct RankChoice {
   bool all = false;
   std::vector<std::int64_t> ranks;
@@ -28,8 +28,8 @@ struct RankChoice {
 };
 
 /// Runs the scenario once on its ranks. On a shape-only mesh one rank of each class is captured,
-/// and nothing is known of bits. Those of `ranks` are kept by themselves, too.
-///   fails  ScenarioError: what cannot run as written. Unsupported: a backend whose ranks are
+/// and bits are not known. Those of `ranks` are kept by themselves, too.
+///   fails  ScenarioError: a scenario that cannot run. Unsupported: a backend whose ranks are
 ///          processes: graphs are captured in one process, and run again on any.
 Captured capture_scenario(const Scenario& scenario, const OpRegistry& registry,
                           const ScenarioOptions& options, const RankChoice& ranks = {});
@@ -47,8 +47,8 @@ std::vector<ProgramGraph> graphs_of(const Run& run, Recorders& recorders,
                                     const RankChoice& ranks = {},
                                     std::vector<ProgramGraph>* of_ranks = nullptr);
 
-/// What decisions of this scenario's program may rest on, in order, each with what it is now: mesh
-/// and world, policies, types of inputs, params that the program names.
+/// The facts that decisions of this scenario's program may depend on, in order, each with its
+/// present value: mesh and world, policies, types of inputs, params that the program names.
 std::vector<Guard> facts_of(const Scenario& scenario);
 
 }  // namespace shardlab

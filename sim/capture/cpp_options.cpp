@@ -1,4 +1,4 @@
-// What a run has by default is not said.
+// Options with their default are not written.
 #include "sim/capture/cpp_options.h"
 
 #include "base/fix.h"
@@ -35,7 +35,7 @@ std::string links_text(const ProgramGraph& graph) {
   return text;
 }
 
-// What a statement takes of the stack of its rank, without optimization: its arguments, and the
+// The stack of its rank that a statement needs, without optimization: its arguments, and the
 // elements that it lists.
 std::size_t frame_bytes(const GraphNode& node) {
   constexpr std::size_t kStatement = 1024, kArgument = 256, kElement = 64;

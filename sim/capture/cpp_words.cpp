@@ -1,5 +1,5 @@
-// Tables of words. A name is looked up among all that a printed program says itself, functions of
-// the C++ API included (api/op_functions.h), so that no input hides a function.
+// Tables of words. A name is looked up among all names of a printed program, functions of the C++
+// API included (api/op_functions.h), so that no input hides a function.
 #include "sim/capture/cpp_words.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ constexpr auto kKeywords = std::to_array<std::string_view>({
     "NULL",
 });
 
-// Other names that printed programs say.
+// Other names in printed programs.
 constexpr auto kSaid = std::to_array<std::string_view>({
     "all_gather",
     "all_ops",

@@ -1,5 +1,5 @@
-// cpp_words.h - how programs in C++ spell what graphs hold: constants, names, and calls of ops that
-// have a function of their own. Pure.
+// cpp_words.h - the spelling of a graph's data in C++: constants, names, and calls of ops that have
+// a function of their own. Pure.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ std::string cpp_placement(const Placement& placement);
 /// "{2, 2.0}", "{Placement::shard(0)}".
 std::string cpp_numbers(const std::vector<Scalar>& values);
 std::string cpp_placements(const Placements& placements);
-/// The name, with "_" behind it where a program in C++ means something else by it.
+/// The name, followed by "_" if it has another meaning in a program in C++.
 std::string cpp_identifier(std::string name);
 
 /// The function of api/tensor_ops.h that is one call of the op. Null: the op has none, or one with

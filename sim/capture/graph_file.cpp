@@ -1,4 +1,4 @@
-// Errors of the readers say line and field; here they get the file.
+// Errors of the readers have line and field; here they get the file.
 #include "sim/capture/graph_file.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// Every value is a variable of the function that each rank runs, declared where it first appears; a
-// block declares those that it makes in front of itself. What a program is given (planner, links,
-// rules, seed) stands around that function.
+// Every value is a variable of the function that each rank runs, declared at its first use; a block
+// declares its new variables before itself. The program's options (planner, links, rules, seed) are
+// outside of that function.
 #include "sim/capture/graph_program.h"
 
 #include <algorithm>
@@ -134,7 +134,7 @@ class ProgramWriter final : public GraphWriter {
     return variable;
   }
 
-  // Whether a statement names the mesh, beside the one that makes it.
+  // True when a statement names the mesh, in addition to the one that makes it.
   bool is_said(std::int32_t number) const {
     const auto named = [&](const GraphNode& node) {
       const bool placed = node.kind != NodeKind::kRedistribute && node.kind != NodeKind::kToLocal &&
@@ -147,7 +147,7 @@ class ProgramWriter final : public GraphWriter {
                                [&](const GraphMesh& mesh) { return mesh.base == number; });
   }
 
-  // Where a flat mesh is all that was asked for, redistributions on its base go on as they do.
+  // If only a flat mesh was asked for, redistributions on its base are not changed by it.
   std::string part(const GraphMesh& made) {
     const std::string base = mesh(made.base), dims = cpp_texts(made.part);
     if (!made.flattened) return fmt::format("submesh({}, {})", base, dims);
@@ -219,7 +219,7 @@ class ProgramWriter final : public GraphWriter {
            "    }\n";
   }
 
-  // Where the value appears first, its type stands beside it.
+  // The type is written as a comment where the value is made.
   void make(const GraphNode& node, const GraphResult& result, const std::string& call) {
     const bool in_block = around_in(node) != Around{};
     const std::string value = name(result.value);
@@ -240,7 +240,7 @@ class ProgramWriter final : public GraphWriter {
     return !node.error && result.value.id >= 0 && !known_.contains(result.value.id);
   }
 
-  // What is known is the same handle again.
+  // A known value is the same handle again.
   void give(const GraphNode& node, const std::string& call) override {
     if (node.results.size() == 1 && is_new(node, node.results[0])) {
       return make(node, node.results[0], call);
@@ -289,7 +289,7 @@ class ProgramWriter final : public GraphWriter {
     if (node.requires_grad) statement(node, fmt::format("require_grad({});", name(result.value)));
   }
 
-  // As many as have to be said, those that follow having their defaults.
+  // As many arguments as have to be written; those that follow have their defaults.
   std::vector<std::string> said(const GraphNode& node, const OpRow& row) {
     std::size_t count = node.args.size();
     while (count > 0 && is_default(node.args[count - 1], row, count - 1)) --count;
@@ -354,7 +354,7 @@ class ProgramWriter final : public GraphWriter {
                            node.generator ? ", " + generator(*node.generator) : ""));
   }
 
-  // A function of api/factories.h, where the row is given nothing else than it takes.
+  // A function of api/factories.h, if the row has no other arguments than it takes.
   std::string plain_factory(const GraphNode& node, const std::string& on,
                             const std::string& placements) {
     constexpr std::pair<std::string_view, std::size_t> kPlain[] = {
@@ -414,7 +414,7 @@ class ProgramWriter final : public GraphWriter {
     give(node, call + ")");
   }
 
-  // Placements by mesh dim; the shape is said where equal pieces would not give it.
+  // Placements by mesh dim; the shape is written if equal pieces would not give it.
   void write_from_local(const GraphNode& node) override {
     const ValueType& target = *node.target;
     const GraphMesh& on = mesh_of(target.mesh);
@@ -534,7 +534,7 @@ class ProgramWriter final : public GraphWriter {
                  ".at({})");
   }
 
-  // Hooks: functions whose statements stand behind the backward that called them.
+  // Hooks: functions whose statements come after the backward that called them.
 
   HookBody body_of(const GraphNode& node) {
     if (in_body()) refuse("a hook that is registered inside of a hook");
@@ -549,7 +549,7 @@ class ProgramWriter final : public GraphWriter {
     return body;
   }
 
-  // The lines of the function: what it is given, its statements, what it gives in place of that.
+  // The lines of the function: its argument, its statements, its result in place of that.
   std::string function(const GraphNode& node, const HookBody& body, std::string_view given) {
     if (body.begin == body.end) return "";
     std::string code;
@@ -622,7 +622,7 @@ class ProgramWriter final : public GraphWriter {
   }
 
   std::set<std::int32_t> known_;  ///< values that have a variable
-  std::set<std::int32_t> early_;  ///< declared in front of a hook that shares them
+  std::set<std::int32_t> early_;  ///< declared before a hook that shares them
   std::set<std::int32_t> made_;   ///< likewise meshes
   std::int32_t flattened_ = -1;   ///< the mesh whose dims become one right now
   std::vector<std::string> made_in_block_;

@@ -11,9 +11,9 @@ namespace shardlab {
 
 class OpRegistry;
 
-/// The whole text, in C++20. What the program prints at its end is what print_digests() prints of
-/// all that the graph has left, and its last line holds the graph's digests.
-///   fails  Unsupported: ranks whose graphs differ; a node that no statement stands for, which is
+/// The whole text, in C++20. At its end the program prints what print_digests() prints of all final
+/// values of the graph, and its last line has the graph's digests.
+///   fails  Unsupported: ranks whose graphs differ; a node without a statement, which is
 ///          named: a hook that is called twice, numbers that follow from sizes
 std::string graph_program(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry);
 

@@ -185,7 +185,7 @@ class ScenarioWriter final : public GraphWriter {
     return fmt::format("[{}]", text_of_list(items, ", "));
   }
 
-  // Keyword-only ones by name; those that hold None say nothing.
+  // Keyword-only ones by name; those that hold None are left out.
   std::vector<std::string> arguments_of(const GraphNode& node, const OpRow& row) {
     std::vector<std::string> texts;
     for (std::size_t i = 0; i < node.args.size(); ++i) {
@@ -246,7 +246,7 @@ class ScenarioWriter final : public GraphWriter {
     statement(node, left.empty() ? call : left + " = " + call);
   }
 
-  // Of one tensor, too.
+  // Also a list of one tensor.
   bool gives_list(const GraphNode& node) const {
     return node.kind == NodeKind::kOp && row_of(node).op.returns_list_of_tensors();
   }
@@ -280,7 +280,7 @@ class ScenarioWriter final : public GraphWriter {
                            text_of_list(texts, ", ")));
   }
 
-  // Terms of a pending reduction are dealt out of what the factory makes.
+  // Terms of a pending reduction are dealt out of the factory's result.
   void write_factory(const GraphNode& node) override {
     const OpRow& row = row_of(node);
     std::vector<std::string> texts = arguments_of(node, row);
@@ -322,7 +322,7 @@ class ScenarioWriter final : public GraphWriter {
     give(node, call + ")");
   }
 
-  // The shape is said where equal pieces would not give it.
+  // The shape is written if equal pieces would not give it.
   void write_from_local(const GraphNode& node) override {
     const ValueType& target = *node.target;
     std::string piece = argument(node.args.at(0));
@@ -444,7 +444,7 @@ class ScenarioWriter final : public GraphWriter {
     return group.mesh == 0 ? dim : fmt::format("{}.get_group({})", mesh(group.mesh), dim);
   }
 
-  // One dim over ranks that are no part of another mesh: what dist.new_group() makes.
+  // One dim over ranks that are no part of another mesh: the result of dist.new_group().
   bool is_new_group(std::int32_t number) const {
     const GraphMesh& mesh = mesh_of(number);
     return number != 0 && mesh.base < 0 && mesh.shape.size() == 1;
@@ -504,9 +504,8 @@ class ScenarioWriter final : public GraphWriter {
          fmt::format("grad({}, allow_unused=True){}", call, node.results.size() == 1 ? "[0]" : ""));
   }
 
-  std::optional<std::int32_t> dealt_;  ///< written with its factory
-  std::optional<std::pair<std::int32_t, std::string>>
-      checked_;  ///< a piece, and what it was before
+  std::optional<std::int32_t> dealt_;                            ///< written with its factory
+  std::optional<std::pair<std::int32_t, std::string>> checked_;  ///< a piece, and its former value
 };
 
 }  // namespace

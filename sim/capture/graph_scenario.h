@@ -11,8 +11,8 @@ namespace shardlab {
 
 class OpRegistry;
 
-/// The file's text. What it does when it runs is the graph again, places in the program apart.
-///   fails  Unsupported: ranks whose graphs differ; a node that no statement stands for, which is
+/// The file's text. Captured again, it gives the same graph, except for places in the program.
+///   fails  Unsupported: ranks whose graphs differ; a node without a statement, which is
 ///          named: data that differ by rank, hooks in backward, writes through x[0:2]
 std::string graph_scenario(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry);
 

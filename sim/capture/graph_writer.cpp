@@ -1,4 +1,4 @@
-// Blocks are kept back until they end, since what stands in front of one may follow from it.
+// Blocks are kept back until they end, since statements in one may decide the lines before it.
 #include "sim/capture/graph_writer.h"
 
 #include <fmt/format.h>

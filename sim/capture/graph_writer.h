@@ -1,6 +1,6 @@
-// graph_writer.h - what is alike in all texts that a graph is written as, a statement for each
-// node: which statement it is, what values are called, what stands in a block, what is refused. How
-// a statement is spelled is a language's own.
+// graph_writer.h - common parts of all texts that a graph is written as, a statement for each node:
+// the kind of the statement, the names of values, the contents of a block, refusals. A language
+// only spells the statements.
 #pragma once
 
 #include <map>
@@ -17,8 +17,8 @@ namespace shardlab {
 struct OpRow;
 class OpRegistry;
 
-/// In quotes, in one line. What can't stand there as it is is written by its number, as `number`
-/// says: "\\{:03o}", with one unsigned argument.
+/// In quotes, in one line. Characters that need an escape are written by their number, in the form
+/// `number`: "\\{:03o}", with one unsigned argument.
 std::string quoted_text(std::string_view text, std::string_view number);
 
 class GraphWriter {
@@ -28,10 +28,10 @@ class GraphWriter {
   GraphWriter& operator=(const GraphWriter&) = delete;
 
  protected:
-  /// What stands around a statement.
+  /// The state around a statement.
   struct Around {
     bool no_grad = false;     ///< nothing is recorded
-    bool replicates = false;  ///< a plain tensor beside a DTensor is a replica
+    bool replicates = false;  ///< a plain tensor next to a DTensor is a replica
     bool targets = false;     ///< views are there to be overwritten
     bool operator==(const Around&) const = default;
   };
@@ -46,35 +46,35 @@ class GraphWriter {
 
   /// The statements of all nodes but inputs.
   std::string statements();
-  /// Those of a part of the nodes, as the body of a function that runs while nothing is recorded;
-  /// what stands there is not written at its own place.
+  /// The statements of a part of the nodes, as the body of a function that runs while nothing is
+  /// recorded; they are not written at their own place.
   std::string body(std::size_t begin, std::size_t end);
   /// Fails with Unsupported, naming the node that is being written.
   [[noreturn]] void refuse(const std::string& what) const;
 
-  // Values. Those that are inputs are called as these are, others by number.
+  // Values. Inputs have their own names, others their number.
   std::string name(ValueRef value) const;
-  /// The letter, with as many "_" behind it as keep it and a number apart from inputs.
+  /// The letter, followed by as many "_" as keep it with a number different from inputs.
   std::string prefix(std::string_view letter) const;
   std::string generator(GeneratorRef generator) const;
   std::string argument(const GraphArgument& argument);
   std::vector<std::string> arguments(const std::vector<GraphArgument>& arguments);
-  /// Of what a node before this one has given.
+  /// The type of a result of an earlier node.
   const ValueType& type_of(const GraphArgument& argument) const;
   const OpRow& row_of(const GraphNode& node) const;
   const GraphMesh& mesh_of(std::int32_t number) const;
-  /// Whether equal pieces of this kind give a value of the shape that from_local says.
+  /// True when equal pieces of this kind give a value of from_local's shape.
   bool told_by_pieces(const GraphNode& node);
   /// "[8@dp, 16]{sum:tp}"
   std::string layout(const ValueType& type) const;
 
   /// A line among the statements, in the block that the node needs.
   void statement(const GraphNode& node, const std::string& text);
-  /// One that stands in no block.
+  /// A line outside of blocks.
   void statement(const std::string& text);
   /// The statement of a call whose results become values.
   virtual void give(const GraphNode& node, const std::string& call) = 0;
-  /// What stands in front of the statements of a block, and behind them; whole lines.
+  /// The lines before the statements of a block, and after them.
   virtual std::string opening(const Around& around) = 0;
   virtual std::string closing(const Around&) { return ""; }
   virtual std::string indent(bool in_block) const = 0;
@@ -87,9 +87,9 @@ class GraphWriter {
   virtual std::string quoted(const std::string& value) const = 0;
   virtual std::string list(const std::vector<std::string>& items) const = 0;
 
-  /// Refuses what the language can say of no node.
+  /// Refuses values that the language has for no node.
   virtual void check(const GraphNode&) const {}
-  // One for each kind of node that a statement can stand for.
+  // One for each kind of node that a statement can express.
   virtual void write_constant(const GraphNode& node) = 0;
   virtual void write_op(const GraphNode& node) = 0;
   virtual void write_factory(const GraphNode& node) = 0;
@@ -110,7 +110,7 @@ class GraphWriter {
   virtual void write_seed(const GraphNode& node) = 0;
   virtual void write_drop_grad(const GraphNode& node) = 0;
   virtual void write_read(const GraphNode& node) = 0;
-  // What not every language has.
+  // Kinds that not every language has.
   virtual void write_hook(const GraphNode&) { refuse("it is not a call"); }
   virtual void write_hooks(const GraphNode&) { refuse("it is not a call"); }
   virtual void write_remove_hook(const GraphNode&) { refuse("it is not a call"); }
@@ -118,7 +118,7 @@ class GraphWriter {
   const ProgramGraph& graph() const { return graph_; }
   std::size_t at() const { return at_; }
   bool in_body() const { return in_body_; }
-  /// What else the language can't take as the name of a value.
+  /// Renames a value whose name the language can't take.
   void rename(std::int32_t value, std::string name) { names_[value] = std::move(name); }
 
  private:
@@ -134,7 +134,7 @@ class GraphWriter {
   std::size_t at_ = 0;
   std::map<std::int32_t, std::string> names_;  ///< of inputs
   std::string prefix_;
-  std::string code_, block_;  ///< what is written, and the block that is open
+  std::string code_, block_;  ///< the text so far, and the block that is open
   Around around_;
   bool in_body_ = false;
 };

@@ -1,5 +1,5 @@
-// What a graph rests on is asked of a scenario by one function, when it is captured and when it is
-// checked: a guard holds where both answers are the same text.
+// One function asks a scenario for the facts that a graph depends on, at its capture and at its
+// check: a guard holds if both answers are the same text.
 #include <algorithm>
 
 #include "base/policies.h"
@@ -25,8 +25,8 @@ Guard fact(Guard::Kind kind, std::string source, std::string expected) {
   return {.kind = kind, .source = std::move(source), .expected = std::move(expected)};
 }
 
-// Names of params that a program may read, each with the line of its first use. What stands inside
-// of an f-string counts, too.
+// Names of params that a program may read, each with the line of its first use. Names inside of an
+// f-string count, too.
 std::int32_t first_use(const std::vector<Token>& tokens, const SourceText& source,
                        const std::string& name) {
   for (std::size_t i = 0; i < tokens.size(); ++i) {

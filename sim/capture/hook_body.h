@@ -1,5 +1,5 @@
-// hook_body.h - the nodes of a graph that are a hook's own, which stand behind the backward that
-// called it, as the body of one function.
+// hook_body.h - the nodes of a graph that are a hook's own, which follow the backward that called
+// it, as the body of one function.
 #pragma once
 
 #include <set>
@@ -12,9 +12,9 @@ namespace shardlab {
 struct HookBody {
   HookBody(const ProgramGraph& graph, std::int32_t hook);
 
-  std::size_t begin = 0, end = 0;  ///< its call, and what it gives; equal: it is never called
-  std::set<std::int32_t> shared;   ///< values that are said in the body and elsewhere, too
-  std::string why_not;             ///< why no function does what the hook did; empty: one does
+  std::size_t begin = 0, end = 0;  ///< its call, and its result; equal: it is never called
+  std::set<std::int32_t> shared;   ///< values that are used in the body and elsewhere, too
+  std::string why_not;             ///< why no function can do what the hook did; empty: one can
 };
 
 }  // namespace shardlab

@@ -14,7 +14,7 @@ namespace shardlab {
 
 namespace {
 
-/// Whether it says all elements of a value with this many.
+/// True when it has all elements of a value with this many.
 bool is_whole(const InputRecipe& recipe, std::int64_t elements) {
   if (lists_values(recipe)) return static_cast<std::int64_t>(recipe.values.size()) == elements;
   const InputInit* init = find_input_init(recipe.init);

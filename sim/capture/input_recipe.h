@@ -1,4 +1,4 @@
-// input_recipe.h - a graph as the scenario that its ranks are given before it runs.
+// input_recipe.h - a graph as the scenario of its ranks before it runs.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace shardlab {
 
-/// A scenario without a program: what the ranks of a graph are given before it runs.
-///   fails  Value: a recipe or a policy that nobody knows, which is named
+/// A scenario without a program: the inputs and options of a graph's ranks before it runs.
+///   fails  Value: an unknown recipe or policy, which is named
 Scenario scenario_of(const ProgramGraph& graph);
 
 }  // namespace shardlab

@@ -1,5 +1,5 @@
-// Each call is a row: its name and what it does with ops and collectives that are there already.
-// Arguments of c10d are positional in schema order, those of its functions, too.
+// Each call is a row: its name and its ops and collectives. Arguments of c10d are positional in
+// schema order, those of its functions, too.
 #include "sim/capture/library_calls.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ struct LibraryCall {
 std::vector<DTensor> tensors_in(const Argument& list) {
   std::vector<DTensor> tensors;
   if (list.is_tensor()) return {list.tensor()};
-  if (list.is_ints()) return {};  // an empty list says not of what
+  if (list.is_ints()) return {};  // an empty list does not show its type
   for (const Argument& item : list.list()) {
     for (DTensor& one : tensors_in(item)) tensors.push_back(std::move(one));
   }
@@ -56,7 +56,7 @@ void copy_into(const DTensor& target, const DTensor& source) {
   call_of("aten::copy_", {target, source, false});
 }
 
-// Of each tensor of a list by itself.
+// Reduces or moves each tensor of a list by itself.
 void in_place(const LibraryCall& call, Kind kind, std::size_t group, ReduceOp op,
               std::int64_t root) {
   for (const DTensor& x : tensors_in(call.args.at(0))) {

@@ -1,5 +1,5 @@
-// library_calls.h - recorded calls that are no ops of aten: collectives on plain tensors, and what
-// FSDP does around them.
+// library_calls.h - recorded calls that are no ops of aten: collectives on plain tensors, and
+// FSDP's copies around them.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Inputs keep what their sizes are written with, so that they are evaluated again. What a graph
-// rests on is asked of the inputs that come of it, by the function that said it of the scenario's.
+// Inputs keep the expressions of their sizes, which are evaluated again. The facts that a graph
+// depends on are asked of the new inputs, by the function that read them from the scenario's.
 #include "sim/capture/open_sizes.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ void resize(const ProgramGraph& graph, GraphNode& input) {
   type.stride = contiguous_strides(type.shape);
 }
 
-// Of the guards those that other sizes can break.
+// Checks the guards that other sizes can break.
 void check_guards(const ProgramGraph& graph) {
   std::vector<Guard> facts = facts_of(scenario_of(graph));
   std::vector<Guard> guards;

@@ -10,13 +10,13 @@
 
 namespace shardlab {
 
-/// What sizes are written with, and what it is: "n", 12.
+/// A name in the expressions of sizes, and its value: "n", 12.
 using NamedSizes = std::vector<std::pair<std::string, std::int64_t>>;
 
-/// The same graphs for inputs of other sizes, which nobody knows the bits of yet. Names that
-/// `sizes` leaves out are what they were.
-///   fails  Value: a guard that does not admit them, which is named; a name that no size is written
-///          with; a graph that holds for its own sizes alone
+/// The same graphs for inputs of other sizes, whose bits are not known yet. Names that `sizes`
+/// leaves out keep their values.
+///   fails  Value: a guard that does not admit them, which is named; a name that is in no size;
+///          a graph that holds for its own sizes alone
 std::vector<ProgramGraph> with_sizes(std::vector<ProgramGraph> graphs, const NamedSizes& sizes);
 
 /// "n = 12, rows = 3".

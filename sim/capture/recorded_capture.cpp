@@ -1,5 +1,5 @@
-// The run is one of a scenario without a program, in whose place each rank does what the lines say.
-// An input that lies on the whole mesh is an input of the graph; one that does not is a constant.
+// The run is one of a scenario without a program; in its place each rank runs the calls of the
+// lines. An input on the whole mesh is an input of the graph; any other is a constant.
 #include "sim/capture/recorded_capture.h"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ void read_line(const Json& event, RecordedProgram& recording, std::vector<bool>&
   if (event.at("k") == "check") recording.kept.push_back(integer_of<std::size_t>(event.at("v")));
 }
 
-// A capture in the JSON form begins alike, and says that it is one.
+// A capture in the JSON form has the same begin, and a field that shows it.
 bool begins_recording(const std::string& line) {
   return line.find("\"k\":\"program\"") != std::string::npos &&
          line.find("\"form\":\"capture\"") == std::string::npos;
@@ -130,14 +130,14 @@ class RecordedRank {
   }
 
  private:
-  // What no program can ask for, a file can.
+  // A file can ask for calls that no program can write.
   void run_line(const Json& event, std::size_t line) {
     try {
       run(event);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kInternal) throw;
       refuse_line(recording_.path, line, error.summary());
-    } catch (const std::logic_error& error) {  // a number that there is no value for
+    } catch (const std::logic_error& error) {  // a number without a value
       refuse_line(recording_.path, line, error.what());
     } catch (const Json::exception& error) {
       refuse_line(recording_.path, line, error.what());
@@ -205,7 +205,7 @@ std::optional<RecordedProgram> read_recording(const std::string& path,
         form->check(event);
         read_line(event, recording, taken);
       }
-    } catch (const Json::parse_error& error) {  // whose text has the bytes that are wrong
+    } catch (const Json::parse_error& error) {  // the error's text has the wrong bytes
       refuse_line(path, recording.lines.size(), fmt::format("no JSON from byte {} on", error.byte));
     } catch (const std::exception& error) {
       refuse_line(path, recording.lines.size(), error.what());
@@ -228,7 +228,7 @@ Captured capture_recording(const RecordedProgram& recording, const OpRegistry& r
                     .of_ranks = {}};
   ProgramRun program;
   std::mutex mutex;
-  std::vector<std::vector<DTensor>> kept;  // until the recorders have seen what is left
+  std::vector<std::vector<DTensor>> kept;  // until the recorders have seen the final values
   program.body = [&](const RunsFor&, const std::vector<GivenInput>& given) {
     RecordedRank rank(recording, program.layout, given);
     rank.run();

@@ -14,10 +14,10 @@ namespace shardlab {
 /// A recording, read.
 struct RecordedProgram {
   std::string path;
-  std::vector<Json> lines;  ///< of the file, blank ones null
-  std::string backend;      ///< that it wants: "threads", or "fake" where only shapes are known
-  ProgramGraph given;       ///< its mesh, and the inputs that lie on all of it; no calls
-  std::vector<std::size_t> kept;  ///< ascending: values that it checks; none: those nobody takes
+  std::vector<Json> lines;        ///< of the file, blank ones null
+  std::string backend;            ///< of its choice: "threads", or "fake" if only shapes are known
+  ProgramGraph given;             ///< its mesh, and the inputs on all of it; no calls
+  std::vector<std::size_t> kept;  ///< ascending: values that it checks; none: results never used
 };
 
 /// None: by its first line the file is not a recording.
@@ -28,10 +28,10 @@ std::optional<RecordedProgram> recording_of_file(const std::string& path);
 std::optional<RecordedProgram> read_recording(const std::string& path,
                                               const std::vector<std::string>& lines);
 
-/// Runs the recorded calls on all ranks. Nodes have the file's line numbers. Where a call is
-/// decided otherwise here than it was there, ours goes on: `shardlab replay`, without options,
-/// tells the difference.
-///   fails  as capture_scenario. What a call fails with, an op that does not exist here included,
+/// Runs the recorded calls on all ranks. Nodes have the file's line numbers. If a call is decided
+/// differently here, our decision counts: `shardlab replay`, without options, reports the
+/// difference.
+///   fails  as capture_scenario. Errors of a call, an op that does not exist here included,
 ///          is in the run.
 Captured capture_recording(const RecordedProgram& recording, const OpRegistry& registry,
                            const ScenarioOptions& options, const RankChoice& ranks = {});

@@ -1,5 +1,5 @@
-// Calls are made without a tape. The recorder of the reference stood between autograd and dispatch:
-// what a user writes as one call is there as the calls that it is made of.
+// Calls are made without a tape. The reference was recorded between autograd and dispatch: a user's
+// call is recorded as the calls that it is made of.
 #include "sim/capture/recorded_event.h"
 
 #include <cmath>
@@ -109,12 +109,12 @@ class RecordedEvent {
     return values_.at(integer_of<std::size_t>(number));
   }
 
-  // The mesh that a recorded value lies on.
+  // The mesh of a recorded value.
   const MeshLayout* mesh_of_value(const Json& recorded) const {
     return recorded_layout(recorded, mesh_, rank_.rank);
   }
 
-  // Of what was recorded for each rank, this one's part.
+  // This rank's part of a record for each rank.
   const Json& own(const char* key) const {
     return event_.at(key).at(static_cast<std::size_t>(rank_.rank));
   }
@@ -205,7 +205,7 @@ class RecordedEvent {
     return given;
   }
 
-  // Under loss_parallel() these ops share what ranks need of the other classes.
+  // Under loss_parallel() these ops exchange the parts of the other classes that ranks need.
   Results call_of_loss() const {
     Calls& calls = program_calls();
     const Arguments given = arguments();
@@ -236,7 +236,7 @@ class RecordedEvent {
     return result == x ? one(DetachEvent{x, false}) : result;
   }
 
-  // Below autograd nobody asks how its gradient lies.
+  // Below autograd the placements of its gradient do not matter.
   static DTensor local_of(const DTensor& x) {
     const DTensorSpec& spec = *x.spec();
     return one(ToLocalEvent{x, spec.with(without_partials(spec.placements()), spec.order())});
@@ -257,7 +257,7 @@ class RecordedEvent {
     const MeshLayout* layout = mesh_of_value(out);
     const Placements label = placements_of(placements);
     TensorMeta meta = global_meta(*layout, label, local.local().meta());
-    // Pieces that are uneven do not say how large the whole is.
+    // Uneven pieces do not show the size of the whole.
     const Dims shape = dims_of(out.at("shape"));
     if (meta.shape != shape) meta = contiguous_meta(shape, local.dtype());
     return one(FromLocalEvent{local, layout->arena().spec(layout, label, meta)});
@@ -329,7 +329,7 @@ std::vector<double> recorded_numbers(const Json& data) {
 }
 
 std::vector<double> recorded_elements(const Json& event, DType dtype, std::int64_t count) {
-  constexpr std::int64_t kMostElements = std::int64_t{1} << 24;  // a damaged line may say more
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 24;  // a damaged line may have more
   if (count > kMostElements) {
     fail(ErrorKind::kValue, Fix{"record it on smaller tensors"}, "a value of {} elements", count);
   }

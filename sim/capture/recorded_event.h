@@ -1,5 +1,5 @@
 // recorded_event.h - one line of a program that was recorded elsewhere
-// (tests/golden/facts/programs/README.md), as what a program of ours does.
+// (tests/golden/facts/programs/README.md), as calls of ours.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,15 +15,15 @@ namespace shardlab {
 
 /// The mesh of a recording, by its first line, which has its form (recorded_form.h).
 const MeshLayout* recorded_mesh(Arena& arena, const Json& program);
-/// The mesh that a recorded value lies on, as a rank of the program's mesh sees it.
+/// The mesh of a recorded value, as a rank of the program's mesh sees it.
 const MeshLayout* recorded_layout(const Json& value, const MeshLayout* mesh, std::int64_t rank);
-/// How many values a recording has, by its first line; they are numbered from 0.
+/// The number of values of a recording, by its first line; they are numbered from 0.
 std::size_t recorded_values(const Json& program);
 /// The row of a recorded op, or null.
 const OpRow* recorded_row(const Json& event);
-/// What a recorded call means here, on the running rank: add.Tensor(x, 1.0) is add.Scalar, where
+/// The meaning of a recorded call here, on the running rank: add.Tensor(x, 1.0) is add.Scalar, if
 /// there is one; else the number becomes a tensor.
-///   fails  Value: what no overload takes
+///   fails  Value: arguments that no overload takes
 ResolvedCall recorded_call(const OpRow& row, const GivenArguments& given);
 /// A call under loss_parallel() of an op that has collectives of its own there.
 bool of_loss_parallel(const Json& event);
@@ -47,7 +47,7 @@ void for_each_number(const Json& json, const Visit& visit) {
 /// The same for every value that an event takes.
 template <typename Visit>
 void for_each_operand(const Json& event, const Visit& visit) {
-  // Of a call that failed, "in" says how its operands lay.
+  // For a call that failed, "in" has the layout of its operands.
   if (event.contains("in") && !event.contains("args"))
     visit(integer_of<std::size_t>(event.at("in")));
   if (event.contains("args")) for_each_number(event.at("args"), visit);
@@ -58,14 +58,14 @@ void for_each_operand(const Json& event, const Visit& visit) {
   if (looks) visit(integer_of<std::size_t>(event.at("v")));
 }
 
-/// Does on the running rank, through its calls, what the event says, below autograd as it was
-/// recorded: a recorded gradient is a call like any other. `mesh` is the program's, constructed
-/// like the parts of it that values lie on; `values` are this rank's by number. Gives the results,
-/// lists flattened, None undefined; of a check the value that is looked at.
+/// Makes the calls of the event on the running rank, below autograd as it was recorded: a recorded
+/// gradient is a call like any other. `mesh` is the program's, constructed like the parts of it
+/// that values are on; `values` are this rank's by number. Returns the results, lists flattened,
+/// None undefined; of a check the checked value.
 ///   fails  as the calls do; Value: a kind of event that does not exist
 Results run_recorded(const Json& event, const MeshLayout* mesh, const std::vector<DTensor>& values);
 
-/// What results hold under the numbers of the event's "out": those that are there already stay.
+/// Stores results under the numbers of the event's "out": existing ones stay.
 void keep_recorded(const Json& event, const Results& results, std::vector<DTensor>& values);
 
 }  // namespace shardlab

@@ -1,4 +1,4 @@
-// A line that passes here can be looked into with at(): what is read of it is there and of its
+// A line that passes here can be read with at(): all fields that are read exist and have their
 // kind.
 #include "sim/capture/recorded_form.h"
 
@@ -54,7 +54,7 @@ std::int64_t integer_between(const Json& value, std::int64_t least, std::int64_t
   bool fits = value.is_number_integer();
   try {
     if (fits) number = integer_of<std::int64_t>(value);
-  } catch (const Error&) {  // beyond what 64 bits hold
+  } catch (const Error&) {  // more than 64 bits
     fits = false;
   }
   if (!fits || number < least || number > most) {

@@ -1,5 +1,5 @@
-// recorded_form.h - whether the lines of a recording have the form that is written down
-// (tests/golden/facts/programs/README.md): fields, their kinds, and numbers that something rests
+// recorded_form.h - the check that the lines of a recording have the documented form
+// (tests/golden/facts/programs/README.md): fields, their kinds, and numbers that later code depends
 // on.
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace shardlab {
 
-/// The form of one recording: what its first line says, and what the others are checked against.
+/// The form of one recording: the contents of its first line, against which the others are checked.
 /// Immutable.
 class RecordedForm {
  public:
-  /// Of the first line.
+  /// Checks the first line.
   ///   fails  Value: a field that is missing, of another kind, or beyond what a mesh or a file has;
   ///          the field is named. Unsupported: more ranks than fit in one process
   explicit RecordedForm(const Json& program);
 
-  /// Of any other line, before it is looked into. What a call's arguments mean is its op's affair.
+  /// Checks any other line, before it is read. The meaning of a call's arguments is left to its op.
   ///   fails  Value: as above, and numbers of values and mesh dims that the recording does not have
   void check(const Json& event) const;
 

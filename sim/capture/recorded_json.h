@@ -22,10 +22,10 @@ Json json_of(std::span<const std::int64_t> values);
 Placements placements_of(const Json& texts);
 Json texts_of(const Placements& placements);
 /// A recorded argument: {"t": ..}, {"tl": ..}, numbers, lists, {"dtype": ..} and the like. Tensors
-/// lie on `layout`.
+/// are on `layout`.
 Argument fact_argument(const MeshLayout* layout, const Json& value);
-/// The name of a collective there. An all-to-all is recorded as an all-gather, which a local cut
-/// follows (K-11).
+/// The recorded name of a collective. An all-to-all is recorded as an all-gather, followed by a
+/// local cut (K-11).
 std::string recorded_collective(CollectiveKind kind);
 
 }  // namespace shardlab

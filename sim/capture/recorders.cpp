@@ -1,4 +1,4 @@
-// A class of ranks may run twice: what it did last counts.
+// A class of ranks may run twice: the last run counts.
 #include "sim/capture/recorders.h"
 
 #include <algorithm>

@@ -26,7 +26,7 @@ class Recorders final : public CallListener {
   /// The graph of each rank that ran, in ascending order, whose numbers are put into `ranks`; of
   /// one that failed, up to there. Once the run is over.
   std::vector<ProgramGraph> take(std::vector<std::int64_t>& ranks);
-  /// Of the first rank that has one: Recorder::sized_at().
+  /// Recorder::sized_at() of the first rank that has one.
   std::optional<std::int32_t> sized_at();
 
  private:
@@ -39,7 +39,7 @@ class Recorders final : public CallListener {
 
   const MeshLayout* layout_;
   std::mutex mutex_;
-  std::map<std::int64_t, Entry> entries_;  // places stay where they are
+  std::map<std::int64_t, Entry> entries_;  // a map, because recorders point to its entries
 };
 
 }  // namespace shardlab

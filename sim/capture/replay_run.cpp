@@ -1,4 +1,4 @@
-// The run is one of a scenario without a program, in whose place each rank runs its graph.
+// The run is one of a scenario without a program; in its place each rank runs its graph.
 #include "sim/capture/replay_run.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace shardlab {
 
 namespace {
 
-// As many as there are graphs where none is the rank's.
+// The number of the rank's graph; if it has none, the number of graphs.
 std::uint64_t number_of_graph(const std::vector<ProgramGraph>& graphs, std::int64_t rank) {
   const auto found =
       std::ranges::find_if(graphs, [&](const ProgramGraph& graph) { return graph.of_rank(rank); });
@@ -41,7 +41,7 @@ const ProgramGraph& graph_of(const std::vector<ProgramGraph>& graphs, std::int64
   throw error.with("fix", "capture the program on all ranks");
 }
 
-// Fails with Assert where the bits that are left are not the program's.
+// Fails with Assert if the final bits are not the program's.
 void compare_bits(const ProgramGraph& graph, const Replayed& replayed, std::int64_t rank) {
   const auto place =
       graph.ranks.empty() ? rank : std::ranges::find(graph.ranks, rank) - graph.ranks.begin();
@@ -51,7 +51,7 @@ void compare_bits(const ProgramGraph& graph, const Replayed& replayed, std::int6
        "the replay leaves other bits behind than the program did, on rank {}", rank);
 }
 
-// Writes down what one rank has before and after each node.
+// Writes down the values of one rank before and after each node.
 class ValueTeller final : public ReplayListener {
  public:
   ValueTeller(const ProgramGraph& graph, std::string& out) : graph_(graph), out_(out) {}
@@ -89,8 +89,8 @@ class ValueTeller final : public ReplayListener {
   std::string& out_;
 };
 
-// What a replay decided is itself a graph: where it parts from the one that was run, the rules of
-// today part from those of then.
+// The decisions of a replay are themselves a graph: at its first difference from the graph that was
+// run, today's rules differ from the recorded ones.
 std::optional<GraphDifference> decided_otherwise(const std::vector<ProgramGraph>& graphs,
                                                  Recorders& recorders) {
   std::vector<std::int64_t> ranks;

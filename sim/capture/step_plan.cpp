@@ -1,5 +1,5 @@
-// A plan is a pure function of the program and the mesh. Plans place what is given and move a few
-// values; everything else follows from the rules of ops.
+// A plan is a pure function of the program and the mesh. Plans place inputs and move a few values;
+// everything else follows from the rules of ops.
 #include "sim/capture/step_plan.h"
 
 #include <toml++/toml.h>
@@ -24,7 +24,7 @@ namespace {
        "--place {}: {}", text, why);
 }
 
-// "*" stands for any text.
+// "*" matches any text.
 bool fits(std::string_view pattern, std::string_view text) {
   const std::size_t star = pattern.find('*');
   if (star == std::string_view::npos) return pattern == text;
@@ -35,7 +35,7 @@ bool fits(std::string_view pattern, std::string_view text) {
   return false;
 }
 
-// At commas that stand in no parentheses.
+// At commas outside of parentheses.
 std::vector<std::string> dims_in(std::string_view text) {
   std::vector<std::string> dims;
   int depth = 0;
@@ -181,7 +181,7 @@ class Planner {
       if (one.takes.size() > 2 && cut == LayerCut::kRow) plan_.bias_behind.push_back(i);
       if (cut == LayerCut::kRow) plan_.after[i] = between;
       if (cut == LayerCut::kHead) plan_.after[i] = whole;
-      // Forward nothing where it is whole already; backward the sum of the ranks' gradients.
+      // Forward nothing if it is whole already; backward the sum of the ranks' gradients.
       if (cut != LayerCut::kRow) plan_.before[{i, one.takes[0]}] = whole;
     }
     gather_heads(cuts, tp);
@@ -322,7 +322,7 @@ class Planner {
     if (!any) refuse_style(style, "the module has no linear layer or table of its own");
   }
 
-  // Layouts of what a module takes or gives, one after the other; None leaves it.
+  // Layouts of a module's inputs or outputs, one after the other; None leaves it.
   void move_around(const StepStyle& style, const Json& event, const std::string& tp) {
     const bool output = style.name == "PrepareModuleOutput";
     const char* key = output ? "desired_output_layouts" : "desired_input_layouts";
@@ -341,7 +341,7 @@ class Planner {
     }
   }
 
-  // Moves a value before the calls of a module that take it, or behind the one that gives it.
+  // Moves a value before the calls of a module that take it, or after the one that returns it.
   bool move_value(const Json& event, std::size_t value, bool output, const std::string& moved) {
     const auto first = event.at("c").at(0).get<std::size_t>();
     const auto last = event.at("c").at(1).get<std::size_t>();

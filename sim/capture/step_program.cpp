@@ -1,5 +1,5 @@
-// Calls are already in the order of the program, and name their operands by value: what is left to
-// do is to see what is given, what is drawn, and what anything comes of.
+// Calls are already in the order of the program, and name their operands by value: it remains to
+// find the inputs, the drawn values, and the calls whose results are used.
 #include "sim/capture/step_program.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class ProgramReader {
          recording_.path, what, place_of(recording_, event));
   }
 
-  // One past the last backward of the first step: what an optimizer does comes after.
+  // One past the last backward of the first step: the optimizer's calls come after.
   void find_end() {
     for (std::size_t i = 0; i < recording_.events.size(); ++i) {
       const Json& event = recording_.events[i];
@@ -74,7 +74,7 @@ class ProgramReader {
          "{}: nothing in it asks for gradients", recording_.path);
   }
 
-  // Other recorders do not write down that gradients were asked for: backward begins with a 1.
+  // Other recorders do not record the request for gradients: backward begins with a 1.
   void find_seed() {
     for (std::size_t i = 0; i < recording_.events.size(); ++i) {
       const Json& event = recording_.events[i];
@@ -146,7 +146,7 @@ class ProgramReader {
     if (statement.outs.empty()) return note_number(event);
     const bool same = statement.outs.size() == 1 && statement.takes.size() == 1 &&
                       statement.outs == statement.takes;
-    // x.detach() is x; who takes it as detached says so.
+    // x.detach() is x; a use of the detached value is marked.
     const std::string bare = bare_op(statement.op);
     if (same && (bare == "detach" || bare == "alias" || bare == "lift_fresh")) return;
     if (!take_drawn(statement)) return;
@@ -158,7 +158,7 @@ class ProgramReader {
     const Json* event;
     double value;
     const Json* user = nullptr;  // the first later call that takes the same number
-    bool is_size = false;        // it says there how long pieces are
+    bool is_size = false;        // it is a length of pieces there
   };
 
   void note_number(const Json& event) {
@@ -197,7 +197,7 @@ class ProgramReader {
     for (const Json& argument : event.value("kwargs", Json::object())) look(look, argument);
   }
 
-  // Sizes of pieces that data has are those of this data alone.
+  // Sizes of pieces that follow from data hold for this data alone.
   void note_numbers() {
     for (const Number& number : numbers_) {
       if (number.user == nullptr) continue;
@@ -278,7 +278,7 @@ class ProgramReader {
     program_.updates.push_back(std::move(statement));
   }
 
-  // Gradients are taken from the parameters, once each. False: nothing here gives the value.
+  // Gradients are taken from the parameters, once each. False: no operand here gives the value.
   bool take_update_operand(const Json& event, std::size_t v) {
     if (updated_.contains(v)) return true;
     const auto given = given_.find(v);
@@ -326,7 +326,7 @@ class ProgramReader {
     return false;
   }
 
-  // Attention is said to draw whatever its dropout is.
+  // Attention is recorded as drawing, even with a dropout of 0.
   static bool attends_without_dropout(const Json& event) {
     if (bare_op(event.at("op").get<std::string>()) != "scaled_dot_product_attention") return false;
     constexpr std::size_t kDropout = 4;
@@ -368,7 +368,7 @@ class ProgramReader {
     return bare_op(statement.op).ends_with('_') && statement.kind == StatementKind::kCall;
   }
 
-  // From the end: what gradients are taken of, and what writes to something.
+  // From the end: values that gradients are taken of, and calls that write.
   void keep_what_counts() {
     std::set<std::size_t> wanted;
     keep(program_.updates, wanted);
@@ -389,7 +389,7 @@ class ProgramReader {
     statements = std::move(kept);
   }
 
-  // Parameters are compared as the step leaves them.
+  // Parameters are compared as they are after the step.
   void end_parameters() {
     std::set<std::size_t> written;
     for (const StepStatement& update : program_.updates) {
@@ -448,7 +448,7 @@ class ProgramReader {
     program_.inputs.push_back(std::move(input));
   }
 
-  // By the module; the op, where the module does more than this.
+  // By the module; by the op, if the module has more calls than this.
   void name_results() {
     for (const StepStatement& statement : program_.statements) {
       const std::string path = as_name(module_of(*statement.event));
@@ -476,7 +476,8 @@ class ProgramReader {
     }
   }
 
-  // Batches are what the root module is given, and what else begins with as many rows.
+  // Batches are the inputs of the root module, and other inputs whose first dim has the same
+  // length.
   void mark_batch() {
     std::set<std::int64_t> rows;
     for (const auto& [v, event] : given_) {
@@ -510,12 +511,12 @@ class ProgramReader {
   std::set<std::string> taken_;
   std::vector<Number> numbers_;
   std::map<std::size_t, std::string> gradients_;  // as backward leaves them: "w.grad", by number
-  std::set<std::size_t> updated_;                 // what updates take that is there
-  std::set<std::size_t> of_gradients_;            // and of it, what comes of gradients
+  std::set<std::size_t> updated_;                 // existing values that updates take
+  std::set<std::size_t> of_gradients_;            // those of them that are computed from gradients
   std::vector<const Json*> gradient_numbers_;
-  std::string left_out_;  // why the optimizer is
+  std::string left_out_;  // the reason why the optimizer is left out
   std::size_t end_ = 0;
-  const Json* seed_ = nullptr;  // the call that makes the 1, where nothing else says backward
+  const Json* seed_ = nullptr;  // the call that makes the 1, if nothing else shows backward
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // step_program.h - the calls of a recorded training step, up to its last backward, as statements:
-// what a re-mesh runs. Calls that nothing comes of are left out.
+// the program of a re-mesh. Calls with unused results are left out.
 #pragma once
 
 #include <map>
@@ -10,12 +10,12 @@
 
 namespace shardlab {
 
-/// A value that the program is given.
+/// An input of the program.
 struct StepInput {
   std::size_t value = 0;  ///< its number
   std::string name;       ///< in the program: "layers_0_wq_weight"
-  std::string recorded;   ///< in the recording: "layers.0.wq.weight"; "v12" where it has no name
-  std::string tensor;     ///< the same, but "v12" where an earlier one has the name
+  std::string recorded;   ///< in the recording: "layers.0.wq.weight"; "v12" if it has no name
+  std::string tensor;     ///< the same, but "v12" if an earlier one has the name
   TensorMeta meta;
   bool parameter = false;  ///< it requires a gradient
   bool batch = false;      ///< its dim 0 is the batch's
@@ -26,8 +26,8 @@ enum class StatementKind : std::uint8_t {
   kDropout,    ///< the recorded mask, in place of one that is drawn
   kAttention,  ///< with dropout: by products, since the recorded mask is of the scores
   kFactory,    ///< a tensor made of numbers alone
-  kBackward,   ///< gradients of outs[0]; args[0] is what flows in, where it is not 1
-  kGradient,   ///< the gradient of the parameter takes[0], which lies as it does
+  kBackward,   ///< gradients of outs[0]; args[0] is the incoming gradient, if it is not 1
+  kGradient,   ///< the gradient of the parameter takes[0], with the parameter's placements
   kEnd,        ///< the parameter takes[0] after the step
 };
 
@@ -39,7 +39,7 @@ struct StepStatement {
   std::vector<std::size_t> takes;  ///< numbers of its operands, in order
   std::vector<std::size_t> outs;   ///< numbers of its results
   std::size_t mask = 0;            ///< kDropout, kAttention: the value that holds it
-  double scale = 1;                ///< the same: of what is kept
+  double scale = 1;                ///< the same: the factor of kept elements
   bool no_grad = false;
 };
 
@@ -50,8 +50,8 @@ struct StepProgram {
   /// Below autograd and without gradients: clipping, and the optimizer's ops.
   std::vector<StepStatement> updates;
   std::map<std::size_t, std::string> names;  ///< of all values, by number
-  std::vector<std::string> notes;            ///< what is baked in, or not part of it
-  /// How long pieces are that were cut by numbers of the data: other data has other ones.
+  std::vector<std::string> notes;            ///< facts that are baked in, or not part of it
+  /// Lengths of pieces that were cut by numbers of the data: they differ for other data.
   std::vector<std::string> sizes_of_data;
 
   const StepInput* input(std::size_t value) const;
@@ -59,10 +59,10 @@ struct StepProgram {
   Dims shape_of(std::size_t value) const;
 };
 
-/// `recording` outlives the program. An optimizer that cannot be taken along is left out, and a
-/// note says why.
-///   fails  Unsupported: what is no program of calls (an autograd.Function, autocast, draws inside
-///          of a call), with its place. Value: no calls, no backward
+/// `recording` outlives the program. An optimizer that cannot be included is left out, and a note
+/// says why.
+///   fails  Unsupported: a step that is no program of calls (an autograd.Function, autocast, draws
+///          inside of a call), with its place. Value: no calls, no backward
 StepProgram program_of(const StepRecording& recording);
 
 /// "aten.linear.default" is "linear".

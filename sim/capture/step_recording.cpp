@@ -1,5 +1,5 @@
-// Each kind of event has a row: what it must have. A number that nobody gave, a range outside of
-// the file or a shape that does not fit its bytes is found here, not by a kernel.
+// Each kind of event has a row with its required fields. An unknown number of a value, a range
+// outside of the file or a shape that does not fit its bytes is found here, not by a kernel.
 #include "sim/capture/step_recording.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
 struct KindRow {
   std::string_view kind;
   std::vector<std::string_view> keys;
-  std::string_view unsupported;  ///< why it is refused; empty: it is not
+  std::string_view unsupported;  ///< the reason for its refusal; empty: it is accepted
 };
 
 constexpr std::string_view kOneProcess =
@@ -100,7 +100,7 @@ constexpr KeyRow kKeys[] = {
     {"each", kList, "a list"},
 };
 
-// Of one named by a text alone: {"dtype": "f32"}.
+// Keys of an object with one text: {"dtype": "f32"}.
 constexpr std::string_view kNamed[] = {"dtype",  "device", "layout", "memory_format",
                                        "object", "pg",     "reduce"};
 
@@ -178,8 +178,8 @@ class StepReader {
     return value;
   }
 
-  // Values are on meshes by number, collectives go over groups by number. What plays them knows
-  // both by the names of dims of the mesh that holds all others.
+  // Values are on meshes by number, collectives run over groups by number. The player knows both by
+  // the names of dims of the mesh that holds all others.
   void read_meshes() {
     std::vector<std::int64_t> shape = {1};
     for (at_ = 0; at_ < recording_.events.size(); ++at_) {
@@ -233,7 +233,7 @@ class StepReader {
          mesh.at("ranks").dump(), world);
   }
 
-  // The names that stand for numbers of meshes and groups.
+  // Replaces numbers of meshes and groups by their names.
   void lower(Json& event) {
     lower_mesh(event);
     for (const char* key : {"out", "mut"}) {
@@ -255,7 +255,7 @@ class StepReader {
     }
   }
 
-  // A group by the name of the dim along which it is; empty: all ranks; else by its ranks.
+  // A group by the name of its dim; empty: all ranks; else by its ranks.
   void lower_groups(Json& event) {
     for (Json& argument : event.at("args")) {
       if (!argument.is_object() || !argument.contains("pg")) continue;
@@ -274,7 +274,7 @@ class StepReader {
     }
   }
 
-  // Empty for all ranks in their order. What plays it makes the group.
+  // Empty for all ranks in their order. The player makes the group.
   std::string group_text(const Dims& group) {
     bool counted = group.size() == recording_.ranks;
     for (std::size_t i = 0; counted && i < group.size(); ++i) {
@@ -485,7 +485,7 @@ class StepReader {
         check_value(out);
       }
     }
-    // Fields of what DTensors do, which the player looks into.
+    // Fields of DTensor events, which the player reads.
     if (kind == "op" || moves) form_->check(event);
   }
 
@@ -589,7 +589,7 @@ class StepReader {
     }
   }
 
-  // Of a piece, how many elements it has is known when it is laid.
+  // The number of elements of a piece is checked when it is laid out.
   void check_raw(const Json& raw, const TensorMeta* meta) {
     if (raw.is_object()) return static_cast<void>(number_of(raw.at("all")));
     if (!raw.is_array() || raw.size() != 2) refuse("'raw' is where elements begin, and bytes");

@@ -1,5 +1,5 @@
 // step_recording.h - a training step recorded in PyTorch (sim/record_torch/README.md), checked as
-// it is read, so that what plays it need not ask.
+// it is read, so that its players need no checks.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -29,7 +29,7 @@ struct StepRecording {
   bool has_calls = false;    ///< the level above autograd, which a re-mesh needs
   std::size_t values = 0;    ///< they are numbered from 0
   std::size_t ranks = 1;
-  Json mesh;                 ///< as the first line of a recorded program (recorded_form.h) has it
+  Json mesh;                 ///< in the form of a recorded program's first line (recorded_form.h)
   std::vector<Json> events;  ///< all lines, in order
   std::vector<RecordedPlace> places;
   std::string raw;
@@ -37,13 +37,13 @@ struct StepRecording {
 };
 
 /// Reads and checks a file that is_step_file().
-///   fails  Value: damaged, or contradicts itself: event and place are named. Unsupported: what the
-///          recorder could not see, what this reader does not know
+///   fails  Value: damaged, or contradicts itself: event and place are named. Unsupported: parts
+///          that the recorder could not see, or this reader does not know
 StepRecording read_step(const std::string& path);
 /// The same of a file that was read.
 StepRecording read_step(StepFile file);
 
-/// "layers.0.attention.wo  models.py:22", as far as the event says it; else empty.
+/// "layers.0.attention.wo models.py:22", as far as the event has it; else empty.
 std::string place_of(const StepRecording& recording, const Json& event);
 /// The module's path, or empty.
 std::string module_of(const Json& event);
@@ -52,7 +52,7 @@ std::string module_of(const Json& event);
 TensorMeta recorded_meta(const Json& value, std::size_t rank = 0);
 /// A tensor with the recorded elements of an input, a constant or a random result, or with those of
 /// a rank's piece of it, whose shape is `meta`'s.
-///   fails  Value: the file has none, or as many as have another shape
+///   fails  Value: the file has none, or their number is that of another shape
 Tensor recorded_tensor(Device& device, const StepRecording& recording, const Json& value,
                        std::size_t rank, const TensorMeta& meta);
 

@@ -1,4 +1,4 @@
-// Every line says behind it which module and which line of the user's it was.
+// A comment at the end of every line has the user's module and line.
 #include "sim/capture/step_scenario.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace shardlab {
 
 namespace {
 
-// Said of a tensor's making, and nothing to values.
+// Keywords about the making of a tensor, without effect on values.
 bool is_left_out(const std::string& keyword) {
   return keyword == "device" || keyword == "layout" || keyword == "pin_memory" ||
          keyword == "non_blocking" || keyword == "generator";
@@ -96,7 +96,7 @@ class StepWriter {
     return text + updates();
   }
 
-  // The plan says nothing of these: parameters lie as they do.
+  // The plan has no entry for these: parameters keep their placements.
   std::string updates() {
     if (program_.updates.empty()) return "";
     std::string text = "with no_grad():\n";
@@ -301,7 +301,7 @@ class StepWriter {
   const StepStatement* now_ = nullptr;
   std::size_t at_ = 0;
   std::vector<std::string> before_;           // lines ahead of the statement
-  std::map<std::string, std::string> moved_;  // name of what was moved
+  std::map<std::string, std::string> moved_;  // name of the moved value
 };
 
 }  // namespace

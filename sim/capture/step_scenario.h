@@ -10,9 +10,9 @@
 
 namespace shardlab {
 
-/// The TOML of a scenario that is stored beside the recording, from which it reads its inputs.
-/// With `dtype` everything that is floating has it.
-///   fails  Unsupported: an argument that programs cannot say
+/// The TOML of a scenario that is stored next to the recording, from which it reads its inputs.
+/// With `dtype` all floating tensors have that dtype.
+///   fails  Unsupported: an argument that programs cannot write
 std::string step_scenario(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan,
                           std::optional<DType> dtype = std::nullopt);
 

@@ -1,5 +1,5 @@
-// Two walks. Back from a value through what keeps features apart, to the linear layers that it
-// comes from: a residual stream comes from others, too. Forward from a linear layer: everything
+// Two walks. Back from a value through ops that keep features apart, to the linear layers that it
+// comes from: a residual stream comes from others, too. Forward from a linear layer: every value
 // that it reaches must be the input of another one.
 #include "sim/capture/tensor_parallel.h"
 
@@ -79,7 +79,7 @@ class Cutter {
     return bare_op(statement(i).op) == "linear" && has_weight(i, 1);
   }
 
-  // The linear layers that a value comes from; `others`: from something else that is no parameter,
+  // The linear layers that a value comes from; `others`: also from a value that is no parameter,
   // mask or table of positions.
   void origins(std::size_t value, std::set<std::size_t>& linear, bool& others) {
     const auto made = maker_.find(value);
@@ -122,7 +122,7 @@ class Cutter {
     return found;
   }
 
-  // Whether all that comes of the value is, feature by feature, the input of linear layers.
+  // True when all values computed from the value are, feature by feature, inputs of linear layers.
   bool reaches_linear(std::size_t value, std::set<std::size_t>& visited) {
     const auto users = users_.find(value);
     if (users == users_.end()) return false;
@@ -152,7 +152,7 @@ class Cutter {
     return any;
   }
 
-  // The result goes to the loss, and not to another layer.
+  // The result is used by the loss, and not by another layer.
   bool ends(std::size_t value, int depth = 0) const {
     const auto users = users_.find(value);
     if (users == users_.end() || depth > 6) return false;
@@ -186,7 +186,7 @@ class Cutter {
     }
   }
 
-  // Of words, which batches have; positions are few.
+  // A table of words, which batches index; positions are few.
   void decide_embedding(std::size_t i) {
     const StepInput* index = program_.input(statement(i).takes.at(1));
     if (index != nullptr && index->batch) cuts_[i] = LayerCut::kEmbedding;

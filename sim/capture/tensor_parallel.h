@@ -1,6 +1,6 @@
-// tensor_parallel.h - which linear layers of a program are cut by columns and which by rows, as
-// Megatron does it: the second of a pair takes what the first has cut, and nothing between them
-// needs the whole.
+// tensor_parallel.h - linear layers of a program that are cut by columns or by rows, as Megatron
+// does it: the second of a pair takes the cut result of the first, and nothing between them needs
+// the whole.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ enum class LayerCut : std::uint8_t {
   kNone,
   kColumn,    ///< rows of the weight, as torch stores it: its result is cut
   kRow,       ///< columns of the weight: its result is a pending sum
-  kHead,      ///< as kColumn; the result is gathered, since it goes to the loss
+  kHead,      ///< as kColumn; the result is gathered for the loss
   kEmbedding  ///< rows of the table: its result is a pending sum
 };
 

@@ -1,5 +1,5 @@
-// Parts in the order in which a reader asks: what does it do, on what does that rest, what has to
-// be there before, where does it end.
+// Parts in the order of a reader's questions: its calls, the facts it depends on, the objects it
+// needs before, its breaks.
 #include "sim/capture/trace_report.h"
 
 #include <iterator>
@@ -29,7 +29,7 @@ std::string guard_line(const Guard& guard) {
   return text + "\n";
 }
 
-// Where the first two classes part, with both nodes.
+// The first difference of the first two classes, with both nodes.
 std::string parting(const Captured& captured) {
   const ProgramGraph& a = captured.graphs[0];
   const ProgramGraph& b = captured.graphs[1];

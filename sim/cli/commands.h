@@ -1,4 +1,4 @@
-// commands.h - what each command of the program does, once its arguments are parsed. Every function
+// commands.h - the commands of the program, after their arguments are parsed. Every function
 // returns the exit code (sim/contract.md) and writes results to stdout, errors to stderr.
 #pragma once
 
@@ -19,14 +19,14 @@
 
 namespace shardlab {
 
-/// What the process says to a script: all as expected; an expectation, a value or a fact that
-/// fails; wrong use or a file that cannot run; a defect of shardlab; interrupted.
+/// Exit codes for scripts: all as expected; an expectation, a value or a fact that fails; wrong use
+/// or a file that cannot run; a defect of shardlab; interrupted.
 enum ExitCode : int { kFine = 0, kFailed = 1, kCannotRun = 2, kOurDefect = 3, kInterrupted = 130 };
 enum class Output : std::uint8_t { kText, kJson };
 
 inline void print_text(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
-/// What every command understands.
+/// Options that every command has.
 struct CommonArguments {
   std::string color = "auto";
   Output output = Output::kText;
@@ -41,37 +41,38 @@ struct RunArguments {
   std::vector<std::string> settings;                ///< "key=value"
   std::vector<std::string> links;                   ///< "tp=400,1.5": GB/s and microseconds
   std::string backend;                              ///< empty: the scenario's
-  CollectiveChecks checks = CollectiveChecks::kOn;  ///< where ranks are processes
+  CollectiveChecks checks = CollectiveChecks::kOn;  ///< used if ranks are processes
   DeviceChoice device;
   std::optional<SchedulerKind> scheduler;  ///< none: pool
-  /// Of the inputs and random ops; under the scheduler `seeded`, of the order of ranks instead.
+  /// Seed of the inputs and random ops; under the scheduler `seeded`, of the order of ranks
+  /// instead.
   std::optional<std::uint64_t> seed;
-  std::optional<std::int64_t> workers;  ///< none: as many as pay
+  std::optional<std::int64_t> workers;  ///< none: as many as make it faster
   SendMode sends = SendMode::kRendezvous;
   KernelSharing sharing = KernelSharing::kOn;
-  std::optional<std::int64_t> memory_bytes;  ///< none: what the machine has
+  std::optional<std::int64_t> memory_bytes;  ///< none: the machine's
   std::string planner;                       ///< of redistributions; empty: the scenario's
   ReportLength length = ReportLength::kOverview;
   int line = 0;  ///< of the source, alone and in full; 0: all
   Replay replay = Replay::kShown;
-  bool memory_timeline = false;      ///< what a rank held in the course of the program
-  bool log = false;                  ///< as an indented log of what the dispatcher did
+  bool memory_timeline = false;      ///< the memory of a rank in the course of the program
+  bool log = false;                  ///< as an indented log of the dispatcher's decisions
   std::string why;                   ///< op, source line, value name or "all"
-  std::optional<std::int64_t> rank;  ///< whose prints are shown; none: those of all ranks
+  std::optional<std::int64_t> rank;  ///< its prints are shown; none: those of all ranks
   std::string html;                  ///< `run`: page to write; empty: none
-  // Of `run` of a recorded training step:
+  // Options of `run` for a recorded training step:
   std::string mesh;                   ///< "dp=2,tp=4"; empty: one rank
   std::string plan;                   ///< "megatron"; empty: everything is whole
   std::vector<std::string> placings;  ///< "layers.*.wq.weight=[_@tp, _]"
   std::string place_file;             ///< layouts, in the words of parallelize_module
-  std::string dtype;                  ///< of all that is floating; empty: as recorded
+  std::string dtype;                  ///< of all floating tensors; empty: as recorded
   bool without_optimizer = false;
   bool toml = false;   ///< print the scenario, run nothing
   bool watch = false;  ///< `run`: again whenever a file changes
   std::string filter;  ///< `test`: part of a path, title or matrix point
   bool list = false;
-  bool strict = false;             ///< what is not verified fails
-  bool verbose = false;            ///< `test`: reports of what fails, too
+  bool strict = false;             ///< values that are not verified fail
+  bool verbose = false;            ///< `test`: reports of failures, too
   std::int64_t keep_elements = 0;  ///< `run --json`: of each value; 0: none
   std::int64_t schedules = 0;      ///< `test`: seeds to try per scenario; 0: one run, as asked for
   std::int64_t jobs = 0;           ///< `test`: scenarios at once; 0: one per core
@@ -80,13 +81,13 @@ struct RunArguments {
 };
 /// Runs each file at each point of its matrix and prints the reports.
 int run_command(const RunArguments& arguments);
-/// Runs many files, prints a line for each, and writes JUnit XML where that is asked for.
+/// Runs many files, prints a line for each, and writes JUnit XML if asked.
 int test_command(const RunArguments& arguments);
 
 /// `new`.
 struct NewArguments {
   std::string file;  ///< to write; empty: the kinds are listed
-  std::string kind;  ///< "tp"; empty: the name of the file says it
+  std::string kind;  ///< "tp"; empty: taken from the name of the file
 };
 /// Writes a commented program that runs.
 ///   fails  Value: no such kind; the file exists
@@ -95,10 +96,10 @@ int new_command(const NewArguments& arguments);
 /// `record`.
 struct RecordArguments {
   bool print_path = false;         ///< of the recorder, instead of running it
-  std::string python = "python3";  ///< that has PyTorch
+  std::string python = "python3";  ///< one with PyTorch
   std::vector<std::string> words;  ///< for the recorder: its options, the script, the script's own
 };
-/// Becomes the recorder's process; returns where that is not asked for.
+/// Becomes the recorder's process; returns if only the path was asked for.
 ///   fails  Value: no script, no such Python. Runtime: the recorder is not installed
 int record_command(const RecordArguments& arguments);
 
@@ -113,23 +114,23 @@ int merge_command(const MergeArguments& arguments);
 
 /// `trace` and `replay`.
 struct TraceArguments {
-  RunArguments run;   ///< how to run
+  RunArguments run;   ///< options of the runs
   std::string file;   ///< `trace`: a scenario; graphs of `replay` are among run.files
   std::string out;    ///< file for the graph; empty: none
-  std::string check;  ///< graph whose guards are looked at, instead of a run; empty: none
+  std::string check;  ///< graph whose guards are checked, instead of a run; empty: none
   bool dot = false;   ///< for Graphviz, instead of the report
   bool toml = false;  ///< the graph as a scenario, instead of the report
   bool cpp = false;   ///< the graph as a program in C++, instead of the report
   bool text = false;  ///< the graph's text form: of `out`, or instead of the report
-  /// `trace`: "program" or "rank", whose graphs are shown; empty: of ranks where some are given.
+  /// `trace`: "program" or "rank", the owner of the graphs shown; empty: "rank" if ranks are given.
   std::string level;
-  std::string ranks;  ///< `trace`: "all", "0,3": whose own graphs are shown; empty: none
-  /// `trace`: the same of one rank; `replay`: whose values are told. None: those of all.
+  std::string ranks;  ///< `trace`: "all", "0,3": ranks whose own graphs are shown; empty: none
+  /// `trace`: the same of one rank; `replay`: the rank whose values are shown. None: all.
   std::optional<std::int64_t> rank;
   bool pinned = false;  ///< `replay`: decisions are compared with those of the capture
   std::optional<std::int64_t> until;  ///< `replay`: the last node; none: all
 };
-/// The program of a scenario as a graph, with what it rests on.
+/// The program of a scenario as a graph, with the facts it depends on.
 int trace_command(const TraceArguments& arguments);
 /// Runs graphs in place of the programs that they were captured from.
 int replay_command(const TraceArguments& arguments);
@@ -140,9 +141,9 @@ struct SpecArguments {
   std::vector<std::string> texts;  ///< type strings, or an op call
   std::string mesh;                ///< "x=2,y=3"
 };
-/// Who holds what of a tensor of this type.
+/// The pieces that ranks hold of a tensor of this type.
 int show_command(const SpecArguments& arguments);
-/// What one call would decide, and why.
+/// The decision on one call, and its reasons.
 int explain_command(const SpecArguments& arguments);
 
 /// `plan`.
@@ -159,7 +160,7 @@ struct PlanArguments {
   bool draw = false;
   std::string batch;  ///< file of JSON lines, "-": stdin
 };
-/// The plans of all planners from one type to another, with what they move.
+/// The plans of all planners from one type to another, with the bytes moved.
 int plan_command(const PlanArguments& arguments);
 
 /// `ops`.
@@ -186,7 +187,7 @@ struct VerifyOpsArguments {
   std::size_t forms = 12;                 ///< other forms of calls, at most, for each op
   std::optional<std::size_t> workers;
 };
-/// Whether ops, sharded in every way, give the values of one device.
+/// Compares ops, sharded in every way, with the values of one device.
 int verify_ops_command(const VerifyOpsArguments& arguments);
 
 /// `diff`.
@@ -201,23 +202,23 @@ int diff_command(const DiffArguments& arguments);
 struct DoctorArguments {
   CommonArguments common;
 };
-/// What this machine has, and what would help.
+/// Facts about this machine, and fixes for what is absent.
 int doctor_command(const DoctorArguments& arguments);
 
-/// Where each rank has a process of its own, one process says what is the same for all: rank 0's.
+/// True in the one process that reports for all when each rank has a process of its own: rank 0's.
 bool speaks(const RunArguments& arguments);
 /// guarded(), but only the process that speaks does.
 int in_job(const RunArguments& arguments, const std::function<int()>& command);
 
-/// Runs a command; maps what it throws to a message on stderr and an exit code.
+/// Runs a command; maps an exception to a message on stderr and an exit code.
 int guarded(const std::function<int()>& command);
 
-/// Why something can't be done: what stderr is told, and the exit code.
+/// The reason why a command can't run: its message on stderr, and the exit code.
 struct Refusal {
   std::string text;
   int code = kCannotRun;
 };
-/// What `attempt` throws, if it does.
+/// The refusal that `attempt` throws, if it does.
 std::optional<Refusal> refusal_of(const std::function<void()>& attempt);
 
 }  // namespace shardlab

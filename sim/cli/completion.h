@@ -6,7 +6,7 @@
 
 namespace shardlab {
 
-/// A command or an option, and what it is for.
+/// A command or an option, and its purpose.
 struct CompletedWord {
   std::string word;
   std::string about;  ///< one line
@@ -18,7 +18,7 @@ struct CompletedCommand {
   std::vector<CompletedWord> options;
 };
 
-/// The script for bash, zsh or fish; what is no option completes to files.
+/// The script for bash, zsh or fish; words that are no options complete to files.
 ///   fails  Value: another shell
 std::string completion_script(const std::string& shell,
                               const std::vector<CompletedCommand>& commands);

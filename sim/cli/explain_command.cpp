@@ -211,7 +211,7 @@ class OneCall {
   bool first_ = true;
 };
 
-// What is wrong with the call, without the places in a program that the user did not write.
+// The error of the call, without the places in a program that the user did not write.
 Error without_places(const Error& error) {
   Error shown(error.kind(), error.summary());
   for (const auto& [key, value] : error.parts()) {

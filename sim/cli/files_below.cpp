@@ -1,4 +1,4 @@
-// Scenarios and facts lie in folders of folders; other files beside them are left alone.
+// Scenarios and facts are in folders of folders; other files next to them are left alone.
 #include "sim/cli/files_below.h"
 
 #include <algorithm>

@@ -12,11 +12,11 @@ namespace shardlab {
 
 namespace {
 
-// What our kernels do in a second on one core with AVX2, with 2048 x 2048 f32: 4 products took
+// The speed of our kernels on one core with AVX2, measured with 2048 x 2048 f32: 4 products took
 // 1.6 s, 40 additions 0.3 s.
 constexpr double kFlopsPerSecond = 4e10, kBytesPerSecond = 4e9;
 // Verified runs compute everything on the ranks, for the judge of each call, and on one device, in
-// the program's dtypes and where that leaves a doubt in f64.
+// the program's dtypes and, if a doubt is left, in f64.
 constexpr double kTimesWhenVerified = 3;
 constexpr double kLong = 60;
 
@@ -36,7 +36,7 @@ std::optional<std::string> forecast(const Scenario& scenario, const OpRegistry& 
   shapes.progress = nullptr;
   double flops = 0, bytes = 0;
   const std::optional<Refusal> unknown = refusal_of([&] {
-    prepare_run(scenario, registry, options);  // what is refused is not run in another way first
+    prepare_run(scenario, registry, options);  // a refused scenario is not run in another way first
     const ScenarioResult result = run_scenario(scenario, registry, shapes);
     if (result.run.error) return;
     for (const LineReport& line : line_reports(result, line_visits(result.run.events))) {

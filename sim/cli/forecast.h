@@ -1,4 +1,4 @@
-// forecast.h - how long a scenario would compute, before it does.
+// forecast.h - an estimate of a scenario's computing time, before it runs.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace shardlab {
 
-/// What to tell who starts a run whose ranks, and what they are compared with, would compute for
-/// more than about a minute; nothing for others, and where shapes alone do not say. Runs the
-/// program without computing anything.
+/// A message for the user when a run's ranks and the run that they are compared with would compute
+/// for more than about a minute; nothing for shorter runs, and if shapes alone are not enough to
+/// tell. Runs the program without computing anything.
 std::optional<std::string> forecast(const Scenario& scenario, const OpRegistry& registry,
                                     const ScenarioOptions& options);
 

@@ -1,4 +1,4 @@
-// What an exception means for the user: its text and an exit code, in one place for all commands.
+// The text and exit code for each exception, in one place for all commands.
 #include <unistd.h>
 
 #include <cstdio>

@@ -10,7 +10,7 @@ namespace shardlab {
 namespace {
 
 // Rank 0 reports the same error for a file that cannot run; any other error reaches it as a failure
-// of this rank. Where its process is gone, whoever is left speaks.
+// of this rank. If its process is gone, the remaining ones report.
 int silently(process::ControlChannel* channel, const std::function<int()>& command) {
   try {
     return command();

@@ -16,7 +16,7 @@ namespace shardlab {
 namespace {
 
 Progress progress;
-// Of the line that is shown; null: none is. Written while the timer does not run.
+// The name on the shown line; null: no line is shown. Written while the timer does not run.
 const char* shown_name = nullptr;
 volatile std::sig_atomic_t ticks = 0;
 

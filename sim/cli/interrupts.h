@@ -1,5 +1,5 @@
-// interrupts.h - what a person at a terminal sees of a run that takes long: a line that says where
-// it is, and the same on Ctrl-C.
+// interrupts.h - the progress of a long run for a person at a terminal: a line with its place, and
+// the same on Ctrl-C.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace shardlab {
 
-/// Filled by the run that goes on; one a process, since signals are the process's.
+/// Filled by the current run; one a process, since signals are the process's.
 Progress& shown_progress();
 
-/// Of `test`: while one lives, a scenario of the program's `count` is under way. `name` outlives
+/// For `test`: while one lives, a scenario of the program's `count` is under way. `name` outlives
 /// it. Used by several threads.
 class CaseUnderWay {
  public:
@@ -25,11 +25,12 @@ class CaseUnderWay {
   std::size_t place_;
 };
 
-/// From now on Ctrl-C says where the run is, and ends the process with 130. Once, at the start.
+/// From now on Ctrl-C prints the place of the run, and ends the process with 130. Once, at the
+/// start.
 void tell_on_interrupt();
 
-/// While one lives, stderr, if it is a terminal, has a line with the name, where the run is and for
-/// how long it has run: from two seconds on, every second. Removed in the end.
+/// While one lives, stderr, if it is a terminal, has a line with the name, the place of the run and
+/// its time so far: from two seconds on, every second. Removed in the end.
 class ProgressLine {
  public:
   explicit ProgressLine(std::string name);

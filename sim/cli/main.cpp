@@ -1,4 +1,4 @@
-// Argument parsing only; what commands do is in their own files.
+// Argument parsing only; the commands are in their own files.
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -130,7 +130,7 @@ struct Parsed {
   std::function<int()> chosen;
 };
 
-// How much of a run is reported, and how often.
+// Options for the length of a report, and for repeated runs.
 void add_lengths(CLI::App* run, RunArguments& arguments) {
   auto* full = run->add_flag_callback(
       "--full", [&arguments] { arguments.length = ReportLength::kFull; },
@@ -148,7 +148,7 @@ void add_lengths(CLI::App* run, RunArguments& arguments) {
       ->check(whole_number_from(1));
 }
 
-// Of a training step that was recorded in PyTorch.
+// Options for a training step that was recorded in PyTorch.
 void add_step_options(CLI::App* run, RunArguments& arguments) {
   run->add_option("--mesh", arguments.mesh,
                   "of a recorded step: the mesh it runs on, dims in order (default: one rank)")
@@ -626,7 +626,7 @@ std::pair<std::string, std::string> unknown_option(const CLI::App& command) {
   return {};
 }
 
-// `first`: what should have been the command.
+// `first`: the word in place of a command.
 void refuse_arguments(const CLI::App& app, const CLI::ParseError& error, const std::string& first) {
   std::vector<std::string> commands;
   for (const CLI::App* command : app.get_subcommands({})) commands.push_back(command->get_name());
@@ -650,7 +650,7 @@ void refuse_arguments(const CLI::App& app, const CLI::ParseError& error, const s
   std::fputs(fmt::format("error: {}\n  fix         {}\n", text, fix).c_str(), stderr);
 }
 
-// A full disk is told when what was printed is handed over.
+// A full disk is reported when the buffered output is written.
 int with_output(int code) {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;

@@ -1,6 +1,5 @@
-// Everything is read off the rows: which family added a row is seen by adding the families to an
-// empty registry one by one, and a form that is derived belongs to the family of the op that it is
-// a form of.
+// Everything is read off the rows: the family that added a row is found by adding the families to
+// an empty registry one by one, and a derived form belongs to the family of its base op.
 #include "sim/cli/ops_tables.h"
 
 #include <fmt/format.h>
@@ -54,7 +53,7 @@ fs::path sources_of_ops() {
   return {};
 }
 
-// Lines of a family's source, in whichever wing it is; empty where it is not there.
+// Lines of a family's source, in any wing; empty if the file is not there.
 std::optional<std::size_t> lines_of(const fs::path& sources, const std::string& family) {
   if (sources.empty()) return std::nullopt;
   for (const fs::directory_entry& wing : fs::directory_iterator(sources)) {
@@ -76,14 +75,14 @@ std::string family_line(const std::string& name, const FamilyCounts& counts,
                      counts.written, counts.derived, counts.decomposed, lines);
 }
 
-// How the rule of an op that has no case is known.
+// The source of the rule of an op without a case.
 std::string known_by(const OpRow& row) {
   if (row.base != nullptr) return "derived from " + row.base->name();
   if (is_decomposed(row)) return std::string("decomposed: ") + row.why;
   return "own rule: " + rule_text(row);
 }
 
-// Which op's sample call tries the row: its own, that of the op it is a form of, or one that the
+// The op whose sample call tests the row: its own, that of the op it is a form of, or one that the
 // same kernel computes.
 std::string sampled_by(const OpRow& row, const std::vector<const OpRow*>& sampled) {
   const auto has = [&](const OpRow* asked) {

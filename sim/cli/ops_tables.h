@@ -1,5 +1,5 @@
-// ops_tables.h - tables over all ops: what each family holds, and which overloads of the reference
-// no recorded case says anything of.
+// ops_tables.h - tables over all ops: the contents of each family, and overloads of the reference
+// without a recorded case.
 #pragma once
 
 #include <string>
@@ -24,8 +24,8 @@ Arguments sampled_call(const OpRow& row, const MeshLayout* layout);
 /// current folder.
 OpsTable families_table(const OpRegistry& registry);
 
-/// A line an overload of `folder`/ops.json (or .gz) that none of the folder's other files has a
-/// case of: how its rule is known, and which sample call verify-ops has for it.
+/// A line an overload of `folder`/ops.json (or .gz) that has no case in the folder's other files:
+/// the source of its rule, and verify-ops' sample call for it.
 ///   fails  Value: there is no such file, or it is damaged
 OpsTable unrecorded_table(const OpRegistry& registry, const std::string& folder);
 

@@ -1,4 +1,4 @@
-// Validators whose complaints say what was expected, and what every command understands.
+// Validators whose messages name the expected values, and options that every command has.
 #include "sim/cli/options.h"
 
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 
 namespace shardlab {
 
-// CLI11's own would tell of a range up to 1.8e308.
+// CLI11's own validator would name a range up to 1.8e308.
 CLI::Validator whole_number_from(std::int64_t lowest) {
   const auto complaint = [lowest](const std::string& text) -> std::string {
     std::int64_t number = 0;

@@ -1,4 +1,4 @@
-// plan: how every planner would get from one type to another, without a run.
+// plan: the plans of every planner from one type to another, without a run.
 #include <fmt/format.h>
 
 #include <cstdio>

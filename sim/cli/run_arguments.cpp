@@ -1,5 +1,5 @@
-// Arguments of the command line become options of a run, and results become text: what `run` and
-// `test` share.
+// Arguments of the command line become options of a run, and results become text: common parts of
+// `run` and `test`.
 #include "sim/cli/run_arguments.h"
 
 #include <unistd.h>
@@ -30,17 +30,16 @@ bool seeded(const RunArguments& arguments) {
   return arguments.schedules > 0 || arguments.scheduler == SchedulerKind::kSeeded;
 }
 
-// What the machine has, or what the user allows.
+// The memory that the machine has, or that the user allows.
 MemoryLimits memory_limits(const RunArguments& arguments) {
-  // A fiber's stack, its context, groups, recordings: what a rank of a small scenario was seen to
-  // take.
+  // A fiber's stack, its context, groups, recordings: as measured for a rank of a small scenario.
   constexpr std::int64_t kBytesPerRank = 65536;
   const std::int64_t pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   return {.bytes_per_rank = kBytesPerRank,
           .available_bytes = arguments.memory_bytes.value_or(pages * page_bytes)};
 }
 
-// Other ranks' events are known where each keeps its own here.
+// Other ranks' events are not known if each rank keeps its own.
 void require_all_ranks(const std::string& option, const std::string& backend) {
   if (!is_shape_only(backend) && channel_of(backend) == nullptr) return;
   fail(ErrorKind::kUnsupported,
@@ -72,22 +71,21 @@ std::vector<Setting> settings_of(const RunArguments& arguments) {
 
 namespace {
 
-// Where scenarios are shipped: below the current folder, beside the folder that the program was
-// built in, and where it was installed to.
+// Folders of shipped scenarios: below the current folder, next to the folder that the program was
+// built in, and the one it was installed to.
 std::vector<fs::path> shipped_folders() {
   const fs::path program = program_path().parent_path();
   return {"scenarios", program.parent_path() / "scenarios",
           program.parent_path() / "share/shardlab/scenarios"};
 }
 
-// Seen from the current folder, where it lies below it.
+// Relative to the current folder, if it is below it.
 std::string seen_from_here(const fs::path& path) {
   const fs::path relative = path.lexically_proximate(fs::current_path());
   return relative.string().starts_with("..") ? path.string() : relative.string();
 }
 
-// "models/megatron_mlp" as the scenario that is shipped under this name; what is no such name is
-// left as it is.
+// "models/megatron_mlp" as the scenario that is shipped under this name; any other text unchanged.
 std::string shipped_path(const std::string& name) {
   if (fs::exists(name)) return name;
   if (fs::is_regular_file(name + ".toml")) return name + ".toml";
@@ -101,7 +99,7 @@ std::string shipped_path(const std::string& name) {
   return name;
 }
 
-// "models/megatron_mlp", "models": what may be named of the folder that is found first.
+// "models/megatron_mlp", "models": the names in the folder that is found first.
 std::vector<std::string> shipped_names() {
   for (const fs::path& folder : shipped_folders()) {
     if (!fs::is_directory(folder)) continue;
@@ -117,7 +115,7 @@ std::vector<std::string> shipped_names() {
   return {};
 }
 
-// A word that is no path is taken for a name of what is shipped.
+// A word that is no path is taken for a name of a shipped scenario.
 void require_name(const std::string& name) {
   const fs::path path(name);
   if (name == "-" || fs::exists(path) || path.has_extension() || path.is_absolute()) return;
@@ -180,7 +178,7 @@ ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenar
 }
 
 RunTextOptions text_options(const RunArguments& arguments) {
-  // Launchers of processes give them a terminal, whatever is behind it.
+  // Launchers of processes give them a terminal, even if their own output is a file.
   const bool unsure = arguments.common.color == "auto" && channel_of(arguments) != nullptr;
   return {.color = unsure ? Color::kOff : arguments.common.stdout_color(),
           .length = arguments.length,

@@ -16,8 +16,8 @@ namespace shardlab {
 
 namespace {
 
-// Prints runs as they come. Those of which --why or --line name nothing wait for one of which they
-// do: when there is none, the name is wrong.
+// Prints runs as they come. Runs without the name of --why or --line wait for one that has it: if
+// there is none, the name is wrong.
 class Reports {
  public:
   explicit Reports(const RunArguments& arguments) : arguments_(arguments) {}
@@ -53,7 +53,7 @@ class Reports {
   bool first_ = true;
 };
 
-// Says before a long run that it will be one, and while it runs where it is.
+// Prints before a long run that it will be one, and while it runs its place.
 ScenarioResult watched(const Scenario& scenario, const std::string& path,
                        const OpRegistry& registry, const RunArguments& arguments) {
   ScenarioOptions options = options_of(arguments, scenario);

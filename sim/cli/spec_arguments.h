@@ -7,7 +7,7 @@
 
 namespace shardlab {
 
-/// "x=2,y=3". Fails with Value naming what can't be read.
+/// "x=2,y=3". Fails with Value naming the part that can't be read.
 const MeshLayout* parse_mesh(const std::string& text);
 /// A type string on a mesh; f32 where it names no dtype. Fails with the place in the text.
 const DTensorSpec* parse_spec(const std::string& text, const MeshLayout* layout);
@@ -17,7 +17,7 @@ struct LinkArgument {
   std::string dim;
   double gbps, us;
 };
-/// "x=400,1.5". Fails with Value where it is not that.
+/// "x=400,1.5". Fails with Value if it is not that.
 LinkArgument parse_link(const std::string& text);
 
 }  // namespace shardlab

@@ -1,4 +1,4 @@
-// The scenario is text in memory, as if it were stored beside the recording.
+// The scenario is text in memory, as if it were stored next to the recording.
 #include "sim/cli/step_command.h"
 
 #include <filesystem>

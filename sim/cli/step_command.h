@@ -9,9 +9,9 @@
 
 namespace shardlab {
 
-/// The recording as a scenario on the mesh that is asked for, or on one rank, after it was held
-/// against PyTorch on one; what that came to is printed. None: --toml has printed the scenario, or
-/// the self-test fails, with `code` what to end with.
+/// The recording as a scenario on the given mesh, or on one rank, after it was compared with
+/// PyTorch on one; prints the result of the comparison. None: --toml has printed the scenario, or
+/// the self-test fails, and `code` is the exit code.
 std::optional<ScenarioFile> open_step(const std::string& path, const RunArguments& arguments,
                                       int& code);
 

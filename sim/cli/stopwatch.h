@@ -1,11 +1,11 @@
-// stopwatch.h - how long something took, for people and CI systems; no result depends on it.
+// stopwatch.h - elapsed time, for people and CI systems; no result depends on it.
 #pragma once
 
 #include <chrono>
 
 namespace shardlab {
 
-/// Runs from when it is made.
+/// Runs from its construction.
 class Stopwatch {
  public:
   double seconds() const {

@@ -1,5 +1,5 @@
-// `shardlab test`: many files, one line each, on several threads where runs share nothing. What
-// failed is listed at the end; the exit code says whether all passed.
+// `shardlab test`: many files, one line each, on several threads if runs share nothing. Failures
+// are listed at the end; the exit code says whether all passed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,10 +36,10 @@ struct TestCase {
 struct TestOutcome {
   TestReport report;
   RunOutput output;
-  std::string again;  ///< the command that runs what failed
+  std::string again;  ///< the command that runs the failure again
 };
 
-// What is told of those that failed once all are through.
+// The lines about a failed case at the end.
 struct FailedCase {
   std::string name, message, again;
 };
@@ -148,7 +148,7 @@ void refuse_case(const Refusal& refusal, TestOutcome& outcome) {
   outcome.report.text = refusal.text;
 }
 
-// A file that cannot be run has no report: all that there is to say of it is said.
+// A file that cannot be run has no report: the error is all of its output.
 void refused(const Refusal& refusal, const RunArguments& arguments, TestOutcome& outcome) {
   outcome.output.err = refusal.text;
   if (arguments.common.output == Output::kJson) return;

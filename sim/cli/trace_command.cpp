@@ -35,7 +35,7 @@ std::string file_text(const std::vector<ProgramGraph>& graphs, const TraceArgume
   return text;
 }
 
-// A graph of dynamic sizes is run beside its program, for the sizes that the scenario has here.
+// A graph of dynamic sizes is compared with its program, for the sizes that the scenario has here.
 int check_sizes(const Scenario& scenario, const std::vector<ProgramGraph>& captured,
                 const OpRegistry& registry, const TraceArguments& arguments) {
   const NamedSizes sizes = size_params(scenario);
@@ -60,7 +60,7 @@ int check_sizes(const Scenario& scenario, const std::vector<ProgramGraph>& captu
   return kFailed;
 }
 
-// Guards hold; what was read may still lead elsewhere.
+// Guards hold; elements that were read may still lead to another branch.
 int check_reads(const Scenario& scenario, const std::vector<ProgramGraph>& graphs,
                 std::size_t guards, const OpRegistry& registry, const TraceArguments& arguments) {
   std::string breaks;
@@ -145,7 +145,7 @@ std::pair<std::string_view, std::string> asked_form(const Captured& captured,
   return {"text", file_text(of_ranks ? captured.of_ranks : captured.graphs, arguments)};
 }
 
-// What was captured, in the form that is asked for.
+// Prints the captured graphs, in the form that is asked for.
 int tell(const Captured& captured, const OpRegistry& registry, const ScenarioOptions& options,
          const TraceArguments& arguments) {
   const TraceReport report =
@@ -186,7 +186,7 @@ int trace_recording(const RecordedProgram& recording, const OpRegistry& registry
               options, arguments);
 }
 
-// What --set gives a graph: sizes of its inputs.
+// Values of --set for a graph: sizes of its inputs.
 NamedSizes sizes_of(const TraceArguments& arguments) {
   NamedSizes sizes;
   for (const std::string& text : arguments.run.settings) {
@@ -220,7 +220,7 @@ void check_asked(const std::vector<ProgramGraph>& graphs, const TraceArguments& 
   }
 }
 
-// One line for a graph that does what its program did.
+// One line for a graph with the results of its program.
 int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
                   const TraceArguments& arguments) {
   check_asked(graphs, arguments);
@@ -290,7 +290,7 @@ int trace_command(const TraceArguments& arguments) {
 
 namespace {
 
-// Every call of recordings, against what was recorded of it.
+// Every call of recordings, compared with its recorded results.
 int compare_recordings(const std::vector<std::string>& paths, Output output) {
   const KnownDifferences known = KnownDifferences::nearest(paths.front());
   CheckRun run({&kRecordedPrograms, 1}, &known, {});
@@ -300,7 +300,7 @@ int compare_recordings(const std::vector<std::string>& paths, Output output) {
   return summary.failed == 0 ? kFine : kFailed;
 }
 
-// Every op of a step, against what was recorded of it.
+// Every op of a step, compared with its recorded results.
 int compare_step(const std::string& path, Output output) {
   const StepRecording recording = read_step(path);
   const StepReplay replay = replay_step(recording);

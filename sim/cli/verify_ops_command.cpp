@@ -1,5 +1,5 @@
-// verify-ops: ops are proven side by side, each by a prover of its own, since what one op has
-// decided is of no use to another.
+// verify-ops: ops are proven side by side, each by a prover of its own, since the decisions on one
+// op are of no use to another.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::vector<SampledOp> sampled_ops(const OpRegistry& registry) {
   return ops;
 }
 
-// Those that match one of the patterns.
+// The ops that match one of the patterns.
 std::vector<SampledOp> chosen_ops(const OpRegistry& registry,
                                   const std::vector<std::string>& patterns) {
   std::vector<SampledOp> all = sampled_ops(registry), chosen;
@@ -106,7 +106,7 @@ int check_one(const OpRegistry& registry, const std::vector<SampledOp>& ops,
   };
   const bool any_fits = std::ranges::any_of(ops[0].samples, fits);
   for (const OpSample* sample : ops[0].samples) {
-    if (any_fits && !fits(sample)) continue;  // where none does, reading them says so
+    if (any_fits && !fits(sample)) continue;  // if none fits, reading them gives the error
     const Placing placing = parse_placing(arguments.placements, *sample, arguments.mesh.size());
     const std::string what = prover.check(*sample, mesh_of(arguments), placing);
     text += fmt::format("{}  {}  ({}){}\n", what.empty() ? "right" : "WRONG", ops[0].name,

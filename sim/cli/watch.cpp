@@ -1,4 +1,4 @@
-// Asks the file system five times a second, which needs nothing that one system alone has.
+// Asks the file system five times a second, with functions that every system has.
 #include "sim/cli/watch.h"
 
 #include <unistd.h>
@@ -27,7 +27,7 @@ bool read_by_scenarios(const fs::path& path) {
   return std::ranges::find(kEndings, path.extension().string()) != std::end(kEndings);
 }
 
-// When each file of the folders was written last. A file may go while it is looked at.
+// The time of the last write of each file of the folders. A file may be removed meanwhile.
 Stamps stamps_of(const std::set<fs::path>& folders) {
   Stamps stamps;
   for (const fs::path& folder : folders) {

@@ -1,4 +1,4 @@
-// The report of `shardlab doctor`: each finding with what to do about it.
+// The report of `shardlab doctor`: each finding with its fix.
 #include "sim/doctor/doctor.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ bool absent(const std::vector<Finding>& findings, std::string_view area, std::st
   });
 }
 
-// What each backend needs beyond being built in.
+// The needs of each backend beyond being built in.
 Finding backend_finding(const std::vector<Finding>& findings,
                         const std::vector<std::string>& backends, const std::string& name,
                         const std::string& about) {

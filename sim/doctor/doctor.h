@@ -1,5 +1,6 @@
-// doctor.h - what this machine has and what will run on it: `shardlab doctor`. Looks at files, asks
-// libraries for their versions, and touches no network. Absence is an answer, never a failure.
+// doctor.h - this machine's features and the backends that will run on it: `shardlab doctor`. Looks
+// at files, asks libraries for their versions, and touches no network. Absence is an answer, never
+// a failure.
 #pragma once
 
 #include <functional>
@@ -11,11 +12,11 @@
 
 namespace shardlab {
 
-/// How a finding is to be read.
+/// The meaning of a finding.
 enum class Health : std::uint8_t {
-  kGood,    ///< there
-  kAbsent,  ///< not there; what needs it does not run
-  kLow,     ///< there, but less than what is usual
+  kGood,    ///< present
+  kAbsent,  ///< absent; programs that need it do not run
+  kLow,     ///< present, but less than is usual
 };
 
 /// One fact about the machine.
@@ -27,11 +28,11 @@ struct Finding {
   std::string fix;  ///< the command that helps; empty when nothing needs to be done
 };
 
-/// Where to look; another root in tests.
+/// The root and path of the search; another root in tests.
 struct MachineView {
   std::string root;  ///< before "/proc/cpuinfo"; empty: this machine
   std::string path;  ///< folders of programs, as in PATH
-  /// Of the environment; none: nothing is set.
+  /// A variable of the environment; none: it is not set.
   std::function<std::optional<std::string>(const std::string& name)> variable = nullptr;
 };
 

@@ -35,7 +35,7 @@ Finding features_of(const std::string& info) {
           "build with -Dcpu=generic: shardlab uses AVX2 otherwise"};
 }
 
-// Of a control group, in bytes or 1/period; empty for none.
+// A limit of a control group, in bytes or 1/period; empty for none.
 std::string group_limit(const MachineView& view, const std::string& file) {
   std::string text = file_text(view, "/sys/fs/cgroup/" + file);
   while (!text.empty() && text.back() == '\n') text.pop_back();

@@ -1,4 +1,4 @@
-// Who started this process, as backend nccl reads it, and which device it would take.
+// The launcher of this process, as backend nccl reads it, and the device it would take.
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// MPI, CUDA and NCCL: what is installed, asked without starting any of them.
+// The installed MPI, CUDA and NCCL, asked without starting any of them.
 #include <fmt/format.h>
 
 #include "sim/doctor/doctor.h"

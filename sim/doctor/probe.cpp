@@ -1,5 +1,5 @@
 // Libraries are asked in a child process with a time limit: one that crashes or hangs when it is
-// opened says something about the system and must not end the doctor.
+// opened is a fact about the system and must not end the doctor.
 #include "sim/doctor/probe.h"
 
 #include <dlfcn.h>
@@ -30,7 +30,7 @@ struct Raw {
   std::array<char, kLongestVersion> text{};
 };
 
-// What the child does; it may crash.
+// The child's part; it may crash.
 Raw ask(const Library& library) {
   Raw raw;
   for (std::size_t i = 0; i < library.files.size(); ++i) {

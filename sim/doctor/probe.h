@@ -1,4 +1,4 @@
-// probe.h - reading what a system tells about itself.
+// probe.h - reading the files and libraries of a system.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace shardlab {
 
 /// The text of a file below the view's root; empty when it cannot be read.
 std::string file_text(const MachineView& view, const std::string& path);
-/// What follows "key" and a colon or blanks on its line of `text`; empty when there is none.
+/// The text after "key" and a colon or blanks on its line of `text`; empty if there is none.
 std::string field_of(const std::string& text, std::string_view key);
 /// Names in a folder below the view's root, sorted; none when it cannot be read.
 std::vector<std::string> names_in(const MachineView& view, const std::string& folder);
-/// Where a program of this name is; empty when the view's path has none.
+/// The path of the program of this name; empty if the view's path has none.
 std::string program_at(const MachineView& view, const std::string& name);
 
 /// The version a shared library gives: `ask` names a function of this form. Asked in a process of
@@ -34,7 +34,7 @@ struct LibraryAnswer {
   long number = 0;
   std::string text;
 };
-/// Libraries of this machine, whatever the root.
+/// Libraries of this machine, also if the view has another root.
 LibraryAnswer ask_library(const Library& library);
 
 }  // namespace shardlab

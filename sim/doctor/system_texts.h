@@ -1,4 +1,4 @@
-// system_texts.h - what a system tells of its processor and memory, in the form of Linux.
+// system_texts.h - a system's processor and memory, in the form of Linux.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace shardlab {
 
-/// As /proc/cpuinfo: "model name", "flags"; empty where the system does not tell.
+/// As /proc/cpuinfo: "model name", "flags"; empty if the system does not have them.
 std::string processor_text(const MachineView& view);
 /// As /proc/meminfo: "MemTotal", "MemAvailable" in KiB; empty likewise.
 std::string memory_text(const MachineView& view);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Installs the headers of the library: install_headers.py ROOT INCLUDEDIR, called by meson install.
 
-sim/install/shardlab/*.h goes to INCLUDEDIR/shardlab, and what these include, however deep, below
-it, in the folders it has in the repository: src/mesh/spec.h is INCLUDEDIR/shardlab/src/mesh/spec.h.
+Installs sim/install/shardlab/*.h as INCLUDEDIR/shardlab, and all headers that they include below
+it, in the folders of the repository: src/mesh/spec.h is INCLUDEDIR/shardlab/src/mesh/spec.h.
 """
 
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs the module for GPUs, where it has been built: install_module.py FILE FOLDER.
 
-Called by meson install, which builds it first, unless it is told --no-rebuild.
+Called by meson install, which builds it first, unless it has the option --no-rebuild.
 """
 
 import os

@@ -1,4 +1,4 @@
-// Each line of [expect] becomes one report, met or not, with what was found. Counts of collectives
+// Each line of [expect] becomes one report, met or not, with the value found. Counts of collectives
 // are those of the rank with the most; a collective that is not listed is expected not to happen.
 #include "sim/judge/expectations.h"
 

@@ -1,4 +1,4 @@
-// expectations.h - what a scenario's [expect] says against what happened.
+// expectations.h - the lines of a scenario's [expect], compared with the run.
 #pragma once
 
 #include <string>
@@ -21,9 +21,9 @@ struct ExpectationReport {
 };
 
 /// Types, collectives, bytes and memory. `recordings` and `counts` are by global rank, `peak` is
-/// that of the rank that held most.
-/// In the order of the file. Reads what ranks recorded once all of them have ended; what cannot be
-/// decided, such as the type of a name that no rank has, counts as not met.
+/// that of the rank that held most. In the order of the file. Reads the ranks' recordings once all
+/// of them have ended; a line that cannot be decided, such as the type of a name that no rank has,
+/// counts as not met.
 std::vector<ExpectationReport> check_expectations(
     const Scenario& scenario, const MeshLayout* layout,
     const std::vector<const Recording*>& recordings,

@@ -1,5 +1,5 @@
-// A mistake is known by its cause and by the line to look at. Ranks that wait for each other wait
-// at several lines, unless one branch has parted them.
+// A mistake is identified by its cause and by the line to look at. Ranks that wait for each other
+// wait at several lines, unless one branch has separated them.
 #include "sim/judge/expected_mistake.h"
 
 #include <fmt/format.h>
@@ -13,9 +13,9 @@ namespace shardlab {
 
 namespace {
 
-// The first thing that is wrong.
+// The first mistake found.
 struct Mistake {
-  std::string_view cause;           ///< empty: none was looked for
+  std::string_view cause;           ///< empty: no cause was searched
   std::vector<std::int64_t> lines;  ///< any of them is the one
   std::string text;
 };
@@ -51,7 +51,7 @@ Mistake failure_of(const Run& run, const Cause& parted) {
   return mistake;
 }
 
-// Values say why they are wrong, calls do not.
+// Values have a cause, calls do not.
 std::optional<Mistake> mistake_of(const Run& run, const Findings& found) {
   if (run.error) return failure_of(run, found.parted);
   const auto& values = found.values;

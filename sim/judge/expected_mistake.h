@@ -1,5 +1,5 @@
-// expected_mistake.h - `cause` and `line` of [expect]: a run that must be wrong, and how. Private
-// to the files that run scenarios.
+// expected_mistake.h - `cause` and `line` of [expect]: a run that must be wrong, and its mistake.
+// Private to the files that run scenarios.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// The values, the calls, and the branch at which ranks parted, or an empty one.
+/// The values, the calls, and the branch at which ranks separated, or an empty one.
 struct Findings {
   const std::vector<ValueReport>& values;
   const StepVerdict& steps;
@@ -21,7 +21,7 @@ struct Findings {
 /// The line to look at first; 0: nothing is wrong, or it has no line.
 std::int64_t line_of_mistake(const Run& run, const Findings& found);
 
-/// Adds a report for each of the two keys, which the file has. True where both are met, so that the
+/// Adds a report for each of the two keys, which the file has. True if both are met, so that the
 /// failure is expected.
 bool check_mistake(const Run& run, const Findings& found, std::vector<ExpectationReport>& reports);
 

@@ -1,5 +1,5 @@
-// The graphs of the run are compared with those of the file class by class; where a node stands in
-// the program's text is not part of what is expected.
+// The graphs of the run are compared with those of the file class by class; places of nodes in the
+// program's text are not compared.
 #include "sim/judge/graph_expectations.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// First the ranks run, then what they did is judged. Where ranks are processes, one of them judges,
-// and the others take over its finding.
+// First the ranks run, then their values and calls are judged. If ranks are processes, one of them
+// judges, and the others take over its finding.
 #include "sim/judge/scenario_run.h"
 
 #include <fmt/format.h>
@@ -86,7 +86,7 @@ ExpectationReport open_values(const ScenarioJudgement& judgement, std::string wh
   return report;
 }
 
-// After the verdict: whether enough was compared for it to say something.
+// After the verdict: whether enough values were compared for a verdict.
 void check_open_values(const Run& run, ScenarioJudgement& judgement) {
   const std::optional<Bound>& expected = run.scenario.expect.not_verified;
   if (expected && run.shapes_only()) {
@@ -98,7 +98,7 @@ void check_open_values(const Run& run, ScenarioJudgement& judgement) {
   judgement.expectations.push_back(open_values(judgement, "--strict", {.text = "0", .where = {}}));
 }
 
-// The ranks once more, with sends that wait: where they never end, the program rests on buffers,
+// The ranks once more, with sends that wait: if they never end, the program depends on buffers,
 // which a backend need not have.
 void look_for_buffers(const Run& run, ScenarioJudgement& judgement) {
   const bool sends = std::ranges::any_of(run.counts, [](const CollectiveCounts& counts) {
@@ -131,7 +131,7 @@ void judge_mistake(const Run& run, ScenarioJudgement& judgement) {
   judgement.failure_expected = judgement.failure_expected || met;
 }
 
-// What the run means: the verdict on values, and expectations.
+// The judgement of a run: the verdict on values, and expectations.
 void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders) {
   Run& run = result.run;
   ScenarioJudgement& judgement = result.judgement;
@@ -157,8 +157,8 @@ void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   check_open_values(run, judgement);
 }
 
-// Judges the calls of the run; null where that is not asked for, or where no process sees the
-// values of all ranks.
+// Judges the calls of the run; null if that is not asked for, or if no process sees the values of
+// all ranks.
 std::unique_ptr<Steps> steps_of(const Run& run, StepVerdict& verdict) {
   const ScenarioOptions& options = run.options;
   if (is_shape_only(options.backend)) return nullptr;
@@ -178,7 +178,7 @@ std::unique_ptr<Steps> steps_of(const Run& run, StepVerdict& verdict) {
   return std::make_unique<Steps>(std::move(steps));
 }
 
-// Writes down the graphs of the ranks; null where nothing is expected of them.
+// Records the graphs of the ranks; null if nothing is expected of them.
 std::unique_ptr<Recorders> recorders_of(const Run& run, ScenarioJudgement& judgement) {
   if (!run.scenario.expect.asks_for_graphs()) return nullptr;
   if (find_backend(run.options.backend).processes == nullptr) {

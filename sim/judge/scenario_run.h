@@ -13,19 +13,19 @@
 
 namespace shardlab {
 
-/// What is said of a run. Where the report is made in another rank's process, nothing is known here
-/// but `met_elsewhere`.
+/// The judgement of a run. If the report is made in another rank's process, only `met_elsewhere` is
+/// known here.
 struct ScenarioJudgement {
   /// In the order of verify_values(): that of the first rank that recorded a value.
   std::vector<ValueReport> values;
   StepVerdict steps;                  ///< on every call of the ranks
-  std::string not_verified;           ///< why nothing was verified, or empty
-  std::string not_verified_fix;       ///< what the user can do about it, or empty
-  std::vector<std::string> warnings;  ///< of what could not be decided
+  std::string not_verified;           ///< the reason why nothing was verified, or empty
+  std::string not_verified_fix;       ///< the fix for the user, or empty
+  std::vector<std::string> warnings;  ///< about values that could not be decided
   std::vector<ExpectationReport> expectations;
-  Cause parted;  ///< of ranks that wait for each other: the branch at which they parted, or empty
+  Cause parted;  ///< of ranks that wait for each other: the branch that separated them, or empty
   bool failure_expected = false;  ///< [expect] asked for the error, verdict or mistake of the run
-  bool met_elsewhere = false;     ///< what the process that reports has found
+  bool met_elsewhere = false;     ///< the finding of the process that reports
 };
 
 /// Moved as a whole, as the run is.
@@ -37,12 +37,12 @@ struct ScenarioResult {
   /// True when the run is as expected: every expectation met, and no error, no wrong value and
   /// no wrong call but those expected. The exit code follows it.
   bool met() const;
-  /// Of a run that is not met, the line of the file to look at first; 0: none is known.
+  /// For a run that is not met, the line of the file to look at first; 0: none is known.
   std::int64_t line_to_look_at() const;
 };
 
-/// Fails with ScenarioError for what can't run as written (exit code 2); what goes wrong on the
-/// ranks is in the result. `registry` outlives it.
+/// Fails with ScenarioError for a scenario that can't run as written (exit code 2); errors on the
+/// ranks are in the result. `registry` outlives it.
 ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry,
                             const ScenarioOptions& options);
 

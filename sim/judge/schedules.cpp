@@ -61,7 +61,7 @@ ScheduleSearch try_schedules(const Scenario& scenario, const OpRegistry& registr
     options.recorded = [&](const std::vector<Recording>& ranks) { seen = fingerprints_of(ranks); };
     search.result = run_scenario(scenario, registry, options);
     search.result.run.options.recorded = nullptr;
-    // Ranks of a run that fails get less or more far.
+    // The progress of ranks in a run that fails differs.
     if (!search.result.run.error) {
       if (!first) first = seen;
       if (const std::string text = differences(*first, seen); !text.empty()) {

@@ -13,10 +13,10 @@ struct ScheduleRange {
   std::int64_t count = 1;  ///< at least 1
 };
 
-/// What trying many schedules found.
+/// The result of many schedules.
 struct ScheduleSearch {
-  /// Of the first schedule that failed, else of the last. A value whose bits differ from those
-  /// under the first schedule is a failure: an unmet expectation "schedule".
+  /// The result of the first schedule that failed, else of the last. A value whose bits differ from
+  /// those under the first schedule is a failure: an unmet expectation "schedule".
   ScenarioResult result;
   std::int64_t passed = 0;  ///< schedules before the failure
 };

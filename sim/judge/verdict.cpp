@@ -1,6 +1,6 @@
-// A value is right when it agrees with the single-device run of the program. What that run is told
-// is clear as long as the program works on DTensors. Where the program works on plain tensors, the
-// single-device run may be told the true number of ranks, or that its world has one rank
+// A value is right when it agrees with the single-device run of the program. The rank and world of
+// that run are clear as long as the program works on DTensors. If the program works on plain
+// tensors, the single-device run may get the true number of ranks, or a world of one rank
 // (all_reduce(g) / world_size): a value has to agree with one of the two runs.
 #include "sim/judge/verdict.h"
 
@@ -22,14 +22,14 @@
 
 namespace shardlab {
 
-// Named: Verification, which the header declares, is made of it.
+// Named, because the header declares Verification, which has these as members.
 namespace verification {
 
-// One way to tell the single-device run its rank and world, in the program's dtypes and in f64.
+// One choice of rank and world for the single-device run, in the program's dtypes and in f64.
 struct Meaning {
   AloneOptions alone;
   AloneRuns single;
-  AloneRuns reference;  ///< of no run as long as nobody asks for it
+  AloneRuns reference;  ///< of no run until it is needed
   const std::string& failure() const {
     return single.failure.empty() ? reference.failure : single.failure;
   }
@@ -50,8 +50,8 @@ namespace {
 using verification::CallLogs;
 using verification::Meaning;
 
-// A program that reads its rank has one reference run per rank: up to so many, or as many as have
-// together so many elements of inputs.
+// A program that reads its rank has one reference run per rank: up to this many, or as many as have
+// together this many elements of inputs.
 constexpr std::int64_t kReferenceRuns = 64;
 constexpr std::int64_t kReferenceElements = std::int64_t{1} << 20;
 
@@ -61,7 +61,8 @@ std::int64_t most_reference_runs(const Scenario& scenario) {
   return std::max(kReferenceRuns, kReferenceElements / elements);
 }
 
-// Whether the text calls what jumps: next to it the last digit of an operand makes all of a result.
+// True when the text calls functions with jumps: near a jump the last digit of an operand changes
+// the whole result.
 bool has_jumps(const ast::Program& program) {
   constexpr std::string_view kJumps[] = {"sign",  "sgn",       "heaviside",   "signbit", "copysign",
                                          "floor", "ceil",      "round",       "trunc",   "frac",
@@ -111,7 +112,7 @@ class Verification {
     }
   }
 
-  // Only a run in f64 tells what is close; it is made where the program asks.
+  // Only a run in f64 decides which values are close; it is made if the program asks.
   std::optional<Error> failed_assertion() {
     if (!traits_.asserts_close) return std::nullopt;
     run_in_f64();
@@ -180,8 +181,8 @@ class Verification {
     }
   }
 
-  // A cause that is told by numbers alone: the call that was found to make the same mistake. A
-  // gradient is at its input, and the first wrong call of backward is where it went wrong.
+  // The line for a cause found by numbers alone: the call with the same mistake. A gradient is at
+  // its input, and the first wrong call of backward is its place.
   int line_behind(const ValueReport& report, const std::optional<Cause>& lost) const {
     const bool gradient = report.name.ends_with(".grad");
     if (lost && lost->id == report.cause.id && (gradient || lost->line <= report.line)) {
@@ -192,8 +193,8 @@ class Verification {
     return known ? wrong->place.position.line : 0;
   }
 
-  // The ranks and one device once more, in f64, with all that their calls take and give.
-  // Made once; null where they do not run.
+  // The ranks and one device once more, in f64, with all operands and results of their calls. Made
+  // once; null if they do not run.
   const CallLogs* logged_calls() {
     if (!logs_) {
       logs_.emplace(run_.scenario.world);
@@ -222,7 +223,8 @@ class Verification {
     return first_lost(logs->ranks, logs->alone, *run_.layout, kRelativeInF64);
   }
 
-  // Nobody claims a term to be whole. Where nothing else is compared either, the last one is told.
+  // A term is never claimed to be whole. If no other value is compared either, the last term is
+  // reported.
   void warn_of_terms() {
     if (count_values(judgement_.values).verified > 0) return;
     const auto last = std::ranges::find_if(
@@ -237,9 +239,9 @@ class Verification {
                     last->name, last->line, last->not_verified));
   }
 
-  // In a program of distributed tensors alone a value is made by its calls. Where each of them is
-  // right on the operands it had, a number that is off even in f64 follows from a jump that
-  // rounding turned: the sign of what is 0 in exact arithmetic.
+  // In a program of distributed tensors alone a value is made by its calls. If each of them is
+  // right on its own operands, a number that is off even in f64 follows from a jump that rounding
+  // turned: the sign of a number that is 0 in exact arithmetic.
   void doubt_jumps() {
     const StepVerdict& steps = judgement_.steps;
     const bool all_right = steps.judged && !steps.wrong_found() && steps.skipped.empty();
@@ -255,7 +257,7 @@ class Verification {
     }
   }
 
-  // A sum of the ranks' averages is no mistake where the program divides it by their number.
+  // A sum of the ranks' averages is no mistake if the program divides it by their number.
   void doubt_sums() {
     if (!traits_.leaves || inputs_.ranks_in_f64.empty()) return;
     for (ValueReport& report : judgement_.values) {
@@ -294,7 +296,7 @@ class Verification {
     return whole ? std::optional(std::round(factor)) : std::nullopt;
   }
 
-  // One device divides by the size of a piece, too, if it stands in the text.
+  // One device divides by the size of a piece, too, if that number is in the text.
   void doubt_literal_sizes() {
     if (count_values(judgement_.values).wrong > 0) return;
     if (!traits_.leaves || !divides_by_numbers(*run_.scenario.program)) return;
@@ -434,7 +436,7 @@ class Verification {
     judge_again();
   }
 
-  // Where the program works on local tensors, all values are judged again in f64, not only those in
+  // If the program works on local tensors, all values are judged again in f64, not only those in
   // doubt.
   void judge_again() {
     if (traits_.leaves) {

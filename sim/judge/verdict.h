@@ -1,5 +1,5 @@
-// verdict.h - whether the values of a run are right: which single-device runs there are to compare
-// with, and how their answers become one outcome. Private to the files that run scenarios.
+// verdict.h - the verdict on the values of a run: the single-device runs to compare with, and one
+// outcome from their answers. Private to the files that run scenarios.
 #pragma once
 
 #include <memory>
@@ -23,17 +23,16 @@ class Verdicts {
   /// The first assert_close of the program that does not hold. Runs the program in f64 if it has
   /// any.
   std::optional<Error> failed_assertion();
-  /// Warns of the branch at which ranks parted that now wait for each other.
+  /// Warns of the branch at which ranks separated that now wait for each other.
   void explain_failure();
-  /// Fills in `values` and `not_verified` from what the ranks recorded. Runs the program alone, and
-  /// in f64 on the ranks where the program leaves the distributed world or its dtypes leave a
-  /// doubt.
+  /// Fills in `values` and `not_verified` from the ranks' recordings. Runs the program alone, and
+  /// in f64 on the ranks if the program leaves the distributed world or its dtypes leave a doubt.
   void verify();
 
  private:
   ScenarioJudgement& judgement_;
   const ProgramRun& ranks_;
-  std::unique_ptr<Verification> verification_;  ///< null where only shapes are known
+  std::unique_ptr<Verification> verification_;  ///< null if only shapes are known
 };
 
 }  // namespace shardlab

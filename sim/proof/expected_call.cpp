@@ -1,5 +1,5 @@
-// The rule of scenarios/README.md, section 7, with a tolerance beside the envelope: one sample may
-// be rounded little by luck, and its envelope be too narrow then.
+// The rule of scenarios/README.md, section 7, with a tolerance in addition to the envelope: one
+// sample may be rounded little by luck, and its envelope be too narrow then.
 #include "sim/proof/expected_call.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 // Relative to the largest element; beyond it a difference is no rounding, since inputs are
 // multiples of 1/64, and sums short.
 constexpr double kRoom = 4e-5;
-// Of what is 0 in exact arithmetic: inputs are numbers near 1.
+// For numbers that are 0 in exact arithmetic: inputs are numbers near 1.
 constexpr double kRoomInF64 = 1e-15;
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Samples of functions that are several ops in the reference: contractions, joins by numpy's names,
-// pads, losses, linear algebra, and what torch writes in Python.
+// pads, losses, linear algebra, and functions that torch writes in Python.
 #include <limits>
 
 #include "sim/proof/sample_inputs.h"
@@ -77,7 +77,7 @@ void add_stacks(std::vector<OpSample>& samples) {
                   {"cumulative_trapezoid.x", {real({7, 5}), real({5})}, {"$0", "$1", -1}}});
 }
 
-/// Pools that tell places, the way back, bags of rows.
+/// Pools that return positions, their gradients, bags of rows.
 void add_pools_of_functions(std::vector<OpSample>& samples) {
   const SampleInput plane = real({3, 2, 4, 5});
   const Argument none;
@@ -333,7 +333,7 @@ void add_solutions(std::vector<OpSample>& samples) {
                   {"linalg_tensorsolve", {real({4, 2, 2}), real({4})}, {"$0", "$1"}}});
 }
 
-/// Programs over the others, of which a draw in front of them would be another.
+/// Programs over the others; last, since ahead of the others they would change their draws.
 void add_late_programs(std::vector<OpSample>& samples) {
   samples.insert(
       samples.end(),

@@ -52,7 +52,7 @@ void add_channel_norms(std::vector<OpSample>& samples) {
        {"group_norm", {real({3, 4, 5}), unit({4}), real({4})}, {"$0", 2, "$1", "$2", 1e-5}}});
 }
 
-/// Those that write their running statistics.
+/// Norms that write their running statistics.
 void add_written_norms(std::vector<OpSample>& samples) {
   const std::vector<SampleInput> inputs{real({3, 5, 2}), unit({5}), real({5}), real({5}),
                                         unit({5})};

@@ -1,5 +1,5 @@
-// A row is believed where it holds on every mesh: sizes that one mesh divides another does not, so
-// that what is right by chance on even pieces is not right on uneven ones.
+// A row is believed if it holds on every mesh: sizes that one mesh divides another does not, so
+// that a result that is right by chance on even pieces is not right on uneven ones.
 #include "sim/proof/missing_rows.h"
 
 #include <algorithm>
@@ -46,8 +46,8 @@ bool fits(const std::vector<DTensor>& results, const MeshLayout* layout,
   return true;
 }
 
-// The results of the op on each rank's pieces; none where it takes them not, or where those of the
-// first rank show that they are no pieces of the results.
+// The results of the op on each rank's pieces; none if it refuses them, or if those of the first
+// rank show that they are no pieces of the results.
 std::optional<std::vector<std::vector<DTensor>>> on_pieces(const OpSample& sample,
                                                            const std::vector<Pieces>& inputs,
                                                            const MeshLayout* layout,
@@ -58,7 +58,7 @@ std::optional<std::vector<std::vector<DTensor>>> on_pieces(const OpSample& sampl
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(layout->size()); ++rank) {
       std::vector<DTensor> own;
       for (const Pieces& pieces : inputs) own.push_back(pieces[rank]);
-      current_rank().random = {kProofRandomSeed, 0};  // as where the call is placed
+      current_rank().random = {kProofRandomSeed, 0};  // as in a call that is placed
       results.push_back(call_sample(sample, own, {}, 0, nullptr).values);
       if (rank == 0 && !fits(results[0], layout, expected, choices)) return std::nullopt;
     }
@@ -68,7 +68,8 @@ std::optional<std::vector<std::vector<DTensor>>> on_pieces(const OpSample& sampl
   return results;
 }
 
-// Whether shape inference refuses pieces of these shapes. What has none is called to see.
+// True when shape inference refuses pieces of these shapes. An op without shape inference is
+// called.
 bool refuses_shapes(const OpSample& sample, const std::vector<DTensor>& pieces) {
   const OpRow& row = plain_calls().find(sample.op);
   if (!row.meta) return false;
@@ -92,8 +93,8 @@ Placements choices_for(const ExpectedValue& value) {
   return choices_of({value.meta.shape, fill_of(value.meta.dtype)});
 }
 
-// The first of a value's placements under which these pieces are the whole, by its number; how many
-// there are where there is none.
+// The number of the first of a value's placements under which these pieces are the whole; the
+// number of placements if there is none.
 std::size_t placement_of(const Pieces& pieces, const MeshLayout* layout,
                          const ExpectedValue& expected, const Placements& choices) {
   const TensorMeta& meta = expected.meta;
@@ -120,7 +121,7 @@ std::size_t placement_of(const Pieces& pieces, const MeshLayout* layout,
 
 void MissingRows::look(const MeshLayout* layout, const std::vector<Placing>& placings,
                        const PieceOf& piece_of, const ExpectedCall& expected) {
-  if (sample_.calls) return;  // which is no op that could have a row
+  if (sample_.calls) return;  // not an op that could have a row
   const auto ranks = static_cast<std::size_t>(layout->size());
   std::vector<Placements> choices;
   for (std::size_t value = 0; value < expected.results; ++value) {
@@ -163,7 +164,7 @@ void MissingRows::look(const MeshLayout* layout, const std::vector<Placing>& pla
       const std::size_t which =
           placement_of(pieces, layout, expected.values[value], choices[value]);
       if (which == choices[value].size()) break;
-      // Those behind it were not looked at.
+      // The later ones were not looked at.
       if (value == 0) judged_ -= all - 1 - static_cast<std::int64_t>(which);
       outputs.push_back(choices[value][which]);
     }
@@ -178,7 +179,7 @@ void MissingRows::look(const MeshLayout* layout, const std::vector<Placing>& pla
   looked_ = true;
 }
 
-// Whether an earlier mesh has shown a row with these inputs: no other one is found any more.
+// True when an earlier mesh has shown a row with these inputs: later meshes add no rows.
 bool MissingRows::may_be_row(const std::string& inputs) const {
   const auto first = rows_.lower_bound(inputs + kTo);
   return first != rows_.end() && first->starts_with(inputs + kTo);

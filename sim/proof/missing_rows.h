@@ -13,7 +13,7 @@
 
 namespace shardlab {
 
-/// What a rank of the mesh holds of an input that is placed so.
+/// The piece of an input with these placements on a rank of the mesh.
 using PieceOf =
     std::function<DTensor(std::size_t rank, std::size_t slot, const Placements& placements)>;
 
@@ -22,14 +22,14 @@ class MissingRows {
   /// `sample` outlives it.
   explicit MissingRows(const OpSample& sample) : sample_(sample) {}
 
-  /// Of these placings on a mesh of one dim; `expected` is what one device has. Runs on a rank that
-  /// is alone. What one mesh does not show is not found.
+  /// Searches these placings on a mesh of one dim; `expected` is the result of one device. Runs on
+  /// a rank that is alone. A row that one mesh does not show is not found.
   void look(const MeshLayout* layout, const std::vector<Placing>& placings, const PieceOf& piece_of,
             const ExpectedCall& expected);
   /// "S(0), R -> S(0)", those that every mesh has shown; in order.
   std::vector<std::string> found() const;
-  /// How many rows, which are placements of the inputs and of one result, were held against the op
-  /// on the pieces alone, whether it gives them or not.
+  /// The number of rows, which are placements of the inputs and of one result, that were compared
+  /// with the op on the pieces alone, whether it gives them or not.
   std::int64_t judged() const { return judged_; }
 
  private:

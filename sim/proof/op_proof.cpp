@@ -1,7 +1,7 @@
 // Some placings of a sample on one mesh are one run of a world: each rank makes its pieces of each
-// input once for all runs, and calls the op for one placing after the other. What a rank refuses is
-// refused by all, before anything is sent; where ranks part, the world ends with a verdict, and the
-// placings behind that one are run once more.
+// input once for all runs, and calls the op for one placing after the other. A call that one rank
+// refuses all ranks refuse, before anything is sent; if ranks differ, the world ends with a
+// verdict, and the later placings are run once more.
 #include "sim/proof/op_proof.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::string reason_of(std::string text) {
   return text;
 }
 
-// What is wrong with a value, or with a call; nothing: "".
+// The fault of a value, or of a call; none: "".
 struct Fault {
   std::string what;
   bool rounding = false;  // it may be no more than that, amplified
@@ -134,8 +134,7 @@ class OpProver::Impl {
       OpProof own;
       own.op = proof.op;
       const Expected expected = on_one_device(form);
-      if (expected.only_in_f64)
-        continue;  // bits of another width, which nothing can be held against
+      if (expected.only_in_f64) continue;  // bits of another width, which cannot be compared
       for (const Dims& mesh : options_.form_meshes) {
         std::vector<Placing> placings =
             placings_of(form, mesh.size(), options_.of_forms, options_.seed);
@@ -172,12 +171,12 @@ class OpProver::Impl {
   }
 
  private:
-  // What one rank had from one call.
+  // The results of one rank for one call.
   struct Outcome {
     std::vector<DTensor> values;
     std::unique_ptr<Error> error;
     bool sent = false;  // by the call itself, not by its backward
-    std::string moved;  // what a call was refused for before it got replicas
+    std::string moved;  // the refusal of a call before it got replicas
   };
 
   // One placing of one sample.
@@ -189,14 +188,14 @@ class OpProver::Impl {
     bool even;
   };
 
-  // What one device has, for a gradient that flows into each result that may have one.
+  // The results of one device, for a gradient of each result that may have one.
   struct Expected {
     std::vector<ExpectedCall> by_root;
     std::unique_ptr<Error> error;               // the call is refused there, too
-    bool only_in_f64 = false;                   // that is so in reference precision alone
-    bool marked = true;                         // what is exact is known
+    bool only_in_f64 = false;                   // refused in reference precision alone
+    bool marked = true;                         // the exact results are known
     std::vector<bool> leaves;                   // by slot
-    std::vector<std::string> without_gradient;  // why some inputs are no leaves
+    std::vector<std::string> without_gradient;  // the reason why some inputs are no leaves
 
     std::size_t roots() const {
       return std::max<std::size_t>(1, by_root.empty() ? 0 : by_root[0].roots);
@@ -218,10 +217,10 @@ class OpProver::Impl {
     const MeshLayout* layout;
     const Expected& expected;
     Precision precision;
-    std::size_t first;  // the number of the first placing, which says what gradient flows in
+    std::size_t first;  // the number of the first placing, which chooses the incoming gradient
     Outcomes outcomes;
     std::vector<Pieces> pieces;  // by rank
-    // A rank's pieces of gradients that flow in, each made once for each way to place it.
+    // A rank's pieces of incoming gradients, each made once for each way to place it.
     std::vector<std::vector<std::pair<const DTensorSpec*, Tensor>>> gradients;
   };
 
@@ -254,7 +253,7 @@ class OpProver::Impl {
     return precision == Precision::kReference ? DType::kF64 : DType::kF32;
   }
 
-  // What the calls of the sample give on the rank, and the gradients behind them.
+  // The results of the sample's calls on the rank, and their gradients.
   static SampleValues called(const OpSample& sample, const SampleRun& run,
                              const std::vector<DTensor>& leaves, std::size_t root,
                              const GradientOf& gradient) {
@@ -284,7 +283,7 @@ class OpProver::Impl {
   Expected with_leaves(const OpSample& sample, std::vector<bool> leaves) {
     Expected expected;
     expected.marked = sample.marked;
-    bool declared = false;  // what is refused now
+    bool declared = false;  // the runs in declared dtypes have begun
     try {
       run_alone([&] {
         for (std::size_t root = 0; root < expected.roots(); ++root) {
@@ -303,7 +302,7 @@ class OpProver::Impl {
     return expected;
   }
 
-  // An input that the op has no gradient for, where others have one, is left out and named.
+  // An input that the op has no gradient for, if others have one, is left out and named.
   Expected on_one_device(const OpSample& sample) {
     const std::size_t slots = sample.inputs.size();
     std::vector<bool> leaves(slots);
@@ -461,7 +460,7 @@ class OpProver::Impl {
     return run;
   }
 
-  // The outcomes of these placings, and no other ones any more.
+  // Runs these placings; their outcomes replace the earlier ones.
   void perform(const OpSample& sample, std::span<const Placing> placings, MeshRun& run) {
     for (std::vector<Outcome>& own : run.outcomes) {
       own.clear();
@@ -500,8 +499,8 @@ class OpProver::Impl {
     return true;
   }
 
-  // What is wrong with one placing, or "". Amplified rounding is not: alone the call has the same
-  // fault, which other calls have no part in then, and in f64 none.
+  // The fault of one placing, or "". Amplified rounding is none: the call alone has the same fault,
+  // so that no other call causes it, and in f64 it has none.
   std::string fault_of(const OpSample& sample, const Dims& mesh, const Placing& placing,
                        const MeshRun& run, std::size_t number) {
     const Fault found = fault(run, number);
@@ -517,7 +516,7 @@ class OpProver::Impl {
     return amplified ? "" : found.what;
   }
 
-  // The same, as the run has it. Where all ranks refuse a placing, nothing is wrong.
+  // The same, in this run. If all ranks refuse a placing, there is no fault.
   static Fault fault(const MeshRun& run, std::size_t number) {
     const Expected& expected = run.expected;
     const Outcomes& outcomes = run.outcomes;
@@ -560,7 +559,7 @@ class OpProver::Impl {
     return rounding;
   }
 
-  // True where nothing was sent, and the result is right.
+  // True if nothing was sent, and the result is right.
   bool count(OpProof& proof, const OpSample& called, const Tried& tried, const MeshRun& run) {
     const auto& [sample, mesh, placing, number, even] = tried;
     const Expected& expected = run.expected;
@@ -601,7 +600,7 @@ class OpProver::Impl {
   }
 
   static constexpr std::uint64_t kGradientSlot = 96;
-  // Placings that are performed, then judged: few, so that what they gave is still in the caches.
+  // Placings that are performed, then judged: few, so that their results are still in the caches.
   static constexpr std::size_t kBatch = 16;
 
   const OpRegistry& registry_;

@@ -1,11 +1,11 @@
-// op_proof.h - whether an op under its sharding rule gives the values of one device, for every way
-// to place its inputs.
+// op_proof.h - the proof that an op under its sharding rule gives the values of one device, for
+// every way to place its inputs.
 //
 // A call is made with inputs that are placed in each way on a mesh of simulated ranks, forward and
 // backward; results and gradients, put together by the definition of placements alone
-// (sim/verify/global_value.h), are held against the same call on one device: bit for bit where
-// elements are moved or computed one by one, else by the rule of scenarios/README.md, section 7.
-// A mesh that does not divide the sample's sizes leaves some ranks with less and some with nothing.
+// (sim/verify/global_value.h), are compared with the same call on one device: bit for bit if
+// elements are moved or computed one by one, else by the rule of scenarios/README.md, section 7. A
+// mesh that does not divide the sample's sizes leaves some ranks with less and some with nothing.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct ProofOptions {
   bool backward = true;
   /// Placings on each mesh of one dim, which are all of an op with up to 4 inputs, and of several.
   PlacingCount of_one{4096, 512}, of_several{128, 128};
-  std::uint64_t seed = 0;  ///< of values and of what is drawn
+  std::uint64_t seed = 0;  ///< of values and of draws
   bool missing = true;     ///< look for placings that could do without communication
   /// Forms of its samples' calls (sample_forms.h) that an op is tried in, each on a few placings of
   /// form_meshes.
@@ -37,14 +37,14 @@ struct ProofOptions {
   PlacingCount of_forms{4, 4};
 };
 
-/// One call that gave something else than one device.
+/// One call whose result differs from one device's.
 struct WrongCall {
   std::string op;
   Dims mesh;
   Placing placing;
   std::string what;
   std::size_t sample = 0;  ///< its index among those that were given
-  std::string form;        ///< of the call (form_text), where it is none of the samples
+  std::string form;        ///< of the call (form_text), if it is none of the samples
 };
 
 /// Placings of one kind.
@@ -61,7 +61,7 @@ struct FormTally {
   std::int64_t calls = 0, wrong = 0;
 };
 
-/// What was found out about the calls of one op.
+/// The findings about the calls of one op.
 struct OpProof {
   std::string op;
   std::int64_t tried = 0;
@@ -75,7 +75,7 @@ struct OpProof {
   std::optional<WrongCall> least;               ///< the wrong one on the smallest mesh
   /// "one device refuses a sample: ..", forward too: such an op is not proven. "": it is.
   std::string unproven;
-  /// Why inputs that may have a gradient have none.
+  /// Reasons why inputs that may have a gradient have none.
   std::set<std::string> without_gradient;
   /// "S(0), R -> S(0)": sent something or was refused on every mesh of one dim, and would be right
   /// with the op on the pieces alone.
@@ -83,7 +83,7 @@ struct OpProof {
   /// Rows on meshes of one dim, placements of the inputs and of one result, that were found to be
   /// right or not to be: offered and silent ones, and those that were looked for.
   std::int64_t rows_judged = 0;
-  FormTally forms;  ///< beside the calls of samples; what is wrong counts in both
+  FormTally forms;  ///< in addition to the calls of samples; a fault counts in both
 };
 
 /// Proves the rules of one registry. Not thread-safe; several may run side by side.
@@ -97,8 +97,8 @@ class OpProver {
 
   /// All samples are calls of one op.
   OpProof prove(const std::vector<const OpSample*>& samples);
-  /// One call: what is wrong with it, "" where nothing is.
-  ///   fails  what the call fails with
+  /// One call: its fault, "" if there is none.
+  ///   fails  as the call does
   std::string check(const OpSample& sample, const Dims& mesh, const Placing& placing);
 
  private:

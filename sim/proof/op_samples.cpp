@@ -373,7 +373,7 @@ void add_special_functions(std::vector<OpSample>& samples) {
   samples.push_back({"true_divide.Tensor", {real({7, 5}), unit({5})}, {"$0", "$1"}});
 }
 
-/// What order and counting say of a dim.
+/// Statistics of a dim by order and by counting.
 void add_statistics(std::vector<OpSample>& samples) {
   for (const bool keep : {false, true}) {
     samples.push_back({"median.dim", {real({7, 5})}, {"$0", 0, keep}});
@@ -438,7 +438,7 @@ void add_foreach(std::vector<OpSample>& samples) {
     samples.push_back(
         {name("ScalarList"), {real({7, 5}), real({3})}, {List{"$0", "$1"}, List{0.5, 2.0}}});
     if (op == "sub") continue;  // ATen has no such overload
-    // The gradient of what divides all of them is a long sum: few elements, for the sake of bf16.
+    // The gradient of a common divisor is a long sum: few elements, for the sake of bf16.
     samples.push_back({name("Tensor"), {unit({3}), unit({2}), unit({})}, {List{"$0", "$1"}, "$2"}});
   }
 }

@@ -1,5 +1,5 @@
-// op_samples.h - one sample call per op and kind of arguments, small and uneven: what is placed in
-// every way, or at random, to see whether the op gives what it gives on one device.
+// op_samples.h - one sample call per op and kind of arguments, small and uneven: placed in every
+// way, or at random, and compared with the results of one device.
 #pragma once
 
 #include <functional>
@@ -13,14 +13,14 @@
 
 namespace shardlab {
 
-/// What an input holds.
+/// The contents of an input.
 enum class Fill : std::uint8_t {
   kReal,   ///< (-2, 2)
   kUnit,   ///< (0.1, 0.9)
   kIndex,  ///< integers in [0, limit)
   kCount,  ///< integers in [1, limit]
   kBool,
-  kGiven,  ///< what the input says
+  kGiven,  ///< given by the input
 };
 
 /// An input whose elements are given.
@@ -39,13 +39,13 @@ struct SampleInput {
   std::shared_ptr<const GivenElements> given = nullptr;  ///< of Fill::kGiven
 };
 
-/// What a sample that is several calls is run on.
+/// The surroundings of a sample that is several calls.
 struct SampleRun {
   const std::vector<DTensor>& inputs;
   const MeshLayout* layout = nullptr;  ///< null: one device
   Precision precision = Precision::kDeclared;
-  /// Set to what a call was refused for, where it ran once its operands were made replicas, as the
-  /// refusal asks.
+  /// Set to the refusal of a call that ran once its operands were made replicas, as the refusal
+  /// asks.
   std::string* moved = nullptr;
 };
 
@@ -57,19 +57,20 @@ struct OpSample {
   /// Instead of one call of `op`: several, which give these values, and write nothing into the
   /// inputs. `op` is then their name.
   std::function<std::vector<DTensor>(const SampleRun& run)> calls = nullptr;
-  /// Whether what must agree bit for bit is known: not where calls write through other handles.
+  /// True when the values that must agree bit for bit are known: not if calls write through other
+  /// handles.
   bool marked = true;
 };
 
 std::span<const OpSample> op_samples();
-/// op_samples(), and behind them calls that cannot be made with any dtype, leaf or placement: into
+/// op_samples(), followed by calls that cannot be made with any dtype, leaf or placement: into
 /// given tensors, of numbers about a tensor, with given elements.
 std::span<const OpSample> all_samples();
-/// Those of ops that are programs over other ops; part of op_samples().
+/// Samples of ops that are programs over other ops; part of op_samples().
 std::vector<OpSample> program_samples();
 /// Some of them: normalisation, transforms, factorisations, attention, recurrent layers.
 void add_layer_samples(std::vector<OpSample>& samples);
-/// What reads neighbours: resampling, pooling, and convolutions padded, strided, dilated,
+/// Ops that read neighbours: resampling, pooling, and convolutions padded, strided, dilated,
 /// transposed and in groups.
 void add_upsampling(std::vector<OpSample>& samples);
 void add_pooling(std::vector<OpSample>& samples);

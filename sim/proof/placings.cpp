@@ -1,5 +1,5 @@
 // The choices of all inputs along all mesh dims are the digits of one number, which counts the
-// placings; some of them mix kinds of pending reductions and are passed over.
+// placings; some of them mix kinds of pending reductions and are skipped.
 #include "sim/proof/placings.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace shardlab {
 
 namespace {
 
-// How many choices each digit has: of input 0 along mesh dim 0, along mesh dim 1, ...
+// The number of choices of each digit: of input 0 along mesh dim 0, along mesh dim 1, ...
 std::vector<std::uint64_t> bases_of(const OpSample& sample, std::size_t mesh_dims) {
   std::vector<std::uint64_t> bases;
   for (const SampleInput& input : sample.inputs) {
@@ -22,7 +22,7 @@ std::vector<std::uint64_t> bases_of(const OpSample& sample, std::size_t mesh_dim
   return bases;
 }
 
-// Saturates: nobody counts that far.
+// Saturates: no loop counts that far.
 std::uint64_t count_of(const std::vector<std::uint64_t>& bases) {
   std::uint64_t count = 1;
   for (const std::uint64_t base : bases) {

@@ -13,11 +13,12 @@ namespace shardlab {
 /// Placements of each input, one for each mesh dim.
 using Placing = std::vector<Placements>;
 
-/// What an input may be along one mesh dim: whole, cut along each of its dims, and pending in each
-/// way that its elements allow.
+/// The choices for an input along one mesh dim: whole, cut along each of its dims, and pending in
+/// each way that its elements allow.
 Placements choices_of(const SampleInput& input);
 
-/// How many placings are tried: all of them where there are at most `all`, else `drawn` of them.
+/// The number of placings that are tried: all of them if there are at most `all`, else `drawn` of
+/// them.
 struct PlacingCount {
   std::uint64_t all, drawn;
 };
@@ -27,7 +28,7 @@ struct PlacingCount {
 std::vector<Placing> placings_of(const OpSample& sample, std::size_t mesh_dims, PlacingCount number,
                                  std::uint64_t seed);
 
-/// Whether all pieces of a tensor that lies so have one size.
+/// True when all pieces of a tensor with these placements have one size.
 bool cuts_evenly(const Dims& shape, const Placements& placements, const Dims& mesh);
 
 /// "S(0) R": the placements along each mesh dim.

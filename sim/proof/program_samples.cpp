@@ -6,7 +6,7 @@ namespace {
 
 using namespace samples;
 
-/// What a form of another op gives.
+/// Samples that are forms of another op.
 void add_forms(std::vector<OpSample>& samples) {
   for (const char* op : {"alias_copy", "t_copy", "zero", "squeeze_copy", "uniform", "exponential_",
                          "exponential", "log_normal_", "cauchy_", "threshold_", "prims::signbit",
@@ -151,7 +151,7 @@ void add_index_programs(std::vector<OpSample>& samples) {
         {"$0", "$1", List{"$2"}, "$3"}}});
 }
 
-/// Activations and their way back.
+/// Activations and their gradients.
 void add_slopes(std::vector<OpSample>& samples) {
   for (const char* op : {"hardsigmoid_backward", "hardswish_backward", "mish_backward"}) {
     samples.push_back({op, {real({7, 5}), real({7, 5})}, {"$0", "$1"}});
@@ -243,7 +243,7 @@ void add_measures(std::vector<OpSample>& samples) {
        {"logspace.Tensor_Scalar", {real({})}, {"$0", 0.5, 7, 2.0, DType::kF64}}});
 }
 
-/// What losses and distances send back.
+/// Gradients of losses and distances.
 void add_measures_backward(std::vector<OpSample>& samples) {
   samples.insert(
       samples.end(),

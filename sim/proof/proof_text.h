@@ -1,4 +1,4 @@
-// proof_text.h - what was proven of the ops, for people and for machines.
+// proof_text.h - the results of proofs of ops, for people and for machines.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace shardlab {
 
-/// The number of calls and how they went, of all ops together.
+/// The number of calls and their outcomes, of all ops together.
 struct ProofSums {
   std::int64_t tried = 0, right = 0, silent = 0, wrong = 0, refused = 0;
   std::int64_t rows_judged = 0;
@@ -18,8 +18,8 @@ struct ProofSums {
 };
 ProofSums sums_of(const std::vector<OpProof>& proofs);
 
-/// A line an op; below it what is wrong as a command line, why calls are refused, and, where
-/// `details` is set, the rows that are missing.
+/// A line an op; below it faults as command lines, reasons of refusals, and, if `details` is set,
+/// the rows that are missing.
 std::string proof_text(const std::vector<OpProof>& proofs, bool details);
 /// One array, an object an op, in the same order.
 std::string proof_json(const std::vector<OpProof>& proofs);

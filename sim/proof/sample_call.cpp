@@ -33,7 +33,7 @@ Tensor drawn_floats(const Dims& shape, Fill fill, std::uint64_t seed, DType dtyp
 
 bool is_written(const SchemaArgument& argument) { return argument.alias.write; }
 
-// What the op wrote and does not give back.
+// Tensors that the op wrote and does not return.
 void add_written(std::vector<DTensor>& values, const OpRow& row, const Arguments& args) {
   const std::vector<DTensor> results = values;
   const auto add = [&](const DTensor& written) {

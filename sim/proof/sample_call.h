@@ -1,4 +1,4 @@
-// sample_call.h - the call of a sample: its inputs, what it gives, and the gradients behind it.
+// sample_call.h - the call of a sample: its inputs, its results, and their gradients.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace shardlab {
 
-/// Of the stream that ops draw from, at whose beginning every call of a sample stands.
+/// The seed of the random ops: every call of a sample draws from the beginning of its stream.
 inline constexpr std::uint64_t kProofRandomSeed = 11;
 
 /// An input, equal on every rank that asks: its elements depend on seed and slot alone, and every
@@ -28,19 +28,19 @@ Argument filled_in(const Argument& argument,
 Arguments filled_in(const Arguments& args, const std::vector<DTensor>& inputs);
 /// All tensors, those in lists too.
 std::vector<DTensor> tensors_of(const Results& results);
-/// Whether the input is an out= tensor of the call, whose elements nobody reads.
+/// True when the input is an out= tensor of the call, whose elements are never read.
 bool is_out(const OpSample& sample, const OpRow& row, std::size_t slot);
 /// A gradient of its own, that of the op it is a variant of, or the gradients of its parts.
 bool has_gradient(const OpRow& row);
 
 /// The gradient of a result, placed where the caller wants it.
 using GradientOf = std::function<DTensor(const DTensor& result)>;
-/// What the call gives and writes, then the gradients of `leaves` (undefined: none) where a
-/// gradient flows into result `root` modulo the number of those that require one. Nothing is
-/// written into `inputs`.
+/// The tensors that the call returns and writes, then the gradients of `leaves` (undefined: none)
+/// for a gradient of result `root` modulo the number of those that require one. Nothing is written
+/// into `inputs`.
 struct SampleValues {
   std::vector<DTensor> values;
-  std::size_t results = 0;  ///< of values: what the call gave and wrote
+  std::size_t results = 0;  ///< of values: results and written tensors
   std::size_t roots = 0;    ///< results that a gradient may flow into
 };
 SampleValues call_sample(const OpSample& sample, const std::vector<DTensor>& inputs,

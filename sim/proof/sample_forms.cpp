@@ -47,7 +47,7 @@ class Forms {
   }
 
  private:
-  // Of a kind of change, in the order in which kinds are taken.
+  // The kinds of changes, in the order in which they are taken.
   enum Kind : std::size_t { kOne, kEnd, kLeft, kOut, kBatch, kFlag, kNumber, kEmpty, kKinds };
 
   const SchemaArgument& declared(std::size_t i) const { return row_.op.arguments[i]; }
@@ -79,7 +79,7 @@ class Forms {
       return;
     }
     if (declared(i).type.is_list) return;
-    switch (declared(i).type.kind) {  // what is None by default is given
+    switch (declared(i).type.kind) {  // arguments whose default is None are given
       case TypeKind::kDType:
         add_argument(kNumber, i, DType::kF64);
         break;
@@ -96,7 +96,7 @@ class Forms {
     }
   }
 
-  // The input goes with the argument, and those behind it move up.
+  // The input is removed with the argument, and later ones move up.
   void leave_out(std::size_t i) {
     const auto slot = slot_of(sample_.args[i]);
     if (!slot || !declared(i).type.is_optional) return;

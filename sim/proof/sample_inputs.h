@@ -1,4 +1,4 @@
-// sample_inputs.h - the inputs of samples, by what they hold. For the tables of samples.
+// sample_inputs.h - the inputs of samples, by their contents. For the tables of samples.
 #pragma once
 
 #include <utility>

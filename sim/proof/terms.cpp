@@ -27,8 +27,8 @@ class Terms {
   }
 
  private:
-  // -v and 2v, or v / 2 twice; the rest is nothing. Of the largest and the smallest, and of what is
-  // not finite, one rank has the whole.
+  // -v and 2v, or v / 2 twice; the other terms are 0. For maxima and minima, and for numbers that
+  // are not finite, one rank has the whole.
   const std::vector<double>& of_given(double value) {
     const std::size_t count = terms_.size();
     const std::size_t one = random_() % count, other = (one + 1 + random_() % (count - 1)) % count;
@@ -99,7 +99,7 @@ Tensor term_of(const Tensor& whole, Fill fill, ReduceOp op, std::int64_t index, 
   if (integers) {
     std::vector<std::int64_t> values = read_integers(whole);
     for (std::int64_t& value : values) {
-      // What no double holds: one rank has it, so that terms add up exactly.
+      // Numbers that no double holds: one rank has them, so that terms add up exactly.
       constexpr std::int64_t kExact = std::int64_t{1} << 52;
       const bool held = value > -kExact && value < kExact;
       if (held) {

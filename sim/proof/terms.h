@@ -1,6 +1,6 @@
-// terms.h - what each rank holds of a value that is pending. The reduction of all is the value, to
-// the last bit, and terms of two inputs have nothing in common: which rank holds the largest of an
-// element is another one from input to input.
+// terms.h - the terms that ranks hold of a pending value. The reduction of all is the value, to the
+// last bit, and terms of two inputs have nothing in common: the rank with the largest term of an
+// element differs from input to input.
 #pragma once
 
 #include "base/reduce_op.h"
@@ -9,9 +9,9 @@
 
 namespace shardlab {
 
-/// The term of rank `index` of `count`. Terms of numbers that an op needs in (0, 1) lie there, too,
-/// where they are pending by their largest or smallest. A pure function, equal on all ranks; the
-/// tensor is on the rank's device.
+/// The term of rank `index` of `count`. For an op that needs numbers in (0, 1), terms pending by
+/// their largest or smallest are in (0, 1), too. A pure function, equal on all ranks; the tensor is
+/// on the rank's device.
 Tensor term_of(const Tensor& whole, Fill fill, ReduceOp op, std::int64_t index, std::int64_t count,
                std::uint64_t seed);
 

@@ -1,5 +1,5 @@
 // Samples of ops that write their results into given tensors or lists, of those that give numbers
-// about a tensor, and of those whose results have as many elements as their inputs say.
+// about a tensor, and of those whose number of results depends on their inputs.
 #include <array>
 
 #include "api/distribute.h"
@@ -14,7 +14,7 @@ namespace {
 
 using namespace samples;
 
-/// What makes tensors of numbers alone, into a given one, and what derived rows have besides.
+/// Factories that write into a given tensor, and other derived rows.
 void add_out_forms(std::vector<OpSample>& samples) {
   const Argument none;
   samples.insert(
@@ -94,7 +94,7 @@ void add_fused_steps(std::vector<OpSample>& samples) {
   }
 }
 
-/// What derived rows of ops on lists have.
+/// Derived rows of ops on lists.
 void add_list_outs(std::vector<OpSample>& samples) {
   const std::vector<SampleInput> inputs{real({7, 5}), real({3}), real({7, 5}), real({3})};
   samples.push_back({"_foreach_zero", inputs, {List{"$0", "$1"}}});
@@ -105,7 +105,7 @@ void add_list_outs(std::vector<OpSample>& samples) {
                      {List{"$0", "$1"}, List{"$2", "$3"}}});
 }
 
-/// In the dtype of the factors, whatever it is.
+/// Products have the dtype of the factors, for every dtype.
 void add_products_in_dtype(std::vector<OpSample>& samples) {
   const auto takes = [&](const char* op, Dims first, Dims second) {
     OpSample sample{op, {real(std::move(first)), real(std::move(second))}, {"$0", "$1"}};
@@ -161,7 +161,7 @@ DTensor on_mesh(const SampleRun& run, const Argument& number) {
                     run.layout->arena().spec(run.layout, replicas, whole.local().meta()));
 }
 
-/// What is known of a tensor without looking at its elements: that of the whole, on every rank.
+/// Facts about a tensor that need no elements: they are those of the whole, on every rank.
 void add_queries(std::vector<OpSample>& samples) {
   const auto asks = [&](const char* op, Arguments behind) {
     OpSample sample{op, {real({7, 5})}, {"$0"}};
@@ -184,7 +184,7 @@ void add_queries(std::vector<OpSample>& samples) {
   }
 }
 
-/// Of complex numbers, which samples have as pairs.
+/// Ops on complex numbers, which samples have as pairs.
 void add_complex(std::vector<OpSample>& samples) {
   const auto takes = [&](const char* op, Dims pairs, Arguments behind) {
     OpSample sample{op, {real(std::move(pairs))}, {"$0"}};
@@ -255,7 +255,7 @@ void add_more_numbers(std::vector<OpSample>& samples) {
                                  {"linalg_eigvals", {real({3, 4, 4})}, {"$0"}}});
 }
 
-/// Whose results have as many elements as the values of the inputs say.
+/// Ops whose number of results depends on the values of the inputs.
 void add_counted(std::vector<OpSample>& samples) {
   samples.insert(samples.end(),
                  {{"where", {truth({7, 5})}, {"$0"}},

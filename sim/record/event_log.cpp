@@ -1,4 +1,4 @@
-// Only what is rank-invariant is written, so that equal logs mean equal decisions (B-2).
+// Only rank-invariant facts are written, so that equal logs mean equal decisions (B-2).
 #include "sim/record/event_log.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What is not finite is a text, so that any reader of JSON takes our files; a mesh is a list,
-// because the members of an object have no order and mesh dims do.
+// A number that is not finite is a text, so that any reader of JSON takes our files; a mesh is a
+// list, because the members of an object have no order and mesh dims do.
 #include "sim/record/json.h"
 
 #include <cmath>

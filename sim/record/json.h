@@ -1,5 +1,5 @@
-// json.h - what the JSON that shardlab writes and reads has in common. A light header: whoever
-// looks into a value includes <nlohmann/json.hpp>.
+// json.h - common parts of the JSON that shardlab writes and reads. A light header: a file that
+// reads the inside of a value includes <nlohmann/json.hpp>.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ double number_of(const Json& json);
 std::string json_line(const Json& json);
 
 /// The integer, of std::int32_t, std::int64_t or std::size_t.
-///   fails  Value: no integer, or one that `Integer` has not
+///   fails  Value: no integer, or one that `Integer` does not hold
 template <typename Integer>
 Integer integer_of(const Json& json);
-/// That of a field, or `otherwise` where the object has none.
+/// The integer of a field, or `otherwise` if the object has none.
 template <typename Integer>
 Integer integer_or(const Json& object, const char* field, Integer otherwise);
 /// A list of them.

@@ -1,7 +1,7 @@
-// A value is as exact as what it was made of, unless floats were added up on the way: by an op that
-// does, or because a pending reduction was carried out. Either depends on how the value is cut.
-// Nothing but what the ranks are seen to do decides, so there is one place to look at for why a
-// value was compared as it was.
+// A value is as exact as its operands, unless floats were added up on the way: by an op that adds,
+// or because a pending reduction was carried out. Either depends on the cuts of the value. Only the
+// observed calls of the ranks decide, so there is one place that explains why a value was compared
+// as it was.
 #include "sim/record/marks.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ constexpr std::uint32_t varies_note(MeshDims dims) { return dims << kVariesAt; }
 constexpr std::uint32_t over_note(MeshDims dims) { return dims << kOverAt; }
 
 std::uint32_t exactness(const DTensor& x) { return x.impl()->note & kAddedUp; }
-// All but whether it must agree bit for bit, and who wrote it.
+// The note without the bits for exactness and for the writing op.
 std::uint32_t exchange_note(const DTensor& x) { return x.impl()->note & ~(kAddedUp | kWritten); }
 
 bool adds_up(const DTensor& from, const DTensor& to) {
@@ -110,7 +110,7 @@ void Marks::call_ends(const CallRecord& call) {
       for (const Argument& element : argument.list()) look_at(element);
     }
   }
-  // What is made of no tensor is made of the call's numbers, on every rank alike.
+  // A value without tensor operands is made of the call's numbers, alike on every rank.
   const bool moves = !any || row.has(kExact);
   const auto mark_as = [&](const DTensor& result, std::uint32_t written) {
     if (!result.defined()) return;
@@ -119,7 +119,7 @@ void Marks::call_ends(const CallRecord& call) {
         (same_bits ? 0 : kAddedUp) | (result.distributed() ? 0 : exchanged) | written;
   };
   for_each_tensor(*call.results, [&](const DTensor& result) { mark_as(result, 0); });
-  // Some ops write what they are given, and do not give it back: lists, running statistics.
+  // Some ops write their arguments, and do not return them: lists, running statistics.
   for (std::size_t i = 0; i < call.args->size(); ++i) {
     if (!row.op.arguments[i].alias.write) continue;
     const std::span written(&(*call.args)[i], 1);
@@ -169,13 +169,13 @@ void Marks::collective_ends(const CollectiveCall& call) {
     exchange.known = exchange.known && own != 0;
     exchange.over |= own;
   }
-  if (is_message(call.kind)) exchange.known = false;  // what one rank sent is no value of others
+  if (is_message(call.kind)) exchange.known = false;  // a message of one rank is no value of others
   constexpr std::size_t kMostOpen = 64;  // those of redistributions are never asked for
   if (exchanges_.size() == kMostOpen) exchanges_.erase(exchanges_.begin());
   exchanges_.push_back(exchange);
 }
 
-// Its bits depend on how many ranks took part.
+// Its bits depend on the number of ranks that took part.
 std::uint32_t Marks::note_of_collected(const PlacedRecord& record) {
   const std::uint32_t before = exchange_note(record.from);
   const Storage* const result = record.to.local().storage().get();

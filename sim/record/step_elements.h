@@ -16,7 +16,7 @@ namespace shardlab {
 /// complex one both parts (tests/golden/facts/programs/README.md has the formula).
 std::vector<double> formula_elements(const Json& fill, DType dtype, std::int64_t count);
 
-/// Row-major elements of a recorded value; none where the file has none. `raw`: the elements of the
+/// Row-major elements of a recorded value; none if the file has none. `raw`: the elements of the
 /// whole file, in whose range "raw" is.
 std::optional<std::vector<Scalar>> step_elements(std::string_view raw, const Json& value,
                                                  DType dtype, std::int64_t count);

@@ -1,4 +1,5 @@
-// zlib is fed by hand: gzip's own reader takes what follows the lines for damage or for nothing.
+// zlib is fed by hand: gzip's own reader takes the bytes after the lines for damage or ignores
+// them.
 #include "sim/record/step_file.h"
 
 #include <zlib.h>
@@ -42,7 +43,7 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  /// Up to `most` bytes of text; false: damaged, or cut short where `whole` is asked for.
+  /// Up to `most` bytes of text; false: damaged, or cut short although `whole` is asked for.
   bool read(std::string& text, std::size_t most, bool whole) {
     std::array<char, 1 << 16> block;
     int status = ready_ ? Z_OK : Z_STREAM_ERROR;
@@ -61,7 +62,7 @@ class Inflater {
   bool ready_ = false;
 };
 
-// An empty object where the line is none.
+// An empty object if the line is none.
 Json parsed(const std::string& line) {
   const Json json = Json::parse(line, nullptr, false);
   return json.is_object() ? json : Json::object();
@@ -81,7 +82,7 @@ void check_schema(const std::string& path, const std::string& line) {
        "{}: a recording of schema {}, and this shardlab reads schema 2", path, schema.dump());
 }
 
-// The lines up to "end"; what follows it in the text is raw, too.
+// The lines up to "end"; the text after it is raw, too.
 void split_lines(const std::string& text, StepFile& file) {
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = text.find('\n', start);

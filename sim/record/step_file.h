@@ -11,15 +11,15 @@
 
 namespace shardlab {
 
-/// A whole file: nothing in it has been looked at but where it ends.
+/// A whole file, of which only the end is checked.
 struct StepFile {
   std::string path;
   std::vector<std::string> lines;  ///< JSON, from "program" to "end"
   std::string raw;                 ///< elements; little-endian, row-major, without padding
 };
 
-/// Whether the first line says that the file is a recording with a schema number of its own.
-/// Recordings without one (schema 1) and files that cannot be read are none.
+/// True when the first line is that of a recording with a schema number of its own. False for
+/// recordings without one (schema 1) and files that cannot be read.
 bool is_step_file(const std::string& path);
 
 /// The whole file, which is_step_file().

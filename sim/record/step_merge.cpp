@@ -97,8 +97,8 @@ class StepMerger {
   }
 
  private:
-  // Else each rank's events are its own. Where they hold DTensors that is not possible, and the
-  // place where ranks part is named.
+  // Else each rank keeps its own events. With DTensors that is not possible, and the place where
+  // ranks differ is named.
   bool make_same_calls() const {
     const auto any = [&](const auto& is_so) {
       return std::ranges::any_of(
@@ -160,14 +160,14 @@ class StepMerger {
       if (!same) refuse_parted();
     }
     const Json& kind = events[0].at("k");
-    // The one that rank 0 is in, as everything that is of one part of a mesh.
+    // The mesh that rank 0 is in, as for all data about one part of a mesh.
     if (kind == "mesh") meshes_[events[0].at("mesh").dump()] = events[0].value("ranks", Json());
     if (kind == "mesh" || kind == "place" || kind == "program") return events[0];
     if (kind == "group") return merged_group(events);
     return merged_value(events);
   }
 
-  // The group of rank 0, and those of the others where they are in others.
+  // The group of rank 0, and those of the others if they are in others.
   static Json merged_group(const JsonList& groups) {
     Json group = groups[0];
     JsonList all;
@@ -191,7 +191,7 @@ class StepMerger {
          "ranks part at event {}: {}", at_ + 1, text);
   }
 
-  // An event, or a value that it gives.
+  // An event, or a value of its results.
   Json merged_value(const JsonList& all) {
     Json result = Json::object();
     std::set<std::string> keys;
@@ -215,7 +215,7 @@ class StepMerger {
       } else if (key == "stride" && !all_equal(values)) {
         continue;  // of pieces of several lengths: as they come
       } else if (values[0].is_null() || key == "own_s" || key == "wall_s" || key == "seq") {
-        // A flag that one rank has, or what says nothing of the program.
+        // A flag that one rank has, or a field without meaning for the program.
         result[key] = *std::ranges::find_if(values, [](const Json& one) { return !one.is_null(); });
       } else {
         result[key] = joined(values);
@@ -285,7 +285,7 @@ class StepMerger {
     return {raw_.size() - bytes.size(), bytes.size()};
   }
 
-  // Of a value on a part of the mesh, the part that holds rank 0.
+  // For a value on a part of the mesh, the part that holds rank 0.
   void merge_shares(Json& result, const JsonList& values, const Json& mesh) {
     const auto found = meshes_.find(mesh.dump());
     double sums[2] = {0, 0};

@@ -11,11 +11,11 @@ struct MergedSteps {
   std::size_t ranks = 0, events = 0;
   std::size_t bytes = 0;  ///< of the file
 };
-/// Writes to `out` the recording that all ranks' are: what is the same stays, what differs is one
-/// of each rank. Parts of fingerprints add up. Where ranks make different calls, or exchange
-/// messages, each rank's events stay its own (step_streams.h).
+/// Writes to `out` the common recording of all ranks: equal data is stored once, other data once
+/// for each rank. Parts of fingerprints add up. If ranks make different calls, or exchange
+/// messages, each rank keeps its own events (step_streams.h).
 ///   fails  Value: not the files of all ranks of one program; a message that was never sent.
-///          Unsupported: ranks that part in a program on DTensors; the first event where they part
+///          Unsupported: ranks that differ in a program on DTensors; the first different event
 ///          is named with its place
 MergedSteps merge_steps(const std::vector<std::string>& paths, const std::string& out);
 

@@ -1,5 +1,6 @@
-// Each rank goes on by itself as far as it can: up to the first use of what another rank has yet to
-// send, or to a collective. What a re-mesh reads is left out, since several ranks have none.
+// Each rank runs by itself as far as it can: up to the first use of data that another rank has yet
+// to send, or to a collective. Events that only a re-mesh reads are left out, since a re-mesh needs
+// a recording of one rank.
 #include "sim/record/step_streams.h"
 
 #include <algorithm>
@@ -93,7 +94,7 @@ class Streams {
     return true;
   }
 
-  // A collective that all ranks of its group have come to.
+  // A collective at which all ranks of its group are.
   bool meet() {
     for (std::size_t rank = 0; rank < files_.size(); ++rank) {
       const Json* group = group_at(rank);
@@ -209,7 +210,7 @@ class Streams {
     Json result = event;
     for (const char* key : {"v", "of", "in"}) {
       const bool number = result.contains(key) && result.at(key).is_number_unsigned();
-      // Of a call above autograd it is the call's number.
+      // For a call above autograd it is the call's number.
       if (number && (key[0] != 'o' || event.at("k") == "alias")) {
         result[key] = result.at(key).get<std::size_t>() + first_value_[rank];
       }
@@ -237,7 +238,7 @@ class Streams {
     }
   }
 
-  // Elements that are there already are not stored again.
+  // Elements that are stored already are not stored again.
   void move_raw(std::size_t rank, Json& where) {
     if (!where.is_array()) return;
     const auto from = integer_of<std::size_t>(where.at(0)),
@@ -265,7 +266,7 @@ class Streams {
                                  ? "for a message that no rank has sent"
                                  : fmt::format("in {} for ranks that do not come to it",
                                                event.value("op", "a collective"));
-    // A value that is looked at has no place of its own: the last line before it.
+    // A value that is checked has no place of its own: the last line before it.
     std::size_t last = next_[rank];
     while (last > 0 && !files_[rank].events[last].contains("p")) --last;
     fail(ErrorKind::kValue, Fix{"record one step on all ranks, with all that it exchanges"},
@@ -276,14 +277,14 @@ class Streams {
   const std::vector<RankFile>& files_;
   std::string& raw_;
   std::vector<std::size_t> next_;         // by rank
-  std::vector<std::size_t> first_value_;  // by rank: what its numbers begin with
+  std::vector<std::size_t> first_value_;  // by rank: the first of its numbers
   std::size_t values_ = 0;
   std::vector<std::map<std::size_t, std::size_t>> places_, groups_;  // by rank: numbers here
   std::map<std::string, std::size_t> place_numbers_, group_numbers_;
   std::vector<std::size_t> group_events_;
   std::map<std::string_view, std::size_t> blocks_;  // of elements, and where they are
   std::map<Route, std::size_t> sent_, received_;
-  // By rank: of values that a message will be in, which one.
+  // By rank: for values that a message will fill, the message.
   std::vector<std::map<std::size_t, std::pair<Route, std::size_t>>> awaited_;
   std::vector<Json> all_;
 };

@@ -22,12 +22,12 @@ struct RankFile {
 bool is_recorded_message(const Json& event);
 /// Whether that message is sent here, and not received.
 bool is_recorded_send(const Json& event);
-/// " at train.py:22", as far as the event says it.
+/// " at train.py:22", as far as the event has it.
 std::string recorded_place(const RankFile& file, const Json& event);
 
-/// The events of all ranks: each says its rank ("at"), collectives are one event of the ranks that
-/// take part ("each"). A received value is looked at after its message was sent. Values are
-/// numbered anew, since ranks number their own. `raw` gets the elements of all.
+/// The events of all ranks: each has its rank ("at"), collectives are one event of the ranks that
+/// take part ("each"). A received value is checked after its message was sent. Values are numbered
+/// anew, since ranks number their own. `raw` gets the elements of all.
 ///   fails  Unsupported: values of DTensors. Value: ranks that wait for each other at the end
 std::vector<Json> interleaved(const std::vector<RankFile>& ranks, std::string& raw);
 

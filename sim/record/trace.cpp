@@ -1,5 +1,5 @@
-// The observer of one rank: counts always, events when somebody will print them. An event copies
-// the plan and the decision, since caches may drop theirs.
+// The observer of one rank: counts always, events if a report will print them. An event copies the
+// plan and the decision, since caches may drop theirs.
 #include "sim/record/trace.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace shardlab {
 
 namespace {
 
-// Of the tensors among `arguments`; false where one of them is distributed.
+// Metadata of the tensors among `arguments`; false if one of them is distributed.
 template <typename List>
 bool plain_metas(const List& arguments, std::vector<TensorMeta>& metas) {
   bool plain = true;
@@ -39,8 +39,8 @@ int moving_steps(const Plan& plan) {
   return static_cast<int>(std::ranges::count_if(plan.steps, moves));
 }
 
-// A vector grows by copies of what may throw when it moves, which the type of arguments does not
-// rule out; a copy of an event is dear.
+// A vector grows by copies of elements that may throw when they move, which the type of arguments
+// does not rule out; a copy of an event is slow.
 TraceEvent& Trace::add(TraceEvent::Kind kind) {
   if (events_.size() == events_.capacity()) {
     std::vector<TraceEvent> larger;
@@ -64,7 +64,7 @@ void Trace::call_begins(const CallRecord& call) {
   progress_->calls.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Ops that make up another one are its own business.
+// Ops inside of another one are not recorded by themselves.
 void Trace::call_ends(const CallRecord& call) {
   --calls_;
   if (calls_ > 0 || depth_ > 0 || detail_ != TraceDetail::kEvents) return;
@@ -105,7 +105,7 @@ void Trace::collective(const CollectiveRecord& record) {
     ++counts_.backward[kind];
     counts_.backward_bytes += record.sent_bytes;
   }
-  if (gives_tensor(record.kind) && record.kind != CollectiveKind::kPermute) {  // whose end is told
+  if (gives_tensor(record.kind) && record.kind != CollectiveKind::kPermute) {  // their end is known
     entered_ = Entered{record.sent_bytes, current_rank().pass, events_.size()};
   }
   if (detail_ == TraceDetail::kEvents) add(TraceEvent::Kind::kCollective).collective = record;

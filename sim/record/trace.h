@@ -1,5 +1,5 @@
-// trace.h - what one rank did, in order: ops with their decisions, redistributions, collectives.
-// Filled by an observer while the rank runs; read afterwards by reports.
+// trace.h - the record of one rank, in order: ops with their decisions, redistributions,
+// collectives. Filled by an observer while the rank runs; read afterwards by reports.
 #pragma once
 
 #include <array>
@@ -40,23 +40,22 @@ struct TraceEvent {
   std::shared_ptr<const LocalOp> local;
   // kRedistribution
   RedistributionRecord redistribution;
-  std::shared_ptr<const Plan> plan;  ///< a copy, the record's: a cache may free what it was told of
+  std::shared_ptr<const Plan> plan;  ///< a copy, the record's: a cache may free the original
   // kCollective; kWait: of the collective that is waited for, pass and place as it was entered
   CollectiveRecord collective;
-  bool completed =
-      true;  ///< kCollective: false where the rank failed inside of it, and sent nothing
+  bool completed = true;  ///< kCollective: false if the rank failed inside of it, and sent nothing
 };
 
-/// What is known of one rank without its events. Kept by every rank; the full list of events only
-/// by the one that reports.
+/// The counts of one rank, without its events. Kept by every rank; the full list of events only by
+/// the one that reports.
 struct CollectiveCounts {
   // By kind, in calls: one for each collective that the rank entered on a group of two or more
   // (B-12).
   std::array<std::int64_t, kCollectiveKinds> forward{};
   std::array<std::int64_t, kCollectiveKinds> backward{};
-  double forward_bytes = 0;  ///< what a ring would send from this rank
+  double forward_bytes = 0;  ///< the bytes that a ring would send from this rank
   double backward_bytes = 0;
-  /// A digest of the ops on distributed tensors, in order: equal where ranks made the same calls. 0
+  /// A digest of the ops on distributed tensors, in order: equal for ranks with the same calls. 0
   /// without any, and of ranks of other processes.
   std::uint64_t calls = 0;
   std::int64_t total(CollectiveKind kind) const {
@@ -77,7 +76,7 @@ class Trace : public Observer {
   /// From now on `progress`, which outlives the trace's rank, learns of each call. May be null.
   void tell(Progress* progress) { progress_ = progress; }
 
-  /// All events in order; empty where only counts are kept.
+  /// All events in order; empty if only counts are kept.
   // To be read once the rank has ended.
   const std::vector<TraceEvent>& events() const { return events_; }
   /// The same, which are then no longer here.
@@ -90,13 +89,13 @@ class Trace : public Observer {
 
   /// The rank has failed: a collective that it is in never completes.
   void ends_early();
-  /// What a rank in another process counted.
+  /// The counts of a rank in another process.
   void adopt(const CollectiveCounts& counts, std::int64_t implicit_count) {
     counts_ = counts;
     implicit_count_ = implicit_count;
   }
 
-  // What the rank does is told through these; nobody else calls them.
+  // The rank's events are reported through these; only the runtime calls them.
   void call_begins(const CallRecord& call) override;
   void call_ends(const CallRecord& call) override;
   void call_fails() override { --calls_; }
@@ -121,16 +120,16 @@ class Trace : public Observer {
   struct Entered {
     double bytes = 0;
     Pass pass = Pass::kForward;
-    std::size_t event = 0;  ///< behind the last one where only counts are kept
+    std::size_t event = 0;  ///< after the last one if only counts are kept
   };
   std::optional<Entered> entered_;
   std::int64_t implicit_count_ = 0;
   std::vector<std::string> warnings_;
   int depth_ = 0;
-  int calls_ = 0;  ///< that have begun and not ended, on plain and on distributed tensors
+  int calls_ = 0;  ///< running now, on plain and on distributed tensors
 };
 
-/// How many steps of the plan move bytes, on a mesh dim longer than 1.
+/// The number of the plan's steps that move bytes, on a mesh dim longer than 1.
 int moving_steps(const Plan& plan);
 inline bool communicates(const Plan& plan) { return moving_steps(plan) > 0; }
 

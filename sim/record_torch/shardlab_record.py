@@ -11,14 +11,14 @@ All ranks of a program on DTensors can be in this one process, with the data of 
     with shardlab_record.simulate(4):
         main()  # calls record() somewhere
 
-The file is read by `shardlab replay` (every call, held against ours) and `shardlab run`
-(the same program on any mesh). It is gzip of JSON lines, then the raw elements of inputs. Two
-levels are recorded at once: `call` is what autograd sees (linear, cross_entropy_loss), forward
-only; `op` and `local_op` are what reaches the dispatcher below it, backward and optimizer too.
+The file is read by `shardlab replay` (every call, compared with ours) and `shardlab run` (the same
+program on any mesh). It is gzip of JSON lines, then the raw elements of inputs. Two levels are
+recorded at once: `call` is the level of autograd (linear, cross_entropy_loss), forward only; `op`
+and `local_op` are the level of the dispatcher below it, backward and optimizer too.
 
-Recording changes no bit of the program: nothing is drawn, moved or written. What a recorder
-cannot see (compiled regions, torch.func) is written down by name and place, and `shardlab`
-refuses the file for it. It needs PyTorch alone; one thread records at a time.
+Recording changes no bit of the program: nothing is drawn, moved or written. Parts that a recorder
+cannot see (compiled regions, torch.func) are written down by name and place, and `shardlab` refuses
+the file for them. It needs PyTorch alone; one thread records at a time.
 """
 
 import argparse
@@ -119,8 +119,8 @@ QUESTIONS = {
 }
 SILENT_NAMESPACES = ("profiler", "prim", "prims")
 COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtensor")
-# Collectives on plain tensors, and messages, that are written down, and which of their arguments
-# they write to: None where they give a tensor.
+# Collectives on plain tensors, and messages, that are recorded, and the arguments that they write
+# to: None if they return a tensor.
 EXCHANGES = {
     "c10d::allreduce_": 0,
     "c10d::_allgather_base_": 0,
@@ -161,7 +161,7 @@ LOSSES = {
     )
 }
 
-# Files of the library between the user's line and an op, by what they are.
+# Files of the library between the user's line and an op, by their kind.
 LIBRARIES = (
     ("distributed/fsdp/", "fsdp"),
     ("nn/parallel/distributed", "ddp"),
@@ -225,12 +225,12 @@ def _sizes(sizes):
 
 
 def _arrived(tensor):
-    """Of a tensor that waits for a collective at its first use, the tensor that it will be."""
+    """The final tensor of one that waits for a collective at its first use."""
     return tensor.elem if isinstance(tensor, AsyncCollectiveTensor) else tensor
 
 
 def _leaves(values):
-    """As tree_leaves, at a tenth of its cost for what calls take."""
+    """As tree_leaves, at a tenth of its cost for arguments of calls."""
     if isinstance(values, (list, tuple)):
         return [leaf for value in values for leaf in _leaves(value)]
     if isinstance(values, dict):
@@ -240,7 +240,7 @@ def _leaves(values):
 
 
 def _pieces(tensor):
-    """What each rank in this process has of it."""
+    """Its piece on each rank in this process."""
     if type(tensor) in PLAIN:
         return [tensor]
     if isinstance(tensor, DTensor):
@@ -252,8 +252,8 @@ def _pieces(tensor):
 
 
 def _alone(func, args, kwargs):
-    """A collective: process groups hand the state of this thread to their workers, which must
-    not come to Python for it, since this thread waits for them and holds Python's lock."""
+    """A collective: process groups pass the state of this thread to their workers, which must not
+    call Python, since this thread waits for them and holds Python's lock."""
     with no_python_dispatcher(), _disable_current_modes():
         return func(*args, **kwargs)
 
@@ -277,7 +277,8 @@ def _in_backward():
 
 
 class _Weights:
-    """1 2 3 4 5 6 7 1 2 ..., in f64, kept for the longest tensor so far, below as many 1."""
+    """A row 1 2 3 4 5 6 7 1 2 ..., in f64, kept for the longest tensor so far, and a row of as many
+    1."""
 
     def __init__(self):
         self.rows = torch.empty(2, 0, dtype=torch.float64)
@@ -335,7 +336,7 @@ class _File:
 
 
 class _Below(TorchDispatchMode):
-    """Sees what autograd has made of a call."""
+    """Sees the results that autograd has made of a call."""
 
     def __init__(self, recorder):
         super().__init__()
@@ -360,8 +361,8 @@ class _Above(SchemaCheckMode):
 
 
 class _Inside(TorchDispatchMode):
-    """On while a call of DTensors or a move runs: its collectives. The call itself goes on to
-    DTensor once."""
+    """Active while a call of DTensors or a move runs: its collectives. The call itself is passed on
+    to DTensor once."""
 
     def __init__(self, recorder, first):
         super().__init__()
@@ -591,7 +592,7 @@ class _Names:
 
 
 def plain_path(path):
-    """A module's path without what wrappers add to it."""
+    """A module's path without the parts that wrappers add."""
     return ".".join(part for part in path.split(".") if part not in WRAPPERS)
 
 
@@ -612,7 +613,7 @@ class Recorder:
         self.numbers = {}  # key of a tensor -> number of its value
         self.storages = {}  # address -> (weak reference, number)
         self.roots = {}  # number of a storage -> the value that covers it
-        self.unwritten = set()  # storages that hold what nobody has written
+        self.unwritten = set()  # storages with memory that was never written
         self.count = 0
         self.taped = set()  # numbers of values that required a gradient in a call
         self.calls = 0
@@ -629,11 +630,11 @@ class Recorder:
         self.pieces = {}  # key of a plain tensor -> the DTensor whose piece it is
         self.meshes = {}  # (sizes, names, ranks) -> number
         self.groups = {}  # name of a group -> number
-        self.inner = {}  # what the call that runs has moved and exchanged
+        self.inner = {}  # moves and collectives of the running call
         self.late = set()  # numbers of values that a collective may still be writing
         self.writes = {}  # number of a storage -> how often an op has written to it
         self.versions = {}  # id of a tensor -> (tensor, version, (writes to its storage, epoch))
-        self.epoch = 0  # counts what writes to tensors unseen, as a collective does
+        self.epoch = 0  # counts unseen writes to tensors, as by a collective
         self.shared = {}  # number of a storage -> (tensor, print, writes): numpy writes to it
 
     # ------------------------------------------------------------------ begin and end
@@ -746,7 +747,7 @@ class Recorder:
         torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
 
     def check_end(self):
-        """Parameters and their gradients as the step has left them."""
+        """Parameters and their gradients after the step."""
         for model in self.names.models:
             for name, parameter in model.named_parameters():
                 for tensor, end in ((parameter, ""), (parameter.grad, ".grad")):
@@ -758,7 +759,7 @@ class Recorder:
         event.update(self.result(tensor))
         self.file.put(event)
 
-    # ------------------------------------------------------------------ what stands around ops
+    # ------------------------------------------------------------------ around ops
 
     def refuse(self, what):
         place = self.places.here().get("p")
@@ -851,7 +852,7 @@ class Recorder:
         return result
 
     def read(self, tensor, tolist):
-        """Numbers of a tensor, which the program goes on with."""
+        """Numbers of a tensor, which the program uses from here on."""
         numbers = tolist(tensor)
         known = self.quiet == 0 and type(tensor) in PLAIN and tensor.numel() <= 64
         number = self.numbers.get(self.key(tensor)) if known else None
@@ -870,7 +871,7 @@ class Recorder:
         return array
 
     def check_unseen(self, tensor):
-        """Whether something wrote to the tensor that was no op: compiled code, numpy."""
+        """True when the tensor was written by something that is no op: compiled code, numpy."""
         if type(tensor) not in PLAIN or tensor.is_inference() or tensor._is_view():
             return  # the memory of a view counts its writes elsewhere
         storage = self.storage_of(tensor)
@@ -944,7 +945,7 @@ class Recorder:
         return found[1]
 
     def key(self, tensor):
-        """Equal for two handles of the same elements, whichever object they are."""
+        """Equal for two handles of the same elements, also if they are different objects."""
         if type(tensor) not in PLAIN and isinstance(tensor, DTensor):
             labels = tuple(_placements(tensor)), tuple(_sizes(tensor.shape))
             return (self.key(tensor._local_tensor), *labels, self.mesh(tensor.device_mesh))
@@ -1017,7 +1018,7 @@ class Recorder:
         return {"fp": prints[0] if same else {"ranks": prints}}
 
     def print_of_whole(self, tensor):
-        """Of all ranks' pieces; none where a mask would be used up."""
+        """Fingerprint of all ranks' pieces; none if a mask would be used up."""
         if any("MaskPartial" in type(x).__name__ for x in tensor.placements):
             return {}
         if not isinstance(_arrived(tensor._local_tensor), LocalTensor):
@@ -1076,7 +1077,7 @@ class Recorder:
         return self.groups[name]
 
     def quietly(self, function, *args):
-        """Arithmetic of our own, which nobody sees."""
+        """Arithmetic of our own, which is not recorded."""
         self.quiet += 1
         try:
             with torch.no_grad(), _disable_current_modes():
@@ -1125,8 +1126,8 @@ class Recorder:
                     return
 
     def given_whole(self, tensor):
-        """A DTensor: made around a piece that is known, or an input. Pieces with room for what
-        longer ones have (FSDP) are given with their memory."""
+        """A DTensor: made around a known piece, or an input. Pieces that are padded to the longest
+        one (FSDP) are recorded with their memory."""
         local = tensor._local_tensor
         known = self.key(local) in self.numbers
         known = known or self.storage_of(_pieces(local)[0]) in self.roots
@@ -1236,7 +1237,7 @@ class Recorder:
         return {"object": type(value).__name__}
 
     def give_unseen(self, func, args):
-        """Memory that nobody was seen to write, and that is read: numbers of the library's own."""
+        """Memory that is read, but whose writes were not seen: numbers of the library's own."""
         for argument, value in zip(func._schema.arguments, args):
             if argument.alias_info is not None:
                 continue
@@ -1250,7 +1251,7 @@ class Recorder:
                     self.emit_given("const", None, tensor)
 
     def script_object(self, value):
-        """Of torch.distributed: groups and reductions."""
+        """An argument of torch.distributed: a group or a reduction."""
         try:
             return {"pg": self.group(dist.ProcessGroup.unbox(value))}
         except RuntimeError:
@@ -1277,7 +1278,7 @@ class Recorder:
     # ------------------------------------------------------------------ the two levels
 
     def passes(self, func):
-        """Nothing of the program's own."""
+        """True for an op that is no part of the program."""
         name = func._schema.name
         return self.quiet > 0 or name in QUESTIONS or func.namespace in SILENT_NAMESPACES
 
@@ -1318,7 +1319,7 @@ class Recorder:
         return result
 
     def mark_detached(self, event, args, kwargs):
-        """x and x.detach() are one value; which of them a call takes decides over gradients."""
+        """x and x.detach() are one value; gradients depend on which of them a call takes."""
         tensors = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         detached = []
         for tensor in tensors:
@@ -1376,7 +1377,7 @@ class Recorder:
             event["undefined"] = True
         self.note_writes(written)
         if func._schema.name == "fsdp::all_gather_copy_in":
-            written = []  # of what it gives, this rank's part has been written
+            written = []  # this rank's part of its results has been written
         if random:
             event["random"] = True
         event["out"] = [self.outcome(x, not random) for x in _leaves(result)]
@@ -1393,7 +1394,7 @@ class Recorder:
         self.file.put(event)
 
     def move(self, kind, tensor, fields, run):
-        """An event of its own for what is no op."""
+        """An event of its own for an action that is no op."""
         event = {"k": kind}
         self.stamp(event)
         self.epoch += 1
@@ -1441,7 +1442,7 @@ class Recorder:
         self.stamp(event)
         event["op"] = str(func)
         waits = name.endswith("wait_tensor")
-        if waits:  # what it waits for has not come: nobody looks at it yet
+        if waits:  # its data has not come: the value is not checked yet
             self.late.discard(self.numbers.get(self.key(args[0])))
         event["args"] = [
             {"pg": self.group(value)}
@@ -1455,7 +1456,7 @@ class Recorder:
             event["out"] = [self.result(result, ends)]
             self.late.update(x["v"] for x in event["out"] if not ends)
         else:
-            # A written value may not have arrived: it is looked at where it is used first.
+            # A written value may not have arrived: it is checked at its first use.
             place = EXCHANGES[name]
             written = [] if place == () else _leaves(args[place])
             self.note_writes(written)
@@ -1474,7 +1475,7 @@ class Recorder:
             self.quiet -= 1
 
     def resize(self, storage, size):
-        """Memory that is freed and given back, with contents that nobody has written."""
+        """Memory that is freed and reused, with contents that were never written."""
         number = self.storages.get(storage._cdata)
         if not self.quiet and number is not None and number[1] in self.roots:
             root = self.roots[number[1]]
@@ -1496,7 +1497,7 @@ def _path_of_rank(path, rank):
 
 
 def _world():
-    """(number of ranks, this one's number or "all", what joins them)"""
+    """(number of ranks, this one's number or "all", the backend between them)"""
     if isinstance(DTensor, type) and DTensor.__module__ == __name__:
         return 1, 0, "none"
     if not (dist.is_available() and dist.is_initialized()):
@@ -1516,8 +1517,8 @@ def _simulated():
 
 
 def _share(tensor):
-    """What this rank's piece has of the whole's fingerprint; those of all ranks add up. None where
-    they do not, as of a maximum."""
+    """This rank's part of the whole's fingerprint; the parts of all ranks add up. None if they do
+    not, as for a maximum."""
     mesh, piece = tensor.device_mesh, _pieces(tensor)[0].detach()
     for placement, place in zip(tensor.placements, mesh.get_coordinate()):
         if isinstance(placement, Replicate):
@@ -1594,7 +1595,7 @@ def _written(func, args, kwargs):
 
 
 def formula(count, seed, bias, scale):
-    """Elements that a reader can work out by itself, so that a file needs not hold them."""
+    """Elements that a reader can work out by itself, so that a file need not hold them."""
     i = torch.arange(count, dtype=torch.int64)
     h = (i + 1) * 7919 + (seed + 1) * 104729 + ((i * i) % 251) * 31
     return bias + scale * (h % 509 - 254).to(torch.float64) / 256
@@ -1634,8 +1635,8 @@ def record(path, model=None, optimizer=None, *, level="both", values="fp", data_
 
 
 class simulate:
-    """All ranks of a program in this process: `with shardlab_record.simulate(4): main()`. Each
-    has data of its own; what the program asks torch.distributed is answered for every rank."""
+    """All ranks of a program in this process: `with shardlab_record.simulate(4): main()`. Each has
+    data of its own; the program's questions to torch.distributed are answered for every rank."""
 
     def __init__(self, ranks):
         self.ranks = ranks
@@ -1668,7 +1669,7 @@ class simulate:
 
 
 class _Done(SystemExit):
-    """The steps that were asked for are recorded."""
+    """The requested steps are recorded."""
 
 
 class _Steps:
@@ -1753,7 +1754,7 @@ def _processes(given, words):
 
 
 def _run(given):
-    """Runs the script; whether anything was recorded."""
+    """Runs the script; True if anything was recorded."""
     options = {"values": given.values, "level": given.level}
     steps = _Steps(given.out, given.skip, given.steps, options)
     try:

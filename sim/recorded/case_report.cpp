@@ -1,5 +1,5 @@
-// Errors compare by kind. The table says which kinds a recorded class may have here: a class of the
-// reference can stand for two, where bad input caused an assertion.
+// Errors compare by kind. The table has the kinds that a recorded class may have here: a class of
+// the reference can have two, if bad input caused an assertion.
 #include "sim/recorded/case_report.h"
 
 #include <fmt/format.h>
@@ -7,14 +7,14 @@
 namespace shardlab {
 namespace {
 
-/// Recorded kinds and exception classes, and what they are here (behaviour.md section 1).
+/// Recorded kinds and exception classes, and their kinds here (behaviour.md section 1).
 struct ErrorRow {
   std::string_view recorded;
   ErrorKind ours;
 };
 constexpr ErrorRow kErrors[] = {
     {"AssertionError", ErrorKind::kInternal},
-    {"AssertionError", ErrorKind::kValue},  // where bad input caused it
+    {"AssertionError", ErrorKind::kValue},  // if bad input caused it
     {"IndexError", ErrorKind::kValue},
     {"KeyError", ErrorKind::kValue},
     {"NotImplementedError", ErrorKind::kUnsupported},

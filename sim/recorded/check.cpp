@@ -1,6 +1,6 @@
 // A line passes when every field that it records equals our answer. A difference is only excused by
-// a row of known_differences.toml that predicts exactly the answer we give; such rows carry counts,
-// and a count that is off fails as well, so that no row excuses more than it was written for.
+// a row of known_differences.toml that predicts exactly our answer; such rows carry counts, and a
+// wrong count fails as well, so that no row excuses more than it was written for.
 #include "sim/recorded/check.h"
 
 #include <fmt/format.h>
@@ -33,8 +33,8 @@ struct CheckRun::State {
     add_failure({path, "", "facts", std::move(reason)});
   }
 
-  /// One line: counts it as passed, failed, skipped or known.
-  /// `stem`: of the file, where it is one of the project's own facts.
+  /// One line: counts it as passed, failed, skipped or known. `stem`: of the file, if it is one of
+  /// the project's own facts.
   void count(const CheckFamily& family, const std::string& id, const Json& fact,
              const CaseReport& report, const std::optional<std::string>& stem) {
     for (const SkipReason reason : report.skipped_fields()) ++summary.field_skips[reason];
@@ -91,7 +91,7 @@ struct CheckRun::State {
 
 namespace {
 
-/// What a line that is not JSON, or whose check threw, is reported as.
+/// Checks a line; one that is not JSON, or whose check threw, is a difference.
 void check_line(FactChecker& checker, const Json& fact, CaseReport& report) {
   try {
     checker.check(fact, report);
@@ -103,7 +103,7 @@ void check_line(FactChecker& checker, const Json& fact, CaseReport& report) {
 }
 
 /// The family that takes the file. The first line that any family knows decides, since not every
-/// line has the fields that tell families apart.
+/// line has the fields that identify a family.
 const CheckFamily* family_of(std::span<const CheckFamily> families, std::string_view stem,
                              std::span<const std::string> lines) {
   constexpr std::size_t kTried = 100;

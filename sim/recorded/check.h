@@ -1,4 +1,4 @@
-// check.h - comparing what was recorded elsewhere with our answers, line by line: recorded programs
+// check.h - comparing recordings made elsewhere with our answers, line by line: recorded programs
 // (`shardlab replay`), and the facts of the golden tests (tests/facts). A family knows one kind of
 // file; the run counts lines as passed, failed, skipped (for a reason from a fixed list) or as a
 // known difference. A line's id is `file:line`. Used by one thread.
@@ -33,24 +33,24 @@ enum class SkipReason : std::uint8_t {
   kExecution,       ///< needs values of kernels that come later
   kNoInput,         ///< the line does not record the input that leads to its answer
   kNotExpressible,  ///< the input cannot be written here, so there is nothing to refuse
-  kReferenceText,   ///< how the reference prints its own objects
+  kReferenceText,   ///< the reference's text for its own objects
   kLaterField,      ///< a field whose subject comes later
   kReferenceHangs,  ///< the reference waits for a collective that another rank never joins
   kStream,          ///< values of a random stream that is not promised
   kNotSupported,    ///< a program uses an op or a part of the language that does not exist yet
-  kNoValue,         ///< it takes what a skipped call gives
+  kNoValue,         ///< it takes the result of a skipped call
   kNoField,         ///< recorded, but our program for the case does not ask for it
   kHalfComplex,     ///< c32 and bc32 are names only
   kWrongRecord,     ///< the recorded value is wrong in digits that matter
-  kNoGradientIn,    ///< a gradient case into which no gradient flows
-  kOtherChoice,     ///< gradients behind one of several right results
-  kNoGradient,      ///< nobody has written the gradient of this op yet
+  kNoGradientIn,    ///< a gradient case without an incoming gradient
+  kOtherChoice,     ///< gradients of one of several right results
+  kNoGradient,      ///< the gradient of this op is not written yet
 };
 inline constexpr int kSkipReasonCount = 20;
 /// "no checker for this kind of file", ...
 std::string_view to_string(SkipReason reason);
 
-/// What comparing one line found. Families fill it through these calls.
+/// The result of comparing one line. Families fill it through these calls.
 class CaseReport {
  public:
   /// Compares a field. Lists and objects compare whole; numbers exactly.
@@ -59,13 +59,13 @@ class CaseReport {
   void differs(std::string_view field, const Json& expected, const Json& got);
   /// A scenario (TOML) that shows the last difference.
   void show_scenario(std::string text);
-  /// The recorded error (an object with "type", or the kind's name) against what `call` does.
-  /// Errors compare by kind only (behaviour.md section 1).
+  /// The recorded error (an object with "type", or the kind's name) against that of `call`. Errors
+  /// compare by kind only (behaviour.md section 1).
   void expect_error(std::string_view field, const Json& recorded,
                     const std::function<void()>& call);
-  /// What a decision chose among: { outputs, inputs, cost }, as these fields are compared.
+  /// The choices of a decision: { outputs, inputs, cost }, as these fields are compared.
   void add_candidate(Json candidate);
-  /// Nothing of this line is compared; `why`: what there is to say of this line alone.
+  /// Nothing of this line is compared; `why`: a reason for this line alone.
   void skip(SkipReason reason, std::string why = {}) {
     skipped_ = reason;
     why_skipped_ = std::move(why);
@@ -93,7 +93,7 @@ class CaseReport {
   std::vector<SkipReason> skipped_fields_;
 };
 
-/// True when `ours` is what the recorded kind or exception class stands for: "RuntimeError" and
+/// True when `ours` is a kind for the recorded kind or exception class: "RuntimeError" and
 /// "runtime" are Runtime, "AssertionError" is Internal or Value, ...
 bool same_error(std::string_view recorded, ErrorKind ours);
 /// Runs `call`; the kind of the Error it throws, or empty.
@@ -101,12 +101,12 @@ std::optional<ErrorKind> error_of(const std::function<void()>& call);
 
 struct CheckSummary;
 
-/// What to check and how much to show.
+/// The lines to check and the number of failures to show.
 struct CheckOptions {
   std::int64_t max_shown = 20;  ///< lines that failed
   std::string id;               ///< only lines with this "id"; empty: all
   bool list_skipped = false;    ///< names each line that is skipped
-  // Of checkers that draw placements.
+  // Seed for checkers that draw placements.
   std::uint64_t seed = 1;
   std::int64_t draws = 2;  ///< for each line
   /// Ids of lines that are known to fail, and are counted apart.
@@ -127,7 +127,7 @@ class FactChecker {
 
 /// One kind of file.
 struct CheckFamily {
-  /// "layout/shard_orders": what known_differences.toml calls it.
+  /// "layout/shard_orders": its name in known_differences.toml.
   std::string_view name;
   /// Decides by the file's name without folder and extensions and by one of its first lines.
   bool (*takes)(std::string_view stem, const Json& line);
@@ -145,7 +145,7 @@ struct CheckFailure {
 
 /// A line that is not compared.
 struct SkippedLine {
-  std::string id;  ///< the case's own id; file:line where it has none
+  std::string id;  ///< the case's own id; file:line if it has none
   SkipReason reason;
   std::string why;  ///< of this line alone; empty: nothing
 };
@@ -158,7 +158,7 @@ class CheckTable {
   virtual Json json() const = 0;
 };
 
-/// What a run over files came to. Every line is counted once: passed, failed, skipped, known or
+/// The result of a run over files. Every line is counted once: passed, failed, skipped, known or
 /// still wrong.
 struct CheckSummary {
   std::int64_t passed = 0, failed = 0, skipped = 0, known = 0;  ///< lines
@@ -171,7 +171,7 @@ struct CheckSummary {
   std::shared_ptr<CheckTable> chains;  ///< of chain facts; null: there were none
   std::vector<std::string> notes;      ///< of families, one line each
 
-  /// The failures, then what was skipped and why, then "N passed, N failed, N skipped".
+  /// The failures, then skips with reasons, then "N passed, N failed, N skipped".
   std::string text() const;
   Json json() const;
 };

@@ -1,6 +1,6 @@
-// Recorded programs: every line is a call whose operands are what the lines before it gave. A call
-// that we do not have is skipped, and so is all that follows from it. Where our answer differs, the
-// recorded placements are restored for what follows, so that one difference is one line.
+// Recorded programs: every line is a call whose operands are results of the lines before it. A call
+// that we do not have is skipped, and so are all calls that follow from it. If our answer differs,
+// the recorded placements are restored for later calls, so that one difference is one line.
 #include "sim/recorded/check_programs.h"
 
 #include <cmath>
@@ -77,7 +77,7 @@ class ProgramChecker : public FactChecker {
       forget(event);
       return compare_errors(event, played, report);
     }
-    // Where the recorded value is not what one device computes, how it came about is wrong, too.
+    // If the recorded value is not the one of one device, its moves and collectives are wrong, too.
     const bool compares = !is_root(event);
     if (calls && compares) compare_moves(event, played, report);
     const bool moves = calls || kind.starts_with("redistribute");
@@ -106,7 +106,7 @@ class ProgramChecker : public FactChecker {
     player_ = std::make_unique<ProgramPlayer>(program);
   }
 
-  // What a call that is not played gives; of shapes alone the file knows it.
+  // Drops the results of a call that is not played; of shapes alone they are in the file.
   void forget(const Json& event) {
     player_->forget(event);
     if (player_->shapes_only()) player_->suppose(event);
@@ -120,7 +120,7 @@ class ProgramChecker : public FactChecker {
     return std::nullopt;
   }
 
-  // What the reference can't do we may do; what it does we must.
+  // Calls that the reference refuses may run here; calls that it runs must run here.
   void compare_errors(const Json& event, const PlayedEvent& played, CaseReport& report) {
     if (!event.contains("error")) {
       if (played.error->kind() == ErrorKind::kUnsupported) {
@@ -138,7 +138,7 @@ class ProgramChecker : public FactChecker {
     report.differs("error", recorded, played.error->text());
   }
 
-  // Calls visit(value) for each that the event gives or writes to.
+  // Calls visit(value) for each value that the event returns or writes to.
   template <typename Visit>
   static void for_each_result(const Json& event, const Visit& visit) {
     for (const char* key : {"out", "mut"}) {
@@ -149,7 +149,7 @@ class ProgramChecker : public FactChecker {
     }
   }
 
-  // The reference gives another value than one device does, of operands that are right.
+  // The reference's value differs from one device's, though its operands are right.
   bool is_root(const Json& event) const {
     bool differs = false;
     for_each_result(event, [&](const Json& value) { differs |= value.contains("single_fp"); });
@@ -162,8 +162,8 @@ class ProgramChecker : public FactChecker {
     return takes;
   }
 
-  // What comes of a wrong value is wrong where the file has another one beside it, and where an
-  // infinity or NaN, which differs by nothing from the right one, hides that.
+  // A value computed from a wrong one is wrong if the file has another one next to it, or if an
+  // infinity or NaN hides the difference.
   void note_wrong_values(const Json& event) {
     const bool takes = takes_wrong(event);
     for_each_result(event, [&](const Json& value) {
@@ -182,7 +182,7 @@ class ProgramChecker : public FactChecker {
     return print.is_array() && !std::isfinite(number_of(print.at(0)));
   }
 
-  // What a recorded value is held against: one device's where the file has it, nothing where the
+  // The value that a recorded one is compared with: one device's if the file has it, none if the
   // recorded one is known to be wrong.
   Json print_of(const Json& recorded) const {
     if (recorded.contains("single_fp")) return recorded.at("single_fp");
@@ -194,10 +194,10 @@ class ProgramChecker : public FactChecker {
   }
 
   void compare_moves(const Json& event, const PlayedEvent& played, CaseReport& report) const {
-    // Of a composite op its parts are told.
+    // A composite op is recorded as its parts.
     if (recorded_row(event)->parts() != nullptr || of_loss_parallel(event)) return;
     const Json expected = recorded_moves(event);
-    // What a handler does to its operands before its calls of ops is not in the file.
+    // Moves of operands by a handler before its calls of ops are not in the file.
     if (event.contains("inner") && expected != played.moves) {
       return report.skip_field(SkipReason::kNoInput);
     }
@@ -229,7 +229,7 @@ class ProgramChecker : public FactChecker {
     }
   }
 
-  // What the call wrote to without giving it back.
+  // A tensor that the call wrote to without returning it.
   void compare_written(const Json& written, const Json& event, CaseReport& report) const {
     PlayedEvent holder;
     for (const DTensor& value : player_->values(integer_of<std::int64_t>(written.at("v")))) {
@@ -290,7 +290,7 @@ class ProgramChecker : public FactChecker {
     }
   }
 
-  // Of a value on a part of the mesh, the part that holds rank 0.
+  // For a value on a part of the mesh, the part that holds rank 0.
   void compare_whole(const std::string& field, const Json& recorded,
                      const std::vector<DTensor>& all, CaseReport& report) const {
     const Json print = print_of(recorded);

@@ -6,7 +6,7 @@
 
 namespace shardlab {
 
-/// By its first line a file is such a program.
+/// True when the first line of the file begins such a program.
 bool takes_program(std::string_view stem, const Json& line);
 /// Runs each call of a program on all its ranks and compares placements, implicit redistributions,
 /// collectives and values.

@@ -1,6 +1,5 @@
-// A row says when it applies (predicates on the recorded case) and what we answer instead. Answers
-// are values, or parts of values: a row that accepted whatever we give would accept a wrong answer,
-// too.
+// A row has the predicates on a recorded case to which it applies, and our answer. Answers are
+// values, or parts of values: a row that accepted any answer would accept a wrong one, too.
 #include "sim/recorded/known_differences.h"
 
 #include <toml++/toml.h>
@@ -95,7 +94,7 @@ KnownDifferences::Row read_row(const toml::table& table) {
   return row;
 }
 
-/// True when `field` matches `pattern`, in which "*" stands for one component without dots.
+/// True when `field` matches `pattern`, in which "*" matches one component without dots.
 bool matches(std::string_view pattern, std::string_view field) {
   const std::size_t star = pattern.find('*');
   if (star == std::string_view::npos) return pattern == field;
@@ -120,7 +119,7 @@ Json resolve(const Json& ours, const Json& fact, std::string_view field) {
   return value ? *value : Json();
 }
 
-/// Whether one of these placements is there: "P(max)" anywhere, "2:P(max)" in operand 2.
+/// True when one of these placements is there: "P(max)" anywhere, "2:P(max)" in operand 2.
 bool has_one_of(const Json& placements, const Json& inputs, const Json& outputs) {
   return std::ranges::any_of(placements, [&](const Json& unwanted) {
     const auto& text = unwanted.get_ref<const std::string&>();
@@ -138,8 +137,9 @@ bool has_one_of(const Json& placements, const Json& inputs, const Json& outputs)
 
 using Candidates = std::vector<const Json*>;
 
-/// The candidates that the case had and that have none of these placements, in their order: of the
-/// call, or of each element of its lists. All of an element that is not given so.
+/// The candidates of the case that have none of these placements, in their order: of the call, or
+/// of each element of its lists. An element that was not given with one of them keeps all of its
+/// candidates.
 std::vector<Candidates> candidates_without(const Json& placements, const Json& fact) {
   std::vector<Candidates> found;
   const auto candidates = fact.find("candidates");
@@ -154,8 +154,8 @@ std::vector<Candidates> candidates_without(const Json& placements, const Json& f
   return found;
 }
 
-/// The field of a decision that took of each element's candidates the first of least cost; null
-/// where there is none.
+/// The field of a decision that took of each element's candidates the first of least cost; null if
+/// there is none.
 Json cheapest(const std::vector<Candidates>& elements, const std::string& field) {
   const auto price = [](const Json* candidate) { return number_of(candidate->at("cost").at(0)); };
   std::vector<const Json*> chosen;
@@ -175,7 +175,7 @@ Json cheapest(const std::vector<Candidates>& elements, const std::string& field)
   return all;
 }
 
-/// True when `got` is the answer that `ours` writes down, or one that its `where` describes.
+/// True when `got` is the answer of `ours`, or one that its `where` describes.
 bool is_answer(const Json& ours, const Json& fact, std::string_view field, const Json& got) {
   if (ours.is_object() && ours.contains(kCheapest)) {
     const Json answer = cheapest(candidates_without(ours[kCheapest], fact), std::string(field));

@@ -12,16 +12,16 @@
 //
 // Predicates: a plain value (equality), or a table of { present, one_of, contains, without,
 // starts_with, same_as, at_least, at_most, more_than, ascending, unique }; same_as and more_than
-// may name another field of the case, "$args.1". Fields are dotted paths; in `ours` a "*" stands
-// for one component. `ours` may refer to the case: "$field" from its root, "^field" beside the
-// field itself. An answer `{ where = { path = value } }` says parts of a field's answer instead of
-// the whole; paths start at the field; `{ present = false }` is the only predicate there. Of a
-// decision that had candidates `{ cheapest_without = ["P(max)"] }` is the field of the cheapest one
-// that has no such placement, and `{ candidates_without = ["P(max)"] }` the number of those that
-// have none. "2:P(max)" is one of operand 2 alone; of a list, the candidates of elements that are
-// given so are meant. `contains` looks into nested lists and tables, and for any of several texts;
-// `without` says that there is none of them. An answer is never one of several: where it depends on
-// the case, there are several rows.
+// may name another field of the case, "$args.1". Fields are dotted paths; in `ours` a "*" matches
+// one component. `ours` may refer to the case: "$field" from its root, "^field" next to the field
+// itself. An answer `{ where = { path = value } }` says parts of a field's answer instead of the
+// whole; paths start at the field; `{ present = false }` is the only predicate there. Of a decision
+// that had candidates `{ cheapest_without = ["P(max)"] }` is the field of the cheapest one that has
+// no such placement, and `{ candidates_without = ["P(max)"] }` the number of those that have none.
+// "2:P(max)" is one of operand 2 alone; of a list, the candidates of elements that are given so are
+// meant. `contains` looks into nested lists and tables, and for any of several texts; `without`
+// says that there is none of them. An answer is never one of several: if it depends on the case,
+// there are several rows.
 #pragma once
 
 #include <cstdint>
@@ -40,12 +40,11 @@ class KnownDifferences {
  public:
   /// Fails with Value, naming file and line, for malformed rows.
   static KnownDifferences read(const std::string& path);
-  /// The file that goes with this program: tests/golden/known_differences.toml, looked for in the
-  /// folders above `fact_file`, above the current folder and above the program. Empty when there is
-  /// none.
+  /// The file for this program: tests/golden/known_differences.toml, searched in the folders above
+  /// `fact_file`, above the current folder and above the program. Empty when there is none.
   static std::optional<std::string> find_file(const std::string& fact_file);
 
-  /// The rows of that file; none where there is no file.
+  /// The rows of that file; none if there is no file.
   ///   fails  as read()
   static KnownDifferences nearest(const std::string& fact_file);
 

@@ -35,8 +35,8 @@ bool unique(const Json& value) {
   return std::adjacent_find(found.begin(), found.end()) == found.end();
 }
 
-/// A text in a text, or an item anywhere in nested lists and tables. Of several that are wanted one
-/// will do.
+/// A text in a text, or an item anywhere in nested lists and tables. One of several wanted items is
+/// enough.
 bool contains(const Json& value, const Json& wanted) {
   if (wanted.is_array()) {
     return std::ranges::any_of(wanted, [&](const Json& one) { return contains(value, one); });

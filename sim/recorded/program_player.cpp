@@ -1,6 +1,6 @@
-// Each event is a run of its own in one world: what ranks hold outlives the run, so that the answer
-// to every line can be looked at before the next one is read. Calls are made below autograd, as
-// they were recorded; a recorded gradient is a call like any other.
+// Each event is a run of its own in one world: values of ranks outlive the run, so that the answer
+// to every line can be compared before the next one is read. Calls are made below autograd, as they
+// were recorded; a recorded gradient is a call like any other.
 #include "sim/recorded/program_player.h"
 
 #include <cmath>
@@ -30,7 +30,7 @@ namespace shardlab {
 
 namespace {
 
-// What the ranks of one call are told of it.
+// Notes the events that the ranks of one call report.
 class EventObserver final : public Observer {
  public:
   EventObserver(PlayedEvent& event, const MeshLayout& layout) : event_(event), layout_(layout) {}
@@ -65,7 +65,7 @@ class EventObserver final : public Observer {
   int depth_ = 0;
 };
 
-// Where our placements are others than the recorded ones, the recorded ones count for what follows.
+// If our placements differ from the recorded ones, the recorded ones count for later calls.
 void restored(const Json& event, Results& results) {
   if (!event.contains("out")) return;
   std::size_t index = 0;
@@ -117,7 +117,7 @@ ProgramPlayer::ProgramPlayer(const Json& program)
   options.plans = &propagator_.plans();
   options.mixed = MixedTensors::kReplicate;  // as under implicit_replication()
   world_ = std::make_unique<World>(std::move(options));
-  // Of shapes alone the first rank's calls were recorded.
+  // With shapes alone the first rank's calls were recorded.
   const auto ranks = shapes_only_ ? 1 : static_cast<std::size_t>(layout_->size());
   values_.assign(ranks, std::vector<DTensor>(recorded_values(program)));
 }
@@ -170,8 +170,8 @@ PlayedEvent ProgramPlayer::play(const Json& event) {
   return played;
 }
 
-// Of shapes alone nothing is exchanged, so that one rank needs no others: a call of thousands would
-// else be a world of all classes of ranks.
+// With shapes alone no data is exchanged, so that one rank needs no others: a call of thousands of
+// ranks would otherwise be a world of all classes of ranks.
 std::optional<Error> ProgramPlayer::run_ranks(const RankBody& body) {
   if (!shapes_only_) {
     const WorldResult result = world_->run(body);

@@ -15,7 +15,7 @@
 
 namespace shardlab {
 
-/// What one event did.
+/// The results of one event.
 struct PlayedEvent {
   std::vector<Results> results;      ///< by rank; lists flattened, None is undefined
   std::vector<Results> kept;         ///< the same with the recorded placements
@@ -31,8 +31,8 @@ const Json* event_on(const Json& event, std::size_t rank);
 /// Used by one thread.
 class ProgramPlayer {
  public:
-  /// `program`: the first line of the file. Fails with Value for what is malformed, Unsupported for
-  /// a mesh that is too large to run.
+  /// `program`: the first line of the file. Fails with Value if it is malformed, Unsupported for a
+  /// mesh that is too large to run.
   explicit ProgramPlayer(const Json& program);
   ~ProgramPlayer();
   ProgramPlayer(const ProgramPlayer&) = delete;
@@ -47,26 +47,25 @@ class ProgramPlayer {
   /// Whether every value that the event takes is there.
   bool has_operands(const Json& event) const;
 
-  /// Inputs and constants too: they give what they describe. An event of one rank ("at") is played
-  /// there alone, of "each" every rank plays its own.
+  /// Inputs and constants too: they return the values they describe. An event of one rank ("at") is
+  /// played there alone, of "each" every rank plays its own.
   PlayedEvent play(const Json& event);
   std::size_t ranks() const { return values_.size(); }
   /// The placements of a recorded value, as a rank sees them.
   const DTensorSpec* spec_of(const Json& value, std::size_t rank) const;
-  /// On which the values live.
+  /// The device of the values.
   Device& device() const { return *device_; }
   /// From now on this is the value of a number on one rank.
   void put(std::size_t number, std::size_t rank, DTensor value) {
     values_.at(rank).at(number) = std::move(value);
   }
-  /// From now on these are the values of the numbers in the event's "out"; those that are there
-  /// already stay.
+  /// From now on these are the values of the numbers in the event's "out"; existing ones stay.
   void keep(const Json& event, const PlayedEvent& played);
-  /// Of shapes alone: the event gives what the file says, whatever computes it.
+  /// With shapes alone: the results of the event are those in the file, without a computation.
   void suppose(const Json& event);
-  /// Nobody knows any more what these numbers hold: what the event gives or writes to.
+  /// Values of these numbers are unknown from now on: those that the event returns or writes to.
   void forget(const Json& event);
-  /// The value of a number on a rank; undefined where there is none.
+  /// The value of a number on a rank; undefined if there is none.
   const DTensor& value(std::size_t number, std::size_t rank = 0) const {
     return values_[rank].at(number);
   }
@@ -85,7 +84,7 @@ class ProgramPlayer {
   std::unique_ptr<World> world_;
   std::vector<std::vector<std::string>> submeshes_;
   std::vector<const MeshLayout*> groups_;  ///< of collectives along no dim of the mesh
-  /// By rank, then by number; of shapes alone the first rank's.
+  /// By rank, then by number; with shapes alone the first rank's.
   std::vector<std::vector<DTensor>> values_;
 };
 

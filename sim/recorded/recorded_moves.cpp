@@ -1,5 +1,5 @@
-// Recordings of processes and of one process differ in how pieces were exchanged; what is compared
-// is the move.
+// Recordings of processes and of one process exchange pieces in different ways; the move is
+// compared.
 #include "sim/recorded/recorded_moves.h"
 
 #include <nlohmann/json.hpp>

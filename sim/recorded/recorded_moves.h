@@ -1,13 +1,13 @@
-// recorded_moves.h - what a recorded event says of moves and collectives, in the words in which
-// PlayedEvent tells ours.
+// recorded_moves.h - moves and collectives of a recorded event, in the form in which PlayedEvent
+// has ours.
 #pragma once
 
 #include "sim/record/json.h"
 
 namespace shardlab {
 
-/// Operands that the call had redistributed. Indices that get the mask of a lookup stay where they
-/// are, and are none.
+/// Operands that the call had redistributed. Indices that get the mask of a lookup do not move, and
+/// are not listed.
 Json recorded_moves(const Json& event);
 /// Collectives in order. `exchanges`: pieces of a dim may have been exchanged by an all-gather and
 /// a cut (K-11), which is an all-to-all here.

@@ -1,6 +1,6 @@
-// A fingerprint is a sum, so that the rounding of its elements averages out, and what is wrong does
-// not. What is allowed is in proportion to the value's own size; where terms cancel, to theirs; and
-// where operands are off already, to that.
+// A fingerprint is a sum, so that the rounding of its elements averages out, and a mistake does
+// not. The allowed error is in proportion to the value's own size; if terms cancel, to theirs; and
+// if operands are off already, to their error.
 #include "sim/recorded/step_print.h"
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace {
 constexpr double kRoundings = 800;
 constexpr double kFewRoundings = 8;
 constexpr double kMany = 5e-5;
-constexpr double kOfTerms = 64;    // roundings of what cancels
-constexpr double kAmplified = 16;  // of what operands were off by
-constexpr double kVague = 0.25;    // beyond, a comparison says nothing
+constexpr double kOfTerms = 64;    // roundings of terms that cancel
+constexpr double kAmplified = 16;  // times the error of the operands
+constexpr double kVague = 0.25;    // beyond, a comparison has no meaning
 constexpr double kDigits = 2e-8;   // nine digits of a recorded sum
 
 double relative_of(DType dtype) {

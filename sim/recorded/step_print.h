@@ -1,4 +1,4 @@
-// step_print.h - fingerprints of recorded values, and how far two may be apart.
+// step_print.h - fingerprints of recorded values, and the allowed distance of two.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -20,18 +20,18 @@ struct StepPrint {
   Json json() const;
 };
 
-/// How a value that an op gave came about.
+/// The origin of an op's result.
 struct StepOrigin {
-  DType coarsest = DType::kF64;  ///< of all that it was computed from, however far back
-  double drift = 0;   ///< largest part of their size by which what it was computed from is off
-  double terms = 0;   ///< size of the smallest operand: what cancels leaves rounding of that
+  DType coarsest = DType::kF64;  ///< of all values that it was computed from, over all steps
+  double drift = 0;   ///< the largest relative error of the values that it was computed from
+  double terms = 0;   ///< size of the smallest operand: cancellation leaves its rounding
   bool exact = true;  ///< nothing was rounded on the way
 };
 
 enum class PrintVerdict : std::uint8_t { kAgrees, kUndecided, kDiffers };
 struct PrintComparison {
   PrintVerdict verdict = PrintVerdict::kAgrees;
-  double drift = 0;  ///< part of its size by which the value is off; 0 of exact ones
+  double drift = 0;  ///< the value's relative error; 0 of exact ones
 };
 
 /// Ours against the recorded fingerprint. Undecided: all of the value may be rounding.

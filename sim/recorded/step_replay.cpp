@@ -1,6 +1,6 @@
-// Values stay on the player's rank from event to event. Memory is laid out as the recorded program
-// had it, since views follow it: attention's result is not row-major there. What was drawn is
-// taken from the file; nothing else is.
+// Values stay on the player's rank from event to event. Memory is laid out as in the recorded
+// program, since views depend on it: attention's result is not row-major there. Only random values
+// are taken from the file.
 #include "sim/recorded/step_replay.h"
 
 #include <algorithm>
@@ -37,15 +37,15 @@ struct Known {
   StepOrigin origin;
   double size = 0;      // sum of magnitudes; below 0: not known
   double noise = 0;     // rounding of an element, as a part of the mean magnitude
-  bool parted = false;  // ranks hold replicas that differ, or what was computed from such
+  bool parted = false;  // ranks hold replicas that differ, or values computed from such
 };
 
-// A message on its way: what was sent, or what waits for it.
+// A message on its way: the value sent, or the receive that waits for it.
 struct Message {
   std::size_t event = 0;
   std::size_t value = 0;  // its number
   std::size_t rank = 0;
-  Tensor sent;  // as it was when it was sent
+  Tensor sent;  // its value when it was sent
   Known known;
 };
 // From, to, tag, group.
@@ -54,7 +54,7 @@ using Route = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::size_t>;
 // Values before an op, by number: of each rank that the op runs on.
 using Snapshots = std::vector<std::pair<std::size_t, std::vector<DTensor>>>;
 
-// Values that an event gives ("out"), then those that it writes to ("mut").
+// Values that an event returns ("out"), then those that it writes to ("mut").
 struct Given {
   const Json* value;
   std::string field;
@@ -82,7 +82,7 @@ std::size_t number_in(const Json& value) { return integer_of<std::size_t>(value.
 
 bool is_whole(const Json& value) { return value.contains("placements"); }
 
-// Of a fingerprint of each rank, this rank's.
+// This rank's fingerprint, if each rank has one.
 const Json& print_on(const Json& print, std::size_t rank) {
   return print.is_object() ? print.at("ranks").at(rank) : print;
 }
@@ -156,7 +156,7 @@ class StepPlayer {
     }
   }
 
-  // The ranks that an event is of; false: of shapes alone others than the first are not played.
+  // The ranks of an event; false: with shapes alone only the first is played.
   bool choose_ranks(const Json& event) {
     first_ = 0;
     end_ = player_.ranks();
@@ -181,7 +181,7 @@ class StepPlayer {
   }
   const Tensor& tensor_of(std::size_t number) const { return tensor_of(number, first_); }
   bool has(std::size_t number) const { return player_.value(number, first_).defined(); }
-  // Of the ranks that the event is of.
+  // The values of the event's ranks.
   std::vector<DTensor> values_of(std::size_t number) const {
     std::vector<DTensor> values;
     for (std::size_t rank = first_; rank < end_; ++rank) {
@@ -250,7 +250,7 @@ class StepPlayer {
       for (const DTensor& value : values) prints.emplace_back(value.local());
       return prints;
     }
-    // Of a value on a part of the mesh, the part that holds rank 0.
+    // For a value on a part of the mesh, the part that holds rank 0.
     const DTensorSpec& spec = *values.at(0).spec();
     std::vector<DTensor> pieces;
     for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
@@ -298,7 +298,7 @@ class StepPlayer {
     return false;
   }
 
-  // The event, or what each rank has of it.
+  // The event, or the parts of each rank.
   std::vector<const Json*> parts_of(const Json& event) const {
     if (!event.contains("each")) return {&event};
     std::vector<const Json*> parts;
@@ -368,7 +368,7 @@ class StepPlayer {
     if (std::ranges::find(sharing, number) == sharing.end()) sharing.push_back(number);
   }
 
-  // A write through one value is in all that share its memory.
+  // A write through one value shows in all that share its memory.
   void spread(std::size_t number) {
     const Known known = known_.at(number);
     for (const std::size_t other : by_memory_.at(tensor_of(number).storage().get())) {
@@ -383,8 +383,8 @@ class StepPlayer {
     }
   }
 
-  // Ranks play their events one by one, so that a message waits here for who receives it, or is
-  // waited for.
+  // Ranks play their events one by one, so that a message is stored here for its receiver, or a
+  // receive for its message.
   void play_message(const Json& event) {
     const std::size_t number = number_in(event.at("args").at(0).at(0));
     if (!has(number)) {
@@ -455,7 +455,7 @@ class StepPlayer {
   }
 
   void compare_errors(const Json& event, const PlayedEvent& played) {
-    // Of shapes alone nobody knows a number that is read from a tensor; the file has its shape.
+    // With shapes alone a number that is read from a tensor is not known; the file has its shape.
     if (recording_.shapes_only && played.error && played.error->kind() == ErrorKind::kUnsupported) {
       ++replay_.skipped;
       return player_.suppose(event);
@@ -469,7 +469,7 @@ class StepPlayer {
     }
   }
 
-  // How operands moved, and over which collectives, is a rule of a release and no value.
+  // The moves of operands and their collectives are a rule of a release and no value.
   void compare_rule(const Json& event, const PlayedEvent& played) {
     const bool plain = event.at("k") == "local_op" || event.at("k") == "coll";
     if (plain || of_loss_parallel(event)) return;
@@ -521,7 +521,7 @@ class StepPlayer {
     }
   }
 
-  // Of the operands of one result: of lists that have one for each result, its own.
+  // Facts about the operands of one result: of lists with one operand for each result, its own.
   Known known_of(const Json& event, const Given& one, std::size_t results) const {
     Known result;
     StepOrigin& origin = result.origin;
@@ -593,7 +593,7 @@ class StepPlayer {
     if (found.verdict == PrintVerdict::kDiffers) {
       add_difference(event, field, value.at("fp").dump(), json_of(prints).dump());
     }
-    // Labels that a program puts on pieces may be wrong; what is computed from right ones is not.
+    // Labels that a program puts on pieces may be wrong; results computed from right ones are not.
     if (!faults.empty() && !known.parted && makes_pieces(event)) {
       add_difference(event, field, "the same on ranks that hold one piece", faults.at(0).what);
     }
@@ -630,8 +630,8 @@ class StepPlayer {
     return std::min(1.0, own * std::max(1.0, known.origin.terms / known.size));
   }
 
-  // Whether the op, on operands that are off by their rounding, gives as different a result: of
-  // a quotient of what cancels, as optimizers have it, that is much.
+  // True when the op, on operands changed by their rounding, gives results that differ as much: for
+  // a quotient of cancelling terms, as in optimizers, that is much.
   bool is_rounding(const Json& event, const Json& value, const std::vector<StepPrint>& prints) {
     const bool here = (is_call(event) || is_move(event)) && !before_.empty();
     if (!here) return false;
@@ -658,7 +658,7 @@ class StepPlayer {
     return true;
   }
 
-  // Empty where the op fails.
+  // Empty if the op fails.
   std::vector<StepPrint> prints_of_perturbed(const Json& event, const Json& value, int sample) {
     Snapshots now;
     for (const auto& [number, values] : before_) {
@@ -741,7 +741,7 @@ class StepPlayer {
   Snapshots before_;  // operands of the op that is being judged
   StepReplay replay_;
   std::size_t at_ = 0;
-  std::size_t first_ = 0, end_ = 1;  // the ranks that the event is of
+  std::size_t first_ = 0, end_ = 1;  // the ranks of the event
   std::unordered_map<const Storage*, std::vector<std::size_t>> by_memory_;  // numbers of values
   std::map<Route, std::deque<Message>> sent_, awaited_;
 };

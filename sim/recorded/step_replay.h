@@ -1,5 +1,5 @@
-// step_replay.h - a training step recorded in PyTorch, run here op by op: every result against what
-// was recorded of it (sim/record_torch/README.md).
+// step_replay.h - a training step recorded in PyTorch, run here op by op: every result compared
+// with the recorded one (sim/record_torch/README.md).
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,16 @@ std::string text(const StepDifference& difference, std::string_view verdict);
 
 /// The outcome of a replay. Results are counted, not ops: an op may write to many tensors.
 struct StepReplay {
-  std::int64_t ops = 0;        ///< that ran
+  std::int64_t ops = 0;        ///< ops that ran
   std::int64_t agree = 0;      ///< results within the rounding of their dtype
-  std::int64_t undecided = 0;  ///< results that are rounding alone: sums of what cancels
-  std::int64_t unknown = 0;    ///< results of which the file has no fingerprint, or random ones
-  std::int64_t skipped = 0;    ///< ops that take what an op gives that did not run
+  std::int64_t undecided = 0;  ///< results that are rounding alone: sums of terms that cancel
+  std::int64_t unknown = 0;    ///< results that are random, or have no fingerprint in the file
+  std::int64_t skipped = 0;    ///< ops with operands from ops that did not run
   std::int64_t better = 0;     ///< calls of DTensors that PyTorch refuses and that run here
   std::vector<std::string> missing;  ///< ops that do not exist here, each once
   std::vector<StepDifference> differences;
   /// Calls that moved operands, or placed a result, by a rule that is not ours: releases have
-  /// different ones. Their values are held against each other all the same.
+  /// different ones. Their values are compared nevertheless.
   std::vector<StepDifference> rules;
 
   bool rules_are_ours = true;  ///< recorded by the release whose rules we follow

@@ -14,7 +14,7 @@ namespace shardlab {
 
 namespace {
 
-// Of a long chain of calls with other kernels.
+// Roundings of a long chain of calls with other kernels.
 constexpr double kChainRoundings = 500;
 constexpr double kMostDrift = 0.02;
 

@@ -1,5 +1,5 @@
 // The collectives of a redistribution follow its record, as many as its plan has steps that move
-// bytes. What is then left inside of an op is the op's own.
+// bytes. The others inside of an op are the op's own.
 #include "sim/report/collective_origins.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace shardlab {
 
 std::vector<CollectiveOrigin> collective_origins(const std::vector<TraceEvent>& events) {
   std::vector<CollectiveOrigin> origins(events.size());
-  std::vector<const OpSchema*> around;  // the ops that the event happened inside of, by depth
+  std::vector<const OpSchema*> around;  // the ops around the event, by depth
   CollectiveOrigin moved;
   int owed = 0;  // collectives of the last redistribution that are still to come
   for (std::size_t i = 0; i < events.size(); ++i) {

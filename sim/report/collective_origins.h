@@ -1,4 +1,5 @@
-// collective_origins.h - who wanted a collective: the program, or an op whose input lay otherwise.
+// collective_origins.h - the cause of a collective: the program, or an op whose input had other
+// placements.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +13,12 @@
 namespace shardlab {
 
 enum class Origin : std::uint8_t {
-  kAsked,     ///< redistribute, full_tensor, all_reduce, ... stand in the program
+  kAsked,     ///< redistribute, full_tensor, all_reduce, ... in the program
   kImplicit,  ///< an op needed an input in another layout
-  kInside,    ///< part of what the op does itself
+  kInside,    ///< part of the op itself
 };
 
-/// Of one collective.
+/// The origin of one collective.
 struct CollectiveOrigin {
   Origin origin = Origin::kAsked;
   std::string op;        ///< of kImplicit and kInside: "mm"
@@ -25,7 +26,7 @@ struct CollectiveOrigin {
   bool operator==(const CollectiveOrigin&) const = default;
 };
 
-/// By event; what is no collective has the default.
+/// By event; other events than collectives have the default.
 std::vector<CollectiveOrigin> collective_origins(const std::vector<TraceEvent>& events);
 
 /// "asked for", "implicit: mat2 of mm", "inside nll_loss".

@@ -10,8 +10,8 @@ namespace shardlab {
 
 namespace {
 
-// The world has no mesh dims: it waits for the slowest dim of the scenario's mesh, and where it has
-// ranks beyond the mesh for the link between hosts.
+// The world has no mesh dims: it waits for the slowest dim of the scenario's mesh, and, if it has
+// ranks beyond the mesh, for the link between hosts.
 Link link_of(const Run& run, const GroupIdentity& group) {
   const Topology& topology = run.propagator->plans().options().topology;
   if (group.layout != nullptr) return topology.slowest(*group.layout, group.mesh_dims);

@@ -1,4 +1,4 @@
-// collective_sums.h - what a rank's collectives add up to, by kind and group.
+// collective_sums.h - sums over a rank's collectives, by kind and group.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace shardlab {
 
-/// Of the reporting rank. Bytes are what a ring would send; `predicted_us` is what fastest_us says
-/// over the scenario's topology, one collective after the other.
+/// Collectives of the reporting rank. Bytes are those that a ring would send; `predicted_us` is the
+/// sum of fastest_us over the scenario's topology, one collective after the other.
 struct CollectiveSum {
   CollectiveKind kind = CollectiveKind::kBarrier;
   GroupIdentity group;
@@ -18,10 +18,10 @@ struct CollectiveSum {
   double predicted_us = 0;
 };
 
-/// What predicted times stand on.
+/// The links that predicted times assume.
 std::vector<LinkUsed> links_used(const Run& run);
 
-/// Of one collective of the run, alone; 0 of one that never completed.
+/// The time of one collective of the run, alone; 0 for one that never completed.
 double predicted_us(const Run& run, const TraceEvent& event);
 
 /// The words added to a collective that the run ended in.

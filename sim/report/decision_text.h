@@ -1,4 +1,4 @@
-// decision_text.h - one op call as text: what went in, what came out, and why.
+// decision_text.h - one op call as text: its operands, its results, and the reasons.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ std::string_view short_name(const OpRow& row);
 std::string argument_name(const OpSchema& schema, int argument);
 
 /// The candidates of a decision, cheapest first, with prices per input, the rejected rows with
-/// reasons, and which rule of the selection decided. Lines end with a newline and start with
+/// reasons, and the rule of the selection that decided. Lines end with a newline and start with
 /// `indent`.
 std::string why_text(const OpSchema& schema, const DecisionRecord& record,
                      const std::string& indent);

@@ -1,4 +1,4 @@
-// Labels in cells of one width, a line wherever the block changes, and a colour per label in the
+// Labels in cells of one width, a line at each change of the block, and a colour per label in the
 // order of first use.
 #include "sim/report/grid.h"
 
@@ -12,7 +12,7 @@ namespace shardlab {
 namespace {
 
 constexpr std::string_view kSkipped = "...";
-/// Backgrounds of the 256-colour palette that black text reads well on.
+/// Backgrounds of the 256-colour palette on which black text is easy to read.
 constexpr std::array<int, 12> kBackgrounds = {117, 222, 120, 218, 183, 216,
                                               158, 229, 152, 181, 147, 187};
 

@@ -1,4 +1,4 @@
-// grid.h - a table of labelled, coloured cells with lines where the owner changes.
+// grid.h - a table of labelled, coloured cells with lines between different owners.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace shardlab {
 /// One row or column of the drawing.
 struct GridLine {
   std::string header;
-  std::size_t block = 0;  ///< which block it belongs to; a line is drawn where this changes
-  bool skipped = false;   ///< stands for blocks that are left out
+  std::size_t block = 0;  ///< number of its block; a line is drawn at each change
+  bool skipped = false;   ///< in place of blocks that are left out
 };
 
 /// A drawing before it is drawn: titles, rows and columns, and a label per block.

@@ -1,4 +1,4 @@
-// Blocks of a drawing are the intervals between all places where some rank's run begins or ends:
+// Blocks of a drawing are the intervals between all places at which some rank's run begins or ends:
 // inside of a block the owners are the same, so that a drawing's size follows the number of
 // different cuts and not that of elements. Totals count ranks by the shape of their pieces, in
 // O(ranks).
@@ -14,7 +14,7 @@
 namespace shardlab {
 namespace {
 
-/// Where the runs of all ranks begin and end in one dim, with 0 and the size.
+/// The places at which runs of all ranks begin and end in one dim, with 0 and the size.
 std::vector<std::int64_t> starts_of(const std::vector<Holding>& holdings, std::size_t dim,
                                     std::int64_t size) {
   std::vector<std::int64_t> starts{0, size};
@@ -117,7 +117,7 @@ OwnerGrid owner_grid(const DTensorSpec& spec) {
 
 std::string owners_text(const DTensorSpec& spec, const Owners& owners) {
   if (!spec.has_partial()) return rank_ranges(owners);
-  // Ranks that differ in partial mesh dims only hold terms of one sum.
+  // Ranks that differ only in partial mesh dims hold terms of one sum.
   std::map<std::vector<std::int64_t>, Owners> terms;
   for (const std::int64_t rank : owners) {
     const Coordinate coordinate = *spec.layout()->coordinate_of(rank);

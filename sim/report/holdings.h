@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// What one rank holds.
+/// The piece of one rank.
 struct Holding {
   std::int64_t rank;
   Coordinate coordinate;

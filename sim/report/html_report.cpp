@@ -1,6 +1,6 @@
-// The page is data and a script that draws it. What a rank holds of a type is sent as the pieces
-// that mesh dims cut each tensor dim into: their number is that of the cuts, not that of the ranks,
-// so that a million ranks fit into a page.
+// The page is data and a script that draws it. The holdings of a rank are sent as the pieces that
+// mesh dims cut each tensor dim into: their number is that of the cuts, not that of the ranks, so
+// that a million ranks fit into a page.
 #include "sim/report/html_report.h"
 
 #include <map>
@@ -21,11 +21,11 @@ constexpr const char kPage[] =
 #include "sim/report/run_page.inc"
     ;
 
-// Beyond this many, a page draws no pieces and ranks are not listed.
+// Beyond this number, a page draws no pieces and does not list ranks.
 constexpr std::int64_t kMostPieces = 4096;
-// Of each kind, the page shows the first ones.
+// The page shows the first ones of each kind.
 constexpr std::size_t kMostListed = 2000;
-// Of the curve of memory.
+// Columns of the curve of memory.
 constexpr std::size_t kMostColumns = 360;
 
 using Specs = std::map<std::string, const DTensorSpec*>;
@@ -60,8 +60,7 @@ std::vector<std::size_t> cutting(const DTensorSpec& spec, std::size_t tensor_dim
   return mesh_dims;
 }
 
-// One entry for each place along the mesh dims that cut, row-major: the runs [offset, size] that
-// lie there.
+// One entry for each place along the mesh dims that cut, row-major: its runs [offset, size].
 Json pieces_json(const DTensorSpec& spec, std::size_t tensor_dim,
                  const std::vector<std::size_t>& mesh_dims) {
   const MeshLayout& layout = *spec.layout();
@@ -113,7 +112,7 @@ Json holdings_json(const DTensorSpec& spec) {
   return json;
 }
 
-// A list that is too long for a page says how much it leaves out.
+// A list that is too long for a page is cut, with the number of entries left out.
 void shorten(Json& json, const char* key) {
   if (!json.contains(key) || !json[key].is_array() || json[key].size() <= kMostListed) return;
   Json& list = json[key];
@@ -121,7 +120,7 @@ void shorten(Json& json, const char* key) {
   list.erase(list.begin() + static_cast<std::ptrdiff_t>(kMostListed), list.end());
 }
 
-// Inside of a script element nothing may look like its end.
+// Inside of a script element no text may look like its end.
 std::string embedded(const std::string& text) {
   std::string out;
   for (const char c : text) out += c == '<' ? std::string("\\u003c") : std::string(1, c);

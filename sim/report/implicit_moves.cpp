@@ -1,4 +1,4 @@
-// A redistribution stands below the op that asked for it, and its collectives follow it.
+// A redistribution is inside of the op that asked for it, and its collectives follow it.
 #include "sim/report/implicit_moves.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ double sent_after(const std::vector<TraceEvent>& events, std::size_t index) {
 
 std::vector<ImplicitMove> implicit_moves(const std::vector<TraceEvent>& events) {
   std::vector<ImplicitMove> moves;
-  std::vector<const TraceEvent*> around;  // the ops that the event happened inside of, by depth
+  std::vector<const TraceEvent*> around;  // the ops around the event, by depth
   for (std::size_t i = 0; i < events.size(); ++i) {
     const TraceEvent& event = events[i];
     const auto depth = static_cast<std::size_t>(event.depth);

@@ -1,5 +1,5 @@
-// implicit_moves.h - the redistributions that ops asked for and that communicate: what
-// `implicit = "warn"` lists.
+// implicit_moves.h - the redistributions that ops asked for and that communicate: the list of
+// `implicit = "warn"`.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace shardlab {
 
-/// Those of one argument of one op on one source line that move the same way.
+/// Equal moves of one argument of one op on one source line.
 struct ImplicitMove {
   Pass pass = Pass::kForward;
   int line = 0;
@@ -24,8 +24,8 @@ struct ImplicitMove {
 /// In order of their first appearance.
 std::vector<ImplicitMove> implicit_moves(const std::vector<TraceEvent>& events);
 
-/// A sentence for each: where it is, whose argument moves from what to what, how often and how many
-/// bytes. Empty unless the scenario asks for warnings.
+/// A sentence for each: its place, the argument, its placements before and after, counts and bytes.
+/// Empty unless the scenario asks for warnings.
 std::vector<std::string> implicit_warnings(const Run& run);
 
 }  // namespace shardlab

@@ -1,5 +1,5 @@
-// XML by hand. Text that comes from programs and errors may hold any bytes: what is not a character
-// of XML becomes U+FFFD, so that the file can always be parsed.
+// XML by hand. Text that comes from programs and errors may hold any bytes: bytes that are no
+// character of XML become U+FFFD, so that the file can always be parsed.
 #include "sim/report/junit.h"
 
 #include <fmt/format.h>
@@ -77,7 +77,7 @@ std::string counts_text(const std::vector<const TestReport*>& reports) {
                      seconds);
 }
 
-// How much of a run was verified; nothing of what did not run.
+// The counts of a run's verified values; nothing of a case that did not run.
 std::string properties(const TestReport& report) {
   if (!report.values) return "";
   const auto property = [](std::string_view name, std::int64_t count) {

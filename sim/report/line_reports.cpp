@@ -1,5 +1,5 @@
-// Which tensor is which is not recorded: what an op takes that no op before it in the same visit
-// gave, by its type, comes from elsewhere.
+// Identities of tensors are not recorded: an operand whose type no earlier op of the same visit
+// returned comes from elsewhere.
 #include "sim/report/line_reports.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ void add_once(std::vector<std::string>& texts, const std::string& text) {
   if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
 }
 
-// What the ops of one visit take and give.
+// Operands and results of the ops of one visit.
 class Flow {
  public:
   explicit Flow(LineReport& report) : report_(report) {}
@@ -76,7 +76,7 @@ class Flow {
   std::set<std::string> made_;
 };
 
-// What visits compute, by their kind.
+// The arithmetic of visits, by their kind.
 class Works {
  public:
   explicit Works(const Run& run)
@@ -120,7 +120,8 @@ void add_values(const ScenarioResult& result, std::map<int, LineReport>& lines) 
     const int line = line_of(result.run, value);
     if (line == 0 || value.name.ends_with(".grad")) continue;
     LineReport& report = lines[line];
-    // Names take the place of the last op, which may stand inside of a def that the line calls.
+    // Named values replace the last op's result, which may come from inside of a def that the line
+    // calls.
     if (report.values.empty()) report.outputs.clear();
     report.values.push_back(&value);
     add_once(report.outputs, value.type);

@@ -1,5 +1,5 @@
-// line_reports.h - a run by lines of the source: what each line's ops take and give, what they
-// send, and what its values are worth.
+// line_reports.h - a run by lines of the source: operands and results of each line's ops, their
+// bytes, and the verdicts on its values.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace shardlab {
 
-/// Collectives of one kind, over one group, wanted by the same.
+/// Collectives of one kind, over one group, with one origin.
 struct LineMove {
   Pass pass = Pass::kForward;
   CollectiveKind kind = CollectiveKind::kBarrier;
@@ -31,12 +31,12 @@ struct LineReport {
   std::int64_t forward = 0, backward = 0;  ///< visits
   std::vector<std::string> ops;      ///< of the first visit, each once; "local mm" on plain tensors
   std::vector<std::string> inputs;   ///< types that its first visit takes from elsewhere, each once
-  std::vector<std::string> outputs;  ///< types of what it names, or of its first visit's last op
-  std::int64_t kinds = 0;            ///< in how many ways it was passed, in its first visit's pass
+  std::vector<std::string> outputs;  ///< types of its named values, or of its first visit's last op
+  std::int64_t kinds = 0;            ///< number of different passes, in the pass of its first visit
   std::vector<LineMove> moves;       ///< forward first
-  /// What all its ops compute on the reporting rank (op_work.h), and bytes they read and write.
+  /// Sums over its ops on the reporting rank (op_work.h): arithmetic, and bytes read and written.
   double forward_flops = 0, backward_flops = 0, bytes = 0;
-  std::vector<const ValueReport*> values;  ///< that it gives names to; no gradients
+  std::vector<const ValueReport*> values;  ///< named by it; no gradients
 };
 
 /// By line. `result` outlives them.
@@ -45,7 +45,7 @@ std::vector<LineReport> line_reports(const ScenarioResult& result,
 
 /// The line of a value's statement in the file of the program; 0: it has none there.
 int line_of(const Run& run, const ValueReport& value);
-/// A line of the source without what it is indented by.
+/// A line of the source without its indent.
 std::string source_line(const Run& run, int number);
 
 }  // namespace shardlab

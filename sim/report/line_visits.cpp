@@ -1,5 +1,5 @@
 // Two visits are of one kind when all that a report prints of them is the same. Types are compared
-// as text: specs that differ in what no report shows are one.
+// as text: specs whose difference no report shows are one.
 #include "sim/report/line_visits.h"
 
 #include <map>

@@ -1,5 +1,5 @@
 // line_visits.h - a run as its reporting rank passed the lines of the program: the same line again
-// where ops of another line, or of the other pass, came between.
+// after ops of another line, or of the other pass.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct LineVisit {
   Pass pass = Pass::kForward;
   int line = 0;
   std::size_t begin = 0, end = 0;  ///< events
-  /// Equal where two visits do the same: the same ops on the same types, the same moves, the same
+  /// Equal if two visits are the same: the same ops on the same types, the same moves, the same
   /// collectives with as many bytes.
   int kind = 0;
 };

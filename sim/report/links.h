@@ -1,4 +1,4 @@
-// links.h - what predicted times stand on: the link of each mesh dim.
+// links.h - the links that predicted times assume: one for each mesh dim.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct LinkUsed {
 std::vector<LinkUsed> links_of(const MeshLayout& layout, const Topology& topology);
 
 /// "dp 25 GB/s, 8 us a hop; tp, pp 19.3 GB/s, 2.7 us a hop (assumed)": dims with equal links
-/// together. Empty where no dim has two ranks.
+/// together. Empty if no dim has two ranks.
 std::string links_text(const std::vector<LinkUsed>& links);
 
 }  // namespace shardlab

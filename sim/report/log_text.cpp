@@ -1,5 +1,5 @@
-// Redistributions come before the collectives that carry them out; how many follow is known from
-// the plan, and so is which collectives stand below it.
+// Redistributions come before the collectives that carry them out; the plan gives their number, and
+// so the collectives below it.
 #include "sim/report/log_text.h"
 
 #include <fmt/format.h>

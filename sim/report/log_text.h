@@ -1,5 +1,5 @@
-// log_text.h - a scenario run as an indented log of what the dispatcher did on the reporting rank,
-// or on each.
+// log_text.h - a scenario run as an indented log of the dispatcher on the reporting rank, or on
+// each.
 #pragma once
 
 #include <string>

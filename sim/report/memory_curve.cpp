@@ -1,5 +1,5 @@
-// Purposes are stacked in the order in which they are told apart. A cell of the picture shows the
-// purpose that its middle falls into.
+// Purposes are stacked in the order of the enumeration. A cell of the picture shows the purpose at
+// its middle.
 #include "sim/report/memory_curve.h"
 
 #include <fmt/format.h>

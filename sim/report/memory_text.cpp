@@ -1,4 +1,4 @@
-// Purposes are listed in the order in which they are told apart.
+// Purposes are listed in the order of the enumeration.
 #include "sim/report/memory_text.h"
 
 #include <fmt/format.h>

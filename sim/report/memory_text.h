@@ -1,4 +1,4 @@
-// memory_text.h - how much a rank held when it held most, and what for, as text and as JSON.
+// memory_text.h - the peak memory of a rank and its purposes, as text and as JSON.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace shardlab {
 
 /// "at line 12, in its backward: parameters and inputs 64 MiB", "gradients 32 MiB", ...: only
-/// purposes for which something is held.
+/// purposes with bytes.
 std::vector<std::string> peak_cells(const PeakReport& peak);
 /// { bytes, line, pass, inputs, gradients, ... }; line is null before the program's first line.
 Json peak_json(const PeakReport& peak);

@@ -82,8 +82,8 @@ double product_flops(std::string_view rule, const Pieces& pieces) {
   return flops;
 }
 
-// `moved`: the result, or the input of a transposed convolution, by whose elements kernels are
-// laid.
+// `moved`: the result, or the input of a transposed convolution: a kernel is applied at each of its
+// elements.
 double convolution_flops(const Dims& moved, const Dims& weight) {
   if (weight.empty() || weight[0] == 0) return 0;
   return 2 * elements(moved) * elements(weight) / static_cast<double>(weight[0]);

@@ -1,4 +1,4 @@
-// op_work.h - what one call computes on one rank: arithmetic, and bytes that its kernel touches.
+// op_work.h - the work of one call on one rank: arithmetic, and bytes that its kernel touches.
 #pragma once
 
 #include <span>
@@ -13,13 +13,13 @@ struct OpWork {
   /// Multiplications and additions of matrix products, convolutions and attention, each counted as
   /// one, on the rank's own pieces: exact. Nothing is counted for other ops.
   double flops = 0;
-  double bytes = 0;  ///< of the pieces that go in and come out; 0 for views
+  double bytes = 0;  ///< of its operands and results; 0 for views
 };
 
-/// Of an op, on plain or on distributed tensors; anything else does no work. `coordinate` is the
-/// rank's.
+/// The work of an op, on plain or on distributed tensors; other events have none. `coordinate` is
+/// the rank's.
 OpWork work_of(const TraceEvent& event, const Coordinate& coordinate);
-/// Of several, added up.
+/// The sum over several.
 OpWork work_of(std::span<const TraceEvent> events, const Coordinate& coordinate);
 
 /// "1.05 MFLOP".

@@ -1,4 +1,4 @@
-// Each op from the columns of its row; nothing is written down a second time.
+// Each op from the columns of its row; nothing is written twice.
 #include "sim/report/ops_text.h"
 
 #include <fmt/format.h>
@@ -51,8 +51,7 @@ std::string flags_text(const OpRow& row) {
   return text;
 }
 
-/// "src/ops/elementary.cpp:398": a compiler names files as seen from the build folder, this one
-/// too.
+/// "src/ops/elementary.cpp:398": a compiler names files relative to the build folder, this one too.
 std::string source_text(const OpRow& row) {
   constexpr std::string_view kHere = "sim/report/ops_text.cpp";
   std::string_view file = row.source.file, to_here = __FILE__;

@@ -8,14 +8,14 @@
 
 namespace shardlab {
 
-/// Whether a pattern means the op: "aten::add.Tensor" is asked for as that, as add.Tensor, as add,
-/// or as part of a name: *add*.
+/// True when a pattern names the op: "aten::add.Tensor" is asked for as that, as add.Tensor, as
+/// add, or as part of a name: *add*.
 bool op_matches(const std::string& name, const std::string& pattern);
 
-/// All rows, or those that a pattern with * means, one line each, or everything about one op (or
-/// all overloads of a base name, forms of one named beside it, or what torch's name for a function
-/// runs: "F.cross_entropy"), and the file and line of its row.
-///   fails  Unsupported: an unknown name; names the nearest ops. Value: a pattern of none
+/// All rows, or those that a pattern with * matches, one line each, or everything about one op (or
+/// all overloads of a base name, forms of one named next to it, or the ops of torch's name for a
+/// function: "F.cross_entropy"), and the file and line of its row.
+///   fails  Unsupported: an unknown name; names the nearest ops. Value: a pattern without a match
 std::string ops_text(const OpRegistry& registry, std::string_view name,
                      const ExampleCall& example = {});
 /// The same facts as JSON text.

@@ -1,5 +1,5 @@
-// The order is laid out as text that flows: a line of the program is a cell, and a repeated body
-// that fits on a line is one, too. Bodies that do not fit, and changes of pass, begin a new line.
+// The order is laid out as flowing text: a line of the program is a cell, and a repeated body that
+// fits on a line is one, too. Bodies that do not fit, and changes of pass, begin a new line.
 #include "sim/report/overview_text.h"
 
 #include <fmt/format.h>
@@ -73,7 +73,7 @@ class OrderText {
     return text;
   }
 
-  // What fits on one line; empty: it does not, or it has both passes.
+  // The text if it fits on one line; empty: it does not, or it has both passes.
   std::string inline_text(const Repeat& repeat) const {
     if (repeat.parts.empty()) return cell(visits_[repeat.first]);
     std::string text;
@@ -129,7 +129,7 @@ class OrderText {
       end_line();
     }
     line_ = std::string(indent + 2, ' ') + text;
-    // A line of the program that sends much: its next collectives stand on a line of their own.
+    // A line of the program that sends much: its next collectives are on a line of their own.
     while (line_.size() >= kReportWidth) {
       const std::size_t plus = line_.rfind(" + ", kReportWidth - 3);
       if (plus == std::string::npos || plus < indent + 4) return;
@@ -149,15 +149,15 @@ class OrderText {
   const Run& run_;
   const std::vector<LineVisit>& visits_;
   const std::vector<CollectiveOrigin> origins_;
-  int pass_ = kNeither;  // that the last title names
+  int pass_ = kNeither;  // named by the last title
   std::string line_, out_;
 };
 
-constexpr std::size_t kNumberWidth = 7;    // of the number of a line, and what follows it
-constexpr std::size_t kVerdictWidth = 14;  // and what stands before it
-constexpr std::size_t kLeastSource = 22;   // of a source line that has its types beside it
+constexpr std::size_t kNumberWidth = 7;    // of the number of a line, with the space after it
+constexpr std::size_t kVerdictWidth = 14;  // with the space before it
+constexpr std::size_t kLeastSource = 22;   // of a source line with its types on the same row
 constexpr std::size_t kLeastTight = 12;    // the same in a tight table
-constexpr std::size_t kSourceColumn = 38;  // of a short one, so that types stand below each other
+constexpr std::size_t kSourceColumn = 38;  // of a short one, so that types are aligned
 
 std::string joined_types(const std::vector<std::string>& types) {
   constexpr std::size_t kMost = 3;
@@ -181,7 +181,7 @@ bool all_local(const LineReport& report) {
   return !report.ops.empty() && std::ranges::all_of(report.ops, local);
 }
 
-// "t, mm"; "local t, mm" where all ops are on plain tensors.
+// "t, mm"; "local t, mm" if all ops are on plain tensors.
 std::string ops_text(const LineReport& report) {
   if (!all_local(report)) return text_of_list(report.ops, ", ");
   std::string text;
@@ -192,7 +192,7 @@ std::string ops_text(const LineReport& report) {
 }
 
 // A table of more than a screen is tight: a row for each line and each of its collectives, and one
-// row for lines behind each other that send nothing, multiply nothing and are right bit for bit.
+// row for consecutive lines that send nothing, multiply nothing and are right bit for bit.
 class LineTable {
  public:
   LineTable(const Run& run, const std::vector<LineReport>& lines, bool tight, Color color)
@@ -211,7 +211,7 @@ class LineTable {
   std::string text() && { return std::move(out_); }
 
  private:
-  // Backward begins with a one on the line that asks for it.
+  // Backward begins with a tensor of ones on the line that asks for it.
   static bool begins_backward(const LineReport& report) {
     return report.forward == 0 && report.moves.empty() && report.values.empty();
   }
@@ -273,7 +273,7 @@ class LineTable {
            paint(verdict, ink, color_);
   }
 
-  // Ops, then types, on one row where both fit, else below each other.
+  // Ops, then types, on one row if both fit, else below each other.
   void below(const LineReport& report, const std::string& types) {
     const std::size_t room = kReportWidth - kIndent;
     const std::string ops = ops_text(report);
@@ -295,7 +295,7 @@ class LineTable {
     if (!text.empty()) out_ += fmt::format("{:{}}{}\n", "", kIndent, text);
   }
 
-  // A move forward and what its gradient sends the other way share a row.
+  // A move forward and its gradient's move back share a row.
   void show(const std::vector<LineMove>& moves) {
     std::vector<const LineMove*> shared;
     for (const LineMove& move : moves) {

@@ -1,5 +1,5 @@
-// overview_text.h - a run on two screens: the order in which its lines ran, with repeats folded,
-// and a table by line. At most kReportWidth columns.
+// overview_text.h - a run on two screens: its lines in the order in which they ran, with repeats
+// folded, and a table by line. At most kReportWidth columns.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +14,25 @@ namespace shardlab {
 
 inline constexpr std::size_t kReportWidth = 100;
 
-/// Lines of the program in the order in which they ran, forward and backward, each with what it
-/// sends a rank; what repeats at once stands once: "(18, 19, 20 all_reduce tp 384 B) x 2".
+/// Lines of the program in the order in which they ran, forward and backward, each with the bytes a
+/// rank sends; consecutive repeats are written once: "(18, 19, 20 all_reduce tp 384 B) x 2".
 std::string order_text(const Run& run, const std::vector<LineVisit>& visits);
 
-/// By line: source, types it takes and gives, verdict on its values; below it the collectives. A
-/// table of more than a screen leaves out op names and folds lines that send nothing.
+/// By line: source, operand types, verdict on its values; below it the collectives. A table of more
+/// than a screen leaves out op names and folds lines that send nothing.
 std::string line_table_text(const Run& run, const std::vector<LineReport>& lines, Color color);
 
-/// "bitwise", "envelope", ..., the worst of all; "not verified" where nothing is, empty where there
+/// "bitwise", "envelope", ..., the worst of all; "not verified" if none is verified, empty if there
 /// is no value.
 std::string worst_verdict(const Run& run, const std::vector<const ValueReport*>& values);
 
-/// Cells with commas between them, on as many lines of at most kReportWidth columns as they take.
+/// Cells with commas between them, on as many lines of at most kReportWidth columns as they need.
 std::string flowed(const std::vector<std::string>& cells, std::size_t indent);
 
 /// "68.5 us", "609 ms".
 std::string time_text(double us);
 
-/// At most `width` characters, the last three dots where some are missing.
+/// At most `width` characters, the last three dots if some are missing.
 std::string shortened(std::string_view text, std::size_t width);
 
 }  // namespace shardlab

@@ -8,7 +8,7 @@
 
 namespace shardlab {
 
-/// What a text is, rather than its colour: titles, unimportant text, good and bad outcomes,
+/// The meaning of a text, rather than its colour: titles, unimportant text, good and bad outcomes,
 /// warnings, data that moves.
 enum class Ink : std::uint8_t { kTitle, kDim, kGood, kBad, kWarn, kMove };
 

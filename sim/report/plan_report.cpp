@@ -1,5 +1,5 @@
-// Every planner answers for itself and is measured with the same figures, beside the lower bound
-// that holds for all plans. A planner whose steps equal an earlier one's is named as its twin.
+// Every planner answers for itself and is measured with the same figures and the lower bound that
+// holds for all plans. A planner whose steps equal an earlier one's is named as its twin.
 #include "sim/report/plan_report.h"
 
 #include <fmt/format.h>
@@ -128,7 +128,7 @@ std::string summary(const PlanReport& report) {
   return table(rows, 2, "  ");
 }
 
-/// "1->2, 2->4": who sends its piece to whom.
+/// "1->2, 2->4": sender and receiver of each piece.
 std::string senders_text(const PlanStep& step, const MeshLayout& layout) {
   constexpr std::size_t kListed = 8;
   std::vector<std::string> moves;

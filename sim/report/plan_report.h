@@ -1,4 +1,4 @@
-// plan_report.h - every planner's answer for one pair, side by side: what `shardlab plan` shows.
+// plan_report.h - every planner's answer for one pair, side by side: the output of `shardlab plan`.
 // Pure.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace shardlab {
 
-/// One planner's plan, or why it has none, with the figures of its steps.
+/// One planner's plan, or the reason why it has none, with the figures of its steps.
 struct PlannerAnswer {
   PlannerKind planner;
   PlanResult result;
@@ -29,7 +29,7 @@ struct PlanReport {
   double priced_us;                   ///< as propagation prices the pair
   std::optional<std::int64_t> bound;  ///< bytes that some rank must receive over the slowest links
   std::vector<PlannerAnswer> answers;
-  std::vector<LinkUsed> links;  ///< that predicted times assume
+  std::vector<LinkUsed> links;  ///< assumed by predicted times
 };
 
 /// Whether the steps of plans are drawn.
@@ -39,7 +39,7 @@ enum class Drawings : std::uint8_t { kOff, kOn };
 /// more than placements.
 PlanReport report_plans(const DTensorSpec& source, const DTensorSpec& target,
                         const PlanOptions& options);
-/// A table of the planners, then the steps of each; with drawings of who holds what in between.
+/// A table of the planners, then the steps of each; with drawings of the holdings in between.
 std::string plan_report_text(const PlanReport& report, Drawings drawings,
                              const DrawOptions& options);
 /// The same facts as JSON text on one line.

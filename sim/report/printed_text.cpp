@@ -1,5 +1,5 @@
-// Prints meet by their place in the program: the n-th time one rank passes a print belongs to the
-// n-th time another does. Ranks that pass fewer prints leave the others' where they are.
+// Prints are matched by their place in the program: the n-th time one rank passes a print belongs
+// to the n-th time another does. Ranks that pass fewer prints do not move the others' prints.
 #include "sim/report/printed_text.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace shardlab {
 
 namespace {
 
-// A print that some ranks came to, and what each of them printed there.
+// A print that some ranks passed, and the text that each printed there.
 struct Passed {
   int line = 0;
   std::vector<std::pair<std::string, std::vector<std::size_t>>> texts;

@@ -1,4 +1,4 @@
-// Visits of one kind do the same, so that each kind is looked at once for each rank.
+// Visits of one kind do the same, so that each kind is counted once for each rank.
 #include "sim/report/rank_work.h"
 
 #include <map>

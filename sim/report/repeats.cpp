@@ -30,7 +30,7 @@ class Folding {
   }
 
  private:
-  /// How many elements from `at` on equal those `length` further on.
+  /// The number of elements from `at` on that equal those `length` further on.
   std::size_t equal_from(std::size_t at, std::size_t length) const {
     std::size_t count = 0;
     while (at + count + length < kinds_.size() &&
@@ -69,7 +69,8 @@ class Folding {
     return any;
   }
 
-  // "b a b a b" is b, (a b) x 2 or (b a) x 2, b: the body begins with what was seen first.
+  // "b a b a b" is b, (a b) x 2 or (b a) x 2, b: the body begins with the element that was seen
+  // first.
   std::size_t begin_of_body(std::size_t at, std::size_t choices) const {
     std::size_t best = at;
     for (std::size_t i = at; i <= at + choices; ++i) {
@@ -94,7 +95,7 @@ class Folding {
   std::vector<int> kinds_;
   std::vector<Repeat> repeats_;
   std::map<std::pair<std::vector<int>, std::size_t>, int> known_;
-  std::map<int, std::size_t> seen_;  // by kind: where its first element was first
+  std::map<int, std::size_t> seen_;  // by kind: the first place of its first element
   int next_kind_ = 0;
 };
 

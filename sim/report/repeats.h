@@ -1,4 +1,4 @@
-// repeats.h - a sequence in which what repeats is folded: a b a b c is (a b) x 2, c.
+// repeats.h - a sequence in which repeats are folded: a b a b c is (a b) x 2, c.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +7,16 @@
 
 namespace shardlab {
 
-/// One element of the sequence, or several that stand there `times` times one after the other.
+/// One element of the sequence, or several that repeat `times` times one after the other.
 struct Repeat {
-  std::size_t first = 0;      ///< index of the first element that it stands for
-  std::int64_t times = 1;     ///< at least 2 where there are parts
-  std::vector<Repeat> parts;  ///< what repeats; empty: the element itself
+  std::size_t first = 0;      ///< index of the first element in it
+  std::int64_t times = 1;     ///< at least 2 if there are parts
+  std::vector<Repeat> parts;  ///< the repeated parts; empty: the element itself
 };
 
-/// Elements are equal where their numbers are. The shortest repetitions are folded first, then
-/// those of what was folded, so that nested loops become nested parts. A body of more than
-/// kLongestBody elements, counted after what repeats inside of it was folded, is not looked for.
+/// Elements are equal if their numbers are. The shortest repetitions are folded first, then those
+/// of folded ones, so that nested loops become nested parts. A body of more than kLongestBody
+/// elements, counted after repeats inside of it were folded, is not searched.
 inline constexpr std::size_t kLongestBody = 1024;
 std::vector<Repeat> folded(const std::vector<int>& sequence);
 

@@ -1,5 +1,5 @@
-// A rule that is a function is shown by what it gives for an example: a call of the op on tensors
-// of 3, 2 or 1 dims of size 8, whichever of them the op takes first, or else a call that is given.
+// A rule that is a function is shown by its results for an example: a call of the op on tensors of
+// 3, 2 or 1 dims of size 8, the first of these that the op takes, or else a given call.
 #include "sim/report/rule_text.h"
 
 #include "ops/core/meta.h"
@@ -43,7 +43,7 @@ std::string passes_text(std::string_view passes) {
   return text;
 }
 
-/// A call that shows the rule of an op: dims of one size, dim 1 where one is named.
+/// A call that shows the rule of an op: dims of one size, dim 1 if one is named.
 class Example {
  public:
   explicit Example(const OpRow& row) : row_(row) {

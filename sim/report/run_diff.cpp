@@ -1,6 +1,6 @@
 // Two runs are compared theme by theme. Lists of events are compared up to the first difference
-// only: behind it the two are out of step, and further differences would say nothing. On meshes of
-// different sizes, what sizes decide is left out.
+// only: after it the two are out of step, and further differences would have no meaning. On meshes
+// of different sizes, facts that depend on sizes are left out.
 #include "sim/report/run_diff.h"
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ std::vector<std::string> differing_setup(const Json& a, const Json& b) {
   return texts;
 }
 
-// "ok", or what went wrong, in one line.
+// "ok", or the error, in one line.
 std::string outcome_of(const Json& run) {
   if (run.contains("error")) {
     const auto text = run["error"].at("text").get<std::string>();
@@ -53,7 +53,7 @@ std::string outcome_of(const Json& run) {
   return run.at("ok").get<bool>() ? "ok" : "an expectation or a value that fails";
 }
 
-// "rank 3: 0.5", or what all ranks print.
+// "rank 3: 0.5", or the text that all ranks print.
 std::string printed_text(const Json& printed) {
   const std::string by = text_of(printed.at("by"));
   return (by == "all" ? "" : by + ": ") + text_of(printed.at("text"));
@@ -115,7 +115,7 @@ std::string event_text(const Json& event) {
                      text_of(move.at("target")), text_of(move.value("plan", Json("no plan"))));
 }
 
-// Why two decisions at one place may differ, in words.
+// The reason why two decisions at one place may differ, in words.
 std::string reason(const Json& a, const Json& b, bool meshes_equal) {
   if (a.contains("op") != b.contains("op") || a.value("op", "") != b.value("op", "")) {
     return "from here on the runs do not do the same";
@@ -141,7 +141,7 @@ DiffSection diff_decisions(const Json& a, const Json& b) {
   const auto ours = events_of(a, false), theirs = events_of(b, false);
   const std::size_t common = std::min(ours.size(), theirs.size());
   std::size_t i = 0;
-  // After the first difference the lists are out of step, so it is the only one told.
+  // After the first difference the lists are out of step, so it is the only one reported.
   while (i < common && *ours[i].second == *theirs[i].second) ++i;
   section.text = fmt::format("{} compared, all equal", i);
   if (i == ours.size() && i == theirs.size()) return section;
@@ -166,7 +166,7 @@ DiffSection diff_decisions(const Json& a, const Json& b) {
   return section;
 }
 
-// What of a collective must agree on these meshes.
+// The parts of a collective that must agree on these meshes.
 Json comparable(const Json& event, bool meshes_equal) {
   Json kept = event;
   if (!meshes_equal) {

@@ -1,4 +1,4 @@
-// run_diff.h - two outputs of `shardlab run --json`, held against each other.
+// run_diff.h - two outputs of `shardlab run --json`, compared with each other.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,7 +13,8 @@ namespace shardlab {
 struct Difference {
   std::string about;  ///< "value y", "decision 12", "collective 3"
   std::string text;   ///< in plain words; may have several lines
-  /// When it happened: how many events of the run came before; earlier is nearer to the cause.
+  /// Its time: the number of earlier events of the run; an earlier difference is nearer to the
+  /// cause.
   std::size_t event = 0;
 };
 
@@ -27,18 +28,18 @@ struct DiffSection {
 /// Two runs of one point.
 struct RunDiff {
   std::string title;               ///< of the scenario, with its point
-  std::vector<std::string> setup;  ///< what was set differently: "backend: threads and mpi"
+  std::vector<std::string> setup;  ///< settings that differ: "backend: threads and mpi"
   std::vector<DiffSection> sections;
   bool equal() const;
   /// The earliest; null when equal.
   const Difference* first() const;
 };
 
-/// Decisions are compared where both meshes have the same dims, by
-/// name; shapes of pieces, bytes and times where the meshes are equal. Elements of values are the
-/// same when their distance is at most the sum of what both runs allow around the single-device run
-/// in f64 (0 where both are exact); where that is not known, 32 roundings of the largest element.
-/// Values, and what programs print, are compared where products are of the same instructions.
+/// Decisions are compared if both meshes have the same dims, by name; shapes of pieces, bytes and
+/// times if the meshes are equal. Elements of values are the same when their distance is at most
+/// the sum of the errors that both runs allow around the single-device run in f64 (0 if both are
+/// exact); if that is not known, 32 roundings of the largest element. Values, and output of
+/// programs, are compared if products are of the same instructions.
 RunDiff diff_run(const nlohmann::json& a, const nlohmann::json& b);
 /// All runs of two files, in their order.
 ///   fails  Value: a line that `run --json` did not write; names file and line
@@ -49,7 +50,8 @@ std::string diff_text(const std::vector<RunDiff>& runs, const std::string& a, co
 /// One object, keys in alphabetical order.
 std::string diff_json(const std::vector<RunDiff>& runs);
 
-/// Whether products of the two runs add up in orders of their own, as those of AVX2 and AVX-512 do.
+/// True when products of the two runs add up in orders of their own, as those of AVX2 and AVX-512
+/// do.
 bool other_products(const nlohmann::json& a, const nlohmann::json& b);
 /// The theme "values"; `a` and `b` are runs.
 DiffSection diff_values(const nlohmann::json& a, const nlohmann::json& b);

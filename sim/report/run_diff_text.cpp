@@ -1,4 +1,4 @@
-// A difference knows at which event it shows. The earliest over all themes is told last and in
+// A difference has the number of its event. The earliest over all themes is reported last and in
 // full, because the others may follow from it.
 #include <fmt/format.h>
 

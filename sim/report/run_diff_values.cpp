@@ -14,15 +14,14 @@ namespace shardlab {
 
 namespace {
 
-// How two whole values compare.
+// The comparison of two whole values.
 struct ValueVerdict {
   enum class Kind : std::uint8_t { kBitwise, kEnvelope, kUndecided, kDifferent };
   Kind kind = Kind::kBitwise;
   std::string text;
 };
 
-// The distance from the single-device run in f64 that a run allows; empty where it was not
-// verified.
+// The distance from the single-device run in f64 that a run allows; empty if it was not verified.
 std::optional<double> allowed_of(const Json& value) {
   if (!value.contains("verdict")) return std::nullopt;
   const Json& allowed = value.at("allowed");

@@ -295,7 +295,7 @@ Json memory_json(const Run& run) {
   return json;
 }
 
-// What only some command lines ask for.
+// Parts that only some command lines ask for.
 void add_asked(const Run& run, Json& json) {
   if (run.options.reporting_rank) json["rank"] = run.reporting_rank;
   if (run.options.schedule.kind == SchedulerKind::kSeeded) {

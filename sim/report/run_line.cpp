@@ -1,5 +1,4 @@
-// What is said of a run in a line or two: how it ended, its first failure, and the command that
-// does it again.
+// A run in a line or two: its end, its first failure, and the command that repeats it.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Values are merged into the events by the number of events that had happened when they were named.
+// Values are merged into the events by the number of events before they were named.
 #include "sim/report/run_listing.h"
 
 #include <algorithm>
@@ -91,7 +91,7 @@ void RunListing::source_header(int number, std::int64_t times) {
   line("{:>5}  {}{}", number, ink(source_line(run_, number), Ink::kTitle), repeated);
 }
 
-// Values that were named before event `index`. Those of line `current` stand below its ops, others
+// Values that were named before event `index`. Those of line `current` are below its ops, others
 // get a header of their own.
 void RunListing::values_before(std::size_t index, int& current) {
   while (value_is_next()) {

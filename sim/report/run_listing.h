@@ -1,4 +1,4 @@
-// run_listing.h - what a run did, event by event, below the lines of its program.
+// run_listing.h - the events of a run, below the lines of its program.
 #pragma once
 
 #include <fmt/format.h>
@@ -27,13 +27,13 @@ class RunListing {
   /// Forward, then backward, whole, with the values between the events. Once.
   std::string passes();
   /// The visits that hold an event which `wanted` marks, each kind once, with times and origins of
-  /// what it sends.
+  /// its collectives.
   std::string visits(const std::vector<bool>& wanted);
   /// The calls alone, each explained.
   std::string calls();
   /// "       = y  f32[8@dp, 16]  envelope".
   std::string value_line(const ValueReport& value) const;
-  /// By event, whether `options.why` asks about it.
+  /// By event, true if `options.why` asks about it.
   const std::vector<bool>& asked() const { return asked_; }
 
  private:
@@ -58,14 +58,14 @@ class RunListing {
   const Run& run_;
   const RunTextOptions& options_;
   const std::vector<bool> asked_;
-  std::vector<CollectiveOrigin> origins_;  ///< empty: not told
+  std::vector<CollectiveOrigin> origins_;  ///< empty: not shown
   std::size_t name_width_ = 0, type_width_ = 0;
   std::size_t next_value_ = 0;
   std::size_t margin_ = 9;  ///< of an op that is part of no other
   std::string out_;
 };
 
-/// How wide a column is that holds this text of all rows. A longer one pushes only its own row.
+/// The width of a column with this text of all rows. A longer text shifts only its own row.
 template <typename Row, typename Text>
 std::size_t column_width(const std::vector<Row>& rows, Text text, std::size_t least) {
   constexpr std::size_t kWidestColumn = 60;

@@ -1,5 +1,5 @@
-// A run, section by section: what its lines did, on two screens or event by event, sums of
-// collectives, and what was verified and how.
+// A run, section by section: its lines, on two screens or event by event, sums of collectives, and
+// the verified values with the way of comparison.
 #include "sim/report/run_text.h"
 
 #include <fmt/format.h>
@@ -86,7 +86,7 @@ class RunText {
     const SchedulerOptions& schedule = run_.options.schedule;
     std::string order = fmt::format("{} scheduler", scheduler_name(run_.options));
     if (schedule.kind == SchedulerKind::kSeeded) order += fmt::format(" ({})", schedule.seed);
-    // As most builds have it, it goes without saying.
+    // The usual level is not shown.
     const std::string_view level = product_level();
     const bool usual = device != "cpu" || level == "avx2" || level == "neon";
     line("{}  {} backend, {}{}{}, seed {}", where, run_.options.backend,
@@ -134,7 +134,7 @@ class RunText {
     if (!result_.met()) line("{}", ink(failure_text(result_), Ink::kBad));
   }
 
-  // Everything that was done on one line of the source, and its values.
+  // All events of one line of the source, and its values.
   void one_line() {
     std::vector<bool> wanted;
     for (const TraceEvent& event : run_.events) {
@@ -152,7 +152,7 @@ class RunText {
 
   void overview(const std::vector<LineVisit>& visits, const std::vector<LineReport>& lines) {
     if (lines.empty()) return;
-    // The table stands in the order of lines: often the order in which they ran.
+    // The table is in the order of lines: often the order in which they ran.
     const bool in_order = std::ranges::is_sorted(
         visits, {}, [](const LineVisit& visit) { return std::pair(visit.pass, visit.line); });
     const bool one_pass = visits.empty() || visits.front().pass == visits.back().pass;
@@ -257,8 +257,8 @@ class RunText {
     if (!text.empty()) line("  links: {}", text);
   }
 
-  // Of a run that failed the last op may not have computed anything. Two screens have room for the
-  // sum of many lines, not for each.
+  // If a run failed, the last op may not have computed anything. Two screens have room for the sum
+  // of many lines, not for each.
   void compute(const std::vector<LineReport>& lines, const std::vector<LineVisit>& visits) {
     LineReport all;
     for (const LineReport& one : lines) {
@@ -400,8 +400,8 @@ class RunText {
     for (const auto& [reason, count] : skipped) line("  {:>4} not verified: {}", count, reason);
   }
 
-  // Below each other in the full report. On two screens beside each other, and beside the title
-  // where nothing stands between: `begun` is where the text below it begins.
+  // Below each other in the full report. On two screens on one row, and on the row of the title if
+  // nothing is between: `begun` is the place where the text below it begins.
   void listed(const std::vector<std::string>& texts, std::size_t begun) {
     if (texts.empty()) return;
     if (whole()) {
@@ -418,7 +418,7 @@ class RunText {
     }
   }
 
-  // Every call on the operands it had.
+  // Every call on its own operands.
   void steps() {
     const StepVerdict& steps = judgement_.steps;
     if (run_.error && !steps.wrong) return;
@@ -459,7 +459,7 @@ class RunText {
       }
     }
     if (worst == nullptr) return;
-    // Of a value that is not compared by its size, how often it was rounded says nothing.
+    // For a value that is not compared by its size, the number of roundings has no meaning.
     const double times = worst->comparison.roundings;
     const std::string how = times < 1 ? "" : fmt::format(", amplified {:.0f} times", times);
     line("       rounding{}: {} ({})", how, shown_name(*worst), worst->where.at());
@@ -473,7 +473,7 @@ class RunText {
     }
   }
 
-  // Where to begin to look: values that follow from a wrong one are wrong, too.
+  // The first place to look at: values that follow from a wrong one are wrong, too.
   void first_wrong() {
     const auto wrong = [](const ValueReport& value) {
       return value.verified && value.comparison.agreement == Agreement::kWrong;

@@ -1,6 +1,6 @@
-// A spec as meanings of its mesh dims, a drawing of who holds what, a table of pieces and totals.
-// The drawing has a cell per element where that fits into the width, and a cell per block of equal
-// owners where it does not; what is left out is counted.
+// A spec as meanings of its mesh dims, a drawing of its holders, a table of pieces and totals. The
+// drawing has a cell per element if that fits into the width, and else a cell per block of equal
+// owners; parts that are left out are counted.
 #include "sim/report/show.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ std::string number(double value) {
   return value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{:.2f}", value);
 }
 
-// ---- what every mesh dim does ----
+// ---- the meaning of every mesh dim ----
 
 /// "4 + 3", "2 + 2 + 1 + 0"; "31 of 4, 1 of 2" when there are many.
 std::string pieces_text(std::int64_t length, std::int64_t count) {
@@ -173,7 +173,7 @@ std::string shorten_labels(Grid* grid) {
   return legend;
 }
 
-/// Cells of single elements where they fit, else blocks with the same owners.
+/// Cells of single elements if they fit, else blocks with the same owners.
 void fill_lines(const OwnerGrid& owners, std::int64_t width, Grid* grid) {
   const bool few_rows = owners.row_starts.back() <= kMaxCellRows;
   grid->rows = lines_of(owners.row_starts, few_rows ? Detail::kCells : Detail::kBlocks);
@@ -184,7 +184,7 @@ void fill_lines(const OwnerGrid& owners, std::int64_t width, Grid* grid) {
   }
 }
 
-/// Leaves out blocks in the middle of a drawing that is too long; says how many.
+/// Leaves out blocks in the middle of a drawing that is too long; returns their number as text.
 std::string abridge_grid(std::int64_t width, Grid* grid) {
   std::string text;
   if (static_cast<std::int64_t>(grid->rows.size()) > kMaxCellRows) {
@@ -235,7 +235,7 @@ std::string drawing_text(const DTensorSpec& spec, const DrawOptions& options) {
 
 // ---- the table ----
 
-/// "0:2+6:9": the indices of a piece in one dim where they are not one run.
+/// "0:2+6:9": the indices of a piece in one dim if they are not one run.
 std::string runs_text(const DimMap& map) {
   std::vector<std::string> runs;
   for (const IndexRun& run : map.runs) {
@@ -342,7 +342,7 @@ std::string draw_spec(const DTensorSpec& spec, const DrawOptions& options) {
   const MeshLayout& layout = *spec.layout();
   std::string text = fmt::format("{}  on mesh {}, {} ranks: {}\n", type_string(spec), layout.text(),
                                  layout.size(), order_text(spec.placements(), spec.order()));
-  // First, since it refuses a mesh of more ranks than can be gone through.
+  // First, since it refuses a mesh with too many ranks to visit.
   const std::string totals = totals_text(spec);
   return text + meanings_text(spec) + drawing_text(spec, options) + ranks_text(spec, options) +
          totals;

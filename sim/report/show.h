@@ -1,4 +1,4 @@
-// show.h - who holds what: the drawing behind `shardlab show`. Pure text from a spec; no world
+// show.h - the holders of a tensor: the drawing of `shardlab show`. Pure text from a spec; no world
 // runs. Abridged drawings say how much they leave out.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace shardlab {
 /// Whether text may hold ANSI sequences.
 enum class Color : std::uint8_t { kOff, kOn };
 
-/// How much is drawn, and how wide.
+/// The size of a drawing.
 struct DrawOptions {
   Color color = Color::kOff;    ///< ANSI colours; labels are drawn either way
   std::int64_t width = 100;     ///< columns of the terminal

@@ -10,7 +10,7 @@ namespace shardlab {
 struct ScenarioResult;
 
 std::string decision_json(const OpSchema& schema, const DecisionRecord& record);
-/// All decisions of a run, with what they moved, as those that make up the op `name`.
+/// All decisions of a run, with their moves, as those that make up the op `name`.
 std::string calls_json(const ScenarioResult& result, const std::string& name);
 
 }  // namespace shardlab

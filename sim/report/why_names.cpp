@@ -1,4 +1,4 @@
-// Values are found by the statements that name them, ops and lines by what the run did.
+// Values are found by the statements that name them, ops and lines by the events of the run.
 #include "sim/report/why_names.h"
 
 #include <fmt/format.h>

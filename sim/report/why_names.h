@@ -1,4 +1,5 @@
-// why_names.h - what `--why NAME` names in a run: an op, a source line, a value, or everything.
+// why_names.h - the events that `--why NAME` names in a run: of an op, a source line, a value, or
+// all.
 #pragma once
 
 #include <optional>
@@ -10,17 +11,17 @@
 
 namespace shardlab {
 
-/// By event of the run, whether its decision is asked about. An op is named as "mm", "add.Tensor"
-/// or "aten::mm"; a value stands for the ops of its statement or, where these are inside of a def,
-/// for those since the value named before it.
+/// By event of the run, true if its decision is asked about. An op is named as "mm", "add.Tensor"
+/// or "aten::mm"; a value means the ops of its statement or, if these are inside of a def, those
+/// since the value named before it.
 std::vector<bool> asked_about(const ScenarioResult& result, const std::string& why);
 
-/// What to say when nothing of the run is called `why`, or when no op belongs to it: the nearest
-/// names, or which ones to use instead. Nothing where some decision is explained.
+/// The error when nothing of the run is called `why`, or when no op belongs to it: the nearest
+/// names, or the ones to use instead. Nothing if some decision is explained.
 std::optional<Error> nothing_asked(const ScenarioResult& result, const std::string& why);
 
-/// What to say when the run did nothing on this line of the source and no value got its name there:
-/// where it did. Nothing where it did something; nothing for line 0.
+/// The error when no event of the run is on this line of the source and no value got its name
+/// there: the lines with events. Nothing if the line has events; nothing for line 0.
 std::optional<Error> nothing_on_line(const ScenarioResult& result, int line);
 
 }  // namespace shardlab

@@ -1,4 +1,4 @@
-// call_listener.h - hears what all ranks of a run do, call by call.
+// call_listener.h - hears the calls of all ranks of a run.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,26 @@ class CallListener {
  public:
   virtual ~CallListener() = default;
   /// The calls that the rank's program makes, which pass everything on to `next`; both outlive the
-  /// program. Once per rank, before listen(), when the inputs are there.
+  /// program. Once per rank, before listen(), when the inputs exist.
   virtual ProgramCalls& around(std::int64_t rank, ProgramCalls& next,
                                const std::vector<GivenInput>& inputs) {
     static_cast<void>(rank), static_cast<void>(inputs);
     return next;
   }
-  /// Where the sizes go that the rank's program reads; null: they are numbers. Behind around().
+  /// The trace of sizes that the rank's program reads; null: they are numbers. Called after
+  /// around().
   virtual SizeTrace* sizes(std::int64_t rank) {
     static_cast<void>(rank);
     return nullptr;
   }
-  /// What the rank tells from here on; passes everything on to `next`, which outlives it or is
+  /// The observer of the rank from here on; passes everything on to `next`, which outlives it or is
   /// null. Once per rank, before its program.
   virtual Observer& listen(std::int64_t rank, Observer* next) = 0;
   /// At the end of a rank's program.
   virtual void finish(std::int64_t rank) = 0;
 };
 
-/// Several that all hear everything; they outlive this one.
+/// Several listeners that all hear everything; they outlive this one.
 class CallListeners final : public CallListener {
  public:
   void add(CallListener& listener) { all_.push_back(&listener); }
@@ -45,7 +46,7 @@ class CallListeners final : public CallListener {
     for (CallListener* listener : all_) calls = &listener->around(rank, *calls, inputs);
     return *calls;
   }
-  /// Of one of them.
+  /// The trace of one of them.
   SizeTrace* sizes(std::int64_t rank) override {
     for (CallListener* listener : all_) {
       if (SizeTrace* sizes = listener->sizes(rank)) return sizes;

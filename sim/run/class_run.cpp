@@ -1,7 +1,7 @@
-// Runs a program once for each class, and merges classes that turned out to have done the same.
-// Classes are split before the run wherever pieces may differ, which is sometimes finer than need
-// be; two classes are told as one when everything a report shows of them is equal: decisions,
-// collectives, printed lines, shapes and memory.
+// Runs a program once for each class, and merges classes whose runs were the same. Classes are
+// split before the run at every possible difference of pieces, which is sometimes finer than
+// needed; two classes are reported as one when everything a report shows of them is equal:
+// decisions, collectives, printed lines, shapes and memory.
 #include "sim/run/class_run.h"
 
 #include <algorithm>
@@ -21,11 +21,11 @@ bool passes_messages(const Trace& trace) {
   return counts.total(CollectiveKind::kSend) + counts.total(CollectiveKind::kRecv) > 0;
 }
 
-// Everything that a report shows of one class. Classes with equal texts did the same: the cuts of
-// pieces kept them apart before the run only because they might have differed.
+// Everything that a report shows of one class. Classes with equal texts did the same: they were
+// separate before the run only because their pieces might have differed.
 std::string seen_by(const ProgramRun& run, std::size_t index) {
   const Trace& trace = run.traces[index];
-  // Partners are not in the log: classes that pass messages stand for themselves.
+  // Partners are not in the log: classes that pass messages are never merged.
   if (passes_messages(run.traces.front()) || passes_messages(trace)) {
     return fmt::format("class {}\n", index);
   }
@@ -65,7 +65,7 @@ void execute_classes(ProgramRun& run, Propagator& propagator, std::int64_t ranks
   std::int64_t reporter = -1;
   const auto body = [&](RankContext& rank, const RunsFor& runs) {
     if (reporter < 0) reporter = rank.rank;
-    // Events that nobody compares and nobody reports.
+    // Events that are neither compared nor reported.
     const bool alone = rank.rank != reporter && passes_messages(run.traces.front());
     run.accounts.emplace_back();
     run.recordings.emplace_back(

@@ -17,7 +17,7 @@ struct GivenInput {
 /// This rank's piece. kReference casts floats to f64 after the draw.
 DTensor make_input(const Scenario& scenario, const ScenarioInput& input, const MeshLayout* layout,
                    Precision precision);
-/// The whole value as a plain tensor; where the input has partials, what their terms add up to.
+/// The whole value as a plain tensor; if the input has partials, the sum of their terms.
 DTensor make_plain_input(const Scenario& scenario, const ScenarioInput& input,
                          const MeshLayout* layout, Precision precision);
 

@@ -1,4 +1,4 @@
-// A stay ends where more is held at another line or in another pass: what is freed on the way there
+// A stay ends when more is held at another line or in another pass: memory freed on the way there
 // shows in the next stay.
 #include "sim/run/memory_timeline.h"
 

@@ -1,4 +1,4 @@
-// memory_timeline.h - how much one rank held in the course of its program.
+// memory_timeline.h - the memory that one rank held in the course of its program.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ struct MemoryPoint {
 /// Keeps a point for each stay, in the order of execution. Listens to one account.
 class MemoryTimeline : public MemoryListener {
  public:
-  /// A new point where more is held at another line or in another pass; what is freed on the way
+  /// A new point when more is held at another line or in another pass; memory freed on the way
   /// shows in the next point.
   void changed(const MemoryAccount& account) override;
-  /// Forgets what was seen.
+  /// Forgets all points.
   void clear() { *this = {}; }
   const std::vector<MemoryPoint>& points() const { return points_; }
 
@@ -32,10 +32,11 @@ class MemoryTimeline : public MemoryListener {
   std::int64_t last_ = 0;
 };
 
-/// While one lives, the account tells the listener, which may be null.
+/// While one lives, the account calls the listener, which may be null.
 class ListeningScope {
  public:
-  /// Both outlive the scope. One scope per account at a time: afterwards nobody listens.
+  /// Both outlive the scope. One scope per account at a time: afterwards the account has no
+  /// listener.
   ListeningScope(MemoryAccount& account, MemoryListener* listener) : account_(account) {
     account_.listener = listener;
   }

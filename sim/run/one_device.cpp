@@ -1,6 +1,6 @@
 // One rank runs the whole program. Its tensors are plain, so no placement decides anything; the
-// mesh of size 1 is there for the groups of the program's own collectives, which then return what
-// they are given.
+// mesh of size 1 is there for the groups of the program's own collectives, which then return their
+// inputs.
 #include "sim/run/one_device.h"
 
 namespace shardlab {
@@ -35,7 +35,7 @@ AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
     run->precision = alone.precision;
     run->listener = alone.listener;
     run->tensors = Tensors::kPlain;
-    // Another rank, or a world of one, may mean to take another branch.
+    // Another rank, or a world of one, may be meant to take another branch.
     const bool same = alone.world == ToldWorld::kTrue && run->told_rank == alone.answers_rank;
     if (alone.answers != nullptr) {
       run->follows.emplace(alone.answers, same ? Branches::kFollowed : Branches::kOwn);

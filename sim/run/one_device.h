@@ -10,35 +10,35 @@
 
 namespace shardlab {
 
-/// What the program is told about the world it runs in.
+/// The world that the program sees.
 enum class ToldWorld : std::uint8_t {
-  kTrue,  ///< the numbers of the real one
-  kOne,   ///< that there is one rank, number 0
+  kTrue,  ///< the size of the real world, and a rank in it
+  kOne,   ///< one rank, number 0
 };
 
-/// One run, or one per rank that the program is told to be. A run that fails has only the values
-/// that it came to.
+/// One run, or one per rank number that the program sees. A run that fails has only its values so
+/// far.
 struct AloneRuns {
   std::vector<std::unique_ptr<ProgramRun>> runs;
-  std::vector<const Recording*> recordings;  ///< by told rank; up to where a run failed
+  std::vector<const Recording*> recordings;  ///< by rank number; up to the place where a run failed
   std::string failure;                       ///< of the first run that failed, or empty
 };
 
-/// How the program is run alone.
+/// Options for running the program alone.
 struct AloneOptions {
   const Scenario* scenario = nullptr;  ///< its program; outlives the runs
   const MeshLayout* layout = nullptr;  ///< the real one
   const OpRegistry* registry = nullptr;
   const AnswerLog* answers = nullptr;  ///< of a rank of the real run, to follow; null: none
-  std::int64_t answers_rank = 0;       ///< that rank
+  std::int64_t answers_rank = 0;       ///< the rank of `answers`
   Precision precision = Precision::kDeclared;
   ToldWorld world = ToldWorld::kTrue;
-  std::int64_t told_ranks = 1;       ///< runs, told the numbers from 0 on
+  std::int64_t told_ranks = 1;       ///< number of runs, as ranks 0, 1, ...
   std::int64_t told_rank = 0;        ///< of a single run
   CallListener* listener = nullptr;  ///< hears the calls of a single run; may be null
 };
 
-/// Runs the program once for each told rank; later runs go on when one fails.
+/// Runs the program once for each rank number; later runs continue when one fails.
 AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
                     const ScenarioOptions& options);
 

@@ -1,5 +1,5 @@
-// Records of one rank as bytes and back. Only what other processes cannot know is sent: specs as
-// their parts, because they are interned per process, and mask tables by their shapes, because
+// Records of one rank as bytes and back. Only data that other processes cannot know is sent: specs
+// as their parts, because they are interned per process, and mask tables by their shapes, because
 // their ids are.
 #include "sim/run/process_records.h"
 
@@ -35,7 +35,7 @@ TensorMeta get_meta(Reader& reader) {
   return meta;
 }
 
-// Row-major, whatever its strides.
+// Row-major, for all strides.
 void put_tensor(Writer& writer, const Tensor& tensor) {
   writer.put(tensor.defined());
   if (!tensor.defined()) return;
@@ -169,7 +169,7 @@ void adopt(RankRecords& records, std::size_t rank, std::string_view bytes) {
     recorded.at_end = reader.get<bool>();
     recorded.changed = reader.get<bool>();
     recorded.read = reader.get<bool>();
-    // The file is the same for all processes, so that a span says where.
+    // The file is the same for all processes, so that a span gives the place.
     const bool in_program = reader.get<bool>();
     recorded.where.source = in_program ? records.scenario->program->source : records.scenario->file;
     recorded.where.span = reader.get<SourceSpan>();
@@ -207,7 +207,7 @@ void gather_records(process::ControlChannel& channel, std::int64_t reporter, Val
 
 bool share_finding(process::ControlChannel& channel, std::int64_t reporter, bool met) {
   const std::vector<std::string> all = channel.exchange(met ? "met" : "not met");
-  // A reporter that has said what it found may be gone by now: it has ended.
+  // A reporter that has sent its finding may be gone by now: it has ended.
   const std::string& found = all[static_cast<std::size_t>(reporter)];
   if (found.empty()) {
     fail(ErrorKind::kRuntime, Fix{"see what that rank wrote before; then start the job again"},

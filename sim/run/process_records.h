@@ -1,5 +1,4 @@
-// process_records.h - where every rank has a process of its own: brings what the ranks recorded to
-// the one that reports.
+// process_records.h - for one process per rank: brings the ranks' records to the one that reports.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +14,17 @@
 
 namespace shardlab {
 
-/// The other processes of this backend's job, which is joined with the first call; null where all
+/// The other processes of this backend's job, which is joined with the first call; null if all
 /// ranks share a process.
 process::ControlChannel* channel_of(std::string_view backend);
 
-/// Whose process verifies and prints: that of `rank`, or the first that is left.
+/// The rank whose process verifies and prints: `rank`, or the first that is left.
 std::int64_t reporter_of(process::ControlChannel& channel, std::int64_t rank);
 
 /// By rank; each process has filled in its own. Physical memory is that of the own process.
 struct RankRecords {
   const Scenario* scenario = nullptr;
-  Device* device = nullptr;  ///< values from elsewhere are put there
+  Device* device = nullptr;  ///< values from other processes are stored there
   std::vector<Recording>* recordings = nullptr;
   std::vector<Trace>* traces = nullptr;
   std::vector<PeakReport>* peaks = nullptr;
@@ -33,13 +32,13 @@ struct RankRecords {
 };
 
 /// Fills in the other ranks' entries in the reporter's process: lines, values (unless the run
-/// failed, when nobody looks at them), counts, peaks. Physical memory becomes the sum of all
+/// failed, when they are not used), counts, peaks. Physical memory becomes the sum of all
 /// processes.
 enum class ValuesToo : std::uint8_t { kNo, kYes };
 void gather_records(process::ControlChannel& channel, std::int64_t reporter, ValuesToo values,
                     RankRecords& records);
 
-/// The finding of the reporter, told to all.
+/// The finding of the reporter, sent to all.
 ///   fails  Runtime: its process is gone
 bool share_finding(process::ControlChannel& channel, std::int64_t reporter, bool met);
 

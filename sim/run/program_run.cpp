@@ -1,6 +1,6 @@
-// One rank's life: inputs are made, the program runs with an observer and a recording, and what it
-// leaves behind is recorded at the end. All worlds of a verdict (the mesh, the single device, f64)
-// go through here and differ in ProgramRun's fields only.
+// One rank's run: inputs are made, the program runs with an observer and a recording, and its final
+// values are recorded at the end. All worlds of a verdict (the mesh, the single device, f64) pass
+// through here and differ in ProgramRun's fields only.
 #include "sim/run/program_run.h"
 
 #include <zlib.h>
@@ -26,8 +26,8 @@ namespace shardlab {
 
 namespace {
 
-// What the program leaves behind: every name, and the gradient of every tensor that a name holds.
-// A tensor of two names has its gradient reported under the first one: inputs come before others.
+// The program's final values: every name, and the gradient of every tensor that a name holds. A
+// tensor of two names has its gradient reported under the first one: inputs come before others.
 void keep_what_is_left(const ProgramRun& run, const Interpreter& interpreter,
                        Recording& recording) {
   const std::vector<std::string> names = interpreter.names();
@@ -122,7 +122,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
     interpreter.define(input.name, Value(value));
     given.push_back({&input, value});
   }
-  rank.memory->begin();  // what making the inputs took besides them is not the program's
+  rank.memory->begin();  // other memory used to make the inputs is not the program's
   Observer* listening = &run.traces[index];
   ReferenceCalls reference(program_calls());
   const bool wide = run.precision == Precision::kReference;
@@ -147,7 +147,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   keep_what_is_left(run, interpreter, recording);
 }
 
-// The same on all ranks, and another text where anything of the scenario or of how it runs differs.
+// The same on all ranks, and another text if anything of the scenario or of its options differs.
 std::string what_runs(const Scenario& scenario, const ScenarioOptions& options) {
   const std::string& text = scenario.file->text();
   const auto* bytes = reinterpret_cast<const Bytef*>(text.data());
@@ -201,7 +201,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   run.device = make_device(choice, options.backend);
   run.accounts.resize(static_cast<std::size_t>(ranks));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    // In a process of its own any rank may have to report; nobody reports the single device.
+    // In a process of its own any rank may have to report; the single device is never reported.
     const bool reports = run.tensors == Tensors::kOnMesh &&
                          (rank == run.reporting_rank || channel_of(options.backend) != nullptr);
     run.traces.emplace_back(reports ? TraceDetail::kEvents : options.other_ranks);

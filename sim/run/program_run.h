@@ -1,5 +1,5 @@
-// program_run.h - one program on the ranks of one world, or on one rank of each class, and what was
-// seen there. Private to the files that run scenarios.
+// program_run.h - one program on the ranks of one world, or on one rank of each class, and its
+// records. Private to the files that run scenarios.
 #pragma once
 
 #include <functional>
@@ -18,12 +18,13 @@
 
 namespace shardlab {
 
-/// What to run, then what was seen. One object per world of a verdict; filled in by execute().
+/// The program and its options, then its records. One object per world of a verdict; filled in by
+/// execute().
 struct ProgramRun {
-  std::unique_ptr<Device> device;  ///< first, like the accounts: all values below live on them
-  std::unique_ptr<Device> around_device;  ///< what the ranks have in its place; null: itself
+  std::unique_ptr<Device> device;  ///< first, like the accounts: all values below are on them
+  std::unique_ptr<Device> around_device;  ///< the one that ranks get in its place; null: itself
   std::vector<MemoryAccount> accounts;
-  std::optional<MemoryTimeline> timeline;  ///< of the reporting rank, where it is asked for
+  std::optional<MemoryTimeline> timeline;  ///< of the reporting rank, if it is asked for
   const Scenario* scenario = nullptr;
   const OpRegistry* registry = nullptr;
   const MeshLayout* layout = nullptr;
@@ -31,12 +32,12 @@ struct ProgramRun {
   Precision precision = Precision::kDeclared;
   Tensors tensors = Tensors::kOnMesh;
   std::int64_t reporting_rank = 0;
-  std::int64_t told_rank = -1;          ///< what `rank` says; -1: the truth
-  std::int64_t told_world = -1;         ///< what `world_size` says; -1: the truth
+  std::int64_t told_rank = -1;          ///< value of `rank` in the program; -1: the truth
+  std::int64_t told_world = -1;         ///< value of `world_size` in the program; -1: the truth
   AnswerLog answers;                    ///< of the reporting rank, for single-device runs
   std::optional<AnswerReader> follows;  ///< in a single-device run: the ranks' answers
   std::int64_t step_limit = 1'000'000;
-  std::string backend;  ///< that the ranks run on
+  std::string backend;  ///< of the ranks
   std::vector<Trace> traces;
   std::vector<Recording> recordings;
   /// Runs on each rank in place of the scenario's program; none: that.
@@ -54,19 +55,19 @@ struct ProgramRun {
 /// The running rank's part; its trace, recording and account are those of index `runs.index`.
 void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs);
 
-/// Takes over how the world ended. A rank that failed has not sent what it was about to send.
+/// Takes over the outcome of the world. A rank that failed has not sent its last collective.
 void take_outcome(ProgramRun& run, const WorldResult& outcome);
 
 /// The world that the options and the scenario ask for; no device yet.
 WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_t ranks,
                       const ScenarioOptions& options);
 
-/// Runs the program on ranks 0 to `ranks` - 1, or on one of each class, and fills in what was seen.
+/// Runs the program on ranks 0 to `ranks` - 1, or on one of each class, and fills in the records.
 ///   fails  Unsupported: more than 4,096 classes
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options);
 
-/// By rank; empty where classes are not listed by rank.
+/// By rank; empty if classes are not listed by rank.
 std::vector<const Trace*> traces_by_rank(const ProgramRun& run);
 
 }  // namespace shardlab

@@ -1,6 +1,6 @@
-// Values are kept as copy-on-write snapshots, so that keeping them costs memory only where the
-// program writes later. At the end each name is recorded once more, marked as changed if its bytes
-// are no longer those of its last assignment: writes through views and in-place ops show there.
+// Values are kept as copy-on-write snapshots, so that keeping them costs memory only if the program
+// writes later. At the end each name is recorded once more, marked as changed if its bytes are no
+// longer those of its last assignment: writes through views and in-place ops show there.
 #include "sim/run/recording.h"
 
 #include <fmt/format.h>
@@ -104,7 +104,7 @@ void Recording::ends(const std::string& name, const Value& value) {
 
 namespace {
 
-// The bytes of a tensor that nobody wrote to lie where they lay.
+// The bytes of a tensor without later writes are still at the same place.
 bool same_elements(const Tensor& before, const Tensor& now) {
   if (before.meta() != now.meta()) return false;
   const bool untouched = before.storage()->buffer() == now.storage()->buffer();

@@ -1,6 +1,6 @@
 // recording.h - the values that one rank gave names to, kept for verification and reports. A
-// recorded value is a snapshot: later in-place ops do not reach it. What they leave behind is
-// recorded once more at the end.
+// recorded value is a snapshot: later in-place ops do not change it. Their results are recorded
+// once more at the end.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@ struct RecordedValue {
   std::int64_t occurrence = 0;
   DTensor value;
   Where where;
-  std::size_t event = 0;  ///< how many events the rank's trace had before
-  bool at_end = false;    ///< what the name holds when the program ends
-  bool changed = false;   ///< since the name was given it, by a write in place
+  std::size_t event = 0;  ///< number of events in the rank's trace before it
+  bool at_end = false;    ///< the value of the name when the program ends
+  bool changed = false;   ///< since the name got it, by a write in place
   bool read = false;      ///< by the program, under no name; `changed`: no record has its bytes
 
   /// Equal for the same value on every rank: "x#0", "x#end".
   std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
 };
 
-/// What the program printed, and where.
+/// A printed line of the program, and its place.
 struct PrintedLine {
   int line = 0, column = 0;  ///< of the call of print
   std::string text;
@@ -68,17 +68,17 @@ class Recording : public ValueSink {
   void other_shape() override { other_shape_ = true; }
   /// A gather filled a tensor of another shape than one device has there.
   bool has_other_shape() const { return other_shape_; }
-  /// Of all defs that became graphs.
+  /// Breaks of all defs that became graphs.
   std::size_t traced_breaks() const { return traced_breaks_; }
   void gradient_kept(const std::string& name, const DTensor& grad) override;
   void gradient_came(const std::string& name, const DTensor& grad) override;
-  /// How many backward passes a gradient adds up since it was last written by anything else.
+  /// The number of backward passes whose gradients were added since another write.
   std::int64_t passes_of(const std::string& name) const;
   /// Keeps a value, also one that no statement named: a gradient.
   void keep(RecordedValue value);
-  /// What an input holds before the program runs; not a value of the program.
+  /// The value of an input before the program runs; not a value of the program.
   void begins_with(const std::string& name, const DTensor& value, const Where& where);
-  /// What a name holds when the program ends, tensors inside of lists and dicts included. Marks
+  /// The value of a name when the program ends, tensors inside of lists and dicts included. Marks
   /// values that were changed in place since they were recorded last.
   void ends(const std::string& name, const Value& value);
 
@@ -87,9 +87,9 @@ class Recording : public ValueSink {
   void adopt(PrintedLine line) { lines_.push_back(std::move(line)); }
 
   const std::vector<RecordedValue>& values() const { return values_; }
-  /// By RecordedValue::key(); null where this rank has no such value.
+  /// By RecordedValue::key(); null if this rank has no such value.
   const RecordedValue* find(const std::string& key) const;
-  /// Where a name got its last value; null for names that have none.
+  /// The place at which a name got its last value; null for names that have none.
   const Where* where(const std::string& name) const;
   const std::vector<PrintedLine>& lines() const { return lines_; }
   /// Offsets in the text at which the first statements that ran begin, in order.
@@ -108,21 +108,21 @@ class Recording : public ValueSink {
              std::int64_t& visited);
   void end_of(const std::string& name, const DTensor& value);
 
-  // A gradient after a backward pass: another pass adds to it unless somebody has written to it.
+  // A gradient after a backward pass: another pass adds to it unless it was written in between.
   struct Accumulated {
     std::int64_t passes = 0;
     const Storage* storage = nullptr;
     std::uint64_t version = 0;
   };
 
-  // What is known of a name: where it got its value, and how often.
+  // Facts about a name: the place at which it got its value, and the number of times.
   struct Last {
     DTensor value;
     Where where;
     std::int64_t occurrences = 0;
   };
 
-  // Asked how many events there are, so that reports can put values and events into one order.
+  // Gives the number of events so far, so that reports can put values and events into one order.
   const Trace* trace_;
   static constexpr std::size_t kMostStatements = 1 << 14;
   std::vector<std::uint32_t> statements_;

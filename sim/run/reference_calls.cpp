@@ -1,5 +1,5 @@
-// Only what decides a dtype is changed: arguments that name one before a call, and afterwards the
-// results that have another one than the reference run would give them.
+// Only arguments and results that decide a dtype are changed: arguments that name one before a
+// call, and afterwards the results that have another one than the reference run would give them.
 #include "sim/run/reference_calls.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void draw_in_f32(const OpRow& row, Arguments& args) {
   if (dtype && args[*dtype].is_none()) args[*dtype] = Argument(DType::kF32);
 }
 
-// What torch.finfo says of the dtype that the program names, for which the reference run has f64.
+// torch.finfo's values for the dtype that the program names, for which the reference run has f64.
 void name_step_of_f32(const OpRow& row, Arguments& args) {
   const auto eps = row.op.find_argument("eps");
   check_invariant(eps.has_value(), "a row whose eps is a dtype's step has an eps");

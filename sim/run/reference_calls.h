@@ -1,4 +1,4 @@
-// reference_calls.h - a program in higher precision: what its values are compared with.
+// reference_calls.h - a program in higher precision: its values are compared with the program's.
 #pragma once
 
 #include "autograd/program.h"
@@ -9,11 +9,11 @@ namespace shardlab {
 /// dtype the program names, then cast.
 enum class Precision : std::uint8_t { kDeclared, kReference };
 
-/// The dtype that stands for `dtype` in a reference run.
+/// The dtype that replaces `dtype` in a reference run.
 DType reference_dtype(DType dtype);
 
-/// Calls of a reference run, whose inputs have reference_dtype() already. What the program makes
-/// without an operand (a factory, a draw) is made as it says, and cast.
+/// Calls of a reference run, whose inputs have reference_dtype() already. Tensors that the program
+/// makes without an operand (a factory, a draw) are made in its dtype, and cast.
 class ReferenceCalls final : public ForwardingProgram {
  public:
   using ForwardingProgram::ForwardingProgram;

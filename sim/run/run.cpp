@@ -1,5 +1,5 @@
-// What can be refused without running is refused first; then the ranks run. Where ranks are
-// processes, all records go to the one that reports.
+// Everything that can be refused without running is refused first; then the ranks run. If ranks are
+// processes, all records are sent to the one that reports.
 #include "sim/run/run.h"
 
 #include <fmt/format.h>
@@ -22,8 +22,8 @@ namespace shardlab {
 
 namespace {
 
-// Type strings and names are looked at before any rank starts: what is wrong with them is the
-// file's fault, not the run's.
+// Type strings and names are checked before any rank starts: their errors are the file's fault, not
+// the run's.
 void check_as_written(const Scenario& scenario, const MeshLayout* layout,
                       const OpRegistry& registry) {
   check_names(scenario, registry);
@@ -72,8 +72,8 @@ std::int64_t gather_processes(ProgramRun& run, process::ControlChannel& channel)
   return reporter;
 }
 
-// What the reports say, out of what each rank recorded.
-// Two ranks may miss the same entry at once; that is one made and two asked for.
+// The counts for reports, from the records of each rank. Two ranks may miss the same entry at once;
+// that is one made and two asked for.
 CacheUse use_of(const CacheStats& stats) {
   return {stats.hits + stats.misses, stats.entries + stats.evictions};
 }
@@ -86,7 +86,7 @@ void keep(Run& run, ProgramRun& program) {
   run.classes = program.classes;
   run.verdict = program.verdict;
   run.error = program.error;
-  // Of classes the reporting rank's comes first.
+  // With classes the reporting rank's comes first.
   const auto reporter = run.shapes_only() ? 0 : static_cast<std::size_t>(run.reporting_rank);
   run.events = program.traces[reporter].take_events();
   if (run.options.other_ranks == TraceDetail::kEvents) {

@@ -1,5 +1,5 @@
-// run.h - what the program of a scenario did on its ranks: all that a report says of a run before
-// anyone judges it.
+// run.h - the run of a scenario's program on its ranks: everything that a report says of a run
+// before it is judged.
 #pragma once
 
 #include <memory>
@@ -18,27 +18,27 @@ namespace shardlab {
 class CallListener;
 struct ProgramRun;
 
-/// How often ranks asked for what a cache keeps, and how much of it had to be made: both the same
-/// whoever comes first.
+/// Counts of the requests to a cache, and of the entries that had to be made: both are the same in
+/// every order of ranks.
 struct CacheUse {
   std::uint64_t asked = 0, made = 0;
 };
 
 /// Pointers inside point to other members, so that it is moved as a whole and not copied.
 struct Run {
-  std::unique_ptr<Arena> arena;  ///< of the layout and all specs, where they have one of their own
+  std::unique_ptr<Arena> arena;  ///< of the layout and all specs, if they have one of their own
   Scenario scenario;
   ScenarioOptions options;
-  /// Where the program's tensors live; in `arena`, or in that of the process.
+  /// The layout of the program's tensors; in `arena`, or in that of the process.
   const MeshLayout* layout = nullptr;
   std::shared_ptr<const OpRegistry> own_ops;  ///< with the scenario's rules; null: the caller's
   const OpRegistry* registry = nullptr;       ///< own_ops, or the caller's
   std::unique_ptr<Propagator> propagator;     ///< events point into its decisions
   std::vector<InputReport> inputs;
-  std::int64_t reporting_rank = 0;  ///< whose events these are: the mesh's first, or as asked
-  /// What the reporting rank did, in order; they point into `arena` and `propagator`.
+  std::int64_t reporting_rank = 0;  ///< the rank of these events: the mesh's first, or as asked
+  /// The events of the reporting rank, in order; they point into `arena` and `propagator`.
   std::vector<TraceEvent> events;
-  /// The same of all other ranks, by rank, where they were asked for.
+  /// The same of all other ranks, by rank, if they were asked for.
   std::vector<std::vector<TraceEvent>> events_of_others;
   std::vector<CollectiveCounts> counts;  ///< by rank; on a shape-only mesh by class
   std::int64_t implicit_count = 0;
@@ -47,18 +47,18 @@ struct Run {
   std::vector<std::string> warnings;
   std::vector<std::string> ran_on_host;  ///< ops that the device has left to the host
   std::optional<Error> error;  ///< of the program; also an assert_close that is found not to hold
-  /// Why the ranks could not go on: with it `error` says the same to every rank.
+  /// The reason why the ranks could not continue: with it `error` is the same on every rank.
   std::optional<Verdict> verdict;
   MemoryReport memory;
-  std::vector<MemoryPoint> memory_timeline;  ///< of the reporting rank, where it was asked for
-  std::optional<SharingStats> kernels;       ///< on the ranks, where they may be shared
+  std::vector<MemoryPoint> memory_timeline;  ///< of the reporting rank, if it was asked for
+  std::optional<SharingStats> kernels;       ///< on the ranks, if they may be shared
   CacheUse decisions, plans;                 ///< of propagation and of redistributions
-  /// The report is made in another rank's process: nothing that ranks did is known here.
+  /// The report is made in another rank's process: the events of ranks are not known here.
   bool reported_elsewhere = false;
   std::vector<ClassReport> classes;   ///< of a shape-only mesh; the reporting rank's comes first
   std::vector<std::size_t> class_of;  ///< by rank, of a shape-only mesh of up to 4,096 ranks
 
-  /// True on a shape-only mesh, where no value is known and classes stand for ranks.
+  /// True on a shape-only mesh, where values are not known and there is one run per class.
   bool shapes_only() const { return !classes.empty(); }
 };
 
@@ -66,15 +66,15 @@ struct Run {
 ///   fails  ScenarioError: no such op, or no rule for it
 std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario, const OpRegistry& all_ops);
 
-/// A run that has not begun: what can be refused without running anything has been. `all_ops`
+/// A run that has not begun: everything that can be refused without running has been. `all_ops`
 /// outlives it.
-///   fails  ScenarioError: what cannot run as written
+///   fails  ScenarioError: a scenario that cannot run as written
 Run prepare_run(const Scenario& scenario, const OpRegistry& all_ops,
                 const ScenarioOptions& options);
 
 /// Runs the program on all ranks, or on one of each class, and fills in the rest of `run`. The
 /// values that the ranks recorded are in `program`; both point into each other, and neither moves
-/// any more. What goes wrong on the ranks is in `run`. `listener` may be null.
+/// any more. Errors on the ranks are in `run`. `listener` may be null.
 void run_on_ranks(Run& run, CallListener* listener, ProgramRun& program);
 
 }  // namespace shardlab

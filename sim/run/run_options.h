@@ -1,4 +1,4 @@
-// run_options.h - how a scenario is run, and what is known of a run besides its values.
+// run_options.h - options for running a scenario, and facts about a run besides its values.
 #pragma once
 
 #include <cstdint>
@@ -23,48 +23,48 @@ namespace shardlab {
 /// Wraps the device of all ranks, which outlives the wrapper. Ranks are numbered [0, ranks).
 using DeviceDecorator = std::function<std::unique_ptr<Device>(Device& device, std::int64_t ranks)>;
 
-/// How to run, as the command line or a test says; what the file says is in the Scenario.
+/// Options of a run, from the command line or a test; those of the file are in the Scenario.
 struct ScenarioOptions {
   /// One that is registered: `shardlab doctor` lists them.
   std::string backend = "threads";
-  /// Which rank runs next, and the seed of that choice. Values do not depend on it.
+  /// The choice of the rank that runs next, and its seed. Values do not depend on it.
   SchedulerOptions schedule;
   // OS threads that take turns with the ranks' fibers.
-  std::optional<std::int64_t> workers;  ///< of `pool`; none: as many as pay
+  std::optional<std::int64_t> workers;  ///< of `pool`; none: as many as make it faster
   /// Whether equal kernels of several ranks run once. Results are the same bit for bit.
   KernelSharing sharing = KernelSharing::kOn;
   /// Whether ranks in different processes compare their calls before they communicate (B-5).
   CollectiveChecks checks = CollectiveChecks::kOff;
   SendMode sends = SendMode::kRendezvous;          ///< of the program's messages
-  std::optional<MemoryLimits> memory;              ///< none: whatever it takes
+  std::optional<MemoryLimits> memory;              ///< none: no limit
   std::optional<PlannerKind> planner;              ///< instead of the scenario's
   CommunicatorDecorator communicator;              ///< on the ranks, never in the single-device run
   DeviceDecorator around_device;                   ///< likewise
   std::int64_t step_limit = 1'000'000;             ///< passes through while loops, on each rank
   DeviceChoice device;                             ///< of the ranks, and of the single-device run
-  Progress* progress = nullptr;                    ///< is told how far the run is; null: none
+  Progress* progress = nullptr;                    ///< receives the progress of the run; null: none
   std::int64_t keep_elements = 0;                  ///< of each value, for the report; 0: none
   bool strict = false;                             ///< a value that is not verified fails the run
   bool memory_timeline = false;                    ///< of the reporting rank, for the report
   std::optional<std::int64_t> reporting_rank;      ///< none: the mesh's first
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
-  /// Told what every rank recorded, by rank, once the run is over and before the values go. On a
-  /// shape-only mesh, what the first rank of each class recorded.
+  /// Receives the recordings of all ranks, by rank, once the run is over and before the values are
+  /// freed. On a shape-only mesh, those of the first rank of each class.
   std::function<void(const std::vector<Recording>&)> recorded;
-  /// Told what every rank did, by rank; on a shape-only mesh of up to 4,096 ranks, else nobody.
+  /// Receives the traces of all ranks, by rank; on a shape-only mesh only with up to 4,096 ranks.
   std::function<void(const std::vector<const Trace*>&)> traced;
 };
 
-/// "pool", ...; "single" where each rank has a process of its own.
+/// "pool", ...; "single" if each rank has a process of its own.
 std::string_view scheduler_name(const ScenarioOptions& options);
 
-/// When a rank held most, for the first time: every Buffer counts in full.
+/// The first time at which a rank held most: every Buffer counts in full.
 struct PeakReport {
   std::int64_t bytes = 0;
-  HeldBytes held{};  ///< what for; their sum is `bytes`
+  HeldBytes held{};  ///< by purpose; their sum is `bytes`
   HeldBytes most{};  ///< for each purpose at any time
-  /// Of the scenario file, from 1; in backward that of the op whose gradient ran. 0: before the
-  /// program's first line.
+  /// A line of the scenario file, from 1; in backward that of the op whose gradient ran. 0: before
+  /// the program's first line.
   std::int32_t line = 0;
   Pass pass = Pass::kForward;
   bool operator==(const PeakReport&) const = default;
@@ -75,13 +75,13 @@ struct MemoryReport {
   std::vector<PeakReport> peaks;    ///< by rank; on a shape-only mesh by class
   std::int64_t physical_bytes = 0;  ///< allocated by the process for all ranks, which share Buffers
 
-  /// Of the rank that held most; zeros where no rank ran.
+  /// The peak of the rank that held most; zeros if no rank ran.
   PeakReport largest() const;
 };
-/// What an account says.
+/// The peak in an account.
 PeakReport peak_of(const MemoryAccount& account);
 
-/// Ranks of a shape-only mesh that do the same with the same shapes.
+/// Ranks of a shape-only mesh with the same calls on the same shapes.
 struct ClassReport {
   std::int64_t first_rank = 0;
   std::int64_t size = 0;

@@ -8,7 +8,7 @@
 
 namespace shardlab {
 
-/// What a dim does not say is as without it.
+/// A figure that a dim does not give is the default one.
 Topology topology_of(const std::vector<TopologyDim>& dims, const MeshLayout* layout);
 
 }  // namespace shardlab

@@ -1,5 +1,5 @@
-// cause.h - why a value is wrong: a sentence for people, and an id for programs. The ids are a
-// closed list (sim/contract.md).
+// cause.h - the reason why a value is wrong: a sentence for people, and an id for programs. The ids
+// are a closed list (sim/contract.md).
 #pragma once
 
 #include <array>
@@ -8,11 +8,11 @@
 
 namespace shardlab {
 
-/// Without an id and a text: nothing was looked for.
+/// Without an id and a text: no cause was searched.
 struct Cause {
   std::string_view id;  ///< "cause.on-pieces", one of causes
   std::string text;     ///< one sentence without its period
-  int line = 0;         ///< of the program, which the sentence speaks of; 0: that of the value
+  int line = 0;         ///< of the program, named in the sentence; 0: that of the value
   bool empty() const { return text.empty(); }
 };
 

@@ -84,7 +84,7 @@ class NpyReader {
     data_ = start + length;
   }
 
-  // What follows 'key': in the header's dict.
+  // The text after 'key': in the header's dict.
   std::string_view entry(std::string_view key) const {
     const std::size_t at = header_.find("'" + std::string(key) + "'");
     const std::size_t colon = at == std::string::npos ? at : header_.find(':', at);

@@ -45,16 +45,16 @@ struct ScenarioMesh {
   std::vector<ScenarioMeshDim> dims;  ///< in file order: the first is mesh dim 0
   // A mesh smaller than the world leaves ranks out: they run the program and hold nothing of it.
   std::optional<std::vector<std::int64_t>> ranks;  ///< row-major; none: 0, 1, 2, ...
-  std::int64_t size = 1;                           ///< how many ranks are in it
+  std::int64_t size = 1;                           ///< number of ranks in it
 };
 
-/// One entry of [inputs]: its type, and where its elements come from.
+/// One entry of [inputs]: its type, and the source of its elements.
 struct ScenarioInput {
   std::string name;
   Where where;
   TypeText type;
   InputRecipe recipe{.init = "randn", .arguments = {}, .values = {}};
-  std::string file;  ///< where the values came from, as written; empty: from here
+  std::string file;  ///< the file of the values, as written; empty: none
   // As x.requires_grad_() at the start of the program.
   bool requires_grad = false;           ///< asked for here, or listed in [expect] grads
   std::vector<std::string> drawn_with;  ///< names in the recipe's arguments and scale
@@ -67,7 +67,7 @@ struct Bound {
   std::string text;  ///< as written
   Where where;
 
-  /// True where `found` stands in the relation `op` to the value.
+  /// True if `found op value` holds.
   bool holds(Number found) const { return compare(op, found, value); }
 };
 
@@ -90,7 +90,7 @@ struct ExpectedError {
   Where where;
 };
 
-/// [expect] cause and line: the run must be wrong, and what is wrong first must have this cause and
+/// [expect] cause and line: the run must be wrong, and its first mistake must have this cause and
 /// be at this line.
 struct ExpectedMistake {
   std::string cause;  ///< an id; empty: any
@@ -104,9 +104,9 @@ struct ExpectedName {
   Where where;
 };
 
-/// Which values are compared with the single-device run.
+/// The values that are compared with the single-device run.
 enum class Verify : std::uint8_t { kEvery, kOutputs, kNone };
-/// How a world must stop. A rank that throws is an ExpectedError instead.
+/// The way in which a world must stop. A rank that throws is an ExpectedError instead.
 enum class ExpectedVerdict : std::uint8_t { kMismatch, kDeadlock };
 
 /// [expect] graph: a file of graphs, which those of the program must be.
@@ -115,20 +115,20 @@ struct ExpectedGraph {
   Where where;
 };
 
-/// All of [expect]. What is not in the file is not checked, but for `verify`: every value is
+/// All of [expect]. Keys that are not in the file are not checked, except `verify`: every value is
 /// compared with the single-device run unless the file says otherwise.
 struct Expectation {
   std::vector<ExpectedType> types;
   /// By name of the collective; without the key in the file none, and nothing is checked.
   std::optional<std::vector<std::pair<std::string, Bound>>> collectives;
   std::optional<Bound> bytes;
-  /// By what is held, "peak", "inputs", "gradients", ...: the most, in bytes, on the rank that
-  /// holds most.
+  /// By purpose, "peak", "inputs", "gradients", ...: the most, in bytes, on the rank that holds
+  /// most.
   std::vector<std::pair<std::string, Bound>> memory;
   std::vector<ExpectedName> gradients;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
   Verify verify = Verify::kEvery;
-  /// Relative error that values of a dtype may have, instead of what roundings explain.
+  /// Relative error that values of a dtype may have, instead of the bound from roundings.
   std::vector<std::pair<DType, double>> tolerance;
   std::optional<ExpectedError> error;
   std::optional<ExpectedVerdict> verdict;
@@ -154,7 +154,7 @@ struct ScenarioRule {
   std::string rule;  ///< factors: "mk,kn->mn"
   Where op_where;
   Where where;
-  std::shared_ptr<const ast::Program> local;  ///< what a rank computes; null: the op's own kernel
+  std::shared_ptr<const ast::Program> local;  ///< a rank's computation; null: the op's own kernel
 };
 
 /// Everything that a run needs to know. Expressions outside of the program are numbers by now; the
@@ -165,9 +165,9 @@ struct Scenario {
   std::string title;
   std::string about;
   std::string point;  ///< of the matrix: "mesh.tp=2,hidden=17"; empty without a matrix
-  /// What stands in place of the file's values, by the point or by the user: "mesh.tp=2".
+  /// Settings in place of the file's values, by the point or by the user: "mesh.tp=2".
   std::vector<std::string> settings;
-  /// Of inputs and of draws; the schedule has a seed of its own.
+  /// Seed of inputs and of draws; the schedule has a seed of its own.
   std::uint64_t seed = 0;
   /// Ranks in all; at least the mesh's.
   std::int64_t world = 1;
@@ -181,7 +181,7 @@ struct Scenario {
   Expectation expect;
   /// One entry per mesh dim that [topology] names; prices use them, values never do.
   std::vector<TopologyDim> topology;
-  std::string backend = "threads";     ///< where nobody asks for another one
+  std::string backend = "threads";     ///< unless another one is asked for
   std::optional<PlannerKind> planner;  ///< of redistributions; none: the default's choice
   std::optional<StepWeights> weights;  ///< [weights], of the planner graph
   std::vector<ScenarioRule> rules;
@@ -192,7 +192,7 @@ struct Scenario {
 
 /// Whether an input has dynamic dims.
 bool is_dynamic(const Scenario& scenario);
-/// Integer params that sizes of inputs are written with, each once, in the order of [params].
+/// Integer params in the sizes of inputs, each once, in the order of [params].
 std::vector<std::pair<std::string, std::int64_t>> size_params(const Scenario& scenario);
 /// Names in a constant expression, "4*hidden": "hidden".
 std::vector<std::string> names_in(std::string_view expression);
@@ -207,15 +207,15 @@ void check_names(const Scenario& scenario, const OpRegistry& registry);
 /// The collectives that [expect] may name.
 const std::vector<std::string>& collective_names();
 
-/// What one rank costs before it holds any data, and what there is.
+/// The memory that one rank takes before it holds any data, and the available memory.
 struct MemoryLimits {
-  // Stacks, buffers of the scheduler, what a rank's tables take.
+  // Stacks, buffers of the scheduler, a rank's tables.
   std::int64_t bytes_per_rank = 0;
   std::int64_t available_bytes = 0;
 };
 
-///   fails  ScenarioError at the largest mesh dim (or `world`): the ranks do not fit; says how
-///          much they would take
+///   fails  ScenarioError at the largest mesh dim (or `world`): the ranks do not fit; names the
+///          memory that they would take
 void check_memory(const Scenario& scenario, const MemoryLimits& limits);
 
 }  // namespace shardlab

@@ -1,4 +1,4 @@
-// [expect]: what must hold.
+// [expect]: conditions that must hold.
 #include <algorithm>
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // The file is read once into a tree of TOML values with places. A point of the matrix, together
 // with the settings of the command line (which win over it), then gives one Scenario, in which all
-// expressions are numbers. Whatever can be wrong without running is refused here, at its place in
-// the file.
+// expressions are numbers. Everything that can be wrong without running is refused here, at its
+// place in the file.
 #include "sim/scenario/scenario_file.h"
 
 #include <algorithm>
@@ -112,7 +112,7 @@ std::shared_ptr<const ast::Program> read_program(const TomlSection& root) {
       parse_program(std::make_shared<const SourceText>(root.file->file(), "")));
 }
 
-// A reference that names nothing of the program would be compared with nothing.
+// A reference that names no value of the program would be compared with nothing.
 void check_reference(const TomlSection& root, const ast::Program& program,
                      const ast::Program& reference) {
   const std::vector<std::string> known = ast::bound_names(program.body);
@@ -125,7 +125,7 @@ void check_reference(const TomlSection& root, const ast::Program& program,
   root.where(*root.find("reference")).refuse("[reference] names no value of [program]", fix);
 }
 
-/// What a setting may name, in its full form.
+/// The keys that a setting may name, in their full form.
 std::vector<std::string> setting_keys(const TomlSection& root) {
   std::vector<std::string> keys = {"seed", "world"};
   for (const std::string_view kind : kWeighted) keys.push_back(fmt::format("weights.{}", kind));
@@ -184,7 +184,7 @@ std::uint64_t read_seed(const TomlSection& root, const std::vector<Setting>& set
   return entry ? checked(root.where(entry->value), read_integer(root.file, *entry)) : 0;
 }
 
-/// A param and a mesh dim of the same name could not be told apart in an expression.
+/// A param and a mesh dim of the same name would be ambiguous in an expression.
 void check_distinct_names(const Scenario& scenario) {
   for (const ScenarioMeshDim& dim : scenario.mesh.dims) {
     for (const auto& [name, value] : scenario.params) {
@@ -202,7 +202,7 @@ void check_distinct_names(const Scenario& scenario) {
   }
 }
 
-/// A size that is a number has no other one.
+/// A size that is a number has no other value.
 void check_dynamic(const Scenario& scenario) {
   const auto sizes = size_params(scenario);
   for (const ScenarioInput& input : scenario.inputs) {

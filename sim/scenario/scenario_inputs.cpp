@@ -1,4 +1,4 @@
-// [inputs]: types, and how the elements come about.
+// [inputs]: types, and the sources of elements.
 #include <algorithm>
 #include <cctype>
 
@@ -102,7 +102,8 @@ class InputReader {
     }
   }
 
-  // As in trace(f, dynamic={"x": 0}): a dim, a list of dims, or true for all that a param sizes.
+  // As in trace(f, dynamic={"x": 0}): a dim, a list of dims, or true for all dims with a param in
+  // their size.
   void read_dynamic(const TomlSection& section, const TomlEntry& entry) {
     const auto ndim = static_cast<std::int64_t>(input_.type.sizes.size());
     std::vector<std::int64_t> given;

@@ -1,4 +1,4 @@
-// [mesh], world, [params], [topology], [weights], and what a mesh would cost.
+// [mesh], world, [params], [topology], [weights], and the memory that a mesh would take.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -191,7 +191,7 @@ std::vector<TopologyDim> written_links(const TomlSection& root,
   return out;
 }
 
-// What --set gives for a figure of a link; none: nothing.
+// The figure of a link that --set gives; none: it gives none.
 std::optional<double> set_figure(const std::vector<Setting>& settings, const std::string& key) {
   const Setting* setting = find_setting(settings, key);
   if (setting == nullptr) return std::nullopt;

@@ -43,7 +43,7 @@ std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMe
 /// The collectives that [weights] may weigh.
 inline constexpr std::array<std::string_view, 4> kWeighted = {"all_to_all", "all_gather",
                                                               "reduce_scatter", "all_reduce"};
-/// [weights]: what the planner graph adds up for collectives; none: their times.
+/// [weights]: the costs of collectives that the planner graph adds up; none: their times.
 std::optional<StepWeights> read_weights(const TomlSection& root,
                                         const std::vector<Setting>& settings);
 

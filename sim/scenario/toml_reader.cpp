@@ -1,5 +1,5 @@
-// Every read names the key, what was expected and what stands there. Unknown keys are errors, with
-// the nearest known one.
+// Every error of a read names the key, the expected kind and the one found. Unknown keys are
+// errors, with the nearest known one.
 #include "sim/scenario/toml_reader.h"
 
 #include <algorithm>

@@ -42,7 +42,7 @@ Literal read_literal(const SourcePtr& file, const TomlValue& value, std::string_
 std::size_t read_choice(const SourcePtr& file, const TomlEntry& entry,
                         const std::vector<std::string>& names);
 
-/// Refuses what is not a name in programs: letters, digits and '_', and no keyword of Python.
+/// Refuses text that is not a name in programs: letters, digits and '_', and no keyword of Python.
 void check_identifier(const Where& where, std::string_view name, std::string_view what);
 
 }  // namespace shardlab

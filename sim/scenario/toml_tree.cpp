@@ -19,7 +19,8 @@ SourceSpan span_of(const SourceText& file, const toml::source_region& region) {
   return {begin, std::max(begin, offset_of(file, region.end))};
 }
 
-/// Walks the raw text of a string beside its decoded value and notes where both run in step.
+/// Walks the raw text of a string together with its decoded value and notes the places at which
+/// both run in step.
 class StringPlaces {
  public:
   StringPlaces(std::string_view file, std::uint32_t begin) : file_(file), at_(begin) {
@@ -61,7 +62,7 @@ class StringPlaces {
     }
   }
 
-  // Passes one character of the file, or one escape; returns how many bytes it means.
+  // Passes one character of the file, or one escape; returns the number of bytes of its value.
   std::uint32_t one_character() {
     if (!basic_ || peek() != '\\') return ++at_, 1;
     const int digits = peek(1) == 'u' ? 4 : peek(1) == 'U' ? 8 : 0;
@@ -128,7 +129,7 @@ class Converter {
   const SourcePtr& file_;
 };
 
-// What most people mean who write what is no TOML: a program, or a word of Python in a value.
+// The fix for the most common texts that are no TOML: a program, or a word of Python in a value.
 std::string fix_of(const SourceText& file, std::uint32_t at) {
   const std::string_view text = file.text();
   if (file.file().ends_with(".py")) {

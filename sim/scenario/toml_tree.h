@@ -1,6 +1,6 @@
-// toml_tree.h - a TOML file as a plain tree in file order, every key and value with its place.
-// A reader of its own stands on it, because messages point into the file and values keep its order.
-// Values; immutable once read.
+// toml_tree.h - a TOML file as a plain tree in file order, every key and value with its place. A
+// tree of our own, because messages point into the file and values keep its order. Values;
+// immutable once read.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ std::string_view kind_name(const TomlValue& value);
 const TomlEntry* find(const TomlTable& table, std::string_view key);
 
 /// Reads a whole file.
-///   fails  ScenarioError: what TOML does not allow, with the place; dates and times
+///   fails  ScenarioError: text that TOML does not allow, with the place; dates and times
 TomlTable read_toml(const SourcePtr& file);
 
 }  // namespace shardlab

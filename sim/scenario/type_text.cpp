@@ -1,6 +1,6 @@
-// Sizes are evaluated, everything else is copied as it is, and the resulting text remembers where
-// each of its parts came from. So type strings in src need no expressions, and errors in them still
-// point to what the user wrote.
+// Sizes are evaluated, everything else is copied as it is, and the resulting text remembers the
+// origin of each of its parts. So type strings in src need no expressions, and errors in them still
+// point to the user's text.
 #include "sim/scenario/type_text.h"
 
 #include "base/fix.h"

@@ -12,9 +12,9 @@ namespace shardlab {
 ///   fails  ScenarioError: no brackets, unknown dtype, a size that is not an integer or negative
 TypeText resolve_type(const SourcePtr& text, const Environment& environment);
 
-/// What the type says of a tensor on `layout`; without a dtype in the text it has `fallback`.
+/// The spec of the type on `layout`; without a dtype in the text it has `fallback`.
 ///   fails  ScenarioError at the part of the text that is wrong: unknown mesh dims, placements that
-///          do not go together
+///          contradict each other
 const DTensorSpec* spec_of(const TypeText& type, const MeshLayout* layout,
                            DType fallback = DType::kF32);
 

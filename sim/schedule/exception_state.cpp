@@ -1,5 +1,5 @@
 // The function is part of the ABI and every runtime has it; libc++abi (clang's on macOS, too)
-// declares it nowhere.
+// declares it in no header.
 #include "sim/schedule/exception_state.h"
 
 #include <cxxabi.h>

@@ -1,5 +1,5 @@
-// exception_state.h - what the C++ runtime keeps per thread about exceptions in flight, which a
-// switch between fibers of one thread has to exchange.
+// exception_state.h - the C++ runtime's state per thread about exceptions in flight, which a switch
+// between fibers of one thread has to exchange.
 #pragma once
 
 namespace shardlab {
@@ -10,7 +10,8 @@ struct ExceptionState {
   unsigned int uncaught = 0;
 };
 
-/// That of the calling thread: one address for all fibers on it. Costs as much as a switch.
+/// The calling thread's: one address for all fibers on it. The call takes as long as a
+/// switch.
 ExceptionState* exception_state();
 
 }  // namespace shardlab

@@ -1,6 +1,6 @@
-// Stacks come in one mapping per reservation, with a guard below each: running over the end stops
-// the program instead of writing into another rank's stack. A guard is as large as a stack, and 16
-// MiB at least, for a local array may begin far below the end: code that is compiled without
+// Stacks are made in one mapping per reservation, with a guard below each: running over the end
+// stops the program instead of writing into another rank's stack. A guard is as large as a stack,
+// and 16 MiB at least, for a local array may begin far below the end: code that is compiled without
 // -fstack-clash-protection touches none of the pages between. Pages cost memory only once they are
 // touched.
 #include "sim/schedule/fiber_stack.h"
@@ -44,13 +44,13 @@ struct IdlePool {
   std::unique_ptr<StackPool> pool;
 };
 
-// What ended worlds have left, the one that ended last behind.
+// Pools of ended worlds, that of the latest one last.
 struct IdleStacks {
   std::mutex mutex;
   std::vector<IdlePool> pools;
 };
 
-// Each of so many pools keeps so many stacks at most: together a quarter of the maps that Linux
+// At most this many pools keep this many stacks each: together a quarter of the maps that Linux
 // lets a process have. A newer one takes the place of the oldest.
 constexpr std::size_t kMostIdlePools = 4;
 constexpr std::size_t kMostIdleStacks = 2048;
@@ -86,7 +86,7 @@ void StackPool::reserve(std::size_t count) {
   slabs_.push_back({map, slab_bytes});
   for (auto* guard = static_cast<std::byte*>(map); bottoms_.size() < count; guard += stride) {
     if (mprotect(guard, guard_bytes_, PROT_NONE) != 0) {
-      // What is made stays usable for smaller worlds.
+      // Stacks that were made stay usable for smaller worlds.
       refuse(bottoms_.size(), count, size_bytes_, errno);
     }
     bottoms_.push_back(guard + guard_bytes_);

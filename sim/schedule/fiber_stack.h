@@ -9,7 +9,7 @@
 
 namespace shardlab {
 
-/// Owns all stacks it handed out. One thread at a time.
+/// Owns all stacks. One thread at a time.
 class StackPool {
  public:
   /// `size_bytes` is rounded up to whole pages.
@@ -22,12 +22,12 @@ class StackPool {
   /// takes two) when the system refuses.
   void reserve(std::size_t count);
   std::size_t size() const { return bottoms_.size(); }
-  /// Gives the memory of the first `count` stacks back and keeps their maps: what stands there is
-  /// gone. Takes time in proportion to `count`, not to the size of the pool.
+  /// Returns the memory of the first `count` stacks to the system and keeps their maps: their
+  /// contents are lost. Takes time in proportion to `count`, not to the size of the pool.
   void forget(std::size_t count);
-  /// Of each; in builds with a sanitizer more than was asked for.
+  /// Size of each; in builds with a sanitizer larger than requested.
   std::size_t stack_bytes() const { return size_bytes_; }
-  /// Whether something that ran over the end of a stack would touch this address.
+  /// True when this address is in a guard: a write over the end of a stack touches it.
   bool in_guard(const void* address) const;
   /// Tops differ by less than a page, so that the frames of many suspended ranks do not compete for
   /// the same few cache lines.
@@ -36,7 +36,7 @@ class StackPool {
   }
 
  private:
-  // So that the entries of stacks in the tables of pages do not lie one behind the other.
+  // Makes the entries of stacks in the tables of pages not adjacent.
   static constexpr std::size_t kOddPages = 9;
   static constexpr std::size_t kLeastGuardBytes = std::size_t{16} << 20;
   static constexpr std::size_t kColors = 12;
@@ -53,9 +53,9 @@ class StackPool {
   std::vector<Slab> slabs_;
 };
 
-/// The stacks of one world: those of an earlier one, where it has ended and had stacks of this
-/// size, else new ones. Worlds follow one another in a process, and to map and unmap stacks takes
-/// most of the time of a world in which little happens. Worlds may begin and end on any thread.
+/// The stacks of one world: those of an earlier one, if it has ended and had stacks of this size,
+/// else new ones. Worlds follow one another in a process, and mapping and unmapping stacks takes
+/// most of the time of a short world. Worlds may begin and end on any thread.
 class LentStacks {
  public:
   explicit LentStacks(std::size_t size_bytes);

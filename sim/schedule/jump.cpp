@@ -1,6 +1,6 @@
 // Saves the registers that a call must preserve, exchanges stack pointers and loads the registers
-// of the other side. The frames are our own, the first one, too: Boost lays its frames out in one
-// way or another from version to version.
+// of the other side. The frames are our own, the first one, too: the layout of Boost's frames
+// changes from version to version.
 #include "sim/schedule/jump.h"
 
 #include <array>
@@ -16,13 +16,14 @@ namespace context = boost::context::detail;
 
 namespace {
 
-// Where `enter` would return to.
+// The return address of `enter`.
 [[noreturn]] void fiber_returned() { std::terminate(); }
 
 }  // namespace
 
-// What jump() leaves on a stack: a place that is not used, r12 to r15, rbx, rbp, where it goes on.
-// Above it, the return address of `enter`, which finds the stack as after any call.
+// The contents that jump() leaves on a stack: a place that is not used, r12 to r15, rbx, rbp, the
+// address to continue at. Above it, the return address of `enter`, which finds the stack as after
+// any call.
 context::fcontext_t make_fiber(void* top, std::size_t, void (*enter)(context::transfer_t)) {
   constexpr std::uintptr_t kAlignment = 16;
   std::array<std::uintptr_t, 9> frame{};
@@ -34,10 +35,9 @@ context::fcontext_t make_fiber(void* top, std::size_t, void (*enter)(context::tr
   return place;
 }
 
-// As Boost's jump_fcontext, but the control words of the floating-point units stay as they are:
-// loading them takes a quarter of a meeting of many ranks.
-// Not inlined: registers that are not named here are the caller's own to save. TSan takes this for
-// the next fiber already.
+// As Boost's jump_fcontext, but the control words of the floating-point units are not changed:
+// loading them takes a quarter of a meeting of many ranks. Not inlined: registers that are not
+// named here are the caller's own to save. TSan takes this for the next fiber already.
 __attribute__((noinline, no_sanitize("thread"))) context::transfer_t jump(
     context::fcontext_t machine, void* data) {
   context::transfer_t transfer;

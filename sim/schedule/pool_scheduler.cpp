@@ -1,12 +1,12 @@
 // Ranks are dealt to workers in ranges and stay there. A worker runs its ready ranks one after the
 // other; parking switches directly to the next fiber and not through a scheduler's own stack. Only
-// three things cross threads and take the mutex: the inbox of a worker, going to sleep, and the
-// search for a stall.
+// three actions cross threads and take the mutex: the inbox of a worker, its sleep, and the search
+// for a stall.
 //
 // A stall is the state in which every worker sleeps or has ended, no inbox holds anything and
 // nothing outside of the library is waited for: then nothing can wake a rank any more, and the
-// stall handler has to say why (B-6). A permit makes a wake-up that comes before its park() count,
-// so that none is lost.
+// stall handler has to report why (B-6). A permit makes a wake-up that comes before its park()
+// count, so that none is lost.
 #include "sim/schedule/pool_scheduler.h"
 
 #include <algorithm>
@@ -112,7 +112,7 @@ struct PoolScheduler::Entry {
 
 namespace {
 
-// About 20 us: what waking a thread takes.
+// About 20 us: the time to wake a thread.
 constexpr int kSpins = 1000;
 
 void pause_briefly() {
@@ -160,7 +160,7 @@ void PoolScheduler::start(std::size_t ranks, std::size_t workers) {
     fiber.context = &fiber.identity;
     fiber.worker->ready.push(fiber.rank);
   }
-  // They see all that is written before.
+  // They see all earlier writes.
   for (Fiber& fiber : fibers_) sanitizer::create_fiber(fiber.sanitizer);
 }
 
@@ -168,7 +168,7 @@ void PoolScheduler::run(std::int64_t ranks, const std::function<void(std::int64_
   check_invariant(ranks >= 1 && body_ == nullptr, "one run at a time, of at least one rank");
   sanitizer::leave_single_thread();
   stacks_.reserve(static_cast<std::size_t>(ranks));
-  // Threads first, since ranks are spread over those that the system gives.
+  // Threads first, since ranks are spread over the threads that the system gives.
   std::promise<void> ready;
   const std::shared_future<void> started = ready.get_future().share();
   std::vector<std::thread> threads;
@@ -233,8 +233,8 @@ void PoolScheduler::idle(Worker& worker) {
 }
 
 void PoolScheduler::resolve_stalls(Lock& lock) {
-  // While the handler wakes ranks one by one, those it woke may end or park again before it has
-  // come to the others: that is not yet another stall; it is looked at afterwards.
+  // While the handler wakes ranks one by one, woken ones may end or park again before it has
+  // reached the others: that is not yet another stall; it is checked afterwards.
   if (resolving_) return;
   resolving_ = true;
   while (stalled()) {
@@ -313,7 +313,7 @@ void PoolScheduler::post(Worker& worker, std::span<const std::int64_t> ranks) {
 void PoolScheduler::post_locked(Worker& worker, std::span<const std::int64_t> ranks) {
   const bool asleep = worker.asleep;
   for (const std::int64_t rank : ranks) {
-    // While a worker sleeps, its ranks can be looked at: they are parked or have ended.
+    // While a worker sleeps, the states of its ranks can be read: they are parked or have ended.
     if (asleep && fibers_[static_cast<std::size_t>(rank)].state != State::kParked) continue;
     worker.inbox.push_back(static_cast<std::int32_t>(rank));
   }
@@ -361,7 +361,7 @@ void PoolScheduler::block_on(const std::function<void()>& wait) {
   std::exception_ptr failure;
   std::atomic<bool> done{false};
   count_outside(1);
-  // A thread per wait: what blocks outside of the library costs far more than a thread.
+  // A thread per wait: a call that blocks outside of the library takes far longer than a thread.
   std::thread helper([&] {
     try {
       wait();

@@ -1,7 +1,7 @@
-// pool_scheduler.h - ranks as fibers (Boost.Context) on a few workers, each an OS thread. All that
-// a worker owns is in Worker; a fiber keeps to its worker, and what other threads have for it goes
-// through the worker's inbox. With a seed and one worker it is the scheduler `seeded`: the next
-// rank is drawn, at every switch and at interleave().
+// pool_scheduler.h - ranks as fibers (Boost.Context) on a few workers, each an OS thread. A
+// worker's own data is in Worker; a fiber stays on its worker, and messages of other threads for it
+// pass through the worker's inbox. With a seed and one worker it is the scheduler `seeded`: the
+// next rank is drawn, at every switch and at interleave().
 #pragma once
 
 #include <atomic>
@@ -47,7 +47,7 @@ class PoolScheduler final : public Scheduler {
   enum class State : std::uint8_t { kReady, kRunning, kParked, kEnded };
 
   struct Worker;
-  /// What a switch looks at lies on one cache line.
+  /// Data that a switch reads is on one cache line.
   struct alignas(64) Fiber {
     void* machine = nullptr;  ///< saved registers, while suspended
     RankContext* context = nullptr;
@@ -56,9 +56,9 @@ class PoolScheduler final : public Scheduler {
     std::int32_t rank = -1;
     State state = State::kReady;
     bool permit = false;
-    FiberStack stack;  ///< of a worker's own fiber: what ASan says when it is left
+    FiberStack stack;  ///< of a worker's own fiber: the bounds from ASan when it is left
     sanitizer::FiberState sanitizer;
-    RankContext identity;  ///< who runs here, until the body says more
+    RankContext identity;  ///< the rank that runs here, until the body adds to it
   };
   /// Ranks [first, first + count).
   struct alignas(64) Worker {
@@ -70,7 +70,7 @@ class PoolScheduler final : public Scheduler {
     std::size_t first = 0;
     std::size_t count = 0;
 
-    // Wakes from outside of the worker. Guarded by the scheduler's mutex, but for `mail`.
+    // Wakes from outside of the worker. Guarded by the scheduler's mutex, except `mail`.
     std::atomic<bool> mail{false};
     bool asleep = false;
     std::vector<std::int32_t> inbox;
@@ -89,10 +89,10 @@ class PoolScheduler final : public Scheduler {
   [[gnu::always_inline]] inline RankContext* resume(Worker& worker, Fiber& next);
   /// The next runnable fiber of this worker, else its main fiber.
   [[gnu::always_inline]] inline Fiber& next_of(Worker& worker);
-  /// Prefetches what a switch to the fiber after the next one reads.
+  /// Prefetches data that a switch to the fiber after the next one reads.
   [[gnu::always_inline]] inline void fetch_next(const Worker& worker) const;
   [[gnu::always_inline]] inline void wake(Worker& worker, Fiber& fiber);
-  /// Takes over what other threads have woken.
+  /// Takes over ranks that other threads have woken.
   void drain_inbox(Worker& worker);
   /// Called on any thread, but not on the ranks of this worker.
   void post(Worker& worker, std::span<const std::int64_t> ranks);
@@ -106,8 +106,8 @@ class PoolScheduler final : public Scheduler {
   /// Nothing to do: waits for mail.
   void idle(Worker& worker);
   bool stalled() const { return working_ > 0 && asleep_ == working_ && outside_waits_ == 0; }
-  /// Runs the stall handler as long as nobody can advance. Called with the mutex held; lets go of
-  /// it while the handler runs.
+  /// Runs the stall handler as long as no rank can advance. Called with the mutex held; releases it
+  /// while the handler runs.
   void resolve_stalls(Lock& lock);
 
   LentStacks stacks_;
@@ -116,7 +116,7 @@ class PoolScheduler final : public Scheduler {
   const std::function<void(std::int64_t)>* body_ = nullptr;
   std::vector<Fiber> fibers_;
   std::unique_ptr<Worker[]> workers_;
-  std::atomic<bool> broken_{false};  ///< a stall that nobody resolved
+  std::atomic<bool> broken_{false};  ///< a stall that was not resolved
 
   std::mutex mutex_;                // guards the inboxes and the following
   std::int64_t working_ = 0;        ///< workers that have live ranks

@@ -1,5 +1,5 @@
-// ready_queue.h - the policy: which of the runnable ranks goes next. First come, first served, or
-// drawn from a seed: then a run is the same again under the same seed, on every machine.
+// ready_queue.h - the policy: the next of the runnable ranks. First come, first served, or drawn
+// from a seed: then a run is the same again under the same seed, on every machine.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class ReadyQueue {
     ring_[tail_] = rank;
     tail_ = tail_ + 1 == ring_.size() ? 0 : tail_ + 1;
   }
-  /// Who comes next, unless one is drawn. Not when empty.
+  /// The next rank, unless one is drawn. Not when empty.
   std::int32_t front() const { return ring_[head_]; }
   /// Not when empty.
   std::int32_t pop() {

@@ -1,8 +1,8 @@
-// sanitizer.h - what ASan and TSan must be told about fibers; nothing in other builds.
-// A fiber switches stacks behind the back of both. ASan keeps the bounds of the running stack and a
-// fake stack for locals that may be used after their function returned; TSan keeps a shadow state
-// per thread, and takes a fiber for one. Schedulers make these calls around every switch, on the OS
-// thread that switches; in other builds all of them compile to nothing.
+// sanitizer.h - reports of fibers to ASan and TSan; nothing in other builds. A fiber switches
+// stacks without their knowledge. ASan keeps the bounds of the running stack and a fake stack for
+// locals that may be used after their function returned; TSan keeps a shadow state per thread, and
+// takes a fiber for one. Schedulers make these calls around every switch, on the OS thread that
+// switches; in other builds all of them compile to nothing.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ namespace shardlab {
 struct FiberStack {
   std::byte* bottom = nullptr;
   std::size_t size_bytes = 0;
-  /// Where the first frame begins: one past the last byte.
+  /// The begin of the first frame: one past the last byte.
   std::byte* top() const { return bottom + size_bytes; }
 };
 
@@ -41,13 +41,13 @@ struct FiberStack {
 namespace shardlab::sanitizer {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-/// Whether this build has a sanitizer: limits of time and stack depend on it, results never do.
+/// True when this build has a sanitizer: limits of time and stack depend on it, results never do.
 inline constexpr bool kActive = true;
 #else
 inline constexpr bool kActive = false;
 #endif
 
-/// What a sanitizer keeps for one suspended fiber.
+/// A sanitizer's state of one suspended fiber.
 struct FiberState {
   void* fake_stack = nullptr;  ///< ASan
   void* fiber = nullptr;       ///< TSan
@@ -61,7 +61,7 @@ inline constexpr std::size_t kStackFactor = 4;
 inline void before_switch(FiberState& from, const FiberStack& to) {
   __sanitizer_start_switch_fiber(&from.fake_stack, to.bottom, to.size_bytes);
 }
-/// The last switch of a fiber: its fake stack goes.
+/// The last switch of a fiber: its fake stack is freed.
 inline void before_last_switch(const FiberStack& to) {
   __sanitizer_start_switch_fiber(nullptr, to.bottom, to.size_bytes);
 }
@@ -78,7 +78,7 @@ inline void unpoison(const FiberStack& stack) {
 
 #else
 
-// Without ASan stacks are as large as was asked for, and nobody is told of switches.
+// Without ASan stacks have the requested size, and switches are not reported.
 inline constexpr std::size_t kStackFactor = 1;
 inline void before_switch(FiberState&, const FiberStack&) {}
 inline void before_last_switch(const FiberStack&) {}
@@ -108,12 +108,13 @@ inline void destroy_fiber(FiberState& state) { __tsan_destroy_fiber(state.fiber)
 inline void switch_fiber(FiberState& to) {
   __tsan_switch_to_fiber(to.fiber, __tsan_switch_to_fiber_no_sync);
 }
-/// What this fiber did so far happens before what another does behind acquire() of the address.
+/// Earlier actions of this fiber happen before those of another one after its acquire() of the
+/// address.
 inline void release(void* address) { __tsan_release(address); }
 inline void acquire(void* address) { __tsan_acquire(address); }
 
 /// Scheduler state is shared by fibers of one OS thread without locks, which TSan, not seeing the
-/// order of switches, would call a race: its accesses are not looked at.
+/// order of switches, would call a race: its accesses are not checked.
 class Section {
  public:
   Section() {

@@ -1,4 +1,4 @@
-// Schedulers by name. `seeded` is the pool with one worker that draws whom to run next.
+// Schedulers by name. `seeded` is the pool with one worker that draws the next rank.
 #include "sim/schedule/schedulers.h"
 
 #include <algorithm>

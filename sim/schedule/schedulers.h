@@ -12,7 +12,7 @@
 
 namespace shardlab {
 
-/// How ranks share the machine's threads.
+/// The use of the machine's threads by ranks.
 enum class SchedulerKind : std::uint8_t {
   kPool,     ///< fibers on one or a few OS threads: the default
   kThreads,  ///< one std::thread each: for debuggers and race detectors
@@ -24,16 +24,16 @@ inline constexpr SchedulerKind kSchedulerKinds[] = {SchedulerKind::kPool, Schedu
 std::string_view to_string(SchedulerKind kind);
 std::optional<SchedulerKind> parse_scheduler(std::string_view name);
 
-/// What a scheduler is made with. Values of a program depend on none of it.
+/// Options of a scheduler. Values of a program depend on none of them.
 struct SchedulerOptions {
   SchedulerKind kind = SchedulerKind::kPool;
-  /// Of a fiber; threads have the system's. Touched pages only are ever resident. A rank that needs
-  /// more ends the program, which says so.
+  /// Stack of a fiber; threads have the system's. Only touched pages are ever resident. A rank that
+  /// needs more ends the program, with a message.
   std::size_t stack_bytes = 1024 * 1024;
   /// OS threads of `pool`, at most one for each rank. 0: for spmd() as many as there are
   /// processors, elsewhere one.
   std::int64_t workers = 0;
-  /// Of the order in which ranks run, where the scheduler is `seeded`. Values never depend on it.
+  /// Seed of the order in which ranks run, if the scheduler is `seeded`. Values never depend on it.
   std::uint64_t seed = 0;
 };
 

@@ -8,7 +8,7 @@ namespace shardlab {
 /// For backends with a process per rank: waiting for other processes is left to the backend.
 class SingleScheduler final : public Scheduler {
  public:
-  /// Runs rank `rank`, however many there are.
+  /// Runs rank `rank` of any number of ranks.
   explicit SingleScheduler(std::int64_t rank) : rank_(rank) {}
 
   void run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) override;

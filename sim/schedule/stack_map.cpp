@@ -1,5 +1,5 @@
-// MAP_STACK is a word of Linux and the BSDs, the limit on maps one of Linux: macOS, which has not
-// been tried, has neither.
+// MAP_STACK exists on Linux and the BSDs, the limit on maps on Linux: macOS, which has not been
+// tried, has neither.
 #include "sim/schedule/stack_map.h"
 
 #include <sys/mman.h>

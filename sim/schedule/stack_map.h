@@ -1,4 +1,4 @@
-// stack_map.h - memory for stacks, and what a system says when a guard below one is touched.
+// stack_map.h - memory for stacks, and a system's signal when a guard below one is touched.
 #pragma once
 
 #include <csignal>
@@ -6,16 +6,16 @@
 
 namespace shardlab {
 
-/// Memory that costs nothing until it is touched; null, and errno, where there is no room for it.
+/// Memory that costs nothing until it is touched; null, and errno, if there is no room for it.
 void* map_stacks(std::size_t size_bytes);
 
-/// The memory behind the map goes back to the system; what is read there next is undefined.
+/// The memory behind the map is returned to the system; later reads are undefined.
 void forget_contents(void* map, std::size_t size_bytes);
 
-/// How many maps a process may have; 0 where the system has no such limit, or does not tell.
+/// The limit on maps of a process; 0 if the system has no such limit, or does not report it.
 std::size_t most_maps();
 
-/// The signal of a touched page that nobody may read or write. What macOS does has not been tried.
+/// The signal after a touch of a page without access. macOS's signal has not been tried.
 #ifdef __APPLE__
 inline constexpr int kGuardSignal = SIGBUS;
 #else

@@ -1,7 +1,7 @@
-// A fault in a guard comes to the handler on a stack of its own, as the fiber's has no room left.
-// Handlers may only look: pools stand in a table of atomic pointers, and text is put together
-// without memory from the heap. Then the handler that was there before is put back, and the fault
-// comes again. Sanitizers tell of such faults themselves.
+// A fault in a guard reaches the handler on a stack of its own, as the fiber's has no room left.
+// Handlers may only read: pools are in a table of atomic pointers, and text is put together without
+// memory from the heap. Then the former handler is restored, and the fault comes again. Sanitizers
+// report such faults themselves.
 #include "sim/schedule/stack_overflow.h"
 
 #include <fmt/format.h>
@@ -47,7 +47,7 @@ void tell_overflow(const StackPool& stacks) {
   }
   add("  fix         keep large arrays in a std::vector, or set "
       "WorldOptions::schedule.stack_bytes\n");
-  // Nothing is left to do where it can't be written.
+  // If it can't be written, nothing is left to do.
   static_cast<void>(
       !write(STDERR_FILENO, text.data(), static_cast<std::size_t>(end - text.data())));
 }

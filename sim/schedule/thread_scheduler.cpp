@@ -1,6 +1,6 @@
 // Threads wait behind a gate until all exist, so that a system which cannot give enough of them
-// refuses the run instead of hanging it. A stall is found by counting: it is there when as many
-// ranks are parked as are alive.
+// refuses the run instead of hanging it. A stall is found by counting: as many ranks are parked as
+// are alive.
 #include "sim/schedule/thread_scheduler.h"
 
 #include <system_error>
@@ -98,8 +98,8 @@ void ThreadScheduler::park() {
 }
 
 void ThreadScheduler::resolve_stalls(std::unique_lock<std::mutex>& lock) {
-  // While the handler wakes ranks one by one, those it woke may end or park again before it has
-  // come to the others: that is not yet another stall; it is looked at afterwards.
+  // While the handler wakes ranks one by one, woken ones may end or park again before it has
+  // reached the others: that is not yet another stall; it is checked afterwards.
   if (resolving_) return;
   resolving_ = true;
   while (live_ > 0 && parked_ == live_) {

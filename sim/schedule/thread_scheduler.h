@@ -34,10 +34,10 @@ class ThreadScheduler final : public Scheduler {
 
   void serve(std::int64_t rank, std::int64_t ranks, const std::function<void(std::int64_t)>& body);
   void open(Gate gate);
-  /// Runs the stall handler as long as all live ranks are parked. Called with the mutex held; lets
-  /// go of it while the handler runs.
+  /// Runs the stall handler as long as all live ranks are parked. Called with the mutex held;
+  /// releases it while the handler runs.
   void resolve_stalls(std::unique_lock<std::mutex>& lock);
-  /// Their threads go on when they are notified. With the mutex held.
+  /// Their threads continue when they are notified. With the mutex held.
   void wake(Seat& seat);
   void notify(std::span<const std::int64_t> ranks);
 
@@ -49,7 +49,7 @@ class ThreadScheduler final : public Scheduler {
   std::int64_t parked_ = 0;
   std::uint64_t wakes_ = 0;
   bool resolving_ = false;
-  bool broken_ = false;  // a stall that nobody resolved
+  bool broken_ = false;  // a stall that was not resolved
 };
 
 }  // namespace shardlab

@@ -1,6 +1,6 @@
 // Ranks note the outcome of each check with its place and occurrence, and the notes are merged
-// after the run: the same failure on many ranks is told once, with its ranks. CHECK_CLOSE keeps the
-// pieces, and compares the whole value that they make when all ranks of the mesh have come.
+// after the run: the same failure on many ranks is reported once, with its ranks. CHECK_CLOSE keeps
+// the pieces, and compares the whole value that they make when all ranks of the mesh have come.
 #include "sim/testing/rank_checks.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ namespace shardlab::testing {
 
 namespace {
 
-// What a failed REQUIRE throws.
+// The exception of a failed REQUIRE.
 struct RankStops {};
 
 struct Recorded {
@@ -79,7 +79,7 @@ class Site {
     }
   }
 
-  /// `complete`: every rank came to its end.
+  /// `complete`: every rank reached its end.
   SiteReport report(bool complete) {
     for (const auto& [occurrence, held] : values_) compare_values(held, complete);
     SiteReport report{site_, failed_.empty(), {}};
@@ -105,8 +105,8 @@ class Site {
     for (const auto& [rank, record] : held) failed_[label].push_back(rank);
   }
 
-  // Of plain tensors that are no whole value: which pieces or terms of it the ranks hold; empty
-  // where they hold none.
+  // For plain tensors that are no whole value: the pieces or terms of it that the ranks hold; empty
+  // if they hold none.
   std::string label_of_plain(const Held& held) const {
     std::vector<GlobalValue> values;
     for (std::int64_t index = 0; index < mesh_.size(); ++index) {
@@ -155,7 +155,7 @@ class Site {
       pieces.push_back(found->second->got);
     }
     if (!missing.empty()) {
-      if (!complete) return;  // the error of the run says more
+      if (!complete) return;  // the error of the run has more details
       std::sort(missing.begin(), missing.end());
       failed_[fmt::format("{} did not compare a {}", fold_ranks(missing), type_string(spec))] =
           ranks;
@@ -199,7 +199,8 @@ std::vector<SiteReport> Records::merged(bool complete) const {
   return reports;
 }
 
-// What ranks threw, without those that a REQUIRE stopped and those that only waited for them.
+// Errors that ranks threw, without those that a REQUIRE stopped and those that only waited for
+// them.
 std::string error_of(WorldResult result) {
   const auto stopped = [](const RankFailure& failure) {
     try {

@@ -1,5 +1,5 @@
-// rank_checks.h - checks that many ranks make at one place of a test, and what they come to. Knows
-// no test framework; sim/install/shardlab/testing.h puts it into doctest's words.
+// rank_checks.h - checks that many ranks make at one place of a test, and their outcome. Knows no
+// test framework; sim/install/shardlab/testing.h reports to doctest.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct CheckSite {
   Kind kind = Kind::kCheck;
 };
 
-/// What all ranks and passes found at one place.
+/// The findings of all ranks and passes at one place.
 struct SiteReport {
   CheckSite site;
   bool passed = true;
@@ -34,8 +34,8 @@ struct SiteReport {
 /// A body that ran on every rank.
 struct MeshRun {
   std::vector<SiteReport> checks;  ///< by place
-  /// What ranks threw, merged; else the first call whose result is not the op's on the operands it
-  /// had (B-13). Empty when there is neither.
+  /// Errors that ranks threw, merged; else the first call whose result is not the op's on its own
+  /// operands (B-13). Empty when there is neither.
   std::string error;
 };
 
@@ -46,13 +46,13 @@ using MeshBody = std::function<void(RankContext& rank, const MeshLayout* mesh)>;
 MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body,
                     SchedulerKind scheduler = SchedulerKind::kPool);
 
-/// Whether the caller is a rank of a run_on_mesh().
+/// True when the caller is a rank of a run_on_mesh().
 bool on_rank();
 
 // Called on a rank of a run_on_mesh(). A kRequire that fails ends this rank only; the other ranks
-// go on until they wait for it.
+// continue until they wait for it.
 void check(const CheckSite& site, bool passed, const std::string& text);
-/// Looked at when all ranks have ended: the whole value, put together from the pieces of all ranks
+/// Compared when all ranks have ended: the whole value, put together from the pieces of all ranks
 /// of its mesh, against `reference` of the first of them. Partial values are reduced.
 void check_close(const CheckSite& site, const DTensor& got, const Reference& reference);
 

@@ -1,4 +1,4 @@
-// reference.h - what a value on a mesh is compared with in a test.
+// reference.h - the expected value for a value on a mesh in a test.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ struct Reference {
   Reference() = default;
   /// A plain tensor: of f64 for the true value, or of the dtype that is compared.
   Reference(DTensor value);  // NOLINT(google-explicit-constructor)
-  /// Row-major, in the shape of what is compared.
+  /// Row-major, in the shape of the compared value.
   Reference(std::vector<double> values);  // NOLINT(google-explicit-constructor)
 
   Kind kind = Kind::kGiven;
@@ -30,7 +30,7 @@ struct Reference {
 /// Called on a rank; the result is a new tensor unless the dtype stays.
 DTensor widened(const DTensor& plain);
 
-/// A leaf with memory of its own, which requires a gradient where the argument does.
+/// A leaf with memory of its own, which requires a gradient if the argument does.
 DTensor fresh(const DTensor& plain);
 
 /// The single-device run of `program`: once as it is, once on widened arguments, which makes all of

@@ -1,5 +1,5 @@
-// A pair is put together as a whole where it is distributed and taken as each rank has it where it
-// is plain, so that one can be held against the other.
+// A pair is put together as a whole if it is distributed and taken as each rank has it if it is
+// plain, so that one can be compared with the other.
 #include "sim/verify/assertions.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ const AssertedPair* pair_of(const Ranks& ranks, std::size_t rank, std::size_t in
   return index < pairs.size() ? &pairs[index] : nullptr;
 }
 
-// Empty where some rank of the mesh asserted another value at this number.
+// Empty if some rank of the mesh asserted another value at this number.
 std::optional<GlobalValue> distributed_value(const Ranks& ranks, const DTensorSpec& spec,
                                              std::size_t index, Side side) {
   std::vector<DTensor> pieces;
@@ -103,7 +103,7 @@ std::optional<Error> compared(const Ranks& in_f64, const Ranks& declared, std::s
   bring_together(*a, *b);
   const Comparison result = compare_in_f64(*a, *b, noise);
   if (result.agreement != Agreement::kWrong) return std::nullopt;
-  // Types are those of the run in the program's own dtypes, where this process has its values.
+  // Types are those of the run in the program's own dtypes, if this process has its values.
   const AssertedPair* own = pair_of(declared, rank, index);
   const AssertedPair& pair = own != nullptr ? *own : *pair_of(in_f64, rank, index);
   const SourceText& source = *pair.where.source;

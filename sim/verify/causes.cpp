@@ -1,5 +1,5 @@
-// Each hypothesis is one function that says its sentence or nothing; the table gives their order:
-// what ranks hold comes before what the whole value looks like, because it explains more.
+// Each hypothesis is one function that returns its sentence or nothing; the table gives their
+// order: the values of ranks come before the look of the whole value, because they explain more.
 #include "sim/verify/causes.h"
 
 #include <fmt/format.h>
@@ -64,7 +64,7 @@ std::string factor_text(double factor) {
   return {};
 }
 
-// What has this factor: "4 is the size of mesh dim tp".
+// The source of this factor: "4 is the size of mesh dim tp".
 std::string source_of(double factor, const Evidence& evidence) {
   const double count = factor < 1 ? 1 / factor : factor;
   std::string text;
@@ -195,8 +195,8 @@ Sentence not_reduced(const Evidence& evidence) {
   return std::nullopt;
 }
 
-// They may also be summed, but along the wrong mesh dim: what stands along it alike counts that
-// often, and what differs along another one is left.
+// They may also be summed, but along the wrong mesh dim: values that are alike along it count that
+// often, and values that differ along another one are left.
 Sentence reduced_elsewhere(const Evidence& evidence) {
   if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
   if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
@@ -217,7 +217,7 @@ Sentence reduced_elsewhere(const Evidence& evidence) {
   return std::nullopt;
 }
 
-// A mean of means gives every rank the same weight, however many rows it has.
+// A mean of means gives every rank the same weight, for any numbers of rows.
 Sentence average_of_averages(const Evidence& evidence) {
   if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
   for (const UnevenCut& cut : evidence.cuts) {
@@ -296,7 +296,7 @@ Sentence added_too_often(const Evidence& evidence) {
   return std::nullopt;
 }
 
-// w - lr * g with a wrong g: what was added to a known value is off by a factor.
+// w - lr * g with a wrong g: the value added to a known value is off by a factor.
 Sentence step_off(const Evidence& evidence) {
   for (const KnownValue& known : evidence.known) {
     const Numbers base = broadcast(known.value, evidence.expected.meta);
@@ -315,8 +315,8 @@ Sentence step_off(const Evidence& evidence) {
   return std::nullopt;
 }
 
-// w - lr * g with a g that is one rank's term: what the ranks add to a known value has to be added
-// up or averaged first.
+// w - lr * g with a g that is one rank's term: the values that ranks add to a known value have to
+// be added up or averaged first.
 Sentence term_in_update(const Evidence& evidence) {
   if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
   if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
@@ -353,7 +353,7 @@ Sentence term_in_update(const Evidence& evidence) {
   return std::nullopt;
 }
 
-// The same behind a known value that is added: a weight that is updated, a bias.
+// The same for values that are added to a known one: a weight that is updated, a bias.
 Sentence added_from_elsewhere(const Evidence& evidence) {
   if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
   if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
@@ -387,7 +387,7 @@ bool is_cut(const Evidence& evidence) {
          !evidence.spec->is_replicated() && !is_complex(evidence.got.meta.dtype);
 }
 
-// Rank r holds what rank s should.
+// Rank r holds the piece of rank s.
 Sentence chunk_of_another(const Evidence& evidence) {
   if (!is_cut(evidence)) return std::nullopt;
   const auto got = pieces_of(evidence.got, *evidence.spec);
@@ -431,7 +431,7 @@ Sentence rows_in_another_order(const Evidence& evidence) {
       shown < order->rows.size() ? ", ..." : "");
 }
 
-// Where random numbers are drawn on local tensors, every rank draws the same ones.
+// If random numbers are drawn on local tensors, every rank draws the same ones.
 Sentence same_mask(const Evidence& evidence) {
   if (!is_cut(evidence)) return std::nullopt;
   const auto zeros = [](const Numbers& piece) {
@@ -449,7 +449,7 @@ Sentence same_mask(const Evidence& evidence) {
   }
   const auto dropped = static_cast<std::size_t>(std::count(first.begin(), first.end(), true));
   if (alike < 2 || dropped == 0 || dropped == first.size()) return std::nullopt;
-  // Where both keep an element they agree: only the masks are different.
+  // If both keep an element they agree: only the masks are different.
   for (std::size_t i = 0; i < evidence.got.reals.size(); ++i) {
     const double got = evidence.got.reals[i], expected = evidence.expected.reals[i];
     const double allowed = evidence.relative * largest_finite(evidence.expected.reals);
@@ -495,7 +495,7 @@ Sentence other_label(const Evidence& evidence) {
                      fits, own);
 }
 
-// Numbers that keep a division from zero make the factor inexact. Of a single number any factor
+// Numbers that keep a division from zero make the factor inexact. For a single number any factor
 // fits: there it has to be a count.
 Sentence one_factor(const Evidence& evidence) {
   constexpr double kAbout = 1e-4;
@@ -524,7 +524,8 @@ Sentence pieces_off_by_factors(const Evidence& evidence) {
   return fmt::format("each rank's piece is off by a factor of its own: {}", text);
 }
 
-// Which pieces are right says where to look: a mask or an offset of one rank, or an op on all.
+// The ranks whose pieces are right narrow the search: a mask or an offset of one rank, or an op on
+// all.
 Sentence right_on_some(const Evidence& evidence) {
   if (!is_cut(evidence)) return std::nullopt;
   const auto got = pieces_of(evidence.got, *evidence.spec);
@@ -573,7 +574,8 @@ constexpr Hypothesis kHypotheses[] = {
     {causes::kTermAdded, added_too_often},
 };
 
-// Of a single number much is some multiple: there these come behind a call that lost the meaning.
+// A single number is often a multiple of another: there these come after a call that lost the
+// meaning.
 constexpr Hypothesis kWeaker[] = {{causes::kFactor, step_off}};
 
 constexpr Hypothesis kLastResort[] = {

@@ -1,5 +1,6 @@
-// causes.h - why a value may be wrong: common mistakes are tried on the numbers, and the one that
-// fits is said in a sentence. Pure: numbers in, text out. Private to the files that verify.
+// causes.h - the reason why a value may be wrong: common mistakes are tried on the numbers, and the
+// one that fits is described in a sentence. Pure: numbers in, text out. Private to the files that
+// verify.
 #pragma once
 
 #include <cstdint>
@@ -40,13 +41,13 @@ struct UnequalNumber {
   std::vector<std::pair<std::int64_t, double>> on_ranks;  ///< first rank, its number
 };
 
-/// What is known of one wrong value. Floats only; all are row-major.
+/// Facts about one wrong value. Floats only; all are row-major.
 struct Evidence {
   GlobalValue got;                     ///< as the ranks hold it together
   GlobalValue expected;                ///< of the single-device run
   const DTensorSpec* spec = nullptr;   ///< null: plain, each rank holds its own
   const MeshLayout* layout = nullptr;  ///< the mesh of `held`
-  std::vector<GlobalValue> held;       ///< what each rank of the mesh holds, by mesh index
+  std::vector<GlobalValue> held;       ///< the value of each rank of the mesh, by mesh index
   std::vector<NamedCount> counts;
   std::vector<KnownValue> known;
   std::vector<UnevenCut> cuts;
@@ -56,10 +57,10 @@ struct Evidence {
 
 inline constexpr std::string_view kNoCause = "no simple cause fits";
 
-/// The mistake that the numbers look like; empty where nothing fits.
+/// The mistake that fits the numbers; empty if none does.
 Cause cause_of(const Evidence& evidence);
-/// For want of anything better: rows in another order, one factor for all ranks, which pieces are
-/// right. kNone where that says nothing either.
+/// For lack of a better cause: rows in another order, one factor for all ranks, ranks whose pieces
+/// are right. kNone if none of these fits.
 Cause last_resort(const Evidence& evidence);
 
 }  // namespace shardlab

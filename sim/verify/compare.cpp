@@ -1,5 +1,5 @@
-// Each element is judged by itself: an overflow, a NaN or a flipped decision in one of them says
-// nothing about the others.
+// Each element is judged by itself: an overflow, a NaN or a flipped decision in one of them does
+// not matter for the others.
 #include "sim/verify/compare.h"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ std::int64_t element_of(const GlobalValue& value, std::size_t number) {
   return static_cast<std::int64_t>(number / width_of(value));
 }
 
-// Infinite where a NaN or an infinity stands against something else.
+// Infinite if one is a NaN or an infinity and the other is not the same.
 double distance(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   return std::isfinite(a) && std::isfinite(b) ? std::fabs(a - b) : INFINITY;
@@ -116,7 +116,7 @@ std::string off_by(const Comparison& result) {
 
 Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& single,
                             const GlobalValue& reference, const Judgement& judgement) {
-  // Where the dtype overflows in the single-device run, its roundings say nothing about other
+  // If the dtype overflows in the single-device run, its roundings are no measure for other
   // elements.
   double scale = 0;
   for (std::size_t i = 0; i < reference.reals.size(); ++i) {
@@ -165,7 +165,7 @@ Comparison compare(const GlobalValue& sharded, const GlobalValue& single,
     return compare_integers(sharded, single,
                             judgement.exact ? Agreement::kWrong : Agreement::kUndecided);
   }
-  // Bits that were read as another dtype make other sizes in f64, which say nothing of them.
+  // Bits that were read as another dtype have other sizes in f64, and cannot be compared with them.
   const bool reread = reference.meta.shape != single.meta.shape;
   if (judgement.exact || reread) return compare_bits(sharded, single);
   return compare_envelope(sharded, single, reference, judgement);
@@ -197,9 +197,9 @@ F64Noise f64_noise(const GlobalValue& single, const GlobalValue& reference, doub
   if (single.is_integral() || single.reals.size() != reference.reals.size()) return {};
   constexpr double kLuck = 1000;
   const double own = unit_roundoff(single.meta.dtype), u = unit_roundoff(DType::kF64);
-  // A mistake is as large in f64, so what it moves in the program's own dtype excuses nothing.
+  // A mistake is as large in f64, so errors in the program's own dtype excuse nothing.
   if (u < own) return {.any = kLuck * u / own * std::max(farthest(single, reference), astray)};
-  // A program in f64 is its own reference: the scale of its numbers has to do.
+  // A program in f64 is its own reference: the scale of its numbers has to be enough.
   return {.any = kLuck * u * largest_finite(reference.reals), .of_zero = kLuck * u * largest};
 }
 

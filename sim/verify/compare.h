@@ -38,31 +38,31 @@ struct Comparison {
   std::string what;               ///< one line when wrong
 };
 
-/// How a value is judged.
+/// Options for judging a value.
 struct Judgement {
   bool exact = false;                        ///< bitwise against `single`
   std::optional<double> relative_tolerance;  ///< the user's, for the dtype
 };
 
 /// `single`: the single-device run, same dtypes. `reference`: the single-device run in f64. All
-/// row-major and global. Integers and bools that depend on floats (not exact) are undecided where
-/// they differ. Where the two single-device runs differ in shape, bits were read as another dtype:
-/// such values agree bitwise or are wrong.
+/// row-major and global. Integers and bools that depend on floats (not exact) are undecided if they
+/// differ. If the two single-device runs differ in shape, bits were read as another dtype: such
+/// values agree bitwise or are wrong.
 Comparison compare(const GlobalValue& sharded, const GlobalValue& single,
                    const GlobalValue& reference, const Judgement& judgement);
 
-/// Elements of runs in f64 are right within so much of the largest in their row.
+/// Elements of runs in f64 are right within this share of the largest in their row.
 inline constexpr double kRelativeInF64 = 1e-9;
-/// Numbers this close, relative to the largest, say the same: of runs in f64, or in `dtype`.
+/// Numbers this close, relative to the largest, count as equal: in runs in f64, or in `dtype`.
 double taken_as_equal(bool in_f64, DType dtype);
 
-/// How far runs in f64 may be off, in units of the value.
+/// The allowed error of runs in f64, in units of the value.
 struct F64Noise {
   double any = 0;      ///< of any element
-  double of_zero = 0;  ///< of elements in rows that are 0 but for as much
+  double of_zero = 0;  ///< of elements in rows that would be 0 without rounding
 };
 
-/// `any`: from how far runs in the program's own dtype are off the one in f64 (the single-device
+/// `any`: the distance of runs in the program's own dtype from the one in f64 (the single-device
 /// run, and by `astray` the sharded one), 2^29 times less (for f32), times 1000, since a sample may
 /// be close by luck. `of_zero`, of programs in f64: 1000 roundings of the largest number around.
 F64Noise f64_noise(const GlobalValue& single, const GlobalValue& reference, double astray = 0,

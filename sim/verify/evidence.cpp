@@ -1,4 +1,4 @@
-// The numbers in f64 are taken where they are known: a mistake shows in them without rounding.
+// The numbers in f64 are used if they are known: a mistake shows in them without rounding.
 #include "sim/verify/evidence.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using Recordings = std::vector<const Recording*>;
 
-// What each rank of `layout` holds, by mesh index; nothing where one of them has no such value.
+// The tensor of each rank of `layout`, by mesh index; nothing if one of them has no such value.
 std::optional<std::vector<DTensor>> held_by(const Recordings& ranks, const std::string& key,
                                             const MeshLayout& layout) {
   std::vector<DTensor> held;
@@ -152,8 +152,8 @@ int line_bound(const ast::Program& program, const ast::Block& block, std::string
   return found;
 }
 
-// The verdict's expectation, which alone a cause is tried against: [reference] where it has the
-// name, else a world of one, else what there is.
+// The verdict's expectation, and the only one that causes are tried against: [reference] if it has
+// the name, else a world of one, else any other run.
 std::pair<const Recording*, std::string> expected_of(const VerifyInputs& inputs,
                                                      const ValueReport& report) {
   const Recording* given = inputs.given.reference;
@@ -186,7 +186,7 @@ Cause explain_wrong(const VerifyInputs& inputs, const ValueReport& report, const
       return cause;
     }
   }
-  // A loss behind the line that makes a value is no reason for it; gradients come last.
+  // A loss after the line that makes a value is no reason for it; gradients come last.
   const bool before = lost && (report.name.ends_with(".grad") || lost->line <= report.line);
   if (before) return *lost;
   return known ? last_resort(*evidence) : Cause{};

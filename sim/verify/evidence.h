@@ -1,4 +1,4 @@
-// evidence.h - brings together what is known of a wrong value, for causes.h. Private to the files
+// evidence.h - collects the known facts about a wrong value, for causes.h. Private to the files
 // that verify.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace shardlab {
 
-/// Why a wrong value may be wrong; empty for values that are not wrong or whose numbers are not
-/// known. `layout` is that of the whole mesh. `lost`: the call at which the meaning of plain values
-/// was lost, if it is known.
+/// The reason why a wrong value may be wrong; empty for values that are not wrong or whose numbers
+/// are not known. `layout` is that of the whole mesh. `lost`: the call at which the meaning of
+/// plain values was lost, if it is known.
 Cause explain_wrong(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
                     const MeshLayout& layout, const std::optional<Cause>& lost);
 

@@ -1,4 +1,4 @@
-// The definition of placements, read backwards: each piece is put where its LocalView says,
+// The definition of placements, read backwards: each piece is put at the place of its LocalView,
 // replicas must be equal bit for bit, and pending terms are combined in f64 (integers modulo 2^64,
 // cut to their width at the end). This file must not use the code that it is there to judge.
 #include "sim/verify/global_value.h"
@@ -44,8 +44,8 @@ std::string number_text(const Tensor& tensor, std::size_t element) {
   return fmt::format("{:.9g}", value.reals[element * numbers_per_element(tensor.dtype())]);
 }
 
-// How terms of the partial mesh dims of one spec combine; there is one kind (sum with avg counts as
-// one).
+// The combination of the terms of one spec's partial mesh dims; there is one kind (sum with avg
+// counts as one).
 class Reduction {
  public:
   explicit Reduction(const DTensorSpec& spec) {
@@ -62,7 +62,8 @@ class Reduction {
   bool any() const { return any_; }
   bool masked() const { return placement_.kind == PlacementKind::kMaskPartial; }
 
-  // Of each part of an element; of a complex number's product the imaginary part starts at 0.
+  // The start for each part of an element; the imaginary part of a complex number's product starts
+  // at 0.
   std::vector<double> start(std::size_t elements, std::size_t width) const {
     std::vector<double> sums(elements * width, start());
     if (!multiplies() || width == 1) return sums;
@@ -84,7 +85,7 @@ class Reduction {
         return 0;
     }
   }
-  // Parts add up each by itself; a product of complex numbers takes both of both.
+  // Parts add up each by itself; a product of complex numbers uses both parts of both.
   void add_element(double* sum, const double* term, std::size_t width) const {
     if (width == 2 && multiplies()) {
       const std::complex<double> whole =
@@ -128,7 +129,7 @@ class Reduction {
         return 0;
     }
   }
-  /// What dtypes are too narrow for wraps in the end, in finish_integer().
+  /// Sums that are too large for the dtype wrap in the end, in finish_integer().
   std::int64_t add_integer(std::int64_t sum, std::int64_t term) const {
     const auto bits = static_cast<std::uint64_t>(sum), other = static_cast<std::uint64_t>(term);
     switch (placement_.op) {

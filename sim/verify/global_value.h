@@ -1,6 +1,5 @@
 // global_value.h - the whole value of a tensor, put together from all ranks' pieces by the
-// definition of placements alone. Shares no code with redistribution: it is what redistribution is
-// checked against.
+// definition of placements alone. Shares no code with redistribution, which is checked against it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace shardlab {
 /// Row-major global elements. Exactly one of the vectors is filled: integers and bool as integers,
 /// floats as doubles (complex: re, im pairs).
 struct GlobalValue {
-  // Shape and dtype of the whole; its strides say nothing here.
+  // Shape and dtype of the whole; its strides have no meaning here.
   TensorMeta meta;
   // Both are empty for a tensor without elements.
   std::vector<double> reals;
@@ -29,19 +28,20 @@ struct AssemblyFault {
   std::string what;  ///< "ranks 0 and 4 hold different replicas: 1.5 and 2 at [0, 3]"
 };
 
-/// The coordinate with its replicated mesh dims set to 0: the rank that stands for this one.
+/// The coordinate with its replicated mesh dims set to 0: the first of the ranks with the same
+/// piece.
 Coordinate representative(const DTensorSpec& spec, Coordinate coordinate);
-/// The value that `spec` says the pieces have. Runs on one thread, outside of the ranks, once all
-/// of them have ended. `pieces` holds the handle of every rank of the spec's layout, by row-major
-/// mesh index. Partials are reduced in f64 (integers exactly). Replicas are compared bitwise; a
+/// The value of the pieces under `spec`. Runs on one thread, outside of the ranks, once all of them
+/// have ended. `pieces` holds the handle of every rank of the spec's layout, by row-major mesh
+/// index. Partials are reduced in f64 (integers exactly). Replicas are compared bitwise; a
 /// difference is added to `faults`.
 GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
                      std::vector<AssemblyFault>& faults);
 /// The value of a plain tensor, read by way of its device: the host waits for it.
 GlobalValue whole_value(const Tensor& tensor);
 
-/// Calls visit(local element, global element, count) over the stretches of a piece that lie
-/// together in the whole, both row-major.
+/// Calls visit(local element, global element, count) over the stretches of a piece that are
+/// contiguous in the whole, both row-major.
 template <typename Visit>
 void for_each_stretch(const LocalView& view, Visit visit) {
   if (view.dims.empty()) return visit(std::size_t{0}, std::size_t{0}, std::size_t{1});

@@ -1,5 +1,5 @@
 // The first elements, the largest magnitude and a hash over all elements, all NaNs counting as one.
-// Two runs whose hashes differ have different values, also behind the elements that are kept.
+// Two runs whose hashes differ have different values, also in elements that are not kept.
 #include "sim/verify/kept_value.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// kept_value.h - a whole value as a report carries it, so that two runs can be compared later.
+// kept_value.h - a whole value as a report has it, so that two runs can be compared later.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace shardlab {
 
-/// For keep_value(): every element, however many there are.
+/// For keep_value(): every element of values of any size.
 inline constexpr std::int64_t kKeepAll = std::numeric_limits<std::int64_t>::max();
 
 /// The first elements of a value, in row-major global order, and a hash of all of them.
@@ -20,8 +20,8 @@ struct KeptValue {
   std::uint64_t hash = 0;  ///< of all elements; the same on every machine, for any NaN
 };
 
-/// `most`: elements to keep.
-/// Copies what it keeps. Time in proportion to the whole value, which is hashed.
+/// `most`: elements to keep. Copies the kept elements. Time in proportion to the whole value, which
+/// is hashed.
 KeptValue keep_value(const GlobalValue& whole, std::int64_t rank, std::int64_t most);
 
 }  // namespace shardlab

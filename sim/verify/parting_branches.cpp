@@ -1,6 +1,6 @@
-// The text says which branches hold a collective and what they ask; the recordings say whether the
-// ranks had the same to ask. A difference that has turned no branch in this run is one all the
-// same.
+// The text gives the branches that hold a collective, and their conditions; the recordings show
+// whether the ranks had the same values for them. A difference that has turned no branch in this
+// run counts all the same.
 #include "sim/verify/parting_branches.h"
 
 #include <fmt/format.h>
@@ -74,7 +74,7 @@ std::optional<double> number_of(const Recording& rank, const std::string& name) 
   return whole.is_integral() ? static_cast<double>(whole.integers[0]) : whole.reals[0];
 }
 
-// "1.5 on rank 0 and -2 on rank 3"; empty where the ranks agree.
+// "1.5 on rank 0 and -2 on rank 3"; empty if the ranks agree.
 std::string difference(const Recordings& ranks, const std::string& name) {
   const std::optional<double> first = number_of(*ranks.front(), name);
   for (std::size_t rank = 1; first && rank < ranks.size(); ++rank) {
@@ -99,7 +99,7 @@ struct Asked {
     name = tensor != nullptr ? ast::print(part) : name_of_operand(part);
     number = name_of_read(name, part.span);
   }
-  std::string text;  // of what ranks should reduce
+  std::string text;  // the values that ranks should reduce
   std::string name, number;
 };
 
@@ -158,15 +158,15 @@ class Search {
   const ast::Program& program_;
   const ProgramTraits& traits_;
   const Recordings& ranks_;
-  std::string prefix_;  // of the names of the def that is looked at
+  std::string prefix_;  // of the names of the visited def
   std::vector<std::string> found_;
 };
 
-// A statement that decides where a rank goes on.
+// A statement that decides where a rank continues.
 struct Turn {
   std::uint32_t begin = 0;
   const ast::Expression* asks = nullptr;
-  std::vector<std::uint32_t> inside;  // where the statements below it begin
+  std::vector<std::uint32_t> inside;  // places where the statements below it begin
   std::vector<std::string> assigned;  // names that they give values
 };
 
@@ -237,8 +237,8 @@ bool tells_ranks_apart(const ast::Expression& condition, const ProgramTraits& tr
   });
 }
 
-// Numbers that the parted ranks left behind: what later lines decide by. "; steps differs since
-// line 13, 3 on rank 0 and 0 on rank 1".
+// Numbers that the separated ranks assigned in it, and that decide later lines. "; steps differs
+// since line 13, 3 on rank 0 and 0 on rank 1".
 std::string left_behind(const Turn& turn, const ast::Program& program, const Recordings& ranks,
                         std::size_t one, std::size_t other) {
   for (const std::string& name : turn.assigned) {
@@ -288,7 +288,7 @@ Cause parted_at(const ast::Program& program, const ProgramTraits& traits, const 
   }
   if (first == ours.size()) return {};
   const std::vector<std::uint32_t>& theirs = ranks[other]->statements();
-  const bool ends = first >= theirs.size();  // behind the statement, or inside of it
+  const bool ends = first >= theirs.size();  // after the statement, or inside of it
   const std::uint32_t here = ours[first], there = ends ? 0 : theirs[first];
   const Turns turns(program.body);
   const Turn* turn = turns.between(ours[first - 1], here, there);

@@ -12,7 +12,7 @@
 
 namespace shardlab {
 
-/// Holds memory that it watches only as long as somebody else does.
+/// Holds memory that it watches only as long as others do.
 class TornAliases {
  public:
   /// After a call: notes results that are views of args[0] and hold other memory.
@@ -23,7 +23,7 @@ class TornAliases {
   /// Before a call reads `x`: the write that `x` should show and does not. None while the statement
   /// that wrote still runs: it may yet carry the write over.
   std::optional<StepPlace> missed_by(const DTensor& x, const SourcePosition& now) const;
-  /// Lets go of memory that nobody else holds: it would count as the rank's. To be called before
+  /// Releases memory that only this object holds: it would count as the rank's. To be called before
   /// the rank allocates more.
   void let_go();
 

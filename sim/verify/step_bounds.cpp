@@ -2,7 +2,7 @@
 // (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). Rounding errors of independent
 // sign stay below 8 sqrt(n) u_acc of it but with probability 2 exp(-32) = 3e-14 per element
 // (Hoeffding). A dtype's smallest numbers have an absolute error, and a sum of large ones may leave
-// the dtype on its way: both are known by the size of what was added, not by the result.
+// the dtype on its way: both are known by the size of the terms, not by the result.
 #include "sim/verify/step_bounds.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ double at(const std::vector<double>& values, std::size_t i) {
 // A number of f64 that the judge itself cannot add up in another order.
 bool is_judged_in_itself(DType dtype) { return dtype == DType::kF64 || dtype == DType::kC128; }
 
-// How far number i may be, or kRight or kUndecided.
+// The allowed error of number i, or kRight or kUndecided.
 double allowance(const FloatResult& result, const RoundingBound& bound, std::size_t i) {
   const double got = result.got[i], exact = result.exact[i];
   if (same_number(got, exact)) return kRight;
@@ -84,7 +84,7 @@ double allowance(const FloatResult& result, const RoundingBound& bound, std::siz
   const double allowed =
       bound.allowed(exact, at(result.terms, i), at(result.absolute, i), own, at(result.moved, i));
   if (std::isfinite(got)) return allowed;
-  // An overflow is right where the value itself lies beyond the dtype, up to its rounding.
+  // An overflow is right if the value itself is beyond the dtype, up to its rounding.
   const bool beyond = std::fabs(exact) + allowed >= largest_of(result.dtype);
   return beyond && std::isinf(got) && std::signbit(got) == std::signbit(exact) ? kRight : 0;
 }

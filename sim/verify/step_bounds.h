@@ -1,5 +1,5 @@
-// step_bounds.h - how far rounding may take a call's result from the op's value on the same
-// operands, and which elements lie farther (scenarios/README.md, section 6).
+// step_bounds.h - the largest distance that rounding may cause between a call's result and the op's
+// value on the same operands, and elements beyond it (scenarios/README.md, section 6).
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace shardlab {
 
-/// How an op's kernels round.
+/// The way in which an op's kernels round.
 enum class Summing : std::uint8_t {
-  kLinear,    ///< linear in its operands: the op on absolute values bounds what is added
-  kPositive,  ///< terms of one sign: the result itself bounds what is added
+  kLinear,    ///< linear in its operands: the op on absolute values bounds the terms
+  kPositive,  ///< terms of one sign: the result itself bounds the terms
   kOther,     ///< known by its response to small changes of its operands
 };
 Summing summing_of(const OpRow& row);
@@ -23,13 +23,13 @@ Summing summing_of(const OpRow& row);
 /// The parts of |y - y*| <= 8 u |y*| + u N S + min(n, 8 sqrt(n)) u_acc A + 4 (D + M) + least.
 struct RoundingBound {
   double u = 0;              ///< roundoff of the result's dtype, or of an operand's if coarser
-  double u_accumulator = 0;  ///< of what sums are computed in
+  double u_accumulator = 0;  ///< of the dtype in which sums are computed
   double n = 1;              ///< terms that one rank adds
-  double ranks = 1;          ///< N: whose terms are added
-  double least = 0;          ///< what rounding among subnormal numbers comes to, in units of y
+  double ranks = 1;          ///< N: ranks whose terms are added
+  double least = 0;          ///< the error of rounding among subnormal numbers, in units of y
 
-  /// `terms` S, `absolute` A, `own` D: |op in its own dtype - y*|, `moved` M: how far y* moves when
-  /// operands move by their own rounding.
+  /// `terms` S, `absolute` A, `own` D: |op in its own dtype - y*|, `moved` M: the change of y* when
+  /// operands change by their own rounding.
   double allowed(double exact, double terms, double absolute, double own, double moved) const;
 };
 
@@ -40,14 +40,14 @@ struct FloatResult {
   std::vector<double> absolute;  ///< empty: 0
   std::vector<double> own;       ///< the op in its own dtype; empty: not asked for
   std::vector<double> moved;     ///< empty: 0
-  double divisor = 1;            ///< what sums of terms are divided by after they are added
+  double divisor = 1;            ///< the divisor of sums of terms after they are added
   DType dtype = DType::kF32;
 };
 
-/// The elements that lie farther than allowed, and the worst of them.
+/// The elements beyond the allowed error, and the worst of them.
 struct Misses {
   std::int64_t count = 0;
-  std::int64_t undecided = 0;  ///< right, but whether they overflow depends on what is added first
+  std::int64_t undecided = 0;  ///< right, but their overflow depends on the order of additions
   std::size_t worst = 0;       ///< number, not element
   double got = 0, expected = 0, error = 0, allowed = 0;
 };

@@ -22,15 +22,15 @@ class JudgeScope {
   RankContext* previous_;
 };
 
-/// What kind of numbers an evaluation is in.
+/// The kind of numbers of an evaluation.
 enum class EvaluateIn : std::uint8_t {
-  kOwn,       ///< as the program says
+  kOwn,       ///< the program's dtypes
   kWide,      ///< dtype arguments name f64 and c128
   kAbsolute,  ///< the same, and factors (alpha, beta) are absolute
 };
 
 /// The tensor results of `part`'s op, flattened, on `operands`: one per tensor slot of the schema's
-/// arguments, lists flattened, undefined for None. In-place and out= ops: what they have written.
+/// arguments, lists flattened, undefined for None. For in-place and out= ops: the tensors written.
 /// Needs a JudgeScope. Fails as the op does.
 std::vector<Tensor> evaluate(const StepPart& part, const std::vector<Tensor>& operands,
                              EvaluateIn in);

@@ -1,5 +1,6 @@
 // The first question is whether the result equals the op in its own dtype bit for bit: most do.
-// Then rows whose bits do not depend on how a value is cut are wrong; sums are held to their bound.
+// Then rows whose bits do not depend on the cuts of a value are wrong; sums are compared with their
+// bound.
 #include "sim/verify/step_judge.h"
 
 #include <fmt/format.h>
@@ -143,7 +144,7 @@ class OpJudge {
     });
   }
 
-  // Floats in f64, changed; what are integers as they are.
+  // Floats in f64, changed; integers as they are.
   template <class Change>
   std::vector<Tensor> changed(const Change& change) const {
     return laid_out_as([&](const WholeValue& operand, std::size_t slot) {
@@ -231,8 +232,8 @@ class OpJudge {
     return finding;
   }
 
-  // True when operands and numbers are finite: masked_fill(-inf) does not make an infinity, it is
-  // given one.
+  // True when operands and numbers are finite: masked_fill(-inf) does not make an infinity, its
+  // argument is one.
   bool given_finite() const {
     for (const Argument& argument : step_.first().args) {
       if (argument.is_scalar() && !std::isfinite(argument.to_double())) return false;
@@ -281,7 +282,7 @@ class OpJudge {
     return finding;
   }
 
-  // Operands, each element of a pending sum moved by as much as rounding it may, up or down.
+  // Operands, each element of a pending sum moved up or down by its largest rounding.
   std::vector<Tensor> nudged(int sample) const {
     std::vector<Tensor> tensors;
     for (std::size_t i = 0; i < operands_.size(); ++i) {
@@ -293,7 +294,7 @@ class OpJudge {
     return tensors;
   }
 
-  // Operands toss their own coins: what they have in common would cancel.
+  // Operands toss their own coins: common changes would cancel.
   int coin(int sample, std::size_t operand) const {
     return sample * static_cast<int>(operands_.size()) + static_cast<int>(operand);
   }
@@ -353,7 +354,7 @@ class OpJudge {
     return bound;
   }
 
-  // A: what the errors of additions are measured against.
+  // A: the sum that errors of additions are measured against.
   std::vector<double> absolute_of(std::size_t index, const std::vector<double>& exact) {
     if (summing_of(row_) == Summing::kOther) return response_of(index, exact);
     if (summing_of(row_) == Summing::kPositive) {
@@ -372,14 +373,14 @@ class OpJudge {
     return result;
   }
 
-  // The root mean square of how far the result moves, per unit of relative change of each operand
-  // element by random signs, four times, beside the result itself.
+  // The root mean square of the result's change, per unit of relative change of each operand
+  // element by random signs, four times, next to the result itself.
   std::vector<double> response_of(std::size_t index, const std::vector<double>& exact) {
     constexpr double kStep = 0x1p-20;
     std::vector<double> response = moves_of(
         index, exact, kStep,
         [](const WholeValue& operand, int toss) { return scaled_at_random(operand, kStep, toss); });
-    // Of a pending sum that has left its dtype already: which infinity, terms on ranks decide.
+    // If a pending sum has left its dtype already, the terms on ranks decide which infinity it is.
     const double beyond = summed_ ? 2 * largest_of(results_.by_slot[index].front().dtype()) : 0;
     for (std::size_t i = 0; i < exact.size(); ++i) {
       const double size = std::isfinite(exact[i]) ? std::fabs(exact[i]) : beyond;
@@ -388,8 +389,8 @@ class OpJudge {
     return response;
   }
 
-  // Likewise, when operands move by their own rounding: pending sums by that of their terms, and
-  // where a program rounds after each of its ops, all by that of subnormal numbers.
+  // Likewise, when operands change by their own rounding: pending sums by that of their terms, and
+  // if a program rounds after each of its ops, all by that of subnormal numbers.
   std::vector<double> moved_of(std::size_t index, const std::vector<double>& exact) {
     const double least =
         row_.computed_by_program() ? least_rounding(results_.by_slot[index].front().dtype()) : 0;
@@ -398,8 +399,8 @@ class OpJudge {
     });
   }
 
-  // The root mean square of how far the result moves, in units of `step`, when operands of floats
-  // are changed by samples of coins.
+  // The root mean square of the result's change, in units of `step`, when operands of floats are
+  // changed by samples of coins.
   template <class Change>
   std::vector<double> moves_of(std::size_t index, const std::vector<double>& exact, double step,
                                const Change& change) {
@@ -424,7 +425,7 @@ class OpJudge {
   const OpRow& row_;
   Slots results_;
   std::vector<WholeValue> operands_;       // by tensor slot
-  std::vector<const DTensorSpec*> specs_;  // of those that are there
+  std::vector<const DTensorSpec*> specs_;  // of the existing ones
   double coarsest_ = 0;                    // roundoff among the operands
   bool summed_ = false;                    // an operand is a pending reduction of floats
   std::vector<Tensor> own_, wide_, absolute_;

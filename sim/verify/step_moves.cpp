@@ -1,6 +1,6 @@
-// The global value stays what it was: bit for bit where nothing is added up, within the rounding of
-// a sum where pending terms are. Labels that the program gives (from_local) are not questioned,
-// but that replicas are equal.
+// The global value stays the same: bit for bit if nothing is added up, within the rounding of a sum
+// if pending terms are. Labels that the program gives (from_local) are not questioned, except that
+// replicas must be equal.
 #include "sim/verify/step_moves.h"
 
 #include <fmt/format.h>
@@ -95,7 +95,7 @@ StepFinding judge_placed(const Step& step) {
   return finding;
 }
 
-// A mesh of one dim that stands for the ranks of a group.
+// A mesh of one dim over the ranks of a group.
 const DTensorSpec* group_spec(std::size_t ranks, Placement placement, const TensorMeta& meta) {
   MeshLayout::Init init;
   init.shape = Dims{static_cast<std::int64_t>(ranks)};
@@ -122,7 +122,7 @@ bool has_destination(CollectiveKind kind) {
   return kind == CollectiveKind::kReduce || kind == CollectiveKind::kGather;
 }
 
-// Whether each rank that brings something, or gets something, has it.
+// True when each rank that brings or gets something has it.
 bool complete(const CollectiveCall& call, const Pieces& inputs, const Pieces& results) {
   for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
     const bool root = static_cast<std::int64_t>(rank) == call.source;
@@ -141,7 +141,7 @@ WholeValue reduced(const Pieces& inputs, ReduceOp op, const std::vector<std::int
   return whole_value_of(terms, ranks);
 }
 
-// What rank `to` of the group gets of everybody's.
+// The parts of all others' inputs that rank `to` of the group gets.
 Tensor dealt_to(const Step& step, const Pieces& inputs, std::size_t to) {
   Pieces parts;
   for (std::size_t from = 0; from < inputs.size(); ++from) {

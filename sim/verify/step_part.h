@@ -1,5 +1,5 @@
 // step_part.h - one call as its ranks had it: operands before, results after. Values are snapshots:
-// later writes do not reach them.
+// later writes do not change them.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ struct StepPart {
   const OpRow* row = nullptr;    ///< kOp
   PlacedRecord::Kind placing{};  ///< kPlaced: from args[0] to results[0]
   CollectiveCall collective;     ///< kCollective; its tensors are in args and results
-  Arguments args;                ///< of an op as its kernel took them: redistributed where needed
-  Results results;               ///< in-place ops: what the written tensors hold afterwards
+  Arguments args;                ///< of an op as its kernel took them: redistributed if needed
+  Results results;               ///< in-place ops: the later values of the written tensors
   RandomState random;
   SourcePosition position;
   Pass pass = Pass::kForward;

@@ -1,7 +1,7 @@
-// An op is read as its kernel took it: operands that it had redistributed are replaced by what the
-// redistribution gave, which is a step of its own. A step whose results are pending is handed over
-// once they have settled: reading them earlier would wait where the program does not. What is held
-// for the judge does not count as memory of the rank.
+// An op is read as its kernel took it: operands that it had redistributed are replaced by the
+// results of the redistribution, which is a step of its own. A step whose results are pending is
+// handed over once they have settled: reading them earlier would wait where the program does not.
+// Memory held for the judge does not count as the rank's.
 #include "sim/verify/step_reader.h"
 
 #include <algorithm>
@@ -113,7 +113,7 @@ void StepReader::call_begins(const CallRecord& call) {
       if (argument.tensor().local().pending()) argument.tensor().local().wait();
       frame.written.push_back(argument.tensor());
     });
-    flush();  // before what is read of them changes
+    flush();  // before a read value changes
   }
   for_each_tensor(*call.args, [&](const DTensor& tensor) {
     if (!part.missed) part.missed = aliases_.missed_by(tensor, part.position);
@@ -136,7 +136,7 @@ void StepReader::call_ends(const CallRecord& call) {
   Frame frame = std::move(frames_.back());
   frames_.pop_back();
   if (frame.layout == nullptr) {
-    // A factory has no operand that says where its result lies.
+    // A factory has no operand with the layout of its result.
     frame.layout = mesh_of(*call.results);
     if (frame.layout == nullptr) return;
     StepPart& part = frame.part.emplace(new_part(PartKind::kOp));
@@ -236,7 +236,7 @@ void StepReader::collective_ends(const CollectiveCall& call) {
   part.collective.result = {};
   if (!left_) left_ = part;
   if (is_message(call.kind)) return;  // between two ranks: the group's others have no part
-  // Some bring something on their source only, some give something on their destination only.
+  // Some have an input on their source only, some a result on their destination only.
   part.args.emplace_back(call.input.defined() ? held(DTensor(call.input), part) : DTensor());
   part.results.emplace_back(call.result.defined() ? held(DTensor(call.result), part) : DTensor());
   StepKey key;

@@ -1,5 +1,5 @@
-// step_reader.h - listens to what one rank does and hands each call, with operands and results, to
-// whoever judges it. Used by its rank only.
+// step_reader.h - listens to the calls of one rank and hands each, with operands and results, to a
+// judge. Used by its rank only.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@
 
 namespace shardlab {
 
-/// Which call of which ranks: the n-th on a mesh or in a group. The same on every rank that takes
+/// The identity of a call: the n-th on a mesh or in a group. The same on every rank that takes
 /// part, as long as the ranks of a mesh make the same calls.
 struct StepKey {
   const MeshLayout* layout = nullptr;  ///< null: a group
@@ -25,15 +25,15 @@ struct StepKey {
 /// `index`: of the rank in the mesh or the group.
 using TakePart = std::function<void(const StepKey& key, std::size_t index, StepPart&& part)>;
 
-/// Stands in front of another observer.
+/// Placed before another observer.
 class StepReader : public ForwardingObserver {
  public:
   /// `next` may be null.
   StepReader(std::int64_t rank, Observer* next, TakePart take);
 
-  /// At the end of the program: hands over what was still pending.
+  /// At the end of the program: hands over the pending steps.
   void finish();
-  /// Where the program first left the distributed world; `position` as it was.
+  /// The place at which the program first left the distributed world; `position` as it was.
   const std::optional<StepPart>& left() const { return left_; }
 
   void call_begins(const CallRecord& call) override;
@@ -54,9 +54,9 @@ class StepReader : public ForwardingObserver {
   // An op that runs. `layout` is null for one on plain tensors alone.
   struct Frame {
     const MeshLayout* layout = nullptr;
-    std::optional<StepPart> part;  // where there is a layout
+    std::optional<StepPart> part;  // if there is a layout
     std::vector<DTensor> written;  // as the program holds them
-    std::vector<Made> inner;       // what calls inside of a user's handler gave
+    std::vector<Made> inner;       // results of calls inside of a user's handler
   };
   struct Delivery {
     StepKey key;

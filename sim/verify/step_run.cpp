@@ -1,5 +1,5 @@
 // Parts of a call are kept until the last rank of its mesh has brought its own; then it is judged
-// and its values go. Ranks run apart between collectives, so that several calls may wait.
+// and its values are freed. Ranks run apart between collectives, so that several calls may wait.
 #include "sim/verify/step_run.h"
 
 #include <fmt/format.h>
@@ -36,8 +36,8 @@ const StepPlace* missed_write(const Step& step) {
   return nullptr;
 }
 
-// The error for a write that `reader`, who has the same memory, should see and does not; it points
-// to the write.
+// The error for a write that `reader`, which has the same memory, should see and does not; it
+// points to the write.
 WrongStep lost_write(const Step& reader, const StepPlace& write) {
   WrongStep wrong;
   wrong.place = write;

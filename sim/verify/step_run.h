@@ -1,5 +1,5 @@
 // step_run.h - the verdict on every call of a run: a call is right when its global result is the op
-// applied to the global values of the operands it really had (scenarios/README.md, section 6).
+// applied to the global values of its own operands (scenarios/README.md, section 6).
 //
 //   Steps steps(options);
 //   world.run([&](RankContext& rank) {
@@ -9,9 +9,9 @@
 //   });
 //   steps.verdict();
 //
-// Each rank's reader is used by its rank; calls are judged by the rank that comes last, on
-// whichever thread it runs. A wrapper that plants mistakes lies below: around the device, the
-// communicators, or the observer, whose call_ends() is told of the handles of the program.
+// Each rank's reader is used by its rank; calls are judged by the rank that comes last, on its
+// thread. A wrapper that plants mistakes is below: around the device, the communicators, or the
+// observer, whose call_ends() gets the handles of the program.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,12 @@ namespace shardlab {
 
 class Propagator;
 
-/// What a run is judged with.
+/// Options for judging a run.
 struct StepOptions {
   std::int64_t ranks = 1;
   Propagator* propagator = nullptr;  ///< whose registry has the ops; outlives the run
-  std::unique_ptr<Device> device;    ///< where calls are judged
-  /// Of operands and results that wait for other ranks; calls beyond are not judged.
+  std::unique_ptr<Device> device;    ///< the device on which calls are judged
+  /// Bytes of operands and results that wait for other ranks; calls beyond are not judged.
   std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();
 };
 

@@ -22,7 +22,7 @@ namespace shardlab {
 
 namespace {
 
-// Both lie row-major on the host.
+// Both are row-major on the host.
 void copy_stretches(const Tensor& whole, const Tensor& piece, const LocalView& view) {
   const auto item = static_cast<std::size_t>(item_bytes(whole.dtype()));
   auto* to = static_cast<std::byte*>(whole.storage()->buffer()->data());
@@ -49,7 +49,7 @@ std::string different(std::int64_t a, std::int64_t b) {
   return fmt::format("ranks {} and {} hold different replicas", a, b);
 }
 
-// Why a tensor cannot be this coordinate's piece of the value; empty when it can.
+// The reason why a tensor cannot be this coordinate's piece of the value; empty when it can.
 std::string wrong_piece(const DTensorSpec& spec, const Coordinate& coordinate,
                         const Tensor& piece) {
   const Dims expected = local_shape(spec, coordinate);
@@ -101,7 +101,7 @@ WholeValue moved_together(const DTensorSpec& spec, const std::vector<DTensor>& p
   return value;
 }
 
-// Whether terms are rounded apart from each other: extrema, bits and masked pieces are not.
+// True if terms are rounded apart from each other: extrema, bits and masked pieces are not.
 bool adds_up(const Placement& placement) {
   if (placement.kind == PlacementKind::kNormPartial) return true;
   return placement.is_partial(ReduceOp::kSum) || placement.is_partial(ReduceOp::kAvg) ||

@@ -1,5 +1,5 @@
-// step_value.h - the whole value of an operand or a result, put together from what the ranks of a
-// step hold, by the definition of placements alone.
+// step_value.h - the whole value of an operand or a result, put together from the pieces of a
+// step's ranks, by the definition of placements alone.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct WholeValue {
   Tensor sum;                 ///< pending sums before they are rounded, in f64 or c128
   std::vector<double> terms;  ///< sums of the absolute pending terms; empty: no terms add up
   std::int64_t count = 1;     ///< ranks whose terms add up
-  double divisor = 1;         ///< what their sum is divided by: of pending means
+  double divisor = 1;         ///< the divisor of their sum: of pending means
   std::string fault;          ///< "ranks 0 and 1 hold different replicas"; then the rest is empty
 
   /// In f64 or c128; integers as they are.

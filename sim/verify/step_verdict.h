@@ -1,4 +1,4 @@
-// step_verdict.h - what judging every call of a run came to (scenarios/README.md, section 6).
+// step_verdict.h - the result of judging every call of a run (scenarios/README.md, section 6).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace shardlab {
 
-/// A call and where it stands in the program. Of a gradient: where its forward call stands.
+/// A call and its place in the program. For a gradient: the place of its forward call.
 struct StepPlace {
   SourcePosition position;  ///< `file` is null outside of a program text
   Pass pass = Pass::kForward;
@@ -19,28 +19,28 @@ struct StepPlace {
   std::int64_t order = 0;  ///< calls of the first rank that took part before this one
 };
 
-/// A call whose result is not the op's value on the operands it had.
+/// A call whose result is not the op's value on its own operands.
 struct WrongStep {
   // Indices are those of the whole result, put together from the ranks' pieces.
   StepPlace place;
   std::string what;  ///< one line: "element [3, 1] is 2, 1 is right; off by 1, allowed 3e-07"
-  std::int64_t result = 0;        ///< which tensor result of the op, from 0
+  std::int64_t result = 0;        ///< number of the tensor result of the op, from 0
   std::int64_t element = -1;      ///< row-major and global, the worst one; -1: not one element's
   double got = 0, expected = 0;   ///< there
   double error = 0, allowed = 0;  ///< there; `allowed` 0: bitwise
   std::int64_t wrong_elements = 0;
-  std::string held_by;  ///< "ranks 0,4", who holds that element
+  std::string held_by;  ///< "ranks 0,4", the holders of that element
   bool unequal_replicas = false;
 
-  /// `what`, how many elements are wrong and who holds the worst one.
+  /// `what`, the number of wrong elements and the holders of the worst one.
   std::string text() const;
 };
 
-/// Counts of calls by what was found, and the first wrong one in the order of the program.
+/// Counts of calls by finding, and the first wrong one in the order of the program.
 struct StepVerdict {
-  // A call is counted once, whatever the number of its results and of the ranks that made it.
+  // A call is counted once, for any number of its results and of the ranks that made it.
   bool judged = false;
-  std::string not_judged;  ///< why no call was, or empty
+  std::string not_judged;  ///< the reason why no call was, or empty
 
   // Each judged call is in one of the first three or among the wrong ones; skipped ones are in
   // none.
@@ -55,10 +55,10 @@ struct StepVerdict {
   std::optional<StepPlace>
       non_finite;  ///< the first call that makes a NaN or inf of finite numbers
   /// The first from_local, to_local or collective of the program's own: from there on, calls alone
-  /// cannot tell right placements from wrong ones.
+  /// cannot distinguish right placements from wrong ones.
   std::optional<StepPlace> left;
 
-  /// Whether the run is wrong for this reason alone.
+  /// True when the run is wrong for this reason alone.
   bool wrong_found() const { return wrong.has_value(); }
   std::int64_t calls() const { return bitwise + bounded + undecided_calls + wrong_calls; }
 };

@@ -1,9 +1,9 @@
 // A value is gathered from all ranks, put together by the definition of its placements and compared
-// with the single-device run. Where the program leaves the distributed world there may be several
-// such runs, told different numbers of ranks, and the one that agrees best counts; where none can
-// know the value, it is reported as not verified, with the reason. Values that come out wrong or
-// doubtful in their own dtype are judged again in f64: what is right there was only rounding,
-// amplified.
+// with the single-device run. If the program leaves the distributed world there may be several such
+// runs, with different numbers of ranks, and the one that agrees best counts; if none can know the
+// value, it is reported as not verified, with the reason. Values that come out wrong or doubtful in
+// their own dtype are judged again in f64: values that are right there were only rounded, with
+// amplification.
 #include "sim/verify/verify.h"
 
 #include <fmt/format.h>
@@ -89,8 +89,8 @@ std::optional<double> element_at(const DTensorSpec& spec, const DTensor& piece,
   return local.reals[number * (is_complex(local.meta.dtype) ? 2 : 1)];
 }
 
-// Which ranks hold the wrong element with that very value, and where it lies; of a pending value,
-// whose terms it was added up from.
+// The ranks that hold the wrong element with that very value, and its place; for a pending value,
+// the ranks of its terms.
 std::string holders_of(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
                        const Comparison& judged) {
   const Dims index = index_of(judged.worst_index, spec.shape());
@@ -128,20 +128,20 @@ constexpr const char* kShapeOfText =
     "one device has another; write it with dist.get_world_size(), or say in [reference] what is "
     "meant";
 
-// Ranks among which pieces that were moved on are looked for, by any number of places.
+// Number of ranks up to which shifted pieces are searched, for any shift.
 constexpr std::int64_t kMostShifted = 64;
 
-// Integers that a single-device run has otherwise: of a run that may be another program they say as
-// much as floats do.
+// Integers that differ in a single-device run: if that run may be another program, they are as much
+// evidence as floats.
 bool disagrees(const Comparison& comparison) {
   return comparison.agreement == Agreement::kWrong || comparison.agreement == Agreement::kUndecided;
 }
 
-// What the single-device runs say about a value.
+// The answers of the single-device runs about a value.
 struct Found {
   Comparison comparison;   ///< with the one that fits best
-  bool only_told = false;  ///< it is the one that is told the true numbers, not the world of one
-  const RecordedValue* single = nullptr;  ///< that one, in the precision of the comparison
+  bool only_told = false;  ///< the run with the true numbers fits, not the world of one
+  const RecordedValue* single = nullptr;  ///< the best one, in the precision of the comparison
 };
 
 // One value in one precision, as each mesh (or, for a slice of it, each sub-mesh) holds it.
@@ -154,7 +154,7 @@ class Judge {
         key_(key) {}
 
   const Gathered& value() const { return value_; }
-  // How far the value is from the single-device run in f64; 0 where there is none.
+  // The distance of the value from the single-device run in f64; 0 if there is none.
   double astray() const { return astray_; }
   void expect_astray(double astray) { astray_ = astray; }
 
@@ -166,7 +166,7 @@ class Judge {
     } else {
       judge_plain(report);
     }
-    // What one rank holds says nothing of what the others hold.
+    // One rank's value is no evidence for the others'.
     if (report.comparison.agreement == Agreement::kWrong) return;
     if (!unconfirmed_.empty()) report.verified = false;
   }
@@ -177,7 +177,7 @@ class Judge {
     report.verified = true;
   }
 
-  // `reference`: null where there is no single-device run in f64.
+  // `reference`: null if there is no single-device run in f64.
   Comparison compared(const GlobalValue& value, bool exact, const RecordedValue& single,
                       const RecordedValue* reference, double largest) {
     const GlobalValue declared = whole_value(single.value.local());
@@ -192,7 +192,7 @@ class Judge {
     return compare(value, declared, truth, judgement);
   }
 
-  // What [reference] has under the name of this value, if the value is the name's last.
+  // The value of [reference] under the name of this value, if the value is the name's last.
   const RecordedValue* given(const Recording* recording) const {
     if (recording == nullptr) return nullptr;
     const RecordedValue& first = *value_.first;
@@ -232,7 +232,7 @@ class Judge {
       // A value of another shape does not contradict: it is a piece, and there are more ranks than
       // one.
       if (wrong && one.one_rank && comparison.worst_index >= 0) contradicted = true;
-      // If none agrees, a world of one says what the value should be.
+      // If none agrees, a world of one has the expected value.
       const bool alike = wrong && best && best->comparison.agreement == comparison.agreement;
       if (!best || (alike ? one.one_rank : worse(best->comparison, comparison))) {
         best = Found{comparison, false, reference != nullptr ? reference : single};
@@ -275,15 +275,15 @@ class Judge {
     report.not_verified = reason;
   }
 
-  // In the single-device run a collective returns what it is given, as in a world of one rank:
-  // numbers of a larger world do not go together with that.
+  // In the single-device run a collective returns its input, as in a world of one rank: numbers of
+  // a larger world do not fit to that.
   bool follows_exchange() const {
     return inputs_.traits != nullptr && inputs_.traits->follows_exchange(value_.first->name);
   }
 
-  // The single-device run has one rank only: where the program treats ranks differently, the run
-  // can confirm a value but not contradict it. A plain value that each rank holds for itself is
-  // compared with the run that is told this rank's number.
+  // The single-device run has one rank only: if the program treats ranks differently, the run can
+  // confirm a value but not contradict it. A plain value of one rank alone is compared with the run
+  // as this rank's number.
   bool cannot_contradict() const {
     if (given(inputs_.given.single) != nullptr) return false;
     if (inputs_.traits == nullptr || !inputs_.traits->follows_rank(value_.first->name))
@@ -291,8 +291,8 @@ class Judge {
     return inputs_.traits->leaves || value_.first->value.distributed();
   }
 
-  // Why a value that differs from one device's may still be what the program means; empty where it
-  // may not. A plain value is right as long as nobody claims that it is the whole one.
+  // The reason why a value that differs from one device's may still be meant by the program; empty
+  // if it may not. A plain value is right as long as it is not claimed to be the whole one.
   std::string no_mistake(const Found& found) const {
     const bool leaves = inputs_.traits != nullptr && inputs_.traits->leaves;
     if (!leaves || given(inputs_.given.single) != nullptr) return {};
@@ -316,7 +316,7 @@ class Judge {
     return true;
   }
 
-  // The values of the ranks of the mesh; nothing where one has none, or they are too large.
+  // The values of the ranks of the mesh; nothing if one has none, or they are too large.
   std::optional<std::vector<GlobalValue>> held_on_mesh() const {
     if (inputs_.mesh == nullptr) return std::nullopt;
     std::vector<GlobalValue> held;
@@ -335,15 +335,15 @@ class Judge {
     return taken_as_equal(precision_ == Precision::kReference, dtype);
   }
 
-  // Under which label the ranks' tensors make one device's value.
+  // The label under which the ranks' tensors make one device's value.
   std::optional<Label> label_beside(const DTensor& single) const {
     const auto held = held_on_mesh();
     if (!held) return std::nullopt;
     return label_of(*held, whole_value(single.local()), *inputs_.mesh, relative(single.dtype()));
   }
 
-  // Of what messages have brought: "each rank holds its piece of dim 2, which cp cuts, of k,
-  // shifted by 1 along cp". Empty where it is something else.
+  // For values brought by messages: "each rank holds its piece of dim 2, which cp cuts, of k,
+  // shifted by 1 along cp". Empty if it is something else.
   std::string shifted() const {
     if (!follows_exchange() || (inputs_.mesh != nullptr && inputs_.mesh->size() > kMostShifted)) {
       return {};
@@ -441,7 +441,7 @@ class Judge {
   std::vector<NamedWhole> wholes() const {
     std::vector<NamedWhole> result;
     if (inputs_.one_device.empty()) return result;
-    const OneDeviceValues& one = inputs_.one_device.back();  // a world of one where there is one
+    const OneDeviceValues& one = inputs_.one_device.back();  // a world of one if there is one
     const bool in_f64 = precision_ == Precision::kReference && !one.reference.empty();
     for (const RecordedValue& value : (in_f64 ? one.reference : one.single)[0]->values()) {
       if (value.read || value.value.numel() > kMostLabelled) continue;
@@ -480,7 +480,7 @@ class Judge {
     add(report, comparison);
   }
 
-  // from_local(..).full_tensor(): a label that nobody named.
+  // from_local(..).full_tensor(): a label without a name.
   void judge_mixed(ValueReport& report) {
     const Where& where = report.where;
     if (inputs_.mesh == nullptr || !where.source || value_.first->value.numel() > kMostLabelled) {
@@ -515,8 +515,8 @@ class Judge {
       const RecordedValue* held = value_.by_rank[rank];
       if (held == nullptr) continue;
       const Tensor& local = held->value.local();
-      // A piece, unless [reference] has a whole value of this shape under its name; a gradient is
-      // a term until somebody adds it up.
+      // A piece, unless [reference] has a whole value of this shape under its name; a gradient is a
+      // term until it is added up.
       const RecordedValue* named = given(inputs_.given.single);
       const bool whole = named != nullptr && named->value.shape() == local.shape() &&
                          !value_.first->name.ends_with(".grad");
@@ -543,7 +543,7 @@ class Judge {
       unconfirmed_;  // the single-device run neither confirms nor contradicts them
 };
 
-// What both precisions say together. A float that is right in f64 is right: its own dtype's
+// The verdict of both precisions together. A float that is right in f64 is right: its own dtype's
 // rounding was amplified. An integer made of integers alone is judged by its bits.
 void settle(ValueReport& report, const ValueReport& in_f64, const ProgramTraits& traits) {
   if (!in_f64.verified) {
@@ -571,8 +571,8 @@ void settle(ValueReport& report, const ValueReport& in_f64, const ProgramTraits&
   report.holders.clear();
 }
 
-// Values at the end that nobody wrote to, and values read under which another one is recorded, are
-// there already. A value that a rank holds for itself may be read by it: nobody says what it is.
+// Final values without a later write, and values read under which another one is recorded, are
+// listed already. A rank may read its own values: they have no claim.
 bool says_nothing_new(const VerifyInputs& inputs, const Gathered& value, const std::string& key) {
   if (value.first->read && !is_collected(value.first->value)) return true;
   if (!value.first->at_end && !value.first->read) return false;

@@ -1,4 +1,4 @@
-// The backends of this build stand in the registry from the start; others join by name.
+// The backends of this build are in the registry from the start; others join by name.
 #include "sim/world/backends.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ constexpr ProcessBackend kNccl = {
     .launcher = nccl::launcher,
 };
 
-// Entries stay where they are when more are added.
+// Entries do not move when more are added.
 struct Registry {
   std::mutex mutex;
   std::deque<BackendEntry> entries = {

@@ -29,7 +29,7 @@ struct ProcessBackend {
   process::ControlChannel& (*join)();
   /// Makes the backend of a run, which has begun on the channel.
   std::unique_ptr<Backend> (*make)(CollectiveChecks checks);
-  /// What to type for so many processes: "mpirun -n 8".
+  /// The words to type for this many processes: "mpirun -n 8".
   std::string (*launcher)(std::int64_t ranks);
 };
 
@@ -50,10 +50,10 @@ void register_backend(std::string name, BackendFactory factory);
 std::vector<std::string_view> backend_names();
 /// True for a backend that runs one rank of each class; false for an unknown name.
 bool is_shape_only(std::string_view name);
-/// Whether ranks may take over each other's results: they are in one process, and have data. Fails
-/// as find_backend.
+/// True when ranks may take over each other's results: they are in one process, and have data.
+/// Fails as find_backend.
 bool can_share_kernels(std::string_view name);
-/// Fails with Value, naming those that exist, for an unknown name. The entry stays where it is.
+/// Fails with Value, naming the known ones, for an unknown name. The entry does not move.
 const BackendEntry& find_backend(std::string_view name);
 
 }  // namespace shardlab

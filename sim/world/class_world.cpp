@@ -2,8 +2,8 @@
 // pieces, the mesh, and values of `rank` that the program asked about. One rank runs; while it
 // does, every question that could be answered differently elsewhere splits the grid, and cells with
 // another answer wait for a run of their own. Afterwards the cells that agree with it in all
-// questions and all piece lengths are its class, since all else that a rank does follows from
-// these. This goes on until every cell has a class; at the end the logs of the classes are replayed
+// questions and all piece lengths are its class, since all else in a rank's run follows from these.
+// This continues until every cell has a class; at the end the logs of the classes are replayed
 // against each other, which finds mismatches and deadlocks as a full run would.
 #include "sim/world/class_world.h"
 
@@ -30,7 +30,7 @@ constexpr int kUnknown = -1;    ///< not looked at
 constexpr int kCandidate = -2;  ///< so far like the rank that runs
 constexpr int kOther = -3;      ///< unlike it
 
-// How tensors are cut in all that the program and its plans made so far.
+// The cuts of tensors in all specs and plans of the program so far.
 class KnownCuts {
  public:
   KnownCuts(const MeshLayout& layout, const PlanCache* plans) : layout_(layout), plans_(plans) {}
@@ -201,8 +201,8 @@ class Exploration final : public RankQuestions {
     });
   }
 
-  // Classes that wait for ever run again, but only up to the call where they wait: what they did
-  // behind it never happens. Returns what the lowest rank says then.
+  // Classes that wait forever run again, but only up to the call where they wait: their later calls
+  // never happen. Returns the lowest rank's failure.
   RankFailure run_to_the_stop(const fake::Agreement& agreement, const Error& error) {
     settled_ = true;
     RankFailure first{.rank = options_.ranks, .error = error, .foreign = {}, .consequence = true};
@@ -248,9 +248,9 @@ class Exploration final : public RankQuestions {
         .with("fix", "let fewer values of `rank` decide what runs, or use a smaller mesh");
   }
 
-  // One failure per class: of those of its ranks that came to the end of its program.
+  // One failure per class: of those of its ranks that reached the end of its program.
   void add_failures(const fake::Agreement& agreement, WorldResult& result) const {
-    std::map<int, std::vector<bool>> cells_of;  // by class, which cells
+    std::map<int, std::vector<bool>> cells_of;  // by class, its cells
     for (const std::size_t cell : agreement.failed_cells) {
       auto& cells = cells_of[grid_.tag(cell)];
       cells.resize(grid_.cell_count());
@@ -297,7 +297,7 @@ class Exploration final : public RankQuestions {
     }
   }
 
-  // Of the run that stands for this class. One alone has nothing to be compared with.
+  // The text of the run of this class. One alone has nothing to be compared with.
   std::string text_of(std::size_t index) const {
     if (logs_.size() == 1) return {};
     return options_.seen_by ? options_.seen_by(run_of_[index]) : std::to_string(index);
@@ -315,7 +315,7 @@ class Exploration final : public RankQuestions {
   std::size_t next_run_ = 0;
   bool too_many_ = false;
   bool alone_ = false;    // no other rank may be of the class that runs
-  bool settled_ = false;  // classes are known: questions no longer tell ranks apart
+  bool settled_ = false;  // classes are known: questions no longer separate ranks
   std::int64_t rank_ = 0;
 };
 

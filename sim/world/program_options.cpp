@@ -1,5 +1,5 @@
-// Options of a program's command line, with their twins in the environment: what a launcher passes
-// on to every rank. The words are those of `shardlab run`.
+// Options of a program's command line, and the same in the environment, which a launcher passes on
+// to every rank. The words are those of `shardlab run`.
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -66,8 +66,8 @@ constexpr OptionRow kOptions[] = {
      }},
 };
 
-// Sets what stands at argv[at], and perhaps behind it. How many arguments that were; 0: none of
-// these options.
+// Sets the option at argv[at], perhaps with the next argument. Returns the number of arguments; 0:
+// none of these options.
 int take_option(Given& given, int argc, char** argv, int at) {
   const std::string_view word = argv[at];
   if (word == "--check-collectives" || word == "--no-check-collectives") {

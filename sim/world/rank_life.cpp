@@ -1,4 +1,4 @@
-// Nothing that a rank throws leaves its thread or fiber: it is kept as the rank's outcome.
+// No exception of a rank leaves its thread or fiber: it is kept as the rank's outcome.
 #include "sim/world/rank_life.h"
 
 #include <new>
@@ -12,7 +12,7 @@ namespace shardlab {
 
 namespace {
 
-// Memory that ran out is the program's wish; all else that is not an Error is a defect.
+// A lack of memory is caused by the program; any other exception that is not an Error is a defect.
 Error foreign_error(const std::exception& exception) {
   const bool out_of_memory = dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
   if (!out_of_memory) return Error(ErrorKind::kInternal, exception.what());

@@ -1,4 +1,4 @@
-// rank_life.h - one rank of any world: its context, its groups, and how it ends. Private to the
+// rank_life.h - one rank of any world: its context, its groups, and its outcome. Private to the
 // files that run worlds.
 #pragma once
 
@@ -15,24 +15,24 @@ namespace shardlab {
 
 class Communicator;
 
-/// What a rank threw; neither where it came to its end.
+/// The exception of a rank; neither if it reached its end.
 struct RankOutcome {
   std::optional<Error> error;
-  std::exception_ptr foreign;  ///< where it was not an Error: as it was thrown
+  std::exception_ptr foreign;  ///< if it was not an Error: as it was thrown
 };
 
 /// While it lives, the calling thread or fiber is the rank.
 class RankLife {
  public:
-  /// `scheduler`: null where nothing runs beside the rank.
+  /// `scheduler`: null if nothing runs at the same time as the rank.
   RankLife(const WorldOptions& options, std::int64_t rank, Device* device, Scheduler* scheduler);
   ~RankLife() { set_current_rank(outside_); }
   RankLife(const RankLife&) = delete;
   RankLife& operator=(const RankLife&) = delete;
 
-  /// Runs `body`, with the world group over what `communicator` makes. Where that or the body
-  /// throws, `failed` hears why, while the rank's groups are alive: to end them may have to wait
-  /// for ranks that must be told first. Throws nothing.
+  /// Runs `body`, with the world group over the result of `communicator`. If that or the body
+  /// throws, `failed` gets the reason, while the rank's groups are alive: their end may have to
+  /// wait for ranks that must hear first. Throws nothing.
   RankOutcome run(const std::function<std::unique_ptr<Communicator>()>& communicator,
                   const std::function<void(RankContext&)>& body,
                   const std::function<void(const Error& cause)>& failed = nullptr);

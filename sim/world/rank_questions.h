@@ -1,5 +1,5 @@
-// rank_questions.h - how a program that runs once for a whole class of ranks says where these take
-// different paths.
+// rank_questions.h - questions of a program that runs once for a whole class of ranks, at which
+// these may take different paths.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace shardlab {
 
-/// Asked by the program while it runs, on the rank that stands for the class.
+/// Asked by the program while it runs, on the rank that runs for the class.
 class RankQuestions {
  public:
   virtual ~RankQuestions() = default;

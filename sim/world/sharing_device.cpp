@@ -1,7 +1,7 @@
-// A launch is remembered under all that decides its result, with its input Buffers held: a held
-// Buffer is copied before anybody writes to it, so that its address stands for its content. A rank
-// that finds an equal launch takes the result's Buffer. Entries go when the slowest rank has passed
-// their step, or when too many bytes wait.
+// A launch is stored under all data that decides its result, with its input Buffers held: a held
+// Buffer is copied before a write to it, so that its address identifies its content. A rank that
+// finds an equal launch takes the result's Buffer. Entries are removed when the slowest rank has
+// passed their step, or when too many bytes wait.
 #include "sim/world/sharing_device.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace shardlab {
 
 namespace {
 
-// Results that wait for slower ranks; beyond it the oldest go.
+// Results that wait for slower ranks; beyond it the oldest are removed.
 constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
-// How often to look for those that no rank can ask for any more.
+// The number of launches between searches for those that no rank can ask for any more.
 constexpr std::size_t kLaunchesBetween = 8;
 
-// All that makes two launches equal, as words.
+// All data that makes two launches equal, as words.
 class Key {
  public:
   explicit Key(const KernelCall& call, std::int64_t step) {
@@ -133,7 +133,7 @@ struct SharingDevice::Launch {
   std::uint64_t hash;
   std::vector<std::uint64_t> key;
   std::int64_t step;
-  std::vector<BufferRef> inputs;   // held, so that nobody writes to them meanwhile
+  std::vector<BufferRef> inputs;   // held, so that writes to them are made on copies meanwhile
   std::vector<BufferRef> results;  // of the outputs, once ended
   std::int64_t size_bytes = 0;
   bool ended = false;
@@ -250,8 +250,8 @@ void SharingDevice::let_go() {
     const bool unreachable = launch->step < slowest || held_bytes_ > kMostBytes;
     if (launch->ended && launch->waiting == 0 && unreachable) erase(launch);
   }
-  // A rank that is far ahead leaves all of them reachable: looking at them again and again would
-  // take time with the square of their number.
+  // A rank that is far ahead keeps all of them reachable: searching them again and again would take
+  // time with the square of their number.
   let_go_at_ = launches_.size() + std::max(launches_.size(), kLaunchesBetween);
 }
 

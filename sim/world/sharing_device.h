@@ -1,7 +1,7 @@
 // sharing_device.h - a device for all ranks of a world that runs equal kernels once. Two launches
 // are equal when kernel, plain arguments, position, draw and outputs are, and every input is the
 // same piece of the same Buffer: replicas, since ranks share the Buffers of equal values. The other
-// ranks get the Buffer of the result; who writes to it later copies it first.
+// ranks get the Buffer of the result; a rank that writes to it later copies it first.
 #pragma once
 
 #include <atomic>
@@ -37,8 +37,8 @@ class SharingDevice final : public Device {
 
   std::string_view type() const override { return device_.type(); }
   BufferRef allocate(std::size_t size_bytes) override { return device_.allocate(size_bytes); }
-  /// On the rank that comes first; others wait for it and take its result, or run it themselves
-  /// where it failed or has been let go. Fails as the device does.
+  /// On the rank that comes first; others wait for it and take its result, or run it themselves if
+  /// it failed or was removed. Fails as the device does.
   void run(const KernelCall& call) override;
   void copy(const Tensor& dst, const Tensor& src) override { device_.copy(dst, src); }
   void read(const Tensor& src, void* out) override { device_.read(src, out); }
@@ -54,7 +54,7 @@ class SharingDevice final : public Device {
   using Launches = std::list<Launch>;
 
   // A launch is run without sharing, or as the first of its equals, or takes the result of one that
-  // was: take() says whether it could.
+  // was: take() returns false if it could not.
   void run_alone(const KernelCall& call);
   void run_first(const KernelCall& call, Launches::iterator launch);
   bool take(const KernelCall& call, Launches::iterator launch, std::unique_lock<std::mutex>& lock);
@@ -65,7 +65,7 @@ class SharingDevice final : public Device {
   // Not owned; it makes all Buffers, so that results outlive this object.
   Device& device_;
   std::unique_ptr<std::atomic<std::int64_t>[]> steps_;  // of each rank: the op it is in
-  // A launch that all ranks have passed is forgotten; which op each rank is in says that.
+  // A launch that all ranks have passed is removed; the present op of each rank decides that.
   const std::int64_t ranks_;
   std::atomic<std::int64_t> run_{0};
   std::atomic<std::int64_t> shared_{0};

@@ -1,5 +1,5 @@
 // Defaults around run_world(): all ops, the default planner and one device for all ranks of the
-// process, which lives as long as it because tensors may outlive a run.
+// process, which lives as long as the process because tensors may outlive a run.
 #include "sim/world/spmd.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Device& device_of_type(const std::string& type, const std::string& backend) {
   return *device;
 }
 
-// Throws what ranks threw, with what runs them in this order again.
+// Throws the ranks' errors, with the options that run them in this order again.
 void rethrow(const WorldResult& result, const SchedulerOptions& schedule) {
   try {
     result.rethrow();
@@ -37,8 +37,8 @@ void rethrow(const WorldResult& result, const SchedulerOptions& schedule) {
   }
 }
 
-// Whether the process whose lowest rank is `own` tells why ranks failed: rank 0's, which may have
-// been killed, and that of the first rank that only learned of it.
+// True when the process whose lowest rank is `own` reports why ranks failed: rank 0's, which may
+// have been killed, and that of the first rank that only heard of it.
 bool tells(const WorldResult& result, std::int64_t own) {
   std::int64_t sound = 0;
   for (const RankFailure& failure : result.failures) {

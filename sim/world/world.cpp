@@ -1,8 +1,8 @@
-// One run of a world: every rank's outcome is told to the backend, which frees the ranks that wait
-// for this one, and sorted at the end (B-7): a rank that failed only because another one
-// did carries the verdict in its error, so that the lowest rank without one names the cause,
-// whatever the schedule was. Where ranks are processes, the outcomes are exchanged at the end, so
-// that each process reports the same.
+// One run of a world: every rank's outcome is reported to the backend, which frees the ranks that
+// wait for this one, and sorted at the end (B-7): a rank that failed only because another one did
+// carries the verdict in its error, so that the lowest rank without one names the cause, for every
+// schedule. If ranks are processes, the outcomes are exchanged at the end, so that each process
+// reports the same.
 #include "sim/world/world.h"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ namespace shardlab {
 
 namespace {
 
-// What a rank throws because another one failed, and every rank for mismatch and deadlock.
+// The error of a rank that failed because another one did, and of every rank for mismatch and
+// deadlock.
 bool repeats_verdict(const Error& error) { return error.find("verdict") != nullptr; }
 
 // All ranks of this process.
@@ -60,7 +61,7 @@ class RankRuns {
       if (rank == static_cast<std::size_t>(channel.rank())) continue;
       RankOutcome& outcome = outcomes_[rank];
       if (all[rank].empty()) {
-        // Its process is gone: the verdict is all that is known of it.
+        // Its process is gone: only the verdict is known.
         outcome.error = to_error(channel.verdict());
         continue;
       }
@@ -102,8 +103,8 @@ std::string about(const WorldOptions& options) {
       static_cast<int>(options.implicit));
 }
 
-// The failure that explains the others. Of ranks that failed on their own, the lowest, which does
-// not depend on the scheduler as the first does.
+// The failure that explains the others. Among ranks that failed on their own the lowest is taken,
+// which does not depend on the scheduler as the first does.
 const RankFailure& primary_of(const WorldResult& result) {
   const auto own = std::ranges::find(result.failures, false, &RankFailure::consequence);
   return own == result.failures.end() ? result.failures.front() : *own;
@@ -130,7 +131,7 @@ std::vector<AlikeFailures> alike_failures(const std::vector<RankFailure>& failur
   return sets;
 }
 
-// "ranks 0-3,8", or, where that gets long, the first ones and how many ranks there are.
+// "ranks 0-3,8", or, if that gets long, the first ones and the number of ranks.
 std::string ranks_text(const AlikeFailures& set) {
   constexpr std::size_t kLong = 200;
   std::vector<std::int64_t> ranks = set.ranks;
@@ -149,7 +150,7 @@ Error WorldResult::merged() const {
   std::string others;
   for (const AlikeFailures& set : alike_failures(failures)) {
     if (set.first->error.summary() == primary.error.summary()) {
-      // Of those that say the same, the lowest rank speaks: it doesn't depend on the scheduler.
+      // Of equal errors the lowest rank's is taken: it doesn't depend on the scheduler.
       error = set.first->error;
       error.with("failed", ranks_text(set));
     } else {

@@ -1,5 +1,5 @@
 // world.h - runs a function on every rank of a world, or on one rank of each class of ranks that
-// behave the same, and says how it went.
+// behave the same, and returns the outcome.
 #pragma once
 
 #include <cstdint>
@@ -22,30 +22,30 @@
 
 namespace shardlab {
 
-/// Tells classes apart by what a report shows of them, by the index of their run.
+/// The text of a class in reports, by the index of its run: equal texts are one class.
 using ClassText = std::function<std::string(std::size_t index)>;
 
-/// When a rank that sends a message goes on: when it is received, as with NCCL, or at once.
+/// The time at which a rank that sends a message continues: when it is received, as with NCCL, or
+/// at once.
 enum class SendMode : std::uint8_t { kRendezvous, kBuffered };
 
-/// The ranks and what they share. All objects outlive the run.
+/// The ranks and their shared parts. All objects outlive the run.
 struct WorldOptions {
   std::int64_t ranks = 1;  ///< may exceed the mesh
   SchedulerOptions schedule = {};
-  /// `schedule` does not matter where each rank has a process, and where ranks are run by class.
+  /// `schedule` does not matter if each rank has a process, and if ranks are run by class.
   std::string backend = "threads";
   CollectiveChecks checks = CollectiveChecks::kOff;
-  /// What runs, as a line of text that is the same on all ranks: "long.toml (156 bytes, 7ca1b2)".
-  /// Where each rank has a process, another line on one of them is refused before anything runs.
+  /// The program, as a line of text that is the same on all ranks: "long.toml (156 bytes, 7ca1b2)".
+  /// If each rank has a process, another line on one of them is refused before anything runs.
   std::string program = {};
   /// The device of each rank; called once per rank, in rank order, before any rank starts. One
   /// device may serve all ranks. Classes of ranks have that of rank 0, which has shapes only.
   std::function<Device&(std::int64_t rank)> device = {};
-  /// Of spmd(), where `device` is empty: "cpu" or "cuda" (devices.h), one for each process.
+  /// For spmd(), if `device` is empty: "cpu" or "cuda" (devices.h), one for each process.
   std::string device_type = "cpu";
-  /// Of that device: whether kernels whose operands are equal on several ranks of this process run
-  /// once, as `shardlab run` does. Results are equal bit for bit; who writes to one copies it
-  /// first.
+  /// For that device: whether kernels whose operands are equal on several ranks of this process run
+  /// once, as `shardlab run` does. Results are equal bit for bit; a write to one copies it first.
   KernelSharing sharing = KernelSharing::kOn;
   std::uint64_t seed = 0;
   Propagator* propagator = nullptr;  ///< shared by all ranks
@@ -55,59 +55,59 @@ struct WorldOptions {
   SendMode sends = SendMode::kRendezvous;
   CommunicatorDecorator communicator = {};  ///< none: the backend's own
 
-  // Of a backend that runs one rank of each class.
-  const MeshLayout* layout = nullptr;  ///< all groups lie along its dims; in an arena of its own
+  // For a backend that runs one rank of each class.
+  const MeshLayout* layout = nullptr;  ///< all groups are along its dims; in an arena of its own
   std::size_t most_classes = 4096;
   ClassText seen_by =
       {};  ///< classes with equal texts are one class in the result; none: all differ
 };
 
-/// Which ranks a run of the body stands for.
+/// The ranks of one run of the body.
 struct RunsFor {
-  /// Of the run: the rank's number; of a class a number from 0 on.
+  /// The rank's number; for a class a number from 0 on.
   std::size_t index = 0;
-  RankQuestions* questions = nullptr;  ///< asked where ranks of a class may part; null: one rank
+  RankQuestions* questions = nullptr;  ///< asked where ranks of a class may differ; null: one rank
 };
 
-/// What runs on each rank.
+/// The function that runs on each rank.
 using RankBody = std::function<void(RankContext&, const RunsFor&)>;
 
 /// A rank that threw, or a class of ranks.
 struct RankFailure {
   std::int64_t rank = 0;  ///< the first one
   Error error;
-  /// What the rank threw, if it was not an Error.
+  /// The exception of the rank, if it was not an Error.
   std::exception_ptr foreign;
-  /// The rank only learned that another one had failed (B-7), or repeats the common verdict.
+  /// The rank only heard that another one had failed (B-7), or repeats the common verdict.
   bool consequence = false;
   std::vector<std::int64_t> ranks = {};  ///< of a class: all of them
 };
 
-/// Ranks that did the same, and the run that stands for them.
+/// Ranks with the same calls, and the run for them.
 struct RankClass {
-  std::size_t index = 0;  ///< of the run that stands for it
+  std::size_t index = 0;  ///< of the run for the class
   std::int64_t first_rank = 0;
   std::int64_t size = 0;
   std::string where;  ///< "dp 0-7, tp 0-63"; empty: the whole mesh
 };
 
-/// How a run went: all failures, and why the world stopped.
+/// The outcome of a run: all failures, and the reason why the world stopped.
 struct WorldResult {
   std::vector<RankFailure> failures;  ///< by rank
   std::optional<Verdict> verdict;     ///< empty when no rank failed
   std::vector<RankClass> classes;     ///< in the order in which they ran; that of rank 0 first
   std::vector<std::size_t> class_of;  ///< by rank; empty without classes and beyond 4,096 ranks
   bool ok() const { return failures.empty(); }
-  /// All failures in one: the primary one, as told by the lowest rank that failed with it; part
+  /// All failures in one: the primary one, as the lowest rank that failed with it reports it; part
   /// "failed" names all ranks that failed with it, "others" the failures that further ranks had on
-  /// their own, "ranks" says who waited where. Only when !ok().
+  /// their own, "ranks" the place where each waited. Only when !ok().
   Error merged() const;
   /// Throws merged() unless ok(); an exception of another type than Error is thrown as it was.
   void rethrow() const;
 };
 
 /// A world may run many bodies, one after another; it keeps stacks between runs. Each run starts
-/// with fresh contexts, groups and meshes. Where each rank has a process of its own, all processes
+/// with fresh contexts, groups and meshes. If each rank has a process of its own, all processes
 /// make the same worlds, run the own rank's body, and get the same result.
 class World {
  public:
@@ -124,7 +124,7 @@ class World {
   ///          Unsupported: more than `most_classes` classes;
   ///          Value: a process has another version, program or options
   WorldResult run(const RankBody& body);
-  /// The same for a body that does not ask for whom it runs.
+  /// The same for a body that does not need the ranks of its run.
   WorldResult run(const std::function<void(RankContext&)>& body);
 
   const WorldOptions& options() const { return options_; }

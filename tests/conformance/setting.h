@@ -1,7 +1,7 @@
-// setting.h - where the conformance cases run: backends x schedulers x world sizes x groups. A
+// setting.h - settings of the conformance cases: backends x schedulers x world sizes x groups. A
 // backend that passes them all moves data as the door promises. The environment variable
-// SHARDLAB_STAGE says where: "threads" (on scheduler pool), "threads/pool-3" (on three OS threads),
-// "mpi", "mpi/checked", ...; with one rank per process all processes run the same cases.
+// SHARDLAB_STAGE chooses one: "threads" (on scheduler pool), "threads/pool-3" (on three OS
+// threads), "mpi", "mpi/checked", ...; with one rank per process all processes run the same cases.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ namespace shardlab {
 struct OrderedCall {
   std::int64_t line = 0;    ///< of the program, from 1
   std::int64_t visit = 0;   ///< 0 the first time that the line runs
-  std::int64_t number = 0;  ///< which of the calls of that run that make nodes; -1: all of them
+  std::int64_t number = 0;  ///< among the calls of that run that make nodes; -1: all of them
 
   auto operator<=>(const OrderedCall&) const = default;
 };

@@ -39,7 +39,7 @@ struct CallSequence {
   std::vector<RecordedTensor> constants;
   std::vector<SequenceCall> calls;
   std::vector<SequenceOutput> outputs;
-  std::size_t values = 0;  ///< how many there are
+  std::size_t values = 0;  ///< the number of them
 
   std::size_t given() const { return inputs.size() + constants.size(); }
 };

@@ -1,5 +1,5 @@
-// chain_outcomes.h - how the chain facts are expected to come out: how many runs each op refuses
-// under drawn placements, and how many programs need something that is not supported yet.
+// chain_outcomes.h - expected outcomes of the chain facts: the number of runs that each op refuses
+// under drawn placements, and of programs that need something that is not supported yet.
 //
 //   seed = 1                   # of the drawn placements
 //   draws = 2                  # for each program

@@ -20,7 +20,7 @@ namespace shardlab {
 struct MemoryAtBackward {
   std::int64_t line = 0;  ///< of the program, from 1
   std::int64_t live = 0, gradients = 0, saved = 0;
-  std::int64_t kept = 0;  ///< that no name holds, without inputs and gradients
+  std::int64_t kept = 0;  ///< held by no name, without inputs and gradients
   std::set<std::string> saved_inputs;
 };
 

@@ -1,4 +1,4 @@
-// reference_rng.h - where the reference's random streams would start; only recorded facts ask.
+// reference_rng.h - starts of the reference's random streams; only recorded facts ask for them.
 #pragma once
 
 #include <cstdint>

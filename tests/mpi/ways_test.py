@@ -204,7 +204,7 @@ class Ways(unittest.TestCase):
     def test_a_rank_whose_message_never_comes(self):
         jobs = [(way, "message", "--check-collectives")
                 for way in ("stop", "sleep", "kill", "skip", "other")]
-        if LAUNCHER != "nccl":  # which passes messages where calls are compared
+        if LAUNCHER != "nccl":  # NCCL passes messages only if calls are compared
             jobs.append(("sleep", "message", "--no-check-collectives"))
         told = {
             "kill": "rank 1 failed: its process ended in the middle of the run",

@@ -24,7 +24,7 @@ struct OpsCase {
   Dims mesh;
   std::vector<Placements> inputs;
   Placements seed;         ///< of the gradient that flows into the result
-  std::size_t output = 0;  ///< which floating result it flows into
+  std::size_t output = 0;  ///< the floating result that it flows into
   FollowUp follow_up = FollowUp::kNone;
   bool outsider = false;      ///< rank 0 of the world is not in the mesh
   DType dtype = DType::kF32;  ///< of floating inputs

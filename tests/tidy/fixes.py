@@ -55,7 +55,7 @@ class Helper:
 
     path: str
     name: str
-    arguments: range  # how many a call may have
+    arguments: range  # allowed numbers of them in a call
     fix_at: int  # the place of the parameter `fix`, or -1
     always: bool
 

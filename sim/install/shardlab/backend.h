@@ -1,5 +1,5 @@
-// backend.h - what authors of backends and of wrappers need: the doors, what backends share, and
-// the registry. backends/README.md has an example.
+// backend.h - headers for authors of backends and of wrappers: the doors, the shared parts of
+// backends, and the registry. backends/README.md has an example.
 #pragma once
 
 #include "backends/shared/call.h"          // IWYU pragma: export

@@ -1,5 +1,5 @@
-// ops.h - what programs need to add ops of their own, and rules to ops that are there. A row
-// (schema/op_row.h) says what an op is: its schema, shapes, rule, what computes it, gradient.
+// ops.h - headers for programs that add ops of their own, and rules to existing ops. A row
+// (schema/op_row.h) describes an op: its schema, shapes, rule, kernel or program, gradient.
 // ops_with() of spmd.h hands out the registry; src/api/README.md has examples.
 #pragma once
 

@@ -10,12 +10,13 @@
 //   }
 //
 // The body runs on every rank of the mesh; it sees `mesh` and `rank`. Failures of all ranks are
-// merged: each place is told once, with the ranks that failed there. A REQUIRE ends its rank only.
-// In a SHARD_TEST, CHECK, CHECK_FALSE, REQUIRE, REQUIRE_FALSE and CHECK_CLOSE merge; doctest's
-// other macros work, but speak for each rank on its own, and its INFO and CAPTURE mix ranks.
+// merged: each place is reported once, with the ranks that failed there. A REQUIRE ends its rank
+// only. In a SHARD_TEST, CHECK, CHECK_FALSE, REQUIRE, REQUIRE_FALSE and CHECK_CLOSE merge;
+// doctest's other macros work, but report for each rank on its own, and its INFO and CAPTURE mix
+// ranks.
 //
-// Ranks share the process: what the body captures or changes outside of itself must be safe for
-// several threads. A rank that throws ends the test, and the others are told why. Linking:
+// Ranks share the process: variables that the body captures or changes outside of itself must be
+// safe for several threads. A rank that throws ends the test, and the others hear why. Linking:
 // pkg-config shardlab, and a main of doctest.
 #pragma once
 
@@ -26,7 +27,7 @@
 
 namespace shardlab::testing {
 
-/// The macro of doctest that a place stands for.
+/// The macro of doctest at a place.
 inline doctest::assertType::Enum doctest_kind(CheckSite::Kind kind) {
   switch (kind) {
     case CheckSite::Kind::kCheckFalse:
@@ -40,7 +41,7 @@ inline doctest::assertType::Enum doctest_kind(CheckSite::Kind kind) {
   }
 }
 
-/// Tells doctest what a run found, each place as one assertion.
+/// Reports the findings of a run to doctest, each place as one assertion.
 inline void report(const MeshRun& run, const char* file, int line) {
   for (const SiteReport& place : run.checks) {
     const CheckSite& site = place.site;

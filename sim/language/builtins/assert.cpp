@@ -1,5 +1,5 @@
-// What a program says about its own values. Whether two of them are the same up to rounding is
-// decided where both are known in f64, after the run (sim/verify).
+// Assertions of a program about its own values. The comparison of two values up to rounding is
+// decided when both are known in f64, after the run (sim/verify).
 #include "base/fix.h"
 #include "mesh/type_string.h"
 #include "sim/language/run/interpreter.h"
@@ -16,8 +16,8 @@ namespace {
       .with("op", fmt::format("a {}, b {}", text(a), text(b)));
 }
 
-// Shapes and dtypes are compared at once; what the elements are is known once the program has run
-// in f64, too.
+// Shapes and dtypes are compared at once; elements are compared once the program has run in f64,
+// too.
 void assert_pair(Interpreter& in, const Value& a, const Value& b) {
   if (a.is_sequence() && b.is_sequence()) {
     const Values &left = items_of(a), &right = items_of(b);

@@ -1,4 +1,4 @@
-// Collectives on local tensors that give new ones: over a mesh dim or the world, and as torch's
+// Collectives on local tensors that return new ones: over a mesh dim or the world, and as torch's
 // functional collectives call them. They carry gradients, and so do those of
 // torch.distributed.nn.functional, which have the parameters of those that fill tensors.
 #include <cctype>
@@ -53,7 +53,7 @@ Value run_barrier(Interpreter& in, const Value*, CallValues call) {
   return {};
 }
 
-// torch.distributed._functional_collectives: "sum" in capitals or not; `tag` means nothing here.
+// torch.distributed._functional_collectives: "sum" in capitals or not; `tag` has no effect here.
 
 ReduceOp written_reduction(const Parameters& given) {
   const auto* text = given["reduceOp"].get<std::string>();
@@ -76,7 +76,7 @@ Value run_funcol_all_gather(Interpreter& in, const Value*, CallValues call) {
                     group_of(in, given["group"]));
 }
 
-// Chunks of unequal length, which reduce_scatter() makes, torch does not.
+// Chunks of unequal length: reduce_scatter() makes them, torch does not.
 Value run_funcol_reduce_scatter(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("funcol.reduce_scatter_tensor",
                          {"self", "reduceOp", "scatter_dim", "group", "tag="}, std::move(call));
@@ -102,7 +102,7 @@ Value rows_exchanged(Interpreter& in, const Parameters& given) {
   ProcessGroup& group = group_of(in, given["group"]);
   const Dims send = given.sizes_or("input_split_sizes", {});
   const Dims receive = given.sizes_or("output_split_sizes", {});
-  // One device has the rows that it would send: as many of them as are to come.
+  // One device uses its own rows in place of received ones: as many as are to be received.
   const bool cut = !send.empty() || !receive.empty();
   if (in.plain() && cut) return slice(x, 0, {.end = rows_in_all(receive.empty() ? send : receive)});
   return all_to_all(x, send, receive, group);

@@ -46,7 +46,7 @@ Value run_extend(Interpreter& in, const Value* self, CallValues call) {
   return {};
 }
 
-// Of a dict: pop(key, default).
+// dict.pop(key, default).
 Value pop_entry(const DictValue& dict, CallValues call) {
   const Parameters given("pop", {"key", "default="}, std::move(call));
   const auto found = std::ranges::find_if(
@@ -203,7 +203,7 @@ std::size_t count_of(std::string_view text, std::string_view part) {
   return count;
 }
 
-// Of a list, a tuple or a string.
+// count() of a list, a tuple or a string.
 Value run_count(Interpreter&, const Value* self, CallValues call) {
   const Parameters given("count", {"item"}, std::move(call));
   if (const auto* text = self->get<std::string>()) {
@@ -268,7 +268,7 @@ Value run_update(Interpreter& in, const Value* self, CallValues call) {
   return {};
 }
 
-// Of a shape: the number of elements.
+// numel() of a shape: the number of elements.
 Value run_shape_numel(Interpreter&, const Value* self, CallValues call) {
   const Parameters given("numel", {}, std::move(call));
   const auto dims = dims_of(*self);

@@ -1,5 +1,5 @@
-// What `with` enters: whether calls are recorded, what a plain tensor beside a distributed one
-// means, and counting of collectives. Each keeps what it found, once per entry.
+// Contexts of `with`: recording of calls, the meaning of a plain tensor next to a distributed one,
+// and counting of collectives. Each keeps the former state, once per entry.
 #include "api/debug_mode.h"
 #include "autograd/grad_mode.h"
 #include "base/fix.h"
@@ -44,7 +44,7 @@ Value run_enable_grad(Interpreter&, const Value*, CallValues call) {
   return make_context<GradContext>(true);
 }
 
-// PyTorch's also takes effect where nobody enters it, which no `with` undoes.
+// PyTorch's also takes effect without a `with`, and then nothing undoes it.
 Value run_set_grad_enabled(Interpreter&, const Value*, CallValues call) {
   const Parameters given("set_grad_enabled", {"mode"}, std::move(call));
   return make_context<GradContext>(given.flag_or("mode", true));
@@ -106,7 +106,7 @@ Value run_debug_mode(Interpreter&, const Value*, CallValues call) {
   return make_context<DebugMode>();
 }
 
-// The single-device run is told what the ranks counted.
+// The single-device run gets the counts of the ranks.
 Value run_total_counts(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("get_total_counts", {}, std::move(call));
   const std::int64_t total = counted_by(self).total();

@@ -1,6 +1,6 @@
-// torch.distributed's collectives: they write the tensors that they are given, and return None or a
-// handle to wait for. The single-device run does what one rank would see if all ranks had brought
-// what it brings, so that reductions leave a tensor as it is.
+// torch.distributed's collectives: they write the given tensors, and return None or a handle to
+// wait for. The single-device run gives the result of one rank whose inputs all ranks share, so
+// that reductions leave a tensor as it is.
 #include "api/collectives.h"
 #include "dispatch/plain_calls.h"
 #include "sim/language/run/dist_calls.h"
@@ -32,13 +32,13 @@ Value wait_for_work(Interpreter&, const Value* self, CallValues call) {
   return true;
 }
 
-// When it is completed is a matter of the schedule: here it is always asked late enough.
+// The time of completion depends on the schedule: here the answer comes after completion.
 Value is_work_completed(Interpreter& in, const Value* self, CallValues) {
   return wait_for_work(in, self, {});
 }
 
-// Rows of `whole` as many as `piece` has elements, at the place of the told rank; the first where
-// there are none.
+// As many rows of `whole` as `piece` has elements, at `place`; the first rows if `whole` has none
+// there.
 DTensor part_of(const DTensor& whole, const DTensor& piece, std::int64_t place) {
   const std::int64_t size = piece.numel();
   const std::int64_t parts = size == 0 ? 1 : whole.numel() / size;
@@ -63,7 +63,7 @@ void fill_rows(const DTensor& out, const DTensor& value) {
   fill(first_rows(out), first_rows(value));
 }
 
-// Whether the text gives an output of a gather a shape that it has beside other ranks' pieces only.
+// True when an output of a gather has a shape that fits only the pieces of several ranks.
 bool has_shape_of_more_ranks(const CollectInto& what, std::int64_t ranks) {
   if (what.kind != Kind::kAllGather || what.outputs.size() != 1) return false;
   Dims shape = what.inputs.at(0).shape();
@@ -73,7 +73,7 @@ bool has_shape_of_more_ranks(const CollectInto& what, std::int64_t ranks) {
   return shape != given;
 }
 
-// The result of a collective to which every rank brings the same.
+// The result of a collective with the same input on every rank.
 void fill_alone(const CollectInto& what, std::int64_t place) {
   const std::vector<DTensor>&in = what.inputs, &out = what.outputs;
   if (what.kind == Kind::kAllReduce || what.kind == Kind::kReduce ||
@@ -204,7 +204,7 @@ Value dist_all_to_all_single(Interpreter& in, const Value*, CallValues values) {
                           .receive_rows = given.sizes_or("output_split_sizes", {})});
 }
 
-// A list that stands at the root alone. torch takes an empty one for none.
+// A list that only the root has. torch takes an empty one for none.
 std::vector<DTensor> list_at_root(const DistCall& call, std::string_view name, bool is_root,
                                   std::string_view root) {
   const Value& given = call.given()[name];
@@ -245,7 +245,7 @@ Value dist_scatter(Interpreter& in, const Value*, CallValues values) {
                           .root = root});
 }
 
-// One that is asked for asynchronously waits at once.
+// An asynchronous barrier waits at once.
 Value dist_barrier(Interpreter& in, const Value*, CallValues values) {
   const DistCall call(in, "dist.barrier", {"group=", "async_op=", "device_ids=", "timeout="},
                       std::move(values));

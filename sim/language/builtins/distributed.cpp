@@ -21,7 +21,7 @@ namespace shardlab {
 
 namespace {
 
-// What a moved tensor has in common with the one it was made from.
+// The parts that a moved tensor shares with its source.
 enum class Common : std::int64_t { kNothing, kMemory, kHandle };
 
 Common common(const DTensor& source, const DTensor& result) {
@@ -31,7 +31,7 @@ Common common(const DTensor& source, const DTensor& result) {
 }
 
 // The elements of `source` elsewhere: `on_mesh` moves them. In the single-device run they stay
-// where they are; whether a later write reaches both handles is what the ranks answered.
+// where they are; the ranks' answer decides whether a later write reaches both handles.
 Value moved(Interpreter& in, const DTensor& source, const std::function<DTensor()>& on_mesh,
             Common otherwise = Common::kNothing) {
   DTensor result;
@@ -71,7 +71,8 @@ bool type_given(const Parameters& given) {
   return given.has("placements") && given["placements"].is<std::string>();
 }
 
-// Those of `placements`, or else `base`; a mesh dim that is named as well, tp=R, has that one.
+// The placements of `placements`, or else `base`; a mesh dim that is named as well, tp=R, has that
+// one.
 Placements placements_given(const Parameters& given, const MeshLayout& layout, std::size_t ndim,
                             const Placements& base, std::string_view function) {
   if (!given.has("placements") || type_given(given)) {

@@ -99,7 +99,7 @@ Value make(Interpreter& in, std::string_view op, CallValues call) {
   if (sizes != nullptr) call = sizes->marked(call);
   ResolvedCall resolved = resolve_torch_call(*in.setup().registry, op, arguments_of(op, call));
   if (sizes != nullptr) sizes->unmark(*resolved.row, resolved.args);
-  // What is made as a leaf is a parameter.
+  // A tensor that is made as a leaf is a parameter.
   const MakingScope scope(placing.requires_grad ? HeldFor::kInput : HeldFor::kOther);
   const bool on_mesh = !in.plain() && !(placing.dims.empty() && placing.mesh.is_none() &&
                                         placing.placements.is_none());

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kTakesTensors = "give it tensors: ctx.save_for_backward(x, w)";
 
-// Attributes lie in variables, as they may lead back to the context.
+// Attributes are stored in variables, as they may lead back to the context.
 class FunctionCtx final : public Object {
  public:
   std::string_view kind() const override { return "context of a Function"; }
@@ -43,7 +43,7 @@ FunctionContext& context_of(const Value* self) {
   return dynamic_cast<const FunctionCtx&>(*self->as<ObjectValue>().object).context();
 }
 
-// Undefined for what is no tensor.
+// Undefined for a value that is no tensor.
 DTensor tensor_or_none(const Value& value) {
   const auto* tensor = value.get<DTensor>();
   return tensor != nullptr ? *tensor : DTensor();

@@ -1,5 +1,5 @@
 // Process groups as values. A rank that new_group() leaves out holds a group that it is outside of;
-// of all others it is a member, so that nothing here communicates but new_group().
+// it is a member of all other groups, so that nothing here communicates but new_group().
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
@@ -201,7 +201,7 @@ Value run_new_group(Interpreter& in, const Value*, CallValues call) {
   return new_group(in, std::move(ranks));
 }
 
-// The group of all ranks is there before the program begins, and until it has ended.
+// The group of all ranks exists before the program begins, and until it has ended.
 Value run_init(Interpreter&, const Value*, CallValues call) {
   const Parameters given("dist.init_process_group",
                          {"backend=", "init_method=", "timeout=", "world_size=", "rank=", "store=",

@@ -54,7 +54,7 @@ Value value_of_gradient(const DTensor& gradient) {
   return gradient.defined() ? Value(gradient) : Value();
 }
 
-// An entry for each position; None where no tensor stands.
+// An entry for each position; None if it has no tensor.
 Value packed(const std::vector<DTensor>& gradients, const std::vector<std::size_t>& places,
              std::size_t count) {
   Values all(count);
@@ -73,7 +73,7 @@ std::vector<DTensor> unpacked(const Value& gradients, const std::vector<std::siz
   return out;
 }
 
-// What one call of a hooked def has in common in forward and backward.
+// Common data of forward and backward for one call of a hooked def.
 struct HookedCall {
   Interpreter& in;
   std::shared_ptr<Cell> function;
@@ -81,7 +81,7 @@ struct HookedCall {
   std::size_t argument_count = 0, result_count = 0;
   std::vector<std::size_t> argument_places, result_places;  ///< of tensors
   bool wanted = false;                                      ///< an argument requires a gradient
-  Value grad_output;                                        ///< None: backward has not come by
+  Value grad_output;                                        ///< None: backward has not been here
 
   Value run(const std::shared_ptr<Cell>& hook, Values arguments) const {
     if (!hook->value) return {};
@@ -190,8 +190,8 @@ Value run_register_module(Interpreter& in, const Value* self, CallValues call) {
   const std::shared_ptr<ModuleHooks>& all = self->as<FunctionValue>().hooks;
   const std::uint64_t id = ++all->made;
   all->hooks.push_back({id, kWhen, in.keep(hook_of(given))});
-  // A capture sees at its end which hooks the defs around it have: all but those that it began with
-  // and are gone.
+  // A capture sees at its end the hooks of the defs around it: all but those that existed at its
+  // begin and are gone.
   if (in.effects() != nullptr) in.effects()->hooks.insert({all.get(), id});
   const auto remove = [hooks = std::weak_ptr<ModuleHooks>(all), id](Interpreter& here) {
     const Effects* effects = here.effects();

@@ -1,5 +1,5 @@
-// Python's math, of numbers; a tensor of one element is read, as Python does. torch.cuda of a
-// program that runs where no GPU is asked for.
+// Python's math, of numbers; a tensor of one element is read, as Python does. torch.cuda for a
+// program that runs without a GPU.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

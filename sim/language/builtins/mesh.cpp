@@ -1,5 +1,5 @@
-// What programs ask of a mesh. What differs between ranks is a value by rank, so that one run can
-// stand for a class of them.
+// Questions of programs to a mesh. An answer that differs between ranks is a value by rank, so that
+// one run can represent a class of them.
 #include "api/mesh.h"
 #include "base/fix.h"
 #include "sim/language/run/interpreter.h"

@@ -1,5 +1,5 @@
-// Messages between two ranks. The single-device run, which is one rank, sends to nobody, and what
-// it receives into stays as it is: nothing says what another rank would have sent.
+// Messages between two ranks. The single-device run, which is one rank, sends to no rank, and its
+// receive buffers stay as they are: another rank's message is not known.
 #include "api/collectives.h"
 #include "base/place_text.h"
 #include "comm/observer.h"
@@ -11,7 +11,7 @@ namespace shardlab {
 
 namespace {
 
-// One function and what its arguments are called that name the other rank.
+// One function, and the names of its arguments for the other rank.
 struct MessageNames {
   const char* function;
   std::string_view peer_parameter, place_parameter;  ///< "dst=": may be left out
@@ -99,7 +99,7 @@ Value run_send(Interpreter& in, const Value*, CallValues values) {
   return call.nothing();
 }
 
-// Gives the rank of who has sent, as torch does.
+// Returns the rank of the sender, as torch does.
 Value run_recv(Interpreter& in, const Value*, CallValues values) {
   const DistCall call = message_call(in, kRecv, std::move(values));
   if (!call.takes_part()) return std::int64_t{-1};
@@ -143,7 +143,7 @@ Value run_p2p_op(Interpreter& in, const Value*, CallValues values) {
       std::make_shared<MessageObject>(std::move(what), in.plain() ? nullptr : &call.group())};
 }
 
-// All are there before anybody waits, so that their order does not matter.
+// All are posted before the first wait, so that their order does not matter.
 Value run_batch_isend_irecv(Interpreter& in, const Value*, CallValues values) {
   const Parameters given("dist.batch_isend_irecv", {"p2p_op_list"}, std::move(values));
   constexpr std::string_view kList = "p2p_op_list";

@@ -1,6 +1,6 @@
 // Objects of a program between ranks, as torch sends them: as bytes in tensors of one length, whose
-// lengths were sent before. So they are collectives like others for whoever watches, and what a
-// program reads of them is what it reads of tensors.
+// lengths were sent before. So they are collectives like others for observers, and a program's
+// reads of them are reads of tensors.
 #include <algorithm>
 
 #include "api/collectives.h"
@@ -22,7 +22,7 @@ DTensor integers(const Sizes& values) {
   return DTensor(tensor_of(*current_rank().device, Dims{std::ssize(values)}, DType::kI64, numbers));
 }
 
-// With zeros behind, where it is to be longer.
+// Followed by zeros, if it has to be longer.
 DTensor bytes_tensor(const std::string& bytes, std::int64_t size) {
   std::vector<Number> numbers(static_cast<std::size_t>(size), Number(std::int64_t{0}));
   std::ranges::transform(bytes, numbers.begin(), [](char c) {
@@ -61,8 +61,8 @@ void put(const DistCall& call, std::string_view name, std::size_t index, const V
   (*list.as<ListValue>().items)[index] = item;
 }
 
-// Of the objects of all ranks, on this one: those of the ranks that bring some, on ranks that get
-// them, in the order of the group.
+// Sizes of the objects of all ranks, on this one: of the ranks that send some, on ranks that
+// receive them, in the order of the group.
 Sizes gathered_sizes(const DistCall& call, const std::string& own) {
   return read_sizes(all_gather(integers({std::ssize(own)}), 0, call.group()));
 }

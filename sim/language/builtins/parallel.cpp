@@ -1,5 +1,5 @@
-// Tensor-parallel styles, as api/parallel.h has them. Weights that lie otherwise are brought to
-// where the style wants them.
+// Tensor-parallel styles, as in api/parallel.h. Weights with other placements are moved to those of
+// the style.
 #include "api/parallel.h"
 
 #include "api/mesh.h"

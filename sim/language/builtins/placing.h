@@ -10,11 +10,11 @@
 namespace shardlab {
 
 /// The result of `on_mesh` on the tensor. On one device the same elements: in memory of their own,
-/// and a leaf of its own, where that is so on the ranks.
+/// and as a leaf of its own, if that is so on the ranks.
 DTensor placed_parameter(Interpreter& in, const DTensor& tensor,
                          const std::function<DTensor()>& on_mesh);
 
-/// Holds a list of placements to the number of mesh dims.
+/// Checks that a list of placements has one for each mesh dim.
 ///   fails  Value
 void check_count(const Placements& placements, const MeshLayout& layout, std::string_view function);
 

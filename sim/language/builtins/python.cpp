@@ -1,4 +1,5 @@
-// Python's own functions. Those that torch has too (sum, max, abs, ...) go to the op for tensors.
+// Python's own functions. Functions that torch has too (sum, max, abs, ...) call the op for
+// tensors.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -247,7 +248,7 @@ Value run_all(Interpreter& in, const Value*, CallValues call) {
   return true;
 }
 
-/// To this many digits behind the point, in decimal as Python does it: 2.675 is a little less.
+/// To this many digits after the point, in decimal as Python does it: 2.675 is a little less.
 double rounded(double x, std::int64_t digits) {
   constexpr std::int64_t kMostDigits = 323, kLeastDigits = -308;
   if (!std::isfinite(x) || digits > kMostDigits) return x;

@@ -41,7 +41,7 @@ Value run_numel(Interpreter& in, const Value* self, CallValues call) {
   return self_tensor(self).numel();
 }
 
-// Of the whole tensor, in elements.
+// Strides of the whole tensor, in elements.
 Value run_stride(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("stride", {}, std::move(call));
   const DTensor& tensor = self_tensor(self);
@@ -260,7 +260,7 @@ Value Interpreter::answer(const std::function<Value()>& own, const Value& otherw
   return value;
 }
 
-// A branch that rounding turned goes the way it went on the ranks.
+// A branch that rounding turned takes the direction that it took on the ranks.
 bool Interpreter::truth(const Value& value) {
   const SourceSpan place = position_;
   const bool own = own_truth(value);

@@ -1,4 +1,4 @@
-// trace(f), and what a program can ask of what it gives.
+// trace(f), and the questions of a program to its result.
 
 #include <algorithm>
 
@@ -55,7 +55,7 @@ const TracedDef& traced(const Value* self) {
   return dynamic_cast<const TracedDef&>(*self->as<ObjectValue>().object);
 }
 
-// The single-device run is told what the ranks have.
+// The single-device run gets the texts of the ranks.
 Value told(Interpreter& in, Values texts) {
   const Value own = make_list(std::move(texts));
   return in.answer([&] { return own; }, own);

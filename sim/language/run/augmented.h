@@ -9,11 +9,11 @@ namespace shardlab {
 
 class Interpreter;
 
-/// What the target's name is bound to afterwards: a tensor or a list itself, but for `@=`, which
-/// makes a new one.
+/// The new value of the target's name: a tensor or a list itself, except for `@=`, which makes a
+/// new one.
 Value augmented(Interpreter& in, ast::BinaryOp op, const Value& before, const Value& operand);
 
-/// Adds what a for loop over `more` takes to the list.
+/// Appends the values of a for loop over `more` to the list.
 ///   fails  Value: `more` cannot be iterated over, or the list would hold itself
 void extend(Interpreter& in, const Value& list, const Value& more);
 

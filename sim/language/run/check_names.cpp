@@ -58,8 +58,8 @@ class NameChecker {
 
   using Names = std::set<std::string, std::less<>>;
 
-  // Those that the program gives: ctx.scale = 2, and methods of its classes; names that its defs
-  // bind at the top.
+  // Attributes that the program sets: ctx.scale = 2, and methods of its classes; names that its
+  // defs bind at the top.
   void find_attributes(const ast::Block& block) {
     for (const ast::Statement& statement : block) {
       if (const auto* assign = std::get_if<ast::Assign>(&statement.node)) {
@@ -146,7 +146,8 @@ class NameChecker {
   void visit(const ast::Break&) {}
   void visit(const ast::Continue&) {}
 
-  // A collective that gives a new tensor to nobody: people mean the one that writes its argument.
+  // A collective that returns a new tensor which is never used: people mean the one that writes its
+  // argument.
   void check_taken(const ast::Expression& dropped) {
     if (const auto* comprehension = std::get_if<ast::Comprehension>(&dropped.node)) {
       return check_taken(*comprehension->element);
@@ -162,7 +163,7 @@ class NameChecker {
                        name));
   }
 
-  // "all_reduce" where that is not the program's own; empty where it is.
+  // "all_reduce" if that is not the program's own; empty if it is.
   std::string called_name(const ast::Expression& function) const {
     if (const auto* name = std::get_if<ast::Name>(&function.node)) {
       const bool own = locals_.contains(name->id) || globals_.contains(name->id);
@@ -280,7 +281,7 @@ class NameChecker {
     for (const auto& part : node.parts) check(part.expression);
   }
 
-  // A number of [params] that is called like a namespace: F.linear is then no function.
+  // A number of [params] with the name of a namespace: F.linear is then no function.
   void check_not_hidden(const ast::Attribute& node) {
     const auto* name = std::get_if<ast::Name>(&node.object->node);
     if (name == nullptr || !numbers_.contains(name->id) || locals_.contains(name->id)) return;
@@ -343,9 +344,9 @@ class NameChecker {
   const OpRegistry& registry_;
   Names globals_;
   Names locals_;
-  // Those that the program gives objects, and those of torch.finfo.
+  // Attributes that the program sets on objects, and those of torch.finfo.
   Names attributes_ = {"bits", "eps", "smallest_normal", "tiny"};
-  Names numbers_;                       // of [params], where the program gives them no other value
+  Names numbers_;                       // of [params], if the program gives them no other value
   std::vector<std::string> hidden_;     // names of the comprehensions around
   std::vector<ScenarioError> refused_;  // in the order of the program
 };

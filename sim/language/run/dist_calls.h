@@ -1,5 +1,5 @@
-// dist_calls.h - what functions of torch.distributed have in common: which group and which rank of
-// it a call names, and what one of them returns.
+// dist_calls.h - common parts of the functions of torch.distributed: the group of a call and a rank
+// in it, and the result of a call.
 #pragma once
 
 #include <optional>
@@ -25,12 +25,12 @@ class DistCall {
   /// Whether this rank takes part. A rank that does not does nothing, as in torch.
   bool takes_part() const { return !group_.outside; }
   ProcessGroup& group() const;
-  /// How many ranks the program is told that the group has.
+  /// The number of ranks of the group, as the program sees it.
   std::int64_t told_size() const;
-  /// This rank's place among them, as it is told.
+  /// This rank's place among them, as the program sees it.
   std::int64_t told_place() const;
-  /// The place in the group of the rank that `global`, a rank of the world, or `in_group` names;
-  /// where neither does, that of rank 0 of the world, if `has_default`.
+  /// The place in the group of the rank that `global`, a rank of the world, or `in_group` names; if
+  /// neither does, that of rank 0 of the world, if `has_default`.
   ///   fails  Value: none or both are given; a rank that is not in the group
   std::int64_t root(std::string_view global, std::string_view in_group, bool has_default) const;
   /// Whether this is the rank at that place.
@@ -40,7 +40,7 @@ class DistCall {
   /// A list with one tensor for each rank.
   ///   fails  Value: something else
   std::vector<DTensor> tensors(std::string_view name) const;
-  /// None, which remembers that this function gave it.
+  /// None, which remembers that this function returned it.
   Value nothing() const { return ast::None{name_}; }
 
   template <typename... Args>

@@ -104,7 +104,7 @@ Value index_range(const RangeValue& range, const Value& key) {
   return RangeValue{at(bounds.start), at(bounds.stop), narrow(Wide{range.step} * bounds.step)};
 }
 
-// A list of positions or flags among them is the tensor of it.
+// A list of positions or flags among them becomes a tensor.
 Values key_parts(Interpreter& in, const OpRegistry& registry, const Value& key) {
   Values parts{key};
   if (const auto* tuple = key.get<TupleValue>()) parts = *tuple->items;
@@ -122,7 +122,7 @@ Values key_parts(Interpreter& in, const OpRegistry& registry, const Value& key) 
   return parts;
 }
 
-// How many dims an index stands for: a mask for as many as it has.
+// The number of dims that an index replaces: a mask as many as it has.
 std::size_t dims_of(const DTensor& index) {
   return index.dtype() == DType::kBool ? std::max<std::size_t>(index.ndim(), 1) : 1;
 }

@@ -31,7 +31,7 @@ namespace shardlab {
 
 namespace {
 
-/// Where the op stands that failed: a gradient fails at the place of its op, while `running`, the
+/// The place of the op that failed: a gradient fails at the place of its op, while `running`, the
 /// statement that is executed, is its backward.
 std::uint32_t failed_offset(const SourceText& source, const RankContext* context,
                             std::uint32_t running) {
@@ -51,7 +51,7 @@ std::uint32_t failed_offset(const SourceText& source, const RankContext* context
   return running;
 }
 
-// A frame, and not a local: under ASan locals may lie elsewhere.
+// A frame, and not a local: ASan may put locals elsewhere.
 const char* stack_here() { return static_cast<const char*>(__builtin_frame_address(0)); }
 
 }  // namespace
@@ -292,7 +292,7 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
   shown_ = node.condition.get();
   if (holds(*node.condition)) return Flow::kNext;
   const std::string_view condition = setup_.program->source->text(node.condition->span);
-  // raise is an assert False whose message says all.
+  // raise is an assert False with a whole message.
   const bool raised = condition == "raise";
   std::string message = raised ? "" : fmt::format("assert {}", condition);
   if (node.message) message += (raised ? "" : ": ") + str(evaluate(*node.message));
@@ -302,21 +302,21 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
 
 namespace {
 
-// "ValueError" of an error that the program raised, "AssertionError" of an assert; empty for what
-// an op or a function refuses.
+// "ValueError" for an error that the program raised, "AssertionError" for an assert; empty for a
+// refusal of an op or a function.
 std::string_view raised_kind(const Error& error) {
   if (error.kind() != ErrorKind::kAssert) return {};
   const std::string_view summary = error.summary();
   return summary.starts_with("assert ") ? "AssertionError" : summary.substr(0, summary.find(':'));
 }
 
-// Other ranks may wait in the call that failed, but where a value is refused before it.
+// Other ranks may wait in the call that failed, unless a value is refused before it.
 bool can_be_caught(const Error& error) {
   return error.kind() == ErrorKind::kAssert || error.kind() == ErrorKind::kValue ||
          error.kind() == ErrorKind::kUnsupported;
 }
 
-// Which of Python's classes a refusal is, only Python knows: the one handler of a try is meant.
+// Only Python knows the class of a refusal, so it is caught by the handler of a try with one.
 const ast::Try::Handler* handler_of(const ast::Try& node, const Error& error) {
   const std::string_view kind = raised_kind(error);
   for (const ast::Try::Handler& handler : node.handlers) {
@@ -327,7 +327,7 @@ const ast::Try::Handler* handler_of(const ast::Try& node, const Error& error) {
   return nullptr;
 }
 
-// As str(error) has it.
+// The text of str(error).
 std::string text_of(const Error& error) {
   const std::string& summary = error.summary();
   if (error.kind() != ErrorKind::kAssert) return summary;
@@ -373,7 +373,7 @@ Interpreter::Flow Interpreter::run_handled(const ast::Statement& statement, cons
   return execute(handler->body);
 }
 
-// Names without a value yet are passed over: in [x for x in x] the list is the outer x.
+// Names without a value yet are skipped: in [x for x in x] the list is the outer x.
 Interpreter::OwnName* Interpreter::find_own(const std::string& name) {
   for (std::size_t i = comprehended_.size(); i-- > own_names_;) {
     if (comprehended_[i].name == name && comprehended_[i].value) return &comprehended_[i];
@@ -510,7 +510,7 @@ Value Interpreter::call_function(const FunctionValue& function, CallValues call)
                      [&](CallValues passed) { return call_unhooked(function, std::move(passed)); });
 }
 
-// Then names alone hold the arguments: one that is rebound is free, as in Python.
+// Then only names hold the arguments: one that is rebound is free, as in Python.
 void Interpreter::bind_locals(Frame& frame, const FunctionValue& function, CallValues call) {
   using Kind = ast::Parameter::Kind;
   const auto& parameters = function.function->parameters;
@@ -557,7 +557,7 @@ Value Interpreter::call_unhooked(const FunctionValue& function, CallValues call)
   if (function.captured != nullptr) frame.cells = *function.captured;
   for (const std::string& name : function.function->shared) frame.cells[name] = cells_->make();
   bind_locals(frame, function, std::move(call));
-  // A count of calls, unlike the room that is left on a stack, is the same in every build.
+  // A count of calls, unlike the remaining room on a stack, is the same in every build.
   if (calls_ == kMostNestedCalls) {
     throw Error(ErrorKind::kRuntime,
                 fmt::format("calls are nested too deeply: more than {}", kMostNestedCalls))

@@ -25,7 +25,7 @@ class Cells;
 class SizeTrace;                  // size_value.h
 enum class Graph : std::uint8_t;  // autograd/tape.h
 
-/// Told about every value that a statement gives a name, in the order of the program.
+/// Receives every value that a statement gives a name, in the order of the program.
 class ValueSink {
  public:
   virtual ~ValueSink() = default;
@@ -33,9 +33,9 @@ class ValueSink {
   /// are "function.name". Two runs of one program agree in (name, occurrence).
   virtual void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                         const Where& where) = 0;
-  /// The program reads the elements of a tensor; `name` is the text of the call or, of what a
-  /// condition reads, of the operand: "x.item()", "(x)". `shown`: it is printed or asserted as it
-  /// is; what goes on into other numbers is not.
+  /// The program reads the elements of a tensor; `name` is the text of the call or, if a condition
+  /// reads them, of the operand: "x.item()", "(x)". `shown`: it is printed or asserted as it is; a
+  /// number that is used in others is not.
   virtual void read(const std::string& /*name*/, std::int64_t /*occurrence*/,
                     const DTensor& /*tensor*/, const Where& /*where*/, bool /*shown*/) {}
   /// A statement begins. computes(): a part of a statement runs, its operands have values.
@@ -43,58 +43,60 @@ class ValueSink {
   virtual void computes(SourceSpan /*expression*/) {}
   /// One line of output, without its end.
   virtual void printed(const std::string& line) = 0;
-  /// Two tensors or numbers of which the program says that they are the same up to rounding.
+  /// Two tensors or numbers that are equal up to rounding, as the program claims.
   virtual void asserted_close(const Value& /*a*/, const Value& /*b*/, const Where& /*where*/) {}
   /// In the single-device run: a gather fills a tensor whose shape fits several ranks only.
   virtual void other_shape() {}
-  /// A def has become a graph with so many breaks.
+  /// A def has become a graph with this many breaks.
   virtual void traced(std::size_t /*breaks*/) {}
   /// backward() or grad() begins; `seed` may be undefined.
   virtual void backward_begins(const DTensor& /*loss*/, const DTensor& /*seed*/) {}
-  /// A backward pass begins: `grad` is what the tensor of this name has from before, or undefined.
+  /// A backward pass begins: `grad` is the former gradient of the tensor of this name, or
+  /// undefined.
   virtual void gradient_kept(const std::string& /*name*/, const DTensor& /*grad*/) {}
-  /// It has ended: what the tensor has now.
+  /// It has ended: the present gradient.
   virtual void gradient_came(const std::string& /*name*/, const DTensor& /*grad*/) {}
 };
 
-/// kOnMesh: what the program says. kPlain: the single-device run, where every tensor is plain, and
-/// functions that place or gather a tensor give its elements as they are.
+/// kOnMesh: the program as it is written. kPlain: the single-device run, where every tensor is
+/// plain, and functions that place or gather a tensor return its elements as they are.
 enum class Tensors : std::uint8_t { kOnMesh, kPlain };
 
 class RankQuestions;
 
-/// What a program does beside its calls, while a part of it is captured.
+/// Effects of a program besides its calls, while a part of it is captured.
 struct Effects {
   std::set<std::string> found;  ///< by name
-  /// Hooks that defs got meanwhile: whose, and which.
+  /// Hooks that defs got meanwhile: the def, and the hook.
   std::set<std::pair<const void*, std::uint64_t>> hooks;
 };
 
-/// What a program runs on, beside the running rank and its calls (autograd/program.h).
+/// The surroundings of a program, in addition to the running rank and its calls
+/// (autograd/program.h).
 struct ProgramSetup {
   const ast::Program* program = nullptr;
   const Environment* params = nullptr;
   const OpRegistry* registry = nullptr;
   const MeshLayout* layout = nullptr;    ///< tensors live on it
-  const MeshLayout* reported = nullptr;  ///< what `mesh` tells; differs in single-device runs
-  std::int64_t rank = 0;                 ///< what `rank` tells
+  const MeshLayout* reported = nullptr;  ///< `mesh` in the program; differs in single-device runs
+  std::int64_t rank = 0;                 ///< the value of `rank` in the program
   std::int64_t world_size = 1;
-  std::string backend = "threads";  ///< what process groups say that they run on
+  std::string backend = "threads";  ///< the backend that process groups report
   Tensors tensors = Tensors::kOnMesh;
-  AnswerLog* keeps = nullptr;       ///< is told the answers of this run; may be null
+  AnswerLog* keeps = nullptr;       ///< receives the answers of this run; may be null
   AnswerReader* follows = nullptr;  ///< the answers of another run; may be null
   ValueSink* sink = nullptr;        ///< may be null
   /// The program is a part of an op: the place of the rank stays that of the op's call.
   bool inside_op = false;
-  /// One run stands for a class of ranks: asked where its ranks may take different paths. Null: the
-  /// run stands for one rank.
+  /// One run represents a class of ranks: it is asked where its ranks may take different paths.
+  /// Null: the run represents one rank.
   RankQuestions* questions = nullptr;
   std::int64_t step_limit = 1'000'000;  ///< passes through while loops, in all; ten times of for
-  /// How much stack nested calls may take.
+  /// The stack that nested calls may take.
   std::size_t stack_bytes = 128 * 1024 * sanitizer::kStackFactor;
 };
 
-/// `inputs`: names of values that define() will give.
+/// `inputs`: names of values that define() will set.
 ///   fails  ScenarioError: a name, op or method of the program that is not defined (exit code 2)
 void check_names(const ast::Program& program, const Environment& params,
                  const std::vector<std::string>& inputs, const OpRegistry& registry);
@@ -102,11 +104,11 @@ void check_names(const ast::Program& program, const Environment& params,
 /// Attributes of tensors that are not methods: shape, T, grad, ...
 bool is_tensor_attribute(std::string_view name);
 
-/// Runs one program on the running rank. Holds all names of the program; values that are reached
-/// from it die with it. Used by one rank.
+/// Runs one program on the running rank. Holds all names of the program; values reached from it are
+/// freed with it. Used by one rank.
 class Interpreter {
  public:
-  /// Copies `setup`; what it points to outlives the interpreter.
+  /// Copies `setup`; its pointers outlive the interpreter.
   explicit Interpreter(const ProgramSetup& setup);
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
@@ -115,13 +117,13 @@ class Interpreter {
   /// Gives an input or another name a value before run(). Not reported to the sink.
   void define(const std::string& name, Value value);
   /// Runs the whole program. Errors carry the place ("at").
-  ///   fails  what ops fail with; Assert; Value and Runtime for wrong use of the language
+  ///   fails  as its ops do; Assert; Value and Runtime for wrong use of the language
   void run();
   /// The last value of a name, or null.
   const Value* find(const std::string& name) const;
   /// All names outside of defs that have a value, sorted.
   std::vector<std::string> names() const;
-  /// Calls `visit` for what each name holds, those of defs that run right now included.
+  /// Calls `visit` for the value of each name, those of running defs included.
   void visit_values(const std::function<void(const Value& value)>& visit) const;
 
   // For built-in functions.
@@ -131,7 +133,7 @@ class Interpreter {
   void keep_flattened(const std::string& name, MeshValue mesh) {
     flattened_.emplace(name, std::move(mesh));
   }
-  /// Those that new_group() made, in order; of ranks that this one is not among, too.
+  /// Groups that new_group() made, in order; also groups without this rank.
   const std::vector<GroupValue>& made_groups() const { return made_groups_; }
   void keep_group(GroupValue group) { made_groups_.push_back(std::move(group)); }
   /// Anything that a program can call: a def, a built-in function, an op, a method.
@@ -145,17 +147,18 @@ class Interpreter {
   /// Whether Python takes the value as true; a tensor with one element counts as its element. Fails
   /// with Value for other tensors.
   bool truth(const Value& value);
-  /// True in the single-device run, where no tensor lies on a mesh.
+  /// True in the single-device run, where no tensor is on a mesh.
   bool plain() const { return setup_.tensors == Tensors::kPlain; }
-  /// What only the ranks know, such as the placements of a tensor: `own` is asked and kept on the
-  /// ranks; a run that follows them gets their answer, or `otherwise` where it took another path.
+  /// An answer that only the ranks know, such as the placements of a tensor: `own` is called and
+  /// kept on the ranks; a run that follows them gets their answer, or `otherwise` if it took
+  /// another path.
   Value answer(const std::function<Value()>& own, const Value& otherwise = {});
-  /// What varies between ranks (rank_value.h) as it is here: from now on the run stands for those
-  /// ranks only that have the same value.
+  /// A value that varies between ranks (rank_value.h) as it is here: from now on the run represents
+  /// only those ranks that have the same value.
   Value settle(const Value& value);
   /// Anything a for loop takes, as a list.
   Values iterate(const Value& value);
-  /// For functions that others call later: a variable that is emptied when the program has ended.
+  /// For functions that are called later: a variable that is emptied when the program has ended.
   std::shared_ptr<Cell> keep(Value value);
   /// To the sink, line by line; what follows the last end of a line waits for more.
   void print(const std::string& text);
@@ -163,22 +166,22 @@ class Interpreter {
   void note_other_shape() {
     if (setup_.sink != nullptr) setup_.sink->other_shape();
   }
-  /// What the program does beside its calls, by name: for captures.
+  /// Notes an effect of the program besides its calls, by name: for captures.
   void note_effect(const char* name) {
     if (effects_ != nullptr) effects_->found.insert(name);
   }
-  /// Null where nobody captures.
+  /// Null outside of captures.
   Effects* effects() const { return effects_; }
-  /// Where sizes that programs read stay symbols, while a function is traced for other sizes, too;
-  /// null: sizes are numbers.
+  /// The trace in which sizes that programs read stay symbols, while a function is traced for other
+  /// sizes, too; null: sizes are numbers.
   SizeTrace* sizes() const { return sizes_; }
-  /// Gives what was there before.
+  /// Returns the former trace.
   SizeTrace* trace_sizes_in(SizeTrace* sizes) { return std::exchange(sizes_, sizes); }
-  /// From now on effects are put there; null: nowhere. Gives where they were put before.
+  /// From now on effects are stored there; null: nowhere. Returns the former place.
   Effects* note_effects_in(Effects* effects) { return std::exchange(effects_, effects); }
-  /// Tells the sink that gradients of `loss` are computed.
+  /// Reports to the sink that gradients of `loss` are computed.
   void tell_backward(const DTensor& loss, const DTensor& seed);
-  /// backward(), and tells the sink which gradients were there before and are after it.
+  /// backward(), and reports to the sink the gradients before and after it.
   void backward_from(const DTensor& loss, const DTensor& seed, Graph graph);
 
   /// The language's operators, attributes and indices on any values.
@@ -190,11 +193,11 @@ class Interpreter {
   void set_index(const Value& object, const Value& key, const Value& value);
 
  private:
-  // What one call of a def needs: its locals, and the place it was called from.
+  // The data of one call of a def: its locals, and the place it was called from.
   struct Frame;
   enum class Flow : std::uint8_t { kNext, kBreak, kContinue, kReturn };
 
-  // A statement answers how the block around it goes on. Each kind of node has a function here.
+  // A statement returns how the block around it continues. Each kind of node has a function here.
   Flow execute(const ast::Block& block);
   Flow execute(const ast::Statement& statement);
   Flow run_node(const ast::Statement& statement, const ast::ExpressionStatement& node);
@@ -218,7 +221,7 @@ class Interpreter {
   Flow run_node(const ast::Statement&, const ast::Continue&) { return Flow::kContinue; }
 
   // Operands are evaluated from left to right, as in Python. A value that varies between ranks
-  // stays as it is until something needs to know what it is here.
+  // stays as it is until its value here is needed.
   Value evaluate(const ast::Expression& expression);
   Value eval_node(const ast::Expression& expression, const ast::Constant& node);
   Value eval_node(const ast::Expression& expression, const ast::Name& node);
@@ -257,13 +260,13 @@ class Interpreter {
   static void bind_locals(Frame& frame, const FunctionValue& function, CallValues call);
   Value call_method(const Value& object, const std::string& name, CallValues call);
   // Unpacks sequences over targets. bind() gives one name its value; report() counts the occurrence
-  // and tells the sink.
+  // and calls the sink.
   void assign(const ast::Expression& target, const Value& value, SourceSpan statement);
   void unpack(const ast::Expression& target, const Values& items, SourceSpan statement);
   void bind(const std::string& name, const Value& value);
   void write_attribute(const Value& object, const std::string& name, const Value& value);
   void report(const std::string& name, const Value& value, SourceSpan span);
-  /// A value that the program reads: tells the sink of plain tensors.
+  /// A value that the program reads: reports plain tensors to the sink.
   void report_read(std::string (*name_of)(const ast::Expression&), const ast::Expression& by,
                    const Value& value, bool shown);
   bool holds(const ast::Expression& condition);
@@ -291,7 +294,7 @@ class Interpreter {
   OwnName* find_own(const std::string& name);
   Value returned_;
   std::string printed_;  ///< since the last end of a line
-  // Of defs: a recursion without an end is refused with its place, whatever the stack's size.
+  // For defs: a recursion without an end is refused with its place, with every stack size.
   static constexpr int kMostNestedCalls = 50;
 
   /// Counts a pass through a loop. Fails with Runtime beyond the limit.

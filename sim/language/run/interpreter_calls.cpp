@@ -31,7 +31,8 @@ void Interpreter::settle_arguments(CallValues& call) {
   for (auto& [keyword, value] : call.keywords) value = settle(value);
 }
 
-// Functions of numbers are put off; what is printed, or is data of a tensor, decides nothing.
+// Functions of numbers are put off; a value that is printed, or is data of a tensor, decides
+// nothing.
 std::optional<Value> Interpreter::call_varying(const BuiltinValue& builtin, CallValues& call) {
   static constexpr std::string_view kPutOff[] = {"abs", "float", "int",  "len",
                                                  "max", "min",   "repr", "str"};
@@ -50,7 +51,7 @@ std::optional<Value> Interpreter::call_varying(const BuiltinValue& builtin, Call
 
 namespace {
 
-// An op, or what makes a tensor of the sizes that it is given: sizes may be symbols.
+// An op, or a factory of a tensor of given sizes: sizes may be symbols.
 bool takes_sizes(const Value& function) {
   if (const auto* builtin = function.get<BuiltinValue>()) {
     return builtin->self == nullptr &&
@@ -106,7 +107,7 @@ Value Interpreter::call(const Value& function, CallValues call) {
 
 Value Interpreter::call_method(const Value& object, const std::string& name, CallValues call) {
   if (setup_.questions != nullptr) {
-    // A list may hold what varies; all other methods look at what they are given.
+    // A list may hold varying values; all other methods read their arguments.
     const bool adds = name == "append" || name == "extend";
     if (varies(object) && !adds && name != "pop") {
       return call_method(settle(object), name, std::move(call));

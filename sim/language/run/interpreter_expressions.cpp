@@ -1,6 +1,6 @@
-// Expressions, one overload per kind of node. Evaluation goes from left to right as in Python.
-// A value that differs between the ranks that this run stands for stays a function of the rank
-// (lift) until something has to know what it is (settle).
+// Expressions, one overload per kind of node. Evaluation is from left to right as in Python. A
+// value that differs between the ranks that this run represents stays a function of the rank (lift)
+// until its value is needed (settle).
 
 #include <fmt/args.h>
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ Value Interpreter::eval_node(const ast::Expression&, const ast::Attribute& node)
 
 namespace {
 
-// A number that is called like a namespace: F.linear is then no function.
+// A number with the name of a namespace: F.linear is then no function.
 void refuse_hidden(const ast::Attribute& node, const OpRegistry& registry) {
   const auto* name = std::get_if<ast::Name>(&node.object->node);
   if (name == nullptr) return;
@@ -76,7 +76,7 @@ const DictEntries& entries_of(const Value& value) {
        a_kind(value));
 }
 
-// Of f(**value).
+// The keywords of f(**value).
 void add_keywords(CallValues& call, const Value& value) {
   for (const auto& [key, entry] : entries_of(value)) {
     if (!key.is<std::string>()) {

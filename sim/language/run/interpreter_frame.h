@@ -15,7 +15,7 @@ struct Interpreter::Frame {
   CellMap cells;  ///< instead of `locals`: shared with defs inside, or captured from those around
   const Frame* caller = nullptr;  ///< null: it is called at the top
 
-  /// Null where the name has no value here.
+  /// Null if the name has no value here.
   const Value* find(const std::string& name) const {
     if (const auto cell = cells.find(name); cell != cells.end()) {
       return cell->second->value ? &*cell->second->value : nullptr;

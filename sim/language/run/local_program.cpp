@@ -1,7 +1,7 @@
 // Each call makes an interpreter of its own, which knows the defs and nothing else: a rank may run
-// the program while another one, or a call around this one, is inside of it. What it does is a part
-// of the op, so that the place of the rank stays that of the op's call; where the program itself
-// failed is a part of the error.
+// the program while another one, or a call around this one, is inside of it. Its calls are a part
+// of the op, so that the place of the rank stays that of the op's call; the place of an error in
+// the program is a part of the error.
 #include "sim/language/run/local_program.h"
 
 #include "base/fix.h"
@@ -15,7 +15,7 @@ namespace shardlab {
 
 namespace {
 
-// Deep enough for what computes one op; the program around it has the rest of the rank's stack.
+// Deep enough for the program of one op; the program around it has the rest of the rank's stack.
 constexpr std::size_t kStackBytes = 48 * 1024 * sanitizer::kStackFactor;
 
 const Environment& no_params() {
@@ -40,7 +40,7 @@ class PlaceKept final : public ValueSink {
   SourceSpan place_;
 };
 
-// What one parameter of the def is given.
+// The argument for one parameter of the def.
 struct Given {
   std::string argument;  // of the op; "": the groups of a letter
   char letter = 0;
@@ -84,7 +84,7 @@ class LocalProgram {
   }
 
  private:
-  // A mesh as programs are told of it: its dims have names, by number where nobody gave any.
+  // A mesh as programs see it: its dims have names, by number if the mesh has none.
   static const MeshLayout* named(const MeshLayout* layout) {
     if (!layout->names().empty()) return layout;
     MeshLayout::Init init{layout->shape(), {}, {}};

@@ -1,6 +1,6 @@
-// Meshes, placements, reductions and groups as programs write them: by name wherever the mesh has
-// names. A run of the single-device reference keeps two layouts apart: the one it runs on and the
-// one that the program is told.
+// Meshes, placements, reductions and groups as programs write them: by name if the mesh has names.
+// A run of the single-device reference keeps two layouts apart: the one it runs on and the one that
+// the program sees.
 #include "sim/language/run/mesh_value.h"
 
 #include <algorithm>
@@ -49,7 +49,8 @@ std::int64_t place_along(const MeshLayout& whole, const Dims& dims, const Coordi
   return place;
 }
 
-// The rank whose parts of a layout the program sees: the running one's where tensors live.
+// The place whose parts of a layout the program sees: the running rank's, or the first if it is not
+// in the mesh.
 Coordinate place_in(const MeshLayout& layout, std::int64_t rank) {
   const auto coordinate = layout.coordinate_of(rank);
   return coordinate ? *coordinate : layout.coordinate_at_index(0);
@@ -240,7 +241,7 @@ ProcessGroup& group_of(const Interpreter& interpreter, const GroupValue& group) 
 
 namespace {
 
-// "ranks_0_2", or of many "ranks_0_to_7"; another one of the same name has a number behind it.
+// "ranks_0_2", or of many "ranks_0_to_7"; another one of the same name has a number after it.
 std::string name_of_group(const Interpreter& in, const std::vector<std::int64_t>& ranks) {
   constexpr std::size_t kMostNamed = 4;
   std::string name = ranks.size() <= kMostNamed

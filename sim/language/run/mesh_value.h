@@ -1,4 +1,4 @@
-// mesh_value.h - what programs do with `mesh`, and placements given by mesh dim.
+// mesh_value.h - operations of programs on `mesh`, and placements given by mesh dim.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 namespace shardlab {
 
 /// mesh["tp"], mesh["dp", "tp"]: the part of the mesh that holds this rank, in the single-device
-/// run the one that holds the rank which the program is told. A flattened mesh by its name.
+/// run the part that holds the rank number that the program sees. A flattened mesh by its name.
 ///   fails  Value: an unknown name
 MeshValue slice_mesh(const Interpreter& interpreter, const MeshValue& mesh, const Value& key);
 
-/// One dim over all dims of `mesh`, called `name` or, where that is empty, by their names joined;
+/// One dim over all dims of `mesh`, called `name` or, if that is empty, by their names joined;
 /// constructed on this rank, so that every rank of the world calls this. Redistributions on the
 /// scenario's mesh may from now on run one collective over these dims.
 ///   fails  Value: the name is taken
@@ -27,12 +27,12 @@ MeshValue flattened(Interpreter& interpreter, const MeshValue& mesh, std::string
 ///   fails  Value
 std::size_t mesh_dim(const MeshLayout& layout, const Value& dim);
 
-/// What a program sees of something that depends on the rank: its value on the rank that runs, or a
-/// value by rank where one run stands for several. `at` is pure and outlives the call.
+/// The program's view of a value that depends on the rank: its value on the rank that runs, or a
+/// value by rank if one run represents several. `at` is pure and outlives the call.
 Value by_rank(const Interpreter& interpreter, std::function<Value(std::int64_t rank)> at);
 /// The place of this rank along one dim of a mesh that it is in.
 Value coordinate_along(const Interpreter& interpreter, const MeshValue& mesh, std::size_t dim);
-/// The groups of other ranks that are to them what one group is to the running rank. Pure functions
+/// For each other rank, the group that corresponds to one group of the running rank. Pure functions
 /// of a rank, which outlive the call.
 struct GroupsByRank {
   std::function<std::vector<std::int64_t>(std::int64_t rank)> ranks;  ///< in the group's order

@@ -57,7 +57,7 @@ std::string_view torch_name(ast::BinaryOp op) {
   return row->name;
 }
 
-// number - tensor, number / tensor: what torch makes of them.
+// number - tensor, number / tensor: torch's ops for them.
 Value number_first(Interpreter& in, ast::BinaryOp op, const Value& number, const Value& tensor) {
   switch (op) {
     case ast::BinaryOp::kAdd:
@@ -197,7 +197,8 @@ Value Interpreter::binary_varying(ast::BinaryOp op, const Value& left, const Val
   return lift({left, right}, compute);
 }
 
-// A number beside a tensor goes to the op, which may take symbols; both in one list stay there.
+// A number next to a tensor is passed to the op, which may take symbols; both in one list stay
+// there.
 Value Interpreter::binary_of_sizes(ast::BinaryOp op, const Value& left, const Value& right) {
   const Value known = sizes_->arithmetic(op, left, right);
   if (!known.is_none()) return known;

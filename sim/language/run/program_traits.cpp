@@ -1,7 +1,7 @@
-// A name depends on the rank when something that depends on it is assigned to it, or when the
-// assignment itself stands in a branch or loop that depends on it. Repeated until nothing is added,
-// because loops and defs carry a dependence backwards in the text. What depends on the program's
-// own collectives is found in the same way.
+// A name depends on the rank when a value that depends on it is assigned to it, or when the
+// assignment itself is in a branch or loop that depends on it. Repeated until nothing is added,
+// because loops and defs carry a dependence backwards in the text. Names that depend on the
+// program's own collectives are found in the same way.
 #include "sim/language/run/program_traits.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace shardlab {
 namespace {
 
 constexpr std::string_view kLocalWorld[] = {"to_local", "from_local"};
-// Names and members that say the rank, and those that say how large the world is.
+// Names and members with the rank's number, and those with the size of the world.
 constexpr std::string_view kRankNames[] = {"rank", "get_rank", "get_process_group_ranks"};
 constexpr std::string_view kRankMembers[] = {
     "coordinate",    "get_coordinate",          "_sym_get_coordinate",
@@ -25,7 +25,8 @@ constexpr std::string_view kRankMembers[] = {
 constexpr std::string_view kWorldNames[] = {"world_size", "get_world_size", "WORLD",
                                             "_get_group_size_by_name"};
 constexpr std::string_view kSizeNames[] = {"shape", "size", "numel", "len", "nelement"};
-// Names that draw random numbers, beside all that begin with rand, and those that set the state.
+// Names that draw random numbers, in addition to all that begin with rand, and those that set the
+// state.
 constexpr std::string_view kDraws[] = {"bernoulli", "multinomial", "normal",
                                        "poisson",   "uniform",     "exponential",
                                        "geometric", "cauchy",      "log_normal"};
@@ -33,7 +34,7 @@ constexpr std::string_view kSeeds[] = {"manual_seed", "manual_seed_all", "set_rn
 // Methods that put their arguments into the list or dict.
 constexpr std::string_view kAdds[] = {"append",     "extend", "insert", "save_for_backward",
                                       "setdefault", "update"};
-// What runs a function of the program in backward.
+// Methods that make backward run a function of the program.
 constexpr std::string_view kHooks[] = {"register_hook", "register_full_backward_hook",
                                        "register_full_backward_pre_hook"};
 
@@ -55,7 +56,8 @@ bool leaves_the_mesh(std::string_view name) {
   return std::ranges::count(kLocalWorld, name) > 0 || is_collective(name);
 }
 
-// "torch.distributed" for dist and torch.distributed; empty for what is no module of collectives.
+// "torch.distributed" for dist and torch.distributed; empty for anything that is no module of
+// collectives.
 std::string_view module_of(const ast::Expression& object) {
   constexpr std::string_view kDist = "torch.distributed", kFuncol = "funcol", kNn = "nn";
   if (const auto* name = std::get_if<ast::Name>(&object.node)) {
@@ -84,7 +86,7 @@ OwnCollective collective_in(const ast::Attribute& function) {
   return fills ? OwnCollective::kFills : OwnCollective::kGives;
 }
 
-// Of torch.distributed: what fills a tensor with what another rank sends.
+// Functions of torch.distributed that fill a tensor with another rank's message.
 constexpr std::string_view kReceives[] = {"recv", "irecv", "recv_object_list"};
 constexpr std::string_view kSends[] = {"send", "isend", "send_object_list", "batch_isend_irecv"};
 
@@ -113,7 +115,7 @@ std::vector<const ast::Expression*> filled_by(const ast::Call& call) {
   return filled;
 }
 
-// What a walk follows through the program.
+// The source that a walk follows through the program.
 enum class Source : std::uint8_t { kRank, kExchange, kSize };
 
 using Names = std::set<std::string, std::less<>>;
@@ -203,7 +205,7 @@ class Walk {
     return classes_.contains(path) ? path : "";
   }
 
-  // What one node says by itself; its parts are looked at by any_part.
+  // The dependence of one node itself; its parts are visited by any_part.
   bool depends_here(const ast::Expression& expression) {
     if (const auto* name = std::get_if<ast::Name>(&expression.node)) {
       if (is_one_of(kWorldNames, name->id)) traits_.reads_world = true;
@@ -235,7 +237,7 @@ class Walk {
     return false;
   }
 
-  // `of_rank`: how this kind of name says the rank.
+  // `of_rank`: the names of this kind that give the rank.
   template <std::size_t kCount>
   bool is_source(std::string_view name, const std::string_view (&of_rank)[kCount]) const {
     if (source_ == Source::kRank) return is_one_of(of_rank, name);
@@ -279,7 +281,7 @@ class Walk {
     if (depends(operand, under) || under) mark(full(name_of_operand(operand)));
   }
 
-  // A call that depends on the rank, or stands where it is made on some ranks only.
+  // A call that depends on the rank, or is made on some ranks only.
   void calls(const ast::Call& call, bool by_rank) {
     const auto* name = std::get_if<ast::Name>(&call.function->node);
     if (name != nullptr) fills_through(full(name->id), call);
@@ -325,7 +327,7 @@ class Walk {
     if (filled_.insert(full(base)).second) changed_ = true;
   }
 
-  // A list is filled where each of its items is.
+  // A list is filled if each of its items is.
   void fills_items(const ast::Expression& target, const ast::Expression& iterable) {
     std::vector<std::string> names;
     ast::collect_targets(target, names);
@@ -339,7 +341,7 @@ class Walk {
     });
   }
 
-  // A def that fills its parameter fills what it is called with.
+  // A def that fills its parameter fills the argument.
   void fills_through(const std::string& path, const ast::Call& call) {
     const auto def = defs_.find(path);
     if (def == defs_.end()) return;
@@ -390,7 +392,7 @@ class Walk {
     if (!by_rank) return;
     for (const auto& target : node.targets) mark_target(*target);
   }
-  // The index of x[rank] = v, not x itself: that it depended on the rank before is known anyway.
+  // The index of x[rank] = v, not x itself: a former dependence of x is known already.
   bool depends_index(const ast::Expression& target, bool under) {
     const auto* subscript = std::get_if<ast::Subscript>(&target.node);
     return subscript != nullptr && depends(*subscript->index, under);
@@ -435,7 +437,7 @@ class Walk {
     walk(function->body, called_by_rank_.contains(function));
     functions_.erase(functions_.begin());
   }
-  // Gradients go through backward, which is given the context that forward was given.
+  // Gradients pass through backward, whose context is that of forward.
   void visit(const ast::Class& node, bool under) {
     walk(node.body, under);
     if (names_.contains(node.path + kBackward)) mark(gradients_);
@@ -459,7 +461,7 @@ class Walk {
       }
     }
   }
-  // Contexts say whether gradients are recorded.
+  // Contexts decide whether gradients are recorded.
   void visit(const ast::With& node, bool under) {
     bool by_rank = under;
     for (const ast::With::Item& item : node.items) {
@@ -471,12 +473,12 @@ class Walk {
     }
     walk(node.body, by_rank);
   }
-  // The function's own name stands for what it returns.
+  // The function's own name is used for its result.
   void visit(const ast::Return& node, bool under) {
     const bool by_rank = depends(node.value, under) || under;
     if (!by_rank || functions_.empty()) return;
     mark(functions_.front()->path);
-    // What stands below a return that some ranks take is run by the others only.
+    // Statements below a return that some ranks take run on the others only.
     if (under && called_by_rank_.insert(functions_.front()).second) changed_ = true;
   }
   void visit(const ast::Assert& node, bool under) {
@@ -506,8 +508,8 @@ class Walk {
   std::set<std::string> classes_;                                               // by path
   std::set<std::string> escaped_;      // paths of defs that are values: assigned, passed, returned
   std::set<std::string> filled_;       // names that such a collective fills
-  std::set<std::string> filled_here_;  // of these: in the loop or comprehension that is looked at
-  bool called_ = false;                // the expression looked at is what a call calls
+  std::set<std::string> filled_here_;  // of these: in the loop or comprehension that is visited
+  bool called_ = false;                // the visited expression is the function of a call
   std::set<const ast::Function*> called_by_rank_;  // whose body runs on some ranks only
   std::map<const void*, bool> left_early_;         // loops that some ranks leave before others
   bool* loop_ = nullptr;

@@ -1,8 +1,7 @@
-// program_traits.h - what the text of a program says about where its values come from: whether it
-// leaves the distributed world, and which of its values depend on the rank that computes them, or
-// on what ranks exchange by the program's own word.
-// Found from the syntax tree, so it is the same on every rank; where the text leaves it open, the
-// larger set.
+// program_traits.h - facts that the text of a program gives about the sources of its values:
+// whether it leaves the distributed world, and which of its values depend on the rank that computes
+// them, or on data that ranks exchange by the program's own collectives. Found from the syntax
+// tree, so it is the same on every rank; if the text leaves it open, the larger set.
 #pragma once
 
 #include <set>
@@ -13,7 +12,7 @@
 
 namespace shardlab {
 
-/// What holds of the whole program, and of its names.
+/// Facts about the whole program, and about its names.
 struct ProgramTraits {
   bool reads_rank = false;   ///< `rank`, a mesh's `coordinate`, a group's rank, ...
   bool reads_world = false;  ///< `world_size`, or a mesh's size or shape
@@ -41,20 +40,20 @@ struct ProgramTraits {
 
 ProgramTraits traits_of(const ast::Program& program);
 
-/// Whether, by the text, the call is a collective of the program's own, and which: all_reduce(..),
-/// dist.all_reduce(..), funcol.all_reduce(..). Names that the program gives another meaning are not
-/// looked at.
+/// The kind of the call, if it is by the text a collective of the program's own: all_reduce(..),
+/// dist.all_reduce(..), funcol.all_reduce(..). Names that the program gives another meaning are
+/// ignored.
 enum class OwnCollective : std::uint8_t {
   kNone,
   kGives,  ///< a new tensor
-  kFills,  ///< what it is given
+  kFills,  ///< its argument
 };
 OwnCollective own_collective(const ast::Call& call);
 
 /// Whether, by the text, the call reads the elements of one tensor: x.item(), x.tolist(), float(x),
 /// int(x), bool(x), print(x). The tensor's expression; null for other calls.
 const ast::Expression* read_by(const ast::Call& call);
-/// The name of what a comparison or a condition reads: "(x)".
+/// The name of a value that a comparison or a condition reads: "(x)".
 std::string name_of_operand(const ast::Expression& operand);
 
 }  // namespace shardlab

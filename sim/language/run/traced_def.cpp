@@ -1,6 +1,6 @@
-// A def may read what is not among its arguments, and do what no graph has: print, write to a list.
-// The first is found in its text and becomes inputs and guards; the second ends the graph, and the
-// def is called as it is.
+// A def may read values that are not among its arguments, and have effects that no graph has:
+// print, write to a list. The first are found in its text and become inputs and guards; the second
+// end the graph, and the def is called as it is.
 #include "sim/language/run/traced_def.h"
 
 #include <algorithm>
@@ -22,7 +22,8 @@
 
 namespace shardlab {
 
-// All that a call rests on: its arguments, and what names outside of the def hold, taken apart.
+// All values that a call depends on: its arguments, and those of names outside of the def, taken
+// apart.
 class TracedDef::Reads {
  public:
   Reads(TracedDef& traced, Interpreter& in) : traced_(traced), in_(in) {}
@@ -56,7 +57,7 @@ class TracedDef::Reads {
     return all;
   }
 
-  // Whether everything still holds what it held, tensors by identity.
+  // True when every name still has its former value, tensors by identity.
   bool same_things(const Reads& other) const {
     return facts_ == other.facts_ &&
            std::ranges::equal(tensors_, other.tensors_, [](const auto& a, const auto& b) {
@@ -70,7 +71,7 @@ class TracedDef::Reads {
   }
 
   void add(const std::string& source, const Value& value) {
-    if (varies(value)) return;  // the run goes on for the ranks that answer alike
+    if (varies(value)) return;  // the run continues for the ranks with the same answer
     if (const auto* tensor = value.get<DTensor>()) {
       tensors_.push_back({source, *tensor, dynamic_dims(source, *tensor)});
     } else if (value.is_sequence()) {
@@ -89,7 +90,7 @@ class TracedDef::Reads {
     }
   }
 
-  // What a def reads from outside keeps its sizes, as do parameters of a module in PyTorch.
+  // A value that a def reads from outside keeps its sizes, as do parameters of a module in PyTorch.
   std::vector<std::int64_t> dynamic_dims(const std::string& source, const DTensor& x) const {
     const DynamicArguments& dynamic = traced_.dynamic_;
     std::vector<std::int64_t> dims;
@@ -119,7 +120,7 @@ class TracedDef::Reads {
     }
   }
 
-  // Hooks of backward on a def are called with it, and read what they like.
+  // Hooks of backward on a def are called with it, and may read any name.
   void add_hooks(const std::string& source, const FunctionValue& function) {
     if (!hooked_.insert(function.hooks.get()).second) return;
     std::vector<std::string> names;
@@ -174,7 +175,7 @@ Value with_others(const Value& value, const VisitTensor& visit, const VisitSize&
   });
 }
 
-// What may hold tensors that a graph cannot put others in place of.
+// True for a value that may hold tensors which a graph cannot replace.
 bool holds_code(const Value& value) {
   if (value.is_sequence()) return std::ranges::any_of(items_of(value), holds_code);
   if (const auto* dict = value.get<DictValue>()) {
@@ -184,7 +185,7 @@ bool holds_code(const Value& value) {
   return value.is<FunctionValue>() || (value.is<ObjectValue>() && size_of(value) == nullptr);
 }
 
-// What the def does that no event tells of.
+// Effects of the def that no event reports.
 class EffectScope {
  public:
   explicit EffectScope(Interpreter& in) : in_(in), before_(in.note_effects_in(&effects_)) {}
@@ -248,7 +249,7 @@ TracedDef::Reads TracedDef::reads_of(Interpreter& interpreter, const CallValues&
 
 Value TracedDef::call(Interpreter& interpreter, CallValues call) {
   if (!captured_) return capture(interpreter, std::move(call));
-  // The single-device run does as the ranks did.
+  // The single-device run takes the ranks' way.
   const Value whole = breaks_.empty();
   if (!interpreter.truth(interpreter.answer([&] { return whole; }, whole))) {
     return interpreter.call(*function_->value, std::move(call));

@@ -1,8 +1,8 @@
-// ast.h - the syntax tree of a program. Immutable once parsed; shared by all ranks.
-// Every node has the span of the text it was parsed from. The tree is at most kDeepestTree deep,
-// so walking it recursively is safe on a rank's small stack. A node owns its parts; pointers to
-// parts are never null where nothing else is said. What a name means is not known here: names are
-// resolved when the program runs, and looked up before by check_names().
+// ast.h - the syntax tree of a program. Immutable once parsed; shared by all ranks. Every node has
+// the span of the text it was parsed from. The tree is at most kDeepestTree deep, so walking it
+// recursively is safe on a rank's small stack. A node owns its parts; pointers to parts are never
+// null unless a comment says so. The meaning of a name is not known here: names are resolved when
+// the program runs, and looked up before by check_names().
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ using ExpressionPtr = std::unique_ptr<const Expression>;
 
 /// Python's None and `...`, as values. Every None is equal to every other.
 struct None {
-  /// The function that gave it where one expects a value, "dist.all_reduce"; lives as long as the
-  /// process. Null: nobody.
+  /// The function that returned it where a value is expected, "dist.all_reduce"; lives as long as
+  /// the process. Null: none.
   const char* from = nullptr;
   bool operator==(const None&) const { return true; }
 };
@@ -84,7 +84,7 @@ struct Constant {
 struct Name {
   std::string id;
 };
-/// object.name; `name_span` is where the name stands, for messages.
+/// object.name; `name_span` is the place of the name, for messages.
 struct Attribute {
   ExpressionPtr object;
   std::string name;
@@ -110,8 +110,8 @@ struct Unary {
   UnaryOp op;
   ExpressionPtr operand;
 };
-/// left op right; the left one is evaluated first. The tree says what parentheses and precedence
-/// said.
+/// left op right; the left one is evaluated first. The tree has the structure of parentheses and
+/// precedence.
 struct Binary {
   BinaryOp op;
   ExpressionPtr left, right;
@@ -142,7 +142,7 @@ struct Slice {
 struct List {
   std::vector<ExpressionPtr> items;
 };
-/// (a, b) or, where it stands alone, a, b.
+/// (a, b) or, alone in a statement, a, b.
 struct Tuple {
   std::vector<ExpressionPtr> items;
 };
@@ -200,7 +200,7 @@ struct Expression {
 struct Statement;
 using Block = std::vector<Statement>;
 
-/// A call for what it does; its value is dropped.
+/// A call for its effect; its value is dropped.
 struct ExpressionStatement {
   ExpressionPtr value;
 };
@@ -224,13 +224,13 @@ struct If {
   };
   std::vector<Branch> branches;
 };
-/// A loop over what `iterable` has; `target` is bound as in an Assign.
+/// A loop over the items of `iterable`; `target` is bound as in an Assign.
 struct For {
   ExpressionPtr target, iterable;
   Block body;
   Block otherwise;  ///< its else, which runs unless a break ended the loop
 };
-/// How often it may run is limited, as a program that never ends would hang a test.
+/// Its number of passes is limited, as a program that never ends would hang a test.
 struct While {
   ExpressionPtr condition;
   Block body;
@@ -258,13 +258,14 @@ struct Function {
   std::vector<std::string> nonlocals;  ///< bound in a def around it
   std::vector<std::string> globals;    ///< bound at the top of the program
 
-  /// Whether the name is local: Python decides that from the text, not from what ran.
+  /// True when the name is local: Python decides that from the text, not from the statements that
+  /// ran.
   bool binds(std::string_view id) const;
 };
 /// Binds the function's name when it is reached.
 struct Def {
   std::shared_ptr<const Function> function;
-  // Of a def in a class: decorators.
+  // For a def in a class: a decorator.
   bool is_static = false;
   bool once_differentiable = false;
 };
@@ -274,7 +275,7 @@ struct Class {
   std::string path;  ///< with the names of the defs around it
   Block body;        ///< static defs alone
 };
-/// Ends the def that it stands in; outside of a def it does not parse.
+/// Ends the def around it; outside of a def it does not parse.
 struct Return {
   ExpressionPtr value;  ///< null: None
 };
@@ -287,7 +288,7 @@ struct With {
   std::vector<Item> items;
   Block body;
 };
-/// Fails the run with kind Assert where the condition does not hold.
+/// Fails the run with kind Assert if the condition does not hold.
 struct Assert {
   ExpressionPtr condition;
   ExpressionPtr message;  ///< may be null

@@ -1,4 +1,4 @@
-// ast_walk.h - going through the parts of a tree without naming every kind of node.
+// ast_walk.h - visits the parts of a tree without naming every kind of node.
 #pragma once
 
 #include <functional>
@@ -25,8 +25,8 @@ bool any_part(const Expression& expression, const std::function<bool(const Expre
 /// The same for the expressions of a block, those of all blocks inside included.
 bool any_part(const Block& block, const std::function<bool(const Expression&)>& wanted);
 
-/// The name an assignment to this target changes: that of `x` in x, x[0] and x.y; empty for tuples
-/// and calls.
+/// The name that an assignment to this target changes: that of `x` in x, x[0] and x.y; empty for
+/// tuples and calls.
 std::string_view base_name(const Expression& target);
 
 /// The names an assignment, a loop, a def or a class in `block` binds, sorted, each once; not those

@@ -14,7 +14,7 @@
 
 namespace shardlab {
 
-/// A value of [params]; also what an override sets.
+/// A value of [params]; also the value of an override.
 using Literal = std::variant<bool, std::int64_t, double, std::string>;
 
 /// "True", "3", "0.5", or the string itself.
@@ -25,7 +25,7 @@ using Environment = std::vector<std::pair<std::string, Literal>>;
 
 /// The value of a text of numbers, strings, names, operators, comparisons, `a if b else c`, and
 /// calls of min, max, abs, int.
-///   fails  ScenarioError: unknown name, what a constant cannot contain, arithmetic, a value of
+///   fails  ScenarioError: unknown name, an expression that is no constant, arithmetic, a value of
 ///          another kind
 std::int64_t evaluate_integer(const SourceText& source, SourceSpan range,
                               const Environment& environment);

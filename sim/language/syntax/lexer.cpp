@@ -1,6 +1,6 @@
 // A hand-written scanner in one pass. Indentation becomes tokens from a stack of block widths;
-// inside of brackets line ends mean nothing. What Python would read differently is refused and not
-// guessed: tabs in indentation, leading zeros, unknown escapes.
+// inside of brackets line ends have no meaning. Text that Python would read differently is refused
+// and not guessed: tabs in indentation, leading zeros, unknown escapes.
 #include "sim/language/syntax/lexer.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kDeepestBrackets = 200;
 constexpr std::size_t kDeepestBlocks = 100;
 
-// Every keyword of Python 3, so that what is accepted as a name is a name there, too.
+// Every keyword of Python 3, so that every accepted name is a name there, too.
 constexpr std::array<std::string_view, 35> kKeywords = {
     "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
     "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",

@@ -35,7 +35,7 @@ struct Token {
   std::uint32_t body = 0;  ///< f-string: offset of its body in the source
 };
 
-/// Which tokens a text gives: a program has lines and indentation, an expression has neither.
+/// The tokens of a text: a program has lines and indentation, an expression has neither.
 enum class LexMode : std::uint8_t { kProgram, kExpression };
 
 /// Tokens of source[range], the last one is kEnd. Brackets are checked to match and to nest at
@@ -48,7 +48,7 @@ std::vector<Token> tokenize(const SourceText& source, SourceSpan range, LexMode 
 ///   fails  ScenarioError: an escape that does not exist
 std::string decode_escapes(const SourceText& source, std::string_view body, std::uint32_t offset);
 
-/// What stands for a token in a message: "'x'", "a number", "the end of the line".
+/// The words for a token in a message: "'x'", "a number", "the end of the line".
 std::string describe(const Token& token);
 
 }  // namespace shardlab

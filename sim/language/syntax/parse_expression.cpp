@@ -499,7 +499,7 @@ ExpressionPtr Parser::list_display() {
   return finish(join(start, last_span()), depth, std::move(list));
 }
 
-// A generator is the list of what it gives: nothing in the language could see the difference.
+// A generator is the list of its items: the language could not see the difference.
 ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr key, ExpressionPtr element,
                                     std::string_view close, bool set) {
   ast::Comprehension node;

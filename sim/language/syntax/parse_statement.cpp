@@ -1,5 +1,5 @@
-// Statements, one function per kind. What Python has and this language does not is named in the
-// error, with what to write instead. The text must be UTF-8: the lexer looks at bytes.
+// Statements, one function per kind. Python that this language does not have is named in the error,
+// with the text to write instead. The text must be UTF-8: the lexer looks at bytes.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -39,7 +39,7 @@ constexpr std::array<AugmentedRow, 13> kAugmented = {{
 constexpr std::array<std::string_view, 5> kOutside = {"yield", "async", "await", "except",
                                                       "finally"};
 
-/// Modules whose import is left out: their names are there, or are refused where they are used.
+/// Modules whose import is left out: their names are defined, or are refused at their use.
 constexpr std::string_view kImported[] = {"__future__", "dataclasses", "functools", "math",
                                           "os",         "torch",       "typing"};
 /// The other names that a program has for a module.
@@ -202,7 +202,7 @@ ast::Statement Parser::expression_or_assignment() {
   return {span(), ast::ExpressionStatement{std::move(target)}};
 }
 
-// A type after `mark`, where it is: its names mean nothing here.
+// A type after `mark`, if there is one: its names have no meaning here.
 void Parser::skip_annotation(std::string_view mark) {
   if (accept_operator(mark)) expression();
 }
@@ -297,7 +297,7 @@ ast::Statement Parser::try_statement() {
   return {start, std::move(node)};
 }
 
-// A name lets go of its value; reading it gives None, and in Python an error.
+// A name loses its value; reading it gives None, and in Python an error.
 ast::Statement Parser::del_statement() {
   const SourceSpan start = next().span;
   ast::Assign assign;
@@ -410,7 +410,7 @@ ast::Statement Parser::while_statement() {
   return {span, std::move(node)};
 }
 
-// Whether what is next is a list of contexts in parentheses. Brackets are known to match.
+// True when a list of contexts in parentheses follows. Brackets are known to match.
 bool Parser::at_grouped_contexts() const {
   if (!at_operator("(")) return false;
   int depth = 0;
@@ -454,7 +454,7 @@ void read_names(const ast::Expression& expression, Ids& ids) {
   ast::for_each_part(expression, [&](const ast::Expression& part) { read_names(part, ids); });
 }
 
-// `inner`: what defs in the block read from around them.
+// `inner`: names that defs in the block read from around them.
 void read_names(const ast::Block& block, Ids& ids, Ids& inner) {
   for (const ast::Statement& statement : block) {
     const auto* def = std::get_if<ast::Def>(&statement.node);

@@ -1,4 +1,4 @@
-// parser.h - program text to a syntax tree. What is accepted parses in Python 3, to the same tree.
+// parser.h - program text to a syntax tree. Accepted text parses in Python 3, to the same tree.
 #pragma once
 
 #include "sim/language/syntax/ast.h"
@@ -7,7 +7,7 @@
 namespace shardlab {
 
 /// Parses a whole program.
-///   fails  ScenarioError: syntax, or Python that is outside the subset (the message says which)
+///   fails  ScenarioError: syntax, or Python that is outside the subset (the message names it)
 ast::Program parse_program(SourcePtr source);
 
 /// Parses one expression; nothing may follow it.

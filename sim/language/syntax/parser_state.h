@@ -142,7 +142,7 @@ class Parser {
   int nesting_ = 0;
   int loops_ = 0;
   int lambdas_ = 0;
-  std::string lambda_name_;  ///< of the next lambda, which a name is given to
+  std::string lambda_name_;  ///< of the next lambda that is assigned to a name
   ast::Block hoisted_;       ///< the defs of the lambdas of the statement that is being read
   std::string path_;         ///< of the def around, with a dot at its end; empty: none
   /// Names that the def around declares as bound in a def around it, and at the top.

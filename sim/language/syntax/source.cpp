@@ -1,6 +1,6 @@
 // Text embedded in text: an inner SourceText (a program in a TOML string, a type with its sizes
-// filled in) knows by runs which of its bytes came from where, so that an error deep inside still
-// points into the user's file.
+// filled in) knows by runs the origin of its bytes, so that an error deep inside still points into
+// the user's file.
 #include "sim/language/syntax/source.h"
 
 #include "base/text_of_list.h"

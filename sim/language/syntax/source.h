@@ -13,7 +13,7 @@
 
 namespace shardlab {
 
-/// Bytes [begin, end) of one SourceText, which is not named: whoever keeps a span keeps its text.
+/// Bytes [begin, end) of one SourceText, which is not named: the holder of a span keeps its text.
 /// Texts are at most 4 GiB.
 struct SourceSpan {
   std::uint32_t begin = 0;
@@ -39,7 +39,7 @@ class SourceText {
     std::uint32_t from;
   };
 
-  /// The whole text of a file; `file` is its path, as messages say it.
+  /// The whole text of a file; `file` is its path, as in messages.
   SourceText(std::string file, std::string text);
   /// `runs` is not empty, sorted by `at`, and starts at 0.
   SourceText(std::shared_ptr<const SourceText> parent, std::string text, std::vector<Run> runs);
@@ -61,8 +61,8 @@ class SourceText {
   std::string excerpt(std::uint32_t offset) const;
 
  private:
-  // Programs stand in strings of a TOML file, expressions in strings of a program: a place goes up
-  // from parent to parent.
+  // Programs are in strings of a TOML file, expressions in strings of a program: a place is passed
+  // up from parent to parent.
   const SourceText& root() const { return parent_ ? parent_->root() : *this; }
   std::uint32_t root_offset(std::uint32_t offset) const;
 
@@ -76,8 +76,8 @@ class SourceText {
 /// Texts live as long as any tree, value or error that points into them.
 using SourcePtr = std::shared_ptr<const SourceText>;
 
-/// A fault of the file or the command line: the program cannot run as written (exit code 2).
-/// Its kind is Value, or Unsupported for what the language knows but cannot do yet.
+/// A fault of the file or the command line: the program cannot run as written (exit code 2). Its
+/// kind is Value, or Unsupported for features that the language knows but cannot do yet.
 class ScenarioError : public Error {
  public:
   ScenarioError(const SourceText& source, SourceSpan span, std::string summary, std::string fix,
@@ -89,18 +89,18 @@ class ScenarioError : public Error {
   void add(const std::vector<ScenarioError>& others);
 
  private:
-  // Made when the error is, because the text that it points into may be gone later.
+  // Made together with the error, because the text that it points into may be gone later.
   std::string report_;
 };
 
 /// Throws ScenarioError. An empty `fix` leaves that part out.
 [[noreturn]] void refuse(const SourceText& source, SourceSpan span, std::string summary,
                          std::string fix = "");
-/// The same for what is known but not there yet: "not yet supported: <what>".
+/// The same for known features that are still missing: "not yet supported: <what>".
 [[noreturn]] void refuse_not_yet(const SourceText& source, SourceSpan span, std::string_view what,
                                  std::string fix = "");
 
-/// A place in some text: what a later error points to.
+/// A place in some text, for later errors.
 struct Where {
   SourcePtr source;
   SourceSpan span;

@@ -1,5 +1,5 @@
-// One table: the names of torch, Python and JAX that users try first, and a line of a program that
-// does what they wanted. A test runs each line.
+// One table: the names of torch, Python and JAX that users try first, and a line of a program with
+// the same effect. A test runs each line.
 #include "sim/language/values/absent_names.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// absent_names.h - names that people know and programs do not have, and what to write instead.
+// absent_names.h - names that people know and programs do not have, and the text to write instead.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 namespace shardlab {
 
 struct AbsentNames {
-  std::string_view names;    ///< separated by blanks; none of them means anything to a program
+  std::string_view names;    ///< separated by blanks; a program knows none of them
   std::string_view instead;  ///< a line of a program, on tensors x, w, ... (absent_names_test.cpp)
   std::string_view note = "";
 };

@@ -1,5 +1,5 @@
-// The log is a list in the order of the program; a reader walks along it and stops for good where
-// the two runs take different paths, because nothing after that place is known to mean the same.
+// The log is a list in the order of the program; a reader walks along it and stops for good when
+// the two runs take different paths, because later answers may have another meaning.
 #include "sim/language/values/answers.h"
 
 namespace shardlab {

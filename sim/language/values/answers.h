@@ -1,7 +1,7 @@
-// answers.h - what the ranks answered where the single-device run has no answer of its own: how a
-// tensor lies in memory, whether two handles share memory, and which way a branch went. The
-// single-device run follows the answers in order, so that a branch that depends on rounding goes
-// the same way in both runs. Used by one rank at a time.
+// answers.h - the ranks' answers to questions that the single-device run cannot answer by itself:
+// the memory layout of a tensor, shared memory of two handles, and the direction of a branch. The
+// single-device run follows the answers in order, so that a branch that depends on rounding takes
+// the same direction in both runs. Used by one rank at a time.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace shardlab {
 /// The answers of one run on the ranks, in the order of the program.
 class AnswerLog {
  public:
-  /// Beyond 100,000 answers nothing more is kept, and those who follow go their own way.
+  /// After 100,000 answers nothing more is kept, and followers use their own answers.
   void keep(SourceSpan place, Value answer);
 
-  /// What was answered, and where in the program: the byte offset of the expression.
+  /// An answer and its place in the program: the byte offset of the expression.
   struct Answer {
     std::uint32_t place = 0;
     Value value;
@@ -30,7 +30,7 @@ class AnswerLog {
   std::vector<Answer> answers_;
 };
 
-/// Whether a run goes the ways that the ranks went, or its own.
+/// The directions of a run's branches: those of the ranks, or its own.
 enum class Branches : std::uint8_t { kFollowed, kOwn };
 
 /// A place in the log of another run.
@@ -41,7 +41,7 @@ class AnswerReader {
   /// The next answer, if it was given at this place of the program. From the first place that does
   /// not agree the two runs take different paths: there are no more answers.
   std::optional<Value> next(SourceSpan place);
-  /// The same for a branch that goes `own` way here.
+  /// The same for a branch whose own direction is `own`.
   bool branch(SourceSpan place, bool own);
 
  private:

@@ -1,5 +1,5 @@
 // Finding built-in functions, and reading their arguments: positional ones by place, keywords by
-// name, and each mistake answered with the function's name and what it takes.
+// name, and for each mistake an error with the function's name and parameters.
 #include "sim/language/values/builtin.h"
 
 #include <algorithm>
@@ -91,7 +91,8 @@ Parameters::Parameters(std::string_view function, std::vector<std::string_view> 
   }
   for (auto& [keyword, value] : call.keywords) {
     const auto name = std::ranges::find(names, keyword, plain);
-    // redistribute(t, x=S(0)) on a mesh dim x: what stands first is given, so x is the mesh dim.
+    // redistribute(t, x=S(0)) on a mesh dim x: the first parameter is given already, so x is the
+    // mesh dim.
     const bool another = name == names.end() || given(plain(*name));
     if (another && others == Others::kKeep) {
       others_.emplace_back(keyword, std::move(value));

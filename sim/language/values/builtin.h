@@ -1,4 +1,5 @@
-// builtin.h - functions of the language that are not ops: what they get and how they are found.
+// builtin.h - functions of the language that are not ops: their arguments, and the look-up of their
+// names.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +23,17 @@ struct CallValues {
   std::vector<std::pair<std::string, Value>> keywords;
 };
 
-/// What a member is without a call: x.size is a method to be called, x.shape a value. `mesh.shape`
-/// and `mesh.coordinate` may also be called.
+/// The use of a member without a call: x.size is a method to be called, x.shape a value.
+/// `mesh.shape` and `mesh.coordinate` may also be called.
 enum class Member : std::uint8_t { kMethod, kValue, kEither };
 
 /// One built-in function, or member (then `self` is its object and not among the arguments). Runs
-/// on the rank whose interpreter it is given; what it throws gets the place of the call.
+/// on the rank whose interpreter it is given; its errors get the place of the call.
 struct Builtin {
   std::string name;
   Value (*run)(Interpreter& interpreter, const Value* self, CallValues call);
   Member member = Member::kMethod;
-  /// Of functions: whether it settles by itself those arguments that vary between ranks.
+  /// For functions: true when it settles by itself those arguments that vary between ranks.
   bool settles = false;
 };
 
@@ -56,7 +57,7 @@ BuiltinTable dtensor_builtins();        ///< DTensor.from_local
 BuiltinTable math_builtins();           ///< math.sqrt, ...
 BuiltinTable cuda_builtins();           ///< torch.cuda.is_available, ...: there is no GPU
 BuiltinTable assert_builtins();         ///< assert_close
-BuiltinTable context_builtins();        ///< no_grad, CommDebugMode, ...: what `with` enters
+BuiltinTable context_builtins();        ///< no_grad, CommDebugMode, ...: contexts for `with`
 BuiltinTable trace_builtins();          ///< trace
 BuiltinTable parallel_builtins();       ///< column_wise, row_wise, shard, ...
 BuiltinTable factory_builtins();        ///< randn, ones, arange, ...
@@ -77,7 +78,7 @@ BuiltinTable traced_methods();            ///< step.graphs, step.guards, step.br
 /// All tables of functions that are called by their bare names, and all tables of members.
 std::span<const BuiltinTable> function_tables();
 std::span<const BuiltinTable> member_tables();
-/// The members of a value of this kind; those of containers where it has none of its own.
+/// The members of a value of this kind; those of containers if it has none of its own.
 BuiltinTable members_of(const Value& object);
 
 /// Null when there is none, else valid as long as the process.
@@ -89,7 +90,7 @@ const Builtin* find_function(std::string_view name);
 /// be left out.
 class Parameters {
  public:
-  /// What happens to keywords that no name stands for.
+  /// The treatment of keywords that are no parameter.
   enum class Others : std::uint8_t { kRefuse, kKeep };
 
   ///   fails  Value: too many, unknown (unless kept), doubled or missing arguments
@@ -105,8 +106,8 @@ class Parameters {
   /// Keywords that are not a parameter (Others::kKeep), in the order given.
   const std::vector<std::pair<std::string, Value>>& others() const { return others_; }
 
-  // Each fails with Value, naming function and argument, when the value is of another kind.
-  // Those with `_or` answer `otherwise` where the argument was left out or is None.
+  // Each fails with Value, naming function and argument, when the value is of another kind. Those
+  // with `_or` return `otherwise` if the argument was left out or is None.
   DTensor tensor(std::string_view name) const;
   std::int64_t integer(std::string_view name) const;
   std::int64_t integer_or(std::string_view name, std::int64_t otherwise) const;

@@ -1,4 +1,5 @@
-// A variable that dies hands its value to a list, which is emptied by whoever came first.
+// A variable that is destroyed puts its value into a list, which the first of nested destructors
+// empties.
 #include "sim/language/values/cells.h"
 
 #include <utility>

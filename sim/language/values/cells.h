@@ -30,13 +30,13 @@ struct Cell {
 class Cells : public std::enable_shared_from_this<Cells> {
  public:
   std::shared_ptr<Cell> make() { return std::make_shared<Cell>(shared_from_this()); }
-  /// Empties all that live: when the program has ended nobody reads them, and those that hold
-  /// themselves go.
+  /// Empties all living variables: when the program has ended they are not read any more, and those
+  /// that hold themselves are freed.
   void clear();
 
  private:
   friend struct Cell;
-  // One after the other: a chain of functions is not dropped by recursion.
+  // One after the other: a chain of functions is not freed by recursion.
   void drop(Value value);
 
   std::unordered_set<Cell*> living_;

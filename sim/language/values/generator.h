@@ -9,7 +9,7 @@ namespace shardlab {
 
 class GeneratorObject final : public Object {
  public:
-  /// As torch's generators are seeded where nobody says how.
+  /// The default seed of torch's generators.
   static constexpr std::uint64_t kDefaultSeed = 67280421310721;
 
   std::string_view kind() const override { return "generator"; }
@@ -20,7 +20,7 @@ class GeneratorObject final : public Object {
   Generator state_ = std::make_shared<RandomState>(RandomState{kDefaultSeed, 0});
 };
 
-/// Null where the value is something else.
+/// Null if the value is something else.
 const GeneratorObject* generator_of(const Value& value);
 
 }  // namespace shardlab

@@ -1,4 +1,4 @@
-// Where a bare name or a module's attribute leads: placements, modules and dtypes first, then
+// The meaning of a bare name or of a module's attribute: placements, modules and dtypes first, then
 // built-in functions, then ops by their ATen or torch names, then reductions.
 #include "sim/language/values/global_names.h"
 
@@ -90,8 +90,8 @@ Value reduction() {
   return kOp;
 }
 
-/// What stands for torch's classes `group`, `GroupMember` and `ReduceOp`: the world's group, what a
-/// rank that is in no group gets (T-16, T-17), and reductions.
+/// The members of torch's classes `group`, `GroupMember` and `ReduceOp`: the world's group, the
+/// value for a rank that is in no group (T-16, T-17), and reductions.
 struct WorldRow {
   std::string_view module, name;
   Value (*value)();
@@ -129,7 +129,7 @@ constexpr NumberRow kNumbers[] = {
     {"torch", "pi", std::numbers::pi},
 };
 
-/// Functions of a module whose name means something else in a program.
+/// Functions of a module whose name has another meaning in a program.
 struct OtherwiseRow {
   std::string_view module, alias, name, op;
 };
@@ -213,7 +213,7 @@ std::vector<std::string> names_in_module(std::string_view module, const OpRegist
 }
 
 std::optional<DType> find_dtype(std::string_view name) {
-  if (name == "bool") return std::nullopt;  // Python's function; where a dtype is wanted it is one
+  if (name == "bool") return std::nullopt;  // Python's function; a dtype as an argument only
   return parse_dtype(name);
 }
 

@@ -1,4 +1,4 @@
-// global_names.h - names that mean something in every program.
+// global_names.h - names that every program knows.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ inline constexpr std::string_view kTensorType = "torch.Tensor";
 std::optional<DType> find_dtype(std::string_view name);
 std::optional<DType> find_torch_dtype(std::string_view name);
 
-/// What a bare name means that the program does not define: R, dtypes, reductions, modules,
+/// The value of a bare name that the program does not define: R, dtypes, reductions, modules,
 /// functions, ops.
 std::optional<Value> find_global(std::string_view name, const OpRegistry& registry);
 
-/// What `module.name` means: torch.cat, F.gelu, torch.nn.functional, aten.add.Tensor,
+/// The value of `module.name`: torch.cat, F.gelu, torch.nn.functional, aten.add.Tensor,
 /// torch.ops.my.op.
 std::optional<Value> find_in_module(const std::string& module, const std::string& name,
                                     const OpRegistry& registry);

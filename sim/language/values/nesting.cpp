@@ -1,6 +1,6 @@
-// Each container stores at how deep a level it lies at least; storing one in another raises the
-// levels below it. A container that would hold itself shows by its own level being raised, so that
-// cycles cannot come about, and every walk ends.
+// Each container stores a lower bound of the level it is at; storing one in another raises the
+// levels below it. If a container would hold itself, its own level is raised, so that cycles cannot
+// exist, and every walk ends.
 #include "sim/language/values/nesting.h"
 
 #include <algorithm>
@@ -73,8 +73,8 @@ void check_text_size(std::size_t bytes, std::int64_t times) {
 void check_stored(const Value& container, const Value& item) {
   const int level = *level_of(container);
   check_level(item, level + 1);
-  // check_level() raises the level of values inside of the item only: where it has raised that of
-  // the container, the container is one of them.
+  // check_level() raises the level of values inside of the item only: if it has raised that of the
+  // container, the container is one of them.
   if (*level_of(container) == level) return;
   throw Error(ErrorKind::kValue, fmt::format("a {} cannot hold itself", kind_name(container)))
       .with("fix", "store a copy: list(x)");

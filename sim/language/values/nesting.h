@@ -1,13 +1,13 @@
-// nesting.h - lists inside of lists: bounded in depth, so that walking and dropping them is safe on
-// a rank's small stack, and in what a walk visits; storing in lists and dicts. Strings are bounded
-// likewise.
+// nesting.h - lists inside of lists: bounded in depth, so that walking and freeing them is safe on
+// a rank's small stack, and in the number of items of a walk; storing in lists and dicts. Strings
+// are bounded likewise.
 #pragma once
 
 #include "sim/language/values/value.h"
 
 namespace shardlab {
 
-/// Notes that `value` is now inside of `level` containers, and what that means for all values
+/// Notes that `value` is now inside of `level` containers, and raises the levels of all values
 /// inside of it.
 ///   fails  Value: deeper than kDeepestContainer
 void check_level(const Value& value, int level);

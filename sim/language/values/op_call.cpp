@@ -1,5 +1,5 @@
-// The language's side of a call of an op: only values change their form here. What a call means is
-// decided by the signatures, in src/schema.
+// The language's side of a call of an op: only values change their form here. The signatures decide
+// the meaning of a call, in src/schema.
 #include "sim/language/values/op_call.h"
 
 #include <fmt/format.h>

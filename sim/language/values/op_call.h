@@ -8,12 +8,12 @@
 
 namespace shardlab {
 
-/// What an op gets of a call. Python's types stand for dtypes: bool, int (i64) and float (f64).
+/// The arguments that an op gets from a call. Python's types are taken as dtypes: bool, int (i64)
+/// and float (f64).
 ///   fails  Value: a value that no op takes, such as a placement or a function
 GivenArguments arguments_of(std::string_view function, const CallValues& call);
 
-/// A number where an op wants a tensor becomes a tensor without dims, which decides no dtype. On a
-/// rank.
+/// A number in place of a tensor becomes a tensor without dims, which decides no dtype. On a rank.
 void wrap_numbers(const OpRow& row, Arguments& args);
 
 /// One result is that value, several are a tuple, none is None.

@@ -1,5 +1,5 @@
 // Python's format specs: [[fill]align][sign][#][0][width][grouping][.precision][type]. A number is
-// taken apart into sign, prefix, digits and what follows them; filling and grouping come last, so
+// taken apart into sign, prefix, digits and the part after them; filling and grouping come last, so
 // that they are the same for all types.
 #include "sim/language/values/python_format.h"
 
@@ -160,7 +160,7 @@ class Formatter {
     return filled(std::move(parts), '>', 3);
   }
 
-  /// Of a number that is not below 0.
+  /// The text of a number that is not below 0.
   std::string real_text(double value) const {
     const bool upper = spec_.type == 'E' || spec_.type == 'F' || spec_.type == 'G';
     const std::string percent = spec_.type == '%' ? "%" : "";
@@ -174,7 +174,7 @@ class Formatter {
     return fmt::format(fmt::runtime(pattern), value) + percent;
   }
 
-  /// Without a type Python writes at least one digit behind the point, and an exponent where the
+  /// Without a type Python writes at least one digit after the point, and an exponent if the
   /// precision leaves no room for it.
   std::string shortest(double value) const {
     const int digits = std::max(1, spec_.precision);

@@ -1,4 +1,4 @@
-// python_format.h - what stands behind the colon in the field of an f-string.
+// python_format.h - format specs: the text after the colon in a field of an f-string.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // A value that differs between ranks is a function of the rank. An operation on such values gives
-// another such function, evaluated for a rank when it is asked for; fingerprints of the results
-// tell which ranks agree.
+// another such function, evaluated for a rank when it is asked for; equal fingerprints of results
+// show that ranks agree.
 #include "sim/language/values/rank_value.h"
 
 #include <algorithm>

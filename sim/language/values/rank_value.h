@@ -1,6 +1,5 @@
-// rank_value.h - values that differ between the ranks one run stands for (shape-only worlds):
-// arithmetic on them is put off, and ranks become different classes only where its result decides
-// something.
+// rank_value.h - values that differ between the ranks of one run (shape-only worlds): arithmetic on
+// them is put off, and ranks become different classes only where its result decides something.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ Value here(const Value& value);
 /// compute(operands), put off while an operand varies. Pure: it is called again for other ranks.
 Value lift(Values operands, std::function<Value(const Values&)> compute);
 
-/// Equal for equal values; one number for all ranks where computing it fails.
+/// Equal for equal values; one number for all ranks whose computation fails.
 std::uint64_t fingerprint(const std::function<Value()>& compute);
 
 }  // namespace shardlab

@@ -1,4 +1,4 @@
-// Containers are made anew: a list that holds something else is another list.
+// Containers are made anew: a list with other items is another list.
 #include "sim/language/values/replaced.h"
 
 namespace shardlab {

@@ -1,4 +1,4 @@
-// replaced.h - a value with other parts in it: what stands in lists, tuples, slices and dicts.
+// replaced.h - a value with other parts in it: the parts of lists, tuples, slices and dicts.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,11 @@
 
 namespace shardlab {
 
-/// What takes a value's place, the value itself where it stays as it is. None: its parts are asked
-/// for, of a value without parts: it stays.
+/// The replacement of a value, or the value itself. None: its parts are asked for; a value without
+/// parts stays.
 using PickValue = std::function<std::optional<Value>(const Value& value)>;
 
-/// New lists, tuples, slices and dicts around what `pick` gives, in their order.
+/// New lists, tuples, slices and dicts around the results of `pick`, in their order.
 Value replaced(const Value& value, const PickValue& pick);
 
 }  // namespace shardlab

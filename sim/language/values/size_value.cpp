@@ -148,7 +148,7 @@ std::optional<NumberRef> SizeTrace::number_marked(std::int64_t value) const {
   return NumberRef{static_cast<std::int32_t>(index)};
 }
 
-// A number beside a tensor is a tensor without dims of the dtype of its kind.
+// A number next to a tensor is a tensor without dims of the dtype of its kind.
 Argument SizeTrace::as_tensor(NumberRef number) {
   const OpRow& full = program_calls().find("aten::full");
   const std::int64_t now = now_[static_cast<std::size_t>(number.index)];

@@ -93,8 +93,8 @@ bool is_outside(const Value& group) {
 
 namespace {
 
-// As Python writes a string: in single quotes unless it has some and no double ones; what cannot be
-// seen by its number.
+// As Python writes a string: in single quotes unless it has some and no double ones; invisible
+// characters by their number.
 std::string quoted(const std::string& text) {
   const bool single = text.find('\'') != std::string::npos && text.find('"') == std::string::npos;
   const char quote = single ? '"' : '\'';
@@ -119,8 +119,8 @@ std::string quoted(const std::string& text) {
   return out + quote;
 }
 
-// What repr() may give, and how many items equal() may look at: a list may hold one list many
-// times, and that one another.
+// The longest text of repr(), and the most items that equal() compares: a list may hold one list
+// many times, and that one another.
 constexpr std::size_t kLongestText = 16u << 20;
 constexpr std::int64_t kMostCompared = 10'000'000;
 
@@ -201,7 +201,7 @@ struct Repr {
   }
 };
 
-// Counts what it looks at.
+// Counts the compared items.
 class Equality {
  public:
   bool equal(const Value& a, const Value& b);

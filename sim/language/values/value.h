@@ -1,6 +1,6 @@
-// value.h - what a name of a program can hold on one rank. Lists, dicts and tensors are references,
-// as in Python. Used by one rank: reference counts of containers are not shared between ranks, and
-// values of one rank are never seen by another.
+// value.h - the values that a name of a program can have on one rank. Lists, dicts and tensors are
+// references, as in Python. Used by one rank: reference counts of containers are not shared between
+// ranks, and values of one rank are never seen by another.
 #pragma once
 
 #include <cstdint>
@@ -51,14 +51,14 @@ struct DictValue {
 /// range(start, stop, step), never spelled out: a loop over a million costs no memory.
 struct RangeValue {
   std::int64_t start = 0, stop = 0, step = 1;
-  /// How many numbers it has; 0 where it is empty.
+  /// The number of its items; 0 if it is empty.
   std::int64_t size() const;
   std::int64_t operator[](std::int64_t index) const { return start + index * step; }
 };
 /// The variables of other defs that a def inside of them uses, by name.
 using CellMap = std::unordered_map<std::string, std::shared_ptr<Cell>>;
-/// A def, with the values of its defaults (one per parameter; None where there is none). Each time
-/// the def is reached it makes another function; copies of one share their defaults.
+/// A def, with the values of its defaults (one per parameter; None if there is none). Each time the
+/// def is reached it makes another function; copies of one share their defaults.
 struct FunctionValue {
   std::shared_ptr<const ast::Function> function;
   std::shared_ptr<const Values> defaults;
@@ -78,19 +78,19 @@ struct OpValue {
 };
 /// One op by its ATen name: aten.add.Tensor.
 struct RowValue {
-  // Of the registry of the run, which outlives its values.
+  // A row of the registry of the run, which outlives its values.
   const OpRow* row = nullptr;
 };
 /// torch, F, torch.nn, aten, aten.add: a prefix of names.
 struct ModuleValue {
   std::string path;
 };
-/// A mesh or a part of one. In single-device runs tensors live on a mesh of the same names whose
-/// sizes are all 1, and programs are told the real one.
+/// A mesh or a part of one. In single-device runs tensors are on a mesh of the same names whose
+/// sizes are all 1, and programs see the real one.
 struct MeshValue {
   const MeshLayout* layout = nullptr;    ///< tensors live on it; null outside of a sliced mesh
-  const MeshLayout* reported = nullptr;  ///< what size and coordinate tell
-  /// For each dim the dims of the scenario's mesh that it runs over, where names do not say so:
+  const MeshLayout* reported = nullptr;  ///< the layout for size and coordinate
+  /// For each dim the dims of the scenario's mesh that it runs over, if names do not say so:
   /// flattened ones have names of their own. Null: by name.
   std::shared_ptr<const std::vector<Dims>> along;
 };
@@ -101,12 +101,13 @@ inline constexpr std::int64_t kNonGroupMember = -100;
 struct GroupValue {
   MeshValue mesh;  ///< without a layout: the world
   std::size_t dim = 0;
-  /// Of one that new_group() made: its ranks, in its order, on a mesh of one dim. Null: others.
+  /// For a group that new_group() made: its ranks, in its order, on a mesh of one dim. Null:
+  /// others.
   std::shared_ptr<const std::vector<std::int64_t>> made = nullptr;
   bool outside = false;  ///< this rank is not among them: equal to NON_GROUP_MEMBER
   bool is_world() const { return mesh.layout == nullptr; }
 };
-/// What only has members, or is entered by `with` (object.h).
+/// An object that only has members, or is a context of `with` (object.h).
 struct ObjectValue {
   std::shared_ptr<Object> object;
 };
@@ -114,7 +115,7 @@ struct ObjectValue {
 struct SliceValue {
   std::shared_ptr<const Values> parts;  ///< start, stop, step; None where left out
 };
-/// What differs between the ranks that one run stands for (rank_value.h).
+/// A value that differs between the ranks of one run (rank_value.h).
 struct RankValue {
   // Pure: asked for any rank of the class, at any time, and more than once.
   std::shared_ptr<const std::function<Value(std::int64_t rank)>> at;
@@ -143,8 +144,7 @@ class Value {
   /// Without it an int would be as close to bool and double as to std::int64_t.
   Value(int value) : variant_(std::int64_t{value}) {}
 
-  /// By type: whether the value is a T, as a T (which it must be), or null where it is something
-  /// else.
+  /// By type: tests for a T, returns the T (which it must be), or null if it is something else.
   template <typename T>
   bool is() const {
     return std::holds_alternative<T>(variant_);
@@ -193,7 +193,7 @@ Value make_number(Number number);
 
 /// The items of a list or a tuple.
 const Values& items_of(const Value& sequence);
-/// Of a bool, int or float; anything else is Internal.
+/// The number of a bool, int or float; any other value is an Internal error.
 Number number_of(const Value& value);
 
 /// "int", "tensor", "list": for messages.
@@ -202,11 +202,11 @@ std::string_view kind_name(const Value& value);
 std::string a_kind(const Value& value);
 /// NON_GROUP_MEMBER, or a group that the rank is not in.
 bool is_outside(const Value& group);
-/// What programs call a group: the name of its mesh dim, or "world".
+/// The name of a group in programs: the name of its mesh dim, or "world".
 const std::string& group_name(const GroupValue& group);
 /// As print() shows it: strings without quotes.
 std::string str(const Value& value);
-/// As it stands inside a list: strings in quotes.
+/// As inside a list: strings in quotes.
 std::string repr(const Value& value);
 /// Python's ==, for everything but tensors (those are the same when they are one handle).
 bool equal(const Value& a, const Value& b);

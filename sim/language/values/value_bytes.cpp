@@ -1,5 +1,5 @@
-// A letter for the kind, then what it holds: numbers as they are in memory, and in front of texts
-// and containers how long they are.
+// A letter for the kind, then the contents: numbers as they are in memory, and texts and containers
+// after their length.
 #include "sim/language/values/value_bytes.h"
 
 #include <cstring>

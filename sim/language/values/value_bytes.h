@@ -9,7 +9,7 @@
 
 namespace shardlab {
 
-///   fails  Value: a tensor, a function, or what else is no plain value
+///   fails  Value: a tensor, a function, or any other value that is not plain
 std::string bytes_of(const Value& value);
 /// New containers.
 Value value_of_bytes(std::string_view bytes);

@@ -1,5 +1,5 @@
-// Operands are copied before the call, which may write them, results behind it. What a rank logs is
-// bounded: who explains a mistake needs the first calls, not all of a long loop.
+// Operands are copied before the call, which may write them, results after it. The log of a rank is
+// bounded: an explanation of a mistake needs the first calls, not all of a long loop.
 #include "sim/verify/labels/call_log.h"
 
 #include "schema/call_record.h"
@@ -58,7 +58,7 @@ class LoggingObserver final : public ForwardingObserver {
 
   void keep(const DTensor& x, std::vector<GlobalValue>& values) {
     if (!x.defined()) return;
-    // A gradient may have kept no more of it than its shape.
+    // A gradient may have kept only its shape.
     calls_.back().plain = calls_.back().plain && !x.distributed() && x.local().defined();
     elements_ += x.local().numel();
     if (calls_.back().plain && elements_ <= kMostElements) {

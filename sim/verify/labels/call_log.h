@@ -1,4 +1,4 @@
-// call_log.h - what the calls of a run took and gave, in numbers: kept of a run that is made once
+// call_log.h - operands and results of a run's calls, in numbers: kept of a run that is made once
 // more because a value is wrong. Private to the files that verify and judge.
 #pragma once
 
@@ -14,16 +14,16 @@
 
 namespace shardlab {
 
-/// One call of the program on one rank; calls inside of a call are its own business.
+/// One call of the program on one rank; calls inside of a call are not logged.
 struct LoggedCall {
   const OpRow* row = nullptr;
   SourcePosition position;
   Pass pass = Pass::kForward;
   bool plain = true;  ///< no distributed tensor: only then are the values here
-  /// Of its tensors, lists flattened; empty from where a rank has said too much.
+  /// Values of its tensors, lists flattened; empty once a rank has logged too much.
   std::vector<GlobalValue> operands, results;
   std::string numbers;  ///< all other arguments
-  /// The tensor dims that an argument named dim says, counted from 0 or from the end.
+  /// The tensor dims in arguments named dim, counted from 0 or from the end.
   Dims dims;
 };
 

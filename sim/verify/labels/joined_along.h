@@ -15,10 +15,10 @@ struct JoinedAlong {
   std::size_t joined = 0;  ///< the dim along which they follow each other
 };
 
-/// How `got`, whatever its shape, has the elements of `whole`: cut evenly into as many pieces as a
-/// mesh dim or the mesh has ranks, which follow each other along another dim. Numbers this close,
-/// relative to the largest, are taken as equal. Nothing where no two dims fit, and where the order
-/// is that of the whole.
+/// The dims with which `got`, of any shape, has the elements of `whole`: cut evenly into as many
+/// pieces as a mesh dim or the mesh has ranks, which follow each other along another dim. Numbers
+/// this close, relative to the largest, count as equal. Nothing if no two dims fit, and if the
+/// order is that of the whole.
 std::optional<JoinedAlong> joined_along(const GlobalValue& got, const GlobalValue& whole,
                                         const MeshLayout& layout, double relative);
 

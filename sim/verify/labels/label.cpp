@@ -1,5 +1,5 @@
-// One mesh dim after the other is taken away: the ranks along it are put together in each way that
-// a placement has, until one value is left to be compared with the whole one.
+// One mesh dim after the other is removed: the ranks along it are put together in each way that a
+// placement has, until one value is left to be compared with the whole one.
 #include "sim/verify/labels/label.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ struct Part {
 
 using Parts = std::vector<Part>;
 
-// Of more mesh dims only the mesh's own order is tried.
+// With more mesh dims only the mesh's own order is tried.
 constexpr std::size_t kMostOrdered = 4;
 
 Part part_of(const GlobalValue& value) {
@@ -36,7 +36,7 @@ bool same(const Part& a, const Part& b, double allowed) {
   return a.shape == b.shape && all_close(a.numbers, b.numbers, allowed);
 }
 
-// The parts behind each other along a tensor dim; nothing where their other sizes differ.
+// The parts one after the other along a tensor dim; nothing if their other sizes differ.
 std::optional<Part> joined(const Parts& line, std::size_t dim) {
   Part whole{line[0].shape, {}};
   if (dim >= whole.shape.size()) return std::nullopt;
@@ -61,7 +61,7 @@ std::optional<Part> joined(const Parts& line, std::size_t dim) {
   return whole;
 }
 
-// The parts added up, or whatever `op` does; nothing where their shapes differ.
+// The parts reduced by `op`; nothing if their shapes differ.
 std::optional<Part> reduced(const Parts& line, ReduceOp op) {
   Part result = line[0];
   for (std::size_t k = 1; k < line.size(); ++k) {
@@ -89,12 +89,12 @@ class LabelSearch {
   LabelSearch(const Part& whole, const MeshLayout& layout, double relative)
       : whole_(whole), layout_(layout), allowed_(relative * largest_finite(whole.numbers)) {}
 
-  // `order`: the mesh dims as they are taken away.
+  // `order`: the mesh dims as they are removed.
   std::optional<Label> run(const Parts& parts, const std::vector<std::size_t>& order) {
     found_ = Placements(layout_.ndim(), Placement::replicate());
     if (!take_away(parts, layout_.shape(), order, 0)) return std::nullopt;
     Label label{found_, ShardOrder(found_.size(), -1)};
-    for (std::size_t at = order.size(); at-- > 0;) {  // what is cut last was put together first
+    for (std::size_t at = order.size(); at-- > 0;) {  // the last cut was put together first
       if (!found_[order[at]].is_shard()) continue;
       std::int32_t& place = label.order[order[at]] = 0;
       for (std::size_t before = at + 1; before < order.size(); ++before) {
@@ -114,7 +114,7 @@ class LabelSearch {
     return false;
   }
 
-  // `sizes`: of the mesh that `parts` are on; 1 along dims that are gone.
+  // `sizes`: of the mesh that `parts` are on; 1 along removed dims.
   bool take_away(const Parts& parts, const Dims& sizes, const std::vector<std::size_t>& order,
                  std::size_t at) {
     if (too_large(parts[0])) return false;
@@ -217,7 +217,7 @@ std::optional<Label> label_of(const std::vector<GlobalValue>& held, const Global
   LabelSearch search(alone, layout, relative);
   std::vector<std::size_t> cut_first;
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) cut_first.push_back(dim);
-  do {  // in the mesh's order first; what is cut last is put together first
+  do {  // in the mesh's order first; the last cut is put together first
     const std::vector<std::size_t> order(cut_first.rbegin(), cut_first.rend());
     if (auto found = search.run(parts, order)) return found;
   } while (layout.ndim() <= kMostOrdered && std::ranges::next_permutation(cut_first).found);

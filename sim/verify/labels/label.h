@@ -1,6 +1,6 @@
-// label.h - what the ranks of a mesh hold of one plain value, found by laying their tensors beside
-// the whole one of a single device. Pure: numbers in, placements out. Private to the files that
-// verify.
+// label.h - the label of one plain value on the ranks of a mesh, found by comparing their tensors
+// with the whole one of a single device. Pure: numbers in, placements out. Private to the files
+// that verify.
 #pragma once
 
 #include <optional>
@@ -17,25 +17,25 @@ namespace shardlab {
 /// a tensor dim (also of uneven lengths), a term of a sum, average, maximum or minimum.
 struct Label {
   Placements placements;
-  /// In which order mesh dims that cut one tensor dim cut it.
+  /// The order in which mesh dims cut one tensor dim.
   ShardOrder order;
   bool operator==(const Label&) const = default;
   /// All ranks hold the same.
   bool is_replicated() const;
 };
 
-/// Elements that all ranks may hold together for a label to be looked for.
+/// Number of elements on all ranks together up to which a label is searched.
 inline constexpr std::int64_t kMostLabelled = std::int64_t{1} << 18;
 
 /// The first label under which `held`, one for each rank of `layout` by mesh index, make `whole`;
 /// replicas come before pieces, pieces before terms, the mesh's cutting order before others.
-/// Numbers this close, relative to the largest, are taken as equal. Nothing where none fits, or
-/// where there is too much to look at.
+/// Numbers this close, relative to the largest, count as equal. Nothing if none fits, or if there
+/// is too much to try.
 std::optional<Label> label_of(const std::vector<GlobalValue>& held, const GlobalValue& whole,
                               const MeshLayout& layout, double relative);
 
-/// Whether one of the ranks holds all of `whole`, more than one number: it is their maximum or
-/// minimum by chance, if at all.
+/// True when one of the ranks holds all of `whole`, more than one number: then it is their maximum
+/// or minimum only by chance, if at all.
 bool one_holds_all(const std::vector<GlobalValue>& held, const GlobalValue& whole, double relative);
 
 /// Whether terms are put together by their largest or smallest.

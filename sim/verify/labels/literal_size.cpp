@@ -1,5 +1,5 @@
-// In a world of one a collective gives what it is given, so that a sum is known there by its
-// elements, however many collectives and views are between it and the division.
+// In a world of one a collective returns its input, so that a sum is known there by its elements,
+// for any number of collectives and views between it and the division.
 #include "sim/verify/labels/literal_size.h"
 
 #include <fmt/format.h>
@@ -66,7 +66,7 @@ class Divisions {
   std::set<std::string> numbers_;
 };
 
-// A statement without its blocks: whatever it mentions may reach whatever it mentions as a target.
+// A statement without its blocks: any name in it may reach any name in it as a target.
 class Followers {
  public:
   Followers(const ast::Program& program, int line) : program_(program), line_(line) {
@@ -130,15 +130,15 @@ class Followers {
   std::set<std::string> names_;
 };
 
-// Of a tensor that is summed up: its sizes on one device, and which mesh dims cut them.
+// A tensor that is summed up: its sizes on one device, and the mesh dims that cut them.
 struct SummedUp {
   std::vector<double> sum;  // on one device
   Dims whole;
   Placements placements;
 };
 
-// How many elements a piece has along `tensor_dims` (bits) when only the mesh dims of `cut` (bits)
-// cut it; nothing where they do not cut evenly.
+// The number of elements of a piece along `tensor_dims` (bits) when only the mesh dims of `cut`
+// (bits) cut it; nothing if they do not cut evenly.
 std::optional<std::int64_t> elements_of(const SummedUp& summed, const MeshLayout& layout,
                                         std::uint32_t cut, std::uint32_t tensor_dims) {
   std::int64_t count = 1;
@@ -166,8 +166,8 @@ std::optional<double> divisor_of(const LoggedCall& call) {
   return by ? number : number == 0 ? 0 : 1 / number;
 }
 
-// Numbers that are read from a tensor, x.item(), and what the text divides them by; also under a
-// name that such a number is given.
+// Numbers that are read from a tensor, x.item(), and their divisors in the text; also under a name
+// that such a number is assigned to.
 class NumberDivisions {
  public:
   explicit NumberDivisions(const std::string& name) : tensor_(own_name(name)) {}

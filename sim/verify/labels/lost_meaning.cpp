@@ -1,5 +1,5 @@
-// Operands and results of a call are labelled in the same way, each beside its own value on one
-// device, so that nothing has to be known of the op but its name.
+// Operands and results of a call are labelled in the same way, each compared with its own value on
+// one device, so that only the op's name has to be known.
 #include "sim/verify/labels/lost_meaning.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 
 std::string list_of(const std::vector<std::int64_t>& sizes) { return text_of_list(sizes, " + "); }
 
-// How many dims of `from` each dim of `to` is the product of; nothing where `to` is no flattening.
+// The number of dims of `from` whose product each dim of `to` is; nothing if `to` is no flattening.
 std::optional<std::vector<std::size_t>> groups_of(const Dims& from, const Dims& to) {
   std::vector<std::size_t> groups;
   std::size_t at = 0;
@@ -44,15 +44,15 @@ class Look {
  public:
   Look(const MeshLayout& layout, double relative) : layout_(layout), relative_(relative) {}
 
-  // A call that takes what all ranks have alike: terms that were put together by another reduction
-  // than the one which they are terms of. Sums for averages are a matter of factors.
+  // A call with the same operands on all ranks that were reduced from terms by the wrong reduction.
+  // Sums in place of averages are found by their factors.
   std::optional<Cause> reduced_otherwise(const MatchedCall& call,
                                          const std::vector<Term>& terms) const {
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
       if (call.operands[i]) continue;
       const std::vector<GlobalValue> held = held_of(call, &LoggedCall::operands, i);
       if (held.size() != call.held.size() || held[0].is_integral() || !all_alike(held)) continue;
-      // Zeros say nothing: they are the least of terms where some rank has nothing to add up.
+      // Zeros are no evidence: they are the least of terms if some rank has nothing to add up.
       if (largest_finite(held[0].reals) == 0) continue;
       for (std::size_t back = terms.size(); back-- > 0;) {
         if (auto lost = reduced_otherwise(call, held[0], terms[back])) return lost;
@@ -61,7 +61,7 @@ class Look {
     return std::nullopt;
   }
 
-  // Nothing for calls that lose nothing, and for those that say nothing.
+  // Nothing for calls that lose nothing, and for those that are no evidence.
   std::optional<Cause> lost_at(const MatchedCall& call, const MatchedCall* term_of) const {
     if (call.results.empty() || std::ranges::all_of(call.results, is_known)) return std::nullopt;
     if (!std::ranges::all_of(call.operands, is_known)) return std::nullopt;
@@ -91,7 +91,7 @@ class Look {
         other.placements[dim] = Placement::partial(op);
         const auto label = label_of(terms, got, layout_, relative_);
         if (!label || label->placements != other.placements) continue;
-        // The collective is behind what gives the terms.
+        // The collective comes after the call that gives the terms.
         return found(term.call, causes::kOtherReduction,
                      fmt::format("{} takes the {} over {} of what {} gives, of which each rank "
                                  "holds a term of {}: reduce it with {}",
@@ -152,7 +152,8 @@ class Look {
         call.held, [&](const LoggedCall* own) { return own->numbers == call.held[0]->numbers; });
   }
 
-  // A factory that was given the size of a piece. Of one number throughout it fits all pieces.
+  // A factory that was given the size of a piece. A value with one number throughout fits all
+  // pieces.
   std::optional<Cause> made_alike(const MatchedCall& call) const {
     const std::vector<GlobalValue> held = held_of(call, &LoggedCall::results, 0);
     if (held.size() != call.held.size() || !all_alike(held)) return std::nullopt;
@@ -187,7 +188,7 @@ class Look {
       const bool adds = whole && (name_of(*call.alone).starts_with("add") ||
                                   name_of(*call.alone).starts_with("sub"));
       if (adds) {
-        // A number beside a number is a replica that was summed up as if it were a piece.
+        // Numbers on both sides: a replica that was summed up as if it were a piece.
         const bool number = product(call.alone->operands[*whole].meta.shape) == 1;
         return found(call, number ? causes::kReplicaCounted : causes::kTermAdded,
                      fmt::format("{} adds what all ranks hold alike to a term of a sum over {}: it "
@@ -332,7 +333,7 @@ bool has_pieces_and_terms(const MatchedCall& call) {
          any(call.results, &Placement::is_partial);
 }
 
-// The last ones: a collective stands close behind what it reduces.
+// The last ones: a collective comes soon after the terms that it reduces.
 void keep_terms(const MatchedCall& call, std::vector<Term>& terms) {
   constexpr std::size_t kMost = 8;
   for (std::size_t i = 0; i < call.results.size(); ++i) {

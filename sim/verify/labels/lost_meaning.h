@@ -1,5 +1,5 @@
-// lost_meaning.h - the call at which what ranks hold stopped to be pieces or terms of what one
-// device has. Private to the files that verify and judge.
+// lost_meaning.h - the first call at which the values of ranks are no longer pieces or terms of one
+// device's. Private to the files that verify and judge.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 namespace shardlab {
 
 /// The first call, in the order of the first rank, whose operands are pieces, terms or replicas of
-/// those that the same call has on one device, and whose result is not, with its line; nothing
-/// where there is none. Arguments as of for_each_matched.
+/// those that the same call has on one device, and whose result is not, with its line; nothing if
+/// there is none. Arguments as of for_each_matched.
 std::optional<Cause> first_lost(const CallLog& ranks, const CallLog& alone,
                                 const MeshLayout& layout, double relative);
 

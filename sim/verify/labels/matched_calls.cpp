@@ -1,5 +1,5 @@
-// Ranks that depend on their number make unequal calls; a running number would pair what does not
-// belong together.
+// Ranks that depend on their number make unequal calls; a running number would pair calls that do
+// not belong together.
 #include "sim/verify/labels/matched_calls.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 using Values = std::vector<GlobalValue> LoggedCall::*;
 using Numbered = std::map<std::tuple<std::string, int, int, bool, std::int64_t>, const LoggedCall*>;
 
-// Calls by what makes them the same on all ranks.
+// Calls by the data that is the same on all ranks.
 class Numbering {
  public:
   Numbered::key_type key_of(const LoggedCall& call) {
@@ -57,8 +57,8 @@ bool has_equal_terms(const Label& label, const std::vector<GlobalValue>& held,
   return false;
 }
 
-// A mask looks like a term by chance alone, and like a maximum what one rank holds, but where the
-// call gives one.
+// A mask looks like a term only by chance, and one rank's value like a maximum only by chance,
+// unless the call is a maximum.
 bool is_by_chance(const Label& label, const std::vector<GlobalValue>& held,
                   const GlobalValue& whole, const std::string& name, double relative) {
   const bool gives = name.find("max") != std::string::npos || name.find("min") != std::string::npos;

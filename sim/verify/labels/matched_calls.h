@@ -1,5 +1,6 @@
-// matched_calls.h - a call of the program on all ranks beside the same call on one device, and what
-// its operands and results are there: pieces, terms, replicas. Private to the files that verify.
+// matched_calls.h - a call of the program on all ranks together with the same call on one device,
+// and the labels of its operands and results: pieces, terms, replicas. Private to the files that
+// verify.
 #pragma once
 
 #include <functional>
@@ -21,8 +22,8 @@ struct MatchedCall {
   Labels operands, results;  ///< without one: no piece, term or replica of one device's
 };
 
-/// The ranks' parts of the values `which`, operands or results, at one place; fewer than ranks
-/// where some have none.
+/// The ranks' parts of the values `which`, operands or results, at one place; fewer than ranks if
+/// some have none.
 std::vector<GlobalValue> held_of(const MatchedCall& call,
                                  std::vector<GlobalValue> LoggedCall::*which, std::size_t place);
 bool all_alike(const std::vector<GlobalValue>& held);
@@ -30,8 +31,8 @@ bool all_alike(const std::vector<GlobalValue>& held);
 std::string name_of(const LoggedCall& call);
 
 /// Visits, in the order of the first rank, each call on plain tensors that all ranks and one device
-/// made, as long as `visit` says so. Calls are the same where line, op and pass agree, and so many
-/// were before them. `ranks` by global rank; `relative` as in label_of.
+/// made, as long as `visit` returns true. Calls are the same if line, op and pass agree, and the
+/// number of such calls before them. `ranks` by global rank; `relative` as in label_of.
 void for_each_matched(const CallLog& ranks, const CallLog& alone, const MeshLayout& layout,
                       double relative, const std::function<bool(MatchedCall&)>& visit);
 

@@ -1,4 +1,4 @@
-// Each row is looked for among those that are not found yet.
+// Each row is searched among those that are not found yet.
 #include "sim/verify/labels/row_order.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Row = std::vector<double>;
 
-// Of longer dims every pair of rows is too much to look at.
+// For longer dims comparing every pair of rows takes too long.
 constexpr std::int64_t kMostRows = 64;
 
 std::vector<Row> rows_of(const GlobalValue& value, std::size_t dim) {

@@ -1,5 +1,5 @@
-// row_order.h - whether a value has the right rows in another order. Pure. Private to the files
-// that verify.
+// row_order.h - a test for values that have the right rows in another order. Pure. Private to the
+// files that verify.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ struct RowOrder {
   std::vector<std::int64_t> rows;  ///< of the right value, in the order of the other one
 };
 
-/// The first dim along which `got` has the rows of `whole` in another order, each once; nothing
-/// where there is none, or where rows are alike. Numbers this close, relative to the largest, are
-/// taken as equal.
+/// The first dim along which `got` has the rows of `whole` in another order, each once; nothing if
+/// there is none, or if rows are alike. Numbers this close, relative to the largest, count as
+/// equal.
 std::optional<RowOrder> row_order(const GlobalValue& got, const GlobalValue& whole,
                                   double relative);
 

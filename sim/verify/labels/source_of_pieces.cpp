@@ -1,5 +1,5 @@
-// Pieces are copies, so that all comparisons are exact. Of a value with equal rows or blocks many
-// orders are right, and one that fits says nothing.
+// Pieces are copies, so that all comparisons are exact. A value with equal rows or blocks has many
+// right orders, and one that fits is no evidence.
 #include "sim/verify/labels/source_of_pieces.h"
 
 #include <algorithm>
@@ -94,7 +94,7 @@ std::optional<SourceOfPieces> source_of_mixed(const MeshLayout& layout, const Gl
 
 namespace {
 
-// The values of the ranks, moved back along a mesh dim by so many places.
+// The values of the ranks, moved back along a mesh dim by this many places.
 std::vector<GlobalValue> moved_back(const std::vector<GlobalValue>& held, const MeshLayout& layout,
                                     std::size_t mesh_dim, std::int64_t places) {
   const std::int64_t inner = product(std::span(layout.shape()).subspan(mesh_dim + 1));

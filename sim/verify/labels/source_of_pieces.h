@@ -21,13 +21,13 @@ struct NamedWhole {
 /// The value that pieces come from.
 struct SourceOfPieces {
   std::size_t index = 0;       ///< among the named ones
-  std::optional<Label> other;  ///< under which the pieces make it, where they do not as labelled
+  std::optional<Label> other;  ///< the label under which the pieces make it, if not their own
 };
 
-/// The first of `wholes` that the pieces make exactly when they are put together as `spec` says,
-/// else the first that they make under another label. `held` by mesh index; `claimed` is what they
-/// make as `spec` says. Only pieces that differ from each other say where they belong; nothing of
-/// others, nor of terms.
+/// The first of `wholes` that the pieces make exactly when they are put together by `spec`, else
+/// the first that they make under another label. `held` by mesh index; `claimed` is their value by
+/// `spec`. Only pieces that differ from each other show their places; nothing for others, nor for
+/// terms.
 std::optional<SourceOfPieces> source_of_pieces(const DTensorSpec& spec,
                                                const std::vector<GlobalValue>& held,
                                                const GlobalValue& claimed,
@@ -41,9 +41,9 @@ std::optional<SourceOfPieces> source_of_mixed(const MeshLayout& layout, const Gl
 /// Pieces of a named value, of which each rank has the one that belongs `places` before it.
 struct ShiftedPieces {
   std::size_t index = 0;  ///< among the named ones
-  Label label;            ///< of the pieces where they belong
+  Label label;            ///< of the pieces at their right places
   std::size_t mesh_dim = 0;
-  std::int64_t places = 0;  ///< along it, in a circle; below 0: behind it
+  std::int64_t places = 0;  ///< along it, in a circle; below 0: after it
 };
 
 /// The first of `wholes` whose pieces `held`, by mesh index, are in this way, within `relative` as

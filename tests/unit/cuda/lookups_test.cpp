@@ -68,7 +68,7 @@ TEST_CASE("V-14 cuda: embedding gives the rows of its indices, any dtype and mem
 TEST_CASE("K-18 cuda: a lookup in a piece of the rows gives zeros and a set mask for the others") {
   struct Row {
     InlineVector<IndexRun, 2> runs;
-    std::vector<std::int64_t> rows;  ///< that the piece has, in order
+    std::vector<std::int64_t> rows;  ///< rows of the piece, in order
   };
   const Row rows[] = {{{{0, 7}}, {0, 1, 2, 3, 4, 5, 6}},
                       {{{3, 3}}, {3, 4, 5}},

@@ -23,7 +23,7 @@ struct Dense {
   const char* name;
   KernelId kernel;
   Exact (*f)(Exact);
-  double from, to;  // where it is tried densely
+  double from, to;  // tried densely in between
   double digits;    // allowed error in units of the last digit
   // The size that the error is relative to: a sum of terms that cancel keeps the digits of its
   // terms.

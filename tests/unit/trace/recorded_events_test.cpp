@@ -206,7 +206,7 @@ TEST_CASE("T-1 T-55 T-58 gradients, hooks and what leaves forget come again") {
        }},
       {"a hook, taken away after its call",
        "require_grad hook aten::sum backward hook_call aten::mul.Scalar hook_gives remove_hook "
-       "gradient",  // which is a node at its first use
+       "gradient",  // a node at its first use
        [](const MeshLayout*, const DTensor& x) {
          require_grad(x);
          HookHandle handle =
