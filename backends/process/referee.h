@@ -38,7 +38,7 @@ class Referee {
 
  private:
   struct Round {
-    std::uint64_t opened = 0;  ///< the how-many-th of the run
+    std::uint64_t opened = 0;  ///< its number in the run, in order of opening
     std::string group;
     std::vector<std::int64_t> ranks;
     std::vector<std::unique_ptr<EnteredCall>> entered;  ///< by group rank

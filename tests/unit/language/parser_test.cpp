@@ -1,5 +1,5 @@
-#include "sim/language/syntax/ast_walk.h"
 #include "sim/language/syntax/parser.h"
+#include "sim/language/syntax/ast_walk.h"
 
 #include <doctest/doctest.h>
 
