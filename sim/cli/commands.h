@@ -60,6 +60,7 @@ struct RunArguments {
   std::string why;                   ///< op, source line, value name or "all"
   std::optional<std::int64_t> rank;  ///< its prints are shown; none: those of all ranks
   std::string html;                  ///< `run`: page to write; empty: none
+  std::string perfetto;              ///< `run`: time line to write; empty: none
   // Options of `run` for a recorded training step:
   std::string mesh;                   ///< "dp=2,tp=4"; empty: one rank
   std::string plan;                   ///< "megatron"; empty: everything is whole

@@ -188,6 +188,9 @@ void add_run(CLI::App& app, Parsed& parsed) {
   add_lengths(run, parsed.run);
   run->add_option("--html", parsed.run.html, "write the run as one page for a browser, too")
       ->type_name("FILE");
+  run->add_option("--perfetto", parsed.run.perfetto,
+                  "write a time line of all ranks, by predicted times, for ui.perfetto.dev, too")
+      ->type_name("FILE");
   run->add_flag("--log", parsed.run.log,
                 "an indented log of ops, redistributions and collectives on one rank instead");
   run->add_flag("--memory-timeline", parsed.run.memory_timeline,

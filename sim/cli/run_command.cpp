@@ -8,6 +8,7 @@
 #include "sim/record/step_file.h"
 #include "sim/report/html_report.h"
 #include "sim/report/printed_text.h"
+#include "sim/report/time_line.h"
 #include "sim/report/why_names.h"
 #include "sim/run/process_records.h"
 #include "sim/world/backends.h"
@@ -80,6 +81,7 @@ int run_command(const RunArguments& arguments) {
   int code = kFine;
   Reports reports(arguments);
   std::vector<std::string> pages;
+  int time_lines = 0;
   for (const std::string& path : paths) {
     std::optional<ScenarioFile> file;
     if (is_step_file(path)) {
@@ -96,6 +98,13 @@ int run_command(const RunArguments& arguments) {
       reports.add(result);
       const bool wanted = !arguments.html.empty() && !result.run.reported_elsewhere;
       if (wanted) pages.push_back(html_run(result));
+      if (!arguments.perfetto.empty() && !result.run.reported_elsewhere) {
+        if (++time_lines > 1) {
+          fail(ErrorKind::kValue, Fix{"give one file, without [matrix]"},
+               "--perfetto: a time line is of one run, and these are several");
+        }
+        write_file(arguments.perfetto, time_line(result.run));
+      }
       if (!result.met()) code = kFailed;
     }
   }

@@ -186,6 +186,10 @@ CollectiveRecord ProcessGroup::record_of(const Call& call, std::int64_t sequence
   record.sent_bytes = volume.sent_bytes;
   record.pass = rank.pass;
   record.position = rank.position;
+  if (is_message(call.kind)) {
+    record.peer = call.kind == CollectiveKind::kSend ? call.to : call.from;
+    record.tag = call.tag;
+  }
   return record;
 }
 
