@@ -174,6 +174,14 @@ void add_step_options(CLI::App* run, RunArguments& arguments) {
                 "of a recorded step: print it as a scenario, run nothing");
 }
 
+void add_pictures(CLI::App* run, RunArguments& arguments) {
+  run->add_option("--html", arguments.html, "write the run as one page for a browser, too")
+      ->type_name("FILE");
+  run->add_option("--perfetto", arguments.perfetto,
+                  "write a time line of all ranks, by predicted times, for ui.perfetto.dev, too")
+      ->type_name("FILE");
+}
+
 void add_run(CLI::App& app, Parsed& parsed) {
   auto* run = app.add_subcommand("run", "run a scenario on simulated ranks and check every value");
   run->add_option(
@@ -186,11 +194,7 @@ void add_run(CLI::App& app, Parsed& parsed) {
                   "run has a name for is refused")
       ->type_name("NAME|LINE|all");
   add_lengths(run, parsed.run);
-  run->add_option("--html", parsed.run.html, "write the run as one page for a browser, too")
-      ->type_name("FILE");
-  run->add_option("--perfetto", parsed.run.perfetto,
-                  "write a time line of all ranks, by predicted times, for ui.perfetto.dev, too")
-      ->type_name("FILE");
+  add_pictures(run, parsed.run);
   run->add_flag("--log", parsed.run.log,
                 "an indented log of ops, redistributions and collectives on one rank instead");
   run->add_flag("--memory-timeline", parsed.run.memory_timeline,
