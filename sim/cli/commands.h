@@ -85,6 +85,25 @@ int run_command(const RunArguments& arguments);
 /// Runs many files, prints a line for each, and writes JUnit XML if asked.
 int test_command(const RunArguments& arguments);
 
+/// `shrink`.
+struct ShrinkArguments {
+  RunArguments run;    ///< how to run
+  std::string file;    ///< a scenario
+  std::string out;     ///< where the smaller one goes; empty: stdout
+  double budget = 10;  ///< time, in runs of the scenario
+};
+/// The smallest scenario that fails in the same way.
+int shrink_command(const ShrinkArguments& arguments);
+
+/// `blame`.
+struct BlameArguments {
+  RunArguments run;  ///< how to run
+  std::string file;
+  std::string other;  ///< a run that should agree with it; empty: one device should
+};
+/// The first thing that is wrong, and edits that undo it.
+int blame_command(const BlameArguments& arguments);
+
 /// `new`.
 struct NewArguments {
   std::string file;  ///< to write; empty: the kinds are listed

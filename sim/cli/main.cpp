@@ -116,6 +116,8 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
 struct Parsed {
   RunArguments run, test;
   TraceArguments trace, replay;
+  ShrinkArguments shrink;
+  BlameArguments blame;
   NewArguments fresh;
   RecordArguments record;
   MergeArguments merge;
@@ -239,6 +241,50 @@ void add_run(CLI::App& app, Parsed& parsed) {
       return in_job(parsed.run, [&parsed] { return run_command(parsed.run); });
     };
   });
+}
+
+void add_shrink(CLI::App& app, Parsed& parsed) {
+  ShrinkArguments& arguments = parsed.shrink;
+  auto* shrink = app.add_subcommand("shrink", "the smallest scenario that fails in the same way");
+  shrink->add_option("FILE", arguments.file, "a scenario that fails")->required();
+  shrink->add_option("-o,--out", arguments.out, "write it to this file instead of stdout")
+      ->type_name("FILE");
+  shrink
+      ->add_option("--budget", arguments.budget,
+                   "time to take, in runs of the scenario (default 10; at least 5 s)")
+      ->check(CLI::PositiveNumber);
+  add_run_options(shrink, arguments.run);
+  add_common(shrink, arguments.run.common);
+  shrink->footer(
+      "Examples:\n"
+      "  shardlab shrink zoo/bias_before_the_sum\n"
+      "  shardlab shrink zoo/update_over_the_wrong_group -o small.toml\n"
+      "Statements, parts of expressions, inputs, sizes and mesh dims go as long as the failure\n"
+      "stays: the same cause, error or verdict at the same statement. The scenario that is left\n"
+      "expects this failure.\n"
+      "Exit codes: 0 it is smaller, 2 nothing fails.");
+  shrink->callback(
+      [&parsed] { parsed.chosen = [&parsed] { return shrink_command(parsed.shrink); }; });
+}
+
+void add_blame(CLI::App& app, Parsed& parsed) {
+  BlameArguments& arguments = parsed.blame;
+  auto* blame = app.add_subcommand("blame", "the first wrong line, and the edit that mends it");
+  blame->add_option("FILE", arguments.file, "a scenario that fails, or a run of two")->required();
+  blame->add_option("OTHER", arguments.other,
+                    "a run that should agree with FILE: output of run --json --values all, or a "
+                    "scenario");
+  add_run_options(blame, arguments.run);
+  add_common(blame, arguments.run.common);
+  blame->footer(
+      "Examples:\n"
+      "  shardlab blame zoo/bias_before_the_sum\n"
+      "  shardlab blame --json zoo/divided_by_all_ranks\n"
+      "  shardlab blame tp2.json tp4.json\n"
+      "An edit is printed after a run with it, in which no value differs from one device and one\n"
+      "device computes what it did before.\n"
+      "Exit codes: 0 nothing is wrong, 1 something is.");
+  blame->callback([&parsed] { parsed.chosen = [&parsed] { return blame_command(parsed.blame); }; });
 }
 
 void add_new(CLI::App& app, Parsed& parsed) {
@@ -694,6 +740,8 @@ int main(int argc, char** argv) {
   Parsed parsed;
   add_run(app, parsed);
   add_step_options(app.get_subcommand("run"), parsed.run);
+  add_shrink(app, parsed);
+  add_blame(app, parsed);
   add_new(app, parsed);
   add_test(app, parsed);
   add_trace(app, parsed);

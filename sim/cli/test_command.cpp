@@ -13,7 +13,7 @@
 #include "sim/cli/interrupts.h"
 #include "sim/cli/ordered_jobs.h"
 #include "sim/cli/run_arguments.h"
-#include "sim/cli/stopwatch.h"
+#include "sim/edit/stopwatch.h"
 #include "sim/judge/schedules.h"
 #include "sim/report/junit.h"
 #include "sim/report/paint.h"

@@ -13,13 +13,6 @@ namespace shardlab {
 
 namespace {
 
-// The first mistake found.
-struct Mistake {
-  std::string_view cause;           ///< empty: no cause was searched
-  std::vector<std::int64_t> lines;  ///< any of them is the one
-  std::string text;
-};
-
 // 12 of "rank 0, step 2, mlp.toml:12:3" and of "mlp.toml:12".
 std::optional<std::int64_t> line_in(std::string_view place) {
   std::optional<std::int64_t> line;
@@ -51,6 +44,17 @@ Mistake failure_of(const Run& run, const Cause& parted) {
   return mistake;
 }
 
+ExpectationReport report_on(std::string what, const std::string& expected, const std::string& got,
+                            bool met, const std::string& text, const Where& where) {
+  return {.what = std::move(what),
+          .met = met,
+          .text = met ? expected : fmt::format("expected {}, got {}: {}", expected, got, text),
+          .where = where,
+          .of_failure = true};
+}
+
+}  // namespace
+
 // Values have a cause, calls do not.
 std::optional<Mistake> mistake_of(const Run& run, const Findings& found) {
   if (run.error) return failure_of(run, found.parted);
@@ -64,26 +68,11 @@ std::optional<Mistake> mistake_of(const Run& run, const Findings& found) {
   if (first != values.end()) {
     return Mistake{first->cause.id,
                    {line_of_cause(*first)},
-                   first->cause.empty() ? first->comparison.what : first->cause.text};
+                   first->cause.empty() ? first->comparison.what : first->cause.text,
+                   &*first};
   }
   if (!found.steps.wrong) return std::nullopt;
   return Mistake{{}, {found.steps.wrong->place.position.line}, found.steps.wrong->text()};
-}
-
-ExpectationReport report_on(std::string what, const std::string& expected, const std::string& got,
-                            bool met, const std::string& text, const Where& where) {
-  return {.what = std::move(what),
-          .met = met,
-          .text = met ? expected : fmt::format("expected {}, got {}: {}", expected, got, text),
-          .where = where,
-          .of_failure = true};
-}
-
-}  // namespace
-
-std::int64_t line_of_mistake(const Run& run, const Findings& found) {
-  const std::optional<Mistake> mistake = mistake_of(run, found);
-  return mistake && !mistake->lines.empty() ? mistake->lines.front() : 0;
 }
 
 bool check_mistake(const Run& run, const Findings& found, std::vector<ExpectationReport>& reports) {

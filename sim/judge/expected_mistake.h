@@ -1,7 +1,9 @@
 // expected_mistake.h - `cause` and `line` of [expect]: a run that must be wrong, and its mistake.
-// Private to the files that run scenarios.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/judge/expectations.h"
@@ -18,8 +20,15 @@ struct Findings {
   const Cause& parted;
 };
 
-/// The line to look at first; 0: nothing is wrong, or it has no line.
-std::int64_t line_of_mistake(const Run& run, const Findings& found);
+/// The first mistake found. Points into the findings.
+struct Mistake {
+  std::string_view cause;           ///< an id; empty: no cause was searched
+  std::vector<std::int64_t> lines;  ///< any of them is the one to look at first
+  std::string text;
+  const ValueReport* value = nullptr;  ///< null: no value is wrong
+};
+/// Nothing where nothing is wrong.
+std::optional<Mistake> mistake_of(const Run& run, const Findings& found);
 
 /// Adds a report for each of the two keys, which the file has. True if both are met, so that the
 /// failure is expected.

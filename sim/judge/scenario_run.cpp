@@ -202,9 +202,8 @@ bool ScenarioResult::met() const {
 }
 
 std::int64_t ScenarioResult::line_to_look_at() const {
-  const std::int64_t line =
-      line_of_mistake(run, {judgement.values, judgement.steps, judgement.parted});
-  if (line > 0) return line;
+  const auto mistake = mistake_of(run, {judgement.values, judgement.steps, judgement.parted});
+  if (mistake && !mistake->lines.empty() && mistake->lines[0] > 0) return mistake->lines[0];
   for (const ExpectationReport& expectation : judgement.expectations) {
     if (expectation.met || expectation.where.source == nullptr) continue;
     return expectation.where.source->place(expectation.where.span.begin).line;

@@ -235,15 +235,12 @@ DiffSection diff_times(const Json& a, const Json& b) {
   return section;
 }
 
-struct Line {
-  std::size_t number = 0;
-  Json run;
-};
-
 const char* const kMakeRuns = "make it with shardlab run --json --values all SCENARIO.toml";
 
-std::vector<Line> read_runs(const std::string& path) {
-  std::vector<Line> runs;
+}  // namespace
+
+std::vector<Json> read_runs(const std::string& path) {
+  std::vector<Json> runs;
   std::size_t number = 0;
   for (const std::string& text : read_lines(path)) {
     ++number;
@@ -255,15 +252,13 @@ std::vector<Line> read_runs(const std::string& path) {
                   fmt::format("{}:{}: this is not output of shardlab run --json", path, number))
           .with("fix", kMakeRuns);
     }
-    runs.push_back({number, std::move(run)});
+    runs.push_back(std::move(run));
   }
   if (runs.empty()) {
     fail(ErrorKind::kValue, Fix{kMakeRuns}, "{}: the file has no runs", path);
   }
   return runs;
 }
-
-}  // namespace
 
 RunDiff diff_run(const Json& a, const Json& b) {
   RunDiff diff;
@@ -278,15 +273,15 @@ RunDiff diff_run(const Json& a, const Json& b) {
 }
 
 std::vector<RunDiff> diff_runs(const std::string& a, const std::string& b) {
-  const std::vector<Line> ours = read_runs(a), theirs = read_runs(b);
+  const std::vector<Json> ours = read_runs(a), theirs = read_runs(b);
   std::vector<RunDiff> diffs;
   for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
     try {
-      diffs.push_back(diff_run(ours[i].run, theirs[i].run));
+      diffs.push_back(diff_run(ours[i], theirs[i]));
     } catch (const Json::exception& error) {
       fail(ErrorKind::kValue, Fix{kMakeRuns},
-           "{}:{} and {}:{}: one is not output of shardlab run --json: {}", a, ours[i].number, b,
-           theirs[i].number, error.what());
+           "{0}:{2} and {1}:{2}: one is not output of shardlab run --json: {3}", a, b, i + 1,
+           error.what());
     }
   }
   if (ours.size() != theirs.size()) {

@@ -41,8 +41,11 @@ struct RunDiff {
 /// exact); if that is not known, 32 roundings of the largest element. Values, and output of
 /// programs, are compared if products are of the same instructions.
 RunDiff diff_run(const nlohmann::json& a, const nlohmann::json& b);
+/// The runs of a file that `run --json` wrote.
+///   fails  Value: a line that it did not write; names file and line
+std::vector<nlohmann::json> read_runs(const std::string& path);
 /// All runs of two files, in their order.
-///   fails  Value: a line that `run --json` did not write; names file and line
+///   fails  as read_runs
 std::vector<RunDiff> diff_runs(const std::string& a, const std::string& b);
 
 std::string diff_text(const std::vector<RunDiff>& runs, const std::string& a, const std::string& b,

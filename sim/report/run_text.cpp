@@ -18,6 +18,7 @@
 #include "sim/report/printed_text.h"
 #include "sim/report/rank_work.h"
 #include "sim/report/run_listing.h"
+#include "sim/world/backends.h"
 
 namespace shardlab {
 
@@ -497,9 +498,22 @@ class RunText {
     }
   }
 
+  // By a command with this file alone, which fails whoever runs first.
+  bool may_be_blamed() const {
+    const bool typed = options_.replay == Replay::kWhereItAdds && run_.scenario.settings.empty();
+    const bool simulated = find_backend(run_.options.backend).processes == nullptr;
+    const bool any_order = run_.options.schedule.kind == SchedulerKind::kPool;
+    return typed && simulated && any_order && !run_.shapes_only() &&
+           run_.scenario.file->file().ends_with(".toml");
+  }
+
   void last_line() {
     const bool adds = options_.replay == Replay::kShown || !run_.scenario.point.empty();
     if (!result_.met() && adds) line("\nagain: {}", replay_command(run_));
+    if (!result_.met() && may_be_blamed()) {
+      line("\nthe first wrong line: shardlab blame {0}; a smaller program: shardlab shrink {0}",
+           run_.scenario.file->file());
+    }
     line("\n{}", run_line(result_, options_));
   }
 

@@ -6,7 +6,7 @@
 
 #include "base/fix.h"
 #include "sim/cli/ordered_jobs.h"
-#include "sim/cli/stopwatch.h"
+#include "sim/edit/stopwatch.h"
 #include "tests/facts/check_arguments.h"
 #include "tests/facts/shard_table.h"
 

@@ -265,6 +265,14 @@ class Contract(unittest.TestCase):
         self.shardlab("trace", "--out", "step.graph", fsdp)
         self.same("### `replay --json`", self.keys_of("replay", "--json", "step.graph"))
 
+    def test_shrink_and_blame(self):
+        one = str(ROOT / "scenarios/zoo/bias_before_the_sum.toml")
+        self.same("### `shrink --json`", self.keys_of("shrink", "--json", one))
+        found = self.keys_of("blame", "--json", one)
+        self.keys_of("blame", "--json", "wrong.toml", found=found)
+        self.keys_of("blame", "--json", one, "wrong.toml", found=found)
+        self.same("### `blame --json`", found, {"call"})  # no plain program has a wrong call
+
     def test_completion(self):
         self.same("### `completion --json`", self.keys_of("completion", "bash", "--json"))
 

@@ -18,8 +18,8 @@ sys.dont_write_bytecode = True
 
 from desk import Desk  # noqa: E402
 
-SUPPORTED = ("run", "test", "trace", "replay", "record", "show", "plan", "explain", "ops",
-             "verify-ops", "diff", "doctor", "completion")
+SUPPORTED = ("run", "test", "shrink", "blame", "trace", "replay", "record", "show", "plan",
+             "explain", "ops", "verify-ops", "diff", "doctor", "completion")
 
 # Files that the examples of `diff` read, and the commands that make them.
 MLP = "shardlab run --json --values all scenarios/models/megatron_mlp.toml"
@@ -67,8 +67,9 @@ def failed_examples(program, root):
             desk.type(f"{line} > {name}")
         for line in lines:
             done = desk.type(line)
-            # `diff` exits with 1 if runs differ.
-            if done.returncode == 0 or (" diff " in line and done.returncode == 1):
+            # `diff` exits with 1 if runs differ, `blame` if something is wrong.
+            found = " diff " in line or " blame " in line
+            if done.returncode == 0 or (found and done.returncode == 1):
                 continue
             yield f"exit code {done.returncode} of {line}\n{done.stderr}"
     if len(lines) < 2 * len(SUPPORTED):

@@ -20,7 +20,7 @@ CLOCK_ALLOWED = {
     "backends/process/control_channel.cpp": "waits for other processes up to a stated time",
     "backends/process/control_channel.h": "the same",
     "backends/nccl/turns.cpp": "tells the others that a rank waits",
-    "sim/cli/stopwatch.h": "what a test took, for CI systems",
+    "sim/edit/stopwatch.h": "what a test took, for CI systems",
     "sim/cli/watch.cpp": "waits until a file changes",
     "backends/process/last_resort.cpp": "ends a process that waits inside of MPI",
     "tests/mpi/killed.cpp": "says when it learned of a failure",

@@ -1,4 +1,4 @@
-// stopwatch.h - elapsed time, for people and CI systems; no result depends on it.
+// stopwatch.h - elapsed time: for people and CI systems, and for work that has a limit of time.
 #pragma once
 
 #include <chrono>

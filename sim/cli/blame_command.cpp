@@ -1,0 +1,113 @@
+// `shardlab blame`: what is said of the first thing that is wrong.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "dispatch/all_ops.h"
+#include "sim/cli/blame_runs.h"
+#include "sim/cli/failing_point.h"
+#include "sim/cli/run_arguments.h"
+#include "sim/edit/blame.h"
+#include "sim/record/json.h"
+#include "sim/report/paint.h"
+
+namespace shardlab {
+
+namespace {
+
+std::string later_text(const Blame& blame, bool follows) {
+  std::string text;
+  for (const LaterValue& value : blame.later) {
+    if (value.follows != follows) continue;
+    text += fmt::format("{}{} (line {})", text.empty() ? "" : ", ", value.name, value.line);
+  }
+  return text;
+}
+
+std::string trimmed_line(std::string_view line) {
+  const std::size_t begin = line.find_first_not_of(' ');
+  return std::string(begin == std::string_view::npos ? "" : line.substr(begin));
+}
+
+std::string blame_text(const Blame& blame, Color color) {
+  if (blame.failure.kind == Symptom::Kind::kNone) return blame.file + ": nothing is wrong\n";
+  std::string out =
+      fmt::format("{}: {}\n", paint(blame.file, Ink::kTitle, color), to_string(blame.failure));
+  const auto row = [&](const char* name, const std::string& text) {
+    if (!text.empty()) out += fmt::format("  {:<9}{}\n", name, text);
+  };
+  if (blame.line() > 0)
+    row("line", fmt::format("{}: {}", blame.line(), trimmed_line(blame.line_text)));
+  row("call", blame.producer);
+  row("wrong", blame.what);
+  row("held by", blame.held_by);
+  row("cause", blame.failure.text);
+  row("follows", later_text(blame, true));
+  row("apart", later_text(blame, false));
+  if (!blame.edits.empty()) {
+    const ProvenEdit& edit = blame.edits.front();
+    out += fmt::format("\n{}, line {}: with this edit nothing differs\n", edit.what,
+                       edit.changes.front().line);
+    for (const ChangedLines& change : edit.changes) {
+      for (const std::string& line : change.before) {
+        out += paint("  - " + line, Ink::kBad, color) + "\n";
+      }
+      for (const std::string& line : change.after) {
+        out += paint("  + " + line, Ink::kGood, color) + "\n";
+      }
+    }
+  }
+  if (blame.edits.empty()) {
+    out += fmt::format("\nnone of {} edits that were tried undoes it\n", blame.tried);
+  }
+  return out;
+}
+
+nlohmann::json json_of(const Blame& blame) {
+  nlohmann::json out = {{"file", blame.file},
+                        {"ok", blame.failure.kind == Symptom::Kind::kNone},
+                        {"failure", to_string(blame.failure)},
+                        {"tried", blame.tried},
+                        {"edits", nlohmann::json::array()},
+                        {"later", nlohmann::json::array()}};
+  const auto put = [&](const char* key, const std::string& text) {
+    if (!text.empty()) out[key] = text;
+  };
+  if (blame.line() > 0) out["line"] = blame.line();
+  put("text", trimmed_line(blame.line_text));
+  put("call", blame.producer);
+  put("wrong", blame.what);
+  put("held_by", blame.held_by);
+  put("cause", blame.failure.text);
+  put("cause_id", blame.failure.cause);
+  for (const LaterValue& value : blame.later) {
+    out["later"].push_back(
+        {{"name", value.name}, {"line", value.line}, {"follows", value.follows}});
+  }
+  for (const ProvenEdit& edit : blame.edits) {
+    nlohmann::json changes = nlohmann::json::array();
+    for (const ChangedLines& change : edit.changes) {
+      changes.push_back(
+          {{"line", change.line}, {"before", change.before}, {"after", change.after}});
+    }
+    out["edits"].push_back({{"what", edit.what}, {"changes", changes}});
+  }
+  return out;
+}
+
+}  // namespace
+
+int blame_command(const BlameArguments& arguments) {
+  if (!arguments.other.empty()) return blame_runs(arguments);
+  const std::string path = scenario_files({arguments.file}).front();
+  const Scenario scenario = failing_point(path, arguments.run);
+  const Blame found = blame(scenario, all_ops(), {.run = options_of(arguments.run, scenario)});
+  const bool json = arguments.run.common.output == Output::kJson;
+  print_text(json ? json_line(json_of(found)) + "\n"
+                  : blame_text(found, arguments.run.common.stdout_color()));
+  return found.failure.kind == Symptom::Kind::kNone ? kFine : kFailed;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,66 @@
+// `shardlab shrink`: the scenario goes to a file or to stdout, what is said of it to the other one.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "dispatch/all_ops.h"
+#include "sim/cli/failing_point.h"
+#include "sim/cli/run_arguments.h"
+#include "sim/edit/shrink.h"
+#include "sim/record/json.h"
+
+namespace shardlab {
+
+namespace {
+
+std::string summary_of(const Shrunk& shrunk) {
+  std::string text = fmt::format("{} lines of {}: {}", shrunk.lines_after, shrunk.lines_before,
+                                 to_string(shrunk.failure));
+  if (!shrunk.failure.lines.empty()) {
+    text += fmt::format(" in line {}", shrunk.failure.lines.front());
+  }
+  text += fmt::format("\n  {} runs, {:.1f} s", shrunk.runs, shrunk.seconds);
+  return text + (shrunk.out_of_time ? "; there is more to try: --budget\n" : "\n");
+}
+
+nlohmann::json json_of(const Shrunk& shrunk) {
+  nlohmann::json failure = {{"text", to_string(shrunk.failure)}, {"why", shrunk.failure.text}};
+  if (!shrunk.failure.cause.empty()) failure["cause_id"] = shrunk.failure.cause;
+  if (!shrunk.failure.lines.empty()) failure["line"] = shrunk.failure.lines.front();
+  return {{"failure", failure},
+          {"lines", shrunk.lines_after},
+          {"lines_before", shrunk.lines_before},
+          {"out_of_time", shrunk.out_of_time},
+          {"runs", shrunk.runs},
+          {"scenario", shrunk.text}};
+}
+
+}  // namespace
+
+int shrink_command(const ShrinkArguments& arguments) {
+  const std::string path = scenario_files({arguments.file}).front();
+  const Scenario scenario = failing_point(path, arguments.run);
+  const bool shows = isatty(STDERR_FILENO) != 0;
+  ShrinkOptions options{.run = options_of(arguments.run, scenario), .most_time = arguments.budget};
+  if (shows) {
+    options.progress = [](std::int64_t runs, std::size_t lines) {
+      print({.err = fmt::format("\r{} runs, {} lines of the program left\x1b[K", runs, lines)});
+    };
+  }
+  const Shrunk shrunk = shrink(scenario, all_ops(), options);
+  if (shows) print({.err = "\r\x1b[K"});
+  if (!arguments.out.empty()) write_file(arguments.out, shrunk.text);
+  if (arguments.run.common.output == Output::kJson) {
+    print({.out = json_line(json_of(shrunk)) + "\n"});
+  } else if (arguments.out.empty()) {
+    print({.out = shrunk.text, .err = summary_of(shrunk)});
+  } else {
+    print({.out = summary_of(shrunk)});
+  }
+  return kFine;
+}
+
+}  // namespace shardlab

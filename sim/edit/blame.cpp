@@ -1,0 +1,275 @@
+// An edit is proven where the program then runs, no value differs from one device, and one device
+// still computes what it did: the program as it was is then the [reference]. It has to hold for
+// inputs of another seed, too.
+#include "sim/edit/blame.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "sim/edit/proposals.h"
+#include "sim/edit/sketch.h"
+#include "sim/edit/stopwatch.h"
+#include "sim/edit/toml_text.h"
+#include "sim/edit/trials.h"
+#include "sim/edit/type_sizes.h"
+#include "sim/judge/expected_mistake.h"
+#include "sim/language/run/program_traits.h"
+#include "sim/language/syntax/ast_walk.h"
+#include "sim/language/syntax/lexer.h"
+#include "sim/verify/labels/literal_size.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::size_t kMostEdits = 3;
+constexpr std::int64_t kMostMore = 40;  // tried after the first that is proven
+
+bool is_wrong(const ValueReport& value) {
+  return value.verified && value.comparison.agreement == Agreement::kWrong;
+}
+
+// "w" of "w.grad" and "outs[1]".
+std::string base_of(const std::string& name) { return name.substr(0, name.find_first_of(".[")); }
+
+// Names of values that are compared, or those that are wrong.
+std::set<std::string> names_of(const ScenarioResult& result, bool wrong) {
+  std::set<std::string> names;
+  for (const ValueReport& value : result.judgement.values) {
+    if (wrong ? is_wrong(value) : value.verified) names.insert(value.name);
+  }
+  return names;
+}
+
+bool is_right(const ScenarioResult& result) {
+  const ScenarioJudgement& judgement = result.judgement;
+  return result.met() && !result.run.error && !judgement.steps.wrong_found() &&
+         std::ranges::none_of(judgement.values, is_wrong);
+}
+
+// An edit, tried on meshes of other sizes.
+enum class Elsewhere : std::uint8_t { kWrong, kUnknown, kRight };
+
+class Prover {
+ public:
+  Prover(const Scenario& scenario, const OpRegistry& registry, const ScenarioOptions& options,
+         const ScenarioResult& wrong)
+      : scenario_(scenario),
+        registry_(registry),
+        options_(options),
+        sketch_(sketch_of(scenario)),
+        wrong_names_(names_of(wrong, true)),
+        verified_names_(names_of(wrong, false)) {}
+
+  /// Nothing is wrong with the edit, with inputs of this seed and another one.
+  bool proves(const Proposal& edit) const {
+    try {
+      Sketch candidate = sketch_;
+      candidate.program = program_with(edit);
+      const ScenarioResult result = run(candidate);
+      if (!is_right(result) || !keeps_values(result)) return false;
+      add_reference(candidate, names_of(result, false));
+      if (!is_right(run(candidate))) return false;
+      const auto other_seed = static_cast<std::int64_t>(scenario_.seed + 1);
+      put(candidate.file, {"seed", {}, {{}, other_seed}});
+      return is_right(run(candidate));
+    } catch (const Error&) {
+      return false;  // it cannot run as it is written now
+    }
+  }
+
+  /// On meshes one of whose dims has twice the ranks, and each tensor dim that it cuts twice the
+  /// elements: sizes that are equal by chance are not any more.
+  Elsewhere elsewhere(const Proposal& edit) const {
+    Elsewhere worst = Elsewhere::kRight;
+    for (const ScenarioMeshDim& dim : scenario_.mesh.dims) {
+      worst = std::min(worst, with_twice(dim, edit));
+    }
+    return worst;
+  }
+
+ private:
+  ProgramLines program_with(const Proposal& edit) const {
+    return lines_of(SourceText("", edited_text(scenario_.program->source->text(), edit.edits)));
+  }
+
+  Elsewhere with_twice(const ScenarioMeshDim& dim, const Proposal& edit) const {
+    try {
+      Sketch candidate = sketch_;
+      candidate.program = program_with(edit);
+      remove(*table_of(candidate, "mesh"), "ranks");
+      put(*table_of(candidate, "mesh"), {dim.name, {}, {{}, 2 * dim.size}});
+      if (TomlTable* inputs = table_of(candidate, "inputs")) {
+        for (TomlEntry& input : *inputs) lengthen(*type_of(input), dim.name);
+      }
+      add_reference(candidate, verified_names_);
+      const ScenarioResult result = run(candidate);
+      if (result.run.error) return Elsewhere::kUnknown;
+      return is_right(result) ? Elsewhere::kRight : Elsewhere::kWrong;
+    } catch (const Error&) {
+      return Elsewhere::kUnknown;
+    }
+  }
+
+  static void lengthen(TomlValue& type, const std::string& mesh_dim) {
+    TypeSizes sizes(std::get<SourcePtr>(type.value)->text());
+    for (std::size_t i = 0; i < sizes.sizes.size(); ++i) {
+      if (sizes.cuts(mesh_dim, i)) sizes.sizes[i] *= 2;
+    }
+    type = toml_string(sizes.text());
+  }
+
+  ScenarioResult run(const Sketch& candidate) const {
+    return run_changed(written(candidate).text, scenario_, registry_, options_);
+  }
+
+  // All that was compared still is.
+  bool keeps_values(const ScenarioResult& result) const {
+    const std::set<std::string> now = names_of(result, false);
+    return std::ranges::includes(now, verified_names_) &&
+           (wrong_names_.empty() || std::ranges::includes(now, wrong_names_));
+  }
+
+  // The program as it was, with other names for what is not compared: pieces are none of the
+  // reference's.
+  void add_reference(Sketch& candidate, const std::set<std::string>& compared) const {
+    if (scenario_.reference != nullptr) return;
+    std::set<std::string> kept;
+    const ProgramTraits traits = traits_of(*scenario_.program);
+    for (const std::string& name : compared) {
+      // In a world of one there is no other rank to follow.
+      if (!traits.follows_rank(name)) kept.insert(base_of(name));
+    }
+    for (const ScenarioInput& input : scenario_.inputs) kept.insert(input.name);
+    const std::vector<std::string> bound = ast::bound_names(scenario_.program->body);
+    if (std::ranges::none_of(bound, [&](const std::string& one) { return kept.contains(one); })) {
+      return;
+    }
+    std::string text = scenario_.program->source->text();
+    const auto end = static_cast<std::uint32_t>(text.size());
+    const std::vector<Token> tokens =
+        tokenize(*scenario_.program->source, {0, end}, LexMode::kProgram);
+    for (std::size_t i = tokens.size(); i-- > 0;) {
+      const bool hidden = tokens[i].kind == TokenKind::kName && !kept.contains(tokens[i].text) &&
+                          std::ranges::binary_search(bound, tokens[i].text);
+      const bool attribute = i > 0 && tokens[i - 1].text == ".";
+      if (hidden && !attribute) text.insert(tokens[i].span.end, "_");
+    }
+    const TomlTable code{{"code", {}, toml_string(text)}};
+    const auto program = std::ranges::find(candidate.file, "program", &TomlEntry::key);
+    candidate.file.insert(program + 1, {"reference", {}, {{}, code}});
+  }
+
+  const Scenario& scenario_;
+  const OpRegistry& registry_;
+  const ScenarioOptions& options_;
+  Sketch sketch_;
+  std::set<std::string> wrong_names_, verified_names_;
+};
+
+std::vector<std::string> lines_in(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+// Line by line where there are as many; else all between what is equal at both ends.
+ProvenEdit proven(const SourceText& program, const Proposal& proposal) {
+  ProvenEdit edit{.what = proposal.what, .changes = {}};
+  const std::vector<std::string> before = lines_in(program.text());
+  const std::vector<std::string> after = lines_in(edited_text(program.text(), proposal.edits));
+  const std::int64_t first = program.place(0).line;
+  if (before.size() == after.size()) {
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (before[i] == after[i]) continue;
+      edit.changes.push_back({first + static_cast<std::int64_t>(i), {before[i]}, {after[i]}});
+    }
+    return edit;
+  }
+  const auto [from, to] = std::ranges::mismatch(before, after);
+  const auto [last, end] = std::mismatch(before.rbegin(), std::make_reverse_iterator(from),
+                                         after.rbegin(), std::make_reverse_iterator(to));
+  edit.changes.push_back({first + (from - before.begin()), {from, last.base()}, {to, end.base()}});
+  return edit;
+}
+
+void tell_value(const ScenarioResult& result, const ValueReport& first, Blame& blame) {
+  const std::int64_t line = blame.line();
+  blame.what = fmt::format("{} {}: {}", first.name, first.type, first.comparison.what);
+  blame.held_by = first.holders;
+  const std::set<std::string> following =
+      follow_from(*result.run.scenario.program, static_cast<int>(line));
+  for (const ValueReport& value : result.judgement.values) {
+    if (!is_wrong(value) || &value == &first) continue;
+    const bool gradient = value.name.ends_with(".grad");
+    const bool follows = following.contains(gradient ? ".grad" : base_of(value.name));
+    blame.later.push_back({value.name, value.line, follows});
+  }
+}
+
+void try_edits(const Scenario& scenario, const ScenarioResult& result, const Prover& prover,
+               double most_seconds, Blame& blame) {
+  std::vector<std::pair<Elsewhere, ProvenEdit>> found;
+  Suspicion suspicion{.program = scenario.program.get(),
+                      .line = blame.line(),
+                      .cause = blame.failure.cause,
+                      .failed = result.run.error.has_value()};
+  for (const ScenarioMeshDim& dim : result.run.scenario.mesh.dims) {
+    suspicion.mesh_dims.push_back(dim.name);
+  }
+  const Stopwatch watch;
+  std::int64_t more = kMostMore;
+  std::size_t right = 0;
+  for (const Proposal& proposal : proposals(suspicion)) {
+    if (watch.seconds() > most_seconds || more == 0) break;
+    if (!found.empty()) --more;
+    ++blame.tried;
+    if (!prover.proves(proposal)) continue;
+    const Elsewhere elsewhere = prover.elsewhere(proposal);
+    found.emplace_back(elsewhere, proven(*scenario.program->source, proposal));
+    if (elsewhere == Elsewhere::kRight && ++right == kMostEdits) break;
+  }
+  std::ranges::stable_sort(found, std::greater<>(), [](const auto& one) { return one.first; });
+  for (auto& [elsewhere, edit] : found) {
+    const bool chance = elsewhere == Elsewhere::kWrong && found.front().first != elsewhere;
+    if (!chance && blame.edits.size() < kMostEdits) blame.edits.push_back(std::move(edit));
+  }
+}
+
+}  // namespace
+
+Blame blame(const Scenario& scenario, const OpRegistry& registry, const BlameOptions& options) {
+  const Stopwatch watch;
+  const ScenarioResult result = run_scenario(scenario, registry, options.run);
+  const double whole = watch.seconds();
+  Blame blame{.failure = symptom_of(result), .file = scenario.file->file()};
+  if (blame.failure.kind == Symptom::Kind::kNone) return blame;
+  if (blame.line() > 0) {
+    const SourceText& program = *scenario.program->source;
+    blame.line_text = program.line(static_cast<std::int32_t>(blame.line()));
+    blame.file = program.file();
+  }
+  const ScenarioJudgement& judgement = result.judgement;
+  const auto mistake =
+      mistake_of(result.run, {judgement.values, judgement.steps, judgement.parted});
+  if (mistake && mistake->value != nullptr) {
+    tell_value(result, *mistake->value, blame);
+  } else if (blame.failure.kind == Symptom::Kind::kCall) {
+    blame.producer = judgement.steps.wrong->place.op;
+    blame.what = judgement.steps.wrong->text();
+    blame.held_by = judgement.steps.wrong->held_by;
+  }
+  const Prover prover(scenario, registry, options.run, result);
+  const double most_seconds = std::max(options.most_time * whole, options.least_seconds);
+  try_edits(scenario, result, prover, most_seconds, blame);
+  return blame;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,280 @@
+// The parser's spans leave out brackets around an operand, so that a place is widened until its
+// brackets match.
+#include "sim/edit/line_edits.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "sim/language/syntax/ast_walk.h"
+#include "sim/language/syntax/lexer.h"
+#include "sim/language/syntax/parser.h"
+
+namespace shardlab {
+
+namespace {
+
+using ast::Expression;
+
+bool is_atom(const Expression& expression) {
+  return !std::holds_alternative<ast::Unary>(expression.node) &&
+         !std::holds_alternative<ast::Binary>(expression.node) &&
+         !std::holds_alternative<ast::Compare>(expression.node) &&
+         !std::holds_alternative<ast::Logical>(expression.node) &&
+         !std::holds_alternative<ast::Conditional>(expression.node);
+}
+
+// Collects the edits of one program.
+class SmallerParts {
+ public:
+  explicit SmallerParts(std::string_view text) : text_(text) {}
+
+  void look_at(const ast::Block& block) {
+    for (const ast::Statement& statement : block) {
+      if (const auto* assign = std::get_if<ast::Assign>(&statement.node)) tuples(*assign);
+      ast::for_each_part(
+          statement, [&](const Expression& part) { look_at(part); },
+          [&](const ast::Block& inner) { look_at(inner); });
+    }
+  }
+
+  std::vector<TextEdit> edits;
+
+ private:
+  std::string text_of(const Expression& expression) const {
+    const SourceSpan span = whole_span(text_, expression);
+    return std::string(text_.substr(span.begin, span.end - span.begin));
+  }
+
+  void replace(const Expression& whole, const Expression& part) {
+    edits.push_back(put_expression(text_, whole_span(text_, whole), text_of(part)));
+  }
+
+  void look_at(const Expression& expression) {
+    if (const auto* call = std::get_if<ast::Call>(&expression.node)) {
+      look_at_call(expression, *call);
+    } else if (const auto* binary = std::get_if<ast::Binary>(&expression.node)) {
+      replace(expression, *binary->left);
+      replace(expression, *binary->right);
+    } else if (const auto* unary = std::get_if<ast::Unary>(&expression.node)) {
+      replace(expression, *unary->operand);
+    } else if (const auto* subscript = std::get_if<ast::Subscript>(&expression.node)) {
+      replace(expression, *subscript->object);
+    } else if (const auto* choice = std::get_if<ast::Conditional>(&expression.node)) {
+      replace(expression, *choice->when_true);
+      replace(expression, *choice->when_false);
+    } else if (const auto* list = std::get_if<ast::List>(&expression.node)) {
+      fewer_items(expression, list->items);
+    } else if (const auto* constant = std::get_if<ast::Constant>(&expression.node)) {
+      const auto* number = std::get_if<std::int64_t>(&constant->value);
+      for (const std::int64_t less : {1, 2}) {
+        if (number == nullptr || *number <= less) continue;
+        edits.push_back({expression.span, std::to_string(less)});
+      }
+    }
+    ast::for_each_part(expression, [&](const Expression& part) { look_at(part); });
+  }
+
+  void look_at_call(const Expression& expression, const ast::Call& call) {
+    const auto* method = std::get_if<ast::Attribute>(&call.function->node);
+    if (method != nullptr) replace(expression, *method->object);
+    for (const ast::CallArgument& argument : call.arguments) replace(expression, *argument.value);
+    for (const ast::CallArgument& dropped : call.arguments) {
+      std::string arguments;
+      for (const ast::CallArgument& argument : call.arguments) {
+        if (&argument == &dropped) continue;
+        arguments += arguments.empty() ? "" : ", ";
+        if (!argument.keyword.empty() && argument.keyword != ast::kDoubleStar) {
+          arguments += argument.keyword + "=";
+        }
+        arguments += argument.starred ? "*" : argument.keyword == ast::kDoubleStar ? "**" : "";
+        arguments += text_of(*argument.value);
+      }
+      edits.push_back(
+          {whole_span(text_, expression), text_of(*call.function) + "(" + arguments + ")"});
+    }
+  }
+
+  void fewer_items(const Expression& list, const std::vector<ast::ExpressionPtr>& items) {
+    for (std::size_t dropped = 0; items.size() > 1 && dropped < items.size(); ++dropped) {
+      edits.push_back({list.span, "[" + joined(items, dropped) + "]"});
+    }
+  }
+
+  std::string joined(const std::vector<ast::ExpressionPtr>& items, std::size_t dropped) const {
+    std::string out;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (i != dropped) out += (out.empty() ? "" : ", ") + text_of(*items[i]);
+    }
+    return out;
+  }
+
+  // a, b = c, d: without one of both.
+  void tuples(const ast::Assign& assign) {
+    const auto* targets = std::get_if<ast::Tuple>(&assign.targets.front()->node);
+    const auto* values = std::get_if<ast::Tuple>(&assign.value->node);
+    const bool pairs = targets != nullptr && values != nullptr && assign.targets.size() == 1 &&
+                       targets->items.size() == values->items.size();
+    for (std::size_t i = 0; pairs && i < values->items.size(); ++i) {
+      const SourceSpan span = {whole_span(text_, *assign.targets.front()).begin,
+                               whole_span(text_, *assign.value).end};
+      edits.push_back({span, joined(targets->items, i) + " = " + joined(values->items, i)});
+    }
+  }
+
+  std::string_view text_;
+};
+
+// The name and the value of `name = value`.
+std::optional<std::pair<std::string, const Expression*>> plain_assignment(
+    const ast::Statement& statement) {
+  const auto* assign = std::get_if<ast::Assign>(&statement.node);
+  if (assign == nullptr || assign->targets.size() != 1) return std::nullopt;
+  const auto* name = std::get_if<ast::Name>(&assign->targets.front()->node);
+  if (name == nullptr) return std::nullopt;
+  return std::pair{name->id, assign->value.get()};
+}
+
+// The line that a place of text_of(lines) is in, and where in it.
+std::pair<std::size_t, std::uint32_t> place_in(const ProgramLines& lines, std::uint32_t offset) {
+  std::uint32_t begin = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto blanks = 4 * static_cast<std::uint32_t>(lines[i].indent);
+    const auto size = blanks + static_cast<std::uint32_t>(lines[i].text.size()) + 1;
+    if (offset < begin + size) return {i, offset - begin - std::min(blanks, offset - begin)};
+    begin += size;
+  }
+  return {lines.size(), 0};
+}
+
+class Folding {
+ public:
+  explicit Folding(const ProgramLines& lines)
+      : lines_(lines), source_(std::make_shared<const SourceText>("", shardlab::text_of(lines))) {
+    const auto end = static_cast<std::uint32_t>(source_->text().size());
+    tokens_ = tokenize(*source_, {0, end}, LexMode::kProgram);
+  }
+
+  std::vector<ProgramLines> all() {
+    const ast::Program program = parse_program(source_);
+    look_at(program.body);
+    return std::move(found_);
+  }
+
+ private:
+  void look_at(const ast::Block& block) {
+    for (const ast::Statement& statement : block) {
+      if (const auto assigned = plain_assignment(statement)) {
+        fold(statement, assigned->first, *assigned->second);
+      }
+      ast::for_each_part(
+          statement, [](const Expression&) {}, [&](const ast::Block& inner) { look_at(inner); });
+    }
+  }
+
+  // Reads of the name; nothing where another statement binds it, too.
+  std::vector<SourceSpan> reads_of(const std::string& name, SourceSpan target) const {
+    std::vector<SourceSpan> reads;
+    for (std::size_t i = 0; i + 1 < tokens_.size(); ++i) {
+      const Token& token = tokens_[i];
+      if (token.kind != TokenKind::kName || token.text != name) continue;
+      if (token.span.begin == target.begin) continue;
+      if (i > 0 && tokens_[i - 1].text == ".") continue;
+      if (tokens_[i + 1].text == "=" || token.span.begin < target.begin) return {};
+      reads.push_back(token.span);
+    }
+    return reads;
+  }
+
+  void fold(const ast::Statement& statement, const std::string& name, const Expression& value) {
+    const std::vector<SourceSpan> reads = reads_of(name, statement.span);
+    const SourceSpan span = whole_span(source_->text(), value);
+    const std::string text(source_->text(span));
+    constexpr std::size_t kShort = 16;
+    if (reads.empty() || (reads.size() > 1 && text.size() > kShort)) return;
+    ProgramLines lines = lines_;
+    const std::size_t from = place_in(lines_, statement.span.begin).first;
+    // From the end, so that places before it stay.
+    for (std::size_t i = reads.size(); i-- > 0;) {
+      TextEdit edit = put_expression(source_->text(), reads[i], text);
+      const std::size_t to = place_in(lines_, reads[i].begin).first;
+      lines = edited(lines, edit);
+      lines[to].from.insert(lines[to].from.end(), lines_[from].from.begin(),
+                            lines_[from].from.end());
+      if (lines[to].text.size() + 4 * static_cast<std::size_t>(lines[to].indent) > kLongestLine) {
+        return;
+      }
+    }
+    found_.push_back(without(lines, from, from + 1));
+  }
+
+  const ProgramLines& lines_;
+  SourcePtr source_;
+  std::vector<Token> tokens_;
+  std::vector<ProgramLines> found_;
+};
+
+}  // namespace
+
+SourceSpan whole_span(std::string_view text, const Expression& expression) {
+  SourceSpan span = expression.span;
+  int open = 0, unopened = 0;
+  for (std::uint32_t i = span.begin; i < span.end; ++i) {
+    if (std::string_view("([{").find(text[i]) != std::string_view::npos) ++open;
+    if (std::string_view(")]}").find(text[i]) == std::string_view::npos) continue;
+    if (open > 0) {
+      --open;
+    } else {
+      ++unopened;
+    }
+  }
+  while (unopened > 0 && span.begin > 0) unopened -= text[--span.begin] == '(' ? 1 : 0;
+  while (open > 0 && span.end < text.size()) open -= text[span.end++] == ')' ? 1 : 0;
+  return span;
+}
+
+TextEdit put_expression(std::string_view text, SourceSpan place, std::string expression) {
+  ast::ExpressionPtr parsed;
+  try {
+    parsed = parse_expression(SourceText("", expression));
+  } catch (const Error&) {
+    return {place, std::move(expression)};
+  }
+  const auto before = text.find_last_not_of(' ', place.begin == 0 ? 0 : place.begin - 1);
+  const auto after = text.find_first_not_of(' ', place.end);
+  const char left = place.begin == 0 ? '\n' : text[before];
+  const char right = after == std::string_view::npos ? '\n' : text[after];
+  const bool alone = std::string_view("([{,=\n").find(left) != std::string_view::npos &&
+                     std::string_view(")]},:\n").find(right) != std::string_view::npos;
+  if (!alone && !is_atom(*parsed)) return {place, "(" + expression + ")"};
+  const bool brackets = left == '(' && right == ')' && is_atom(*parsed);
+  const char called = brackets && before > 0 ? text[before - 1] : '\n';
+  const bool call = std::isalnum(static_cast<unsigned char>(called)) != 0 || called == '_' ||
+                    called == ')' || called == ']';
+  if (brackets && !call) {
+    place = {static_cast<std::uint32_t>(before), static_cast<std::uint32_t>(after) + 1};
+  }
+  return {place, std::move(expression)};
+}
+
+std::vector<TextEdit> smaller_parts(const ProgramLines& lines) {
+  const auto source = std::make_shared<const SourceText>("", text_of(lines));
+  const ast::Program program = parse_program(source);
+  SmallerParts parts(source->text());
+  parts.look_at(program.body);
+  std::ranges::stable_sort(parts.edits, [](const TextEdit& a, const TextEdit& b) {
+    return a.span.end - a.span.begin + b.text.size() > b.span.end - b.span.begin + a.text.size();
+  });
+  return std::move(parts.edits);
+}
+
+std::vector<ProgramLines> folded(const ProgramLines& lines) { return Folding(lines).all(); }
+
+ProgramLines edited(const ProgramLines& lines, const TextEdit& edit) {
+  ProgramLines out = lines;
+  const auto [line, at] = place_in(lines, edit.span.begin);
+  if (line < out.size()) out[line].text.replace(at, edit.span.end - edit.span.begin, edit.text);
+  return out;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,37 @@
+// program_lines.h - the text of a program as a list of lines that can be taken out one by one, a
+// statement a line.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "sim/language/syntax/source.h"
+
+namespace shardlab {
+
+/// A statement, or the header of a block; the block are the lines below it that are indented more.
+struct ProgramLine {
+  int indent = 0;         ///< in blocks
+  std::string text;       ///< without indentation and end; several lines where a string has them
+  std::vector<int> from;  ///< the lines of the first text that it has parts of, from 0
+};
+using ProgramLines = std::vector<ProgramLine>;
+
+/// Of text that is written out, in characters.
+inline constexpr std::size_t kLongestLine = 110;
+
+/// Statements that share a line have one each, those that are broken are joined. Comments go.
+///   fails  ScenarioError: as the parser, of what is no token
+ProgramLines lines_of(const SourceText& program);
+std::string text_of(const ProgramLines& lines);
+
+/// The end of the block below a header; of any other line, the next one.
+std::size_t block_end(const ProgramLines& lines, std::size_t header);
+/// The end of a statement that begins here, with its block, its `elif` and `else`, and the def that
+/// a decorator is for.
+std::size_t statement_end(const ProgramLines& lines, std::size_t begin);
+/// Without the statements that begin in [begin, end); headers whose block is then empty go, too.
+ProgramLines without(const ProgramLines& lines, std::size_t begin, std::size_t end);
+
+}  // namespace shardlab

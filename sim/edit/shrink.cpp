@@ -1,0 +1,61 @@
+// Each pass makes what the others look at smaller, so that they take turns until none finds
+// anything.
+#include "sim/edit/shrink.h"
+
+#include <algorithm>
+
+#include "sim/edit/shrink_passes.h"
+#include "sim/edit/toml_text.h"
+
+namespace shardlab {
+
+namespace {
+
+// Expects the failure, whose lines move where that takes one.
+void expect_failure(Sketch& sketch, Symptom& failure) {
+  if (failure.kind == Symptom::Kind::kExpectation) return;
+  const std::int64_t begun = written(sketch).first_line;
+  if (table_of(sketch, "expect") == nullptr)
+    sketch.file.push_back({"expect", {}, {{}, TomlTable{}}});
+  TomlTable& expect = *table_of(sketch, "expect");
+  if (!failure.cause.empty()) {
+    put(expect, {"cause", {}, toml_string(failure.cause)});
+  } else if (failure.kind == Symptom::Kind::kVerdict) {
+    put(expect, {"verdict", {}, toml_string(failure.name)});
+  } else if (failure.kind == Symptom::Kind::kError) {
+    put(expect, {"error", {}, {{}, TomlTable{{"kind", {}, toml_string(failure.name)}}}});
+  }
+  if (failure.lines.empty() || failure.lines.front() == 0) return;
+  put(expect, {"line", {}, {{}, failure.lines.front()}});
+  const std::int64_t moved = written(sketch).first_line - begun;
+  for (std::int64_t& line : failure.lines) line += moved;
+  put(expect, {"line", {}, {{}, failure.lines.front()}});
+}
+
+std::int64_t count_lines(const std::string& text) { return std::ranges::count(text, '\n'); }
+
+}  // namespace
+
+Shrunk shrink(const Scenario& scenario, const OpRegistry& registry, const ShrinkOptions& options) {
+  Trials trials(scenario, registry, options);
+  drop_expectations(trials);
+  shrink_sizes(trials);
+  for (bool smaller = true; smaller;) {
+    smaller = false;
+    for (const auto pass : {drop_statements, unwrap_blocks, drop_entries, shrink_mesh, shrink_sizes,
+                            simplify_expressions, fold_names}) {
+      smaller = pass(trials) || smaller;
+    }
+  }
+  Sketch sketch = trials.best();
+  Symptom found = symptom_of(trials.run(sketch));
+  expect_failure(sketch, found);
+  Shrunk shrunk{.text = written(sketch).text, .failure = found, .runs = trials.runs()};
+  shrunk.seconds = trials.seconds();
+  shrunk.out_of_time = trials.out_of_time();
+  shrunk.lines_before = count_lines(scenario.file->text());
+  shrunk.lines_after = count_lines(shrunk.text);
+  return shrunk;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,26 @@
+// shrink_passes.h - the ways to make a scenario smaller. Each tries its changes one after the other
+// on the best scenario so far, and is true where one was kept. Private to the files that shrink.
+#pragma once
+
+#include "sim/edit/trials.h"
+
+namespace shardlab {
+
+/// Entries of [expect] on other things than the failure.
+bool drop_expectations(Trials& trials);
+/// Statements, from half of them down to single ones.
+bool drop_statements(Trials& trials);
+/// `if`, `for` and `with` give way to what is inside of them.
+bool unwrap_blocks(Trials& trials);
+/// Tables and keys besides the program, inputs, params; inputs of a type alone.
+bool drop_entries(Trials& trials);
+/// Calls and operators give way to an operand, numbers to smaller ones.
+bool simplify_expressions(Trials& trials);
+/// A name that is read once gives way to its value.
+bool fold_names(Trials& trials);
+/// Of tensor dims.
+bool shrink_sizes(Trials& trials);
+/// Mesh dims go, or have fewer ranks.
+bool shrink_mesh(Trials& trials);
+
+}  // namespace shardlab

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""`shardlab blame`: the first wrong line, its cause, and an edit with which nothing differs.
+
+    blame_test.py PROGRAM ZOO [--every N]
+
+The oracle are the files of the zoo: each says the cause of its bug and the line to look at. An edit
+that is printed is made in the file here, and the file must then run without a difference. --every N
+takes each N-th file.
+"""
+
+import json
+import pathlib
+import re
+import sys
+import unittest
+
+from program import Program
+
+ZOO = pathlib.Path(sys.argv[2]).resolve()
+EVERY = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+PROVEN = 0.6  # of the bugs
+
+# The edits that the healthy twins make, where they are of one line and no other one is as near.
+AS_IN_TWIN = """bias_before_the_scatter bias_before_the_sum gradient_of_a_norm_not_summed
+    gradient_of_experts_not_summed gradients_summed_not_averaged input_gradient_not_summed
+    norm_of_own_experts number_added_to_each_term one_mask_for_all_ranks positions_without_offset
+    replica_called_a_term summed_twice keys_gathered_without_gradient mean_of_uneven_shards
+    norm_over_one_of_two_groups""".split()
+
+
+def expected(text):
+    cause = re.search(r'^cause = "([^"]*)"', text, re.MULTILINE)
+    return int(re.search(r"^line = (\d+)", text, re.MULTILINE)[1]), cause[1] if cause else None
+
+
+def mended(text, edit):
+    """The file with the edit made, and without what it says of its bug."""
+    lines = text.splitlines()
+    for change in reversed(edit["changes"]):
+        place = slice(change["line"] - 1, change["line"] - 1 + len(change["before"]))
+        assert lines[place] == change["before"], edit
+        lines[place] = change["after"]
+    return re.sub(r"^(cause|line|error|verdict) = .*\n", "", "\n".join(lines) + "\n",
+                  flags=re.MULTILINE)
+
+
+class Zoo(Program):
+    def test_each_bug(self):
+        names = [path for path in sorted(ZOO.glob("*.toml")) if not path.stem.endswith("_right")]
+        self.assertGreaterEqual(len(names), 100)
+        chosen, proven = names[::EVERY], []
+        for path in chosen:
+            with self.subTest(path.stem):
+                text = path.read_text(encoding="utf-8")
+                code, out, err = self.shardlab("blame", "--json", str(path))
+                self.assertEqual((code, err), (1, ""))
+                told = json.loads(out)
+                self.assertEqual((told["line"], told.get("cause_id")), expected(text))
+                self.assertEqual(told["text"], text.splitlines()[told["line"] - 1].strip())
+                for number, edit in enumerate(told["edits"]):
+                    self.plant(**{f"{path.stem}_{number}": mended(text, edit)})
+                if told["edits"]:
+                    proven.append(path.stem)
+                twin = (ZOO / f"{path.stem}_right.toml").read_text(encoding="utf-8")
+                if path.stem in AS_IN_TWIN:
+                    changes = told["edits"][0]["changes"]
+                    self.assertIn("\n".join(changes[0]["after"]), twin)
+        self.assertIn(" 0 failed", self.fine("test", "."))
+        print(f"{len(chosen)} bugs: all with their line and cause, {len(proven)} with an edit")
+        self.assertGreaterEqual(len(proven), PROVEN * len(chosen))
+
+
+class Blame(Program):
+    def test_what_follows_and_what_does_not(self):
+        self.plant(t="""
+            [mesh]
+            tp = 2
+            [inputs]
+            x = "f32[4, 6@tp]"
+            w = "f32[6@tp, 3]"
+            v = "f32[4, 4@tp]"
+            [program]
+            code = '''
+            y = from_local(x.to_local() @ w.to_local(), mesh=mesh)
+            z = y * 2
+            s = from_local(v.to_local().sum(1), mesh=mesh)
+            '''
+            """.replace("            ", ""))
+        told = json.loads(self.shardlab("blame", "--json", "t.toml")[1])
+        self.assertEqual(told["line"], 10)
+        self.assertEqual([(one["name"], one["follows"]) for one in told["later"]],
+                         [("z", True), ("s", False)])
+        # An edit of one place undoes one of two mistakes, so that something still differs.
+        for edit in told["edits"]:
+            self.assertEqual([change["line"] for change in edit["changes"]], [10, 12])
+
+    def test_equal_sizes_are_told_apart(self):
+        """dp and cp have two ranks each, and the edit holds where they have others, too."""
+        path = ZOO / "loss_scale_of_context_parallel.toml"
+        told = json.loads(self.shardlab("blame", "--json", str(path))[1])
+        self.plant(t=mended(path.read_text(encoding="utf-8"), told["edits"][0]))
+        for dim in ("mesh.dp=3", "mesh.cp=4"):
+            self.fine("run", "--summary", "--set", dim, "t.toml")
+
+    def test_nothing_is_wrong(self):
+        twin = ZOO / "bias_before_the_sum_right.toml"
+        self.assertIn("nothing is wrong", self.fine("blame", str(twin)))
+
+
+class TwoRuns(Program):
+    def two(self, first, second, *options):
+        for name, tp in (("a.json", first), ("b.json", second)):
+            path = str(ZOO / "bias_before_the_sum.toml")
+            out = self.shardlab("run", "--json", "--values", "all", "--set", f"mesh.tp={tp}", path)
+            (self.folder / name).write_text(out[1], encoding="utf-8")
+        return self.shardlab("blame", *options, "a.json", "b.json")
+
+    def test_the_first_value_that_differs(self):
+        """The bias counts once a rank, so that y and what follows depend on the mesh."""
+        code, out, _ = self.two(2, 4, "--json")
+        told = json.loads(out)
+        self.assertEqual((code, told["ok"]), (1, False))
+        self.assertEqual([one["name"] for one in told["differ"]], ["y", "out"])
+        self.assertIn("cause.term-added", told["differ"][0]["a"])
+        self.assertIn("cause.term-added", told["differ"][0]["b"])
+        self.assertTrue(told["differ"][0]["at"].endswith(":12:1"))
+        self.assertIn("y (", self.two(2, 4)[1].splitlines()[1])
+
+    def test_runs_that_agree(self):
+        code, out, _ = self.two(3, 3)
+        self.assertEqual(code, 0)
+        self.assertIn("no value differs", out)
+
+    def test_scenarios_are_run(self):
+        pair = [str(ZOO / f"bias_before_the_sum{end}.toml") for end in ("", "_right")]
+        code, out, _ = self.shardlab("blame", *pair)
+        self.assertEqual(code, 1)
+        self.assertIn("B agrees with one device", out)
+
+    def test_other_files_are_refused(self):
+        (self.folder / "a.json").write_text("{}", encoding="utf-8")
+        code, _, err = self.shardlab("blame", "a.json", "a.json")
+        self.assertEqual(code, 2)
+        self.assertIn("a.json:1", err)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
