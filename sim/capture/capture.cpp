@@ -9,7 +9,6 @@
 #include "comm/verdict.h"
 #include "sim/capture/input_recipe.h"
 #include "sim/capture/recorders.h"
-#include "sim/language/syntax/ast_walk.h"
 #include "sim/run/program_run.h"
 #include "sim/world/backends.h"
 #include "trace/capture.h"
@@ -108,21 +107,6 @@ void spread_over_classes(std::vector<ProgramGraph>& graphs, const Run& run) {
   }
 }
 
-// Refuses by the text of the program, before a rank runs.
-void refuse_classes(const SourceText& source, const ast::Block& block) {
-  for (const ast::Statement& statement : block) {
-    if (const auto* own = std::get_if<ast::Class>(&statement.node)) {
-      refuse(source, statement.span,
-             fmt::format("a graph has no node for its backward: class {}", own->path),
-             "run the program as it is, or write it with what carries gradients: funcol.*, "
-             "redistribute()");
-    }
-    ast::for_each_part(
-        statement, [](const ast::Expression&) {},
-        [&](const ast::Block& inner) { refuse_classes(source, inner); });
-  }
-}
-
 }  // namespace
 
 std::vector<ProgramGraph> graphs_of(const Run& run, Recorders& recorders, const RankChoice& ranks,
@@ -156,7 +140,6 @@ void refuse_processes(const ScenarioOptions& options) {
 Captured capture_scenario(const Scenario& scenario, const OpRegistry& registry,
                           const ScenarioOptions& options, const RankChoice& ranks) {
   refuse_processes(options);
-  refuse_classes(*scenario.program->source, scenario.program->body);
   Captured captured{.run = prepare_run(scenario, registry, options), .graphs = {}, .of_ranks = {}};
   ProgramRun program;
   Recorders recorders(captured.run.layout);

@@ -208,6 +208,7 @@ class ProgramWriter final : public GraphWriter {
     made_in_block_.clear();
     text += "    {\n";
     if (around.no_grad) text += "      const GradModeScope no_grad(false);\n";
+    if (around.records) text += "      const GradModeScope records(true);\n";
     if (around.targets) text += "      const TargetScope to_overwrite;\n";
     if (around.replicates) text += "      rank.mixed = MixedTensors::kReplicate;\n";
     uses_rank_ = uses_rank_ || around.replicates;
@@ -221,19 +222,13 @@ class ProgramWriter final : public GraphWriter {
 
   // The type is written as a comment where the value is made.
   void make(const GraphNode& node, const GraphResult& result, const std::string& call) {
-    const bool in_block = around_in(node) != Around{};
+    const bool in_block = around_of(node) != Around{};
     const std::string value = name(result.value);
     known_.insert(result.value.id);
     const bool declared = early_.contains(result.value.id);
     if (in_block && !declared) made_in_block_.push_back(value);
     statement(node, fmt::format("{}{} = {};  // {}", in_block || declared ? "" : "const DTensor ",
                                 value, call, type_text(graph(), result.type)));
-  }
-
-  Around around_in(const GraphNode& node) const {
-    Around around = around_of(node);
-    if (in_body()) around.no_grad = false;
-    return around;
   }
 
   bool is_new(const GraphNode& node, const GraphResult& result) const {
@@ -537,7 +532,7 @@ class ProgramWriter final : public GraphWriter {
   // Hooks: functions whose statements come after the backward that called them.
 
   HookBody body_of(const GraphNode& node) {
-    if (in_body()) refuse("a hook that is registered inside of a hook");
+    if (in_body()) refuse("it is registered inside of a hook");
     const HookBody body(graph(), node.hook);
     if (!body.why_not.empty()) refuse(body.why_not);
     std::vector<std::string> names;
@@ -554,9 +549,10 @@ class ProgramWriter final : public GraphWriter {
     if (body.begin == body.end) return "";
     std::string code;
     const GraphNode& call = graph().nodes[body.begin];
+    std::set<std::int32_t> taken;
     for (std::size_t i = 0; i < call.results.size(); ++i) {
       const std::int32_t id = call.results[i].value.id;
-      if (id < 0) continue;
+      if (id < 0 || !taken.insert(id).second) continue;
       known_.insert(id);
       code += fmt::format("    {}{} = {};\n", early_.contains(id) ? "" : "const DTensor ",
                           name({id}), fmt::format(fmt::runtime(given), i));
@@ -573,9 +569,44 @@ class ProgramWriter final : public GraphWriter {
   }
 
   std::vector<std::string> given_back(const HookBody& body) {
+    if (body.begin == body.end) return {};
+    return tensors_of(graph().nodes[body.end].args);
+  }
+
+  // Its results are there already, and get their places on the tape.
+  void write_function(const GraphNode& node) override {
+    const HookBody body = body_of(node);
+    const std::string in = indent(around_of(node) != Around{});
+    const auto tensors = [&](std::size_t position) {
+      return joined(tensors_of(list_of(node, position)));
+    };
+    std::string settings;
+    const auto set = [&](std::string_view call, const std::string& with) {
+      settings += fmt::format("{}  context.{}({});\n", in, call, with);
+    };
+    if (!list_of(node, 2).empty()) set("save_for_backward", "{" + tensors(2) + "}");
+    if (!list_of(node, 3).empty()) set("mark_non_differentiable", "{" + tensors(3) + "}");
+    if (!node.zeros) set("set_materialize_grads", "false");
+    const std::string given = tensors(0), results = tensors(1);
+    const std::string lines = function(node, body, "gradients.at({})");
+    const bool reads = lines.find("= gradients.at(") != std::string::npos;
+    give_several(
+        node, "std::vector<DTensor>",
+        fmt::format("apply_function(\n{0}    {{.name = {1},\n"
+                    "{0}     .forward = [&](FunctionContext&{2}) -> std::vector<DTensor> {{\n"
+                    "{3}{0}  return {{{4}}};\n{0}}},\n"
+                    "{0}     .backward = [&](FunctionContext&, const std::vector<DTensor>&{5}) "
+                    "-> std::vector<DTensor> {{\n{6}{0}  return {{{7}}};\n{0}}}{8}}},\n"
+                    "{0}    {{{9}}})",
+                    in, cpp_text(node.name), settings.empty() ? "" : " context", settings, results,
+                    reads ? " gradients" : "", lines, joined(given_back(body)),
+                    node.once ? ",\n" + in + "     .once_differentiable = true" : "", given),
+        ".at({})");
+  }
+
+  std::vector<std::string> tensors_of(const std::vector<GraphArgument>& list) {
     std::vector<std::string> texts;
-    if (body.begin == body.end) return texts;
-    for (const GraphArgument& one : graph().nodes[body.end].args) {
+    for (const GraphArgument& one : list) {
       texts.push_back(is_none(one) ? "DTensor()" : argument(one));
     }
     return texts;

@@ -2,15 +2,18 @@
 // statement makes together become that statement again.
 #include "sim/capture/graph_scenario.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <optional>
 
+#include "api/collectives.h"
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "mesh/spec.h"
 #include "schema/op_row.h"
 #include "sim/capture/graph_writer.h"
+#include "sim/capture/hook_body.h"
 #include "sim/language/values/generator.h"
 #include "sim/language/values/value.h"
 #include "trace/graph_break.h"
@@ -233,6 +236,7 @@ class ScenarioWriter final : public GraphWriter {
   std::string opening(const Around& around) override {
     std::vector<std::string> contexts;
     if (around.no_grad) contexts.emplace_back("no_grad()");
+    if (around.records) contexts.emplace_back("enable_grad()");
     if (around.replicates) contexts.emplace_back("implicit_replication()");
     return fmt::format("with {}:\n", text_of_list(contexts, ", "));
   }
@@ -416,8 +420,9 @@ class ScenarioWriter final : public GraphWriter {
       texts = {in.at(0)};
     }
     const bool from_one = name == "broadcast" || name == "scatter" || name.ends_with("recv");
+    const std::int64_t source = node.source.value_or(0);
     if (from_one) {
-      texts.push_back(fmt::format("group_src={}", node.source.value_or(0)));
+      if (source != kAnyRank) texts.push_back(fmt::format("group_src={}", source));
     } else if (node.source) {
       texts.push_back(fmt::format("group_dst={}", *node.source));
     }
@@ -502,6 +507,102 @@ class ScenarioWriter final : public GraphWriter {
     if (!node.of_inputs) return statement(node, fmt::format("backward({})", call));
     give(node,
          fmt::format("grad({}, allow_unused=True){}", call, node.results.size() == 1 ? "[0]" : ""));
+  }
+
+  // A class for each call. Its results are there already, and get their places on the tape.
+  void write_function(const GraphNode& node) override {
+    if (in_body()) refuse("it is called inside of the backward of another");
+    const HookBody body(graph(), node.hook);
+    if (!body.why_not.empty()) refuse("its backward: " + body.why_not);
+    const bool called = body.begin != body.end;
+    const std::string own = class_name(node), taken = prefix("a");
+    const std::vector<GraphArgument>& arguments = list_of(node, 0);
+    std::string text = fmt::format("class {}(torch.autograd.Function):\n", own);
+    text += method("def forward", numbered(taken, arguments.size()));
+    const auto set = [&](std::string_view function, const std::string& with) {
+      text += fmt::format("        ctx.{}({})\n", function, with);
+    };
+    const auto tensors = [&](std::size_t position) {
+      return text_of_list(this->arguments(list_of(node, position)), ", ");
+    };
+    if (!list_of(node, 2).empty()) set("save_for_backward", tensors(2));
+    if (!list_of(node, 3).empty()) set("mark_non_differentiable", tensors(3));
+    if (!node.zeros) set("set_materialize_grads", "False");
+    text += fmt::format("        return {}\n", tensors(1));
+    text += method(node.once ? "@once_differentiable\n    def backward" : "def backward",
+                   called ? gradients_of(graph().nodes[body.begin], taken)
+                          : numbered(taken, list_of(node, 1).size()));
+    if (called) text += backward_lines(body);
+    const std::vector<GraphArgument> none(arguments.size());
+    text += fmt::format(
+        "        return {}",
+        text_of_list(this->arguments(called ? graph().nodes[body.end].args : none), ", "));
+    statement(text);
+    give(node, fmt::format("{}.apply({})", own, tensors(0)));
+  }
+
+  // The program's name for it, where that is one here, too.
+  std::string class_name(const GraphNode& node) const {
+    const auto letter = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+    };
+    const bool plain = !node.name.empty() &&
+                       std::isupper(static_cast<unsigned char>(node.name[0])) &&
+                       std::ranges::all_of(node.name, letter);
+    const bool taken = std::ranges::any_of(graph().nodes, [&](const GraphNode& other) {
+      return other.kind == NodeKind::kInput && other.name == node.name;
+    });
+    return plain && !taken ? node.name : fmt::format("{}{}", prefix("F"), node.hook);
+  }
+
+  static std::string method(std::string_view def, const std::vector<std::string>& parameters) {
+    std::string text = fmt::format("    @staticmethod\n    {}(ctx", def);
+    for (const std::string& parameter : parameters) text += ", " + parameter;
+    return text + "):\n";
+  }
+
+  static std::vector<std::string> numbered(const std::string& letter, std::size_t count) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < count; ++i) names.push_back(fmt::format("{}{}", letter, i));
+    return names;
+  }
+
+  // A gradient has its own name, the first time that it arrives.
+  std::vector<std::string> gradients_of(const GraphNode& call, const std::string& letter) const {
+    std::vector<std::string> names = numbered(letter, call.results.size());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string own = name(call.results[i].value);
+      const bool first = std::find(names.begin(), names.end(), own) == names.end();
+      if (call.results[i].value.id >= 0 && first) names[i] = own;
+    }
+    return names;
+  }
+
+  bool is_given_before(std::size_t end, ValueRef value) const {
+    const std::vector<GraphNode>& nodes = graph().nodes;
+    return std::any_of(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(end),
+                       [&](const GraphNode& node) {
+                         return std::ranges::find(node.results, value, &GraphResult::value) !=
+                                node.results.end();
+                       });
+  }
+
+  std::string backward_lines(const HookBody& body) {
+    for (std::size_t i = body.begin; i < body.end; ++i) {
+      for (const GraphResult& result : graph().nodes[i].results) {
+        if (!body.shared.contains(result.value.id)) continue;
+        if (i == body.begin && is_given_before(i, result.value)) continue;
+        refuse("its backward makes, or writes, a value that others take");
+      }
+    }
+    std::string lines;
+    const std::string code = this->body(body.begin + 1, body.end);
+    for (std::size_t at = 0; at < code.size();) {
+      const std::size_t end = code.find('\n', at) + 1;
+      lines += "        " + code.substr(at, end - at);
+      at = end;
+    }
+    return lines;
   }
 
   std::optional<std::int32_t> dealt_;                            ///< written with its factory

@@ -154,6 +154,8 @@ void GraphWriter::write(const GraphNode& node) {
       return write_hooks(node);
     case NodeKind::kRemoveHook:
       return write_remove_hook(node);
+    case NodeKind::kFunction:
+      return write_function(node);
     default:
       refuse("it is not a call");
   }
@@ -233,10 +235,7 @@ void GraphWriter::enter(const Around& around) {
 }
 
 void GraphWriter::statement(const GraphNode& node, const std::string& text) {
-  Around around = around_of(node);
-  if (in_body_ && !around.no_grad) refuse("it is recorded inside of a hook");
-  if (in_body_) around.no_grad = false;
-  enter(around);
+  enter(around_of(node));
   const bool in_block = around_ != Around{};
   (in_block ? block_ : code_) += indent(in_block) + text + "\n";
 }

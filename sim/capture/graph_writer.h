@@ -31,13 +31,17 @@ class GraphWriter {
   /// The state around a statement.
   struct Around {
     bool no_grad = false;     ///< nothing is recorded
+    bool records = false;     ///< inside of a hook, where else nothing is recorded
     bool replicates = false;  ///< a plain tensor next to a DTensor is a replica
     bool targets = false;     ///< views are there to be overwritten
     bool operator==(const Around&) const = default;
   };
 
-  static Around around_of(const GraphNode& node) {
-    return {.no_grad = !node.taped, .replicates = node.replicates, .targets = node.target_view};
+  Around around_of(const GraphNode& node) const {
+    return {.no_grad = !node.taped && !in_body_,
+            .records = node.taped && in_body_,
+            .replicates = node.replicates,
+            .targets = node.target_view};
   }
 
   /// `graphs`: those of one program; both outlive the writer.
@@ -61,6 +65,10 @@ class GraphWriter {
   std::vector<std::string> arguments(const std::vector<GraphArgument>& arguments);
   /// The type of a result of an earlier node.
   const ValueType& type_of(const GraphArgument& argument) const;
+  /// A list among the arguments of a node.
+  static const std::vector<GraphArgument>& list_of(const GraphNode& node, std::size_t position) {
+    return std::get<std::vector<GraphArgument>>(node.args.at(position).value);
+  }
   const OpRow& row_of(const GraphNode& node) const;
   const GraphMesh& mesh_of(std::int32_t number) const;
   /// True when equal pieces of this kind give a value of from_local's shape.
@@ -113,6 +121,7 @@ class GraphWriter {
   // Kinds that not every language has.
   virtual void write_hook(const GraphNode&) { refuse("it is not a call"); }
   virtual void write_hooks(const GraphNode&) { refuse("it is not a call"); }
+  virtual void write_function(const GraphNode& node) = 0;
   virtual void write_remove_hook(const GraphNode&) { refuse("it is not a call"); }
 
   const ProgramGraph& graph() const { return graph_; }

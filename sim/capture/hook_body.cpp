@@ -27,8 +27,8 @@ HookBody::HookBody(const ProgramGraph& graph, std::int32_t hook) {
     if (node.kind == NodeKind::kHookCall && calls++ == 0) begin = i;
     if (node.kind == NodeKind::kHookGives && calls == 1) end = i;
   }
-  if (calls > 1) why_not = "the hook is called more than once";
-  if (calls == 1 && end == 0) why_not = "the hook fails";
+  if (calls > 1) why_not = "it is called more than once";
+  if (calls == 1 && end == 0) why_not = "it fails";
   if (calls != 1 || end == 0) return;
   std::set<std::int32_t> inside, outside;
   for (const ValueRef value : graph.left) outside.insert(value.id);

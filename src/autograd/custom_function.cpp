@@ -99,6 +99,13 @@ class CustomNode final : public GradNode {
     for (std::size_t i = 0; i < saved_.size(); ++i) values.push_back(unpacked(i));
     return values;
   }
+  std::vector<std::pair<std::size_t, DTensor>> saved_results() const {
+    std::vector<std::pair<std::size_t, DTensor>> values;
+    for (const Saved& saved : saved_) {
+      if (saved.result) values.emplace_back(*saved.result, on_tape_again(saved));
+    }
+    return values;
+  }
 
  protected:
   bool free_saved() override {
@@ -108,9 +115,11 @@ class CustomNode final : public GradNode {
   }
 
  private:
-  // A result without its place on the tape, which would hold itself.
+  // A result without its place on the tape, which would hold itself. While backward runs, one
+  // handle stands for it.
   struct Saved {
     DTensor value;
+    mutable DTensor lent;
     std::optional<std::uint32_t> result;
     Hold memory;
     Ref<Storage> versioned;
@@ -119,7 +128,7 @@ class CustomNode final : public GradNode {
 
   void keep(const DTensor& x, const std::vector<DTensor>& arguments,
             const std::vector<DTensor>& results) {
-    Saved& saved = saved_.emplace_back(Saved{x, {}, {}, {}});
+    Saved& saved = saved_.emplace_back(Saved{x, {}, {}, {}, {}});
     if (!x.defined()) return;
     saved.memory = Hold(x.local().storage(), HeldFor::kBackward);
     saved.versioned = versioned_storage(x);
@@ -142,16 +151,34 @@ class CustomNode final : public GradNode {
           .with("op", fmt::format("saved tensor {}: {}", index, type_string(saved.value)))
           .with("fix", "clone it before the in-place op, or save the clone");
     }
-    if (!saved.result) return saved.value;
+    return saved.result ? on_tape_again(saved) : saved.value;
+  }
+
+  DTensor on_tape_again(const Saved& saved) const {
+    if (saved.lent.defined()) return saved.lent;
     DTensor value(saved.value.local(), saved.value.spec());
     copy_marks(value, saved.value);
     attach(value, Ref<GradNode>(const_cast<CustomNode*>(this)), *saved.result);
+    if (running_) saved.lent = value;
     return value;
   }
+
+  // Handles that are lent hold this node, which holds them: they end with the run.
+  struct Running {
+    explicit Running(const CustomNode& node) : node(node) { node.running_ = true; }
+    ~Running() {
+      node.running_ = false;
+      for (const Saved& saved : node.saved_) saved.lent = {};
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    const CustomNode& node;
+  };
 
   std::vector<DTensor> called(const std::vector<DTensor>& given) const {
     const HookScope scope;
     const GradModeScope mode(grad_enabled() && !function_->once_differentiable);
+    const Running running(*this);
     return function_->backward(*context_, given);
   }
 
@@ -189,8 +216,7 @@ class CustomNode final : public GradNode {
                 fmt::format("gradient {}, argument {}", type_string(gradient), type_string(of)))
           .with("fix", "give a gradient on the argument's mesh: from_local(), or to_local()");
     }
-    return fitted_gradient(calls, gradient, of,
-                           fmt::format("{}: the gradient of argument {}", function_->name, index),
+    return fitted_gradient(calls, gradient, of, function_->name, fmt::format("argument {}", index),
                            "return a gradient of the argument's shape");
   }
 
@@ -213,10 +239,22 @@ class CustomNode final : public GradNode {
   std::vector<DTensor> arguments_, results_;  // without values; undefined: no tensor
   std::vector<Saved> saved_;
   bool freed_ = false;
+  mutable bool running_ = false;
 };
+
+std::shared_ptr<FunctionContext> FunctionContext::of(const std::vector<DTensor>& arguments) {
+  std::vector<bool> needs;
+  for (const DTensor& x : arguments) needs.push_back(x.defined() && shardlab::requires_grad(x));
+  return std::make_shared<FunctionContext>(std::move(needs));
+}
 
 std::vector<DTensor> FunctionContext::saved_tensors() const {
   return node_ != nullptr ? node_->saved() : saved_;
+}
+
+std::vector<std::pair<std::size_t, DTensor>> FunctionContext::saved_results() const {
+  if (node_ == nullptr) return {};
+  return node_->saved_results();
 }
 
 bool FunctionContext::has_gradient(const DTensor& result) const {

@@ -26,6 +26,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "mesh/dtensor.h"
@@ -39,6 +40,8 @@ class FunctionContext : public std::enable_shared_from_this<FunctionContext> {
  public:
   /// `needs`: by argument of forward, whether its gradient is wanted.
   explicit FunctionContext(std::vector<bool> needs) : needs_(std::move(needs)) {}
+  /// Of a call with these arguments; undefined ones are no tensors.
+  static std::shared_ptr<FunctionContext> of(const std::vector<DTensor>& arguments);
 
   /// Kept until backward has run, and checked to be unchanged since forward ended. May be
   /// undefined.
@@ -55,6 +58,11 @@ class FunctionContext : public std::enable_shared_from_this<FunctionContext> {
 
   /// Whether a gradient of this result is wanted.
   bool has_gradient(const DTensor& result) const;
+  const std::vector<DTensor>& non_differentiable() const { return constant_; }
+  bool materialize_grads() const { return materialize_; }
+  /// While backward runs: the results of forward that it saved, by their places among the results,
+  /// as saved_tensors() gives them.
+  std::vector<std::pair<std::size_t, DTensor>> saved_results() const;
 
   /// All else that backward needs.
   std::map<std::string, std::any> data;

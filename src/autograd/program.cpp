@@ -119,9 +119,7 @@ std::vector<DTensor> hook_gradients(const std::vector<DTensor>& tensors, Missing
 
 std::vector<DTensor> apply_function(CustomFunction function,
                                     const std::vector<DTensor>& arguments) {
-  std::vector<bool> needs;
-  for (const DTensor& x : arguments) needs.push_back(x.defined() && requires_grad(x));
-  const auto context = std::make_shared<FunctionContext>(std::move(needs));
+  const auto context = FunctionContext::of(arguments);
   const std::vector<DTensor> results =
       no_grad([&] { return std::exchange(function.forward, nullptr)(*context); });
   const auto shared = std::make_shared<const CustomFunction>(std::move(function));

@@ -97,12 +97,13 @@ DTensor without_values(const DTensor& x) {
 }
 
 DTensor fitted_gradient(Calls& calls, const DTensor& gradient, const DTensor& of,
-                        std::string_view name, std::string_view fix) {
+                        std::string_view op, std::string_view argument, std::string_view fix) {
   if (gradient.shape() == of.shape() && gradient.dtype() == of.dtype()) return gradient;
   if (!stretches_to(of.shape(), gradient.shape())) {
-    throw Error(ErrorKind::kRuntime,
-                fmt::format("{} has the shape [{}], its tensor has [{}]", name,
-                            text_of_list(gradient.shape(), ", "), text_of_list(of.shape(), ", ")))
+    throw Error(
+        ErrorKind::kRuntime,
+        fmt::format("{}: the gradient of {} has the shape [{}], its tensor has [{}]", op, argument,
+                    text_of_list(gradient.shape(), ", "), text_of_list(of.shape(), ", ")))
         .with("fix", std::string(fix));
   }
   return grad::sum_to(calls, gradient, of);
@@ -270,8 +271,7 @@ std::vector<DTensor> RowNode::fitted(Calls& calls, std::vector<DTensor> found) c
     const std::size_t index = slot++;
     if (index >= found.size() || !found[index].defined() || !edges()[index].wanted()) return;
     found[index] = fitted_gradient(
-        calls, found[index], value.tensor(),
-        fmt::format("{}: the gradient of {}", row_->name(), row_->op.arguments[argument].name),
+        calls, found[index], value.tensor(), row_->name(), row_->op.arguments[argument].name,
         "give the op tensors whose sizes agree, or detach the one that needs none");
   });
   return found;

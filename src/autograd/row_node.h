@@ -27,10 +27,10 @@ void for_each_result(const Results& results, Visit visit) {
 DTensor without_values(const DTensor& x);
 
 /// A gradient in the shape and dtype of its tensor: summed where that was stretched, cast where it
-/// is another, as the reference's engine does. `name` names it in errors.
+/// is another, as the reference's engine does. Errors name this argument of `op`.
 ///   fails  Runtime: the shapes do not fit
 DTensor fitted_gradient(Calls& calls, const DTensor& gradient, const DTensor& of,
-                        std::string_view name, std::string_view fix);
+                        std::string_view op, std::string_view argument, std::string_view fix);
 
 /// A value that was made in a KernelScope counts from here on.
 void count_from_here(const DTensor& x);

@@ -156,6 +156,10 @@ enum class NodeKind : std::uint8_t {
   kSizeGuard,   ///< "==", "<", ...: whether it holds of two numbers must be `required`
   kRead,        ///< elements become numbers of the program: the graph breaks here
   kWait,        ///< for a collective that was started before
+  /// A function with a gradient of its own has run forward. args are four lists: its arguments, its
+  /// results, what it saved, results without gradient. Backward calls it as a hook, with gradients
+  /// of the results, and it gives those of the arguments.
+  kFunction,
 };
 /// "input", "const", "op", "factory", ...
 std::string_view kind_name(NodeKind kind);
@@ -203,8 +207,10 @@ struct GraphNode {
   std::vector<std::int64_t> mesh_dims;
   bool required = true;      ///< require_grad, size_guard
   std::int32_t number = -1;  ///< size, number: which one it is
-  std::int32_t hook = -1;    ///< of the hooks: which one it is, in order of registration
-  bool zeros = false;        ///< hooks: zeros replace gradients that do not arrive
+  /// Of hooks and functions: which one it is, in order of registration.
+  std::int32_t hook = -1;
+  bool zeros = false;  ///< hooks, function: zeros replace gradients that do not arrive
+  bool once = false;   ///< function: its backward has no gradient itself
   /// detach; a collective: args are this rank's input, and the tensors that are filled, a list each
   bool in_place = false;
   std::int32_t work = -1;      ///< wait, asynchronous collective: which of these

@@ -234,6 +234,7 @@ void put_options(Json& json, const GraphNode& node) {
   if (node.number >= 0) json["number"] = node.number;
   if (node.hook >= 0) json["hook"] = node.hook;
   if (node.zeros) json["zeros"] = true;
+  if (node.once) json["once"] = true;
   if (node.in_place) json["in_place"] = true;
   if (node.work >= 0) json["work"] = node.work;
   if (node.graph == Graph::kRetain) json["retain"] = true;

@@ -113,6 +113,7 @@ class Printer {
     }
     if (node.hook >= 0) parts.push_back(fmt::format("hook={}", node.hook));
     if (node.zeros) parts.emplace_back("zeros=True");
+    if (node.once) parts.emplace_back("once_differentiable=True");
     if (node.kind == NodeKind::kSeed) parts.push_back(fmt::format("{}", node.seed));
     if (!node.taped) parts.emplace_back("no_grad=True");
     if (node.replicates) parts.emplace_back("implicit_replication=True");

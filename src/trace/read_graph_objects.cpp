@@ -312,7 +312,7 @@ void read_options(GraphFields& fields, GraphNode& node, const Known& known) {
   if (fields.has("planner")) node.planner = fields.text("planner");
   if (fields.has("forward_dtype")) node.forward_dtype = fields.dtype("forward_dtype");
   if (fields.has("backward_dtype")) node.backward_dtype = fields.dtype("backward_dtype");
-  if (fields.has("source")) node.source = fields.integer("source", 0, INT64_MAX);
+  if (fields.has("source")) node.source = fields.integer("source", -1, INT64_MAX);
   node.tag = fields.integer_or("tag", 0, 0, INT32_MAX);
   if (const Json* group = fields.find("group")) {
     read_group(fields.inside(*group, "group"), node, known);
@@ -371,7 +371,8 @@ void read_place(GraphFields& fields, GraphNode& node) {
 
 // Hooks are numbered as they are registered.
 void read_hook(GraphFields& fields, GraphNode& node, Known& known) {
-  const bool registers = node.kind == NodeKind::kHook || node.kind == NodeKind::kHooks;
+  const bool registers = node.kind == NodeKind::kHook || node.kind == NodeKind::kHooks ||
+                         node.kind == NodeKind::kFunction;
   const bool refers = node.kind == NodeKind::kRemoveHook || node.kind == NodeKind::kHookCall ||
                       node.kind == NodeKind::kHookGives;
   if (!registers && !refers) return;
@@ -380,6 +381,7 @@ void read_hook(GraphFields& fields, GraphNode& node, Known& known) {
   node.hook = static_cast<std::int32_t>(fields.integer("hook", least, most));
   if (registers) ++known.hooks;
   node.zeros = fields.flag("zeros", false);
+  node.once = fields.flag("once", false);
 }
 
 // Asynchronous collectives are numbered as they begin.

@@ -142,11 +142,13 @@ Results Recorder::perform(const ProgramEvent& event) {
   const std::int32_t hook = node.hook, values = graph_.values;
   graph_.nodes.push_back(std::move(node));
   const std::size_t around = std::exchange(current_, index);
+  const std::int32_t first = std::exchange(first_inside_, values);
   inside_ = true;
   try {
     Results results = pass_on(event, hook);
     inside_ = false;
     current_ = around;
+    first_inside_ = first;
     give(graph_.nodes[index], results);
     if (std::holds_alternative<BackwardEvent>(event)) note_gradients(values);
     const auto* into = std::get_if<CollectIntoEvent>(&event);
@@ -156,6 +158,7 @@ Results Recorder::perform(const ProgramEvent& event) {
   } catch (const Error& error) {
     inside_ = false;
     current_ = around;
+    first_inside_ = first;
     graph_.nodes[index].error = NodeError{std::string(to_string(error.kind())), error.summary()};
     throw;
   }
@@ -448,11 +451,19 @@ GraphNode Recorder::node_of(const RemoveHookEvent& event) {
 }
 
 GraphNode Recorder::node_of(const FunctionEvent& event) {
-  throw error_of({.gb_type = "a function with a gradient of its own",
-                  .context = event.function->name,
-                  .explanation = "a graph has no node for its backward",
-                  .hints = {"run the program as it is",
-                            "write it with ops that carry gradients: funcol.*, redistribute()"}});
+  GraphNode node = begun(NodeKind::kFunction);
+  node.name = event.function->name;
+  const std::vector<DTensor> saved = event.context->saved_tensors();
+  for (const auto* list :
+       {event.arguments, event.results, &saved, &event.context->non_differentiable()}) {
+    std::vector<GraphArgument> values;
+    for (const DTensor& x : *list) values.push_back(taken(x));
+    node.args.push_back({std::move(values)});
+  }
+  node.hook = static_cast<std::int32_t>(hooks_.size());
+  node.zeros = event.context->materialize_grads();
+  node.once = event.function->once_differentiable;
+  return node;
 }
 
 GraphArgument Recorder::taken(const DTensor& x) {

@@ -108,6 +108,7 @@ class Recorder final : public ForwardingProgram {
   GraphNode node_of(const FunctionEvent& event);
 
   Results pass_on(const ProgramEvent& event, std::int32_t hook);
+  void know_results(std::size_t node, const FunctionContext& context);
   using Gradients = std::vector<DTensor>;
   GradientsHook recorded(std::int32_t hook, GradientsHook run);
   /// Whether x got its place on the tape before the graph began, or keeps it for good, as a leaf.
@@ -124,6 +125,7 @@ class Recorder final : public ForwardingProgram {
   ValueRef number(const DTensor& x);
   ValueRef number_new(const DTensor& x);
   GraphResult given(const DTensor& x);
+  GraphResult arrived(const DTensor& gradient);
   void give(GraphNode& node, const Results& results);
   GraphArgument taken(const Generator& generator);
   std::optional<GeneratorRef> numbered(const Generator& generator);
@@ -141,8 +143,9 @@ class Recorder final : public ForwardingProgram {
   std::optional<std::vector<SizeArgument>> following_;
   std::optional<std::int32_t> sized_at_;
   std::unique_ptr<Listener> listener_;
-  bool inside_ = false;      ///< of an event
-  std::size_t current_ = 0;  ///< its node
+  bool inside_ = false;            ///< of an event
+  std::size_t current_ = 0;        ///< its node
+  std::int32_t first_inside_ = 0;  ///< how many values there were when it began
   std::vector<HookHandle> hooks_;
   std::vector<std::shared_ptr<CollectiveWork>> works_;  ///< in the order in which they began
   struct HookLife {

@@ -31,7 +31,33 @@ Results Recorder::pass_on(const ProgramEvent& event, std::int32_t hook) {
     hooks_.emplace_back();
     return next().perform(HookGradientsEvent{together->tensors, together->missing, &all});
   }
+  if (const auto* function = std::get_if<FunctionEvent>(&event)) {
+    lives_.emplace_back();
+    const auto backward = [this, node = current_, context = function->context,
+                           own = function->function](const Gradients& gradients) {
+      know_results(node, *context);
+      return own->backward(*context, gradients);
+    };
+    CustomFunction shown{.name = function->function->name,
+                         .forward = nullptr,
+                         .backward = nullptr,
+                         .once_differentiable = function->function->once_differentiable};
+    shown.backward = [all = recorded(hook, backward)](
+                         FunctionContext&, const Gradients& gradients) { return all(gradients); };
+    hooks_.emplace_back();
+    return next().perform(FunctionEvent{function->context,
+                                        std::make_shared<const CustomFunction>(std::move(shown)),
+                                        function->arguments, function->results});
+  }
   return next().perform(event);
+}
+
+// Results that forward saved come back as other handles.
+void Recorder::know_results(std::size_t node, const FunctionContext& context) {
+  for (const auto& [index, saved] : context.saved_results()) {
+    known_.insert_or_assign(saved.impl(),
+                            Known{DTensorWatch(saved), graph_.nodes[node].results.at(index).value});
+  }
 }
 
 GradientsHook Recorder::recorded(std::int32_t hook, GradientsHook run) {
@@ -55,14 +81,22 @@ bool Recorder::hooks_left() const {
   });
 }
 
+// One that another hook of this backward has made is a value of its own here, as hooks share none.
+GraphResult Recorder::arrived(const DTensor& gradient) {
+  const auto known = known_.find(gradient.impl());
+  if (known != known_.end() && known->second.value.id >= first_inside_) known_.erase(known);
+  return given(gradient);
+}
+
 Recorder::Gradients Recorder::run_hook(std::int32_t hook, const GradientsHook& run,
                                        Gradients gradients) {
   GraphNode call = begun(NodeKind::kHookCall);
   call.hook = hook;
   for (const DTensor& gradient : gradients) {
-    call.results.push_back(gradient.defined() ? given(gradient) : GraphResult{});
+    call.results.push_back(gradient.defined() ? arrived(gradient) : GraphResult{});
   }
   const std::size_t index = graph_.nodes.size(), around = current_;
+  const std::int32_t first = first_inside_;
   HookLife& life = lives_.at(static_cast<std::size_t>(hook));
   life.passed = life.passed || graph_.nodes[around].graph == Graph::kFree;
   graph_.nodes.push_back(std::move(call));
@@ -70,6 +104,7 @@ Recorder::Gradients Recorder::run_hook(std::int32_t hook, const GradientsHook& r
   const auto resume = [&] {
     inside_ = true;
     current_ = around;
+    first_inside_ = first;
   };
   Gradients out;
   try {

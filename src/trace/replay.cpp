@@ -27,10 +27,12 @@ namespace {
 // The state that decides how the calls of a node run, besides their arguments.
 class NodeScope {
  public:
-  NodeScope(const char* file, const GraphNode& node)
+  /// `in_hook`: backward records nothing there, unless a node says so.
+  NodeScope(const char* file, const GraphNode& node, bool in_hook)
       : rank_(current_rank()), mode_(rank_.mode), mixed_(rank_.mixed) {
     rank_.position = {file, node.line, node.column};
     if (!node.taped) rank_.mode &= ~std::uint32_t{kModeAutograd};
+    if (node.taped && in_hook) rank_.mode |= std::uint32_t{kModeAutograd};
     if (node.replicates) rank_.mixed = MixedTensors::kReplicate;
     if (node.target_view) target_.emplace();
   }
@@ -124,15 +126,12 @@ class Player {
     }
     values_.let_go(begin);
     ++next_;
+    ++hooks_inside_;
     while (next_ < graph_.nodes.size() && graph_.nodes[next_].kind != NodeKind::kHookGives) play();
-    std::vector<DTensor> out(gradients.size());
-    if (next_ == graph_.nodes.size()) return out;  // it failed when it was captured
+    --hooks_inside_;
+    if (next_ == graph_.nodes.size()) return gradients;  // it failed when it was captured
     const std::size_t end = next_++;
-    const GraphNode& gives = graph_.nodes[end];
-    for (std::size_t i = 0; i < std::min(out.size(), gives.args.size()); ++i) {
-      const bool none = std::holds_alternative<std::monostate>(gives.args[i].value);
-      if (!none) out[i] = taken(gives, i);
-    }
+    std::vector<DTensor> out = tensors_of(graph_.nodes[end].args);
     values_.let_go(end);
     return out;
   }
@@ -149,6 +148,7 @@ class Player {
   Results register_again(ProgramCalls& calls, const GraphNode& node) {
     const GradientsHook all = hook_of(node.hook);
     hooks_.resize(std::max(hooks_.size(), static_cast<std::size_t>(node.hook) + 1));
+    if (node.kind == NodeKind::kFunction) return function(calls, node, all);
     if (node.kind == NodeKind::kHook) {
       const GradientHook one = [all](const DTensor& gradient) { return all({gradient}).at(0); };
       return calls.perform(
@@ -160,11 +160,45 @@ class Player {
     return calls.perform(HookGradientsEvent{&tensors, missing, &all});
   }
 
+  Results function(ProgramCalls& calls, const GraphNode& node, const GradientsHook& backward) {
+    std::array<std::vector<DTensor>, 4> lists;
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      const auto* list = i < node.args.size()
+                             ? std::get_if<std::vector<GraphArgument>>(&node.args[i].value)
+                             : nullptr;
+      if (list == nullptr) fail(ErrorKind::kValue, Fix{kCaptureProgram}, "it takes four lists");
+      lists[i] = tensors_of(*list);
+    }
+    const auto& [arguments, results, saved, constant] = lists;
+    const auto context = FunctionContext::of(arguments);
+    context->save_for_backward(saved);
+    context->mark_non_differentiable(constant);
+    context->set_materialize_grads(node.zeros);
+    const auto again = std::make_shared<const CustomFunction>(CustomFunction{
+        .name = node.name,
+        .forward = nullptr,
+        .backward = [backward](
+                        FunctionContext&,
+                        const std::vector<DTensor>& gradients) { return backward(gradients); },
+        .once_differentiable = node.once});
+    return calls.perform(FunctionEvent{context, again, &arguments, &results});
+  }
+
+  // Undefined where there is none.
+  std::vector<DTensor> tensors_of(const std::vector<GraphArgument>& arguments) const {
+    std::vector<DTensor> tensors;
+    for (const GraphArgument& argument : arguments) {
+      const auto* value = std::get_if<ValueRef>(&argument.value);
+      tensors.push_back(value != nullptr ? values_.given(*value) : DTensor());
+    }
+    return tensors;
+  }
+
   void run_node(std::size_t number) {
     const GraphNode& node = graph_.nodes[number];
     Results results;
     try {
-      const NodeScope scope(file_, node);
+      const NodeScope scope(file_, node, hooks_inside_ > 0);
       results = results_of(node);
       take(node, results);
     } catch (Error& error) {
@@ -352,6 +386,7 @@ class Player {
         return calls.perform(DropGradEvent{taken(node, 0)});
       case NodeKind::kHook:
       case NodeKind::kHooks:
+      case NodeKind::kFunction:
         return register_again(calls, node);
       case NodeKind::kRemoveHook:
         return calls.perform(RemoveHookEvent{&hooks_.at(static_cast<std::size_t>(node.hook))});
@@ -583,6 +618,7 @@ class Player {
   std::vector<std::int64_t> numbers_;
   std::vector<Generator> generators_;
   std::size_t next_ = 0;  ///< the next node
+  int hooks_inside_ = 0;  ///< that run right now, one in a backward of another
   std::vector<HookHandle> hooks_;
   std::vector<std::shared_ptr<CollectiveWork>> works_;
   std::shared_ptr<Player*> self_ = std::make_shared<Player*>(this);

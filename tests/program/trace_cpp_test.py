@@ -19,8 +19,9 @@ import program
 SCENARIOS = pathlib.Path(sys.argv[2]).resolve()
 LIBRARY = pathlib.Path(sys.argv[3]).resolve()
 COMPILER = sys.argv[4:]
-SHIPPED = ("models/megatron_mlp", "models/parallel_styles", "ops/own_rule", "ops/random_by_index",
-           "smoke/backward_hooks", "smoke/groups_and_meshes", "verified/reduced_in_place",
+SHIPPED = ("models/megatron_functions", "models/megatron_mlp", "models/parallel_styles",
+           "ops/own_rule", "ops/random_by_index", "smoke/backward_hooks",
+           "smoke/groups_and_meshes", "verified/reduced_in_place",
            "verified/writes_through_views")
 OWN = {
     # Names that mean something in C++; a title that would end a comment's line.
@@ -113,6 +114,54 @@ halves = v.split(2, dim=1)
 k.requires_grad_(False)
 with no_grad():
     w -= 0.1 * w.grad
+"""
+''',
+    # Both passes of functions: saved results, results without gradient, gradients that are None.
+    "functions": '''
+[mesh]
+dp = 2
+[inputs]
+x = { type = "f32[4@dp, 3]", requires_grad = true }
+w = { type = "f32[3, 5]", requires_grad = true }
+[program]
+code = """
+class Root(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, scale):
+        y = a.abs().sqrt() * scale
+        top = a > 0
+        ctx.save_for_backward(a, y, top)
+        ctx.mark_non_differentiable(top)
+        ctx.scale = scale
+        return y, top
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient, unused):
+        a, y, top = ctx.saved_tensors
+        return torch.where(top, gradient, -gradient) * (ctx.scale * ctx.scale / 2) / y, None
+
+
+class Both(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.set_materialize_grads(False)
+        return a * 2, b
+
+    @staticmethod
+    def backward(ctx, da, db):
+        return da.detach(), db
+
+
+h = x @ w
+y, top = Root.apply(h, 3.0)
+z, b = Both.apply(y, w)
+z.sum().backward()
+gx, gw = x.grad, w.grad
+z2, b2 = Both.apply(w, x)
+(z2.sum() + b2.pow(2).sum()).backward()
+with no_grad():
+    n, m = Root.apply(h, 2.0)
 """
 ''',
     # Ends in its last statement, as the scenario does.

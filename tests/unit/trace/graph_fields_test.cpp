@@ -126,7 +126,7 @@ TEST_CASE("T-60 fields of guards and nodes: each that cannot be is named with it
        "'group.dims' is 65; it must be from 0 to 64"},
       {R"j({"k":"op","reduce":"median"})j", "'reduce' is not a reduction"},
       {R"j({"k":"op","dim":-1})j", "'dim' is -1; it must be from 0 to 64"},
-      {R"j({"k":"op","source":-2})j", "'source' is -2; it must be from 0 to 9223372036854775807"},
+      {R"j({"k":"op","source":-2})j", "'source' is -2; it must be from -1 to 9223372036854775807"},
       {R"j({"k":"op","forward_dtype":"half"})j", "'forward_dtype' is not a dtype"},
       {R"j({"k":"op","async":"yes"})j", "'async' must be true or false"},
       {R"j({"k":"op","recipe":{"init":"randn","scale":"x"}})j", "'recipe.scale' must be a number"},

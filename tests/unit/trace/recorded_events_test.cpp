@@ -219,6 +219,59 @@ TEST_CASE("T-1 T-55 T-58 gradients, hooks and what leaves forget come again") {
   });
 }
 
+// x to the power of `n`, which saves its argument and its result.
+struct Power : Function<Power> {
+  static std::vector<DTensor> forward(FunctionContext& context, const DTensor& x, double n) {
+    const DTensor y = pow(x, n), positive = gt(x, 0.0);
+    context.save_for_backward({x, y});
+    context.mark_non_differentiable({positive});
+    context.data["n"] = n;
+    return {y, positive};
+  }
+  static std::vector<DTensor> backward(FunctionContext& context,
+                                       const std::vector<DTensor>& gradients) {
+    const std::vector<DTensor> saved = context.saved_tensors();
+    const double n = std::any_cast<double>(context.data["n"]);
+    return {gradients[0] * saved[1] * n / saved[0], {}};
+  }
+};
+
+TEST_CASE("B-26 T-58 functions with a gradient of their own come again with both passes") {
+  const std::string forward = "require_grad aten::pow.Tensor_Scalar aten::gt.Scalar function ";
+  const std::string passes = "aten::mul.Tensor aten::mul.Scalar aten::div.Tensor hook_gives";
+  check_events({
+      {"saved arguments and results",
+       forward + "aten::sum backward hook_call " + passes + " gradient",
+       [](const MeshLayout*, const DTensor& x) {
+         require_grad(x);
+         const std::vector<DTensor> made = Power::apply(x, 3.0);
+         backward(sum(made[0]));
+         return Made{grad_of(x), made[1]};
+       }},
+      {"a result that is gone before backward",
+       forward + "aten::sum backward hook_call " + passes + " gradient",
+       [](const MeshLayout*, const DTensor& x) {
+         require_grad(x);
+         const DTensor loss = sum(Power::apply(x, 3.0)[0]);
+         backward(loss);
+         return Made{grad_of(x)};
+       }},
+      {"second gradients",
+       forward + "aten::sum backward hook_call " + passes + " aten::sum backward hook_call " +
+           passes,
+       [](const MeshLayout*, const DTensor& x) {
+         require_grad(x);
+         const Made first = gradients(sum(Power::apply(x, 3.0)[0]), {x}, {}, Graph::kCreate);
+         return Made{gradients(sum(first[0]), {x})[0]};
+       }},
+      {"without a backward", forward + "aten::mul.Scalar",
+       [](const MeshLayout*, const DTensor& x) {
+         require_grad(x);
+         return Made{Power::apply(x, 2.0)[0] * 2.0};
+       }},
+  });
+}
+
 TEST_CASE("T-63 a program that fails is written with its failure, which comes again") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
