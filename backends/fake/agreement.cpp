@@ -22,19 +22,24 @@ using backends::Call;
 constexpr std::int64_t kMostReportedRanks = 4096;
 constexpr std::size_t kMostComparedRanks = 256;  ///< pairs of ranks are compared up to here
 
-/// One group and its ranks.
-struct GroupInstance {
-  GroupKind kind;
-  std::vector<std::size_t> cells;  ///< ascending
-  std::vector<std::int64_t> pair =
-      {};             ///< of messages: who sends and who receives, of many the first
-  bool torn = false;  ///< all entered a round, but their calls do not fit: it ends here
-};
-
 struct Round {
   std::map<std::size_t, const LoggedCall*> calls;  ///< by cell
   std::vector<std::size_t> waiting;                ///< cells
   bool over = false;
+};
+
+/// One group and its ranks.
+struct GroupInstance {
+  GroupKind kind;
+  std::vector<std::size_t> cells;       ///< ascending
+  std::vector<std::int64_t> pair = {};  ///< of messages: who sends and receives, of many the first
+  bool torn = false;  ///< all entered a round, but their calls do not fit: it ends here
+  std::deque<Round> rounds = {};
+
+  Round& round(std::uint64_t sequence) {
+    while (rounds.size() <= sequence) rounds.emplace_back();
+    return rounds[sequence];
+  }
 };
 
 class Replay {
@@ -50,12 +55,8 @@ class Replay {
       runnable_.pop_front();
       advance(cell);
     }
-    if (!result_.failed_cells.empty()) {
-      blame_failure();
-    } else {
-      look_for_mismatch();
-      if (!result_.verdict) look_for_stall();
-    }
+    look_for_senders();
+    if (result_.senders.empty()) judge();
     std::sort(result_.failed_cells.begin(), result_.failed_cells.end());
     for (const CellState& state : cells_) result_.stops.push_back(state.stops_in);
     return std::move(result_);
@@ -68,11 +69,18 @@ class Replay {
     const LoggedCall* waits_in = nullptr;
     std::optional<std::size_t> stops_in;  ///< the same, as its place in the log
     std::deque<std::size_t> sent;         ///< messages, from either side
+    std::vector<GroupInstance*> groups;   ///< by channel of its log; null: not looked for
   };
-  using RoundKey = std::pair<std::size_t, std::uint64_t>;  ///< instance, sequence
 
   const ClassLog& log_of(std::size_t cell) const {
     return *logs_[static_cast<std::size_t>(grid_.tag(cell))];
+  }
+
+  // Nobody comes further.
+  void judge() {
+    if (!result_.failed_cells.empty()) return blame_failure();
+    look_for_mismatch();
+    if (!result_.verdict) look_for_stall();
   }
 
   void advance(std::size_t cell) {
@@ -81,7 +89,7 @@ class Replay {
     for (; state.next < log.entries.size(); ++state.next) {
       const LogEntry& entry = log.entries[state.next];
       const LoggedCall& call = *log.calls[entry.call];
-      Round& round = rounds_[{instance_of(cell, call), call.sequence}];
+      Round& round = round_of(cell, call);
       if (entry.kind == LogEntry::Kind::kEnters) {
         enter(cell, call, round);
         if (is_message(call.call.kind)) state.sent.push_back(entry.call);
@@ -91,8 +99,7 @@ class Replay {
     }
     // At its end a rank awaits the messages that it has not waited for.
     for (; !log.error && !state.sent.empty(); state.sent.pop_front()) {
-      const LoggedCall& call = *log.calls[state.sent.front()];
-      Round& round = rounds_[{instance_of(cell, call), call.sequence}];
+      Round& round = round_of(cell, *log.calls[state.sent.front()]);
       if (!round.over) return wait(cell, state.sent.front(), round);
     }
     state.state = log.error ? RankReport::State::kFailed : RankReport::State::kEnded;
@@ -109,8 +116,9 @@ class Replay {
 
   void enter(std::size_t cell, const LoggedCall& call, Round& round) {
     round.calls.emplace(cell, &call);
-    GroupInstance& group = instances_[instance_of(cell, call)];
-    if (group.torn || round.calls.size() < group.cells.size()) return;
+    GroupInstance& group = instance_of(cell, call);
+    const bool all_here = round.calls.size() == group.cells.size() && !takes_any(call.call);
+    if (group.torn || !all_here) return;
     if (!fits(group, round)) {
       group.torn = true;
       keep_lowest(mismatch(group, round));
@@ -137,35 +145,51 @@ class Replay {
     return {at(message.call.from), rank};
   }
 
-  std::size_t instance_of(std::size_t cell, const LoggedCall& call) {
-    if (!is_message(call.call.kind)) return instance_of(cell, call.group);
+  GroupInstance& instance_of(std::size_t cell, const LoggedCall& call) {
+    std::vector<GroupInstance*>& known = cells_[cell].groups;
+    if (known.size() <= call.channel) known.resize(call.channel + 1);
+    GroupInstance*& found = known[call.channel];
+    if (found == nullptr) found = &find_instance(cell, call);
+    return *found;
+  }
+  Round& round_of(std::size_t cell, const LoggedCall& call) {
+    return instance_of(cell, call).round(call.sequence);
+  }
+
+  GroupInstance& find_instance(std::size_t cell, const LoggedCall& call) {
+    if (!is_message(call.call.kind)) return group_through(cell, call.group);
+    if (takes_any(call.call)) {
+      return add({call.group, group_through(cell, call.group).cells});
+    }
     std::vector<std::int64_t> pair = pair_of(grid_.first_rank(cell), call);
     const std::size_t from = cell_of(pair[0]), to = cell_of(pair[1]);
-    const auto [known, is_new] =
-        ways_.try_emplace({call.group, from, to, call.call.tag}, instances_.size());
-    if (is_new) instances_.push_back({call.group, {from, to}, std::move(pair)});
-    return known->second;
+    GroupInstance*& known = ways_[{call.group, from, to, call.call.tag}];
+    if (known == nullptr) {
+      known = &add({call.group, {from, to}, std::move(pair)});
+    }
+    return *known;
   }
+  GroupInstance& add(GroupInstance group) { return instances_.emplace_back(std::move(group)); }
 
   // Of the call of one rank.
   std::vector<std::int64_t> members_of(std::int64_t rank, const LoggedCall& call) const {
-    return is_message(call.call.kind) ? pair_of(rank, call) : group_of(rank, call.group);
+    const bool pair = is_message(call.call.kind) && !takes_any(call.call);
+    return pair ? pair_of(rank, call) : group_of(rank, call.group);
   }
 
-  std::size_t instance_of(std::size_t cell, const GroupKind& kind) {
+  GroupInstance& group_through(std::size_t cell, const GroupKind& kind) {
     const auto known = instance_by_cell_.find({cell, kind});
-    if (known != instance_by_cell_.end()) return known->second;
-    GroupInstance group{kind, {}};
+    if (known != instance_by_cell_.end()) return *known->second;
+    GroupInstance& group = add({kind, {}});
     if (kind.made < 0) {
       for (std::size_t other = 0; other < grid_.cell_count(); ++other) group.cells.push_back(other);
     } else {
       group.cells = grid_.line(cell, kind.mesh_dims);
     }
     for (const std::size_t other : group.cells) {
-      instance_by_cell_.emplace(std::pair(other, kind), instances_.size());
+      instance_by_cell_.emplace(std::pair(other, kind), &group);
     }
-    instances_.push_back(std::move(group));
-    return instances_.size() - 1;
+    return group;
   }
 
   // One group of an instance: the one through its first cell's first rank.
@@ -364,9 +388,8 @@ class Replay {
     for (const CellState& state : cells_) {
       if (state.waits_in == nullptr) continue;
       const auto cell = static_cast<std::size_t>(&state - cells_.data());
-      const std::size_t instance = instance_of(cell, *state.waits_in);
-      const Round& round = rounds_.at({instance, state.waits_in->sequence});
-      if (instances_[instance].torn) continue;
+      const Round& round = round_of(cell, *state.waits_in);
+      if (instance_of(cell, *state.waits_in).torn) continue;
       const Spread all = spread(members_of(grid_.first_rank(cell), *state.waits_in), round);
       const backends::Meeting meeting{all.ranks, state.waits_in->group_name,
                                       state.waits_in->sequence, all.calls};
@@ -399,11 +422,28 @@ class Replay {
     report.state = cells_[cell].state;
     const LoggedCall* call = cells_[cell].waits_in;
     if (call == nullptr) return report;
-    const Round& round = rounds_.at({instance_of(cell, *call), call->sequence});
+    const Round& round = round_of(cell, *call);
     const Spread all = spread(members_of(rank, *call), round);
     backends::describe({all.ranks, call->group_name, call->sequence, all.calls}, call->call,
                        report);
     return report;
+  }
+
+  // A message that nobody has taken waits for this cell, which takes one from any.
+  void look_for_senders() {
+    for (const auto& [way, group] : ways_) {
+      const auto& [kind, from, to, tag] = way;
+      const LoggedCall* taker = cells_[to].waits_in;
+      if (taker == nullptr || !takes_any(taker->call)) continue;
+      if (taker->group != kind || taker->call.tag != tag) continue;
+      for (const Round& round : group->rounds) {
+        if (round.calls.contains(to)) continue;
+        const std::int64_t sender = round.calls.at(from)->rank;
+        const auto first = result_.senders.try_emplace(to, sender).first;
+        first->second = std::min(first->second, sender);
+        break;
+      }
+    }
   }
 
   bool each_rank_is_reported() const { return grid_.world_size() <= kMostReportedRanks; }
@@ -440,10 +480,12 @@ class Replay {
   // All ranks of awaited cells, those that have ended if there are any.
   std::vector<std::int64_t> missed_cells() {
     std::vector<std::size_t> awaited;
-    for (const auto& [key, round] : rounds_) {
-      if (round.over || round.waiting.empty()) continue;
-      for (const std::size_t cell : instances_[key.first].cells) {
-        if (!round.calls.contains(cell)) awaited.push_back(cell);
+    for (const GroupInstance& group : instances_) {
+      for (const Round& round : group.rounds) {
+        if (round.over || round.waiting.empty()) continue;
+        for (const std::size_t cell : group.cells) {
+          if (!round.calls.contains(cell)) awaited.push_back(cell);
+        }
       }
     }
     const auto ended = [&](std::size_t cell) {
@@ -459,10 +501,9 @@ class Replay {
   const std::span<const ClassLog* const> logs_;
   std::vector<CellState> cells_;
   std::deque<std::size_t> runnable_;
-  std::vector<GroupInstance> instances_;
-  std::map<std::pair<std::size_t, GroupKind>, std::size_t> instance_by_cell_;
-  std::map<std::tuple<GroupKind, std::size_t, std::size_t, std::int32_t>, std::size_t> ways_;
-  std::map<RoundKey, Round> rounds_;
+  std::deque<GroupInstance> instances_;
+  std::map<std::pair<std::size_t, GroupKind>, GroupInstance*> instance_by_cell_;
+  std::map<std::tuple<GroupKind, std::size_t, std::size_t, std::int32_t>, GroupInstance*> ways_;
   std::map<std::int64_t, std::size_t> outside_;
   std::optional<Verdict> mismatch_;
   Agreement result_;

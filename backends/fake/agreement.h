@@ -3,6 +3,7 @@
 // ranks (B-5, B-6).
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,10 @@ struct Agreement {
   std::optional<Verdict> verdict;
   /// Cells whose program failed on its own, with all calls before it met; in cell order.
   std::vector<std::size_t> failed_cells;
+  /// Cells with an open log to which something has been sent, and by whom: of those that have sent
+  /// when nobody comes further, the first by place in the group. While there are any nothing else
+  /// is judged.
+  std::map<std::size_t, std::int64_t> senders;
   /// By cell: the call in its log whose wait does not end, if there is a verdict.
   std::vector<std::optional<std::size_t>> stops;
 };

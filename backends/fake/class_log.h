@@ -34,6 +34,7 @@ struct LoggedCall {
   GroupKind group;
   std::string group_name;
   std::uint64_t sequence = 0;  ///< on its group
+  std::size_t channel = 0;     ///< one number for calls of one group, or of messages that may meet
   backends::Call call;
   Tensor x;
   TensorMeta expected;
@@ -43,11 +44,19 @@ struct LoggedCall {
   backends::BatchPart batch;
 };
 
+/// A message is taken from whoever sends one first.
+inline bool takes_any(const backends::Call& call) {
+  return call.kind == CollectiveKind::kRecv && call.from < 0;
+}
+
 /// Everything that one class entered and waited for, in its order.
 struct ClassLog {
   std::vector<std::unique_ptr<LoggedCall>> calls;
   std::vector<LogEntry> entries;
+  std::size_t channels = 0;    ///< of its calls
   std::optional<Error> error;  ///< the error that ended its program
+  /// Its last call takes a message from any rank, and the sender is not known yet.
+  bool open = false;
 };
 
 /// Equal vectors once: lengths of a group are long and the same in many calls.

@@ -70,7 +70,7 @@ class ShapeCommunicator final : public Communicator {
     std::int64_t rank, size;
   };
   ShapeCommunicator(ClassContext& context, Place place)
-      : context_(context), place_(std::move(place)) {}
+      : context_(context), place_(std::move(place)), channel_(context.log->channels++) {}
 
   std::int64_t rank() const override { return place_.rank; }
   std::int64_t size() const override { return place_.size; }
@@ -96,8 +96,9 @@ class ShapeCommunicator final : public Communicator {
         .with("fix", "a shape-only mesh holds no data; run it on a backend that computes");
   }
   std::size_t enter(const Call& call);
-  void begin_message(const Call& call);
-  std::uint64_t next_message(const Call& call);
+  void begin_message(Call& call);
+  std::int32_t next_sender(const Call& call);
+  void number(const Call& call, LoggedCall& logged);
   /// Of any rank in its group of this kind; -1: in none.
   std::int64_t place_of(std::int64_t rank) const;
   void await_call(std::size_t call) { note_wait(*context_.log, context_.stop.get(), call); }
@@ -105,10 +106,16 @@ class ShapeCommunicator final : public Communicator {
                                         const Coordinate& coordinate) const;
 
   ClassContext& context_;
+  // Messages under one tag, to or from one rank.
+  struct Way {
+    std::size_t channel = 0;
+    std::uint64_t next = 0;
+  };
+
   const Place place_;
+  const std::size_t channel_;
   std::uint64_t sequence_ = 0;
-  // Messages so far: whether they are sent, the other rank, the tag.
-  std::map<std::tuple<bool, std::int32_t, std::int32_t>, std::uint64_t> messages_;
+  std::map<std::tuple<bool, std::int32_t, std::int32_t>, Way> ways_;  // sends, the other rank, tag
   bool told_apart_ = false;                  // the ranks alike in the next batch are known
   mutable std::vector<std::int64_t> ranks_;  // made when first used
 };
@@ -128,7 +135,7 @@ std::size_t ShapeCommunicator::enter(const Call& call) {
   auto logged = std::make_unique<LoggedCall>(call.kind);
   logged->group = place_.kind;
   logged->group_name = place_.name;
-  logged->sequence = is_message(call.kind) ? next_message(call) : sequence_++;
+  number(call, *logged);
   Call& copy = logged->call;
   copy.op = call.op;
   copy.dim = call.dim;
@@ -168,16 +175,35 @@ std::size_t ShapeCommunicator::enter(const Call& call) {
   return log.calls.size() - 1;
 }
 
-std::uint64_t ShapeCommunicator::next_message(const Call& call) {
+void ShapeCommunicator::number(const Call& call, LoggedCall& logged) {
+  if (!is_message(call.kind)) {
+    logged.channel = channel_;
+    logged.sequence = sequence_++;
+    return;
+  }
   const bool sends = call.kind == CollectiveKind::kSend;
-  return messages_[{sends, sends ? call.to : call.from, call.tag}]++;
+  const auto [way, is_new] = ways_.try_emplace({sends, sends ? call.to : call.from, call.tag});
+  if (is_new) way->second.channel = context_.log->channels++;
+  logged.channel = way->second.channel;
+  logged.sequence = way->second.next++;
 }
 
 // Ranks that send to one rank, or receive from one, have different places in their groups.
-void ShapeCommunicator::begin_message(const Call& call) {
-  if (call.kind == CollectiveKind::kRecv && call.from < 0) refuse("recv from any rank");
+void ShapeCommunicator::begin_message(Call& call) {
   if (std::max(call.to, call.from) == place_.rank) refuse("a message of a rank to itself");
   context_.ask([&](std::int64_t rank) { return static_cast<std::uint64_t>(place_of(rank) + 1); });
+  if (takes_any(call)) call.from = next_sender(call);
+}
+
+std::int32_t ShapeCommunicator::next_sender(const Call& call) {
+  if (context_.senders.empty()) {
+    context_.log->open = true;
+    await_call(enter(call));
+    throw Error(ErrorKind::kRuntime, "nothing says yet who sends");
+  }
+  const std::int64_t sender = context_.senders.front();
+  context_.senders = context_.senders.subspan(1);
+  return static_cast<std::int32_t>(sender);
 }
 
 Tensor ShapeCommunicator::perform(Call& call) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "backends/fake/class_log.h"
 #include "backends/fake/rank_grid.h"
@@ -27,6 +28,10 @@ struct ClassContext {
   LengthsTable* lengths = nullptr;
   Ref<Storage> nothing;              ///< the target of noted tensors; counted on no rank
   std::shared_ptr<const Stop> stop;  ///< null: nothing stops it
+  /// The senders of messages that it takes from any rank, in order, as far as earlier runs have
+  /// found them: places in the group. At the first one behind these the run ends, and its log is
+  /// open.
+  std::span<const std::int64_t> senders;
   /// Ranks whose answer differs from that of `rank` are of another class.
   std::function<void(const std::function<std::uint64_t(std::int64_t rank)>& answer)> ask;
 };

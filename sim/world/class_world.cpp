@@ -13,6 +13,7 @@
 
 #include "backends/fake/agreement.h"
 #include "backends/fake/communicator.h"
+#include "base/hash.h"
 #include "plan/plan.h"
 #include "sim/world/rank_life.h"
 #include "tensor/device.h"
@@ -102,18 +103,23 @@ class Exploration final : public RankQuestions {
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) grid_.set_tag(cell, kUnknown);
   }
 
-  void run() {
-    for (std::size_t cell = 0; next_unknown(cell);) {
-      if (logs_.size() == options_.most_classes) refuse();
-      explore(cell);
+  // Until everybody who takes a message from any rank knows who sends it.
+  fake::Agreement run() {
+    for (;;) {
+      for (std::size_t cell = 0; next_unknown(cell);) {
+        if (next_run_ == options_.most_classes) refuse();
+        explore(cell);
+      }
+      std::vector<const ClassLog*> logs;
+      for (const auto& log : logs_) logs.push_back(log.get());
+      fake::Agreement agreement = fake::replay(grid_, logs);
+      if (agreement.senders.empty()) return agreement;
+      for (const auto& [cell, sender] : agreement.senders) go_on(cell, sender);
     }
   }
 
-  WorldResult result() {
+  WorldResult result(const fake::Agreement& agreement) {
     WorldResult result;
-    std::vector<const ClassLog*> logs;
-    for (const auto& log : logs_) logs.push_back(log.get());
-    const fake::Agreement agreement = fake::replay(grid_, logs);
     result.verdict = agreement.verdict;
     if (result.verdict) {
       if (result.verdict->kind == VerdictKind::kRankFailed) add_failures(agreement, result);
@@ -124,8 +130,9 @@ class Exploration final : public RankQuestions {
     return result;
   }
 
+  bool settled() const override { return settled_ || alone_; }
   void ask(const std::function<std::uint64_t(std::int64_t)>& answer) override {
-    if (settled_ || alone_) return;
+    if (settled()) return;
     const std::uint64_t mine = answer(rank_);
     grid_.split(answer, [&](std::size_t cell) { return grid_.tag(cell) == kCandidate; });
     std::set<std::uint64_t> others;
@@ -167,10 +174,18 @@ class Exploration final : public RankQuestions {
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
       if (grid_.tag(cell) == kUnknown && alike(cell, coordinate)) grid_.set_tag(cell, kCandidate);
     }
-    const std::size_t index = next_run_++;
-    logs_.push_back(std::make_shared<ClassLog>());
-    run_of_.push_back(index);
-    serve(logs_.back(), nullptr, index);
+    ask([&](std::int64_t rank) {
+      const auto known = senders_.find(rank);
+      return known == senders_.end() ? 0 : hash_range(1, known->second);
+    });
+    const std::size_t index = free_.empty() ? logs_.size() : *free_.begin();
+    if (free_.erase(index) == 0) {
+      logs_.emplace_back();
+      run_of_.emplace_back();
+    }
+    logs_[index] = std::make_shared<ClassLog>();
+    run_of_[index] = next_run_++;
+    serve(logs_[index], nullptr, run_of_[index]);
     ask_who_keeps_pieces();
     if (too_many_) refuse();  // again: thrown inside the program it is the program's failure
     grid_.cut(cuts_.update());
@@ -182,6 +197,22 @@ class Exploration final : public RankQuestions {
         grid_.set_tag(cell, kUnknown);
       }
     }
+  }
+
+  // The ranks of the cell run again, with what is known now. Its class may live on in other cells.
+  void go_on(std::size_t cell, std::int64_t sender) {
+    for (const std::int64_t rank : grid_.ranks([&](std::size_t other) { return other == cell; })) {
+      senders_[rank].push_back(sender);
+    }
+    const int before = grid_.tag(cell);
+    grid_.set_tag(cell, kUnknown);
+    if (!is_class(before)) free_.insert(static_cast<std::size_t>(before));
+  }
+  bool is_class(int tag) const {
+    for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
+      if (grid_.tag(cell) == tag) return true;
+    }
+    return false;
   }
 
   // In an exchange of whole pieces, ranks that keep theirs send nothing.
@@ -227,10 +258,15 @@ class Exploration final : public RankQuestions {
 
   void serve(const std::shared_ptr<ClassLog>& log, std::shared_ptr<const fake::Stop> stop,
              std::size_t index) {
-    fake::ClassContext place{options_.layout, options_.ranks,
-                             rank_,           log,
-                             &lengths_,       nothing_,
-                             std::move(stop), [this](const auto& answer) { ask(answer); }};
+    fake::ClassContext place{options_.layout,
+                             options_.ranks,
+                             rank_,
+                             log,
+                             &lengths_,
+                             nothing_,
+                             std::move(stop),
+                             senders_[rank_],
+                             [this](const auto& answer) { ask(answer); }};
     RankLife life(options_, rank_, &device_, nullptr);
     log->error = life.run([&] { return fake::make_world_communicator(place); },
                           [&](RankContext& context) {
@@ -241,6 +277,14 @@ class Exploration final : public RankQuestions {
   }
 
   [[noreturn]] void refuse() const {
+    if (!senders_.empty()) {
+      throw Error(
+          ErrorKind::kUnsupported,
+          fmt::format("on a shape-only mesh a class of ranks runs again for each message that "
+                      "it takes from any rank: more than {} runs",
+                      options_.most_classes))
+          .with("fix", "name who sends, or run it on a backend that computes");
+    }
     throw Error(ErrorKind::kUnsupported,
                 fmt::format("the ranks of a shape-only mesh are of more than {} classes",
                             options_.most_classes))
@@ -271,6 +315,10 @@ class Exploration final : public RankQuestions {
     std::map<std::string, int> known;
     std::vector<int> merged_into;
     for (std::size_t index = 0; index < logs_.size(); ++index) {
+      if (!is_class(static_cast<int>(index))) {
+        merged_into.push_back(kUnknown);
+        continue;
+      }
       const auto [entry, fresh] =
           known.try_emplace(text_of(index), static_cast<int>(result.classes.size()));
       merged_into.push_back(entry->second);
@@ -311,7 +359,9 @@ class Exploration final : public RankQuestions {
   fake::LengthsTable lengths_;
   const Ref<Storage> nothing_;
   std::vector<std::shared_ptr<ClassLog>> logs_;  // by class
+  std::set<std::size_t> free_;                   // classes that no rank is of any more
   std::vector<std::size_t> run_of_;              // by class
+  std::map<std::int64_t, std::vector<std::int64_t>> senders_;  // by rank, of messages from any
   std::size_t next_run_ = 0;
   bool too_many_ = false;
   bool alone_ = false;    // no other rank may be of the class that runs
@@ -323,8 +373,7 @@ class Exploration final : public RankQuestions {
 
 WorldResult run_classes(const WorldOptions& options, const RankBody& body) {
   Exploration exploration(options, body);
-  exploration.run();
-  return exploration.result();
+  return exploration.result(exploration.run());
 }
 
 }  // namespace shardlab

@@ -357,7 +357,7 @@ class CollectiveWork {
 
   void finish() {
     if (std::exchange(finished_, true)) return;
-    current_rank().meshes->in_flight().remove(this);
+    for (const auto& place : in_flight_) current_rank().meshes->in_flight().remove(place);
     if (result_.defined()) result_.local().wait();
     shardlab::finish(what_, result_);
     what_ = {};
@@ -366,16 +366,17 @@ class CollectiveWork {
 
  private:
   void add(const ProcessGroup& group, const DTensor& x, InFlight::Use use) {
-    current_rank().meshes->in_flight().add({.owner = this,
-                                            .memory = x.local(),
-                                            .use = use,
-                                            .kind = what_.kind,
-                                            .group = group.name(),
-                                            .position = current_rank().position});
+    in_flight_.push_back(
+        current_rank().meshes->in_flight().add({.memory = x.local(),
+                                                .use = use,
+                                                .kind = what_.kind,
+                                                .group = group.name(),
+                                                .position = current_rank().position}));
   }
 
   CollectInto what_;
   DTensor result_;
+  std::vector<InFlight::Entries::iterator> in_flight_;
   bool finished_ = false;
 };
 

@@ -2,8 +2,6 @@
 // side, which share no element.
 #include "comm/in_flight.h"
 
-#include <algorithm>
-
 #include "base/fix.h"
 #include "base/place_text.h"
 
@@ -21,8 +19,8 @@ std::pair<std::int64_t, std::int64_t> span_of(const Tensor& x) {
   return {x.offset(), last + 1};
 }
 
-bool share_memory(const Tensor& a, const Tensor& b) {
-  if (a.storage() != b.storage()) return false;
+// Of one Storage.
+bool overlap(const Tensor& a, const Tensor& b) {
   const auto [a_first, a_end] = span_of(a);
   const auto [b_first, b_end] = span_of(b);
   return a_first < b_end && b_first < a_end;
@@ -30,14 +28,17 @@ bool share_memory(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-void InFlight::remove(const void* owner) {
-  std::erase_if(entries_, [owner](const Entry& entry) { return entry.owner == owner; });
+InFlight::Entries::iterator InFlight::add(Entry entry) {
+  const Storage* storage = entry.memory.storage().get();
+  return entries_.emplace(storage, std::move(entry));
 }
 
 void InFlight::check(const Tensor& x, Access access) const {
-  for (const Entry& entry : entries_) {
+  const auto [first, end] = entries_.equal_range(x.storage().get());
+  for (auto place = first; place != end; ++place) {
+    const Entry& entry = place->second;
     if (entry.use == Use::kSent && access == Access::kRead) continue;
-    if (!share_memory(entry.memory, x)) continue;
+    if (!overlap(entry.memory, x)) continue;
     fail(ErrorKind::kRuntime,
          Fix{fmt::format("call wait() on what the {} of {} gave, before this line",
                          to_string(entry.kind), place_text(entry.position))},

@@ -2,8 +2,8 @@
 // waits, those being filled are not read and none of them is written. Used by one rank.
 #pragma once
 
+#include <map>
 #include <string>
-#include <vector>
 
 #include "base/collective_kind.h"
 #include "base/rank_context.h"
@@ -15,7 +15,6 @@ class InFlight {
  public:
   enum class Use : std::uint8_t { kFilled, kSent };
   struct Entry {
-    const void* owner = nullptr;  ///< removes it again
     Tensor memory;
     Use use = Use::kFilled;
     CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -23,16 +22,19 @@ class InFlight {
     SourcePosition position;  ///< of the call
   };
 
+  using Entries = std::multimap<const Storage*, Entry>;
+
   bool empty() const { return entries_.empty(); }
-  void add(Entry entry) { entries_.push_back(std::move(entry)); }
-  void remove(const void* owner);
+  /// Gives its place, for remove().
+  Entries::iterator add(Entry entry);
+  void remove(Entries::iterator place) { entries_.erase(place); }
 
   enum class Access : std::uint8_t { kRead, kWrite };
   ///   fails  Runtime: x shares memory with tensors in flight, naming the collective and its line
   void check(const Tensor& x, Access access) const;
 
  private:
-  std::vector<Entry> entries_;
+  Entries entries_;
 };
 
 }  // namespace shardlab

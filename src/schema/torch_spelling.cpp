@@ -171,7 +171,7 @@ bool begins_with_sizes(const OpRow& row) {
 
 ResolvedCall resolve_call(const OpRegistry& registry, std::string_view base,
                           const GivenArguments& given, std::span<const TorchSpelling> spellings) {
-  const auto overloads = registry.overloads(base);
+  const auto& overloads = registry.overloads(base);
   if (overloads.empty() && spellings.empty()) {
     throw Error(ErrorKind::kUnsupported, fmt::format("unknown op '{}'", base))
         .with("fix", suggest(base, op_names(registry)));

@@ -231,7 +231,7 @@ void refuse_attribute(const Value& object, std::string_view name, const OpRegist
 
 Value Interpreter::attribute(const Value& object, const std::string& name) {
   if (const auto* module = object.get<ModuleValue>()) {
-    if (auto found = find_in_module(module->path, name, *setup_.registry)) return std::move(*found);
+    if (const Value* found = known_name(module->path, name)) return *found;
     fail(ErrorKind::kValue, Fix{suggest(name, torch_names(*setup_.registry))}, "{} has no '{}'",
          module->path, name);
   }

@@ -120,8 +120,9 @@ void Interpreter::enter(SourceSpan span) {
   RankContext* context = current_rank_or_null();
   if (context == nullptr || setup_.inside_op) return;
   const SourceText& source = *setup_.program->source;
-  const SourcePlace place = source.place(span.begin);
-  context->position = {source.file().c_str(), place.line, place.column};
+  const auto [known, is_new] = places_.try_emplace(span.begin);
+  if (is_new) known->second = source.place(span.begin);
+  context->position = {source.file().c_str(), known->second.line, known->second.column};
 }
 
 void Interpreter::check_stack() const {

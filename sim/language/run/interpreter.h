@@ -156,6 +156,8 @@ class Interpreter {
   /// A value that varies between ranks (rank_value.h) as it is here: from now on the run represents
   /// only those ranks that have the same value.
   Value settle(const Value& value);
+  /// Whether the run stands for several ranks, on which values may vary.
+  bool stands_for_several() const;
   /// Anything a for loop takes, as a list.
   Values iterate(const Value& value);
   /// For functions that are called later: a variable that is emptied when the program has ended.
@@ -281,6 +283,12 @@ class Interpreter {
   std::vector<GroupValue> made_groups_;
   std::unordered_map<std::string, Value> globals_;
   std::unordered_map<std::string, std::int64_t> occurrences_;
+  // Looked up before: names that every program has, by the module that they are in, and places by
+  // the offset in the text.
+  std::unordered_map<std::string, std::unordered_map<std::string, Value>> known_names_;
+  std::unordered_map<std::uint32_t, SourcePlace> places_;
+  /// `module`: empty for bare names. Null: there is none.
+  const Value* known_name(const std::string& module, const std::string& name);
   Frame* frame_ = nullptr;  ///< of the def that runs; null at the top
   std::shared_ptr<Cells> cells_;
   /// Names of the comprehensions that run in this def, from `own_names_` on, and those of its

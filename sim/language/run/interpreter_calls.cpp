@@ -14,6 +14,10 @@
 
 namespace shardlab {
 
+bool Interpreter::stands_for_several() const {
+  return setup_.questions != nullptr && !setup_.questions->settled();
+}
+
 bool Interpreter::varying(const Value& value) const {
   return setup_.questions != nullptr && varies(value);
 }
@@ -27,8 +31,11 @@ Value Interpreter::settle(const Value& value) {
 }
 
 void Interpreter::settle_arguments(CallValues& call) {
-  for (Value& value : call.positional) value = settle(value);
-  for (auto& [keyword, value] : call.keywords) value = settle(value);
+  const auto settle_one = [this](Value& value) {
+    if (sizes_ != nullptr || varying(value)) value = settle(value);
+  };
+  for (Value& value : call.positional) settle_one(value);
+  for (auto& [keyword, value] : call.keywords) settle_one(value);
 }
 
 // Functions of numbers are put off; a value that is printed, or is data of a tensor, decides
@@ -109,7 +116,7 @@ Value Interpreter::call_method(const Value& object, const std::string& name, Cal
   if (setup_.questions != nullptr) {
     // A list may hold varying values; all other methods read their arguments.
     const bool adds = name == "append" || name == "extend";
-    if (varies(object) && !adds && name != "pop") {
+    if (!adds && name != "pop" && varies(object)) {
       return call_method(settle(object), name, std::move(call));
     }
     if (!adds) settle_arguments(call);

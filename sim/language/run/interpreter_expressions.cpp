@@ -29,10 +29,22 @@ Value Interpreter::eval_node(const ast::Expression&, const ast::Constant& node) 
   return std::visit([](const auto& value) { return Value(value); }, node.value);
 }
 
+const Value* Interpreter::known_name(const std::string& module, const std::string& name) {
+  auto& known = known_names_[module];
+  const auto found = known.find(name);
+  if (found != known.end()) return &found->second;
+  auto value = module.empty() ? find_global(name, *setup_.registry)
+                              : find_in_module(module, name, *setup_.registry);
+  return value ? &known.emplace(name, std::move(*value)).first->second : nullptr;
+}
+
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Name& node) {
-  if (const OwnName* own = find_own(node.id)) return *own->value;
+  const auto now = [this](const Value& value) {
+    return value.is<RankValue>() && !stands_for_several() ? here(value) : value;
+  };
+  if (const OwnName* own = find_own(node.id)) return now(*own->value);
   if (frame_ != nullptr) {
-    if (const Value* local = frame_->find(node.id)) return *local;
+    if (const Value* local = frame_->find(node.id)) return now(*local);
     if (frame_->knows(node.id)) {
       enter(expression.span);
       fail(ErrorKind::kValue, Fix{"assign to it first, on every way that leads here"},
@@ -40,8 +52,8 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Name&
     }
   }
   const auto found = globals_.find(node.id);
-  if (found != globals_.end()) return found->second;
-  if (auto known = find_global(node.id, *setup_.registry)) return std::move(*known);
+  if (found != globals_.end()) return now(found->second);
+  if (const Value* known = known_name("", node.id)) return *known;
   enter(expression.span);
   fail(ErrorKind::kValue, Fix{"assign to it first, on every way that leads here"},
        "'{}' is used before it has a value", node.id);
@@ -95,6 +107,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call&
   const auto* method = std::get_if<ast::Attribute>(&node.function->node);
   const Value target = evaluate(method != nullptr ? *method->object : *node.function);
   CallValues call;
+  call.positional.reserve(node.arguments.size());
   const auto* name = std::get_if<ast::Name>(&node.function->node);
   const bool prints = name != nullptr && name->id == "print";
   for (const ast::CallArgument& argument : node.arguments) {

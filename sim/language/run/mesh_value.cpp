@@ -120,7 +120,7 @@ std::size_t mesh_dim(const MeshLayout& layout, const Value& dim) {
 }
 
 Value by_rank(const Interpreter& in, std::function<Value(std::int64_t)> at) {
-  if (in.setup().questions == nullptr) return at(in.setup().rank);
+  if (!in.stands_for_several()) return at(in.setup().rank);
   return rank_value(std::move(at), in.setup().rank);
 }
 

@@ -351,14 +351,15 @@ ResolvedCall resolve_torch_call(const OpRegistry& registry, std::string_view nam
   const auto in_place = std::ranges::find(given.keywords, "inplace", [](const auto& keyword) {
     return std::string_view(keyword.first);
   });
-  const std::string written = fmt::format("{}_", aten_name(name));
+  const std::string aten = aten_name(name);
   if (in_place != given.keywords.end() && in_place->second.is_scalar() &&
-      !registry.overloads(written).empty()) {
+      !registry.overloads(aten + "_").empty()) {
     GivenArguments rest = given;
     rest.keywords.erase(rest.keywords.begin() + (in_place - given.keywords.begin()));
+    const std::string written = aten + "_";
     return resolve_torch_call(registry, in_place->second.to_bool() ? written : name, rest);
   }
-  return resolve_call(registry, aten_name(name), given, spellings_of(name));
+  return resolve_call(registry, aten, given, spellings_of(name));
 }
 
 bool is_torch_name(const OpRegistry& registry, std::string_view name) {

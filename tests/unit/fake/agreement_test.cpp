@@ -1,7 +1,7 @@
 // Worlds of shapes against worlds that run: the same broken program, run by one rank of each class
 // on the fake backend and by all ranks on threads, must come to the same verdict. Programs are
-// drawn: calls on the world and on both dims of a mesh, alike on all ranks but for one mistake or
-// two.
+// drawn: calls and messages on the world and on both dims of a mesh, alike on all ranks but for one
+// mistake or two.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -16,7 +16,15 @@
 namespace shardlab {
 namespace {
 
-enum class StepKind : std::uint8_t { kBarrier, kReduce, kGather, kScatter, kExchange };
+enum class StepKind : std::uint8_t {
+  kBarrier,
+  kReduce,
+  kGather,
+  kScatter,
+  kExchange,
+  kPass,
+  kTake
+};
 
 /// One call: `group` 0 and 1 are the mesh dims, 2 the world.
 struct DrawnStep {
@@ -60,6 +68,16 @@ void perform(const DrawnStep& step, const MeshLayout* layout, RankContext& rank)
       const std::vector<std::int64_t> columns(static_cast<std::size_t>(size), 2);
       const Tensor all = empty(*rank.device, Dims{step.rows + size - 1, 2}, step.dtype);
       group.all_to_all(all, 0, lengths, 1, columns);
+      return;
+    }
+    case StepKind::kPass:
+      if (group.rank() == 0) group.send(x, 1, step.rows);
+      if (group.rank() == 1) group.recv(x.meta(), 0, step.rows);
+      return;
+    case StepKind::kTake: {
+      std::int64_t from = -1;
+      if (group.rank() == 0) group.send(x, 1, 7);
+      if (group.rank() == 1) group.recv_from_any(x.meta(), 7, from);
     }
   }
 }
@@ -117,7 +135,7 @@ class Drawer {
     return std::uniform_int_distribution<std::int64_t>(0, limit - 1)(random_);
   }
   DrawnStep step() {
-    return {.kind = static_cast<StepKind>(below(5)),
+    return {.kind = static_cast<StepKind>(below(7)),
             .group = static_cast<std::size_t>(below(3)),
             .rows = below(3),
             .op = below(2) == 0 ? ReduceOp::kSum : ReduceOp::kMax,
@@ -163,7 +181,7 @@ TEST_CASE("B-5 B-6 B-7 a world of shapes comes to the verdict of a world that ru
   const MeshLayout* layout = arena.layout({{2, 3}, {"dp", "tp"}, {}});
   Drawer drawer(20261123);
   std::map<std::string, int> kinds;
-  for (int number = 0; number < 250; ++number) {
+  for (int number = 0; number < 350; ++number) {
     const Drawn drawn = drawer.draw();
     CAPTURE(number);
     CAPTURE(drawn.mistakes);
@@ -207,6 +225,62 @@ std::vector<std::int64_t> ranks_where(std::int64_t ranks,
 }
 
 }  // namespace
+
+TEST_CASE("B-24 a world of shapes takes from any rank what was sent, the lowest first") {
+  std::vector<std::vector<std::int64_t>> order(4);  // by rank, of its last run
+  const WorldResult result = run_line(
+      4, [](std::int64_t) { return 0; },
+      [&](ProcessGroup& group, int) {
+        const auto rank = static_cast<std::size_t>(group.rank());
+        order[rank].clear();
+        const Tensor x = empty(*current_rank().device, Dims{2}, DType::kF32);
+        const auto take = [&](std::int64_t tag) {
+          std::int64_t from = -1;
+          group.recv_from_any(x.meta(), tag, from);
+          order[rank].push_back(from);
+          return from;
+        };
+        // Rank 3 sends when rank 2 has heard from 0, which has heard from 1 and 2 by then.
+        if (rank == 0) {
+          group.send(x, take(0), 1);
+          group.send(x, take(0), 1);
+          take(0);
+        } else if (rank == 3) {
+          take(2);
+          group.send(x, 0, 0);
+        } else {
+          group.send(x, 0, 0);
+          take(1);
+          if (rank == 2) group.send(x, 3, 2);
+        }
+      });
+  CHECK(result.ok());
+  CHECK(order == std::vector<std::vector<std::int64_t>>{{1, 2, 3}, {0}, {0}, {2}});
+  CHECK(result.classes.size() == 4);
+}
+
+TEST_CASE("B-24 in a world of shapes lines of a mesh take from any alike") {
+  Arena arena;
+  const MeshLayout* layout = arena.layout({{1000, 3}, {"dp", "tp"}, {}});
+  const auto nothing = make_shape_device();
+  WorldOptions options = plain_world(3000);
+  options.layout = layout;
+  options.backend = "fake";
+  options.device = [&](std::int64_t) -> Device& { return *nothing; };
+  const WorldResult result = run_world(options, [&](RankContext& rank, const RunsFor&) {
+    rank.meshes->construct(layout);
+    ProcessGroup& group = device_mesh(layout).group(1);
+    const Tensor x = empty(*rank.device, Dims{2}, DType::kF32);
+    std::int64_t from = -1;
+    if (group.rank() == 1) group.recv_from_any(x.meta(), 0, from);
+    if (group.rank() == 1) CHECK(from == 0);
+    if (group.rank() == 1) group.recv_from_any(x.meta(), 0, from);
+    if (group.rank() == 1) CHECK(from == 2);
+    if (group.rank() != 1) group.send(x, 1, 0);
+  });
+  CHECK(result.ok());
+  CHECK(result.classes.size() == 3);
+}
 
 TEST_CASE("B-6 a deadlock of thousands of ranks names all that have ended, and reports by class") {
   // The second class ends early, the third waits for the world where others wait for the mesh.
