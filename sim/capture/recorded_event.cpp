@@ -82,7 +82,8 @@ class RecordedEvent {
     const std::string kind = event_.at("k").get<std::string>();
     if (kind == "input" || kind == "const") return {given(kind == "const")};
     if (of_loss_parallel(event_)) return call_of_loss();
-    if (kind == "op" || kind == "local_op" || kind == "coll") return call();
+    const bool calls = kind == "op" || kind == "local_op" || kind == "coll" || kind == "call";
+    if (calls) return call();
     if (kind == "check") return {value(event_.at("v"))};
     const DTensor& x = value(event_.at("in"));
     require_level(x, kind);

@@ -61,13 +61,15 @@ class ProgramReader {
          recording_.path, what, place_of(recording_, event));
   }
 
-  // One past the last backward of the first step: the optimizer's calls come after.
+  // One past the last backward of the first step: the optimizer's calls come after. Of an exported
+  // program, everything.
   void find_end() {
     for (std::size_t i = 0; i < recording_.events.size(); ++i) {
       const Json& event = recording_.events[i];
       if (event.at("k") == "local_op" && event.value("pass", "") == "opt") break;
       if (event.at("k") == "backward") end_ = i + 1;
     }
+    if (recording_.exported) end_ = recording_.events.size();
     if (end_ == 0) find_seed();
     if (end_ != 0) return;
     fail(ErrorKind::kValue, Fix{"record a step that calls loss.backward()"},
@@ -135,6 +137,11 @@ class ProgramReader {
   void read_call(const Json& event) {
     find_numbers(event);
     StepStatement statement{.event = &event, .op = event.at("op").get<std::string>()};
+    if (recording_.exported && recorded_row(event) == nullptr) {
+      fail(ErrorKind::kUnsupported, Fix{"write it with ops that are here: shardlab ops"},
+           "{}: {} at {} does not exist here", recording_.path, statement.op,
+           place_of(recording_, event));
+    }
     statement.no_grad = event.value("no_grad", false);
     if (event.contains("autocast")) {
       refuse(event, "autocast", "replay it as it is: shardlab replay " + recording_.path);
@@ -371,6 +378,7 @@ class ProgramReader {
   // From the end: values that gradients are taken of, and calls that write.
   void keep_what_counts() {
     std::set<std::size_t> wanted;
+    for (const auto& [v, name] : recording_.outputs) wanted.insert(v);
     keep(program_.updates, wanted);
     keep(program_.statements, wanted);
     end_parameters();
@@ -450,6 +458,9 @@ class ProgramReader {
 
   // By the module; by the op, if the module has more calls than this.
   void name_results() {
+    for (const auto& [v, name] : recording_.outputs) {
+      if (!program_.names.contains(v)) program_.names[v] = fresh(as_name(name));
+    }
     for (const StepStatement& statement : program_.statements) {
       const std::string path = as_name(module_of(*statement.event));
       const std::string bare = bare_op(statement.op);

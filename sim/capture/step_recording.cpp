@@ -125,12 +125,19 @@ class StepReader {
     parse_lines();
     const Json& end = recording_.events.back();
     recording_.values = bounded(end.at("n_values"), 10'000'000);
+    recording_.exported = recording_.events.front().value("exported", Json()) == true;
     given_.assign(recording_.values, false);
     guarded([&] { read_meshes(); });
     for (at_ = 0; at_ < recording_.events.size(); ++at_) {
       guarded([&] { check(recording_.events[at_]); });
     }
     refuse_unseen(end);
+    guarded([&] {
+      for (const Json& output : end.value("outputs", Json::array())) {
+        taken(output.at("v"));
+        recording_.outputs[output.at("v").get<std::size_t>()] = output.at("name");
+      }
+    });
     const Json failed = end.value("error", Json(""));
     if (failed.is_string()) recording_.program_error = failed.get<std::string>();
     return std::move(recording_);
@@ -630,7 +637,9 @@ class StepReader {
 
 }  // namespace
 
-StepRecording read_step(const std::string& path) { return read_step(read_step_file(path)); }
+StepRecording read_step(const std::string& path, const ExportOptions& options) {
+  return read_step(read_step_file(path, options));
+}
 
 StepRecording read_step(StepFile file) { return StepReader(std::move(file)).read(); }
 

@@ -2,6 +2,7 @@
 // it is read, so that its players need no checks.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -27,7 +28,9 @@ struct StepRecording {
   std::string torch;         ///< release that recorded it
   bool shapes_only = false;  ///< no elements and no fingerprints
   bool has_calls = false;    ///< the level above autograd, which a re-mesh needs
-  std::size_t values = 0;    ///< they are numbered from 0
+  bool exported = false;     ///< by torch.export: calls without values, and no step of an optimizer
+  std::map<std::size_t, std::string> outputs;  ///< of an exported program: their names
+  std::size_t values = 0;                      ///< they are numbered from 0
   std::size_t ranks = 1;
   Json mesh;                 ///< in the form of a recorded program's first line (recorded_form.h)
   std::vector<Json> events;  ///< all lines, in order
@@ -39,7 +42,7 @@ struct StepRecording {
 /// Reads and checks a file that is_step_file().
 ///   fails  Value: damaged, or contradicts itself: event and place are named. Unsupported: parts
 ///          that the recorder could not see, or this reader does not know
-StepRecording read_step(const std::string& path);
+StepRecording read_step(const std::string& path, const ExportOptions& options = {});
 /// The same of a file that was read.
 StepRecording read_step(StepFile file);
 

@@ -69,6 +69,10 @@ class StepWriter {
   }
 
   std::string gradients() const {
+    const bool any = std::ranges::any_of(program_.statements, [](const StepStatement& one) {
+      return one.kind == StatementKind::kBackward;
+    });
+    if (!any) return "";
     std::string names;
     for (const StepInput& input : program_.inputs) {
       if (input.parameter) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", input.name);
@@ -118,8 +122,7 @@ class StepWriter {
     }
     const std::string bare = bare_op(one.op);
     if (bare.ends_with('_')) return fmt::format("{}({})", one.op, arguments(one));
-    const bool list = one.outs.size() == 1 && bare.starts_with("_foreach_");
-    return statement(one) + (list ? "[0]" : "");
+    return statement(one);
   }
 
   // The placements of a parameter, as redistribute() takes them.
@@ -159,7 +162,10 @@ class StepWriter {
                          one.scale);
     }
     if (one.kind == StatementKind::kAttention) return outs + " = " + attention(one);
-    const std::string call = fmt::format("{}({})", one.op, arguments(one));
+    std::string call = fmt::format("{}({})", one.op, arguments(one));
+    const OpRow* row = recorded_row(*one.event);
+    const bool list = row != nullptr && row->op.returns_list_of_tensors();
+    if (list && one.outs.size() == 1) call += "[0]";
     if (one.kind == StatementKind::kFactory) {
       return fmt::format("{} = distribute({}, mesh=mesh)", outs, call);
     }

@@ -67,6 +67,7 @@ struct RunArguments {
   std::vector<std::string> placings;  ///< "layers.*.wq.weight=[_@tp, _]"
   std::string place_file;             ///< layouts, in the words of parallelize_module
   std::string dtype;                  ///< of all floating tensors; empty: as recorded
+  std::string backward;               ///< of an exported program: the output that is differentiated
   bool without_optimizer = false;
   bool toml = false;   ///< print the scenario, run nothing
   bool watch = false;  ///< `run`: again whenever a file changes

@@ -170,10 +170,13 @@ void add_step_options(CLI::App* run, RunArguments& arguments) {
   run->add_option("--dtype", arguments.dtype,
                   "of a recorded step: run all that is floating in this dtype, as f64")
       ->type_name("DTYPE");
+  run->add_option(
+         "--backward", arguments.backward,
+         "of an exported program (.pt2): the output whose gradients are taken; its elements "
+         "are summed")
+      ->type_name("OUTPUT");
   run->add_flag("--no-optimizer", arguments.without_optimizer,
                 "of a recorded step: end it with its gradients");
-  run->add_flag("--toml", arguments.toml,
-                "of a recorded step: print it as a scenario, run nothing");
 }
 
 void add_pictures(CLI::App* run, RunArguments& arguments) {
@@ -337,7 +340,10 @@ void add_test(CLI::App& app, Parsed& parsed) {
 void add_trace(CLI::App& app, Parsed& parsed) {
   TraceArguments& arguments = parsed.trace;
   auto* trace = app.add_subcommand("trace", "a program as a graph, with what it rests on");
-  trace->add_option("FILE", arguments.file, "a scenario, or the name of one that is shipped")
+  trace
+      ->add_option(
+          "FILE", arguments.file,
+          "a scenario, the name of one that is shipped, a recorded step, or an exported program")
       ->required();
   trace->add_option("--out", arguments.out, "write the graph, for `shardlab replay` and --check")
       ->type_name("GRAPH");
@@ -740,11 +746,14 @@ int main(int argc, char** argv) {
   Parsed parsed;
   add_run(app, parsed);
   add_step_options(app.get_subcommand("run"), parsed.run);
+  app.get_subcommand("run")->add_flag("--toml", parsed.run.toml,
+                                      "of a recorded step: print it as a scenario, run nothing");
   add_shrink(app, parsed);
   add_blame(app, parsed);
   add_new(app, parsed);
   add_test(app, parsed);
   add_trace(app, parsed);
+  add_step_options(app.get_subcommand("trace"), parsed.trace.run);
   add_replay(app, parsed);
   add_record(app, parsed);
   add_merge(app, parsed);

@@ -50,6 +50,24 @@ bool holds_alone(const StepProgram& program, const RunArguments& arguments) {
   return test.ok();
 }
 
+// Sizes of an exported program are its own settings; the others are the scenario's.
+RunArguments without_sizes(RunArguments arguments, const Json& sizes) {
+  std::erase_if(arguments.settings,
+                [&](const std::string& text) { return sizes.contains(parse_setting(text).key); });
+  return arguments;
+}
+
+void tell_sizes(const Json& sizes) {
+  for (const auto& [symbol, known] : sizes.items()) {
+    if (known.at("of").empty()) continue;
+    std::string of;
+    for (const Json& one : known.at("of")) of += (of.empty() ? "" : ", ") + one.get<std::string>();
+    print({.out = {},
+           .err = fmt::format("note: the size {} is {}: {}; --set {}=N gives it another\n", symbol,
+                              known.value("is", Json()).dump(), of, symbol)});
+  }
+}
+
 // Ranks that have other rows of a batch would cut it elsewhere.
 void check_sizes(const StepProgram& program, const StepMesh& mesh) {
   std::int64_t ranks = 1;
@@ -62,9 +80,26 @@ void check_sizes(const StepProgram& program, const StepMesh& mesh) {
 
 }  // namespace
 
-std::optional<ScenarioFile> open_step(const std::string& path, const RunArguments& arguments,
+ExportOptions export_options(const RunArguments& arguments) {
+  ExportOptions options{.sizes = {}, .backward = arguments.backward};
+  for (const std::string& text : arguments.settings) {
+    const Setting setting = parse_setting(text);
+    if (const auto* size = std::get_if<std::int64_t>(&setting.value)) {
+      options.sizes[setting.key] = *size;
+    }
+  }
+  return options;
+}
+
+std::optional<ScenarioFile> open_step(const std::string& path, const RunArguments& given,
                                       int& code) {
-  const StepRecording recording = read_step(path);
+  const StepRecording recording = read_step(path, export_options(given));
+  const Json sizes = recording.events.front().value("sizes", Json::object());
+  const RunArguments arguments = without_sizes(given, sizes);
+  if (!arguments.backward.empty() && !recording.exported) {
+    fail(ErrorKind::kValue, Fix{"leave it out: the file says what was differentiated"},
+         "--backward: {} is no exported program", path);
+  }
   if (recording.ranks > 1) {
     fail(ErrorKind::kUnsupported,
          Fix{"record the program on one process, or hold this one to PyTorch: shardlab replay"},
@@ -89,7 +124,8 @@ std::optional<ScenarioFile> open_step(const std::string& path, const RunArgument
   for (const auto* notes : {&std::as_const(program).notes, &plan.notes}) {
     for (const std::string& note : *notes) print({.out = {}, .err = "note: " + note + "\n"});
   }
-  if (!recording.shapes_only && !holds_alone(program, arguments)) {
+  if (recording.exported) tell_sizes(sizes);
+  if (!recording.shapes_only && !recording.exported && !holds_alone(program, arguments)) {
     code = kFailed;
     return std::nullopt;
   }
@@ -102,6 +138,7 @@ void refuse_step_options(const std::string& path, const RunArguments& arguments)
                        : !arguments.placings.empty()   ? "--place"
                        : !arguments.place_file.empty() ? "--place-file"
                        : !arguments.dtype.empty()      ? "--dtype"
+                       : !arguments.backward.empty()   ? "--backward"
                        : arguments.without_optimizer   ? "--no-optimizer"
                        : arguments.toml                ? "--toml"
                                                        : nullptr;

@@ -1,10 +1,12 @@
-// step_command.h - `shardlab run` of a recorded training step.
+// step_command.h - a recorded training step, or an exported program, as a scenario: `shardlab run`
+// and `trace`.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "sim/cli/commands.h"
+#include "sim/record/step_file.h"
 #include "sim/scenario/scenario_file.h"
 
 namespace shardlab {
@@ -14,6 +16,9 @@ namespace shardlab {
 /// the self-test fails, and `code` is the exit code.
 std::optional<ScenarioFile> open_step(const std::string& path, const RunArguments& arguments,
                                       int& code);
+
+/// The command line's choices for an exported program.
+ExportOptions export_options(const RunArguments& arguments);
 
 /// Refuses options of recordings where a file is a scenario.
 void refuse_step_options(const std::string& path, const RunArguments& arguments);

@@ -14,6 +14,7 @@
 #include "sim/capture/recorded_capture.h"
 #include "sim/capture/trace_report.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/cli/step_command.h"
 #include "sim/record/json.h"
 #include "sim/record/step_file.h"
 #include "sim/recorded/check_programs.h"
@@ -264,6 +265,21 @@ int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
 
 }  // namespace
 
+namespace {
+
+// A recorded step is a scenario, too; what it says of itself is no part of the graph.
+std::optional<ScenarioFile> opened_file(const std::string& path, RunArguments arguments,
+                                        int& code) {
+  if (!is_step_file(path)) {
+    refuse_step_options(path, arguments);
+    return ScenarioFile::open(path, settings_of(arguments));
+  }
+  arguments.common.output = Output::kJson;
+  return open_step(path, arguments, code);
+}
+
+}  // namespace
+
 int trace_command(const TraceArguments& arguments) {
   const OpRegistry& registry = all_ops();
   const std::string path = scenario_files({arguments.file}).front();
@@ -271,7 +287,10 @@ int trace_command(const TraceArguments& arguments) {
     const auto recording = recording_of_file(path);
     if (recording) return trace_recording(*recording, registry, arguments);
   }
-  const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments.run));
+  int code = kFine;
+  const auto opened = opened_file(path, arguments.run, code);
+  if (!opened) return code;
+  const ScenarioFile& file = *opened;
   const char* one = arguments.toml ? "--toml" : arguments.cpp ? "--cpp" : "--out";
   if ((!arguments.out.empty() || arguments.toml || arguments.cpp) && file.points().size() > 1) {
     std::string chosen = file.points().front().name;
@@ -281,7 +300,6 @@ int trace_command(const TraceArguments& arguments) {
     fail(ErrorKind::kValue, Fix{"choose one with --set " + chosen},
          "{}: the scenario has {} points, each a program of its own", one, file.points().size());
   }
-  int code = kFine;
   for (const MatrixPoint& point : file.points()) {
     code = std::max(code, trace_point(file.at(point), registry, arguments));
   }
@@ -301,8 +319,9 @@ int compare_recordings(const std::vector<std::string>& paths, Output output) {
 }
 
 // Every op of a step, compared with its recorded results.
-int compare_step(const std::string& path, Output output) {
-  const StepRecording recording = read_step(path);
+int compare_step(const std::string& path, const RunArguments& arguments) {
+  const Output output = arguments.common.output;
+  const StepRecording recording = read_step(path, export_options(arguments));
   const StepReplay replay = replay_step(recording);
   print_text(output == Output::kJson ? replay_json(recording, replay).dump() + "\n"
                                      : replay_text(recording, replay));
@@ -320,7 +339,7 @@ int replay_command(const TraceArguments& arguments) {
   int code = kFine;
   for (const std::string& path : arguments.run.files) {
     if (is_step_file(path)) {
-      code = std::max(code, compare_step(path, arguments.run.common.output));
+      code = std::max(code, compare_step(path, arguments.run));
       continue;
     }
     const auto recording = recording_of_file(path);

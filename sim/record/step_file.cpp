@@ -12,7 +12,9 @@
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "sim/record/exported_program.h"
 #include "sim/record/json.h"
+#include "sim/record/zip_archive.h"
 
 namespace shardlab {
 
@@ -122,6 +124,7 @@ bool is_step_file(const std::string& path) {
   std::string begin(std::size_t{1} << 14, '\0');
   in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   begin.resize(static_cast<std::size_t>(in.gcount()));
+  if (ZipArchive::begins(begin)) return true;
   std::string text;
   if (is_gzip(begin)) {
     Inflater inflater(begin);
@@ -132,10 +135,13 @@ bool is_step_file(const std::string& path) {
   return says_schema(text.substr(0, text.find('\n')));
 }
 
-StepFile read_step_file(const std::string& path) {
+StepFile read_step_file(const std::string& path, const ExportOptions& options) {
   constexpr std::size_t kMostText = std::size_t{1} << 30;
   std::ifstream in(path, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (ZipArchive::begins(bytes)) {
+    return step_of_exported(open_exported(path, std::move(bytes)), options);
+  }
   StepFile file{.path = path, .lines = {}, .raw = {}};
   if (!is_gzip(bytes)) {
     split_lines(bytes, file);

@@ -4,26 +4,21 @@
 //   {"k":"end","events":N,"raw":BYTES,...}; then at once BYTES of elements, not compressed
 #pragma once
 
-#include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
+
+#include "sim/record/step_lines.h"
 
 namespace shardlab {
 
-/// A whole file, of which only the end is checked.
-struct StepFile {
-  std::string path;
-  std::vector<std::string> lines;  ///< JSON, from "program" to "end"
-  std::string raw;                 ///< elements; little-endian, row-major, without padding
-};
-
-/// True when the first line is that of a recording with a schema number of its own. False for
-/// recordings without one (schema 1) and files that cannot be read.
+/// True when the first line is that of a recording with a schema number of its own, or the file is
+/// an archive, as torch.export writes it. False for recordings without a number (schema 1) and files
+/// that cannot be read.
 bool is_step_file(const std::string& path);
 
-/// The whole file, which is_step_file().
+/// The whole file, which is_step_file(); an exported program at the sizes that it was exported with
+/// where there are no others.
 ///   fails  Value: cut short, damaged, of a newer schema, or more than 1 GiB of lines
-StepFile read_step_file(const std::string& path);
+///          as step_of_exported() does
+StepFile read_step_file(const std::string& path, const ExportOptions& options = {});
 
 }  // namespace shardlab

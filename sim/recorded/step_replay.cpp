@@ -167,8 +167,10 @@ class StepPlayer {
     return there;
   }
 
-  static bool is_call(const Json& event) {
-    return event.at("k") == "local_op" || event.at("k") == "op" || event.at("k") == "coll";
+  // The calls of other programs are played as the ops that they are made of.
+  bool is_call(const Json& event) const {
+    return (recording_.exported && event.at("k") == "call") || event.at("k") == "local_op" ||
+           event.at("k") == "op" || event.at("k") == "coll";
   }
 
   // Modules have lists of values in "in".
@@ -471,7 +473,7 @@ class StepPlayer {
 
   // The moves of operands and their collectives are a rule of a release and no value.
   void compare_rule(const Json& event, const PlayedEvent& played) {
-    const bool plain = event.at("k") == "local_op" || event.at("k") == "coll";
+    const bool plain = event.at("k") != "op" && !is_move(event);
     if (plain || of_loss_parallel(event)) return;
     const bool composite = is_call(event) && recorded_row(event)->parts() != nullptr;
     const Json moves = recorded_moves(event);
@@ -795,7 +797,10 @@ std::string replay_text(const StepRecording& recording, const StepReplay& replay
   }
   std::string rest;
   if (replay.undecided > 0) rest += fmt::format(", {} rounding alone", replay.undecided);
-  if (replay.unknown > 0) rest += fmt::format(", {} without a recorded value", replay.unknown);
+  if (replay.unknown > 0) {
+    rest += fmt::format(", {} without a recorded value", replay.unknown);
+    if (recording.exported) rest += " have PyTorch's shape and dtype";
+  }
   if (replay.skipped > 0) rest += fmt::format(", {} ops skipped", replay.skipped);
   if (!replay.rules.empty()) {
     rest += fmt::format(", {} by a rule that is not ours", replay.rules.size());

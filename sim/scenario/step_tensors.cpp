@@ -49,13 +49,14 @@ std::vector<Scalar> elements_of(const std::string& raw, const Json& value,
   // A program may be run in another dtype than it was recorded in.
   const bool fits =
       dtype == input.type.dtype || (dtype && is_floating(*dtype) && is_floating(*input.type.dtype));
-  if (shape != input.type.sizes || !fits) {
+  const bool open = value.value("open", false);  // a formula has elements for any shape
+  if ((shape != input.type.sizes && !open) || !fits) {
     fail(ErrorKind::kValue, Fix{"give the input the type of the tensor"},
          "the tensor is {}[{}], the input another", value.at("dtype").get<std::string>(),
          text_of_list(shape, ", "));
   }
   std::int64_t count = 1;
-  for (const std::int64_t size : shape) count *= size;
+  for (const std::int64_t size : input.type.sizes) count *= size;
   return *step_elements(raw, value, *dtype, count);
 }
 

@@ -18,8 +18,10 @@
 #include "sim/judge/scenario_run.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/parser.h"
+#include "sim/record/exported_program.h"
 #include "sim/record/json.h"
 #include "sim/record/text_lines.h"
+#include "sim/record/zip_archive.h"
 #include "sim/recorded/case_report.h"
 #include "sim/recorded/check.h"
 #include "sim/recorded/check_programs.h"
@@ -294,10 +296,10 @@ StepFile step_file(const std::string& text) {
 }
 
 // A training step that was read is replayed, and is a program on a mesh where it has one rank.
-Answer feed_step(const std::string& text) {
-  StepFile file = step_file(text);
-  if (file.lines.empty()) return Answer::kRefused;
+Answer feed_step_file(const std::function<StepFile()>& read) {
   try {
+    StepFile file = read();
+    if (file.lines.empty()) return Answer::kRefused;
     const StepRecording recording = read_step(std::move(file));
     if (recording.ranks > 16) return Answer::kRefused;
     replay_text(recording, replay_step(recording));
@@ -310,6 +312,48 @@ Answer feed_step(const std::string& text) {
     return Answer::kRefused;
   }
   return Answer::kAccepted;
+}
+
+Answer feed_step(const std::string& text) {
+  return feed_step_file([&] { return step_file(text); });
+}
+
+// Exported programs as archives, and what is in them without their elements.
+std::vector<std::string> exported_texts(const std::string& root) {
+  std::vector<std::string> texts;
+  for (const std::string& path : files_below(root + "/tests/golden/exported", ".pt2")) {
+    texts.push_back(read(path));
+    texts.push_back(open_exported(path, texts.back()).program);
+  }
+  return texts;
+}
+
+// The weights of all of them.
+ExportedFiles exported_weights(const std::string& root) {
+  ExportedFiles all;
+  all.path = "fuzz.pt2";
+  for (const std::string& path : files_below(root + "/tests/golden/exported", ".pt2")) {
+    const ExportedFiles files = open_exported(path, read(path));
+    all.configs.insert(files.configs.begin(), files.configs.end());
+    for (const auto& [name, range] : files.elements) {
+      all.elements[name] = {range.first + all.raw.size(), range.second};
+    }
+    all.raw += files.raw;
+  }
+  return all;
+}
+
+// A text that begins as an archive does is one; others are the program in it.
+Answer feed_exported(const ExportedFiles& weights, const std::string& text) {
+  return feed_step_file([&] {
+    ExportOptions options;
+    if (ZipArchive::begins(text)) return step_of_exported(open_exported("fuzz.pt2", text), options);
+    ExportedFiles files = weights;
+    files.program = text;
+    constexpr std::string_view kLoss = "cross_entropy_loss";
+    if (text.find(kLoss) != std::string::npos) options.backward = kLoss;
+    return step_of_exported(std::move(files), options);
+  });
 }
 
 // The output of `run --json` of small scenarios.
@@ -646,6 +690,9 @@ std::vector<Target> make_targets(const std::string& root) {
   const std::vector<std::string> runs = run_texts(root);
   std::vector<Json> whole;
   for (const std::string& run : runs) whole.push_back(Json::parse(run));
+  const auto feed_one_export = [weights = exported_weights(root)](const std::string& text) {
+    return feed_exported(weights, text);
+  };
   const auto feed_one_run = [whole](const std::string& text) { return feed_diff(whole, text); };
   return {
       {"graph", 2, {graph_texts(root, texts_of_graphs), kFactTokens, 65536}, feed_graph},
@@ -654,8 +701,9 @@ std::vector<Target> make_targets(const std::string& root) {
       {"recording", 1, {recording_texts(root), kFactTokens, 65536}, feed_recording},
       {"programs", 1, {recording_texts(root), kFactTokens, 65536}, feed_played},
       {"step", 1, {step_texts(root), kFactTokens, 65536}, feed_step},
+      {"exported", 1, {exported_texts(root), kFactTokens, 65536}, feed_one_export},
       {"diff", 1, {runs, kFactTokens, 65536}, feed_one_run},
-      {"type", 35, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
+      {"type", 34, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
       {"program", 30, {programs_of(scenarios), kProgramTokens, 65536}, feed_program},
       {"scenario", 9, {scenarios, kScenarioTokens, 65536}, feed_scenario},
       {"fact", 5, {fact_lines(root), kFactTokens, 4096}, feed_fact},

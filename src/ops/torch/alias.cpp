@@ -115,6 +115,14 @@ constexpr std::pair<std::string_view, std::string_view> kBareOverloads[] = {
 
 /// The same with the rule of the op that is meant.
 constexpr std::pair<std::string_view, std::string_view> kOverloads[] = {
+    {"__and__.Scalar", "bitwise_and.Scalar"},
+    {"__and__.Tensor", "bitwise_and.Tensor"},
+    {"__iand__.Scalar", "bitwise_and_.Scalar"},
+    {"__iand__.Tensor", "bitwise_and_.Tensor"},
+    {"__ior__.Scalar", "bitwise_or_.Scalar"},
+    {"__ior__.Tensor", "bitwise_or_.Tensor"},
+    {"__or__.Scalar", "bitwise_or.Scalar"},
+    {"__or__.Tensor", "bitwise_or.Tensor"},
     {"_cdist_forward", "cdist"},
     {"_efficientzerotensor", "zeros"},
     {"_pdist_forward", "pdist"},
