@@ -21,6 +21,7 @@
 #include "sim/record/step_streams.h"
 #include "sim/recorded/program_player.h"
 #include "sim/recorded/recorded_moves.h"
+#include "sim/recorded/reference_errors.h"
 #include "sim/recorded/step_print.h"
 #include "sim/verify/global_value.h"
 #include "tensor/host.h"
@@ -252,13 +253,7 @@ class StepPlayer {
       for (const DTensor& value : values) prints.emplace_back(value.local());
       return prints;
     }
-    // For a value on a part of the mesh, the part that holds rank 0.
-    const DTensorSpec& spec = *values.at(0).spec();
-    std::vector<DTensor> pieces;
-    for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
-      pieces.push_back(values.at(static_cast<std::size_t>(spec.layout()->rank_at_index(i))));
-    }
-    prints.emplace_back(doubles_of(assemble(spec, pieces, faults)));
+    prints.emplace_back(doubles_of(whole_of(values, faults)));
     return prints;
   }
 
@@ -592,7 +587,7 @@ class StepPlayer {
     }
     if (found.verdict == PrintVerdict::kAgrees) ++replay_.agree;
     if (found.verdict == PrintVerdict::kUndecided) ++replay_.undecided;
-    if (found.verdict == PrintVerdict::kDiffers) {
+    if (found.verdict == PrintVerdict::kDiffers && !blame_reference(event, field, value, prints)) {
       add_difference(event, field, value.at("fp").dump(), json_of(prints).dump());
     }
     // Labels that a program puts on pieces may be wrong; results computed from right ones are not.
@@ -600,6 +595,68 @@ class StepPlayer {
       add_difference(event, field, "the same on ranks that hold one piece", faults.at(0).what);
     }
     known.parted = known.parted || !faults.empty();
+  }
+
+  // Whether the op is one that PyTorch computes wrongly in this form, and ours is what it gives on
+  // whole operands in f64. What is computed from it is off by as much.
+  bool blame_reference(const Json& event, const std::string& field, const Json& value,
+                       const std::vector<StepPrint>& prints) {
+    if (!is_call(event) || before_.empty() || prints.size() != 1) return false;
+    std::vector<DTensor> operands;
+    for (const auto& [number, values] : before_) operands.push_back(values.at(0));
+    const ReferenceError* known = reference_error(event, operands);
+    if (known == nullptr) return false;
+    const auto apart = print_apart(event, value);
+    const StepOrigin origin{.coarsest = dtype_of(value.at("dtype")), .exact = false};
+    const bool right =
+        apart && compare_prints(apart->json(), prints[0], origin).verdict == PrintVerdict::kAgrees;
+    if (!right) return false;
+    replay_.reference.push_back(
+        difference(event, field, value.at("fp").dump(), json_of(prints).dump()));
+    replay_.reference.back().known = fmt::format("{}: {}", known->id, known->what);
+    return true;
+  }
+
+  // The result of an op on whole operands, in f64, on one device; none where it fails.
+  std::optional<StepPrint> print_apart(const Json& event, const Json& value) {
+    Json program = recording_.mesh;
+    program["mesh"] = {1};
+    program["mesh_dim_names"] = {"all"};
+    program["meshes"] = program["groups"] = Json::array();
+    ProgramPlayer apart(program);
+    for (const auto& [number, values] : before_) {
+      std::vector<AssemblyFault> faults;
+      const GlobalValue whole = whole_of(values, faults);
+      const bool integral = whole.is_integral();
+      const Tensor tensor = empty(apart.device(), whole.meta.shape,
+                                  is_floating(whole.meta.dtype) ? DType::kF64 : whole.meta.dtype);
+      integral ? write_integers(tensor, whole.integers) : write_doubles(tensor, whole.reals);
+      apart.put(number, 0, DTensor(tensor));
+    }
+    Json local = event;
+    local["k"] = "local_op";
+    local.erase("at");
+    const PlayedEvent played = apart.play(local);
+    if (played.error) return std::nullopt;
+    std::size_t index = 0;
+    for (const Json& out : event.value("out", Json::array())) {
+      const bool same = out.is_object() && out.contains("v") && out.at("v") == value.at("v");
+      if (same) return StepPrint(played.results[0].at(index).tensor().local());
+      ++index;
+    }
+    return StepPrint(apart.value(number_in(value), 0).local());
+  }
+
+  static GlobalValue whole_of(const std::vector<DTensor>& values,
+                              std::vector<AssemblyFault>& faults) {
+    if (!values.at(0).distributed()) return whole_value(values.at(0).local());
+    // For a value on a part of the mesh, the part that holds rank 0.
+    const DTensorSpec& spec = *values.at(0).spec();
+    std::vector<DTensor> pieces;
+    for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
+      pieces.push_back(values.at(static_cast<std::size_t>(spec.layout()->rank_at_index(i))));
+    }
+    return assemble(spec, pieces, faults);
   }
 
   static bool makes_pieces(const Json& event) {
@@ -753,9 +810,11 @@ class StepPlayer {
 StepReplay replay_step(const StepRecording& recording) { return StepPlayer(recording).play(); }
 
 std::string text(const StepDifference& difference, std::string_view verdict) {
-  return fmt::format("{} event {}  {}  {}  {}\n  expected {}\n  got      {}\n", verdict,
-                     difference.event, difference.place, difference.op, difference.field,
-                     difference.expected, difference.got);
+  std::string shown = fmt::format("{} event {}  {}  {}  {}\n  expected {}\n  got      {}\n",
+                                  verdict, difference.event, difference.place, difference.op,
+                                  difference.field, difference.expected, difference.got);
+  if (!difference.known.empty()) shown += fmt::format("  known    {}\n", difference.known);
+  return shown;
 }
 
 namespace {
@@ -781,6 +840,7 @@ Json list_of(const std::vector<StepDifference>& differences) {
                     {"field", one.field},
                     {"expected", one.expected},
                     {"got", one.got}});
+    if (!one.known.empty()) list.back()["known"] = one.known;
   }
   return list;
 }
@@ -788,7 +848,8 @@ Json list_of(const std::vector<StepDifference>& differences) {
 }  // namespace
 
 std::string replay_text(const StepRecording& recording, const StepReplay& replay) {
-  std::string shown = first_of(replay.differences, "FAIL") + first_of(replay.rules, "RULE");
+  std::string shown = first_of(replay.differences, "FAIL") + first_of(replay.rules, "RULE") +
+                      first_of(replay.reference, "REFERENCE");
   for (const std::string& op : replay.missing) {
     shown += fmt::format("{} does not exist here\n", op);
   }
@@ -804,6 +865,9 @@ std::string replay_text(const StepRecording& recording, const StepReplay& replay
   if (replay.skipped > 0) rest += fmt::format(", {} ops skipped", replay.skipped);
   if (!replay.rules.empty()) {
     rest += fmt::format(", {} by a rule that is not ours", replay.rules.size());
+  }
+  if (!replay.reference.empty()) {
+    rest += fmt::format(", {} in which PyTorch is wrong", replay.reference.size());
   }
   if (replay.better > 0) rest += fmt::format(", {} that PyTorch refuses run here", replay.better);
   const std::string ranks = recording.ranks == 1 ? "" : fmt::format("{} ranks, ", recording.ranks);
@@ -826,6 +890,7 @@ Json replay_json(const StepRecording& recording, const StepReplay& replay) {
           {"better", replay.better},
           {"missing", replay.missing},
           {"rules", list_of(replay.rules)},
+          {"reference", list_of(replay.reference)},
           {"differences", list_of(replay.differences)}};
 }
 

@@ -18,6 +18,7 @@ struct StepDifference {
   std::string op;
   std::string field;  ///< "out[0]", "mut[1]", "error"
   std::string expected, got;
+  std::string known = {};  ///< "X-70: ..." where PyTorch itself is wrong
 };
 /// Three lines: verdict, place and field, the recorded value, ours.
 std::string text(const StepDifference& difference, std::string_view verdict);
@@ -35,6 +36,9 @@ struct StepReplay {
   /// Calls that moved operands, or placed a result, by a rule that is not ours: releases have
   /// different ones. Their values are compared nevertheless.
   std::vector<StepDifference> rules;
+
+  /// Results that PyTorch itself computes wrongly: a known row, and ours is that of f64.
+  std::vector<StepDifference> reference;
 
   bool rules_are_ours = true;  ///< recorded by the release whose rules we follow
 

@@ -295,13 +295,21 @@ StepFile step_file(const std::string& text) {
   return file;
 }
 
+// Inputs that take long to fill are no hang.
+bool holds_much(const StepRecording& recording) {
+  constexpr std::int64_t kMostElements = 1 << 20;
+  return std::ranges::any_of(recording.events, [](const Json& event) {
+    return event.contains("fill") && product(recorded_meta(event).shape) > kMostElements;
+  });
+}
+
 // A training step that was read is replayed, and is a program on a mesh where it has one rank.
 Answer feed_step_file(const std::function<StepFile()>& read) {
   try {
     StepFile file = read();
     if (file.lines.empty()) return Answer::kRefused;
     const StepRecording recording = read_step(std::move(file));
-    if (recording.ranks > 16) return Answer::kRefused;
+    if (recording.ranks > 16 || holds_much(recording)) return Answer::kRefused;
     replay_text(recording, replay_step(recording));
     if (recording.ranks == 1) {
       const StepProgram program = program_of(recording);

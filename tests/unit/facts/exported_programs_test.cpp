@@ -14,9 +14,8 @@ using namespace shardlab;
 namespace {
 
 std::int64_t size_of(const std::string& text) {
-  return size_in_text(text, [](const std::string& symbol) -> std::int64_t {
-    return symbol == "s0" ? 12 : 5;
-  });
+  return size_in_text(
+      text, [](const std::string& symbol) -> std::int64_t { return symbol == "s0" ? 12 : 5; });
 }
 
 // Above the program, which is built inside of the repository.

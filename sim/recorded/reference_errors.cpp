@@ -1,0 +1,61 @@
+// Rows are of values alone: placements and moves that are others than ours are rules.
+#include "sim/recorded/reference_errors.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/capture/step_program.h"
+
+namespace shardlab {
+
+namespace {
+
+bool is_cut(const DTensor& x, std::int64_t dim) {
+  return x.distributed() && std::ranges::any_of(x.spec()->placements(), [&](const Placement& p) {
+           return p.is_shard(dim);
+         });
+}
+
+bool always(const Json&, const std::vector<DTensor>&) { return true; }
+
+// The index is shorter along a dim that is cut, and that is not gathered along.
+bool has_short_index(const Json& event, const std::vector<DTensor>& operands) {
+  if (operands.size() < 2 || event.at("args").size() < 2) return false;
+  const DTensor &x = operands[0], &index = operands[1];
+  const auto ndim = static_cast<std::int64_t>(std::min(x.shape().size(), index.shape().size()));
+  const Json& given = event.at("args").at(1);
+  std::int64_t along = given.is_number_integer() ? integer_of<std::int64_t>(given) : 0;
+  if (along < 0) along += ndim;
+  for (std::int64_t dim = 0; dim < ndim; ++dim) {
+    const auto at = static_cast<std::size_t>(dim);
+    const bool cut = is_cut(x, dim) || is_cut(index, dim);
+    if (dim != along && cut && index.shape()[at] < x.shape()[at]) return true;
+  }
+  return false;
+}
+
+// Without a batch dim 1 is one of the two that are pooled.
+bool pools_without_batch(const Json&, const std::vector<DTensor>& operands) {
+  return std::ranges::any_of(
+      operands, [](const DTensor& x) { return x.shape().size() == 3 && is_cut(x, 1); });
+}
+
+constexpr ReferenceError kRows[] = {
+    {"_standard_gamma_grad", "X-70", "its formulas are off by up to 6e-4 of the gradient", always},
+    {"gather", "X-68", "a cut along a dim where the index is shorter takes other rows",
+     has_short_index},
+    {"_adaptive_avg_pool2d_backward", "X-69", "a dim that is pooled is cut as if it were channels",
+     pools_without_batch},
+};
+
+}  // namespace
+
+const ReferenceError* reference_error(const Json& event, const std::vector<DTensor>& operands) {
+  const std::string op = bare_op(event.value("op", ""));
+  for (const ReferenceError& row : kRows) {
+    if (row.op == op && row.has_form(event, operands)) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace shardlab
