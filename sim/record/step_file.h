@@ -11,8 +11,8 @@
 namespace shardlab {
 
 /// True when the first line is that of a recording with a schema number of its own, or the file is
-/// an archive, as torch.export writes it. False for recordings without a number (schema 1) and files
-/// that cannot be read.
+/// an archive, as torch.export writes it. False for recordings without a number (schema 1) and
+/// files that cannot be read.
 bool is_step_file(const std::string& path);
 
 /// The whole file, which is_step_file(); an exported program at the sizes that it was exported with

@@ -14,6 +14,7 @@ struct ReferenceError {
   std::string_view op;    ///< without namespace and overload
   std::string_view id;    ///< "X-70"
   std::string_view what;  ///< is wrong there
+  double most;            ///< of the result's size: what it is off by
   /// Whether a call is of the wrong form; `operands` as it takes them, of one rank.
   bool (*has_form)(const Json& event, const std::vector<DTensor>& operands);
 };

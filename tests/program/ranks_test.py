@@ -83,6 +83,8 @@ class Ranks(program.Program):
                                  (0, [], []))
                 # bf16 has three digits, of which few are left after a step of training.
                 few = any(name in path.name for name in ("mixed", "autocast"))
+                if report["reference"]:
+                    continue  # what follows from a wrong value is held to as much
                 self.assertLess(report["undecided"], (1 if few else 0.05) * report["agree"])
 
     def test_a_wrong_value_is_found_on_whatever_rank_it_is(self):

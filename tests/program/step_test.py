@@ -15,6 +15,7 @@ import zlib
 import program
 
 RECORDINGS = pathlib.Path(sys.argv[2]).resolve()
+BEHAVIOUR = RECORDINGS.parents[1] / "behaviour.md"
 FILES = sorted(RECORDINGS.glob("*.json.gz"))
 
 
@@ -95,6 +96,32 @@ class Steps(program.Program):
         self.assertRegex(output, r"FAIL event \d+  layers.0.attention_norm  programs.py:\d+  "
                                  r"aten.mean.dim  out\[0\]")
         self.assertIn("FAILED x.json.gz", output)
+
+    def test_what_pytorch_itself_computes_wrongly_is_told_apart(self):
+        for path, op, row in (
+            (next(f for f in FILES if f.name.startswith("gammas__")), "_standard_gamma_grad",
+             "X-70"),
+            (next(RECORDINGS.glob("ranks/gathered_2__*")), "gather", "X-68"),
+        ):
+            with self.subTest(op=op):
+                report = json.loads(self.fine("replay", "--json", str(path)))
+                (found,) = report["reference"]
+                self.assertEqual((report["differ"], report["rules"]), (0, []))
+                self.assertEqual(found["op"], f"aten.{op}.default")
+                self.assertTrue(found["known"].startswith(row + ": "))
+                self.assertIn(f"| {row} |", BEHAVIOUR.read_text())
+        # A derivative by mpmath: the sum over 3.5, 3.4, 3.3, 3.2 for a shape of 9.
+        ours = json.loads(json.loads(self.fine("replay", "--json", str(next(
+            f for f in FILES if f.name.startswith("gammas__")))))["reference"][0]["got"])
+        self.assertAlmostEqual(ours[0], 2.385623502896, delta=5e-7)
+
+    def test_more_than_pytorch_is_known_to_be_off_by_is_a_wrong_value(self):
+        def change(events):
+            op = next(e for e in events if "_standard_gamma_grad" in e.get("op", ""))
+            op["out"][0]["fp"] = [x * 1.001 for x in op["out"][0]["fp"]]
+        code, output, _ = self.shardlab("replay", self.changed("gammas", change))
+        self.assertEqual(code, 1)
+        self.assertRegex(output, r"FAIL event \d+ .* aten._standard_gamma_grad.default  out\[0\]")
 
     def test_an_op_that_does_not_exist_is_named(self):
         def change(events):

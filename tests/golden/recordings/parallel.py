@@ -84,6 +84,31 @@ def tp_of_two(ranks):
     return model, None, step
 
 
+class Gathered(nn.Module):
+    """Elements that an index with fewer rows picks: PyTorch cuts both by rows, which it may not."""
+
+    def __init__(self, mesh):
+        super().__init__()
+        rows = torch.arange(24.0).view(8, 3)
+        self.table = nn.Parameter(distribute_tensor(rows, mesh, [Shard(0)]))
+        index = torch.tensor([[0, 2], [1, 1], [2, 0], [0, 1]])
+        self.register_buffer("index", distribute_tensor(index, mesh, [Shard(0)]))
+
+    def forward(self):
+        return torch.gather(self.table, 1, self.index)
+
+
+def gathered(ranks):
+    model = Gathered(init_device_mesh("cpu", (ranks,), mesh_dim_names=("dp",)))
+
+    def step():
+        loss = model().pow(2).sum()
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
 def tensor_parallel(model, mesh, whole_loss=True):
     """Attention and feed-forward by heads and by features."""
     plan = {
@@ -192,7 +217,7 @@ def llama_autocast(ranks):
 
 PROGRAMS = {program.__name__: program for program in (
     mlp_tp, mesh_2d, tp_of_two, llama_tp, llama_sp, llama_sp_loss, llama_checkpoint,
-    llama_autocast
+    llama_autocast, gathered
 )}
 
 

@@ -30,7 +30,7 @@ PROCESSES = {  # on gloo
 }
 RANKS = {
     "mlp_tp": (2, 4), "mesh_2d": (4, 6), "tp_of_two": (4,), "llama_tp": (4,), "llama_sp": (2, 4),
-    "llama_sp_loss": (4,), "llama_checkpoint": (4,), "llama_autocast": (4,),
+    "llama_sp_loss": (4,), "llama_checkpoint": (4,), "llama_autocast": (4,), "gathered": (2,),
 }
 
 
