@@ -10,6 +10,7 @@
 #include "base/bytes_text.h"
 #include "base/text_of_list.h"
 #include "kernels/matmul.h"
+#include "sim/judge/expected_mistake.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/implicit_moves.h"
 #include "sim/report/memory_text.h"
@@ -48,6 +49,7 @@ class RunText {
   std::string build_calls() { return listing_.calls(); }
 
   std::string build() {
+    lead();
     header();
     if (options_.line > 0) {
       one_line();
@@ -68,6 +70,20 @@ class RunText {
   void line(fmt::format_string<Args...> format, Args&&... args) {
     out_ += fmt::format(format, std::forward<Args>(args)...);
     out_ += '\n';
+  }
+
+  // The place of the failure and its reason, before all else. An error that nobody expected is on
+  // stderr.
+  void lead() {
+    if (result_.met() || run_.error) return;
+    const auto mistake = mistake_of(run_, {judgement_.values, judgement_.steps, judgement_.parted});
+    const std::int64_t at = result_.line_to_look_at();
+    const std::string statement =
+        at > 0 ? fmt::format("line {}: {}", at, source_line(run_, static_cast<int>(at)))
+               : "the run";
+    const bool caused = mistake && mistake->value != nullptr && !mistake->value->cause.empty();
+    line("{}   {}", ink("wrong", Ink::kBad), statement);
+    line("why     {}\n", caused ? cause_text(mistake->value->cause) : failure_text(result_));
   }
 
   void header() {

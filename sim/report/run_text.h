@@ -30,10 +30,10 @@ struct RunTextOptions {
   std::optional<std::int64_t> rank;  ///< its prints are shown; none: those of all ranks
 };
 
-/// Header, inputs, lines in the order in which they ran, operands, results and bytes of each line,
-/// sums, verdict on values, expectations. With `why` only the lines that hold an explained
-/// decision. An unexpected error is not part of it: it belongs to stderr. Ends with a line that
-/// says whether everything is as expected.
+/// Of a failed run its place and reason first. Header, inputs, lines in the order in which they
+/// ran, operands, results and bytes of each line, sums, verdict on values, expectations. With `why`
+/// only the lines that hold an explained decision. An unexpected error is not part of it: it
+/// belongs to stderr. Ends with a line that says whether everything is as expected.
 std::string run_text(const ScenarioResult& result, const RunTextOptions& options);
 /// The run's calls in order, each with the reason of its placements, and its moves.
 std::string calls_text(const ScenarioResult& result, Color color);
