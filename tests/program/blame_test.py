@@ -24,7 +24,7 @@ PROVEN = 0.6  # of the bugs
 AS_IN_TWIN = """bias_before_the_scatter bias_before_the_sum gradient_of_a_norm_not_summed
     gradient_of_experts_not_summed gradients_summed_not_averaged input_gradient_not_summed
     norm_of_own_experts number_added_to_each_term one_mask_for_all_ranks positions_without_offset
-    replica_called_a_term summed_twice keys_gathered_without_gradient mean_of_uneven_shards
+    replica_called_a_term keys_gathered_without_gradient mean_of_uneven_shards
     norm_over_one_of_two_groups""".split()
 
 
