@@ -174,8 +174,8 @@ ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenar
     require_all_ranks("--full", options.backend);
     options.other_ranks = TraceDetail::kEvents;
   }
-  const bool here = !is_shape_only(options.backend) && channel_of(arguments) == nullptr;
-  if (!arguments.perfetto.empty() && here) options.other_ranks = TraceDetail::kEvents;
+  const bool drawn = !arguments.perfetto.empty() && !is_shape_only(options.backend);
+  if (drawn && channel_of(arguments) == nullptr) options.other_ranks = TraceDetail::kEvents;
   return options;
 }
 
