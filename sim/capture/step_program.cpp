@@ -417,8 +417,9 @@ class ProgramReader {
 
   std::string fresh(const std::string& wanted) {
     std::string name = wanted;
-    for (int i = 2; is_reserved(name) || !taken_.insert(name).second; ++i) {
-      name = fmt::format("{}_{}", wanted, i);
+    int& next = next_.try_emplace(wanted, 2).first->second;
+    while (is_reserved(name) || !taken_.insert(name).second) {
+      name = fmt::format("{}_{}", wanted, next++);
     }
     return name;
   }
@@ -520,6 +521,7 @@ class ProgramReader {
   std::map<std::size_t, Json> raws_;                       // results that the file has elements of
   std::map<std::size_t, std::vector<const Json*>> drawn_;  // by call
   std::set<std::string> taken_;
+  std::map<std::string, int> next_;  // number behind a name that is taken
   std::vector<Number> numbers_;
   std::map<std::size_t, std::string> gradients_;  // as backward leaves them: "w.grad", by number
   std::set<std::size_t> updated_;                 // existing values that updates take
