@@ -21,8 +21,9 @@ SECONDS = 2  # until survivors name the culprit
 
 
 def without_setting(text):
-    """A report without the line that names backend and scheduler, sums over processes, and the
-    verdict on calls, which exists in simulation only."""
+    """A report without the line that names backend and scheduler, sums over processes, the verdict
+    on calls and the commands that look for the mistake, which exist in simulation only."""
+    text = re.sub(r"^the first wrong line: .*\n\n", "", text, flags=re.MULTILINE)
     lines = re.sub(r"^calls .*\n( +.*\n)*", "", text, flags=re.MULTILINE).splitlines()
     return [line for line in lines if " backend, " not in line and not line.startswith("memory:")
             and not line.startswith("local kernels:") and not line.startswith("again:")]

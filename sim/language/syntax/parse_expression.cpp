@@ -362,6 +362,10 @@ ast::CallArgument Parser::call_argument(const std::vector<ast::CallArgument>& be
   argument.value = expression();
   if (at_keyword("for") && before.empty()) {
     argument.value = comprehension(start.begin, nullptr, std::move(argument.value), "");
+    if (at_operator(",")) {
+      refuse_at(peek(), "a generator is not the only argument",
+                "write it in brackets: f([g(x) for x in items], y)");
+    }
   }
   argument.span = join(start, argument.value->span);
   return argument;

@@ -92,6 +92,8 @@ constexpr FaultRow kFaults[] = {
     {"x = *a", "a value with a star is not in a list or a tuple", ":1:5",
      "write [*a], or *a, with a comma"},
     {"*a, *b = c", "two targets have a star", ":1:1", "leave one of them out"},
+    {"f(a for a in b, 1)", "a generator is not the only argument", ":1:15",
+     "write it in brackets: f([g(x) for x in items], y)"},
     {"x := 1", "':=' is a statement of its own", ":1:1", "write name = value"},
     {"f(x.y := 1)", "':=' binds a name alone", ":1:3", "write it as (n := value)"},
     {"with (f(), g()): pass", "'with' is followed by a parenthesis", ":1:6",
