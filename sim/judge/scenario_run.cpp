@@ -227,11 +227,11 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   if (channel != nullptr && !result.run.reported_elsewhere) channel->reports();
   const std::int64_t reporter = result.run.reporting_rank;
   if (result.run.reported_elsewhere) {
-    result.judgement.met_elsewhere = share_finding(*channel, reporter, false);
+    result.judgement.met_elsewhere = share_finding(*channel, reporter, false, result.run.error);
     return result;
   }
   judge(result, ranks, recorders.get());
-  if (channel != nullptr) share_finding(*channel, reporter, result.met());
+  if (channel != nullptr) share_finding(*channel, reporter, result.met(), {});
   return result;
 }
 

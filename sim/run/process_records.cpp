@@ -205,10 +205,12 @@ void gather_records(process::ControlChannel& channel, std::int64_t reporter, Val
   }
 }
 
-bool share_finding(process::ControlChannel& channel, std::int64_t reporter, bool met) {
+bool share_finding(process::ControlChannel& channel, std::int64_t reporter, bool met,
+                   const std::optional<Error>& own) {
   const std::vector<std::string> all = channel.exchange(met ? "met" : "not met");
   // A reporter that has sent its finding may be gone by now: it has ended.
   const std::string& found = all[static_cast<std::size_t>(reporter)];
+  if (found.empty() && own) throw *own;
   if (found.empty()) {
     fail(ErrorKind::kRuntime, Fix{"see what that rank wrote before; then start the job again"},
          "rank {}, which reports, is gone: {}", reporter, channel.why_gone(reporter));

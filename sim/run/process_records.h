@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -38,8 +39,10 @@ enum class ValuesToo : std::uint8_t { kNo, kYes };
 void gather_records(process::ControlChannel& channel, std::int64_t reporter, ValuesToo values,
                     RankRecords& records);
 
-/// The finding of the reporter, sent to all.
-///   fails  Runtime: its process is gone
-bool share_finding(process::ControlChannel& channel, std::int64_t reporter, bool met);
+/// The finding of the reporter, sent to all. `own`: the error that ended the run on this rank.
+///   fails  `own` where the finding cannot come, as rank 0, which passes all on, is silent; without
+///          one Runtime: the reporter's process is gone
+bool share_finding(process::ControlChannel& channel, std::int64_t reporter, bool met,
+                   const std::optional<Error>& own);
 
 }  // namespace shardlab

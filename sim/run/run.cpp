@@ -180,7 +180,10 @@ void run_on_ranks(Run& run, CallListener* listener, ProgramRun& program) {
   if (process::ControlChannel* channel = channel_of(run.options.backend)) {
     run.reporting_rank = gather_processes(program, *channel);
     run.reported_elsewhere = channel->rank() != run.reporting_rank;
-    if (run.reported_elsewhere) return;
+    if (run.reported_elsewhere) {
+      run.error = program.error;
+      return;
+    }
   }
   if (run.options.recorded) run.options.recorded(program.recordings);
   if (run.options.traced) run.options.traced(traces_by_rank(program));
