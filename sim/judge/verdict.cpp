@@ -429,9 +429,11 @@ class Verification {
     return options;
   }
 
+  // A number that overflows in its dtype, and not in f64, may turn a branch: then the values of f64
+  // are those of another path.
   void decide_in_f64() {
     run_in_f64();
-    if (in_f64_->error) return;
+    if (in_f64_->error || !same_branches(ranks_.answers, in_f64_->answers)) return;
     inputs_.ranks_in_f64 = recordings_of(*in_f64_);
     judge_again();
   }

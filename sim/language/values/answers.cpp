@@ -2,6 +2,8 @@
 // the two runs take different paths, because later answers may have another meaning.
 #include "sim/language/values/answers.h"
 
+#include <algorithm>
+
 namespace shardlab {
 
 namespace {
@@ -10,6 +12,15 @@ constexpr std::size_t kMostAnswers = 100'000;
 
 void AnswerLog::keep(SourceSpan place, Value answer) {
   if (answers_.size() < kMostAnswers) answers_.push_back({place.begin, std::move(answer)});
+}
+
+bool same_branches(const AnswerLog& a, const AnswerLog& b) {
+  const auto same = [](const AnswerLog::Answer& x, const AnswerLog::Answer& y) {
+    const bool* taken = x.value.get<bool>();
+    const bool* other = y.value.get<bool>();
+    return x.place == y.place && (taken == nullptr || other == nullptr || *taken == *other);
+  };
+  return std::ranges::equal(a.answers(), b.answers(), same);
 }
 
 std::optional<Value> AnswerReader::next(SourceSpan place) {

@@ -30,6 +30,9 @@ class AnswerLog {
   std::vector<Answer> answers_;
 };
 
+/// Whether two runs of one program took the same direction at each branch.
+bool same_branches(const AnswerLog& a, const AnswerLog& b);
+
 /// The directions of a run's branches: those of the ranks, or its own.
 enum class Branches : std::uint8_t { kFollowed, kOwn };
 
