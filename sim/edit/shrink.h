@@ -17,8 +17,8 @@ struct Shrunk {
   std::int64_t lines_before = 0, lines_after = 0;
 };
 
-/// The same result for the same scenario wherever there is time enough. ///   fails  Value: the
-/// scenario does not fail
+/// The same result for the same scenario wherever there is time enough.
+///   fails  Value: the scenario does not fail
 Shrunk shrink(const Scenario& scenario, const OpRegistry& registry, const ShrinkOptions& options);
 
 }  // namespace shardlab

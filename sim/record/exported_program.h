@@ -1,5 +1,5 @@
 // exported_program.h - a program of torch.export.save (.pt2) as the lines of a training step: its
-// nodes are calls, what its archive holds are inputs. What plays and re-meshes recordings takes it.
+// nodes are calls, the tensors of its archive are inputs. Replay and runs take it as a recording.
 #pragma once
 
 #include <cstdint>

@@ -598,8 +598,8 @@ class StepPlayer {
     known.parted = known.parted || !faults.empty();
   }
 
-  // Whether the op is one that PyTorch computes wrongly in this form, and ours is what it gives on
-  // whole operands in f64. What is computed from it is off by as much.
+  // Whether PyTorch computes the op wrongly in this form, and our result is the op's on whole
+  // operands in f64. Values that are computed from it are off by as much.
   bool blame_reference(const Json& event, const std::string& field, const Json& value,
                        const std::vector<StepPrint>& prints, double off) {
     if (!is_call(event) || before_.empty() || prints.size() != 1) return false;

@@ -1,8 +1,8 @@
 // A functor sees contiguous blocks of its compute type only, and data that already has this layout
 // is passed on in place. Other operands are converted into buffers on the stack, block by block, so
-// that one instantiation serves all strides and dtypes, and the conversions cost O(1) memory. Where
-// the compute type is wider than the dtype that operands promote to, they are rounded to the latter
-// first, as ATen does.
+// that one instantiation serves all strides and dtypes, and the conversions cost O(1) memory.
+// Operands are rounded to the dtype that they promote to first, if the compute type is wider, as
+// ATen does.
 #include "kernels/elementwise.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Gradients against differences: in the single-device run, in f64, the derivative of a weighted sum
 // of an op's results with respect to an element is the change of the sum when the element changes.
-// That side needs nothing of the tape. Elements are away from kinks and ties, where no difference
-// shows the convention; those are in the recorded gradients.
+// The differences need nothing of the tape. Elements are away from kinks and ties, where no
+// difference shows the convention; those are in the recorded gradients.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-"""Comments that open with a clause ("What a rank holds") in place of their subject."""
+"""Comments, and sentences in them, that open with a clause ("What a rank holds") in place of their
+subject."""
 
 import re
 
@@ -10,21 +11,23 @@ MOST = {"src": 0, "backends": 0, "sim": 0, "tests": 0}
 OPENER = re.compile(
     r"(?://+<?|/\*+)\s*(?:[\w.]+ - )?(what|where|that|who)\b(?!\(|\*/)", re.IGNORECASE
 )
+SENTENCE = re.compile(r"\. (What|Where|That|Who)\b")
 
 
 def openers(file):
     """[(line, word)]. Comments below each other at one column are one."""
     found = []
-    before = None  # line and column of the last comment
+    before, ended = None, True  # line and column of the last comment; its last sentence has ended
     for match in TOKEN.finditer(file.text):
         if not match["comment"]:
             continue
         column = match.start() - file.text.rfind("\n", 0, match.start())
         line = file.line_of(match.start())
         opener = OPENER.match(match["comment"])
-        if opener and before != (line - 1, column):
+        if opener and (ended or before != (line - 1, column)):
             found.append((line, opener[1]))
-        before = (line, column)
+        found += [(line, sentence[1]) for sentence in SENTENCE.finditer(match["comment"])]
+        before, ended = (line, column), match["comment"].rstrip().endswith(".")
     return found
 
 

@@ -301,6 +301,9 @@ class Tidy(unittest.TestCase):
         problem = "a comment opens with What; begin with its subject (1 in src, 0 at most)"
         for mark in ("//", "///", "int x;  ///<"):
             self.assert_in_error_cpp(f"{mark} What a rank holds.", problem)
+        self.assert_in_error_cpp("// Pieces. What a rank holds is one.", problem)
+        found = self.in_error_cpp("// Pieces of a tensor.\n// What a rank holds is one.")
+        self.assertEqual(found, [f"src/base/error.cpp:3: {problem}"])
         subject_first = "// Pieces that a rank holds:\n// What follows continues a comment."
         self.assertEqual(self.in_error_cpp(subject_first), [])
         self.assertEqual(self.in_error_cpp("// Whatever"), [])
