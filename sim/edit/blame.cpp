@@ -28,10 +28,6 @@ namespace {
 constexpr std::size_t kMostEdits = 3;
 constexpr std::int64_t kMostMore = 40;  // tried after the first that is proven
 
-bool is_wrong(const ValueReport& value) {
-  return value.verified && value.comparison.agreement == Agreement::kWrong;
-}
-
 // "w" of "w.grad" and "outs[1]".
 std::string base_of(const std::string& name) { return name.substr(0, name.find_first_of(".[")); }
 

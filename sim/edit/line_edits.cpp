@@ -139,7 +139,8 @@ std::optional<std::pair<std::string, const Expression*>> plain_assignment(
 std::pair<std::size_t, std::uint32_t> place_in(const ProgramLines& lines, std::uint32_t offset) {
   std::uint32_t begin = 0;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const auto blanks = 4 * static_cast<std::uint32_t>(lines[i].indent);
+    const auto blanks =
+        static_cast<std::uint32_t>(kIndentation * static_cast<std::size_t>(lines[i].indent));
     const auto size = blanks + static_cast<std::uint32_t>(lines[i].text.size()) + 1;
     if (offset < begin + size) return {i, offset - begin - std::min(blanks, offset - begin)};
     begin += size;
@@ -201,7 +202,8 @@ class Folding {
       lines = edited(lines, edit);
       lines[to].from.insert(lines[to].from.end(), lines_[from].from.begin(),
                             lines_[from].from.end());
-      if (lines[to].text.size() + 4 * static_cast<std::size_t>(lines[to].indent) > kLongestLine) {
+      if (lines[to].text.size() + kIndentation * static_cast<std::size_t>(lines[to].indent) >
+          kLongestLine) {
         return;
       }
     }

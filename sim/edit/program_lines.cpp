@@ -105,10 +105,10 @@ bool opens_block(const ProgramLine& line) { return line.text.ends_with(':'); }
 ProgramLines lines_of(const SourceText& program) { return Splitter(program).lines(); }
 
 std::string text_of(const ProgramLines& lines) {
-  constexpr std::size_t kBlanks = 4;
   std::string out;
   for (const ProgramLine& line : lines) {
-    out += std::string(kBlanks * static_cast<std::size_t>(line.indent), ' ') + line.text + "\n";
+    out +=
+        std::string(kIndentation * static_cast<std::size_t>(line.indent), ' ') + line.text + "\n";
   }
   return out;
 }

@@ -18,8 +18,9 @@ struct ProgramLine {
 };
 using ProgramLines = std::vector<ProgramLine>;
 
-/// Of text that is written out, in characters.
+// Of text that is written out, in characters: the longest line, and a step of indentation.
 inline constexpr std::size_t kLongestLine = 110;
+inline constexpr std::size_t kIndentation = 4;
 
 /// Statements that share a line have one each, those that are broken are joined. Comments go.
 ///   fails  ScenarioError: as the parser, of what is no token

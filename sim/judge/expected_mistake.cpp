@@ -59,9 +59,6 @@ ExpectationReport report_on(std::string what, const std::string& expected, const
 std::optional<Mistake> mistake_of(const Run& run, const Findings& found) {
   if (run.error) return failure_of(run, found.parted);
   const auto& values = found.values;
-  const auto is_wrong = [](const ValueReport& value) {
-    return value.verified && value.comparison.agreement == Agreement::kWrong;
-  };
   auto first = std::ranges::find_if(
       values, [&](const ValueReport& value) { return is_wrong(value) && !value.cause.empty(); });
   if (first == values.end()) first = std::ranges::find_if(values, is_wrong);

@@ -171,7 +171,7 @@ class Verification {
     int tried = 0;
     std::optional<Cause> lost;
     for (ValueReport& report : judgement_.values) {
-      if (!report.verified || report.comparison.agreement != Agreement::kWrong) continue;
+      if (!is_wrong(report)) continue;
       if (tried == 0 && traits_.leaves) lost = find_lost();
       if (tried++ == kMost) return;
       if (!report.cause.empty()) continue;
@@ -249,7 +249,7 @@ class Verification {
     if (!has_jumps(*run_.scenario.program)) return;
     for (ValueReport& report : judgement_.values) {
       Comparison& comparison = report.comparison;
-      if (!report.verified || comparison.agreement != Agreement::kWrong) continue;
+      if (!is_wrong(report)) continue;
       if (report.replicas_differ || comparison.worst_index < 0) continue;
       comparison.agreement = Agreement::kUndecided;
       comparison.what.clear();
@@ -261,7 +261,7 @@ class Verification {
   void doubt_sums() {
     if (!traits_.leaves || inputs_.ranks_in_f64.empty()) return;
     for (ValueReport& report : judgement_.values) {
-      if (!report.verified || report.comparison.agreement != Agreement::kWrong) continue;
+      if (!is_wrong(report)) continue;
       const std::optional<double> factor = times_too_large(report);
       if (!factor) continue;
       const CallLogs* logs = logged_calls();

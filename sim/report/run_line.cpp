@@ -99,7 +99,7 @@ std::string failure_text(const ScenarioResult& result) {
                        judgement.steps.wrong->text());
   }
   for (const ValueReport& value : judgement.values) {
-    if (!value.verified || value.comparison.agreement != Agreement::kWrong) continue;
+    if (!is_wrong(value)) continue;
     const std::string cause = value.cause.empty() ? "" : "; " + cause_text(value.cause);
     return fmt::format("wrong value {} ({}): {}{}", shown_name(value), value.where.at(),
                        value.comparison.what, cause);

@@ -107,7 +107,7 @@ void RunListing::values_before(std::size_t index, int& current) {
 }
 
 std::string RunListing::value_line(const ValueReport& value) const {
-  const bool wrong = value.verified && value.comparison.agreement == Agreement::kWrong;
+  const bool wrong = is_wrong(value);
   const std::string verdict = value.verified ? std::string(to_string(value.comparison.agreement))
                               : run_.shapes_only() ? value.not_verified
                                                    : "not verified";

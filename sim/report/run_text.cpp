@@ -492,12 +492,9 @@ class RunText {
 
   // The first place to look at: values that follow from a wrong one are wrong, too.
   void first_wrong() {
-    const auto wrong = [](const ValueReport& value) {
-      return value.verified && value.comparison.agreement == Agreement::kWrong;
-    };
     const auto& values = judgement_.values;
-    if (std::count_if(values.begin(), values.end(), wrong) < 2) return;
-    const auto first = std::find_if(values.begin(), values.end(), wrong);
+    if (std::count_if(values.begin(), values.end(), is_wrong) < 2) return;
+    const auto first = std::find_if(values.begin(), values.end(), is_wrong);
     line("  the first wrong one is {} ({})", shown_name(*first), first->where.at());
   }
 

@@ -172,7 +172,7 @@ std::pair<const Recording*, std::string> expected_of(const VerifyInputs& inputs,
 
 Cause explain_wrong(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
                     const MeshLayout& layout, const std::optional<Cause>& lost) {
-  if (!report.verified || report.comparison.agreement != Agreement::kWrong) return {};
+  if (!is_wrong(report)) return {};
   auto evidence = Collector(inputs, scenario, layout).collect(report.key());
   const auto [alone, name] = expected_of(inputs, report);
   const bool known =

@@ -38,6 +38,11 @@ struct ValueReport {
   std::vector<KeptValue> kept;
 };
 
+/// Whether it is compared, and off by more than rounding explains.
+inline bool is_wrong(const ValueReport& value) {
+  return value.verified && value.comparison.agreement == Agreement::kWrong;
+}
+
 /// The line that matters of a value's cause.
 inline int line_of_cause(const ValueReport& value) {
   return value.cause.line > 0 ? value.cause.line : value.line;

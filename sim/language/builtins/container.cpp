@@ -226,9 +226,8 @@ Value run_setdefault(Interpreter&, const Value* self, CallValues call) {
 // The set becomes one of these items.
 Value set_to(const Value* self, const Values& items) {
   const Value made = make_set(items);
-  const DictEntries entries = *made.as<DictValue>().entries;
-  DictEntries& own = *self->as<DictValue>().entries;
-  own.assign(entries.begin(), entries.end());
+  const DictEntries& entries = *made.as<DictValue>().entries;
+  self->as<DictValue>().entries->assign(entries.begin(), entries.end());
   return {};
 }
 

@@ -155,9 +155,8 @@ Value run_finfo(Interpreter&, const Value*, CallValues call) {
 
 BuiltinTable inquiry_builtins() {
   static const Builtin kTable[] = {
-      {"finfo", run_finfo},     {"getattr", run_getattr}, {"hasattr", run_hasattr},
-      {"partial", run_partial}, {"reduce", run_reduce},   {"set", run_set},
-      {"type", run_type},
+      {"finfo", run_finfo}, {"getattr", run_getattr}, {"hasattr", run_hasattr},
+      {"set", run_set},     {"type", run_type},
   };
   return kTable;
 }

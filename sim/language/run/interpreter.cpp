@@ -358,14 +358,12 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
 // Handlers run outside of the catch: they may wait for other ranks.
 Interpreter::Flow Interpreter::run_handled(const ast::Statement& statement, const ast::Try& node) {
   std::optional<Error> failed;
-  const std::size_t own_names = comprehended_.size();
   try {
     const Flow flow = execute(node.body);
     if (flow != Flow::kNext) return flow;
   } catch (const Error& error) {
     failed = error;
   }
-  comprehended_.resize(own_names);
   if (!failed) return execute(node.otherwise);
   const ast::Try::Handler* handler = can_be_caught(*failed) ? handler_of(node, *failed) : nullptr;
   if (handler == nullptr) throw *failed;
