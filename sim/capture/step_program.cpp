@@ -61,8 +61,8 @@ class ProgramReader {
          recording_.path, what, place_of(recording_, event));
   }
 
-  // One past the last backward of the first step: the optimizer's calls come after. Of an exported
-  // program, everything.
+  // One past the last backward of the first step: the optimizer's calls come after. Of a program
+  // without backward, everything.
   void find_end() {
     for (std::size_t i = 0; i < recording_.events.size(); ++i) {
       const Json& event = recording_.events[i];
@@ -72,8 +72,21 @@ class ProgramReader {
     if (recording_.exported) end_ = recording_.events.size();
     if (end_ == 0) find_seed();
     if (end_ != 0) return;
-    fail(ErrorKind::kValue, Fix{"record a step that calls loss.backward()"},
-         "{}: nothing in it asks for gradients", recording_.path);
+    find_results();
+    if (results_.empty()) {
+      fail(ErrorKind::kValue, Fix{"record a step that calls a module, or loss.backward()"},
+           "{}: no module runs in it, and nothing asks for gradients", recording_.path);
+    }
+    program_.notes.push_back("nothing in it calls loss.backward(): forward alone");
+    end_ = recording_.events.size();
+  }
+
+  // Of a program without backward: the results of its modules.
+  void find_results() {
+    for (const Json& event : recording_.events) {
+      if (event.at("k") != "module") continue;
+      for (const Json& v : event.at("out")) results_.insert(integer_of<std::size_t>(v));
+    }
   }
 
   // Other recorders do not record the request for gradients: backward begins with a 1.
@@ -377,7 +390,7 @@ class ProgramReader {
 
   // From the end: values that gradients are taken of, and calls that write.
   void keep_what_counts() {
-    std::set<std::size_t> wanted;
+    std::set<std::size_t> wanted = results_;
     for (const auto& [v, name] : recording_.outputs) wanted.insert(v);
     keep(program_.updates, wanted);
     keep(program_.statements, wanted);
@@ -527,7 +540,8 @@ class ProgramReader {
   std::set<std::size_t> updated_;                 // existing values that updates take
   std::set<std::size_t> of_gradients_;            // those of them that are computed from gradients
   std::vector<const Json*> gradient_numbers_;
-  std::string left_out_;  // the reason why the optimizer is left out
+  std::string left_out_;           // the reason why the optimizer is left out
+  std::set<std::size_t> results_;  // of modules, where there is no backward
   std::size_t end_ = 0;
   const Json* seed_ = nullptr;  // the call that makes the 1, if nothing else shows backward
 };

@@ -1709,6 +1709,11 @@ class _Steps:
         self.handles = []
 
 
+def from_first_forward(path, **options):
+    """Records from the first call of a module with gradients on, until its end() is called."""
+    return _Steps(path, 0, math.inf, options)
+
+
 def _ranks(count):
     if count == 1:
         return contextlib.nullcontext()

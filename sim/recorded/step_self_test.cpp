@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "sim/capture/recorded_event.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/recorded/step_print.h"
 #include "sim/run/program_run.h"
@@ -46,6 +47,8 @@ class SelfTester {
     for (const StepInput& input : program_.inputs) {
       const auto found = gradients_.find(input.recorded);
       if (!input.parameter || found == gradients_.end()) continue;
+      const auto user = users_.find(input.value);
+      if (user != users_.end()) found->second.user = user->second;
       judge(input.name + ".grad", found->second, largest, result_.gradients);
     }
     for (const StepStatement& update : program_.updates) {
@@ -55,6 +58,7 @@ class SelfTester {
       if (found == ends_.end()) continue;
       judge(program_.names.at(update.outs[0]), found->second, 0, result_.parameters);
     }
+    std::ranges::stable_sort(result_.differences, {}, &StepDifference::event);
     return std::move(result_);
   }
 
@@ -62,11 +66,15 @@ class SelfTester {
   struct Found {
     const Json* value = nullptr;
     std::size_t event = 0;
-    bool several = false;  // written in place: the number has had other elements, too
+    const Json* user = nullptr;  // of a gradient: the call that took the parameter
+    bool several = false;        // written in place: the number has had other elements, too
   };
 
   void note(const Json& event, std::size_t index) {
     const auto kind = event.at("k").get<std::string>();
+    if (kind == "call") {
+      for_each_operand(event, [&](std::size_t v) { users_.try_emplace(v, &event); });
+    }
     if (kind == "check" && event.value("pass", "") == "bwd" && event.contains("fp")) {
       std::string name = event.at("name").get<std::string>();
       if (name.ends_with(".grad")) gradients_[name.substr(0, name.size() - 5)] = {&event, index};
@@ -121,7 +129,7 @@ class SelfTester {
   }
 
   void differs(const std::string& name, const Found& found, std::string expected, std::string got) {
-    const Json& event = recording_.events[found.event];
+    const Json& event = found.user != nullptr ? *found.user : recording_.events[found.event];
     result_.differences.push_back({found.event + 1, place_of(recording_, event),
                                    event.value("op", "gradient"), name, std::move(expected),
                                    std::move(got)});
@@ -130,7 +138,8 @@ class SelfTester {
   const StepProgram& program_;
   const StepRecording& recording_;
   std::map<std::string, DTensor> ours_;
-  std::map<std::size_t, Found> prints_;  // by number of a value, of forward ops
+  std::map<std::size_t, Found> prints_;       // by number of a value, of forward ops
+  std::map<std::size_t, const Json*> users_;  // the first call that takes a value
   std::map<std::string, Found> gradients_;
   std::map<std::string, Found> ends_;  // parameters at the end of the step, by name
   DType coarsest_ = DType::kF64;

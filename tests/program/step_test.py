@@ -381,7 +381,20 @@ class Steps(program.Program):
             check["fp"] = [x + 0.02 for x in check["fp"]]
         code, output, errors = self.shardlab("run", self.changed("llama", change))
         self.assertEqual((code, output), (1, ""))
-        self.assertIn("layers_0_attention_wq_weight.grad", errors)
+        self.assertRegex(errors, r"FAIL event \d+  layers.0.attention.wq  programs.py:\d+  "
+                                 r"aten.linear.default  layers_0_attention_wq_weight.grad")
+
+    def test_a_step_without_backward_runs_forward_alone(self):
+        def change(events):
+            end = next(i for i, e in enumerate(events) if e["k"] == "backward")
+            events[end:] = [e for e in events[end:] if e["k"] in ("end", "place", "module")]
+        code, output, errors = self.shardlab("run", "--summary", self.changed("llama", change),
+                                             "--mesh", "tp=2", "--plan", "megatron")
+        self.assertEqual(code, 0, errors)
+        self.assertRegex(output, r"^self-test on one rank: [1-9]\d* values and 0 gradients are "
+                                 r"PyTorch's, 0 differ")
+        self.assertRegex(output, r"\nok     x.json.gz  2 ranks, [1-9]\d* values verified")
+        self.assertEqual(errors, "note: nothing in it calls loss.backward(): forward alone\n")
 
     def test_a_call_with_another_number_is_found(self):
         def change(events):
@@ -416,6 +429,11 @@ class Steps(program.Program):
         def no_calls(events):
             events[:] = [e for e in events if e["k"] != "call"]
         self.assertIn("no calls", self.refused("run", self.changed("llama", no_calls)))
+
+        def no_modules(events):
+            end = next(i for i, e in enumerate(events) if e["k"] == "backward")
+            events[:] = [e for e in events[:end] if e["k"] != "module"] + events[-1:]
+        self.assertIn("no module", self.refused("run", self.changed("llama", no_modules)))
 
     def test_wrong_plans_and_placings_are_refused(self):
         path = str(next(f for f in FILES if f.name.startswith("llama__")))

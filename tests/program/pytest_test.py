@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""The plugin for pytest, where PyTorch and pytest are installed. Skipped (77) where not.
+
+    pytest_test.py PROGRAM ROOT
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+try:
+    import pytest  # noqa: F401
+    import torch.nn  # noqa: F401  (the folder next to this file has no nn)
+except ImportError as error:
+    print(f"skipped: {error.name} is not installed for this Python: pip install torch pytest")
+    sys.exit(77)
+
+import unittest
+
+import program
+
+ROOT = pathlib.Path(sys.argv[2]).resolve()
+
+TESTS = """import pytest, torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self, change=None):
+        super().__init__()
+        self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 16)
+        self.change = change
+
+    def forward(self, x):
+        h = torch.relu(self.up(x))
+        if self.change is not None:
+            self.change(h)
+        return self.down(h)
+
+def loss_of(model):
+    return model(torch.randn(8, 16)).square().mean()
+
+def test_right(shardlab_check):
+    model = Block()
+    loss = shardlab_check(model, lambda: loss_of(model).backward() or 3)
+    assert loss == 3 and model.up.weight.grad is not None
+
+def test_wrong_gradient(shardlab_check):
+    model = Block(lambda h: h.register_hook(lambda gradient: gradient * 2))
+    shardlab_check(model, lambda: loss_of(model).backward())
+
+def test_wrong_write(shardlab_check):
+    def write(h):
+        h.detach().numpy()[0] = 1
+    model = Block(write)
+    shardlab_check(model, lambda: loss_of(model).backward())
+
+def test_two_steps(shardlab_check):
+    model = Block()
+    optimizer = torch.optim.AdamW(model.parameters())
+    def step():
+        optimizer.zero_grad()
+        loss_of(model).backward()
+        optimizer.step()
+    shardlab_check(model, step, optimizer, plan="fsdp")
+    shardlab_check(model, step, optimizer, place=["up.weight=[32@tp, 16]", "down:out=[_, _]"])
+
+@pytest.mark.shardlab(plan="fsdp")
+@pytest.mark.parametrize("rows", [7, 8])
+def test_marked(rows):
+    model, x = Block(), torch.randn(rows, 16)
+    y = model(x)
+    y.square().mean().backward()
+    torch.testing.assert_close(y, model(x))
+
+@pytest.mark.shardlab
+def test_marked_forward():
+    y = Block()(torch.randn(8, 16))
+    assert y.shape == (8, 16) and y.mean().item() < 5
+
+@pytest.mark.shardlab
+def test_marked_wrong():
+    loss_of(Block(lambda h: h.register_hook(lambda gradient: -gradient))).backward()
+
+@pytest.mark.shardlab
+def test_fails_by_itself():
+    assert loss_of(Block()).item() < 0
+
+@pytest.mark.shardlab
+def test_no_module():
+    assert torch.ones(2).sum() == 2
+"""
+
+
+class Plugin(program.Program):
+    def pytest(self, *options):
+        (self.folder / "test_block.py").write_text(TESTS, encoding="utf-8")
+        environment = {
+            **os.environ,
+            "COLUMNS": "300",
+            "PYTHONPATH": str(ROOT / "sim/record_torch"),
+            "SHARDLAB_PROGRAM": program.PROGRAM,
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "shardlab_pytest", "-p", "no:cacheprovider",
+             "--basetemp", str(self.folder / "made"), "-rA", "test_block.py", *options],
+            cwd=self.folder, env=environment, capture_output=True, encoding="utf-8", check=False,
+            timeout=100).stdout
+
+    def test_without_a_mesh_tests_run_as_they_are(self):
+        told = self.pytest()
+        self.assertRegex(told, r"1 failed, 9 passed")
+        self.assertIn("FAILED test_block.py::test_fails_by_itself", told)
+
+    def test_on_a_mesh_the_first_wrong_value_is_named(self):
+        told = self.pytest("--mesh", "dp=2,tp=4", "--plan", "megatron")
+        line = TESTS.splitlines().index("        h = torch.relu(self.up(x))") + 1
+        for name in ("test_wrong_gradient", "test_marked_wrong"):
+            self.assertRegex(
+                told, rf"FAILED test_block.py::{name} - Failed: FAIL event \d+  "
+                      rf"up  test_block.py:{line}  ")
+        self.assertRegex(told, r"FAILED test_block.py::test_wrong_write - Failed: error: ")
+        self.assertRegex(told, r"could not see a write through numpy at test_block.py:\d+")
+        self.assertRegex(told, r"FAILED test_block.py::test_fails_by_itself - .*assert ")
+        self.assertRegex(told, r"FAILED test_block.py::test_no_module - .*calls no module")
+        self.assertRegex(told, r"again: \S*shardlab run --summary \S+/test_marked_wrong.json.gz "
+                               r"--mesh dp=2,tp=4 --plan megatron")
+        self.assertIn("5 failed, 5 passed", told)
+
+    def test_a_plan_that_does_not_exist_is_refused(self):
+        told = self.pytest("--mesh", "tp=2", "--plan", "megatorn", "-k", "test_right")
+        self.assertRegex(told, r"error: .*megatorn[^\n]*\n +fix  ")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
