@@ -117,13 +117,8 @@ std::int64_t truncate_vectors(std::int64_t* to, const From* from, std::int64_t c
     }
 #pragma GCC unroll 4
     for (std::int64_t part = 0; part < kParts; ++part) {
-#ifdef __AVX512F__
-      const auto whole =
-          (VectorOf<double>)_mm512_roundscale_pd((__m512d)values[part], _MM_FROUND_TO_ZERO);
-#else
       const auto whole =
           (VectorOf<double>)_mm256_round_pd((__m256d)values[part], _MM_FROUND_TO_ZERO);
-#endif
       const auto shifted = (VectorOf<std::int64_t>)(whole + kShift);
       store_vector<std::int64_t>(to + i + part * kWidth,
                                  shifted - std::bit_cast<std::int64_t>(kShift));

@@ -2,8 +2,10 @@
 // instance takes seconds to compile.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/eigen_core.h"
-#include "kernels/products.h"
+#include "kernels/matmul.h"
 
 namespace shardlab {
 
@@ -26,7 +28,7 @@ void with_view(const MatrixView<const T>& matrix, Use&& use) {
 }
 
 /// Eigen's block sizes follow the caches of the machine, and with them the order in which terms are
-/// added; they are fixed here to those of a common processor, for the copy of Eigen that calls it.
+/// added; they are fixed here to those of a common processor.
 inline void fix_block_sizes() {
   constexpr std::ptrdiff_t kKiB = 1024;
   Eigen::setCpuCacheSizes(32 * kKiB, 1024 * kKiB, 8192 * kKiB);
@@ -53,6 +55,32 @@ void eigen_multiply(const MatrixView<T>& out, const MatrixView<const T>& a,
     with_view<T>(b, [&](const auto& right) { to.noalias() = left * right; });
   });
 }
+
+/// [first, first + count).
+struct Block {
+  std::int64_t first;
+  std::int64_t count;
+};
+
+/// The inner size in blocks of equal length: the terms of a block are added up in registers, blocks
+/// in memory. A block of `a` and one of `b` stay in the first cache.
+template <typename T>
+class InnerBlocks {
+ public:
+  explicit InnerBlocks(std::int64_t inner)
+      : inner_(inner), blocks_(std::max<std::int64_t>(1, (inner + kMost - 1) / kMost)) {}
+
+  std::int64_t count() const { return blocks_; }
+  Block at(std::int64_t index) const {
+    const std::int64_t first = inner_ * index / blocks_;
+    return {first, inner_ * (index + 1) / blocks_ - first};
+  }
+
+ private:
+  // Eigen does not cut sizes as short as this.
+  static constexpr std::int64_t kMost = sizeof(T) == 4 ? 288 : 248;
+  std::int64_t inner_, blocks_;
+};
 
 /// In blocks of the inner size, which is not 0. The output is row-major.
 template <typename T>

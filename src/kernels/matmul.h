@@ -52,7 +52,7 @@ void multiply(const MatrixView<std::complex<double>>& out,
 void multiply(const MatrixView<std::int64_t>& out, const MatrixView<const std::int64_t>& a,
               const MatrixView<const std::int64_t>& b);
 
-/// The instructions that products are built for: "avx512", "avx2", "sse", "neon" or "other". They
+/// The instructions that products are built for: "avx2", "sse", "neon" or "other". They
 /// decide the order in which terms are added, so values of two levels differ in rounding.
 std::string_view product_level();
 

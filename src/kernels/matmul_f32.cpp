@@ -3,23 +3,18 @@
 #include <utility>
 
 #include "kernels/tile_multiply.h"
-#include "kernels/wide_products.h"
 
 namespace shardlab {
 
-template const Products<float>& own_products<float>();
-
 void multiply(const MatrixView<float>& out, const MatrixView<const float>& a,
               const MatrixView<const float>& b) {
-  if (out.rows == 1 || out.columns == 1) return eigen_multiply(out, a, b);
-  const WideProducts* wide = wide_products();
-  multiply_with(wide != nullptr ? wide->f32 : own_products<float>(), out, a, b);
+  multiply_real(out, a, b);
 }
 
 std::string_view product_level() {
   const std::string_view sets = Eigen::SimdInstructionSetsInUse();
   const std::pair<std::string_view, std::string_view> levels[] = {
-      {"AVX512", "avx512"}, {"AVX", "avx2"}, {"SSE", "sse"}, {"NEON", "neon"}};
+      {"AVX", "avx2"}, {"SSE", "sse"}, {"NEON", "neon"}};
   for (const auto& [set, level] : levels) {
     if (sets.find(set) != std::string_view::npos) return level;
   }

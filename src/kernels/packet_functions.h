@@ -29,8 +29,7 @@ struct PacketBits {
 template <typename T>
 using BitsOf = typename PacketBits<T>::type;
 
-/// In each lane yes where x < y, else no. With AVX-512 a comparison and a choice; Eigen makes a
-/// packet of the one and a mask of that again.
+/// In each lane yes where x < y, else no.
 template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> where_less(const PacketOf<T>& x, const PacketOf<T>& y,
                                            const PacketOf<T>& yes, const PacketOf<T>& no) {
@@ -45,13 +44,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> where_equal(const PacketOf<T>& x, const PacketOf
 /// The root of each lane, rounded once; Eigen's is a digit off where it is by an approximation.
 template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> packet_sqrt(const PacketOf<T>& x) {
-#ifdef __AVX512F__
-  if constexpr (sizeof(T) == sizeof(float)) {
-    return _mm512_sqrt_ps(x);
-  } else {
-    return _mm512_sqrt_pd(x);
-  }
-#elif defined(__AVX__)
+#ifdef __AVX__
   if constexpr (sizeof(T) == sizeof(float)) {
     return _mm256_sqrt_ps(x);
   } else {

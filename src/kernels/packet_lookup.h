@@ -25,7 +25,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> looked_up_one_by_one(const T (&table)[count],
   return Eigen::internal::ploadu<PacketOf<T>>(found);
 }
 
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#ifdef __AVX2__
 /// The entries of a table of which both halves were looked up; `bit` of the index chooses the half.
 template <int bit>
 EIGEN_ALWAYS_INLINE __m256 of_halves(const __m256& low, const __m256& high, const __m256i& index) {
@@ -43,16 +43,7 @@ EIGEN_ALWAYS_INLINE __m256 looked_up_in_16(const float* table, const __m256i& in
 template <std::size_t count>
 EIGEN_ALWAYS_INLINE PacketOf<float> looked_up(const float (&table)[count],
                                               const BitsOf<float>& index) {
-#ifdef __AVX512F__
-  const __m512i places = (__m512i)index;
-  if constexpr (count == 8) {
-    return _mm512_permutexvar_ps(places, _mm512_broadcast_f32x8(_mm256_loadu_ps(table)));
-  } else if constexpr (count == 16) {
-    return _mm512_permutexvar_ps(places, _mm512_loadu_ps(table));
-  } else if constexpr (count == 32) {
-    return _mm512_permutex2var_ps(_mm512_loadu_ps(table), places, _mm512_loadu_ps(table + 16));
-  }
-#elif defined(__AVX2__)
+#ifdef __AVX2__
   const __m256i places = (__m256i)index;
   if constexpr (count == 8) {
     return looked_up_in_8(table, places);
@@ -68,14 +59,7 @@ EIGEN_ALWAYS_INLINE PacketOf<float> looked_up(const float (&table)[count],
 template <std::size_t count>
 EIGEN_ALWAYS_INLINE PacketOf<double> looked_up(const double (&table)[count],
                                                const BitsOf<double>& index) {
-#ifdef __AVX512F__
-  const __m512i places = (__m512i)index;
-  if constexpr (count == 8) {
-    return _mm512_permutexvar_pd(places, _mm512_loadu_pd(table));
-  } else if constexpr (count == 16) {
-    return _mm512_permutex2var_pd(_mm512_loadu_pd(table), places, _mm512_loadu_pd(table + 8));
-  }
-#elif defined(__AVX2__)
+#ifdef __AVX2__
   if constexpr (count == 8) {
     // As pairs of floats, which registers of this size can look up.
     const __m256i places = (__m256i)index, twice = _mm256_slli_epi32(places, 1);

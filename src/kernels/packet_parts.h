@@ -13,16 +13,7 @@ template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> size_within(const PacketOf<T>& x, T end) {
   using namespace Eigen::internal;
   const PacketOf<T> most = pset1<PacketOf<T>>(end);
-#ifdef __AVX512F__
-  constexpr int kLeastSize = 2, kWithoutSign = 2 << 2;
-  if constexpr (sizeof(T) == sizeof(float)) {
-    return _mm512_range_ps(x, most, kLeastSize | kWithoutSign);
-  } else {
-    return _mm512_range_pd(x, most, kLeastSize | kWithoutSign);
-  }
-#else
   return pmin(pabs(x), most);
-#endif
 }
 
 /// Each x becomes the function of |x| at most 7.49 parts, of NaN anything. `Parts` has the length

@@ -403,24 +403,12 @@ EIGEN_ALWAYS_INLINE PacketOf<T> exp_of_pair(const NumberPair<T>& x) {
 template <typename T>
 EIGEN_ALWAYS_INLINE std::uint32_t unusual_lanes(const PacketOf<T>& size, const PacketOf<T>& log) {
   using namespace Eigen::internal;
-#ifdef __AVX512F__
-  const PacketOf<T> most = pset1<PacketOf<T>>(PowerTables<T>::kMostLog);
-  constexpr int kAnyButNormal = 0xBF;
-  if constexpr (sizeof(T) == sizeof(float)) {
-    return _mm512_cmp_ps_mask(pabs(log), most, _CMP_NLT_UQ) |
-           _mm512_fpclass_ps_mask(size, kAnyButNormal);
-  } else {
-    return static_cast<std::uint32_t>(_mm512_cmp_pd_mask(pabs(log), most, _CMP_NLT_UQ) |
-                                      _mm512_fpclass_pd_mask(size, kAnyButNormal));
-  }
-#else
   using Vector = VectorOf<T>;
   using Limits = std::numeric_limits<T>;
   const Vector sizes = std::bit_cast<Vector>(size), logs = std::bit_cast<Vector>(pabs(log));
   const MaskOf<T> usual = (logs < Vector{} + PowerTables<T>::kMostLog) &
                           (sizes >= Vector{} + Limits::min()) & (sizes <= Vector{} + Limits::max());
   return bits_of<T>(~usual);
-#endif
 }
 
 /// `power` takes the results of doubles in these lanes.

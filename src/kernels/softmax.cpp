@@ -150,7 +150,7 @@ struct SoftmaxRow {
     VectorOf<T> value;
     load_some<T>(value, powers + i, count);
     value /= total;
-    if (count == kWidthOf<T>) return store_short_nan<T>(to + i, value);
+    if (count == kWidthOf<T>) return store_vector<T>(to + i, value);
     store_some<T>(to + i, value, count);
   }
   EIGEN_ALWAYS_INLINE void keep(std::int64_t i, std::int64_t count, const VectorOf<T>& values,

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "kernels/eigen_multiply.h"
-#include "kernels/products.h"
 #include "kernels/scratch.h"
 #include "tensor/turn_square.h"
 
@@ -185,10 +184,32 @@ void tile_multiply(const MatrixView<T>& out, const MatrixView<const T>& a,
   }
 }
 
+/// out = a b. Eigen adds up the terms of an element one after the other in panels of two or three
+/// registers of columns, of which kPanel is a whole number on every processor, and in another order
+/// in the rest; tiles compute the rest, in the order of panels. Products of vectors are Eigen's.
 template <typename T>
-const Products<T>& own_products() {
-  static const Products<T> products{eigen_multiply_blocks<T>, tile_multiply<T>};
-  return products;
+void multiply_real(const MatrixView<T>& out, const MatrixView<const T>& a,
+                   const MatrixView<const T>& b) {
+  if (out.rows == 1 || out.columns == 1) return eigen_multiply(out, a, b);
+  if (out.column_stride != 1) return multiply_real<T>(turned(out), turned(b), turned(a));
+  constexpr std::int64_t kPanel = 3 * 64 / sizeof(T);
+  constexpr std::int64_t kFewTerms = 32;  // packing blocks would take longer than the product
+  const std::int64_t whole = a.columns > kFewTerms ? out.columns / kPanel * kPanel : 0;
+  const std::int64_t rest = out.columns - whole;
+  // Both loops read `a`. With few columns that takes as long as the product, so that the second one
+  // should find it in a core's cache; Eigen packs its part of `b` again for each part.
+  constexpr std::int64_t kFewPanels = 2, kFewestRows = 256;
+  constexpr std::int64_t kKept = (std::int64_t{512} << 10) / sizeof(T);
+  const bool cut = whole > 0 && rest > 0 && whole <= kFewPanels * kPanel;
+  const std::int64_t rows = cut ? std::max(kKept / a.columns, kFewestRows) : out.rows;
+  for (std::int64_t row = 0; row < out.rows; row += rows) {
+    const std::int64_t some = std::min(rows, out.rows - row);
+    const MatrixView<T> to = rows_of(out, row, some);
+    const MatrixView<const T> left = rows_of(a, row, some);
+    if (whole > 0)
+      eigen_multiply_blocks<T>(columns_of(to, 0, whole), left, columns_of(b, 0, whole));
+    if (rest > 0) tile_multiply<T>(columns_of(to, whole, rest), left, columns_of(b, whole, rest));
+  }
 }
 
 }  // namespace shardlab

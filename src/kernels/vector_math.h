@@ -109,11 +109,7 @@ void map_packet_pairs(const BFloat16* a, const BFloat16* b, BFloat16* to, std::i
 
 /// Number of packets that functions of many steps compute side by side: as many as registers have
 /// room for.
-#ifdef __AVX512F__
-inline constexpr std::int64_t kPacketsAtOnce = 4;
-#else
 inline constexpr std::int64_t kPacketsAtOnce = 2;
-#endif
 
 /// function(x) for an array of packets, each of which becomes its function.
 template <typename T, typename Function>

@@ -21,11 +21,7 @@ struct Numbers {
 };
 
 /// Of one vector. The lane of an element in a sum does not depend on it (row_reduce.h).
-#ifdef __AVX512F__
-inline constexpr std::size_t kBytesOfVector = 64;
-#else
 inline constexpr std::size_t kBytesOfVector = 32;
-#endif
 
 /// As many as a vector holds: compilers map it to the registers that a processor has.
 template <typename T>
@@ -43,9 +39,7 @@ using MaskOf = decltype(VectorOf<T>{} != VectorOf<T>{});
 /// Whether a comparison of any two numbers held.
 template <typename T>
 [[gnu::always_inline]] inline bool any_of(const MaskOf<T>& mask) {
-#ifdef __AVX512F__
-  return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
-#elif defined(__AVX2__)
+#ifdef __AVX2__
   return _mm256_testz_si256((__m256i)mask, (__m256i)mask) == 0;
 #else
   std::uint64_t words[4];
@@ -58,15 +52,10 @@ template <typename T>
 template <typename T>
 [[gnu::always_inline]] inline std::uint32_t bits_of(const MaskOf<T>& mask) {
 #ifdef __AVX2__
-#ifdef __AVX512F__
-  if constexpr (sizeof(T) == 4) return _mm512_movepi32_mask((__m512i)mask);
-  return _mm512_movepi64_mask((__m512i)mask);
-#else
   if constexpr (sizeof(T) == 4) {
     return static_cast<std::uint32_t>(_mm256_movemask_ps((__m256)mask));
   }
   return static_cast<std::uint32_t>(_mm256_movemask_pd((__m256d)mask));
-#endif
 #else
   std::uint32_t bits = 0;
   for (std::int64_t i = 0; i < kWidthOf<T>; ++i) bits |= (mask[i] != 0 ? 1u : 0u) << i;
@@ -77,7 +66,7 @@ template <typename T>
 /// `nan` holds, too, where one of two numbers is NaN.
 template <typename T>
 void note_nan(MaskOf<T>& nan, const VectorOf<T>& a, const VectorOf<T>& b) {
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#ifdef __AVX2__
   if constexpr (std::is_same_v<T, float>) {
     nan |= (MaskOf<T>)_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q);
   } else {
@@ -120,12 +109,7 @@ Target narrowed(T value) {
 
 /// Elements of bf16 as numbers.
 inline void widen_bfloats(VectorOf<float>& to, const BFloat16* from) {
-#ifdef __AVX512F__
-  __m256i halves;
-  std::memcpy(&halves, from, sizeof(halves));
-  const __m512i words = _mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
-  std::memcpy(&to, &words, sizeof(to));
-#elif defined(__AVX2__)
+#ifdef __AVX2__
   // Compilers make of a loop a form that suits the function around it, which may be ten times as
   // slow. Each half of a register has all eight elements and takes four of them, zeros below each.
   __m128i halves;
@@ -153,12 +137,7 @@ void load_vector(VectorOf<T>& to, const Source* from) {
   } else if constexpr (std::is_same_v<Source, BFloat16>) {
     widen_bfloats(to, from);
   } else if constexpr (std::is_same_v<Source, Half>) {
-#ifdef __AVX512F__
-    __m256i halves;
-    std::memcpy(&halves, from, sizeof(halves));
-    const __m512 wide = _mm512_cvtph_ps(halves);
-    std::memcpy(&to, &wide, sizeof(to));
-#elif defined(__F16C__)
+#ifdef __F16C__
     __m128i halves;
     std::memcpy(&halves, from, sizeof(halves));
     const __m256 wide = _mm256_cvtph_ps(halves);
@@ -169,11 +148,7 @@ void load_vector(VectorOf<T>& to, const Source* from) {
     std::memcpy(&to, values, sizeof(to));
 #endif
   } else {
-#ifdef __AVX512F__
-    static_assert(std::is_same_v<T, double> && std::is_same_v<Source, float>);
-    const __m512d wide = _mm512_cvtps_pd(_mm256_loadu_ps(from));
-    std::memcpy(&to, &wide, sizeof(to));
-#elif defined(__AVX2__)
+#ifdef __AVX2__
     static_assert(std::is_same_v<T, double> && std::is_same_v<Source, float>);
     const __m256d wide = _mm256_cvtps_pd(_mm_loadu_ps(from));
     std::memcpy(&to, &wide, sizeof(to));
@@ -207,18 +182,12 @@ inline void round_to_bfloat16(Float32Bits& to, const VectorOf<float>& from) {
 }
 
 #ifdef __AVX2__
-#ifdef __AVX512F__
-using Register = __m512i;
-#else
-using Register = __m256i;
-#endif
-/// Each number rounded to a bf16, in a word of its own; NaN is checked only if `with_nan`.
-template <bool with_nan = true>
-void to_bfloat16_words(Register& to, const VectorOf<float>& from) {
+/// Each number rounded to a bf16, in a word of its own.
+inline void to_bfloat16_words(__m256i& to, const VectorOf<float>& from) {
   Float32Bits words;
   round_to_bfloat16(words, from);
   words >>= 16;
-  if constexpr (with_nan) words = from == from ? words : Float32Bits{} + 0x7FC0;
+  words = from == from ? words : Float32Bits{} + 0x7FC0;
   std::memcpy(&to, &words, sizeof(to));
 }
 #endif
@@ -259,29 +228,19 @@ void store_vector(Target* to, const VectorOf<T>& from) {
     Float32Bits bits;
     std::memcpy(&bits, &from, sizeof(bits));
     bits = from == from ? bits : (bits & 0x80000000u) | 0x7FC00000u;
-#ifdef __AVX512F__
-    __m512 numbers;
-    std::memcpy(&numbers, &bits, sizeof(numbers));
-    const __m256i halves = _mm512_cvtps_ph(numbers, _MM_FROUND_TO_NEAREST_INT);
-#else
     __m256 numbers;
     std::memcpy(&numbers, &bits, sizeof(numbers));
     const __m128i halves = _mm256_cvtps_ph(numbers, _MM_FROUND_TO_NEAREST_INT);
-#endif
     std::memcpy(to, &halves, sizeof(halves));
     return;
   }
 #endif
 #ifdef __AVX2__
   if constexpr (std::is_same_v<Target, BFloat16>) {
-    Register words;
+    __m256i words;
     to_bfloat16_words(words, from);
-#ifdef __AVX512F__
-    const __m256i halves = _mm512_cvtepi32_epi16(words);
-#else
     const __m128i halves =
         _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-#endif
     std::memcpy(to, &halves, sizeof(halves));
     return;
   }
@@ -291,26 +250,10 @@ void store_vector(Target* to, const VectorOf<T>& from) {
   for (std::size_t i = 0; i < kWidth; ++i) to[i] = narrowed<Target>(values[i]);
 }
 
-/// The same where each NaN ends in 16 zeros, as those that begin as elements of bf16 do and those
-/// that arithmetic makes: rounding leaves it a NaN without a check.
-template <typename T, typename Target>
-void store_short_nan(Target* to, const VectorOf<T>& from) {
-#ifdef __AVX512F__
-  if constexpr (std::is_same_v<Target, BFloat16>) {
-    Register words;
-    to_bfloat16_words<false>(words, from);
-    const __m256i halves = _mm512_cvtepi32_epi16(words);
-    std::memcpy(to, &halves, sizeof(halves));
-    return;
-  }
-#endif
-  store_vector<T>(to, from);
-}
-
 /// The same for the numbers of two vectors, one after the other.
 template <typename T, typename Target>
 void store_vectors(Target* to, const VectorOf<T>& first, const VectorOf<T>& second) {
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#ifdef __AVX2__
   if constexpr (std::is_same_v<Target, BFloat16>) {
     __m256i low, high;
     to_bfloat16_words(low, first);

@@ -20,13 +20,7 @@ inline bool is_beyond_caches(std::int64_t bytes) { return bytes >= std::int64_t{
 /// called before another thread may read them. An ordinary copy where processors have no such
 /// writes.
 inline void write_past_caches(void* to, const void* from, std::size_t bytes) {
-#ifdef __AVX512F__
-  for (std::size_t i = 0; i < bytes; i += sizeof(__m512i)) {
-    __m512i words;
-    std::memcpy(&words, static_cast<const std::byte*>(from) + i, sizeof(words));
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(static_cast<std::byte*>(to) + i), words);
-  }
-#elif defined(__AVX__)
+#ifdef __AVX__
   for (std::size_t i = 0; i < bytes; i += sizeof(__m256i)) {
     __m256i words;
     std::memcpy(&words, static_cast<const std::byte*>(from) + i, sizeof(words));

@@ -1,13 +1,9 @@
-// The fault that is planted is chosen once, when the program starts. Faults are planted in the
-// first copy of kernels, so that there is no second one here.
+// The fault that is planted is chosen once, when the program starts.
 #include "tests/behaviours/planted.h"
 
 #include <cstdlib>
 
 namespace shardlab {
-
-struct WideProducts;  // kernels/wide_products.h, which needs Eigen
-const WideProducts* wide_products() { return nullptr; }
 
 bool planted(std::string_view fault) {
   const char* chosen = std::getenv("SHARDLAB_FAULT");

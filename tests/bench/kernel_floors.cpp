@@ -8,8 +8,6 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/wide_products.h"
-
 namespace shardlab {
 
 namespace {
@@ -72,14 +70,6 @@ TimedWork memory_floor(std::span<const Tensor> inputs, const Tensor& output) {
     benchmark::DoNotOptimize(sums);
     benchmark::ClobberMemory();
   };
-}
-
-TimedWork eigen_floor(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t inner,
-                      std::int64_t columns) {
-#ifdef SHARDLAB_WITH_WIDE_FLOOR
-  if (wide_products() != nullptr) return eigen_avx512_floor(dtype, batch, rows, inner, columns);
-#endif
-  return eigen_own_floor(dtype, batch, rows, inner, columns);
 }
 
 }  // namespace shardlab

@@ -25,13 +25,8 @@ TimedWork vector_library_floor(VectorFunction function, std::span<const Tensor> 
                                const Tensor& output);
 
 /// A product of `batch` matrices of f32 or f64, rows x inner by inner x columns, by Eigen with the
-/// cache sizes that it finds on this machine and the widest registers that the library uses.
+/// cache sizes that it finds on this machine.
 TimedWork eigen_floor(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t inner,
                       std::int64_t columns);
-/// The same for the processor that the library was built for, and for AVX-512 (product_floor.cpp).
-TimedWork eigen_own_floor(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t inner,
-                          std::int64_t columns);
-TimedWork eigen_avx512_floor(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t inner,
-                             std::int64_t columns);
 
 }  // namespace shardlab

@@ -1,7 +1,6 @@
 // The products that matrix products are compared with. Eigen's block sizes are one value for the
 // process, which the library fixes: a product of the floor sets those of the machine and puts the
-// fixed ones back. Compiled for the processor of the library and, where that has a second copy of
-// kernels, for AVX-512.
+// fixed ones back.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -57,8 +56,8 @@ TimedWork product_of_matrices(std::int64_t batch, std::int64_t rows, std::int64_
 
 }  // namespace
 
-TimedWork SHARDLAB_PRODUCT_FLOOR(DType dtype, std::int64_t batch, std::int64_t rows,
-                                 std::int64_t inner, std::int64_t columns) {
+TimedWork eigen_floor(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t inner,
+                      std::int64_t columns) {
   return dtype == DType::kF64 ? product_of_matrices<double>(batch, rows, inner, columns)
                               : product_of_matrices<float>(batch, rows, inner, columns);
 }

@@ -67,9 +67,9 @@ TEST_CASE("diff: schedulers agree bitwise") {
 TEST_CASE("diff: products of other instructions add up in another order: values are not compared") {
   const Json a = run(kProduct);
   Json b = a;
-  b["products"] = "avx512";
+  b["products"] = "sse";
   b["values"][0]["whole"][0]["elements"][0] = 1000;
-  if (a.at("products") == "avx512") b["products"] = "avx2";
+  if (a.at("products") == "sse") b["products"] = "avx2";
   const RunDiff diff = diff_run(a, b);
   CHECK(diff.equal());
   const std::string ours = a.at("products"), theirs = b.at("products");
