@@ -1,11 +1,17 @@
 // The page is data and a script that draws it. The holdings of a rank are sent as the pieces that
 // mesh dims cut each tensor dim into: their number is that of the cuts, not that of the ranks, so
-// that a million ranks fit into a page.
+// that a million ranks fit into a page. Equal pieces at equal distances are sent as two numbers,
+// lists of like objects as columns.
 #include "sim/report/html_report.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
+#include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "sim/record/json.h"
@@ -23,8 +29,8 @@ constexpr const char kPage[] =
 
 // Beyond this number, a page draws no pieces and does not list ranks.
 constexpr std::int64_t kMostPieces = 4096;
-// The page shows the first ones of each kind.
-constexpr std::size_t kMostListed = 2000;
+// The page has the first ones of each kind.
+constexpr std::size_t kMostListed = 2000, kMostValues = 10'000;
 // Columns of the curve of memory.
 constexpr std::size_t kMostColumns = 360;
 
@@ -34,8 +40,10 @@ void add(Specs& specs, const DTensorSpec* spec) {
   if (spec != nullptr) specs.emplace(type_string(*spec), spec);
 }
 
-Specs specs_of(const Run& run) {
+Specs specs_of(const ScenarioResult& result) {
+  const Run& run = result.run;
   Specs specs;
+  for (const ValueReport& value : result.judgement.values) add(specs, value.spec);
   for (const TraceEvent& event : run.events) {
     if (event.kind == TraceEvent::Kind::kOp) {
       for (const DTensorSpec* spec : event.schema.tensor_specs()) add(specs, spec);
@@ -60,29 +68,69 @@ std::vector<std::size_t> cutting(const DTensorSpec& spec, std::size_t tensor_dim
   return mesh_dims;
 }
 
-// One entry for each place along the mesh dims that cut, row-major: its runs [offset, size].
-Json pieces_json(const DTensorSpec& spec, std::size_t tensor_dim,
-                 const std::vector<std::size_t>& mesh_dims) {
+using Runs = std::vector<std::pair<std::int64_t, std::int64_t>>;  // [offset, size]
+
+// For each place along the mesh dims that cut, row-major; empty if there are too many to list.
+std::vector<Runs> pieces_of(const DTensorSpec& spec, std::size_t tensor_dim,
+                            const std::vector<std::size_t>& mesh_dims) {
   const MeshLayout& layout = *spec.layout();
   std::int64_t count = 1;
   for (const std::size_t mesh_dim : mesh_dims) count *= layout.size(mesh_dim);
-  if (count > kMostPieces) return nullptr;
-  Json pieces = Json::array();
-  for (std::int64_t place = 0; place < count; ++place) {
+  std::vector<Runs> pieces;
+  for (std::int64_t place = 0; place < count && count <= kMostPieces; ++place) {
     Coordinate coordinate = layout.coordinate_at_index(0);
     std::int64_t rest = place;
     for (auto mesh_dim = mesh_dims.rbegin(); mesh_dim != mesh_dims.rend(); ++mesh_dim) {
       coordinate[*mesh_dim] = rest % layout.size(*mesh_dim);
       rest /= layout.size(*mesh_dim);
     }
-    Json runs = Json::array();
+    pieces.emplace_back();
     const LocalView view = local_view(spec, coordinate);
     for (const IndexRun& run : view.dims[tensor_dim].runs) {
-      runs.push_back({run.offset, run.size});
+      pieces.back().emplace_back(run.offset, run.size);
     }
-    pieces.push_back(std::move(runs));
   }
   return pieces;
+}
+
+// The distance between the pieces of neighbours along each mesh dim, where these distances and the
+// size of the first piece give all pieces: what is beyond the tensor dim's end belongs to none.
+std::optional<std::vector<std::int64_t>> distances(const std::vector<Runs>& pieces,
+                                                   const std::vector<std::int64_t>& counts,
+                                                   std::int64_t size) {
+  if (pieces.empty() || pieces.front().size() != 1 || pieces.front()[0].first != 0) return {};
+  std::vector<std::int64_t> result(counts.size());
+  std::size_t step = 1;
+  for (std::size_t i = counts.size(); i-- > 0; step *= static_cast<std::size_t>(counts[i])) {
+    if (step >= pieces.size()) continue;  // no neighbour
+    result[i] = pieces[step].empty() ? size : pieces[step][0].first;
+  }
+  for (std::size_t place = 0; place < pieces.size(); ++place) {
+    std::int64_t offset = 0;
+    auto rest = static_cast<std::int64_t>(place);
+    for (std::size_t i = counts.size(); i-- > 0; rest /= counts[i]) {
+      offset += rest % counts[i] * result[i];
+    }
+    Runs expected;
+    if (offset < size) expected = {{offset, std::min(pieces[0][0].second, size - offset)}};
+    if (pieces[place] != expected) return {};
+  }
+  return result;
+}
+
+Json cut_json(const DTensorSpec& spec, std::size_t tensor_dim,
+              const std::vector<std::size_t>& mesh_dims) {
+  Json json = {{"tensor_dim", tensor_dim}, {"mesh_dims", mesh_dims}};
+  const std::vector<Runs> pieces = pieces_of(spec, tensor_dim, mesh_dims);
+  std::vector<std::int64_t> counts;
+  for (const std::size_t mesh_dim : mesh_dims) counts.push_back(spec.layout()->size(mesh_dim));
+  if (const auto apart = distances(pieces, counts, spec.shape()[tensor_dim])) {
+    json["each"] = pieces[0][0].second;
+    json["apart"] = *apart;
+  } else {
+    json["pieces"] = pieces.empty() ? Json(nullptr) : Json(pieces);
+  }
+  return json;
 }
 
 Json holdings_json(const DTensorSpec& spec) {
@@ -95,9 +143,7 @@ Json holdings_json(const DTensorSpec& spec) {
   for (std::size_t dim = 0; dim < spec.ndim(); ++dim) {
     const std::vector<std::size_t> mesh_dims = cutting(spec, dim);
     if (mesh_dims.empty()) continue;
-    json["cuts"].push_back({{"tensor_dim", dim},
-                            {"mesh_dims", mesh_dims},
-                            {"pieces", pieces_json(spec, dim, mesh_dims)}});
+    json["cuts"].push_back(cut_json(spec, dim, mesh_dims));
   }
   for (std::size_t mesh_dim = 0; mesh_dim < spec.placements().size(); ++mesh_dim) {
     const Placement& placement = spec.placement(mesh_dim);
@@ -113,11 +159,73 @@ Json holdings_json(const DTensorSpec& spec) {
 }
 
 // A list that is too long for a page is cut, with the number of entries left out.
-void shorten(Json& json, const char* key) {
-  if (!json.contains(key) || !json[key].is_array() || json[key].size() <= kMostListed) return;
+void shorten(Json& json, const char* key, std::size_t most) {
   Json& list = json[key];
-  json["left_out"][key] = list.size() - kMostListed;
-  list.erase(list.begin() + static_cast<std::ptrdiff_t>(kMostListed), list.end());
+  if (list.size() <= most) return;
+  json["left_out"][key] = list.size() - most;
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(most), list.end());
+}
+
+// A list of objects as columns, missing entries null; texts that recur as numbers of words.
+Json columns(const Json& list) {
+  std::set<std::string> keys;
+  for (const Json& object : list) {
+    for (const auto& [key, value] : object.items()) keys.insert(key);
+  }
+  Json packed = {{"count", list.size()}, {"columns", Json::object()}};
+  for (const std::string& key : keys) {
+    Json column = Json::array(), of = Json::array(), words = Json::array();
+    std::map<std::string, std::size_t> known;
+    bool texts = true;
+    for (const Json& object : list) {
+      column.push_back(object.value(key, Json()));
+      const Json& value = column.back();
+      texts = texts && (value.is_null() || value.is_string());
+      if (!texts) continue;
+      if (value.is_null()) {
+        of.push_back(nullptr);
+        continue;
+      }
+      const auto [at, added] = known.emplace(value.get<std::string>(), words.size());
+      if (added) words.push_back(at->first);
+      of.push_back(at->second);
+    }
+    const bool recur = texts && 2 * words.size() < list.size();
+    packed["columns"][key] = recur ? Json{{"words", words}, {"of", of}} : column;
+  }
+  return packed;
+}
+
+// Elements that are wrong, of the values that have some, by number of the value.
+Json wrong_json(const std::vector<ValueReport>& values) {
+  Json json = Json::object();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Comparison& judged = values[i].comparison;
+    if (!is_wrong(values[i]) || judged.worst_index < 0) continue;
+    json[std::to_string(i)] = {{"worst", judged.worst_index},
+                               {"count", judged.differing},
+                               {"elements", judged.differing_at}};
+  }
+  return json;
+}
+
+// Of a run that stopped: the last that each rank did.
+Json ranks_json(const Verdict& verdict) {
+  constexpr std::array kStates = {"runs", "waits", "ended", "failed", "does not answer"};
+  Json json = Json::array();
+  for (const RankReport& rank : verdict.ranks) {
+    json.push_back({{"rank", rank.rank},
+                    {"alike", rank.alike},
+                    {"state", kStates.at(static_cast<std::size_t>(rank.state))},
+                    {"what", rank.what},
+                    {"op", rank.op},
+                    {"group", rank.group},
+                    {"call", rank.call},
+                    {"where", rank.where},
+                    {"does", rank.does},
+                    {"waits_for", rank.missing.empty() ? "" : fold_ranks(rank.missing)}});
+  }
+  return json;
 }
 
 // Inside of a script element no text may look like its end.
@@ -131,11 +239,16 @@ std::string embedded(const std::string& text) {
 
 std::string html_run(const ScenarioResult& result) {
   Json json = facts_of_run(result);
-  for (const char* key : {"lines", "order", "printed", "values"}) shorten(json, key);
+  for (const char* key : {"lines", "order", "printed"}) shorten(json, key, kMostListed);
+  shorten(json, "values", kMostValues);
+  json["wrong"] = wrong_json(result.judgement.values);
+  if (result.run.verdict) json["ranks_at_end"] = ranks_json(*result.run.verdict);
+  json["failure"] = failure_text(result);
   json["memory"].erase("timeline");
   json["curve"] = timeline_json(fullest(result.run.memory_timeline, kMostColumns));
   json["types"] = Json::object();
-  for (const auto& [type, spec] : specs_of(result.run)) json["types"][type] = holdings_json(*spec);
+  for (const auto& [type, spec] : specs_of(result)) json["types"][type] = holdings_json(*spec);
+  for (const char* key : {"lines", "values", "curve"}) json[key] = columns(json[key]);
   json["source"] = result.run.scenario.program->source->text();
   json["text"] = run_text(result, {});
   return json.dump();

@@ -56,6 +56,13 @@ double distance(double a, double b) {
   return std::isfinite(a) && std::isfinite(b) ? std::fabs(a - b) : INFINITY;
 }
 
+void count(Comparison& result, std::int64_t at) {
+  ++result.differing;
+  std::vector<std::int64_t>& marked = result.differing_at;
+  const bool other_half = !marked.empty() && marked.back() == at;  // of a complex number
+  if (marked.size() < kMostMarked && !other_half) marked.push_back(at);
+}
+
 // Notes element `at` as the worst one.
 void note(Comparison& result, std::int64_t at, double got, double expected, double error) {
   result.worst_index = at;
@@ -69,7 +76,8 @@ Comparison compare_integers(const GlobalValue& sharded, const GlobalValue& singl
   Comparison result;
   for (std::size_t i = 0; i < sharded.integers.size(); ++i) {
     if (sharded.integers[i] == single.integers[i]) continue;
-    if (result.differing++ > 0) continue;
+    count(result, static_cast<std::int64_t>(i));
+    if (result.differing > 1) continue;
     const auto got = static_cast<double>(sharded.integers[i]);
     const auto expected = static_cast<double>(single.integers[i]);
     note(result, static_cast<std::int64_t>(i), got, expected, std::fabs(got - expected));
@@ -85,7 +93,8 @@ Comparison compare_bits(const GlobalValue& sharded, const GlobalValue& single) {
   for (std::size_t i = 0; i < sharded.reals.size(); ++i) {
     const double got = sharded.reals[i], expected = single.reals[i];
     if (same_bits_or_nan(got, expected)) continue;
-    if (result.differing++ > 0) continue;
+    count(result, element_of(sharded, i));
+    if (result.differing > 1) continue;
     note(result, element_of(sharded, i), got, expected, distance(got, expected));
     result.agreement = Agreement::kWrong;
     result.what = fmt::format(
@@ -133,7 +142,7 @@ Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& singl
     if (!std::isfinite(sharded.reals[i]) && same_bits_or_nan(sharded.reals[i], single.reals[i]))
       continue;
     const double error = distance(sharded.reals[i], reference.reals[i]);
-    if (error > std::max(result.allowed, user)) ++result.differing;
+    if (error > std::max(result.allowed, user)) count(result, element_of(sharded, i));
     if (result.worst_index >= 0 && error <= result.error) continue;
     note(result, element_of(sharded, i), sharded.reals[i], reference.reals[i], error);
   }
@@ -223,7 +232,7 @@ Comparison compare_in_f64(const GlobalValue& sharded, const GlobalValue& referen
     const double allowed = kRelativeInF64 * scale + noise.any + of_zero;
     for (std::size_t i = begin; i < begin + row; ++i) {
       const double error = distance(sharded.reals[i], reference.reals[i]);
-      if (error > allowed) ++result.differing;
+      if (error > allowed) count(result, element_of(sharded, i));
       const double share = allowed > 0 ? error / allowed : error > 0 ? INFINITY : 0;
       if (result.worst_index >= 0 && share <= worst_share) continue;
       worst_share = share;

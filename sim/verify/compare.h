@@ -27,6 +27,7 @@ enum class Agreement : std::uint8_t {
 std::string_view to_string(Agreement agreement);
 
 /// The verdict on one value. Errors are absolute, in units of the value.
+inline constexpr std::size_t kMostMarked = 256;
 struct Comparison {
   Agreement agreement = Agreement::kBitwise;
   double error = 0;               ///< max |sharded - ref| (bitwise: against the single device)
@@ -34,8 +35,9 @@ struct Comparison {
   std::int64_t worst_index = -1;  ///< row-major global element with the largest error
   double got = 0, expected = 0;   ///< there
   std::int64_t differing = 0;     ///< elements that are wrong or undecided
-  double roundings = 0;           ///< `error` in roundings of the dtype at the largest element
-  std::string what;               ///< one line when wrong
+  std::vector<std::int64_t> differing_at;  ///< the first kMostMarked of them, row-major
+  double roundings = 0;  ///< `error` in roundings of the dtype at the largest element
+  std::string what;      ///< one line when wrong
 };
 
 /// Options for judging a value.

@@ -602,6 +602,7 @@ std::optional<ValueReport> report_on(const VerifyInputs& inputs, const std::stri
   const RecordedValue* own = value.by_rank.at(inputs.reporting_rank);
   report.event = own != nullptr ? own->event : 0;
   report.type = type_string(value.first->value);
+  report.spec = value.first->value.spec();
   if (const std::string_view name = report.name; name.ends_with(".grad")) {
     report.passes = inputs.ranks.front()->passes_of(std::string(name.substr(0, name.size() - 5)));
   }
@@ -642,6 +643,7 @@ void list_values(const Recording& recording, const std::string& reason,
     report.occurrence = value.occurrence;
     report.at_end = value.at_end;
     report.type = type_string(value.value);
+    report.spec = value.value.spec();
     report.where = value.where;
     report.event = value.event;
     report.not_verified = reason;

@@ -22,7 +22,8 @@ struct ValueReport {
   std::int64_t occurrence = 0;
   bool at_end = false;  ///< the value of the name when the program ends, after writes in place
   Where where;
-  std::string type;              ///< "f32[8@dp, 16]" on the first rank
+  std::string type;                   ///< "f32[8@dp, 16]" on the first rank
+  const DTensorSpec* spec = nullptr;  ///< of `type`; null: it has no placements
   std::size_t event = 0;         ///< earlier events in the reporting rank's trace; 0: not its own
   bool in_floats = true;         ///< neither integers nor bools
   bool replicas_differ = false;  ///< ranks that must hold the same do not

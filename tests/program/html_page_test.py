@@ -41,6 +41,55 @@ assert "</script>" != "<!--"
 """
 
 
+# Three passes forward and backward; the gradient of w is a pending sum.
+LOOP = """
+title = "steps"
+[mesh]
+dp = 2
+[inputs]
+x = "f32[4@dp, 3]"
+w = { type = "f32[3, 2]", requires_grad = true }
+[program]
+code = '''
+for i in range(4):
+    loss = (x @ w).pow(2).sum()
+    backward(loss)
+    with no_grad():
+        w -= 0.01 * w.grad
+'''
+"""
+
+# The norm of a piece for that of the whole: 24 elements are wrong.
+WRONG = """
+title = "one group of two"
+[mesh]
+ep = 2
+tp = 2
+[inputs]
+g = "f32[4@ep, 6@tp]"
+[program]
+code = '''
+gl = g.to_local()
+s = all_reduce(gl.pow(2).sum(), "sum", group="tp")
+out = from_local(gl / s.sqrt(), mesh=mesh, ep=S(0), tp=S(1))
+'''
+"""
+
+DEADLOCK = """
+title = "one never comes"
+[mesh]
+x = 4
+[program]
+code = '''
+if rank < 3:
+    barrier()
+'''
+"""
+
+MANY = "[mesh]\ntp = 2\n[inputs]\nx = \"f32[4@tp]\"\n[program]\ncode = '''\n" + "".join(
+    f"name_{i} = x * {i}.0\n" for i in range(70)) + "'''\n"
+
+
 class Runs(html.parser.HTMLParser):
     """The text of the element with the runs, and how many script elements there are."""
 
@@ -61,6 +110,18 @@ class Runs(html.parser.HTMLParser):
             self.data += data
 
 
+def expanded(packed):
+    """A list of objects that is sent as columns."""
+    rows = [{} for _ in range(packed["count"])]
+    for key, column in packed["columns"].items():
+        if isinstance(column, dict):
+            column = [None if at is None else column["words"][at] for at in column["of"]]
+        for row, value in zip(rows, column):
+            if value is not None:
+                row[key] = value
+    return rows
+
+
 class HtmlPage(Program):
     def page(self, text, *arguments):
         """The page's text."""
@@ -71,20 +132,52 @@ class HtmlPage(Program):
         parser = Runs()
         parser.feed(self.page(text, *arguments))
         self.assertEqual(parser.scripts, 2)  # no text of the user's is an element
-        return json.loads(parser.data)
+        runs = json.loads(parser.data)
+        for run in runs:
+            run.update({key: expanded(run[key]) for key in ("lines", "values", "curve")})
+        return runs
 
-    def cuts(self, run, name):
-        return {cut["tensor_dim"]: (cut["mesh_dims"], cut["pieces"])
-                for cut in run["types"][name]["cuts"]}
+    def cut(self, run, name):
+        """Of the first cut: each piece is so large, and begins so far from those before it."""
+        cut = run["types"][name]["cuts"][0]
+        return cut["mesh_dims"], cut.get("each"), cut.get("apart"), cut.get("pieces")
 
     def test_pieces_are_those_of_uneven_and_empty_shards(self):
         (run,) = self.runs(UNEVEN)
-        self.assertEqual(self.cuts(run, "f32[7@tp, 3]"),
-                         {0: ([1], [[[0, 2]], [[2, 2]], [[4, 2]], [[6, 1]]])})
-        self.assertEqual(self.cuts(run, "f32[2@tp, 5@dp]"),
-                         {0: ([1], [[[0, 1]], [[1, 1]], [], []]), 1: ([0], [[[0, 3]], [[3, 2]]])})
+        self.assertEqual(self.cut(run, "f32[7@tp, 3]"), ([1], 2, [2], None))
+        self.assertEqual(self.cut(run, "f32[2@tp, 5@dp]"), ([1], 1, [1], None))
         self.assertEqual(run["types"]["f32[3]{sum:tp}"]["partial"],
                          [{"mesh_dim": 1, "placement": "P(sum)"}])
+
+    def test_pieces_without_one_distance_are_listed(self):
+        # Two dims cut 7 rows: halves of 4 and 3, quarters of those: [2, 2] and [2, 1].
+        (run,) = self.runs("""[mesh]
+a = 2
+b = 2
+[inputs]
+x = "f32[7@(a,b)]"
+e = "f32[8@(b,a)]"
+[program]
+code = "y = x * 2.0; f = e * 2.0"
+""")
+        self.assertEqual(self.cut(run, "f32[7@(a,b)]"), ([0, 1], 2, [4, 2], None))
+        # b cuts first: its halves are 4 apart, those of a inside of them 2.
+        self.assertEqual(self.cut(run, "f32[8@(b,a)]"), ([0, 1], 2, [2, 4], None))
+        (run,) = self.runs("""[mesh]
+a = 2
+b = 2
+[inputs]
+x = "f32[9@(a,b)]"
+[program]
+code = "y = x * 2.0"
+""")
+        # Halves of 5 and 4 in quarters: 3, 2 and 2, 2.
+        self.assertEqual(self.cut(run, "f32[9@(a,b)]"),
+                         ([0, 1], None, None, [[[0, 3]], [[3, 2]], [[5, 2]], [[7, 2]]]))
+
+    def test_the_page_of_405b_is_small(self):
+        self.fine("run", "--html", "out.html", "llama3/405b")
+        self.assertLess((self.folder / "out.html").stat().st_size, 1_000_000)
 
     def test_the_facts_are_those_of_json(self):
         (run,) = self.runs(UNEVEN)
@@ -112,17 +205,27 @@ class HtmlPage(Program):
 class Browser(Program):
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
 
-    def drawn(self, page, then=""):
+    def drawn(self, page, then="", width=1280):
         """The document after its script, and `then`, have run; and the console's messages."""
         path = self.folder / "opened.html"
         path.write_text(page.replace("</body>", f"<script>{then}</script></body>"),
                         encoding="utf-8")
         done = subprocess.run(
             [self.browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-             "--v=0", f"--user-data-dir={self.folder}/profile", "--dump-dom", path.as_uri()],
+             "--v=0", f"--window-size={width},900", f"--user-data-dir={self.folder}/profile",
+             "--dump-dom", path.as_uri()],
             capture_output=True, encoding="utf-8", timeout=50, check=False)
         console = re.findall(r'CONSOLE.*?"(.*)"', done.stderr)
         return done.stdout, console
+
+    def said(self, text, script, width=1280):
+        """The values of the script's expressions, in the page of a run."""
+        then = f"document.body.dataset.said = JSON.stringify({script});"
+        document, console = self.drawn(self.page(text), then, width)
+        self.assertEqual(console, [])
+        told = re.search(r'data-said="([^"]*)"', document)
+        self.assertTrue(told, document[-2000:])
+        return json.loads(html.unescape(told.group(1)))
 
     def page(self, text):
         self.shardlab("run", "--html", "out.html", text=text)
@@ -161,6 +264,78 @@ class Browser(Program):
         self.assertEqual(console, [])
         self.has("not as expected", document)
         self.has("not met: w: expected f32[3@tp], got f32[3]", document)
+
+    def test_forward_and_backward_are_parted_in_loops(self):
+        stretches = self.said(LOOP, """[...document.querySelectorAll('#order h3')].map((head) =>
+          head.textContent + ' ' + [...head.nextSibling.querySelectorAll(':scope > li > a')]
+            .map((one) => one.textContent).join(' '))""")
+        self.assertIn("backward, by line 12 11", stretches)
+        for stretch in stretches:
+            name, lines = stretch.split(", by line ")
+            self.assertTrue(set(lines.split()) <= {"forward": {"11", "14"},
+                                                   "backward": {"11", "12"}}[name], stretch)
+
+    def test_wrong_elements_are_marked_where_they_are_held(self):
+        said = self.said(WRONG, """[document.querySelectorAll('#holdings circle.wrong').length,
+          document.getElementById('wrong').textContent.split(';')[0],
+          [...document.querySelectorAll('button.rank.bad')].map((one) => one.textContent).join(),
+          [...document.querySelectorAll('#by-line td')].map((one) => one.textContent)
+            .filter((text) => text.includes('each rank holds')).length,
+          [...document.querySelectorAll('#value-2 a')].map((one) => one.hash).join(),
+          [...document.querySelectorAll('#line-12 a')].map((one) => one.hash).join()]""")
+        self.assertEqual(said, [24, "out: 24 elements are wrong, marked", "0,1,2,3", 2,
+                                "#line-12", "#value-2"])
+
+    def test_ranks_of_a_deadlock_are_a_table(self):
+        said = self.said(DEADLOCK, """[[...document.querySelectorAll('#outcome-list tbody tr')]
+          .map((row) => [...row.children].map((cell) => cell.textContent).join('|')),
+          document.querySelector('#outcome-list tbody a').hash,
+          document.getElementById('error').textContent.split('\\n').length > 3]""")
+        self.assertEqual(said, [["0, 1, 2|waits|barrier()|world|1|rank 3|8", "3|ended|||||"],
+                                "#line-8", True])
+
+    def test_tables_are_sorted_searched_and_filled_when_asked(self):
+        said = self.said(MANY, """(() => {
+          const lines = () => [...document.querySelectorAll('#by-line tbody tr')]
+            .map((one) => one.id);
+          const result = [lines().length];
+          document.querySelector('#by-line p button').click();
+          result.push(lines().length);
+          document.querySelector('#by-line th button').click();
+          result.push(lines()[0]);
+          document.querySelector('#by-line th button').click();
+          result.push(lines()[0]);
+          document.dispatchEvent(new KeyboardEvent('keydown', { key: '/' }));
+          result.push(document.activeElement.id);
+          const box = document.getElementById('search');
+          box.value = 'name_63';
+          box.dispatchEvent(new Event('input'));
+          result.push(lines(), box.nextSibling.textContent);
+          return result; })()""")
+        self.assertEqual(said, [50, 70, "line-76", "line-7", "search", ["line-70"],
+                                "1 line, 1 value"])
+
+    def test_collectives_have_shares_and_are_sorted(self):
+        said = self.said(UNEVEN, """(() => {
+          const cells = (at) => [...document.querySelectorAll('#collectives tbody tr')]
+            .map((row) => row.children[at].textContent);
+          const share = [...document.querySelectorAll('#collectives th button')].pop();
+          share.click();
+          return [cells(0), cells(7), share.parentNode.getAttribute('aria-sort')]; })()""")
+        self.assertEqual(said, [["all_reduce"], ["100.0 %"], "descending"])
+
+    def test_a_narrow_window_scrolls_in_one_direction(self):
+        for text in (UNEVEN, LOOP, WRONG, DEADLOCK):
+            wide, room = self.said(text, "[document.documentElement.scrollWidth, innerWidth]", 390)
+            self.assertLessEqual(room, 500)  # what the browser allows
+            self.assertLessEqual(wide, room)
+
+    def test_the_page_of_405b_draws_a_third_of_its_elements(self):
+        self.shardlab("run", "--html", "out.html", "llama3/405b")
+        page = (self.folder / "out.html").read_text(encoding="utf-8")
+        document, console = self.drawn(page)
+        self.assertEqual(console, [])
+        self.assertLess(document.count("</"), 18_998 // 3)  # that many when all were drawn
 
 
 if __name__ == "__main__":
