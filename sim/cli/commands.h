@@ -215,6 +215,7 @@ int verify_ops_command(const VerifyOpsArguments& arguments);
 struct DiffArguments {
   CommonArguments common;
   std::string a, b;  ///< outputs of run --json
+  std::string gate;  ///< figures of B that may not grow; then nothing else is compared
 };
 /// Compares two runs that were written with run --json.
 int diff_command(const DiffArguments& arguments);

@@ -610,14 +610,19 @@ void add_diff(CLI::App& app, Parsed& parsed) {
   diff->add_option("A", parsed.diff.a, "output of shardlab run --json")->required();
   diff->add_option("B", parsed.diff.b, "the same, of another backend, scheduler, seed or mesh")
       ->required();
+  diff->add_option("--gate", parsed.diff.gate,
+                   "only these figures of B, which may grow by so much: bytes, peak, collectives, "
+                   "time (predicted); growth in %, or in the figure's unit, 0 if left out")
+      ->type_name("FIGURE=+GROWTH,...");
   add_common(diff, parsed.diff.common);
   diff->footer(
       "Examples:\n"
       "  shardlab diff threads.json mpi.json\n"
       "  shardlab diff --json tp2.json tp4.json\n"
+      "  shardlab diff --gate bytes=+5%,peak=+64KiB stored.json new.json\n"
       "Make the files with `shardlab run --json --values all FILE > threads.json`. Values are\n"
       "compared by global index; they agree within the envelopes of both runs.\n"
-      "Exit codes: 0 equal, 1 different, 2 unreadable.");
+      "Exit codes: 0 equal, 1 different or over a gate, 2 unreadable.");
   diff->callback([&parsed] { parsed.chosen = [&parsed] { return diff_command(parsed.diff); }; });
 }
 

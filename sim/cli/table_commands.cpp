@@ -1,17 +1,20 @@
 // ops, diff and doctor.
 #include <fmt/format.h>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include <nlohmann/json.hpp>
 
 #include "backends/nccl/launch.h"
+#include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/ops_tables.h"
 #include "sim/doctor/doctor.h"
 #include "sim/report/ops_text.h"
 #include "sim/report/run_diff.h"
+#include "sim/report/run_gate.h"
 #include "sim/world/backends.h"
 
 namespace shardlab {
@@ -31,7 +34,26 @@ int ops_command(const OpsArguments& arguments) {
   return kFine;
 }
 
+namespace {
+
+int gate_command(const DiffArguments& arguments) {
+  const std::vector<Gate> gates = parse_gates(arguments.gate);
+  const auto stored = read_runs(arguments.a), found = read_runs(arguments.b);
+  std::vector<GatedRun> runs;
+  try {
+    runs = gate_runs(stored, found, gates);
+  } catch (const nlohmann::json::exception& error) {
+    fail(ErrorKind::kValue, Fix{"write both with shardlab run --json"}, "{} or {}: {}", arguments.a,
+         arguments.b, error.what());
+  }
+  print_text(arguments.common.output == Output::kJson ? gate_json(runs) + "\n" : gate_text(runs));
+  return std::ranges::all_of(runs, &GatedRun::met) ? kFine : kFailed;
+}
+
+}  // namespace
+
 int diff_command(const DiffArguments& arguments) {
+  if (!arguments.gate.empty()) return gate_command(arguments);
   const std::vector<RunDiff> runs = diff_runs(arguments.a, arguments.b);
   const bool json = arguments.common.output == Output::kJson;
   const std::string text =

@@ -75,6 +75,46 @@ class DiffCommand(Program):
         first = slot.get("first", {})
         return sections, first.get("about"), first.get("text"), slot
 
+    def gate(self, gates, a, b):
+        self.write("a.json", a)
+        self.write("b.json", b)
+        return self.shardlab("diff", "--gate", gates, "a.json", "b.json")
+
+    def test_a_gate_holds_figures_alone(self):
+        """One all_gather of 4 x 4 f32 over 2 ranks: half of 64 B is sent. Twice: 64 B."""
+        (twice,) = self.recorded(last="(a @ b).redistribute(x=R) + d")
+        for gates in ("bytes", "bytes=0", "bytes=+99%", "bytes=+31", "collectives"):
+            code, output, _ = self.gate(gates, [self.base], [twice])
+            self.assertEqual(code, 1, gates)
+        for gates in ("bytes=+100%", "bytes=32", "bytes=+1KiB,collectives=+1,time=+150%"):
+            code, output, errors = self.gate(gates, [self.base], [twice])
+            self.assertEqual((code, errors), (0, ""), gates + output)
+        self.assertEqual(self.gate("bytes,peak,collectives,time", [twice], [self.base])[0], 0)
+        code, output, _ = self.gate("bytes=+5%", [self.base], [twice])
+        self.assertEqual(output, """Rows and columns
+  OVER  bytes        32 B -> 64 B, +100 %; allowed +5 %
+        line 12  e = (a @ b).redistribute(x=R) + d  0 B -> 32 B
+1 run, 1 over
+""")
+
+    def test_a_gate_names_runs_that_are_gone_or_failed_and_lets_new_ones_pass(self):
+        new = self.changed(lambda run: run.update(title="new"))
+        self.assertEqual(self.gate("bytes", [self.base], [self.base, new])[0], 0)
+        code, output, _ = self.gate("bytes", [self.base, new], [self.base])
+        self.assertEqual((code, output.splitlines()[-2:]), (1, ["new: is gone", "2 runs, 1 over"]))
+        failed = self.changed(lambda run: run.update(ok=False))
+        code, output, _ = self.gate("bytes", [self.base], [failed])
+        self.assertEqual((code, output), (1, "Rows and columns: failed\n1 run, 1 over\n"))
+
+    def test_gates_that_cannot_be_read_are_refused(self):
+        for gates in ("byte", "bytes=", "bytes=+5x", "bytes=-5%", "bytes,", "peak=5 %", "=5%"):
+            code, output, errors = self.gate(gates, [self.base], [self.base])
+            self.assertEqual((code, output), (2, ""), gates)
+            self.assertRegex(errors, r"^error: --gate: .*\n  fix  ")
+        code, _, errors = self.gate("bytes", [self.base], [{"events": [], "values": []}])
+        self.assertEqual(code, 2)
+        self.assertIn("run --json", errors)
+
     def event(self, kind):
         return next(i for i, event in enumerate(self.base["events"]) if kind in event)
 

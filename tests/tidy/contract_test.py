@@ -319,6 +319,17 @@ class Contract(unittest.TestCase):
             (self.folder / name).write_text(output, encoding="utf-8")
         self.same("### `diff --json`", self.keys_of("diff", "--json", "a.json", "b.json"))
 
+    def test_gate(self):
+        for name, options in (("a.json", ()), ("b.json", ("--set", "mesh.dp=2"))):
+            _, output, _ = self.shardlab(
+                "run", "--json", *options, str(ROOT / "scenarios/models/fsdp_linear.toml"))
+            (self.folder / name).write_text(output, encoding="utf-8")
+        found = self.keys_of("diff", "--json", "--gate", "time,peak", "a.json", "b.json")
+        text = (self.folder / "b.json").read_text(encoding="utf-8")
+        (self.folder / "b.json").write_text(text.replace('"ok":true', '"ok":false'))
+        found = self.keys_of("diff", "--json", "--gate", "time", "a.json", "b.json", found=found)
+        self.same("### `diff --gate --json`", found)
+
     def test_causes(self):
         source = (ROOT / "sim" / "scenario" / "cause.h").read_text(encoding="utf-8")
         ids = set(re.findall(r'= "(cause\.[a-z-]+)"', source))

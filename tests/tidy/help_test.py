@@ -28,6 +28,8 @@ RUNS = {
     "mpi.json": f"{MLP} --backend fake",
     "tp2.json": f"{MLP} --set mesh.tp=2",
     "tp4.json": MLP,
+    "stored.json": MLP,
+    "new.json": MLP,
 }
 
 

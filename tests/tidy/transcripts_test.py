@@ -4,7 +4,8 @@
     transcripts_test.py PROGRAM ROOT PAGE...
 
 A transcript is a fenced block that begins with `$ shardlab ...`; the rest is all of its output, in
-which a line `...` matches any lines.
+which a line `...` matches any lines. The commands of a block ```yaml or ```dockerfile must end with 0,
+after the transcripts of their page; ci/ has the stored figures that these make.
 """
 
 import pathlib
@@ -19,6 +20,9 @@ from desk import Desk  # noqa: E402
 TRANSCRIPT = re.compile(
     r"^```\n\$ (shardlab (?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL
 )
+
+RECIPE = re.compile(r"^```(?:yaml|dockerfile)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^(?: *- run: |RUN )(shardlab .*)$", re.MULTILINE)
 
 
 def difference(shown, printed):
@@ -49,6 +53,14 @@ def main():
                     wrong += 1
                     print(f"{page}: $ {line}\nshown:\n{part}")
                     print(f"printed:\n{done.stdout}{done.stderr}")
+            for recipe in RECIPE.findall(pathlib.Path(page).read_text(encoding="utf-8")):
+                for line in COMMAND.findall(recipe):
+                    found += 1
+                    desk.type("mkdir -p ci; shardlab test --json scenarios/models > ci/stored.json")
+                    done = desk.type(line)
+                    if done.returncode != 0:
+                        wrong += 1
+                        print(f"{page}: {line}\n{done.stdout}{done.stderr}")
     print(f"{found} transcripts, {wrong} wrong")
     return 1 if wrong or not found else 0
 
