@@ -10,13 +10,7 @@
 #include <type_traits>
 
 #include "kernels/packet_activations.h"
-#include "kernels/packet_arcs.h"
-#include "kernels/packet_erfc.h"
 #include "kernels/packet_functions.h"
-#include "kernels/packet_hyperbolic.h"
-#include "kernels/packet_normal.h"
-#include "kernels/packet_power.h"
-#include "kernels/packet_remainder.h"
 #include "kernels/vectors.h"
 
 namespace shardlab {
@@ -170,24 +164,8 @@ concept HasPairPacket = requires(const PacketOf<T>& x) {
     }                                                                     \
   };
 SHARDLAB_PACKET(Exp, packet_exp<T>(x))
-SHARDLAB_PACKET(Exp2, packet_exp2<T>(x))
-SHARDLAB_PACKET(Expm1, packet_expm1<T>(x))
 SHARDLAB_PACKET(Log, packet_log<T>(x))
-SHARDLAB_PACKET(Log2, packet_log2<T>(x))
-SHARDLAB_PACKET(Log10, packet_log10<T>(x))
-SHARDLAB_PACKET(Log1p, packet_log1p<T>(x))
-SHARDLAB_PACKET(Erfc, packet_erfc<T>(x))
-SHARDLAB_PACKET(Sin, (packet_sine<Turn::kSin, T>(x)))
-SHARDLAB_PACKET(Cos, (packet_sine<Turn::kCos, T>(x)))
-SHARDLAB_PACKET(Tan, (packet_sine<Turn::kTan, T>(x)))
-SHARDLAB_PACKET(Asin, packet_asin<T>(x))
-SHARDLAB_PACKET(Acos, packet_acos<T>(x))
-SHARDLAB_PACKET(Atan, packet_atan<T>(x))
-SHARDLAB_PACKET(Sinh, packet_sinh<T>(x))
-SHARDLAB_PACKET(Cosh, packet_cosh<T>(x))
 SHARDLAB_PACKET(Tanh, packet_tanh(x))
-SHARDLAB_PACKET(Asinh, packet_asinh<T>(x))
-SHARDLAB_PACKET(Acosh, packet_acosh<T>(x))
 SHARDLAB_PACKET(Sigmoid, packet_sigmoid<T>(x))
 SHARDLAB_PACKET(Silu, packet_silu<T>(x))
 SHARDLAB_PACKET(GeluTanh, packet_gelu_tanh<T>(x))
@@ -201,7 +179,6 @@ SHARDLAB_PACKET(GeluTanh, packet_gelu_tanh<T>(x))
       return value;                                                                             \
     }                                                                                           \
   };
-SHARDLAB_PAIR_PACKET(Atan2, packet_atan2<T>(a, b))
 SHARDLAB_PAIR_PACKET(SiluBackward, packet_silu_backward<T>(a, b))
 SHARDLAB_PAIR_PACKET(GeluBackward, packet_gelu_backward<T>(a, b))
 SHARDLAB_PAIR_PACKET(GeluTanhBackward, packet_gelu_tanh_backward<T>(a, b))
@@ -224,35 +201,6 @@ struct Vectorized<element::Gelu> : element::Gelu {
     for (std::size_t i = 0; i < count; ++i) x[i] = Eigen::internal::pmul(x[i], share[i]);
   }
 };
-template <>
-struct Vectorized<element::Pow> : element::Pow {
-  template <Real T>
-  requires requires(const T* x, T* to) { powers(x, x, to); }
-  static void map(const T* base, const T* exponent, T* to, std::int64_t count) {
-    constexpr std::int64_t kWidth = Eigen::internal::packet_traits<T>::size;
-    map_runs_of_pairs<kWidth>(
-        base, exponent, to, count,
-        [](const T* x, const T* y, T* result)
-            __attribute__((always_inline)) { powers(x, y, result); });
-  }
-};
-#ifdef __FMA__
-template <typename F>
-struct VectorizedRemainder : F {
-  template <Real T>
-  static void map(const T* x, const T* y, T* to, std::int64_t count) {
-    constexpr std::int64_t kWidth = Eigen::internal::packet_traits<T>::size;
-    map_runs_of_pairs<kWidth>(
-        x, y, to, count, [](const T* a, const T* b, T* result) __attribute__((always_inline)) {
-          remainders<F>(a, b, result);
-        });
-  }
-};
-template <>
-struct Vectorized<element::Fmod> : VectorizedRemainder<element::Fmod> {};
-template <>
-struct Vectorized<element::Remainder> : VectorizedRemainder<element::Remainder> {};
-#endif
 template <>
 struct Vectorized<element::Where> : element::Where {
   // Bit by bit: compilers make a branch of a choice between two elements in memory.
