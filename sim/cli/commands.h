@@ -96,6 +96,15 @@ struct ShrinkArguments {
 /// The smallest scenario that fails in the same way.
 int shrink_command(const ShrinkArguments& arguments);
 
+/// `advise`.
+struct AdviseArguments {
+  RunArguments run;    ///< how to run
+  std::string file;    ///< a scenario
+  double budget = 10;  ///< time, in runs of the scenario
+};
+/// Cheaper programs with the same values.
+int advise_command(const AdviseArguments& arguments);
+
 /// `blame`.
 struct BlameArguments {
   RunArguments run;  ///< how to run

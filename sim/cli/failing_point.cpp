@@ -8,6 +8,11 @@
 
 namespace shardlab {
 
+Scenario first_point(const std::string& path, const RunArguments& arguments) {
+  const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
+  return file.at(file.points().front());
+}
+
 Scenario failing_point(const std::string& path, const RunArguments& arguments) {
   const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
   for (const MatrixPoint& point : file.points()) {

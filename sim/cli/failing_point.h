@@ -11,5 +11,7 @@ namespace shardlab {
 /// The only point of a file, whether it fails or not.
 ///   fails  Value: nothing is wrong at any of several
 Scenario failing_point(const std::string& path, const RunArguments& arguments);
+/// The first point of a file.
+Scenario first_point(const std::string& path, const RunArguments& arguments);
 
 }  // namespace shardlab

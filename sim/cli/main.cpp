@@ -117,6 +117,7 @@ struct Parsed {
   RunArguments run, test;
   TraceArguments trace, replay;
   ShrinkArguments shrink;
+  AdviseArguments advise;
   BlameArguments blame;
   NewArguments fresh;
   RecordArguments record;
@@ -288,6 +289,29 @@ void add_blame(CLI::App& app, Parsed& parsed) {
       "device computes what it did before.\n"
       "Exit codes: 0 nothing is wrong, 1 something is.");
   blame->callback([&parsed] { parsed.chosen = [&parsed] { return blame_command(parsed.blame); }; });
+}
+
+void add_advise(CLI::App& app, Parsed& parsed) {
+  AdviseArguments& arguments = parsed.advise;
+  auto* advise = app.add_subcommand("advise", "cheaper programs with the same values");
+  advise->add_option("FILE", arguments.file, "a scenario that runs as expected")->required();
+  advise
+      ->add_option("--budget", arguments.budget,
+                   "time to take, in runs of the scenario (default 10; at least 5 s)")
+      ->check(CLI::PositiveNumber);
+  add_run_options(advise, arguments.run);
+  add_common(advise, arguments.run.common);
+  advise->footer(
+      "Examples:\n"
+      "  shardlab advise models/fsdp_linear\n"
+      "  shardlab advise --json --set mesh.tp=2 models/megatron_mlp\n"
+      "One redistribution in place of several, none in place of one that is undone, another\n"
+      "placement of an input, a reduce_scatter in place of an all_reduce and a slice. An edit is\n"
+      "printed after a run with it in which every value is right, and which sends less and has\n"
+      "less predicted time. Expected counts of collectives, bytes and memory may then change.\n"
+      "Exit codes: 0 the program was tried, 1 it is not as expected.");
+  advise->callback(
+      [&parsed] { parsed.chosen = [&parsed] { return advise_command(parsed.advise); }; });
 }
 
 void add_new(CLI::App& app, Parsed& parsed) {
@@ -755,6 +779,7 @@ int main(int argc, char** argv) {
                                       "of a recorded step: print it as a scenario, run nothing");
   add_shrink(app, parsed);
   add_blame(app, parsed);
+  add_advise(app, parsed);
   add_new(app, parsed);
   add_test(app, parsed);
   add_trace(app, parsed);

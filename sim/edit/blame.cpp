@@ -12,13 +12,12 @@
 #include "sim/edit/proposals.h"
 #include "sim/edit/sketch.h"
 #include "sim/edit/stopwatch.h"
+#include "sim/edit/text_as_reference.h"
 #include "sim/edit/toml_text.h"
 #include "sim/edit/trials.h"
 #include "sim/edit/type_sizes.h"
 #include "sim/judge/expected_mistake.h"
-#include "sim/language/run/program_traits.h"
 #include "sim/language/syntax/ast_walk.h"
-#include "sim/language/syntax/lexer.h"
 #include "sim/verify/labels/literal_size.h"
 
 namespace shardlab {
@@ -129,31 +128,10 @@ class Prover {
            (wrong_names_.empty() || std::ranges::includes(now, wrong_names_));
   }
 
-  // The program as it was, with other names for what is not compared: pieces are none of the
-  // reference's.
   void add_reference(Sketch& candidate, const std::set<std::string>& compared) const {
     if (scenario_.reference != nullptr) return;
-    std::set<std::string> kept;
-    const ProgramTraits traits = traits_of(*scenario_.program);
-    for (const std::string& name : compared) {
-      // In a world of one there is no other rank to follow.
-      if (!traits.follows_rank(name)) kept.insert(base_of(name));
-    }
-    for (const ScenarioInput& input : scenario_.inputs) kept.insert(input.name);
-    const std::vector<std::string> bound = ast::bound_names(scenario_.program->body);
-    if (std::ranges::none_of(bound, [&](const std::string& one) { return kept.contains(one); })) {
-      return;
-    }
-    std::string text = scenario_.program->source->text();
-    const auto end = static_cast<std::uint32_t>(text.size());
-    const std::vector<Token> tokens =
-        tokenize(*scenario_.program->source, {0, end}, LexMode::kProgram);
-    for (std::size_t i = tokens.size(); i-- > 0;) {
-      const bool hidden = tokens[i].kind == TokenKind::kName && !kept.contains(tokens[i].text) &&
-                          std::ranges::binary_search(bound, tokens[i].text);
-      const bool attribute = i > 0 && tokens[i - 1].text == ".";
-      if (hidden && !attribute) text.insert(tokens[i].span.end, "_");
-    }
+    const std::string text = text_as_reference(scenario_, compared);
+    if (text.empty()) return;
     const TomlTable code{{"code", {}, toml_string(text)}};
     const auto program = std::ranges::find(candidate.file, "program", &TomlEntry::key);
     candidate.file.insert(program + 1, {"reference", {}, {{}, code}});
@@ -166,34 +144,8 @@ class Prover {
   std::set<std::string> wrong_names_, verified_names_;
 };
 
-std::vector<std::string> lines_in(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
-// Line by line where there are as many; else all between what is equal at both ends.
 ProvenEdit proven(const SourceText& program, const Proposal& proposal) {
-  ProvenEdit edit{.what = proposal.what, .changes = {}};
-  const std::vector<std::string> before = lines_in(program.text());
-  const std::vector<std::string> after = lines_in(edited_text(program.text(), proposal.edits));
-  const std::int64_t first = program.place(0).line;
-  if (before.size() == after.size()) {
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      if (before[i] == after[i]) continue;
-      edit.changes.push_back({first + static_cast<std::int64_t>(i), {before[i]}, {after[i]}});
-    }
-    return edit;
-  }
-  const auto [from, to] = std::ranges::mismatch(before, after);
-  const auto [last, end] = std::mismatch(before.rbegin(), std::make_reverse_iterator(from),
-                                         after.rbegin(), std::make_reverse_iterator(to));
-  edit.changes.push_back({first + (from - before.begin()), {from, last.base()}, {to, end.base()}});
-  return edit;
+  return {proposal.what, changed_lines(program, edited_text(program.text(), proposal.edits))};
 }
 
 void tell_value(const ScenarioResult& result, const ValueReport& first, Blame& blame) {

@@ -5,15 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "sim/edit/changed_lines.h"
 #include "sim/edit/symptom.h"
 
 namespace shardlab {
-
-/// Lines of the program before and after; fewer after where some go.
-struct ChangedLines {
-  std::int64_t line = 0;  ///< the first, before
-  std::vector<std::string> before, after;
-};
 
 struct ProvenEdit {
   std::string what;  ///< "a reduction over tp"

@@ -14,6 +14,7 @@
 #include "sim/report/collective_sums.h"
 #include "sim/report/implicit_moves.h"
 #include "sim/report/memory_text.h"
+#include "sim/report/moves.h"
 #include "sim/report/op_work.h"
 #include "sim/report/overview_text.h"
 #include "sim/report/printed_text.h"
@@ -527,7 +528,18 @@ class RunText {
       line("\nthe first wrong line: shardlab blame {0}; a smaller program: shardlab shrink {0}",
            run_.scenario.file->file());
     }
+    if (result_.met() && may_be_blamed()) advice();
     line("\n{}", run_line(result_, options_));
+  }
+
+  void advice() {
+    const std::size_t again = moved_again(result_);
+    if (again == 0) return;
+    line(
+        "\nadvice: {} to the same placement more than once: shardlab advise {} tries cheaper "
+        "programs",
+        again == 1 ? "one value moves" : fmt::format("{} values move", again),
+        run_.scenario.file->file());
   }
 
   const ScenarioResult& result_;

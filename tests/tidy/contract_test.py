@@ -273,6 +273,11 @@ class Contract(unittest.TestCase):
         self.keys_of("blame", "--json", one, "wrong.toml", found=found)
         self.same("### `blame --json`", found, {"call"})  # no plain program has a wrong call
 
+    def test_advise(self):
+        found = self.keys_of("advise", "--json", str(ROOT / "scenarios/smoke/language.toml"))
+        self.keys_of("advise", "--json", "wrong.toml", found=found)
+        self.same("### `advise --json`", found)
+
     def test_completion(self):
         self.same("### `completion --json`", self.keys_of("completion", "bash", "--json"))
 

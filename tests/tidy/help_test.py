@@ -18,8 +18,8 @@ sys.dont_write_bytecode = True
 
 from desk import Desk  # noqa: E402
 
-SUPPORTED = ("run", "test", "shrink", "blame", "trace", "replay", "record", "show", "plan",
-             "explain", "ops", "verify-ops", "diff", "doctor", "completion")
+SUPPORTED = ("run", "test", "shrink", "blame", "advise", "trace", "replay", "record", "show",
+             "plan", "explain", "ops", "verify-ops", "diff", "doctor", "completion")
 
 # Files that the examples of `diff` read, and the commands that make them.
 MLP = "shardlab run --json --values all scenarios/models/megatron_mlp.toml"

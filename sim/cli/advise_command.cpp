@@ -1,0 +1,118 @@
+// `shardlab advise`: each edit with what the program costs before and after it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/bytes_text.h"
+#include "dispatch/all_ops.h"
+#include "sim/cli/failing_point.h"
+#include "sim/cli/run_arguments.h"
+#include "sim/edit/advice.h"
+#include "sim/record/json.h"
+#include "sim/report/paint.h"
+#include "sim/report/run_text.h"
+
+namespace shardlab {
+
+namespace {
+
+std::string collectives_text(std::int64_t count) {
+  return count == 1 ? "1 collective" : fmt::format("{} collectives", count);
+}
+
+std::string time_text(double us) {
+  return us < 1000 ? fmt::format("{:.4g} us", us) : fmt::format("{:.4g} ms", us / 1000);
+}
+
+std::string change_text(const ChangedLines& change, Color color) {
+  std::string out;
+  for (const std::string& line : change.before)
+    out += paint("  - " + line, Ink::kBad, color) + "\n";
+  for (const std::string& line : change.after)
+    out += paint("  + " + line, Ink::kGood, color) + "\n";
+  return out;
+}
+
+std::string advice_text(const Advised& advised, const std::string& file, Color color) {
+  const Cost& before = advised.before;
+  std::string out =
+      fmt::format("{}: {}, {} sent by a rank, {} predicted\n", paint(file, Ink::kTitle, color),
+                  collectives_text(before.collectives), bytes_text(before.sent_bytes),
+                  time_text(before.predicted_us));
+  for (const Advice& advice : advised.all) {
+    const Cost& after = advice.after;
+    out += fmt::format("\n{}, line {}: {} -> {}, {} -> {} sent, {} -> {}\n", advice.what,
+                       advice.changes.front().line, before.collectives,
+                       collectives_text(after.collectives), bytes_text(before.sent_bytes),
+                       bytes_text(after.sent_bytes), time_text(before.predicted_us),
+                       time_text(after.predicted_us));
+    if (after.peak_bytes > before.peak_bytes) {
+      out += fmt::format("  a rank holds more at its peak: {} -> {}\n",
+                         bytes_text(static_cast<double>(before.peak_bytes)),
+                         bytes_text(static_cast<double>(after.peak_bytes)));
+    }
+    for (const ChangedLines& change : advice.changes) out += change_text(change, color);
+  }
+  if (advised.all.empty()) {
+    out += fmt::format("\n{} edits were tried, and none is cheaper and right\n", advised.tried);
+  }
+  if (advised.out_of_time) out += "there was more to try: --budget\n";
+  return out;
+}
+
+nlohmann::json json_of(const Cost& cost) {
+  return {{"collectives", cost.collectives},
+          {"sent_bytes", cost.sent_bytes},
+          {"predicted_us", cost.predicted_us},
+          {"peak_bytes", cost.peak_bytes}};
+}
+
+nlohmann::json json_of(const Advised& advised, const std::string& file) {
+  nlohmann::json out = {{"file", file},
+                        {"ok", advised.failure.empty()},
+                        {"before", json_of(advised.before)},
+                        {"tried", advised.tried},
+                        {"out_of_time", advised.out_of_time},
+                        {"advice", nlohmann::json::array()}};
+  if (!advised.failure.empty()) out["failure"] = advised.failure;
+  for (const Advice& advice : advised.all) {
+    nlohmann::json changes = nlohmann::json::array();
+    for (const ChangedLines& change : advice.changes) {
+      changes.push_back(
+          {{"line", change.line}, {"before", change.before}, {"after", change.after}});
+    }
+    out["advice"].push_back({{"what", advice.what},
+                             {"file", advice.file},
+                             {"changes", changes},
+                             {"after", json_of(advice.after)}});
+  }
+  return out;
+}
+
+}  // namespace
+
+int advise_command(const AdviseArguments& arguments) {
+  const std::string path = scenario_files({arguments.file}).front();
+  const Scenario scenario = first_point(path, arguments.run);
+  const bool shows = isatty(STDERR_FILENO) != 0;
+  AdviceOptions options{.run = options_of(arguments.run, scenario), .most_time = arguments.budget};
+  if (shows) {
+    options.progress = [](std::int64_t tried, std::int64_t all) {
+      print({.err = fmt::format("\r{} of {} edits tried\x1b[K", tried, all)});
+    };
+  }
+  const Advised advised = advise(scenario, all_ops(), options);
+  if (shows) print({.err = "\r\x1b[K"});
+  if (arguments.run.common.output == Output::kJson) {
+    print({.out = json_line(json_of(advised, path)) + "\n"});
+  } else if (advised.failure.empty()) {
+    print_text(advice_text(advised, path, arguments.run.common.stdout_color()));
+  } else {
+    print_text(fmt::format("{}: {}; what is wrong has to be mended first: shardlab blame {}\n",
+                           path, advised.failure, path));
+  }
+  return advised.failure.empty() ? kFine : kFailed;
+}
+
+}  // namespace shardlab

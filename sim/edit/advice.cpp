@@ -1,0 +1,261 @@
+// A run of shapes says whether an edit is cheaper, a run with values whether it holds: most edits
+// need the first alone. Redistributions keep the values of one device; for pieces, the program as
+// it was is the reference.
+#include "sim/edit/advice.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "sim/edit/cheaper_edits.h"
+#include "sim/edit/proposals.h"
+#include "sim/edit/stopwatch.h"
+#include "sim/edit/symptom.h"
+#include "sim/edit/text_as_reference.h"
+#include "sim/language/syntax/parser.h"
+#include "sim/report/collective_sums.h"
+#include "sim/report/moves.h"
+#include "sim/scenario/type_text.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::size_t kMostAdvice = 5;
+constexpr std::int64_t kMostSeen = 1 << 16;  // elements of a value that are compared
+
+double most_sent(const Run& run) {
+  double most = 0;
+  for (const CollectiveCounts& rank : run.counts) most = std::max(most, rank.bytes());
+  return most;
+}
+
+std::set<std::string> compared_names(const ScenarioResult& result) {
+  std::set<std::string> names;
+  for (const ValueReport& value : result.judgement.values) {
+    if (value.verified) names.insert(value.name);
+  }
+  return names;
+}
+
+// Types of values that the program leaves: of names that nothing reads once they are bound for the
+// last time, and of gradients. A value that is read may change its placements, a result may not.
+std::map<std::string, std::string> left_types(const Scenario& scenario,
+                                              const ScenarioResult& result) {
+  const std::vector<Token> tokens = tokens_of(*scenario.program->source);
+  std::set<std::string> read, bound;  // bound: in this statement, whose value may read the name
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const Token& token = tokens[i];
+    if (token.kind == TokenKind::kNewline || token.text == ";") {
+      for (const std::string& name : bound) read.erase(name);
+      bound.clear();
+    }
+    if (token.kind != TokenKind::kName) continue;
+    if (reads_value(tokens, i)) read.insert(token.text);
+    if (i + 1 < tokens.size() && tokens[i + 1].text == "=") bound.insert(token.text);
+  }
+  std::map<std::string, std::string> types;
+  for (const ValueReport& value : result.judgement.values) {
+    if (!read.contains(value.name)) types[value.name] = value.type;
+  }
+  return types;
+}
+
+// Element by element, up to other roundings.
+bool agree(const std::vector<KeptValue>& a, const std::vector<KeptValue>& b) {
+  return std::ranges::equal(a, b, [](const KeptValue& one, const KeptValue& other) {
+    const double allowed = taken_as_equal(false, one.first.meta.dtype) * one.largest;
+    return one.count == other.count && one.first.integers == other.first.integers &&
+           all_close(one.first.reals, other.first.reals, allowed);
+  });
+}
+
+class Tryer {
+ public:
+  Tryer(const Scenario& scenario, const OpRegistry& registry, const ScenarioOptions& options,
+        const ScenarioResult& before)
+      : scenario_(scenario),
+        registry_(registry),
+        options_(options),
+        before_(before),
+        cost_(cost_of(before.run)),
+        compared_(compared_names(before)),
+        left_(left_types(scenario, before)) {}
+
+  /// The cost of the program then; none if it is not cheaper, or does not hold.
+  std::optional<Cost> tried(const CheaperEdit& edit) const {
+    try {
+      const Scenario changed = with(edit);
+      if (!before_.run.shapes_only() && !is_cheaper_in_shapes(changed, edit)) return std::nullopt;
+      const ScenarioResult result = run_scenario(changed, registry_, options_);
+      if (!is_cheaper(result.run, edit) || !holds(result, edit)) return std::nullopt;
+      return cost_of(result.run);
+    } catch (const Error&) {
+      return std::nullopt;  // it cannot run as it is written now
+    }
+  }
+
+ private:
+  Scenario with(const CheaperEdit& edit) const {
+    Scenario changed = scenario_;
+    changed.expect.collectives.reset();
+    changed.expect.bytes.reset();
+    changed.expect.memory.clear();
+    const std::string text = edited_text(scenario_.program->source->text(), edit.edits);
+    changed.program = std::make_shared<const ast::Program>(
+        parse_program(std::make_shared<const SourceText>(scenario_.file->file(), text)));
+    for (ScenarioInput& input : changed.inputs) {
+      if (input.name != edit.input) continue;
+      input.type =
+          resolve_type(std::make_shared<const SourceText>("", edit.type), scenario_.environment());
+    }
+    if (edit.of_pieces && scenario_.reference == nullptr) {
+      const std::string as_it_was = text_as_reference(scenario_, compared_);
+      if (!as_it_was.empty()) {
+        changed.reference = std::make_shared<const ast::Program>(
+            parse_program(std::make_shared<const SourceText>("", as_it_was)));
+      }
+    }
+    return changed;
+  }
+
+  bool is_cheaper(const Run& run, const CheaperEdit& edit) const {
+    const Cost cost = cost_of(run);
+    // Times are sums in another order.
+    const bool less = cost.predicted_us < cost_.predicted_us * (1 - 1e-9) &&
+                      cost.sent_bytes < cost_.sent_bytes * (1 - 1e-9);
+    // Inputs are held all the time: more of them is another trade.
+    return less && most_sent(run) <= most_sent(before_.run) &&
+           (edit.input.empty() || cost.peak_bytes <= cost_.peak_bytes);
+  }
+
+  bool is_cheaper_in_shapes(const Scenario& changed, const CheaperEdit& edit) const {
+    ScenarioOptions shapes = options_;
+    shapes.backend = "fake";
+    try {
+      const ScenarioResult result = run_scenario(changed, registry_, shapes);
+      return result.run.error ? result.run.error->kind() == ErrorKind::kUnsupported
+                              : is_cheaper(result.run, edit);
+    } catch (const Error&) {
+      return true;  // its branches need values
+    }
+  }
+
+  bool holds(const ScenarioResult& result, const CheaperEdit& edit) const {
+    if (!result.met() || result.run.error) return false;
+    for (const auto& [name, type] : left_types(scenario_, result)) {
+      const auto was = left_.find(name);
+      if (was != left_.end() && was->second != type) return false;
+    }
+    if (!same_values(result, edit)) return false;
+    const std::set<std::string> now = compared_names(result);
+    return std::ranges::all_of(compared_, [&](const std::string& name) {
+      if (now.contains(name)) return true;
+      // A statement that nothing needs any more may be gone.
+      const auto& values = result.judgement.values;
+      return std::ranges::find(values, name, &ValueReport::name) == values.end();
+    });
+  }
+
+  // Values that both runs have are the same. If pieces are put together in another way, each value
+  // that the program leaves must have been seen.
+  bool same_values(const ScenarioResult& result, const CheaperEdit& edit) const {
+    for (const ValueReport& was : before_.judgement.values) {
+      const auto& values = result.judgement.values;
+      const auto now = std::ranges::find_if(
+          values, [&](const ValueReport& value) { return value.key() == was.key(); });
+      if (now == values.end()) continue;
+      const bool seen = !was.kept.empty() && !now->kept.empty();
+      if (seen && was.kept.size() == now->kept.size() && !agree(was.kept, now->kept)) return false;
+      if (edit.of_pieces && left_.contains(was.name) && !seen) return false;
+    }
+    return true;
+  }
+
+  const Scenario& scenario_;
+  const OpRegistry& registry_;
+  const ScenarioOptions& options_;
+  const ScenarioResult& before_;
+  Cost cost_;
+  std::set<std::string> compared_;
+  std::map<std::string, std::string> left_;
+};
+
+// The line of the file that has the input's type.
+ChangedLines changed_input(const Scenario& scenario, const CheaperEdit& edit) {
+  const auto input = std::ranges::find(scenario.inputs, edit.input, &ScenarioInput::name);
+  const std::int32_t line = input->where.source->place(input->where.span.begin).line;
+  std::string before(input->where.source->line(line)), after = before;
+  const std::size_t open = before.find('[', before.find(edit.input) + edit.input.size());
+  const std::size_t begin = open == std::string::npos ? open : before.rfind('"', open);
+  const std::size_t end = begin == std::string::npos ? begin : before.find('"', begin + 1);
+  if (end != std::string::npos) after.replace(begin + 1, end - begin - 1, edit.type);
+  return {line, {std::move(before)}, {std::move(after)}};
+}
+
+Advice advice_of(const Scenario& scenario, const CheaperEdit& edit, const Cost& after) {
+  Advice advice{.what = edit.what, .file = scenario.file->file(), .changes = {}, .after = after};
+  if (!edit.input.empty()) {
+    advice.changes = {changed_input(scenario, edit)};
+    return advice;
+  }
+  const SourceText& program = *scenario.program->source;
+  advice.file = program.file();
+  advice.changes = changed_lines(program, edited_text(program.text(), edit.edits));
+  return advice;
+}
+
+}  // namespace
+
+Cost cost_of(const Run& run) {
+  Cost cost{.peak_bytes = run.memory.largest().bytes};
+  for (const CollectiveSum& sum : collective_sums(run)) {
+    cost.collectives += sum.forward + sum.backward;
+    cost.sent_bytes += sum.forward_bytes + sum.backward_bytes;
+    cost.predicted_us += sum.predicted_us;
+  }
+  return cost;
+}
+
+Advised advise(const Scenario& scenario, const OpRegistry& registry, const AdviceOptions& options) {
+  const Stopwatch watch;
+  ScenarioOptions run = options.run;
+  run.keep_elements = kMostSeen;
+  const ScenarioResult before = run_scenario(scenario, registry, run);
+  const double most_seconds = std::max(options.most_time * watch.seconds(), options.least_seconds);
+  Advised advised{.failure = "", .before = cost_of(before.run), .all = {}};
+  if (const Symptom symptom = symptom_of(before); symptom.kind != Symptom::Kind::kNone) {
+    advised.failure = to_string(symptom);
+    return advised;
+  }
+  const Tryer tryer(scenario, registry, run, before);
+  const std::vector<CheaperEdit> edits = cheaper_edits(before);
+  std::vector<std::pair<std::string, Advice>> found;
+  for (const CheaperEdit& edit : edits) {
+    if (watch.seconds() > most_seconds) {
+      advised.out_of_time = true;
+      break;
+    }
+    if (options.progress) {
+      options.progress(advised.tried, static_cast<std::int64_t>(edits.size()));
+    }
+    ++advised.tried;
+    const std::optional<Cost> after = tryer.tried(edit);
+    if (!after) continue;
+    const auto same = std::ranges::find(found, edit.spares, &std::pair<std::string, Advice>::first);
+    if (same == found.end()) {
+      found.emplace_back(edit.spares, advice_of(scenario, edit, *after));
+    } else if (after->predicted_us < same->second.after.predicted_us) {
+      same->second = advice_of(scenario, edit, *after);
+    }
+  }
+  for (auto& [spares, advice] : found) advised.all.push_back(std::move(advice));
+  std::ranges::stable_sort(advised.all, {},
+                           [](const Advice& one) { return one.after.predicted_us; });
+  if (advised.all.size() > kMostAdvice) advised.all.resize(kMostAdvice);
+  return advised;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,52 @@
+// advice.h - cheaper programs with the same values: edits that spare moves and collectives, each
+// proven by a run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/edit/changed_lines.h"
+#include "sim/judge/scenario_run.h"
+
+namespace shardlab {
+
+/// Of the collectives of the reporting rank, one after the other, and the most memory that a rank
+/// held.
+struct Cost {
+  std::int64_t collectives = 0;
+  double sent_bytes = 0;
+  double predicted_us = 0;
+  std::int64_t peak_bytes = 0;
+};
+Cost cost_of(const Run& run);
+
+struct Advice {
+  std::string what;                   ///< "one redistribute(tp=R)"
+  std::string file;                   ///< that the lines are in
+  std::vector<ChangedLines> changes;  ///< parts of lines where the program is a part of a line
+  Cost after;
+};
+
+struct AdviceOptions {
+  ScenarioOptions run;
+  double most_time = 10;     ///< in runs of the scenario
+  double least_seconds = 5;  ///< time there is in any case
+  /// Told before each edit: how many were tried, and how many there are.
+  std::function<void(std::int64_t, std::int64_t)> progress;
+};
+
+struct Advised {
+  std::string failure;  ///< the run is not as expected: nothing was tried
+  Cost before;
+  std::vector<Advice> all;  ///< the cheapest program first
+  std::int64_t tried = 0;   ///< edits
+  bool out_of_time = false;
+};
+
+/// Expected counts, bytes and memory are no claim on what is cheaper; all else that the scenario
+/// expects still holds with each edit.
+Advised advise(const Scenario& scenario, const OpRegistry& registry, const AdviceOptions& options);
+
+}  // namespace shardlab

@@ -1,0 +1,53 @@
+// Lines are numbered by the file that the program is in.
+#include "sim/edit/changed_lines.h"
+
+#include <algorithm>
+
+namespace shardlab {
+
+static std::vector<std::string> lines_in(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+std::vector<ChangedLines> changed_lines(const SourceText& program, const std::string& edited) {
+  const std::vector<std::string> before = lines_in(program.text()), after = lines_in(edited);
+  // The most lines that both have from here on, in their order.
+  const std::size_t width = after.size() + 1;
+  std::vector<std::size_t> common((before.size() + 1) * width);
+  for (std::size_t i = before.size(); i-- > 0;) {
+    for (std::size_t j = after.size(); j-- > 0;) {
+      const std::size_t below = (i + 1) * width + j;
+      common[i * width + j] = before[i] == after[j]
+                                  ? common[below + 1] + 1
+                                  : std::max(common[below], common[i * width + j + 1]);
+    }
+  }
+  std::vector<ChangedLines> changes;
+  bool open = false;
+  for (std::size_t i = 0, j = 0; i < before.size() || j < after.size();) {
+    const bool both = i < before.size() && j < after.size();
+    if (both && before[i] == after[j]) {
+      open = false;
+      ++i, ++j;
+      continue;
+    }
+    if (!open) changes.push_back({program.place(0).line + static_cast<std::int64_t>(i), {}, {}});
+    open = true;
+    const bool goes =
+        j == after.size() || (both && common[(i + 1) * width + j] >= common[i * width + j + 1]);
+    if (goes) {
+      changes.back().before.push_back(before[i++]);
+    } else {
+      changes.back().after.push_back(after[j++]);
+    }
+  }
+  return changes;
+}
+
+}  // namespace shardlab

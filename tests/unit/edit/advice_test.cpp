@@ -1,0 +1,72 @@
+// Programs with and without a waste, and what is said of them. tests/program/advise_test.py makes
+// the edits in files and runs these.
+#include <doctest/doctest.h>
+
+#include "dispatch/all_ops.h"
+#include "sim/edit/advice.h"
+#include "tests/unit/scenario/scenario_text.h"
+
+using namespace shardlab;
+
+namespace {
+
+// On four ranks, x is f32[8, 16] cut along its columns, r along its rows.
+Advised advised(const std::string& code, const std::string& expect = "") {
+  const Scenario scenario = test::scenario_of(
+      "[mesh]\ntp = 4\n[inputs]\nx = \"f32[8, 16@tp]\"\nr = \"f32[8@tp, 16]\"\n"
+      "[program]\ncode = '''\n" +
+      code + "'''\n" + expect);
+  return advise(scenario, all_ops(), {.run = {}});
+}
+
+}  // namespace
+
+// A gather of 8 x 16 elements over 4 ranks sends 3 pieces of 128 bytes.
+TEST_CASE("V-37 one move in place of several is advised with its cost before and after") {
+  const Advised found =
+      advised("h = x * 2.0\na = h.softmax(-1)\nb = h.cumsum(-1)\nc = h.sort(-1)[0]\n");
+  CHECK(found.before.collectives == 3);
+  CHECK(found.before.sent_bytes == 3 * 384);
+  REQUIRE(found.all.size() == 1);
+  const Advice& advice = found.all.front();
+  CHECK(advice.what == "one redistribute(tp=R)");
+  CHECK(advice.after.collectives == 1);
+  CHECK(advice.after.sent_bytes == 384);
+  REQUIRE(advice.changes.size() == 1);
+  CHECK(advice.changes[0].line == 8);
+  CHECK(advice.changes[0].before == std::vector<std::string>{"h = x * 2.0"});
+  CHECK(advice.changes[0].after == std::vector<std::string>{"h = (x * 2.0).redistribute(tp=R)"});
+}
+
+TEST_CASE("V-37 a result keeps its placements") {
+  CHECK(advised("y = r.relu()\nz = y.redistribute(tp=R)\n").all.empty());
+  CHECK(advised("z = (r @ x.redistribute(tp=R).t()).redistribute(tp=R)\n").all.empty());
+  // A value that is read may have others.
+  CHECK(advised("y = r.redistribute(tp=R)\nz = y.redistribute(tp=S(0)).relu()\n").all.size() == 1);
+}
+
+TEST_CASE("V-37 the piece of another rank is no own one") {
+  const std::string gathered = "f = all_gather(r.to_local(), 0, group=\"tp\")\n";
+  const std::string labelled = "out = from_local(f[2 * i:2 * i + 2], mesh=mesh, tp=S(0))\n";
+  const std::string own = "i = mesh.coordinate(\"tp\")\n";
+  const std::string other = "i = (mesh.coordinate(\"tp\") + 1) % 4\n";
+  CHECK(advised(gathered + own + labelled).all.size() == 1);
+  CHECK(advised(gathered + other + labelled).all.empty());
+}
+
+TEST_CASE("V-37 what is expected still holds, but for counts") {
+  const std::string code = "h = x * 2.0\na = h.softmax(-1)\nb = h.cumsum(-1)\n";
+  CHECK(advised(code).all.size() == 1);
+  // The edit of h is out; another name for what is moved is not.
+  const Advised found = advised(code, "[expect]\nh = \"f32[8, 16@tp]\"\n");
+  REQUIRE(found.all.size() == 1);
+  CHECK(found.all[0].changes[0].after[0] == "h_moved = h.redistribute(tp=R)");
+  // Counts are what an advice changes.
+  CHECK(advised(code, "[expect]\ncollectives = { all_gather = 2 }\n").all.size() == 1);
+}
+
+TEST_CASE("V-37 a program that is not as expected is not advised") {
+  const Advised found = advised("h = x * 2.0\n", "[expect]\nh = \"f32[8, 16]\"\n");
+  CHECK(found.failure == "an unmet expectation, h");
+  CHECK(found.tried == 0);
+}
