@@ -73,9 +73,9 @@ class Partial final : public Callable {
   Value call(Interpreter& in, CallValues call) override {
     CallValues all = given_;
     std::ranges::move(call.positional, std::back_inserter(all.positional));
-    for (auto& [keyword, value] : call.keywords) {
-      std::erase_if(all.keywords, [&](const auto& earlier) { return earlier.first == keyword; });
-      all.keywords.emplace_back(keyword, std::move(value));
+    for (auto& given : call.keywords) {
+      std::erase_if(all.keywords, [&](const auto& other) { return other.first == given.first; });
+      all.keywords.push_back(std::move(given));
     }
     return in.call(function_, std::move(all));
   }
