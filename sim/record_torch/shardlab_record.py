@@ -557,9 +557,27 @@ class _Names:
 
     def __init__(self):
         self.models = []
+        self.prefixes = {}  # id of a model -> the begin of its names, where two have the same
         self.listed, self.modules = 0, []
         self.optimizers = []
         self.given = {}  # id of a tensor -> (tensor, name): batches
+
+    def add(self, model):
+        """A copy of a model (a frozen reference, an average) gets names of its own."""
+        taken = {name: own for other in self.models for name, own in self.tensors_of(other)}
+        self.prefixes[id(model)] = ""
+        own = self.tensors_of(model)
+        number = 2
+        while any(taken.get(name, tensor) is not tensor for name, tensor in own):
+            self.prefixes[id(model)] = "%s_%d." % (type(model).__name__, number)
+            own = self.tensors_of(model)
+            number += 1
+        self.models.append(model)
+
+    def tensors_of(self, model):
+        """(name, tensor) of its parameters."""
+        begin = self.prefixes[id(model)]
+        return [(begin + plain_path(name), own) for name, own in model.named_parameters()]
 
     def of(self, tensor):
         found = self.given.get(id(tensor))
@@ -577,8 +595,10 @@ class _Names:
     def parts(self):
         """(path with a dot at its end, module) of all modules, listed once for each model."""
         while self.listed < len(self.models):
-            modules = self.models[self.listed].named_modules()
-            self.modules += [(path + "." if path else "", module) for path, module in modules]
+            model = self.models[self.listed]
+            begin = self.prefixes[id(model)]
+            for path, module in model.named_modules():
+                self.modules.append((begin + (path + "." if path else ""), module))
             self.listed += 1
         return self.modules
 
@@ -608,7 +628,8 @@ class Recorder:
         self.names = _Names()
         if isinstance(model, torch.nn.Module):
             model = [model]
-        self.names.models = list(model or [])
+        for one in model or []:
+            self.names.add(one)
         self.names.optimizers = [optimizer] if optimizer is not None else []
         self.numbers = {}  # key of a tensor -> number of its value
         self.storages = {}  # address -> (weak reference, number)
@@ -749,10 +770,10 @@ class Recorder:
     def check_end(self):
         """Parameters and their gradients after the step."""
         for model in self.names.models:
-            for name, parameter in model.named_parameters():
+            for name, parameter in self.names.tensors_of(model):
                 for tensor, end in ((parameter, ""), (parameter.grad, ".grad")):
                     if tensor is not None and self.key(tensor) in self.numbers:
-                        self.check(plain_path(name) + end, tensor)
+                        self.check(name + end, tensor)
 
     def check(self, name, tensor):
         event = {"k": "check", "name": name}
@@ -768,13 +789,14 @@ class Recorder:
         self.refused[what] = [times + 1, first]
 
     def learn(self, model):
+        begin = self.names.prefixes[id(model)]
         for path, module in model.named_modules():
-            path = plain_path(path) or type(module).__name__
+            path = begin + plain_path(path) if path else begin[:-1] or type(module).__name__
             self.paths.setdefault(id(module), (module, path))
 
     def path_of(self, module):
         if id(module) not in self.paths:
-            self.names.models.append(module)
+            self.names.add(module)
             self.learn(module)
         return self.paths[id(module)][1]
 

@@ -61,10 +61,10 @@ PrintComparison compare_prints(const Json& recorded, const StepPrint& ours,
       const double relative = std::max(relative_of(origin.coarsest), kAmplified * origin.drift);
       allowed = relative * size + kOfTerms * unit_roundoff(origin.coarsest) * origin.terms;
     }
-    if (off > allowed) result.verdict = PrintVerdict::kDiffers;
+    if (off > allowed + origin.open[i]) result.verdict = PrintVerdict::kDiffers;
     if (size > 0 && !origin.exact) {
       result.drift = std::max(result.drift, std::min(1.0, off / size));
-      const bool vague = allowed > kVague * size && off > kDigits * size;
+      const bool vague = off > allowed || (allowed > kVague * size && off > kDigits * size);
       if (vague && result.verdict == PrintVerdict::kAgrees)
         result.verdict = PrintVerdict::kUndecided;
     }

@@ -26,6 +26,8 @@ struct StepOrigin {
   double drift = 0;   ///< the largest relative error of the values that it was computed from
   double terms = 0;   ///< size of the smallest operand: cancellation leaves its rounding
   bool exact = true;  ///< nothing was rounded on the way
+  /// The size, as in a print, of a part that rounding decides, so that any value of it is right.
+  double open[2] = {0, 0};
 };
 
 enum class PrintVerdict : std::uint8_t { kAgrees, kUndecided, kDiffers };

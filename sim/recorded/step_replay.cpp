@@ -582,7 +582,8 @@ class StepPlayer {
     PrintComparison found = compare_all(value.at("fp"), prints, known.origin);
     known.origin.drift = found.drift;
     known.noise = std::max(known.noise, noise_of(known));
-    if (found.verdict == PrintVerdict::kDiffers && is_rounding(event, value, prints)) {
+    if (found.verdict == PrintVerdict::kDiffers && !known.origin.exact &&
+        is_rounding(event, value, prints)) {
       found.verdict = PrintVerdict::kUndecided;
     }
     if (found.verdict == PrintVerdict::kAgrees) ++replay_.agree;
@@ -697,7 +698,6 @@ class StepPlayer {
   bool is_rounding(const Json& event, const Json& value, const std::vector<StepPrint>& prints) {
     const bool here = (is_call(event) || is_move(event)) && !before_.empty();
     if (!here) return false;
-    if (known_.at(number_in(value)).origin.exact) return false;
     constexpr int kSamples = 4;
     constexpr double kFactor = 8;
     std::vector<double> moved(prints.size()), off(prints.size());

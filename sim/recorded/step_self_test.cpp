@@ -2,6 +2,7 @@
 #include "sim/recorded/step_self_test.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/error.h"
@@ -10,6 +11,7 @@
 #include "sim/recorded/step_print.h"
 #include "sim/run/program_run.h"
 #include "sim/run/run.h"
+#include "tensor/host.h"
 
 namespace shardlab {
 
@@ -18,6 +20,9 @@ namespace {
 // Roundings of a long chain of calls with other kernels.
 constexpr double kChainRoundings = 500;
 constexpr double kMostDrift = 0.02;
+// Of the largest element of all gradients: elements below it may be rounding alone.
+constexpr double kGradientRoundings = 64;
+constexpr double kMostNoise = 0.01;
 
 class SelfTester {
  public:
@@ -38,25 +43,30 @@ class SelfTester {
     for (const auto& [v, found] : prints_) {
       const auto name = program_.names.find(v);
       if (name == program_.names.end() || program_.input(v) != nullptr || found.several) continue;
-      judge(name->second, found, 0, result_.values);
+      judge(name->second, found, {}, result_.values);
     }
     double largest = 0;
     for (const auto& [name, tensor] : ours_) {
-      if (name.ends_with(".grad")) largest = std::max(largest, StepPrint(tensor.local()).sizes[0]);
+      if (!name.ends_with(".grad")) continue;
+      largest = std::max(largest, StepPrint(tensor.local()).sizes[0]);
+      for (const double element : read_doubles(tensor.local())) {
+        largest_element_ = std::max(largest_element_, std::fabs(element));
+      }
     }
     for (const StepInput& input : program_.inputs) {
       const auto found = gradients_.find(input.recorded);
       if (!input.parameter || found == gradients_.end()) continue;
       const auto user = users_.find(input.value);
       if (user != users_.end()) found->second.user = user->second;
-      judge(input.name + ".grad", found->second, largest, result_.gradients);
+      judge(input.name + ".grad", found->second, {.terms = largest}, result_.gradients);
     }
     for (const StepStatement& update : program_.updates) {
       if (update.kind != StatementKind::kEnd) continue;
       const StepInput* input = program_.input(update.takes[0]);
       const auto found = input == nullptr ? ends_.end() : ends_.find(input->recorded);
       if (found == ends_.end()) continue;
-      judge(program_.names.at(update.outs[0]), found->second, 0, result_.parameters);
+      judge(program_.names.at(update.outs[0]), found->second,
+            after_step(*input, program_.names.at(update.outs[0])), result_.parameters);
     }
     std::ranges::stable_sort(result_.differences, {}, &StepDifference::event);
     return std::move(result_);
@@ -75,6 +85,7 @@ class SelfTester {
     if (kind == "call") {
       for_each_operand(event, [&](std::size_t v) { users_.try_emplace(v, &event); });
     }
+    if (kind == "input") inputs_[integer_of<std::size_t>(event.at("v"))] = &event;
     if (kind == "check" && event.value("pass", "") == "bwd" && event.contains("fp")) {
       std::string name = event.at("name").get<std::string>();
       if (name.ends_with(".grad")) gradients_[name.substr(0, name.size() - 5)] = {&event, index};
@@ -100,7 +111,39 @@ class SelfTester {
     return found == event.end() ? kNone : *found;
   }
 
-  void judge(const std::string& name, const Found& found, double terms, std::int64_t& agree) {
+  // Optimizers that divide by the size of a gradient (Adam, RMSprop, Rprop) make a step as long as
+  // any other for an element that is rounding alone, and its direction is that of the rounding.
+  StepOrigin after_step(const StepInput& input, const std::string& after) const {
+    StepOrigin origin;
+    const auto end = ours_.find(after), gradient = ours_.find(input.name + ".grad");
+    const auto event = inputs_.find(input.value);
+    if (end == ours_.end() || gradient == ours_.end() || event == inputs_.end()) return origin;
+    const Tensor& now = end->second.local();
+    const std::vector<double> slope = read_doubles(gradient->second.local()),
+                              last = read_doubles(now),
+                              first = read_doubles(recorded_tensor(
+                                  *now.device(), recording_, *event->second, 0, input.meta));
+    if (slope.size() != last.size() || first.size() != last.size()) return origin;
+    const double noise =
+        largest_element_ *
+        std::min(kMostNoise, kGradientRoundings * unit_roundoff(coarser(coarsest_, now.dtype())));
+    double step = 0, steepest = 0;
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      step = std::max(step, std::fabs(last[i] - first[i]));
+      steepest = std::max(steepest, std::fabs(slope[i]));
+    }
+    // Next to others, an exact 0 is that of a row that nothing reads.
+    std::vector<double> open(last.size());
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      const bool read = slope[i] != 0 || steepest <= noise;
+      if (read && std::fabs(slope[i]) <= noise) open[i] = 2 * step;
+    }
+    const StepPrint print(open);
+    std::ranges::copy(print.sizes, origin.open);
+    return origin;
+  }
+
+  void judge(const std::string& name, const Found& found, StepOrigin origin, std::int64_t& agree) {
     const auto ours = ours_.find(name);
     if (ours == ours_.end() || !ours->second.defined()) return;
     const Tensor& tensor = ours->second.local();
@@ -110,8 +153,7 @@ class SelfTester {
           name, found, found.value->at("shape").dump(),
           fmt::format("{} {}", to_string(tensor.dtype()), json_of(tensor.shape()).dump()));
     }
-    StepOrigin origin{
-        .coarsest = coarsest_, .terms = terms, .exact = unit_roundoff(meta.dtype) == 0};
+    origin.exact = unit_roundoff(meta.dtype) == 0;
     origin.coarsest = coarser(coarsest_, meta.dtype);
     coarsest_ = origin.coarsest;
     origin.drift = std::min(kMostDrift, kChainRoundings * unit_roundoff(origin.coarsest));
@@ -138,11 +180,13 @@ class SelfTester {
   const StepProgram& program_;
   const StepRecording& recording_;
   std::map<std::string, DTensor> ours_;
-  std::map<std::size_t, Found> prints_;       // by number of a value, of forward ops
-  std::map<std::size_t, const Json*> users_;  // the first call that takes a value
+  std::map<std::size_t, Found> prints_;        // by number of a value, of forward ops
+  std::map<std::size_t, const Json*> users_;   // the first call that takes a value
+  std::map<std::size_t, const Json*> inputs_;  // by number
   std::map<std::string, Found> gradients_;
   std::map<std::string, Found> ends_;  // parameters at the end of the step, by name
   DType coarsest_ = DType::kF64;
+  double largest_element_ = 0;  // of all gradients
   StepSelfTest result_;
 };
 
