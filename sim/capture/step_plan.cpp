@@ -106,6 +106,28 @@ class Planner {
     if (name == "hsdp") shard_parameters(dims(all > 1 ? 1 : 0, all));
     if (name == "fsdp+tp") shard_parameters(dims(0, all - 1));
     cut_batches(dims(0, tensor ? all - 1 : all));
+    gather_normalized();
+  }
+
+  // In training, the statistics of batch norm are those of the whole batch.
+  void gather_normalized() {
+    constexpr std::size_t kTraining = 5;
+    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
+      const StepStatement& one = program_.statements[i];
+      const std::string bare = bare_op(one.op);
+      if (bare != "batch_norm" && bare != "native_batch_norm") continue;
+      const Json& given = one.event->at("args");
+      if (given.size() > kTraining && given.at(kTraining) == false) continue;
+      plan_.before[{i, one.takes[0]}] = whole_over(dims(0, mesh_.size()));
+    }
+  }
+
+  static std::string whole_over(const Names& names) {
+    std::string whole;
+    for (const std::string& name : names) {
+      whole += fmt::format("{}{}=R", whole.empty() ? "" : ", ", name);
+    }
+    return whole;
   }
 
   // Views flatten a batch, which an uneven cut does not allow.
@@ -139,10 +161,7 @@ class Planner {
         append(plan_.cuts[input.value][0], names);
       }
     }
-    std::string whole;
-    for (const std::string& name : names) {
-      whole += fmt::format("{}{}=R", whole.empty() ? "" : ", ", name);
-    }
+    const std::string whole = whole_over(names);
     for (std::size_t i = 0; i < program_.statements.size(); ++i) {
       for (const std::size_t v : program_.statements[i].takes) {
         const StepInput* input = program_.input(v);

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <deque>
 #include <set>
 
 #include "base/error.h"
 #include "base/fix.h"
 #include "sim/capture/recorded_event.h"
+#include "sim/capture/step_writes.h"
 
 namespace shardlab {
 
@@ -35,7 +37,8 @@ bool is_reserved(const std::string& name) {
 
 class ProgramReader {
  public:
-  explicit ProgramReader(const StepRecording& recording) : recording_(recording) {
+  explicit ProgramReader(const StepRecording& recording)
+      : recording_(recording), fresh_number_(recording.values) {
     program_.recording = &recording;
   }
 
@@ -113,13 +116,18 @@ class ProgramReader {
     const auto kind = event.at("k").get<std::string>();
     if (kind == "input" || kind == "const" || kind == "alias") {
       given_[number_in(event)] = &event;
+      if (event.contains("raw") || event.contains("fill")) ++elements_[number_in(event)];
     } else if (kind == "local_op") {
       if (event.value("random", false) && event.contains("c")) {
         drawn_[integer_of<std::size_t>(event.at("c"))].push_back(&event);
       }
       for (const char* key : {"out", "mut"}) {
         for (const Json& value : event.value(key, Json::array())) {
-          if (value.is_object() && value.contains("raw")) raws_[number_in(value)] = value;
+          if (!value.is_object() || !value.contains("raw")) continue;
+          const std::size_t v = number_in(value);
+          const int time = ++elements_[v];
+          raws_[v] = value;
+          if (time > 1) raws_[v]["name"] = fmt::format("v{}:{}", v, time);
         }
       }
     } else if (kind == "function") {
@@ -169,8 +177,18 @@ class ProgramReader {
     // x.detach() is x; a use of the detached value is marked.
     const std::string bare = bare_op(statement.op);
     if (same && (bare == "detach" || bare == "alias" || bare == "lift_fresh")) return;
+    if (returns_operands(statement)) return;
     if (!take_drawn(statement)) return;
     program_.statements.push_back(std::move(statement));
+  }
+
+  // x.flatten(1) of a matrix is x, and broadcast_tensors of equal shapes gives its operands.
+  static bool returns_operands(const StepStatement& statement) {
+    const OpRow* row = recorded_row(*statement.event);
+    if (row == nullptr || row->op.is_inplace() || row->op.is_out_variant()) return false;
+    return std::ranges::all_of(statement.outs, [&](std::size_t v) {
+      return std::ranges::find(statement.takes, v) != statement.takes.end();
+    });
   }
 
   // Numbers that the program has read from tensors.
@@ -238,18 +256,26 @@ class ProgramReader {
     for (const StepStatement& statement : program_.statements) {
       updated_.insert(statement.outs.begin(), statement.outs.end());
     }
-    for (const Json& event : recording_.events) {
-      if (event.at("k") != "check" || event.value("pass", "") != "bwd") continue;
-      gradients_.try_emplace(number_in(event), event.at("name").get<std::string>());
-    }
     bool steps = false;
+    for (const Json& event : recording_.events) {
+      const std::string pass = event.value("pass", "");
+      steps = steps || (event.at("k") == "local_op" && pass == "opt");
+      if (event.at("k") != "check" || pass != "bwd") continue;
+      gradients_.try_emplace(number_in(event), event.at("name").get<std::string>());
+      if (!steps) graded_.insert(event.at("name").get<std::string>());
+    }
+    steps = false;
     for (std::size_t i = end_; i < recording_.events.size() && left_out_.empty(); ++i) {
       const Json& event = recording_.events[i];
       const auto kind = event.at("k").get<std::string>();
       if (kind == "input" || kind == "const" || kind == "alias") given_[number_in(event)] = &event;
       if (kind != "local_op") continue;
       const std::string pass = event.value("pass", "");
-      if (steps && pass == "fwd") break;  // the next step
+      if (steps && pass == "fwd") {
+        program_.notes.push_back(fmt::format("the program ends before {} at {}, after a step",
+                                             event.value("op", ""), place_of(recording_, event)));
+        break;
+      }
       steps = steps || pass == "opt";
       if (pass != "bwd") read_update(event);
     }
@@ -342,8 +368,23 @@ class ProgramReader {
       refuse(*statement.event, "what " + statement.op + " draws inside",
              "give it a dropout of 0, or evaluate: model.eval()");
     }
+    if (statement.outs == std::vector{statement.takes.empty() ? 0 : statement.takes[0]} &&
+        bare.ends_with('_')) {
+      draw_in_place(statement);
+      return true;
+    }
     for (const std::size_t v : statement.outs) given_.emplace(v, &raws_.at(v));
     return false;
+  }
+
+  // x.normal_(): the tensor may be a part of another, and be drawn again.
+  void draw_in_place(StepStatement& statement) {
+    const std::size_t v = statement.takes[0], drawn = fresh_number_++;
+    Json& elements = drawn_elements_.emplace_back(raws_.at(v));
+    if (!elements.contains("name")) elements["name"] = fmt::format("v{}", v);
+    given_.emplace(drawn, &elements);
+    statement.kind = StatementKind::kDrawn;
+    statement.takes = {v, drawn};
   }
 
   // Attention is recorded as drawing, even with a dropout of 0.
@@ -385,7 +426,8 @@ class ProgramReader {
   }
 
   static bool writes(const StepStatement& statement) {
-    return bare_op(statement.op).ends_with('_') && statement.kind == StatementKind::kCall;
+    return statement.kind == StatementKind::kDrawn ||
+           (bare_op(statement.op).ends_with('_') && statement.kind == StatementKind::kCall);
   }
 
   // From the end: values that gradients are taken of, and calls that write.
@@ -416,14 +458,13 @@ class ProgramReader {
     for (const StepStatement& update : program_.updates) {
       if (writes(update)) written.insert(update.takes.begin(), update.takes.end());
     }
-    std::size_t fresh_number = recording_.values;
     for (const std::size_t v : written) {
       const auto given = given_.find(v);
       if (given == given_.end() || !given->second->value("requires_grad", false)) continue;
       StepStatement end{.kind = StatementKind::kEnd, .event = given->second, .no_grad = true};
       end.op = "parameter";
       end.takes = {v};
-      end.outs = {fresh_number++};
+      end.outs = {fresh_number_++};
       program_.updates.push_back(std::move(end));
     }
   }
@@ -458,14 +499,17 @@ class ProgramReader {
     StepInput input{.value = v, .meta = recorded_meta(event)};
     input.recorded = event.value("name", fmt::format("v{}", v));
     const bool is_mask = event.value("k", "").empty();
-    const std::string stem = event.contains("name") ? as_name(input.recorded)
-                             : is_mask              ? "drawn"
-                                                    : "data";
+    const std::string stem = is_mask                  ? "drawn"
+                             : event.contains("name") ? as_name(input.recorded)
+                                                      : "data";
     const bool again = std::ranges::find(program_.inputs, input.recorded, &StepInput::recorded) !=
                        program_.inputs.end();
     input.tensor = again ? fmt::format("v{}", v) : input.recorded;
     input.name = fresh(stem);
     input.parameter = event.value("requires_grad", false);
+    // Files of other recorders, and exported programs, do not say which.
+    input.graded =
+        input.parameter && (graded_.empty() || graded_.contains(input.recorded + ".grad"));
     program_.names[v] = input.name;
     program_.inputs.push_back(std::move(input));
   }
@@ -531,12 +575,16 @@ class ProgramReader {
   const StepRecording& recording_;
   StepProgram program_;
   std::map<std::size_t, const Json*> given_;
-  std::map<std::size_t, Json> raws_;                       // results that the file has elements of
+  std::map<std::size_t, Json> raws_;     // results that the file has elements of
+  std::map<std::size_t, int> elements_;  // how often, of each value
+  std::deque<Json> drawn_elements_;      // of draws in place
+  std::size_t fresh_number_;             // of a value that the recording does not have
   std::map<std::size_t, std::vector<const Json*>> drawn_;  // by call
   std::set<std::string> taken_;
   std::map<std::string, int> next_;  // number behind a name that is taken
   std::vector<Number> numbers_;
   std::map<std::size_t, std::string> gradients_;  // as backward leaves them: "w.grad", by number
+  std::set<std::string> graded_;                  // the names of those before the first step
   std::set<std::size_t> updated_;                 // existing values that updates take
   std::set<std::size_t> of_gradients_;            // those of them that are computed from gradients
   std::vector<const Json*> gradient_numbers_;
@@ -565,7 +613,11 @@ Dims StepProgram::shape_of(std::size_t value) const {
   return {};
 }
 
-StepProgram program_of(const StepRecording& recording) { return ProgramReader(recording).read(); }
+StepProgram program_of(const StepRecording& recording) {
+  StepProgram program = ProgramReader(recording).read();
+  renew_written(program);
+  return program;
+}
 
 std::string bare_op(const std::string& op) {
   const std::size_t begin = op.find('.');

@@ -18,6 +18,7 @@ struct StepInput {
   std::string tensor;     ///< the same, but "v12" if an earlier one has the name
   TensorMeta meta;
   bool parameter = false;  ///< it requires a gradient
+  bool graded = false;     ///< the program gives it one
   bool batch = false;      ///< its dim 0 is the batch's
 };
 
@@ -25,6 +26,7 @@ enum class StatementKind : std::uint8_t {
   kCall,
   kDropout,    ///< the recorded mask, in place of one that is drawn
   kAttention,  ///< with dropout: by products, since the recorded mask is of the scores
+  kDrawn,      ///< takes[1], the recorded numbers, is copied into takes[0]
   kFactory,    ///< a tensor made of numbers alone
   kBackward,   ///< gradients of outs[0]; args[0] is the incoming gradient, if it is not 1
   kGradient,   ///< the gradient of the parameter takes[0], with the parameter's placements
@@ -36,6 +38,7 @@ struct StepStatement {
   StatementKind kind = StatementKind::kCall;
   const Json* event = nullptr;     ///< of the recording, which outlives the program
   std::string op;                  ///< "aten.linear.default"
+  std::string renewed;             ///< in place of an op that writes: "aten.add.Tensor"; or empty
   std::vector<std::size_t> takes;  ///< numbers of its operands, in order
   std::vector<std::size_t> outs;   ///< numbers of its results
   std::size_t mask = 0;            ///< kDropout, kAttention: the value that holds it

@@ -75,7 +75,7 @@ class StepWriter {
     if (!any) return "";
     std::string names;
     for (const StepInput& input : program_.inputs) {
-      if (input.parameter) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", input.name);
+      if (input.graded) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", input.name);
     }
     return names.empty() ? "" : "[expect]\ngrads = [" + names + "]\n";
   }
@@ -161,8 +161,13 @@ class StepWriter {
       return fmt::format("{} = {} * {} * {}", outs, operand(one.takes[0]), name(one.mask),
                          one.scale);
     }
+    if (one.kind == StatementKind::kDrawn) {
+      return fmt::format("{} = aten.copy_.default({}, {})", outs, name(one.takes[0]),
+                         name(one.takes[1]));
+    }
     if (one.kind == StatementKind::kAttention) return outs + " = " + attention(one);
-    std::string call = fmt::format("{}({})", one.op, arguments(one));
+    const std::string& op = one.renewed.empty() ? one.op : one.renewed;
+    std::string call = fmt::format("{}({})", op, arguments(one));
     const OpRow* row = recorded_row(*one.event);
     const bool list = row != nullptr && row->op.returns_list_of_tensors();
     if (list && one.outs.size() == 1) call += "[0]";

@@ -49,7 +49,8 @@ void add_stacks(std::vector<OpSample>& samples) {
   for (const char* op : {"hsplit.array", "vsplit.array", "dsplit.array"}) {
     samples.push_back({op, {real({4, 6, 3})}, {"$0", Dims{1}}});
   }
-  for (const char* op : {"fliplr", "flipud", "msort", "adjoint", "diagflat", "nanmean"}) {
+  for (const char* op :
+       {"fliplr", "flipud", "msort", "adjoint", "mH", "matrix_H", "diagflat", "nanmean"}) {
     samples.push_back({op, {real({3, 5})}, {"$0"}});
   }
   const Argument none;
@@ -64,6 +65,8 @@ void add_stacks(std::vector<OpSample>& samples) {
                   {"linalg_vander", {real({3, 5})}, {"$0", 4}},
                   {"sum_to_size", {real({3, 7, 5})}, {"$0", Dims{7, 1}}},
                   {"isreal", {real({7, 5})}, {"$0"}},
+                  {"_is_all_true", {truth({7, 5})}, {"$0"}},
+                  {"_is_any_true", {truth({7, 5})}, {"$0"}},
                   {"functional::unravel_index", {index({7}, 30)}, {"$0", Dims{5, 6}}},
                   {"diff", {real({7, 5})}, {"$0", 2, 0}},
                   {"diff", {real({7, 5}), real({7, 1})}, {"$0", 1, -1, "$1"}},

@@ -696,8 +696,10 @@ class StepPlayer {
   // True when the op, on operands changed by their rounding, gives results that differ as much: for
   // a quotient of cancelling terms, as in optimizers, that is much.
   bool is_rounding(const Json& event, const Json& value, const std::vector<StepPrint>& prints) {
-    const bool here = (is_call(event) || is_move(event)) && !before_.empty();
-    if (!here) return false;
+    // Steps of optimizers write what they take; other results are compared as they are.
+    const bool writes = std::ranges::find(before_, number_in(value),
+                                          &Snapshots::value_type::first) != before_.end();
+    if (!writes || !(is_call(event) || is_move(event))) return false;
     constexpr int kSamples = 4;
     constexpr double kFactor = 8;
     std::vector<double> moved(prints.size()), off(prints.size());

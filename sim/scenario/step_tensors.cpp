@@ -24,7 +24,11 @@ void add_tensor(const Json& value, std::map<std::string, Json>& tensors) {
   const bool there =
       value.is_object() && value.contains("v") && (value.contains("raw") || value.contains("fill"));
   if (!there) return;
-  tensors.emplace("v" + value.at("v").dump(), value);
+  const std::string number = "v" + value.at("v").dump();
+  std::string key = number;
+  for (int time = 2; !tensors.emplace(key, value).second; ++time) {
+    key = fmt::format("{}:{}", number, time);
+  }
   const auto name = value.find("name");
   if (name != value.end() && name->is_string()) tensors.emplace(name->get<std::string>(), value);
 }

@@ -20,7 +20,8 @@ class StepTensors {
   StepTensors(const StepTensors&) = delete;
   StepTensors& operator=(const StepTensors&) = delete;
 
-  /// The elements of the tensor of this name; "v12": of value 12, which may have no name.
+  /// The elements of the tensor of this name; "v12": of value 12, which may have no name;
+  /// "v12:2": of its second draw.
   ///   fails  ScenarioError at the input: no such file or tensor, other dtype or shape
   std::vector<Scalar> read(const std::string& path, const std::string& tensor,
                            const ScenarioInput& input);

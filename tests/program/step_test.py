@@ -199,7 +199,9 @@ class Steps(program.Program):
             ("two_batches", "fsdp", "dp=4"), ("two_batches", "megatron", "tp=3"),
             ("convolutions", "replicate", "dp=4"), ("convolutions", "fsdp", "x=3"),
             ("bf16", "sequence", "dp=2,tp=2"), ("written", "fsdp+tp", "dp=2,tp=3"),
-            ("written", "replicate", "dp=4"),
+            ("written", "replicate", "dp=4"), ("preferences", "fsdp+tp", "dp=2,tp=2"),
+            ("residual", "fsdp", "dp=4"), ("experts", "megatron", "dp=2,tp=2"),
+            ("experts", "hsdp", "a=2,b=2"), ("adversaries", "fsdp+tp", "dp=2,tp=2"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
@@ -209,8 +211,12 @@ class Steps(program.Program):
                     "run", "--json", str(path), "--mesh", mesh, "--plan", plan, *options)
                 run = json.loads(output)
                 self.assertEqual((code, run["ok"]), (0, True), errors)
+                events = taken_apart(path)[0]
+                steps = [i for i, e in enumerate(events) if e.get("pass") == "opt"]
+                graded = {e["name"] for e in events[:steps[0] if steps else None]
+                          if e["k"] == "check" and e.get("pass") == "bwd"}
                 wanted = sum(e["k"] == "input" and e.get("requires_grad", False)
-                             for e in taken_apart(path)[0])
+                             and e["name"] + ".grad" in graded for e in events)
                 gradients = [v for v in run["values"] if v["name"].endswith(".grad")]
                 self.assertEqual(len(gradients), wanted)
                 if textbook:
@@ -220,12 +226,14 @@ class Steps(program.Program):
 
     def test_one_rank_has_the_gradients_of_the_recording(self):
         for name, gradients in (("llama", 21), ("gpt", 28), ("two_batches", 4),
-                                ("convolutions", 9), ("written", 9)):
+                                ("convolutions", 9), ("written", 9), ("preferences", 15),
+                                ("residual", 9), ("experts", 21), ("adversaries", 4)):
             with self.subTest(name=name):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
-                output = self.fine("run", "--summary", str(path))
+                code, output, _ = self.shardlab("run", "--summary", str(path))
+                self.assertEqual(code, 0, output)
                 first = output.splitlines()[0]
-                after = "" if name == "written" else r", \d+ parameters after the step"
+                after = "" if name in ("written", "experts") else r", \d+ parameters after the step"
                 self.assertRegex(first, rf"^self-test on one rank: \d+ values{after} and "
                                         rf"{gradients} gradients are PyTorch's, 0 differ")
 

@@ -253,6 +253,16 @@ Results adjoint_view(Calls& calls, const Arguments& args) {
   return {conjugated(calls, calls.one("transpose.int", {args[0], -2, -1}))};
 }
 
+/// matrix_H(self)
+Results matrix_adjoint(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  if (x.ndim() != 2) {
+    fail(ErrorKind::kValue, Fix{"use mH for the last two dims"},
+         "matrix_H: the tensor has {} dims, a matrix has 2", x.ndim());
+  }
+  return adjoint_view(calls, args);
+}
+
 /// nanmean(self, dim, keepdim, *, dtype)
 Results nanmean(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
@@ -336,6 +346,8 @@ constexpr const char* kAreas = "sums of neighbours";
 // clang-format off
 constexpr Row kStackingRows[] = {
     {"adjoint"_op, nullptr, {}, adjoint_view, {}, {}, "transpose"},
+    {"mH"_op, nullptr, {}, adjoint_view, {}, {}, "transpose"},
+    {"matrix_H"_op, nullptr, {}, matrix_adjoint, {}, {}, "transpose"},
     {"atleast_1d"_op, nullptr, {}, at_least<1>, {}, {}, kDimsAdded},
     {"atleast_1d.Sequence"_op, nullptr, {}, all_at_least<1>, {}, {}, kDimsAdded},
     {"atleast_2d"_op, nullptr, {}, at_least<2>, {}, {}, kDimsAdded},

@@ -186,6 +186,19 @@ Results to_dense(Calls& calls, const Arguments& args) {
 }
 
 /// lift, pin_memory: ops about other devices and other stages leave a tensor as it is.
+// _is_all_true and _is_any_true, of truth values alone.
+template <const char* kOp>
+Results one_truth(Calls& calls, const Arguments& args) {
+  if (args[0].tensor().dtype() != DType::kBool) {
+    fail(ErrorKind::kValue, Fix{fmt::format("use {}", kOp)},
+         "_is_{}_true: the tensor is {}, must be bool", kOp,
+         to_string(args[0].tensor().dtype()));
+  }
+  return {calls.one(kOp, args)};
+}
+constexpr char kAllOp[] = "all";
+constexpr char kAnyOp[] = "any";
+
 Results as_it_is(Calls&, const Arguments& args) { return {args[0]}; }
 
 /// narrow(self, dim, start, length)
@@ -458,6 +471,8 @@ constexpr const char* kAdaptiveMean3d = "_adaptive_avg_pool3d";
 // Sorted by name.
 // clang-format off
 constexpr Row kCompositeRows[] = {
+    {"_is_all_true"_op, nullptr, {}, one_truth<kAllOp>, {}, {}, "all", kNotDifferentiable},
+    {"_is_any_true"_op, nullptr, {}, one_truth<kAnyOp>, {}, {}, "any", kNotDifferentiable},
     {"adaptive_avg_pool2d"_op, nullptr, {}, adaptive_mean<kAdaptiveMean2d, 2>,
      {nullptr, "adaptive_avg_pool2d.out"}, {}, "_adaptive_avg_pool2d, or a mean"},
     {"adaptive_avg_pool3d"_op, nullptr, {}, adaptive_mean<kAdaptiveMean3d, 3>,

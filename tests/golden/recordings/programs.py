@@ -3,6 +3,8 @@
 Each is a function that gives (model, optimizer, step); nothing here knows of shardlab.
 """
 
+import copy
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -306,6 +308,124 @@ def gammas():
     return model, None, step
 
 
+def preferences():
+    """A frozen copy has the names of the model. Rounding alone decides the step of the keys' bias,
+    whose gradient a softmax cancels."""
+    class Words(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.head = nn.Embedding(20, 16), nn.Linear(16, 20)
+            self.layer = nn.TransformerEncoderLayer(
+                16, 2, 32, dropout=0.0, batch_first=True, norm_first=True)
+
+        def forward(self, words):
+            mask = nn.Transformer.generate_square_subsequent_mask(words.shape[1])
+            scores = self.head(self.layer(self.table(words), src_mask=mask, is_causal=True))
+            words = words[:, 1:, None]
+            return scores[:, :-1].log_softmax(-1).gather(-1, words).squeeze(-1).sum(-1)
+
+    model = Words()
+    frozen = copy.deepcopy(model).requires_grad_(False)
+    optimizer = torch.optim.Adam(model.parameters())
+    better, worse = tokens(8, 6, 20)
+
+    def step():
+        with torch.no_grad():
+            before = frozen(better) - frozen(worse)
+        loss = -F.logsigmoid(0.1 * (model(better) - model(worse) - before)).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def residual():
+    """Batch norm of a batch that ranks share, writes in place, RMSprop of a bias that batch norm
+    cancels."""
+    class Block(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.first, self.norm = nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width)
+            self.second = nn.Conv2d(width, width, 3, padding=1)
+
+        def forward(self, x):
+            y = self.second(F.relu(self.norm(self.first(x)), inplace=True))
+            y += x
+            return F.relu(y, inplace=True)
+
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), Block(8), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                          nn.Linear(8, 5))
+    optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3)
+    image, label = torch.randn(8, 3, 8, 8), torch.randint(0, 5, (8,))
+
+    def step():
+        loss = F.cross_entropy(model(image), label)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def experts():
+    """Experts of one process: tokens are taken and added back by indices, in place."""
+    class Experts(nn.Module):
+        def __init__(self, width=16, count=4):
+            super().__init__()
+            self.inner, self.head = nn.Linear(8, width), nn.Linear(width, 5)
+            self.gate = nn.Linear(width, count, bias=False)
+            self.experts = nn.ModuleList(
+                nn.Sequential(nn.Linear(width, 24), nn.SiLU(), nn.Linear(24, width))
+                for _ in range(count))
+
+        def forward(self, x):
+            x = self.inner(x)
+            rows = x.flatten(0, 1)
+            weight, chosen = self.gate(rows).softmax(-1).topk(2, -1)
+            out = torch.zeros_like(rows)
+            for index, expert in enumerate(self.experts):
+                row, slot = torch.where(chosen == index)
+                out.index_add_(0, row, expert(rows[row]) * weight[row, slot, None])
+            return self.head(out.view_as(x))
+
+    model = Experts()
+    x, y = torch.randn(4, 6, 8), torch.randn(4, 6, 5)
+
+    def step():
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
+def adversaries():
+    """Two optimizers: the program of another mesh ends with the first step. Numbers are drawn in
+    place, twice into one tensor; flatten() returns its operand."""
+    maker = nn.Sequential(nn.Linear(4, 16), nn.LeakyReLU(0.2), nn.Linear(16, 6))
+    judge = nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(6, 16)),
+                          nn.LeakyReLU(0.2), nn.Linear(16, 1))
+    model = nn.ModuleDict({"maker": maker, "judge": judge})
+    optimizers = [torch.optim.Adam(one.parameters(), betas=(0.5, 0.9)) for one in (judge, maker)]
+    real = torch.randn(8, 6)
+
+    def step():
+        drawn = torch.empty(8, 4)
+        false = maker(drawn.normal_().clone())
+        noise = drawn.normal_()[:, :1]
+        loss = (F.softplus(-judge(real) + noise) + F.softplus(judge(false.detach()))).mean()
+        loss.backward()
+        optimizers[0].step()
+        optimizers[1].zero_grad()
+        F.softplus(-judge(false)).mean().backward()
+        optimizers[1].step()
+        return loss
+
+    return model, optimizers[0], step
+
+
 PROGRAMS = {program.__name__: program for program in (
-    llama, llama_gqa, gpt, convolutions, two_batches, bf16, autocast, written, gammas
+    llama, llama_gqa, gpt, convolutions, two_batches, bf16, autocast, written, gammas, preferences,
+    residual, experts, adversaries
 )}
