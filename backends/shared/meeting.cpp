@@ -216,7 +216,7 @@ std::vector<const RankReport*> circle_from(std::span<const RankReport> reports,
   }
   if (at == nullptr) return {};
   walk.erase(walk.begin(), std::ranges::find(walk, at));
-  std::ranges::rotate(walk, std::ranges::min_element(walk, {}, &RankReport::rank));
+  std::rotate(walk.begin(), std::ranges::min_element(walk, {}, &RankReport::rank), walk.end());
   return walk;
 }
 

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/fix.h"
 #include "sim/capture/recorded_event.h"
-#include "sim/capture/step_writes.h"
 
 namespace shardlab {
 
@@ -613,11 +612,7 @@ Dims StepProgram::shape_of(std::size_t value) const {
   return {};
 }
 
-StepProgram program_of(const StepRecording& recording) {
-  StepProgram program = ProgramReader(recording).read();
-  renew_written(program);
-  return program;
-}
+StepProgram program_of(const StepRecording& recording) { return ProgramReader(recording).read(); }
 
 std::string bare_op(const std::string& op) {
   const std::size_t begin = op.find('.');

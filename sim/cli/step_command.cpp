@@ -8,6 +8,7 @@
 #include "dispatch/all_ops.h"
 #include "mesh/spec.h"
 #include "sim/capture/step_scenario.h"
+#include "sim/capture/step_writes.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/recorded/step_self_test.h"
@@ -108,6 +109,7 @@ std::optional<ScenarioFile> open_step(const std::string& path, const RunArgument
   }
   dtype_of_run(arguments);  // refused before anything runs
   StepProgram program = program_of(recording);
+  renew_written(program);
   if (arguments.without_optimizer) program.updates.clear();
   StepLayouts layouts;
   if (!arguments.place_file.empty()) read_layouts(arguments.place_file, layouts);

@@ -15,6 +15,7 @@
 #include "sim/capture/replay_run.h"
 #include "sim/capture/step_plan.h"
 #include "sim/capture/step_scenario.h"
+#include "sim/capture/step_writes.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/parser.h"
@@ -312,7 +313,8 @@ Answer feed_step_file(const std::function<StepFile()>& read) {
     if (recording.ranks > 16 || holds_much(recording)) return Answer::kRefused;
     replay_text(recording, replay_step(recording));
     if (recording.ranks == 1) {
-      const StepProgram program = program_of(recording);
+      StepProgram program = program_of(recording);
+      renew_written(program);
       const StepMesh mesh = {{"tp", 2}};
       return feed_run(step_scenario(program, mesh, plan_of(program, mesh, "megatron", {})));
     }

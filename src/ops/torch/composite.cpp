@@ -191,8 +191,7 @@ template <const char* kOp>
 Results one_truth(Calls& calls, const Arguments& args) {
   if (args[0].tensor().dtype() != DType::kBool) {
     fail(ErrorKind::kValue, Fix{fmt::format("use {}", kOp)},
-         "_is_{}_true: the tensor is {}, must be bool", kOp,
-         to_string(args[0].tensor().dtype()));
+         "_is_{}_true: the tensor is {}, must be bool", kOp, to_string(args[0].tensor().dtype()));
   }
   return {calls.one(kOp, args)};
 }

@@ -45,9 +45,9 @@ TEST_CASE("B-30 a size is what its text says, in both spellings") {
       {"s0 % s1", 2},
       {"7", 7},
   };
-  for (const auto& [text, size] : kSizes) {
-    CAPTURE(text);
-    CHECK(size_of(text) == size);
+  for (const auto& one : kSizes) {
+    CAPTURE(one.first);
+    CHECK(size_of(one.first) == one.second);
   }
   for (const char* text : {"", "s0 +", "(s0", "Mod(s0, 0)", "s0//0", "2**99", "s0 s1", "Symbol(s0)",
                            "Mul(9223372036854775807, 2)", "Integer()", "FloorDiv(s0)"}) {
