@@ -40,8 +40,8 @@ struct LoopOf {
     const std::tuple<const In*...> from{reinterpret_cast<const In*>(in[I])...};
     if constexpr (requires { Vectorized<F>::map(std::get<I>(from)..., to, count); }) {
       Vectorized<F>::map(std::get<I>(from)..., to, count);
-    } else if constexpr (requires { map_function<F, Out>(std::get<I>(from)..., to, count); }) {
-      map_function<F, Out>(std::get<I>(from)..., to, count);
+    } else if constexpr (requires { map_function<F>(std::get<I>(from)..., to, count); }) {
+      map_function<F>(std::get<I>(from)..., to, count);
     } else {
 #pragma GCC ivdep
       for (std::int64_t i = 0; i < count; ++i) to[i] = F::apply(std::get<I>(from)[i]...);
@@ -61,25 +61,6 @@ constexpr ElementLoop loop_of() {
     return {};
   } else {
     return make_loop<F, T>(std::make_index_sequence<operands>{});
-  }
-}
-
-/// A loop from bf16 to bf16 where the function is computed by packets, which takes no buffers of
-/// f32.
-template <typename F, std::size_t... I>
-constexpr ElementLoop make_bfloat16_loop(std::index_sequence<I...>) {
-  constexpr auto kRun = [](const std::byte* const* in, std::byte* out, std::int64_t count) {
-    map_function<F, float>(reinterpret_cast<const BFloat16*>(in[I])...,
-                           reinterpret_cast<BFloat16*>(out), count);
-  };
-  return {kRun, {((void)I, DType::kBF16)...}, DType::kBF16};
-}
-template <typename F, std::size_t operands>
-constexpr ElementLoop bfloat16_loop_of() {
-  if constexpr (HasPacket<F, float> || HasPackets<F, float> || HasPairPacket<F, float>) {
-    return make_bfloat16_loop<F>(std::make_index_sequence<operands>{});
-  } else {
-    return {};
   }
 }
 

@@ -215,12 +215,7 @@ std::span<const ElementLoop> loops_of(DType compute) {
 }
 
 const ElementLoop& find_loop(Element function, DType promoted) {
-  const auto index = static_cast<std::size_t>(function);
-  if (promoted == DType::kBF16) {
-    const ElementLoop& direct = bfloat16_loops()[index];
-    if (direct.run != nullptr) return direct;
-  }
-  const ElementLoop& loop = loops_of(compute_dtype(promoted))[index];
+  const ElementLoop& loop = loops_of(compute_dtype(promoted))[static_cast<std::size_t>(function)];
   if (loop.run == nullptr) refuse_dtype(promoted);
   return loop;
 }

@@ -29,9 +29,6 @@ struct ElementLoop {
 /// The loops in compute type T, by Element; one unit compiles those of one type.
 template <typename T>
 std::span<const ElementLoop> element_loops();
-/// Those from bf16 to bf16, without buffers of f32, of functions that are computed in packets and
-/// would wait for the conversions; the others are null.
-std::span<const ElementLoop> bfloat16_loops();
 
 /// out[i] = function(operands[0][i], ...), computed in the compute type of `promoted`: tensors
 /// broadcast to the output, numbers are constant. Operands of other dtypes are rounded to a

@@ -62,45 +62,6 @@ void map_packet_pairs(const T* a, const T* b, T* to, std::int64_t count, Functio
       });
 }
 
-/// Packets of float of elements of bf16, in an order of their own, and back, rounded.
-template <std::size_t packets>
-EIGEN_ALWAYS_INLINE void load_bfloats(PacketOf<float> (&to)[packets], const BFloat16* from) {
-  VectorOf<float> numbers[sizeof(to) / sizeof(VectorOf<float>)];
-  for (std::size_t i = 0; i < std::size(numbers); i += 2) {
-    widen_even_and_odd(numbers[i], numbers[i + 1], from + i * kWidthOf<float>);
-  }
-  std::memcpy(to, numbers, sizeof(numbers));
-}
-template <std::size_t packets>
-EIGEN_ALWAYS_INLINE void store_bfloats(BFloat16* to, const PacketOf<float> (&from)[packets]) {
-  VectorOf<float> numbers[sizeof(from) / sizeof(VectorOf<float>)];
-  std::memcpy(numbers, from, sizeof(numbers));
-  for (std::size_t i = 0; i < std::size(numbers); i += 2) {
-    narrow_even_and_odd(to + i * kWidthOf<float>, numbers[i], numbers[i + 1]);
-  }
-}
-/// The packets of so many vectors, which may be wider.
-template <std::int64_t vectors>
-inline constexpr std::size_t kPacketsOf = vectors * sizeof(VectorOf<float>) /
-                                          sizeof(PacketOf<float>);
-
-/// The same for elements of bf16, computed in float and rounded.
-template <typename Function>
-void map_packet_pairs(const BFloat16* a, const BFloat16* b, BFloat16* to, std::int64_t count,
-                      Function function) {
-  map_runs_of_pairs<2 * kWidthOf<float>>(
-      a, b, to, count,
-      [&](const BFloat16* x, const BFloat16* y, BFloat16* result) __attribute__((always_inline)) {
-        PacketOf<float> first[kPacketsOf<2>], second[kPacketsOf<2>];
-        load_bfloats(first, x);
-        load_bfloats(second, y);
-        for (std::size_t i = 0; i < std::size(first); ++i) {
-          first[i] = function(first[i], second[i]);
-        }
-        store_bfloats(result, first);
-      });
-}
-
 /// Number of packets that functions of many steps compute side by side: as many as registers have
 /// room for.
 inline constexpr std::int64_t kPacketsAtOnce = 2;
@@ -122,19 +83,6 @@ void map_packets_at_once(const T* from, T* to, std::int64_t count, Function func
         }
       });
 }
-/// The same for elements of bf16, computed in float and rounded.
-template <typename Function>
-void map_packets_at_once(const BFloat16* from, BFloat16* to, std::int64_t count,
-                         Function function) {
-  map_runs<kPacketsAtOnce * kWidthOf<float>>(
-      from, to, count, [&](const BFloat16* x, BFloat16* result) __attribute__((always_inline)) {
-        PacketOf<float> packets[kPacketsOf<kPacketsAtOnce>];
-        load_bfloats(packets, x);
-        function(packets);
-        store_bfloats(result, packets);
-      });
-}
-
 /// A function with its form for contiguous runs; types without one take the function element by
 /// element. There are three: packet(x...), for packets of T; packets(x), for an array of them, each
 /// of which becomes its function; map(in..., out, count), for the runs themselves.
@@ -218,26 +166,21 @@ struct Vectorized<element::Where> : element::Where {
   }
 };
 
-/// F over contiguous runs by its packets, of T or of bf16.
-template <typename F, typename T, typename Element>
+/// F over contiguous runs by its packets.
+template <typename F, typename T>
 requires HasPacket<F, T> || HasPackets<F, T>
-void map_function(const Element* from, Element* to, std::int64_t count) {
+void map_function(const T* from, T* to, std::int64_t count) {
   using V = Vectorized<F>;
   if constexpr (HasPackets<F, T>) {
     map_packets_at_once(
         from, to, count, [](auto& x) __attribute__((always_inline)) { V::template packets<T>(x); });
-  } else if constexpr (std::is_same_v<Element, BFloat16>) {
-    map_packets_at_once(
-        from, to, count, [](auto& x) __attribute__((always_inline)) {
-          for (auto& one : x) one = V::template packet<T>(one);
-        });
   } else {
     map_packets(from, to, count, [](const PacketOf<T>& x) { return V::template packet<T>(x); });
   }
 }
-template <typename F, typename T, typename Element>
+template <typename F, typename T>
 requires HasPairPacket<F, T>
-void map_function(const Element* a, const Element* b, Element* to, std::int64_t count) {
+void map_function(const T* a, const T* b, T* to, std::int64_t count) {
   using V = Vectorized<F>;
   map_packet_pairs(a, b, to, count, [](const PacketOf<T>& x, const PacketOf<T>& y) {
     return V::template packet<T>(x, y);

@@ -174,44 +174,16 @@ void widen_vector(const VectorOf<T>& from, VectorOf<double> (&to)[sizeof(double)
   }
 }
 
-/// Each number rounded to nearest even, as a bf16 in the upper half of a word; a NaN that does not
-/// end in 16 zeros may become another number.
-inline void round_to_bfloat16(Float32Bits& to, const VectorOf<float>& from) {
-  std::memcpy(&to, &from, sizeof(to));
-  to = to + 0x7FFF + (to >> 16 & 1);
-}
-
 #ifdef __AVX2__
-/// Each number rounded to a bf16, in a word of its own.
+/// Each number rounded to nearest even, to a bf16 in a word of its own.
 inline void to_bfloat16_words(__m256i& to, const VectorOf<float>& from) {
   Float32Bits words;
-  round_to_bfloat16(words, from);
-  words >>= 16;
+  std::memcpy(&words, &from, sizeof(words));
+  words = (words + 0x7FFF + (words >> 16 & 1)) >> 16;
   words = from == from ? words : Float32Bits{} + 0x7FC0;
   std::memcpy(&to, &words, sizeof(to));
 }
 #endif
-
-/// Elements of bf16 as numbers, those at even places apart from those at odd ones: so each of them
-/// takes one instruction, where putting them in order takes several.
-inline void widen_even_and_odd(VectorOf<float>& even, VectorOf<float>& odd, const BFloat16* from) {
-  static_assert(std::endian::native == std::endian::little);
-  Float32Bits words;
-  std::memcpy(&words, from, sizeof(words));
-  const Float32Bits low = words << 16, high = words & 0xFFFF0000;
-  std::memcpy(&even, &low, sizeof(even));
-  std::memcpy(&odd, &high, sizeof(odd));
-}
-/// The reverse, rounded to nearest even; each NaN ends in 16 zeros, as those do that begin as
-/// elements of bf16 and those that arithmetic makes.
-inline void narrow_even_and_odd(BFloat16* to, const VectorOf<float>& even,
-                                const VectorOf<float>& odd) {
-  Float32Bits low, high;
-  round_to_bfloat16(low, even);
-  round_to_bfloat16(high, odd);
-  const Float32Bits words = low >> 16 | (high & 0xFFFF0000);
-  std::memcpy(to, &words, sizeof(words));
-}
 
 /// The elements from `to` on take the numbers, each rounded to nearest even; for f16 and bf16 all
 /// NaNs of a sign become one.
