@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <complex>
 
-#include "kernels/column_lines.h"
 #include "kernels/elementwise.h"
 #include "kernels/kernel_table.h"
 #include "kernels/row_reduce.h"
@@ -13,13 +12,11 @@ namespace shardlab {
 
 namespace {
 
-// Sums and products so far; f32 adds up and multiplies in f64, as the reference does. Each step
-// waits for the one before it, so that several rows are computed at once.
+// Sums and products so far; f32 adds up and multiplies in f64, as the reference does.
 template <class Op>
 struct RunningRow {
   template <typename T>
   using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
-  static constexpr std::int64_t kTogether = 4;
 
   template <typename T>
   static void apply(const T* x, T* to, std::int64_t count) {
@@ -27,42 +24,6 @@ struct RunningRow {
     for (std::int64_t i = 0; i < count; ++i) {
       last = Op::combine(last, Wide<T>(x[i]));
       to[i] = static_cast<T>(last);
-    }
-  }
-
-  template <typename T>
-  static void beside(const T* const (&x)[kTogether], T* const (&to)[kTogether],
-                     std::int64_t count) {
-    Wide<T> last[kTogether];
-    std::fill_n(last, kTogether, Op::template identity<Wide<T>>());
-    for (std::int64_t i = 0; i < count; ++i) {
-#pragma GCC unroll 8
-      for (std::int64_t row = 0; row < kTogether; ++row) {
-        expect_line(x[row] + kTogether * count, to[row] + kTogether * count, i);
-      }
-#pragma GCC unroll 8
-      for (std::int64_t row = 0; row < kTogether; ++row) {
-        last[row] = Op::combine(last[row], Wide<T>(x[row][i]));
-      }
-#pragma GCC unroll 8
-      for (std::int64_t row = 0; row < kTogether; ++row) to[row][i] = static_cast<T>(last[row]);
-    }
-  }
-
-  template <typename T>
-  static void down(const InputLines<T>& x, const OutputLines<T>& to) {
-    const std::int64_t columns = x.columns();
-    const auto sums = scratch<Wide<T>>(columns);
-    Wide<T>* const last = sums.get();
-    std::fill_n(last, columns, Op::template identity<Wide<T>>());
-    for (std::int64_t i = 0; i < x.lines(); ++i) {
-      const T* const from = x.line(i);
-      T* const line = to.line(i);
-#pragma GCC ivdep
-      for (std::int64_t c = 0; c < columns; ++c) {
-        last[c] = Op::combine(last[c], Wide<T>(from[c]));
-        line[c] = static_cast<T>(last[c]);
-      }
     }
   }
 };
@@ -89,36 +50,13 @@ struct LogcumsumexpRow {
   }
 };
 
-// Rows that are read and written in place, several at once; returns their number.
-template <typename Row, typename T>
-std::int64_t rows_beside(OutputRows<T>& out, Rows<T>& rows) {
-  std::int64_t i = 0;
-  for (; i + Row::kTogether <= rows.count(); i += Row::kTogether) {
-    const T* from[Row::kTogether];
-    T* to[Row::kTogether];
-    for (std::int64_t k = 0; k < Row::kTogether; ++k) {
-      from[k] = rows.row(i + k);
-      out.write(i + k, [&](T* row) { to[k] = row; });
-    }
-    Row::beside(from, to, rows.size());
-  }
-  return i;
-}
-
 template <typename Row, typename T>
 void map_rows(const KernelCall& call, std::size_t dim_argument) {
   const Tensor self = converted_first(tensor_arg(call, 0), call.outputs[0].dtype());
   const DimMask dim = single_dim(int_arg(call, dim_argument), self);
-  if constexpr (requires { &Row::template down<T>; }) {
-    if (map_columns<Row, T>(call.outputs[0], dim, self)) return;
-  }
   OutputRows<T> out(call.outputs[0], dim);
   Rows<T> rows(self, dim);
-  std::int64_t done = 0;
-  if constexpr (requires { Row::kTogether; }) {
-    if (out.stays() && rows.stay()) done = rows_beside<Row>(out, rows);
-  }
-  for (std::int64_t i = done; i < rows.count(); ++i) {
+  for (std::int64_t i = 0; i < rows.count(); ++i) {
     const T* row = rows.row(i);
     out.write(i, [&](T* to) { Row::apply(row, to, rows.size()); });
   }

@@ -18,7 +18,7 @@ inline constexpr bool kIsComplex = false;
 template <typename T>
 inline constexpr bool kIsComplex<std::complex<T>> = true;
 
-/// The dtype of a compute type.
+/// The dtype of a compute type, or of bf16.
 template <typename T>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, bool>)
@@ -31,6 +31,8 @@ constexpr DType dtype_of() {
     return DType::kF64;
   else if constexpr (std::is_same_v<T, std::complex<float>>)
     return DType::kC64;
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return DType::kBF16;
   else {
     static_assert(std::is_same_v<T, std::complex<double>>, "not a compute type");
     return DType::kC128;
@@ -77,6 +79,15 @@ inline Half float_to_half(float value) {
   packed = magnitude >= kOverflows ? 0x7C00 : packed;
   packed = magnitude > kInfinite ? 0x7E00 : packed;  // one NaN for all
   return {static_cast<std::uint16_t>(packed | sign >> 16)};
+}
+
+/// An element as a T: as it is, or a bf16 as a float.
+template <typename T, typename Source>
+T widened(Source value) {
+  if constexpr (std::is_same_v<Source, BFloat16>)
+    return to_float(value);
+  else
+    return value;
 }
 
 }  // namespace shardlab

@@ -93,20 +93,6 @@ bool truth_of_row(const std::byte* from, DType dtype, std::int64_t count) {
   return !any;
 }
 
-// The same of rows that are columns side by side.
-template <bool any>
-void truth_of_columns(const InputLines<bool>& lines, bool* to) {
-  const std::int64_t columns = lines.columns();
-  std::fill_n(to, columns, !any);
-  for (std::int64_t i = 0; i < lines.lines(); ++i) {
-    const auto* line = reinterpret_cast<const std::uint8_t*>(lines.line(i));
-    for (std::int64_t c = 0; c < columns; ++c) {
-      const bool is_true = line[c] != 0;
-      to[c] = any ? to[c] | is_true : to[c] & is_true;
-    }
-  }
-}
-
 template <bool any>
 void truth_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
@@ -118,10 +104,6 @@ void truth_kernel(const KernelCall& call) {
       const std::byte* row = bytes + layout.offset_of(i) * item_bytes(self.dtype());
       truths[i] = truth_of_row<any>(row, self.dtype(), layout.size());
     }
-  } else if (go_down_together(layout, layout)) {
-    for_neighbours(layout, false, [&](const Neighbours& rows) {
-      truth_of_columns<any>(InputLines<bool>(self, layout, rows), truths.get() + rows.first);
-    });
   } else {
     Rows<bool> rows(self, layout);
     for (std::int64_t i = 0; i < rows.count(); ++i) {
@@ -137,38 +119,16 @@ void truth_kernel(const KernelCall& call) {
        "an empty dim has no largest or smallest element");
 }
 
-// The place of the first element equal to `value`; `count` where there is none. Groups of elements
-// are compared together, since a processor cannot predict where a search ends.
-template <typename T>
-std::int64_t index_of_value(const T* row, std::int64_t count, T value) {
-  std::int64_t first = 0;
-  for (; first + kReduceLanes <= count; first += kReduceLanes) {
-    std::uint32_t found = 0;
-    for (std::int64_t i = 0; i < kReduceLanes; i += kWidthOf<T>) {
-      VectorOf<T> part;
-      load_vector<T>(part, row + first + i);
-      found |= bits_of<T>(part == value) << i;
-    }
-    if (found != 0) return first + std::countr_zero(found);
-  }
-  return std::find(row + first, row + count, value) - row;
-}
-
-// The lowest index among equals; NaN wins. Searched in the first leaf that holds the extremum.
+// The lowest index among equals; NaN wins.
 template <typename Op, typename T>
 std::int64_t index_of_extremum(const T* row, std::int64_t count) {
   if (count == 0) refuse_empty_dim();
-  std::int64_t first = 0;
-  T extremum = reduce_leaf<Op>(row, std::min(kReduceLeaf, count));
-  for (std::int64_t i = kReduceLeaf; i < count && !is_nan(extremum); i += kReduceLeaf) {
-    const T here = reduce_leaf<Op>(row + i, std::min(kReduceLeaf, count - i));
-    first = Op::combine(here, extremum) == extremum ? first : i;
-    extremum = Op::combine(extremum, here);
+  std::int64_t best = 0;
+  for (std::int64_t i = 0; i < count && !is_nan(row[best]); ++i) {
+    const bool better = std::is_same_v<Op, MaxOp> ? row[i] > row[best] : row[i] < row[best];
+    if (better || is_nan(row[i])) best = i;
   }
-  const T* leaf = row + first;
-  const std::int64_t size = std::min(kReduceLeaf, count - first);
-  if (is_nan(extremum)) return std::find_if(leaf, leaf + size, is_nan<T>) - row;
-  return first + index_of_value(leaf, size, extremum);
+  return best;
 }
 
 // The extremum of each row and its index.
@@ -178,115 +138,10 @@ struct Extrema {
   Scratch<std::int64_t> indices;
 };
 
-// The best so far in columns side by side, and its row.
-template <typename T>
-struct BestSoFar {
-  using Place = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
-  VectorOf<T> values;
-  VectorOf<Place> places;
-
-  // Only a better one replaces one above it; the first NaN stays.
-  template <typename Op>
-  void meet(const T* from, std::int64_t row) {
-    VectorOf<T> here;
-    load_vector<T>(here, from);
-    take<Op>(here, (here != here) & (values == values), row);
-  }
-  // The same of numbers; `nan` is set where one is NaN.
-  template <typename Op>
-  void meet_numbers(const T* from, std::int64_t row, MaskOf<T>& nan) {
-    VectorOf<T> here;
-    load_vector<T>(here, from);
-    nan |= here != here;
-    take<Op>(here, MaskOf<T>{}, row);
-  }
-
- private:
-  template <typename Op>
-  void take(const VectorOf<T>& here, const MaskOf<T>& anyway, std::int64_t row) {
-    const auto better = std::is_same_v<Op, MaxOp> ? here > values : here < values;
-    const auto wins = better | anyway;
-    values = wins ? here : values;
-    places = wins ? VectorOf<Place>{} + static_cast<Place>(row) : places;
-  }
-};
-
-// The best of `size` rows of columns side by side, `step` elements apart. If there is a NaN, the
-// first one is found by a second walk.
-template <typename Op, typename T>
-void meet_rows(BestSoFar<T>* best, const T* data, std::int64_t step, std::int64_t size,
-               std::int64_t columns) {
-  constexpr std::int64_t kWidth = kWidthOf<T>;
-  const std::int64_t whole = columns / kWidth;
-  T rest[kWidth] = {};
-  const auto start = [&] {
-    for (std::int64_t k = 0; k < whole; ++k) {
-      best[k].places = VectorOf<typename BestSoFar<T>::Place>{};
-      load_vector<T>(best[k].values, data + k * kWidth);
-    }
-    best[whole].places = VectorOf<typename BestSoFar<T>::Place>{};
-    std::copy_n(data + whole * kWidth, columns % kWidth, rest);
-    load_vector<T>(best[whole].values, static_cast<const T*>(rest));
-  };
-  start();
-  std::int64_t i = 0;
-  if constexpr (std::is_floating_point_v<T>) {
-    MaskOf<T> nan{};
-    for (; i < size; ++i) {
-      MaskOf<T> here{};
-      for (std::int64_t k = 0; k < whole; ++k) {
-        best[k].template meet_numbers<Op>(data + i * step + k * kWidth, i, here);
-      }
-      nan |= here;
-    }
-    if (any_of<T>(nan)) {
-      start();
-      i = 0;
-    }
-  }
-  for (; i < size; ++i) {
-    for (std::int64_t k = 0; k < whole; ++k) {
-      best[k].template meet<Op>(data + i * step + k * kWidth, i);
-    }
-  }
-  for (i = 0; whole * kWidth < columns && i < size; ++i) {
-    std::copy_n(data + i * step + whole * kWidth, columns % kWidth, rest);
-    best[whole].template meet<Op>(rest, i);
-  }
-}
-
-// Rows that are columns side by side, a stripe of them at a time.
-template <typename Op, typename T>
-void extrema_down(const T* data, std::int64_t step, std::int64_t size, std::int64_t columns,
-                  T* values, std::int64_t* indices) {
-  constexpr std::int64_t kMost = 2048, kWidth = kWidthOf<T>;
-  const auto best = std::make_unique_for_overwrite<BestSoFar<T>[]>(
-      static_cast<std::size_t>(std::min(kMost, columns) / kWidth + 1));
-  for (std::int64_t start = 0; start < columns; start += kMost) {
-    const std::int64_t wide = std::min(kMost, columns - start);
-    meet_rows<Op>(best.get(), data + start, step, size, wide);
-    for (std::int64_t c = 0; c < wide; ++c) {
-      values[start + c] = best[c / kWidth].values[c % kWidth];
-      indices[start + c] = best[c / kWidth].places[c % kWidth];
-    }
-  }
-}
-
 template <typename Op, typename T>
 Extrema<T> extrema_of(const Tensor& self, const DimMask& dim) {
-  RowLayout layout(self, dim);
-  Extrema<T> found{scratch<T>(layout.rows()), scratch<std::int64_t>(layout.rows())};
-  constexpr std::int64_t kFewest = 8, kLongest = std::numeric_limits<std::int32_t>::max();
-  const std::int64_t columns = layout.columns();
-  if (self.dtype() == dtype_of<T>() && columns >= kFewest && layout.size() < kLongest) {
-    const auto* data = reinterpret_cast<const T*>(readable_bytes(self));
-    for (std::int64_t row = 0; row < layout.rows(); row += columns) {
-      extrema_down<Op>(data + layout.offset_of(row), layout.column_stride(), layout.size(), columns,
-                       found.values.get() + row, found.indices.get() + row);
-    }
-    return found;
-  }
-  Rows<T> rows(self, std::move(layout));
+  Rows<T> rows(self, dim);
+  Extrema<T> found{scratch<T>(rows.count()), scratch<std::int64_t>(rows.count())};
   for (std::int64_t i = 0; i < rows.count(); ++i) {
     const T* row = rows.row(i);
     found.indices[i] = index_of_extremum<Op>(row, rows.size());

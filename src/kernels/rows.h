@@ -65,47 +65,6 @@ class RowLayout {
   bool in_one_piece_ = true;
 };
 
-/// Prefetches two rows, which will be read, and written or read, from element i on, where a cache
-/// line begins there. A hint, not an access: processors fetch ahead by themselves within a page
-/// only, and a row is often just one.
-template <typename From, typename To>
-void expect_line(const From* next, To* next_to, std::int64_t i) {
-  constexpr std::int64_t kLine = 64 / sizeof(To);
-  if (i % kLine != 0) return;
-  __builtin_prefetch(next + i, 0);
-  __builtin_prefetch(next_to + i, std::is_const_v<To> ? 0 : 1);
-}
-
-/// The same of `count` elements of each, which begin there.
-template <std::int64_t count, typename From, typename To>
-void expect_lines(const From* next, To* next_to) {
-  for (std::int64_t i = 0; i < count; i += 64 / static_cast<std::int64_t>(sizeof(To))) {
-    expect_line(next + i, next_to + i, 0);
-  }
-}
-
-/// Calls run(Stored()) with the stored type of rows that are computed as T in place. For all
-/// tensors that are defined; false where one has rows of another dtype or in several pieces.
-template <typename T, typename Run>
-bool with_stored_rows(std::initializer_list<const Tensor*> tensors, const DimMask& dims,
-                      const Run& run) {
-  const DType dtype = (*tensors.begin())->dtype();
-  for (const Tensor* tensor : tensors) {
-    if (!tensor->defined()) continue;
-    if (tensor->dtype() != dtype || !RowLayout(*tensor, dims).in_one_piece()) return false;
-  }
-  if (dtype == dtype_of<T>()) {
-    run(T());
-    return true;
-  }
-  if constexpr (std::is_same_v<T, float>) {
-    if (dtype == DType::kBF16) run(BFloat16());
-    if (dtype == DType::kF16) run(Half());
-    return dtype == DType::kBF16 || dtype == DType::kF16;
-  }
-  return false;
-}
-
 /// The rows as T, a few elements at a time and in any order: elements stored as T are not copied.
 /// For layouts whose pieces are worth it.
 template <typename T>
@@ -209,9 +168,7 @@ class Rows {
   std::int64_t count() const { return layout_.rows(); }
   std::int64_t size() const { return layout_.size(); }
 
-  /// Whether all results of row() are the tensor's own memory.
-  bool stay() const { return layout_.in_one_piece() && !buffer_; }
-  /// Valid until the next call; if rows stay in place, as long as the tensor is.
+  /// Valid until the next call.
   const T* row(std::int64_t index) {
     if (copied_) return buffer_.get() + index * size();
     if (block_) {
@@ -269,8 +226,6 @@ class OutputRows {
     fill(buffer_.get());
     convert_run({to, 1, dtype_}, {buffer_.get(), 1, dtype_of<T>()}, layout_.size());
   }
-  /// Whether the memory that write() passes is the row's own place, and stays one until the end.
-  bool stays() const { return data_ != nullptr && !buffer_; }
   /// Once all rows are written.
   void store() const {
     if (block_) block_->store(layout_);

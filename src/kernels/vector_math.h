@@ -11,7 +11,6 @@
 
 #include "kernels/packet_activations.h"
 #include "kernels/packet_functions.h"
-#include "kernels/vectors.h"
 
 namespace shardlab {
 

@@ -11,14 +11,6 @@ namespace shardlab {
 
 namespace {
 
-struct SquaredMagnitude {
-  template <typename T>
-  double operator()(T value, std::int64_t) const {
-    return squared_magnitude(value);
-  }
-  void vector(VectorOf<double>& values, std::int64_t) const { values *= values; }
-};
-
 // Norms of the rows; orders that are not roots of a sum of powers are first.
 template <typename T>
 Scratch<double> norms(const Tensor& self, const RowLayout& layout, double order) {
@@ -38,7 +30,8 @@ Scratch<double> norms(const Tensor& self, const RowLayout& layout, double order)
   }
   if (order == 1) return of(SumOp{}, magnitude);
   if (order == 2) {
-    auto sums = of(SumOp{}, SquaredMagnitude{});
+    auto sums =
+        of(SumOp{}, [](T value, std::int64_t) -> double { return squared_magnitude(value); });
     for (std::int64_t i = 0; i < layout.rows(); ++i) sums[i] = std::sqrt(sums[i]);
     return sums;
   }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <iterator>
 #include <memory>
 #include <numeric>
 #include <unsupported/Eigen/FFT>
@@ -111,11 +110,12 @@ std::vector<Elementwise> elementwise_rows() {
       {"sigmoid_f32", kSigmoid, {f32}},
       {"silu_f32", kSilu, {f32}},
       {"silu_backward_f32", kSiluBackward, {f32, f32}},
-      {"sin_f32", kSin, {f32}},
-      {"sin_f64", kSin, {f64}, f64},
       {"erf_f32", kErf, {f32}},
-      {"log1p_f32", kLog1p, {f32}},
-      {"pow_f32", kPow, {f32, f32}},
+      {"exp_bf16", kExp, {bf16}, bf16},
+      {"log_bf16", kLog, {bf16}, bf16},
+      {"tanh_bf16", kTanh, {bf16}, bf16},
+      {"silu_bf16", kSilu, {bf16}, bf16},
+      {"log_f64", kLog, {f64}, f64},
       {"abs_f32", kAbs, {f32}},
       {"maximum_f32", kMaximum, {f32, f32}},
       {"gt_f32", kGt, {f32, f32}, DType::kBool},
@@ -134,32 +134,27 @@ std::vector<Elementwise> elementwise_rows() {
   };
 }
 
-// Functions of many steps, which the C library computes one by one.
+// Functions that the C library computes one by one.
 std::vector<Elementwise> function_rows() {
   using enum KernelId;
-  constexpr DType f32 = DType::kF32, f64 = DType::kF64, bf16 = DType::kBF16;
+  constexpr DType f32 = DType::kF32, f64 = DType::kF64;
   return {
-      {"exp2_f32", kExp2, {f32}},         {"expm1_f32", kExpm1, {f32}},
-      {"log2_f32", kLog2, {f32}},         {"log10_f32", kLog10, {f32}},
-      {"tan_f32", kTan, {f32}},           {"asin_f32", kAsin, {f32}},
-      {"acos_f32", kAcos, {f32}},         {"atan_f32", kAtan, {f32}},
-      {"sinh_f32", kSinh, {f32}},         {"cosh_f32", kCosh, {f32}},
-      {"asinh_f32", kAsinh, {f32}},       {"acosh_f32", kAcosh, {f32}},
-      {"erfc_f32", kErfc, {f32}},         {"lgamma_f32", kLgamma, {f32}},
-      {"digamma_f32", kDigamma, {f32}},   {"atan2_f32", kAtan2, {f32, f32}},
-      {"fmod_f32", kFmod, {f32, f32}},    {"remainder_f32", kRemainder, {f32, f32}},
-      {"pow_f64", kPow, {f64, f64}, f64}, {"log_f64", kLog, {f64}, f64},
-      {"exp_bf16", kExp, {bf16}, bf16},   {"log_bf16", kLog, {bf16}, bf16},
-      {"tanh_bf16", kTanh, {bf16}, bf16}, {"silu_bf16", kSilu, {bf16}, bf16},
+      {"sin_f32", kSin, {f32}},
+      {"sin_f64", kSin, {f64}, f64},
+      {"tan_f32", kTan, {f32}},
+      {"log1p_f32", kLog1p, {f32}},
+      {"atan_f32", kAtan, {f32}},
+      {"pow_f32", kPow, {f32, f32}},
+      {"erfc_f32", kErfc, {f32}},
+      {"lgamma_f32", kLgamma, {f32}},
+      {"remainder_f32", kRemainder, {f32, f32}},
   };
 }
 
 void add_elementwise(std::vector<KernelCase>& cases) {
   using enum KernelId;
-  std::vector<Elementwise> rows = elementwise_rows();
-  std::ranges::move(function_rows(), std::back_inserter(rows));
-  for (const Elementwise& row : rows) {
-    cases.push_back({row.name, Floor::kMemory, [row] {
+  const auto add = [&](const Elementwise& row, Floor floor) {
+    cases.push_back({row.name, floor, [row] {
                        DType widest = row.out;
                        for (const DType dtype : row.inputs) {
                          if (item_bytes(dtype) > item_bytes(widest)) widest = dtype;
@@ -172,7 +167,9 @@ void add_elementwise(std::vector<KernelCase>& cases) {
                        launch.args.insert(launch.args.end(), row.rest.begin(), row.rest.end());
                        return beside_memory(std::move(launch));
                      }});
-  }
+  };
+  for (const Elementwise& row : elementwise_rows()) add(row, Floor::kMemory);
+  for (const Elementwise& row : function_rows()) add(row, Floor::kLoop);
   cases.push_back({"add_row_f32", Floor::kMemory, [] {
                      return beside_memory(
                          {kAdd,
@@ -192,33 +189,9 @@ void add_elementwise(std::vector<KernelCase>& cases) {
                           {output({8192, 4096})}});
                    }});
   cases.push_back(
-      {"contiguous_turned_f32", Floor::kMemory, [] {
+      {"contiguous_turned_f32", Floor::kLoop, [] {
          return beside_memory({kConvert, {turned(numbers({4096, 8192}))}, {output({8192, 4096})}});
        }});
-}
-
-// Functions limited by arithmetic and not by memory, compared with those of another library. Powers
-// of positive numbers: that library takes three times as long where some are negative.
-void add_library_functions(std::vector<KernelCase>& cases) {
-  if (!has_vector_library()) return;
-  const auto add = [&](const char* name, KernelId kernel, VectorFunction function, DType dtype) {
-    cases.push_back({name, Floor::kLoop, [=] {
-                       const Dims shape{large(dtype) / 64};
-                       std::vector<Tensor> inputs{numbers(shape, dtype)};
-                       if (function == VectorFunction::kPow) {
-                         const Tensor size = output(shape, dtype);
-                         Launch{KernelId::kAbs, {inputs[0]}, {size}}();
-                         inputs = {size, inputs[0]};
-                       }
-                       Launch launch{kernel, {}, {output(shape, dtype)}};
-                       for (const Tensor& tensor : inputs) launch.args.emplace_back(tensor);
-                       return KernelPair{
-                           std::move(launch),
-                           vector_library_floor(function, inputs, output(shape, dtype))};
-                     }});
-  };
-  add("pow_f32_by_library", KernelId::kPow, VectorFunction::kPow, DType::kF32);
-  add("erf_f64_by_library", KernelId::kErf, VectorFunction::kErf, DType::kF64);
 }
 
 // Numbers around 1: with other numbers the product of a leaf is subnormal, which takes a processor
@@ -265,7 +238,8 @@ void add_reductions(std::vector<KernelCase>& cases) {
       {"norm_f32_all", kVectorNorm, f32, -1},
   };
   for (const Reduction& row : rows) {
-    cases.push_back({row.name, Floor::kMemory, [row] {
+    const bool adds = row.kernel == kSum || row.kernel == kMean;
+    cases.push_back({row.name, adds ? Floor::kMemory : Floor::kLoop, [row] {
                        const Tensor x = row.kernel == kProd
                                             ? numbers_around_one(large_matrix())
                                             : numbers(large_matrix(row.dtype), row.dtype);
@@ -297,8 +271,9 @@ void add_row_kernels(std::vector<KernelCase>& cases) {
   using enum KernelId;
   constexpr DType f32 = DType::kF32, bf16 = DType::kBF16;
   const Dims shape = large_matrix();
-  const auto add = [&](const char* name, std::function<KernelPair()> make) {
-    cases.push_back({name, Floor::kRows, std::move(make)});
+  const auto add = [&](const char* name, std::function<KernelPair()> make,
+                       Floor floor = Floor::kRows) {
+    cases.push_back({name, floor, std::move(make)});
   };
   const auto softmax = [=](KernelId kernel, DType dtype, std::int64_t dim) {
     return [=] {
@@ -308,8 +283,8 @@ void add_row_kernels(std::vector<KernelCase>& cases) {
     };
   };
   add("softmax_f32", softmax(kSoftmax, f32, 1));
-  add("softmax_f32_first", softmax(kSoftmax, f32, 0));
-  add("softmax_bf16", softmax(kSoftmax, bf16, 1));
+  add("softmax_f32_first", softmax(kSoftmax, f32, 0), Floor::kLoop);
+  add("softmax_bf16", softmax(kSoftmax, bf16, 1), Floor::kHalfRows);
   add("log_softmax_f32", softmax(kLogSoftmax, f32, 1));
   const auto backward = [=](KernelId kernel) {
     return [=] {
@@ -328,7 +303,7 @@ void add_row_kernels(std::vector<KernelCase>& cases) {
     };
   };
   add("layer_norm_f32", layer_norm(f32));
-  add("layer_norm_bf16", layer_norm(bf16));
+  add("layer_norm_bf16", layer_norm(bf16), Floor::kHalfRows);
   add("layer_norm_backward_f32", [=] {
     return beside_memory(
         {kNativeLayerNormBackward,
@@ -594,7 +569,6 @@ std::vector<KernelCase> kernel_cases() {
   std::vector<KernelCase> cases;
   add_products(cases);
   add_elementwise(cases);
-  add_library_functions(cases);
   add_reductions(cases);
   add_row_kernels(cases);
   add_programs(cases);

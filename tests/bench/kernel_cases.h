@@ -9,8 +9,9 @@
 
 namespace shardlab {
 
-/// The floor that a row is compared with.
-enum class Floor { kProduct, kMemory, kRows, kLoop, kSmallLoop };
+/// The floor that a row is compared with: a product, memory (of softmax and norms of f32, and of
+/// bf16, by marks of their own), any other without a mark, or a loop over a small tensor.
+enum class Floor { kProduct, kMemory, kRows, kHalfRows, kLoop, kSmallLoop };
 
 /// The same work by the library and by the floor.
 struct KernelPair {

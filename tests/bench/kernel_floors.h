@@ -18,12 +18,6 @@ using TimedWork = std::function<void()>;
 /// output has its own memory; inputs may be none.
 TimedWork memory_floor(std::span<const Tensor> inputs, const Tensor& output);
 
-/// x^y in f32 or erf in f64 by glibc's vector functions, where there are some.
-enum class VectorFunction { kPow, kErf };
-bool has_vector_library();
-TimedWork vector_library_floor(VectorFunction function, std::span<const Tensor> inputs,
-                               const Tensor& output);
-
 /// A product of `batch` matrices of f32 or f64, rows x inner by inner x columns, by Eigen with the
 /// cache sizes that it finds on this machine.
 TimedWork eigen_floor(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t inner,
