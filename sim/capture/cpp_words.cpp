@@ -139,7 +139,21 @@ char capital(char letter) {
 
 }  // namespace
 
-std::string cpp_text(std::string_view text) { return quoted_text(text, "\\{:03o}"); }
+std::string cpp_text(std::string_view text) {
+  constexpr char kDelete = 0x7F;
+  std::string out = "\"";
+  for (const char letter : text) {
+    const unsigned code = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') {
+      out += {'\\', letter};
+    } else if (code < ' ' || letter == kDelete) {
+      out += fmt::format("\\{:03o}", code);
+    } else {
+      out += letter;
+    }
+  }
+  return out + '"';
+}
 
 std::string cpp_texts(const std::vector<std::string>& texts) {
   std::vector<std::string> quoted;

@@ -16,6 +16,7 @@
 #include "sim/capture/hook_body.h"
 #include "sim/language/values/generator.h"
 #include "sim/language/values/value.h"
+#include "sim/scenario/toml_text.h"
 #include "trace/graph_break.h"
 #include "trace/graph_text.h"
 
@@ -29,9 +30,6 @@ std::string literal(double value) {
   if (std::isinf(value)) return value > 0 ? "float(\"inf\")" : "float(\"-inf\")";
   return Scalar(value).text();
 }
-
-// Both TOML and the language read it.
-std::string toml_text(std::string_view text) { return quoted_text(text, "\\u{:04x}"); }
 
 class ScenarioWriter final : public GraphWriter {
  public:
@@ -50,10 +48,10 @@ class ScenarioWriter final : public GraphWriter {
   std::string header() const {
     const GraphMesh& mesh = graph().meshes.at(0);
     std::string text =
-        fmt::format("title = {}\nseed = {}\n", toml_text(graph().title), graph().seed);
+        fmt::format("title = {}\nseed = {}\n", toml_quoted(graph().title), graph().seed);
     if (graph().world != product(mesh.shape)) text += fmt::format("world = {}\n", graph().world);
     if (!graph().policies.planner.empty()) {
-      text += fmt::format("planner = {}\n", toml_text(graph().policies.planner));
+      text += fmt::format("planner = {}\n", toml_quoted(graph().policies.planner));
     }
     text += "[mesh]\n";
     for (std::size_t dim = 0; dim < mesh.shape.size(); ++dim) {
@@ -81,7 +79,7 @@ class ScenarioWriter final : public GraphWriter {
     for (const GraphNode& node : graph().nodes) {
       if (node.kind != NodeKind::kInput) continue;
       const ValueType& type = node.results.at(0).type;
-      text += fmt::format("{} = {{ type = {}", node.name, toml_text(type_text(graph(), type)));
+      text += fmt::format("{} = {{ type = {}", node.name, toml_quoted(type_text(graph(), type)));
       const InputRecipe& recipe = node.recipe;
       if (!recipe.values.empty() || recipe.init == "values" || recipe.init == "file") {
         std::size_t next = 0;
@@ -89,7 +87,7 @@ class ScenarioWriter final : public GraphWriter {
       } else {
         InputRecipe plain = recipe;
         plain.scale = 1;
-        text += fmt::format(", init = {}", toml_text(recipe_text(plain)));
+        text += fmt::format(", init = {}", toml_quoted(recipe_text(plain)));
       }
       if (recipe.scale != 1) text += fmt::format(", scale = {}", literal(recipe.scale));
       if (node.requires_grad) text += ", requires_grad = true";
@@ -116,12 +114,12 @@ class ScenarioWriter final : public GraphWriter {
   std::string expectations() const {
     std::string text = "[expect]\n";
     if (graph().policies.implicit != "allow" && !graph().policies.implicit.empty()) {
-      text += fmt::format("implicit = {}\n", toml_text(graph().policies.implicit));
+      text += fmt::format("implicit = {}\n", toml_quoted(graph().policies.implicit));
     }
     if (!graph().nodes.empty() && graph().nodes.back().error) {
       const NodeError& error = *graph().nodes.back().error;
-      text += fmt::format("error = {{ kind = {}, contains = {} }}\n", toml_text(error.kind),
-                          toml_text(error.message));
+      text += fmt::format("error = {{ kind = {}, contains = {} }}\n", toml_quoted(error.kind),
+                          toml_quoted(error.message));
     }
     return text;
   }
@@ -136,11 +134,11 @@ class ScenarioWriter final : public GraphWriter {
       text += fmt::format("{} = {{ {} }}\n", link.mesh_dim, text_of_list(parts, ", "));
     }
     for (const auto& [op, rule, local] : graph().policies.rules) {
-      text += fmt::format("[[rule]]\nop = {}\nrule = {}\n", toml_text(op), toml_text(rule));
+      text += fmt::format("[[rule]]\nop = {}\nrule = {}\n", toml_quoted(op), toml_quoted(rule));
       if (local.empty()) continue;
       const bool as_written = local.find("'''") == std::string::npos;
       text += as_written ? "local = '''\n" + local + "'''\n"
-                         : fmt::format("local = {}\n", toml_text(local));
+                         : fmt::format("local = {}\n", toml_quoted(local));
     }
     return text;
   }
@@ -167,7 +165,7 @@ class ScenarioWriter final : public GraphWriter {
   // Three quotes would end the program.
   std::string quoted(const std::string& value) const override {
     constexpr std::string_view kEnd = "'''", kSame = "\\u0027\\u0027\\u0027";
-    std::string text = toml_text(value);
+    std::string text = toml_quoted(value);
     for (std::size_t at = 0; (at = text.find(kEnd, at)) != std::string::npos;) {
       text.replace(at, kEnd.size(), kSame);
     }
@@ -213,7 +211,7 @@ class ScenarioWriter final : public GraphWriter {
 
   std::string part(const GraphMesh& mesh) {
     std::vector<std::string> dims;
-    for (const std::string& dim : mesh.part) dims.push_back(toml_text(dim));
+    for (const std::string& dim : mesh.part) dims.push_back(toml_quoted(dim));
     return fmt::format("{}[{}]", this->mesh(mesh.base), text_of_list(dims, ", "));
   }
 
@@ -224,7 +222,7 @@ class ScenarioWriter final : public GraphWriter {
     for (std::size_t dim = 0; dim < type.placements.size(); ++dim) {
       const Placement& placement = type.placements[dim];
       if (placement == Placement::replicate()) continue;
-      texts.push_back(fmt::format("{}={}", dim_name(on, dim), toml_text(to_string(placement))));
+      texts.push_back(fmt::format("{}={}", dim_name(on, dim), toml_quoted(to_string(placement))));
     }
     if (texts.empty() || type.mesh != 0) texts.push_back("mesh=" + mesh(type.mesh));
     return texts;
@@ -307,7 +305,7 @@ class ScenarioWriter final : public GraphWriter {
 
   void write_distribute(const GraphNode& node) override {
     std::string call = fmt::format("distribute({}, {}", argument(node.args.at(0)),
-                                   toml_text(type_text(graph(), *node.target)));
+                                   toml_quoted(type_text(graph(), *node.target)));
     if (node.target->mesh != 0) call += ", mesh=" + mesh(node.target->mesh);
     if (node.source) call += fmt::format(", src_data_rank={}", *node.source);
     give(node, call + ")");
@@ -315,8 +313,8 @@ class ScenarioWriter final : public GraphWriter {
 
   void write_redistribute(const GraphNode& node) override {
     std::string call = fmt::format("redistribute({}, {}", argument(node.args.at(0)),
-                                   toml_text(layout(*node.target)));
-    if (node.planner) call += ", planner=" + toml_text(*node.planner);
+                                   toml_quoted(layout(*node.target)));
+    if (node.planner) call += ", planner=" + toml_quoted(*node.planner);
     if (node.async) call += ", async_op=True";
     if (node.forward_dtype)
       call += fmt::format(", forward_dtype={}", to_string(*node.forward_dtype));
@@ -445,7 +443,7 @@ class ScenarioWriter final : public GraphWriter {
     if (group.dims.size() != 1) refuse("a group along several mesh dims");
     const GraphMesh& on = mesh_of(group.mesh);
     if (is_new_group(group.mesh)) return fmt::format("{}{}", prefix("m"), group.mesh);
-    const std::string dim = toml_text(dim_name(on, static_cast<std::size_t>(group.dims[0])));
+    const std::string dim = toml_quoted(dim_name(on, static_cast<std::size_t>(group.dims[0])));
     return group.mesh == 0 ? dim : fmt::format("{}.get_group({})", mesh(group.mesh), dim);
   }
 
@@ -469,7 +467,7 @@ class ScenarioWriter final : public GraphWriter {
     if (!node.mesh_dims.empty() || !made.flattened) return;
     const std::string of = made.part == mesh_of(made.base).names ? mesh(made.base) : part(made);
     statement(node, fmt::format("{} = {}._flatten({})", mesh(node.mesh), of,
-                                toml_text(made.names.at(0))));
+                                toml_quoted(made.names.at(0))));
   }
 
   void write_require_grad(const GraphNode& node) override {

@@ -28,22 +28,6 @@ const ProgramGraph& only(const std::vector<ProgramGraph>& graphs) {
 
 }  // namespace
 
-std::string quoted_text(std::string_view text, std::string_view number) {
-  constexpr char kDelete = 0x7F;
-  std::string out = "\"";
-  for (const char letter : text) {
-    const unsigned code = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\') {
-      out += {'\\', letter};
-    } else if (code < ' ' || letter == kDelete) {
-      out += fmt::format(fmt::runtime(number), code);
-    } else {
-      out += letter;
-    }
-  }
-  return out + '"';
-}
-
 GraphWriter::GraphWriter(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry)
     : graph_(only(graphs)), registry_(registry), meshes_(graph_.meshes, 0, arena_) {
   for (const GraphNode& node : graph_.nodes) {

@@ -17,10 +17,6 @@ namespace shardlab {
 struct OpRow;
 class OpRegistry;
 
-/// In quotes, in one line. Characters that need an escape are written by their number, in the form
-/// `number`: "\\{:03o}", with one unsigned argument.
-std::string quoted_text(std::string_view text, std::string_view number);
-
 class GraphWriter {
  public:
   virtual ~GraphWriter() = default;

@@ -13,6 +13,7 @@
 #include "sim/capture/input_recipe.h"
 #include "sim/language/syntax/lexer.h"
 #include "sim/scenario/scenario_file.h"
+#include "sim/scenario/toml_text.h"
 #include "sim/scenario/type_text.h"
 #include "trace/capture.h"
 #include "trace/guards.h"
@@ -80,7 +81,7 @@ void add_policies(const Scenario& scenario, std::vector<Guard>& facts) {
   for (const ScenarioRule& rule : scenario.rules) {
     rules.push_back(rule.op + ": " + rule.rule);
     if (rule.local == nullptr) continue;
-    rules.back() += " by " + quoted_text(ast::print(rule.local->body), "\\u{:04x}");
+    rules.back() += " by " + toml_quoted(ast::print(rule.local->body));
   }
   add("rules", rules.empty() ? "the library's" : text_of_list(rules, "; "));
   std::vector<std::string> links;

@@ -9,6 +9,7 @@
 #include "sim/capture/graph_writer.h"
 #include "sim/capture/recorded_event.h"
 #include "sim/capture/recorded_json.h"
+#include "sim/scenario/toml_text.h"
 
 namespace shardlab {
 
@@ -20,8 +21,6 @@ bool is_left_out(const std::string& keyword) {
          keyword == "non_blocking" || keyword == "generator";
 }
 
-std::string toml_string(std::string_view text) { return quoted_text(text, "\\u{:04X}"); }
-
 class StepWriter {
  public:
   StepWriter(const StepProgram& program, const StepMesh& mesh, const StepPlan& plan,
@@ -29,7 +28,7 @@ class StepWriter {
       : program_(program), mesh_(mesh), plan_(plan), dtype_(dtype) {}
 
   std::string write() {
-    std::string text = fmt::format("title = {}\n", toml_string(program_.recording->title));
+    std::string text = fmt::format("title = {}\n", toml_quoted(program_.recording->title));
     if (program_.recording->shapes_only) text += "backend = \"fake\"\n";
     text += "[mesh]\n";
     for (const StepMeshDim& dim : mesh_) text += fmt::format("{} = {}\n", dim.name, dim.size);
@@ -64,8 +63,8 @@ class StepWriter {
   std::string elements_of(const StepInput& input) const {
     if (program_.recording->shapes_only) return "init = \"zeros\"";
     const std::string& path = program_.recording->path;
-    return fmt::format("file = {}, tensor = {}", toml_string(path.substr(path.rfind('/') + 1)),
-                       toml_string(input.tensor));
+    return fmt::format("file = {}, tensor = {}", toml_quoted(path.substr(path.rfind('/') + 1)),
+                       toml_quoted(input.tensor));
   }
 
   std::string gradients() const {

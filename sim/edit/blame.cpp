@@ -13,11 +13,11 @@
 #include "sim/edit/sketch.h"
 #include "sim/edit/stopwatch.h"
 #include "sim/edit/text_as_reference.h"
-#include "sim/edit/toml_text.h"
 #include "sim/edit/trials.h"
 #include "sim/edit/type_sizes.h"
 #include "sim/judge/expected_mistake.h"
 #include "sim/language/syntax/ast_walk.h"
+#include "sim/scenario/toml_text.h"
 #include "sim/verify/labels/literal_size.h"
 
 namespace shardlab {

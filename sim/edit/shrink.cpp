@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "sim/edit/shrink_passes.h"
-#include "sim/edit/toml_text.h"
+#include "sim/scenario/toml_text.h"
 
 namespace shardlab {
 

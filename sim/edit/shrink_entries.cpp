@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "sim/edit/shrink_passes.h"
-#include "sim/edit/toml_text.h"
 #include "sim/language/syntax/lexer.h"
+#include "sim/scenario/toml_text.h"
 
 namespace shardlab {
 

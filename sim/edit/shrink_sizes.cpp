@@ -4,9 +4,9 @@
 #include <set>
 
 #include "sim/edit/shrink_passes.h"
-#include "sim/edit/toml_text.h"
 #include "sim/edit/type_sizes.h"
 #include "sim/language/syntax/lexer.h"
+#include "sim/scenario/toml_text.h"
 
 namespace shardlab {
 

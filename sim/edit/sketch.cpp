@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "sim/edit/toml_text.h"
 #include "sim/scenario/scenario_file.h"
+#include "sim/scenario/toml_text.h"
 
 namespace shardlab {
 

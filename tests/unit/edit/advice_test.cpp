@@ -38,6 +38,14 @@ TEST_CASE("V-37 one move in place of several is advised with its cost before and
   CHECK(advice.changes[0].after == std::vector<std::string>{"h = (x * 2.0).redistribute(tp=R)"});
 }
 
+TEST_CASE("V-37 an edit that holds and costs as much is not advised") {
+  // Without the first redistribute relu asks for the same all_reduce.
+  const Advised found =
+      advised("y = (x @ x.t()).redistribute(tp=R)\nz = y.relu().redistribute(tp=R)\n");
+  CHECK(found.tried > 0);
+  CHECK(found.all.empty());
+}
+
 TEST_CASE("V-37 a result keeps its placements") {
   CHECK(advised("y = r.relu()\nz = y.redistribute(tp=R)\n").all.empty());
   CHECK(advised("z = (r @ x.redistribute(tp=R).t()).redistribute(tp=R)\n").all.empty());

@@ -1,9 +1,10 @@
 // Tables inside of a table are written between braces, so that an entry is a line wherever its
 // strings are.
-#include "sim/edit/toml_text.h"
+#include "sim/scenario/toml_text.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -17,22 +18,33 @@ bool is_bare(std::string_view key) {
   return !key.empty() && key.find_first_not_of(kBare) == std::string_view::npos;
 }
 
-std::string escaped(std::string_view text, bool in_lines) {
+// Of a string that has several lines, line ends and tabs stay.
+enum class StringLines : std::uint8_t { kOne, kSeveral };
+
+bool is_control(char letter, StringLines lines) {
+  constexpr char kDelete = 0x7F;
+  const bool blank = (letter == '\n' || letter == '\t') && lines == StringLines::kSeveral;
+  return (static_cast<unsigned char>(letter) < ' ' && !blank) || letter == kDelete;
+}
+
+std::string escaped(std::string_view text, StringLines lines) {
   std::string out;
   for (const char letter : text) {
-    const bool line_end = letter == '\n' && in_lines;
     if (letter == '"' || letter == '\\') {
-      out += '\\';
-      out += letter;
-    } else if (letter == '\n' && !in_lines) {
-      out += "\\n";
-    } else if (static_cast<unsigned char>(letter) < ' ' && !line_end) {
+      out += {'\\', letter};
+    } else if (is_control(letter, lines)) {
       out += fmt::format("\\u{:04x}", static_cast<int>(letter));
     } else {
       out += letter;
     }
   }
   return out;
+}
+
+// As it is between three of the quotes, which it may neither have nor end with.
+bool fits_between(std::string_view text, char quote) {
+  return text.find(std::string(3, quote)) == std::string_view::npos && !text.ends_with(quote) &&
+         std::ranges::none_of(text, [](char c) { return is_control(c, StringLines::kSeveral); });
 }
 
 struct Printer {
@@ -45,13 +57,11 @@ struct Printer {
   }
   std::string operator()(const SourcePtr& value) const {
     const std::string& text = value->text();
-    if (text.find('\n') == std::string::npos) return '"' + escaped(text, false) + '"';
-    const bool literal = text.find("'''") == std::string::npos;
-    const bool plain =
-        text.find('\\') == std::string::npos && text.find("\"\"\"") == std::string::npos;
+    if (text.find('\n') == std::string::npos) return toml_quoted(text);
+    const bool plain = text.find('\\') == std::string::npos && fits_between(text, '"');
     if (plain) return "\"\"\"\n" + text + "\"\"\"";
-    if (literal) return "'''\n" + text + "'''";
-    return "\"\"\"\n" + escaped(text, true) + "\"\"\"";
+    if (fits_between(text, '\'')) return "'''\n" + text + "'''";
+    return "\"\"\"\n" + escaped(text, StringLines::kSeveral) + "\"\"\"";
   }
   std::string operator()(const std::vector<TomlValue>& items) const {
     std::string out;
@@ -67,10 +77,14 @@ struct Printer {
 
 }  // namespace
 
+std::string toml_quoted(std::string_view text) {
+  return '"' + escaped(text, StringLines::kOne) + '"';
+}
+
 std::string toml_text(const TomlValue& value) { return std::visit(Printer{}, value.value); }
 
 std::string toml_line(const TomlEntry& entry) {
-  const std::string key = is_bare(entry.key) ? entry.key : '"' + escaped(entry.key, false) + '"';
+  const std::string key = is_bare(entry.key) ? entry.key : toml_quoted(entry.key);
   return key + " = " + toml_text(entry.value);
 }
 

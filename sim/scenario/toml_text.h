@@ -8,6 +8,9 @@
 
 namespace shardlab {
 
+/// A string in quotes, in one line. Characters that need an escape are written by their number, so
+/// that programs read it, too.
+std::string toml_quoted(std::string_view text);
 /// A value in one line; a string of several lines takes as many, between three quotes.
 std::string toml_text(const TomlValue& value);
 /// "key = value" in a line; the key in quotes where it needs them.
