@@ -1,10 +1,7 @@
 // Sorting along one dim, and the first values in an order. Elements become entries of an unsigned
-// key and their place. Rows of some length are sorted digit by digit, from the last digit of the
-// keys on: each pass keeps the order of the one before, so that equal elements keep theirs, and
-// digits that all keys share take no pass. If few are wanted, the first so far are kept in a heap.
+// key and their place, no two of which are equal. If few are wanted, the first so far are kept in a
+// heap.
 #include <algorithm>
-#include <array>
-#include <vector>
 
 #include "kernels/elementwise.h"
 #include "kernels/kernel_table.h"
@@ -25,8 +22,7 @@ class RowSorter {
       : size_(size),
         wanted_(wanted),
         few_(wanted * kFew <= size),
-        entries_(scratch<Entry>(few_ ? wanted : size)),
-        other_(scratch<Entry>(few_ ? 0 : size)) {}
+        entries_(scratch<Entry>(few_ ? wanted : size)) {}
 
   // The first `wanted` entries of the row, in order. Valid until the next call.
   template <typename T>
@@ -36,23 +32,12 @@ class RowSorter {
       return entries_.get();
     }
     make_entries<order>(row, size_, entries_.get());
-    if (size_ < kLong) {
-      std::sort(entries_.get(), entries_.get() + size_);
-    } else {
-      sort_digits();
-    }
+    std::sort(entries_.get(), entries_.get() + size_);
     return entries_.get();
   }
 
  private:
-  static constexpr std::int64_t kFew = 32;    // a heap of one in so many is worth it
-  static constexpr std::int64_t kLong = 256;  // shorter rows are sorted by comparing
-  static constexpr int kDigitBits = 8;
-  static constexpr std::size_t kDigits = sizeof(Key);  // of eight bits
-
-  static std::size_t digit(Key key, std::size_t index) {
-    return static_cast<std::size_t>(key >> (index * kDigitBits)) & 0xFF;
-  }
+  static constexpr std::int64_t kFew = 32;  // a heap of one in so many is worth it
 
   // A later element does not replace an equal one.
   template <typename T>
@@ -71,31 +56,9 @@ class RowSorter {
     std::sort_heap(first, last);
   }
 
-  void sort_digits() {
-    for (auto& counts : counts_) counts.fill(0);
-    for (std::int64_t i = 0; i < size_; ++i) {
-      for (std::size_t d = 0; d < kDigits; ++d) ++counts_[d][digit(entries_[i].key, d)];
-    }
-    for (std::size_t d = 0; d < kDigits; ++d) {
-      if (counts_[d][digit(entries_[0].key, d)] != size_) sort_digit(d);
-    }
-  }
-
-  // Counts become the beginnings of the entries of each digit.
-  void sort_digit(std::size_t index) {
-    std::array<std::int64_t, 256>& begin = counts_[index];
-    std::int64_t before = 0;
-    for (std::int64_t& count : begin) before += std::exchange(count, before);
-    for (std::int64_t i = 0; i < size_; ++i) {
-      other_[begin[digit(entries_[i].key, index)]++] = entries_[i];
-    }
-    std::swap(entries_, other_);
-  }
-
   std::int64_t size_, wanted_;
   bool few_;
-  Scratch<Entry> entries_, other_;
-  std::array<std::array<std::int64_t, 256>, kDigits> counts_;
+  Scratch<Entry> entries_;
 };
 
 template <SortOrder order, typename Key, typename T>
@@ -103,11 +66,11 @@ void sort_by(const KernelCall& call, const DimMask& dim, std::int64_t wanted) {
   OutputRows<T> values(call.outputs[0], dim);
   OutputRows<std::int64_t> places(call.outputs[1], dim);
   Rows<T> rows(tensor_arg(call, 0), dim);
-  const auto sorter = std::make_unique<RowSorter<order, Key>>(rows.size(), wanted);
+  RowSorter<order, Key> sorter(rows.size(), wanted);
   const auto sorted = scratch<T>(wanted);
   for (std::int64_t i = 0; i < rows.count(); ++i) {
     const T* row = rows.row(i);
-    const SortEntry<Key>* entries = sorter->sorted(row);
+    const SortEntry<Key>* entries = sorter.sorted(row);
     for (std::int64_t j = 0; j < wanted; ++j) sorted[j] = row[entries[j].place];
     values.write(i, [&](T* to) { std::copy_n(sorted.get(), wanted, to); });
     places.write(i, [&](std::int64_t* to) {
