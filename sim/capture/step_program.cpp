@@ -53,6 +53,7 @@ class ProgramReader {
     note_numbers();
     name_inputs();
     name_results();
+    note_metas();
     mark_batch();
     return std::move(program_);
   }
@@ -395,12 +396,17 @@ class ProgramReader {
     return dropout.is_number() && dropout.get<double>() == 0;
   }
 
-  // Queries, keys and values alone: no mask of the program's own, no scale, no groups.
+  // Without groups: as many heads of keys as of queries.
   static bool is_plain_attention(const Json& event) {
     const Json& args = event.at("args");
-    return bare_op(event.at("op").get<std::string>()) == "scaled_dot_product_attention" &&
-           args.size() >= 5 && args.size() <= 6 && args.at(3).is_null() &&
-           event.value("kwargs", Json::object()).empty();
+    if (bare_op(event.at("op").get<std::string>()) != "scaled_dot_product_attention" ||
+        args.size() < 5 || args.size() > 6) {
+      return false;
+    }
+    const Json given = event.value("kwargs", Json::object());
+    return std::ranges::all_of(given.items(), [](const auto& one) {
+      return one.key() == "scale" && one.value().is_number();
+    });
   }
 
   void take_attention(StepStatement& statement, const Json& draw) {
@@ -491,7 +497,8 @@ class ProgramReader {
 
   void add_input(const Json& user, std::size_t v) {
     const auto found = given_.find(v);
-    if (found == given_.end() || found->second->value("k", "") == "alias") {
+    const bool view = found != given_.end() && found->second->value("k", "") == "alias";
+    if (found == given_.end() || (view && !is_part_of_given(*found->second))) {
       refuse(user, "a view of memory that no call has made", "take it by an op: x[...]");
     }
     const Json& event = *found->second;
@@ -511,6 +518,21 @@ class ProgramReader {
         input.parameter && (graded_.empty() || graded_.contains(input.recorded + ".grad"));
     program_.names[v] = input.name;
     program_.inputs.push_back(std::move(input));
+  }
+
+  // A view that was made before the step, of data that nothing writes: it is an input of its own.
+  bool is_part_of_given(const Json& view) {
+    const auto base = given_.find(integer_of<std::size_t>(view.at("of")));
+    if (base == given_.end() || base->second->value("requires_grad", false)) return false;
+    if (!base->second->contains("raw") && !base->second->contains("fill")) return false;
+    const auto shares = [&](const StepStatement& statement) {
+      if (!writes(statement) || statement.takes.empty()) return false;
+      const auto written = given_.find(statement.takes[0]);
+      return written != given_.end() &&
+             (written->first == base->first || written->second->value("of", Json()) == base->first);
+    };
+    return std::ranges::none_of(program_.statements, shares) &&
+           std::ranges::none_of(program_.updates, shares);
   }
 
   // By the module; by the op, if the module has more calls than this.
@@ -540,6 +562,17 @@ class ProgramReader {
                                (update.kind == StatementKind::kEnd ? "_after" : "_gradient")
                          : "step_" + bare.substr(bare.find_first_not_of('_'));
         program_.names[v] = fresh(stem);
+      }
+    }
+  }
+
+  void note_metas() {
+    for (const StepInput& input : program_.inputs) program_.metas[input.value] = input.meta;
+    for (const StepStatement& statement : program_.statements) {
+      for (const Json& out : statement.event->value("out", Json::array())) {
+        if (out.is_object() && out.contains("v")) {
+          program_.metas.try_emplace(number_in(out), recorded_meta(out));
+        }
       }
     }
   }
@@ -601,15 +634,8 @@ const StepInput* StepProgram::input(std::size_t value) const {
 }
 
 Dims StepProgram::shape_of(std::size_t value) const {
-  if (const StepInput* given = input(value)) return given->meta.shape;
-  for (const StepStatement& statement : statements) {
-    if (std::ranges::find(statement.outs, value) == statement.outs.end()) continue;
-    for (const Json& out : statement.event->at("out")) {
-      if (out.is_object() && out.contains("v") && out.at("v") == value)
-        return recorded_meta(out).shape;
-    }
-  }
-  return {};
+  const auto found = metas.find(value);
+  return found == metas.end() ? Dims{} : found->second.shape;
 }
 
 StepProgram program_of(const StepRecording& recording) { return ProgramReader(recording).read(); }

@@ -57,8 +57,10 @@ struct StepProgram {
   /// Lengths of pieces that were cut by numbers of the data: they differ for other data.
   std::vector<std::string> sizes_of_data;
 
+  std::map<std::size_t, TensorMeta> metas;  ///< of inputs and results, by number
+
   const StepInput* input(std::size_t value) const;
-  /// The shape of an input or a result.
+  /// The shape of an input or a result; empty for other numbers.
   Dims shape_of(std::size_t value) const;
 };
 

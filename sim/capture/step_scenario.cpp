@@ -183,11 +183,19 @@ class StepWriter {
       fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
            "{}: attention of values with fewer than 2 dims", program_.recording->path);
     }
-    const double scale = std::sqrt(static_cast<double>(q.back()));
-    std::string scores = fmt::format("{} @ {}.transpose(-2, -1) / {:#}", operand(one.takes[0]),
-                                     operand(one.takes[1]), scale);
+    const double root = std::sqrt(static_cast<double>(q.back()));
+    const Json scale = one.event->value("kwargs", Json::object()).value("scale", Json());
+    std::string scores =
+        fmt::format("{} @ {}.transpose(-2, -1) {}", operand(one.takes[0]), operand(one.takes[1]),
+                    scale.is_number() ? fmt::format("* {:#}", scale.get<double>())
+                                      : fmt::format("/ {:#}", root));
     const Json& args = one.event->at("args");
-    if (args.size() > 5 && args.at(5) == true) {
+    if (args.at(3).is_object()) {
+      const std::string mask = operand(one.takes[3]);
+      scores = program_.metas.at(one.takes[3]).dtype == DType::kBool
+                   ? fmt::format("({}).masked_fill({}.logical_not(), float('-inf'))", scores, mask)
+                   : fmt::format("({} + {})", scores, mask);
+    } else if (args.size() > 5 && args.at(5) == true) {
       scores = fmt::format(
           "({}).masked_fill(distribute(torch.ones([{}, {}], "
           "dtype=torch.bool).tril().logical_not(), "

@@ -635,6 +635,7 @@ class Recorder:
         self.storages = {}  # address -> (weak reference, number)
         self.roots = {}  # number of a storage -> the value that covers it
         self.unwritten = set()  # storages with memory that was never written
+        self.partly = {}  # storages that were written in parts -> bytes that are left
         self.count = 0
         self.taped = set()  # numbers of values that required a gradient in a call
         self.calls = 0
@@ -912,7 +913,14 @@ class Recorder:
 
     def note_writes(self, tensors):
         for tensor in tensors:
-            storage = self.storage_of(_pieces(tensor)[0])
+            piece = _pieces(tensor)[0]
+            storage = self.storage_of(piece)
+            if storage in self.unwritten and not isinstance(piece, FakeTensor):
+                self.partly[storage] = piece.untyped_storage().nbytes()
+            if storage in self.partly:
+                self.partly[storage] -= piece.numel() * piece.element_size()
+                if self.partly[storage] <= 0:
+                    del self.partly[storage]
             self.unwritten.discard(storage)
             self.writes[storage] = self.writes.get(storage, 0) + 1
 
@@ -1069,7 +1077,8 @@ class Recorder:
             return False
         if _is_freed(piece):
             return False
-        return self.storage_of(piece) not in self.unwritten
+        storage = self.storage_of(piece)
+        return storage not in self.unwritten and storage not in self.partly
 
     def mesh(self, mesh):
         """Its number; 0 is the one that holds all others."""

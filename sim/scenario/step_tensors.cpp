@@ -2,6 +2,7 @@
 #include "sim/scenario/step_tensors.h"
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/fix.h"
 #include "base/nearest.h"
@@ -34,11 +35,15 @@ void add_tensor(const Json& value, std::map<std::string, Json>& tensors) {
 }
 
 void add_tensors(const std::string& line, std::map<std::string, Json>& tensors) {
-  const bool has =
-      line.find("\"raw\"") != std::string::npos || line.find("\"fill\"") != std::string::npos;
+  const bool has = line.find("\"raw\"") != std::string::npos ||
+                   line.find("\"fill\"") != std::string::npos ||
+                   line.find("\"alias\"") != std::string::npos;
   if (!has) return;
   const Json event = Json::parse(line, nullptr, false);
   if (!event.is_object()) return;
+  if (event.value("k", "") == "alias" && event.contains("v")) {
+    tensors.emplace("v" + event.at("v").dump(), event);
+  }
   add_tensor(event, tensors);
   for (const char* key : {"out", "mut"}) {
     if (!event.contains(key) || !event.at(key).is_array()) continue;
@@ -46,7 +51,27 @@ void add_tensors(const std::string& line, std::map<std::string, Json>& tensors) 
   }
 }
 
+// The elements of a view, from those of the memory that it is of.
+std::vector<Scalar> elements_of_view(const std::string& raw, const Json& view, const Json& whole) {
+  const std::vector<std::int64_t> shape = integers_of(view.at("shape")),
+                                  stride = integers_of(view.at("stride"));
+  const auto dtype = parse_dtype(whole.at("dtype").get<std::string>());
+  std::int64_t held = 1, count = 1;
+  for (const std::int64_t size : integers_of(whole.at("shape"))) held *= size;
+  for (const std::int64_t size : shape) count *= size;
+  const std::vector<Scalar> memory = *step_elements(raw, whole, *dtype, held);
+  std::vector<Scalar> elements;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t at = view.at("offset").get<std::int64_t>(), rest = i;
+    for (std::size_t d = shape.size(); d-- > 0; rest /= shape[d])
+      at += rest % shape[d] * stride.at(d);
+    elements.push_back(memory.at(static_cast<std::size_t>(at)));
+  }
+  return elements;
+}
+
 std::vector<Scalar> elements_of(const std::string& raw, const Json& value,
+                                const std::map<std::string, Json>& all,
                                 const ScenarioInput& input) {
   const std::vector<std::int64_t> shape = integers_of(value.at("shape"));
   const auto dtype = parse_dtype(value.at("dtype").get<std::string>());
@@ -58,6 +83,9 @@ std::vector<Scalar> elements_of(const std::string& raw, const Json& value,
     fail(ErrorKind::kValue, Fix{"give the input the type of the tensor"},
          "the tensor is {}[{}], the input another", value.at("dtype").get<std::string>(),
          text_of_list(shape, ", "));
+  }
+  if (value.contains("of")) {
+    return elements_of_view(raw, value, all.at("v" + value.at("of").dump()));
   }
   std::int64_t count = 1;
   for (const std::int64_t size : input.type.sizes) count *= size;
@@ -95,9 +123,12 @@ std::vector<Scalar> StepTensors::read(const std::string& path, const std::string
                        suggest(tensor, known));
   }
   try {
-    return elements_of(file.file.raw, found->second, input);
+    return elements_of(file.file.raw, found->second, file.tensors, input);
   } catch (const Error& error) {
     input.where.refuse(fmt::format("'{}' of {}: {}", tensor, path, error.summary()), fix_of(error));
+  } catch (const std::out_of_range&) {
+    input.where.refuse(fmt::format("'{}' of {} is a view beyond its memory", tensor, path),
+                       "record the step again");
   } catch (const Json::exception& error) {
     input.where.refuse(fmt::format("'{}' of {}: {}", tensor, path, error.what()),
                        "record the step again");

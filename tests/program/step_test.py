@@ -202,6 +202,7 @@ class Steps(program.Program):
             ("written", "replicate", "dp=4"), ("preferences", "fsdp+tp", "dp=2,tp=2"),
             ("residual", "fsdp", "dp=4"), ("experts", "megatron", "dp=2,tp=2"),
             ("experts", "hsdp", "a=2,b=2"), ("adversaries", "fsdp+tp", "dp=2,tp=2"),
+            ("masked", "fsdp", "dp=4"), ("masked", "megatron", "dp=2,tp=2"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
@@ -227,7 +228,8 @@ class Steps(program.Program):
     def test_one_rank_has_the_gradients_of_the_recording(self):
         for name, gradients in (("llama", 21), ("gpt", 28), ("two_batches", 4),
                                 ("convolutions", 9), ("written", 9), ("preferences", 15),
-                                ("residual", 9), ("experts", 21), ("adversaries", 4)):
+                                ("residual", 9), ("experts", 21), ("adversaries", 4),
+                                ("masked", 17)):
             with self.subTest(name=name):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
                 code, output, _ = self.shardlab("run", "--summary", str(path))

@@ -273,6 +273,25 @@ Results weight_norm(Calls& calls, const Arguments& args) {
   return normed_weight(calls, args, wrap_dim(args[2].to_int(), args[0].tensor().ndim()));
 }
 
+/// _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim)
+Results weight_norm_backward(Calls& calls, const Arguments& args) {
+  const DTensor& v = args[1].tensor();
+  const Dims others = other_dims(v, wrap_dim(args[4].to_int(), v.ndim()));
+  const Expression grad(calls, args[0].tensor()), direction(calls, v);
+  const Expression scale(calls, args[2].tensor()), norm(calls, args[3].tensor());
+  const Expression product = grad * direction;
+  const Expression along =
+      others.empty()
+          ? product
+          : Expression(calls, calls.one("sum.dim_IntList", {product.value(), others, true}));
+  const Expression of_scale = along / norm;
+  const Expression turned = of_scale / norm;
+  const Expression radial = direction * turned;
+  const Expression tangent = grad - radial;
+  const Expression factor = scale / norm;
+  return {(tangent * factor).to(v.dtype()).value(), of_scale.to(args[2].tensor().dtype()).value()};
+}
+
 /// _weight_norm(v, g, dim): the same without the norms; -1 is the norm of all elements
 Results weight_norm_alone(Calls& calls, const Arguments& args) {
   if (args[2].to_int() != -1) return {weight_norm(calls, args)[0]};
@@ -456,6 +475,7 @@ constexpr Row kDistanceRows[] = {
      {grad_trilinear, "i1:i2|i3 i2:i1|i3 i3:i1|i2"}, "mul and sum"},
     {"_weight_norm"_op, nullptr, {}, weight_norm_alone, {}, {}, "linalg_vector_norm"},
     {"_weight_norm_interface"_op, nullptr, {}, weight_norm, {}, {}, "linalg_vector_norm"},
+    {"_weight_norm_interface_backward"_op, nullptr, {}, weight_norm_backward, {}, {}, "a sum"},
     {"addbmm"_op, nullptr, {}, rounded_once<addbmm>, {},
      {grad::holomorphic<grad_addbmm>, "batch1:batch2 batch2:batch1"}, kAdded},
     {"addmm.dtype"_op, nullptr, {}, added_in_dtype<kAddmm>, {}, {}, "addmm"},

@@ -425,7 +425,35 @@ def adversaries():
     return model, optimizers[0], step
 
 
+def masked():
+    """Attention with a mask of padding and dropout, batches that are parts of one tensor, memory
+    that is written in parts (a circular pad), weight norm."""
+    class Masked(nn.Module):
+        def __init__(self, width=16):
+            super().__init__()
+            self.before = nn.Conv1d(width, width, 3, padding=1, padding_mode="circular")
+            self.layer = nn.TransformerEncoderLayer(width, 4, 32, dropout=0.1, batch_first=True)
+            self.head = nn.utils.parametrizations.weight_norm(nn.Linear(width, 5))
+
+        def forward(self, x, padding):
+            x = self.before(x.transpose(1, 2)).transpose(1, 2)
+            return self.head(self.layer(x, src_key_padding_mask=padding)).mean(1)
+
+    model = Masked()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, target = torch.randn(2, 8, 6, 16).unbind(0)
+    padding = torch.arange(6)[None] >= torch.tensor([6, 5, 6, 3, 2, 6, 4, 6])[:, None]
+
+    def step():
+        loss = F.mse_loss(model(x, padding), target[:, 0, :5])
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
 PROGRAMS = {program.__name__: program for program in (
     llama, llama_gqa, gpt, convolutions, two_batches, bf16, autocast, written, gammas, preferences,
-    residual, experts, adversaries
+    residual, experts, adversaries, masked
 )}
