@@ -30,7 +30,7 @@ OPTIONS = ("plan", "place", "place_file", "dtype")
 def pytest_addoption(parser):
     group = parser.getgroup("shardlab", "modules on a mesh of simulated ranks")
     group.addoption("--mesh", metavar="DIM=SIZE,...",
-                    help="take tests with shardlab_check, or marked shardlab, to this mesh: dp=2,tp=4")
+                    help="the mesh for tests with shardlab_check or marked shardlab: dp=2,tp=4")
     group.addoption("--plan", help="megatron, sequence, fsdp, hsdp, fsdp+tp or replicate (default)")
 
 
@@ -87,8 +87,8 @@ class OnMesh:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True,
                                   encoding="utf-8", env={**os.environ, "NO_COLOR": "1"})
         except OSError as error:
-            pytest.fail("--mesh: %s: %s; pip install the wheel, or set SHARDLAB_PROGRAM to the path "
-                        "of shardlab" % (command[0], error.strerror), pytrace=False)
+            pytest.fail("--mesh: %s: %s; pip install the wheel, or set SHARDLAB_PROGRAM to the "
+                        "path of shardlab" % (command[0], error.strerror), pytrace=False)
         if done.returncode != 0:
             pytest.fail("%s%s\nagain: %s" % (done.stderr, done.stdout, " ".join(command)),
                         pytrace=False)
@@ -107,7 +107,7 @@ class OnMesh:
 
 @pytest.fixture
 def shardlab_check(request):
-    """shardlab_check(model, step): with --mesh, step() runs on that mesh of simulated ranks, too."""
+    """shardlab_check(model, step): with --mesh, step() runs on simulated ranks, too."""
     return OnMesh(request).check
 
 

@@ -22,7 +22,7 @@ std::vector<Gate> parse_gates(const std::string& text);
 struct GatedFigure {
   Gate gate;
   double stored = 0, found = 0;
-  std::vector<std::string> grown;  ///< where it is over: the lines that grew, most first
+  std::vector<std::string> grown;  ///< of one that is over: the lines that grew, most first
   bool met() const;
 };
 

@@ -28,7 +28,8 @@ def install(wheel, folder):
     pip = (sys.executable, "-m", "pip")
     if subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode == 0:
         output(*pip, "install", "--quiet", "--no-index", "--no-deps", "--no-compile",
-               "--disable-pip-version-check", "--root-user-action=ignore", "--target", folder, wheel)
+               "--disable-pip-version-check", "--root-user-action=ignore", "--target", folder,
+               wheel)
         return
     with zipfile.ZipFile(wheel) as file:
         for member in file.infolist():

@@ -4,8 +4,8 @@
     transcripts_test.py PROGRAM ROOT PAGE...
 
 A transcript is a fenced block that begins with `$ shardlab ...`; the rest is all of its output, in
-which a line `...` matches any lines. The commands of a block ```yaml or ```dockerfile must end with 0,
-after the transcripts of their page; ci/ has the stored figures that these make.
+which a line `...` matches any lines. The commands of a block ```yaml or ```dockerfile must end with
+0, after the transcripts of their page; ci/ has the stored figures that these make.
 """
 
 import pathlib
