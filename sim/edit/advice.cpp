@@ -126,9 +126,14 @@ class Tryer {
     // Times are sums in another order.
     const bool less = cost.predicted_us < cost_.predicted_us * (1 - 1e-9) &&
                       cost.sent_bytes < cost_.sent_bytes * (1 - 1e-9);
-    // Inputs are held all the time: more of them is another trade.
-    return less && most_sent(run) <= most_sent(before_.run) &&
-           (edit.input.empty() || cost.peak_bytes <= cost_.peak_bytes);
+    // Inputs are held all the time: more of them is another trade (FSDP's).
+    const bool no_more =
+        cost.peak_bytes <= cost_.peak_bytes && inputs_of(run) <= inputs_of(before_.run);
+    return less && most_sent(run) <= most_sent(before_.run) && (edit.input.empty() || no_more);
+  }
+
+  static std::int64_t inputs_of(const Run& run) {
+    return run.memory.largest().most[static_cast<std::size_t>(HeldFor::kInput)];
   }
 
   bool is_cheaper_in_shapes(const Scenario& changed, const CheaperEdit& edit) const {

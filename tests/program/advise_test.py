@@ -42,7 +42,7 @@ WASTE = {
         3, 3 * 96, 1, 96, "one redistribute(tp=R)"),
     "two ops gather an input": (
         [X_COLUMNS], "a = x.softmax(-1)\nb = x.cumsum(-1)\n",
-        2, 2 * 384, 0, 0, "the input x as f32[8, 16]"),
+        2, 2 * 384, 1, 384, "one redistribute(tp=R)"),
     "a sum for all is cut again": (
         PRODUCT, "y = (x @ w).redistribute(tp=R)\nz = y.redistribute(tp=S(0))\nout = z.relu()\n",
         1, 576, 1, 288, "no redistribute(tp=R)"),
