@@ -2,11 +2,14 @@
 // `run` and `test`.
 #include "sim/cli/run_arguments.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <utility>
 
 #include "base/fix.h"
@@ -15,6 +18,7 @@
 #include "plan/planner_name.h"
 #include "sim/cli/files_below.h"
 #include "sim/cli/spec_arguments.h"
+#include "sim/report/fold.h"
 #include "sim/report/log_text.h"
 #include "sim/report/memory_curve.h"
 #include "sim/report/run_json.h"
@@ -189,6 +193,21 @@ RunTextOptions text_options(const RunArguments& arguments) {
           .rank = arguments.rank};
 }
 
+namespace {
+
+// Of the terminal that is written to, COLUMNS where it is set; nothing if it is none.
+std::optional<std::size_t> terminal_width() {
+  if (isatty(STDOUT_FILENO) == 0) return std::nullopt;
+  const char* told = std::getenv("COLUMNS");
+  const int columns = told != nullptr ? std::atoi(told) : 0;
+  if (columns > 0) return static_cast<std::size_t>(columns);
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
+  return size.ws_col;
+}
+
+}  // namespace
+
 RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments) {
   if (result.run.reported_elsewhere) return {};
   RunOutput output;
@@ -208,6 +227,7 @@ RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments)
     output.out += fmt::format("\nmemory of rank {} in the course of the program\n{}",
                               result.run.reporting_rank, memory_curve(result.run.memory_timeline));
   }
+  if (const auto width = terminal_width()) output.out = fold_lines(output.out, *width);
   return output;
 }
 

@@ -53,6 +53,8 @@ namespace {
 // The part that shows the line of the user's file with a caret below; its text is printed
 // unchanged.
 constexpr std::string_view kExcerpt = "excerpt";
+// For programs: the class and text of the error in Python.
+constexpr std::string_view kHidden = "python";
 
 int place_in_message(const std::string& key) {
   static constexpr std::array<std::string_view, 3> kFirst = {"op", "mesh", "placements"};
@@ -75,6 +77,7 @@ void append_indented(std::string& out, std::string_view text, std::size_t indent
 
 std::string Error::text() const {
   auto parts = parts_;
+  std::erase_if(parts, [](const auto& part) { return part.first == kHidden; });
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
     return place_in_message(a.first) < place_in_message(b.first);
   });

@@ -147,7 +147,7 @@ struct Unchanged {
 };
 
 /// The reduction of a row, in the same order, of columns that are side by side: their lanes, and
-/// the results that wait for the upper half of a range, are rows of one buffer. What is combined is
+/// the results that wait for the upper half of a range, are rows of one buffer. Terms are
 /// map(element as T, index of the row).
 template <typename Op, typename Result, typename T, typename Source, typename Map>
 class ColumnReduction {

@@ -6,6 +6,7 @@
 
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import time
@@ -50,6 +51,39 @@ class New(Program):
         code, _, err = self.shardlab("new", "nowhere/tp.toml")
         self.assertEqual(code, 2)
         self.assertIn("nowhere", err)
+
+
+class NarrowTerminal(Program):
+    def shown(self, columns, *arguments):
+        """The lines on a terminal of as many columns."""
+        here, there = pty.openpty()
+        with subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, stdout=there,
+                              env={**ENVIRONMENT, "COLUMNS": str(columns)}) as process:
+            os.close(there)
+            text = b""
+            while True:
+                try:
+                    block = os.read(here, 65536)
+                except OSError:  # its other end is closed
+                    break
+                if not block:
+                    break
+                text += block
+            self.assertEqual(process.wait(), 0)
+        os.close(here)
+        return text.decode().replace("\r", "").splitlines()
+
+    def test_lines_are_folded_at_blanks_and_nothing_is_lost(self):
+        for kind in ("tp", "moe"):
+            self.fine("new", f"{kind}.toml")
+            for options in ((), ("--log",)):
+                plain = self.fine("run", *options, f"{kind}.toml")
+                self.assertGreater(max(map(len, plain.splitlines())), 60)
+                shown = self.shown(60, "run", *options, f"{kind}.toml")
+                self.assertLessEqual(max(map(len, shown)), 60)
+                self.assertEqual(" ".join(shown).split(), plain.split())
+                self.assertEqual(self.shown(300, "run", *options, f"{kind}.toml"),
+                                 plain.splitlines())
 
 
 class StandardInput(Program):

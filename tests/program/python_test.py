@@ -5,6 +5,7 @@
 
 Statements are written down, here and in python/*.py; expressions are drawn: each is built from
 parts whose values Python has computed, so that every one of them works and stays within 64 bits.
+Snippets are drawn from snippets.py: each prints what it prints in Python, or is refused at a line.
 """
 
 import contextlib
@@ -12,10 +13,13 @@ import io
 import json
 import pathlib
 import random
+import re
 import sys
 import unittest
+import warnings
 
 from program import Program
+from snippets import snippets
 
 SEEDS = [int(seed) for seed in sys.argv[2:]] or [1, 2, 3]
 
@@ -290,6 +294,48 @@ class PlainPython(Program):
             pairs = zip(drawn, self.printed(code), printed_by_python(code), strict=True)
             wrong = [(text, ours, theirs) for text, ours, theirs in pairs if ours != theirs]
             self.assertEqual(wrong, [], f"seed {seed}")
+
+    def test_snippets(self):
+        """All in one run of `test`; at least four of five are equal, none is different."""
+        for seed in SEEDS[:1]:
+            printed = {}
+
+            def fine(text):
+                try:
+                    lines = printed_by_python(text)
+                except (ArithmeticError, LookupError, SyntaxError, TypeError, ValueError):
+                    return False
+                printed[text] = "\n".join(lines)
+                return True
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SyntaxWarning)
+                drawn = snippets(seed, 500, fine)
+            for number, text in enumerate(drawn):
+                (self.folder / f"s{number}.py").write_text(text + "\n", encoding="utf-8")
+                self.plant(**{f"s{number}": f'title = "{number}"\n[mesh]\nx = 1\n[program]\n'
+                                            f'file = "s{number}.py"\n'})
+            code, output, errors = self.shardlab("test", "--json", ".")
+            self.assertIn(code, (0, 1, 2), errors)
+            runs = {run["title"]: run for run in map(json.loads, output.splitlines())}
+            refused = set(re.findall(r"\n +at +\./s(\d+)\.py:\d+:\d+\n", errors))
+            equal, wrong = 0, []
+            for number, text in enumerate(drawn):
+                run = runs.get(str(number))
+                if run is None:
+                    self.assertIn(str(number), refused, text)
+                    continue
+                found = "\n".join(entry["text"] for entry in run["printed"])
+                error = run.get("error", {}).get("text", "")
+                if error:
+                    self.assertRegex(error, rf"at +rank 0, step \d+, \./s{number}\.py:\d+:\d+\n")
+                    same = printed[text].startswith(found)
+                else:
+                    same = found.removesuffix("\n") == printed[text].removesuffix("\n")
+                equal += same and not error
+                wrong += [] if same else [(text, found, printed[text])]
+            self.assertEqual(wrong, [], f"seed {seed}")
+            self.assertGreaterEqual(equal, 400)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 // Methods of lists, dicts and strings.
 #include <algorithm>
+#include <functional>
 
 #include "base/fix.h"
 #include "sim/language/run/augmented.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/values/nesting.h"
+#include "sim/language/values/python_error.h"
 #include "sim/language/values/python_format.h"
 
 namespace shardlab {
@@ -53,8 +55,9 @@ Value pop_entry(const DictValue& dict, CallValues call) {
       *dict.entries, [&](const auto& entry) { return equal(entry.first, given["key"]); });
   if (found == dict.entries->end()) {
     if (given.given("default")) return given["default"];
-    fail(ErrorKind::kValue, Fix{"give what it is without the key: d.pop(key, None)"},
-         "pop: the dict has no {}", repr(given["key"]));
+    fail_as("KeyError: " + repr(given["key"]),
+            Fix{"give what it is without the key: d.pop(key, None)"}, "pop: the dict has no {}",
+            repr(given["key"]));
   }
   Value value = found->second;
   dict.entries->erase(found);
@@ -68,8 +71,9 @@ Value run_pop(Interpreter&, const Value* self, CallValues call) {
   const auto size = static_cast<std::int64_t>(items.size());
   std::int64_t index = given.integer_or("index", -1);
   if (index < -size || index >= size) {
-    fail(ErrorKind::kValue, Fix{"look first whether the list has it: len(items)"},
-         "pop: index {} is out of range for a list of size {}", index, size);
+    fail_as(size == 0 ? "IndexError: pop from empty list" : "IndexError: pop index out of range",
+            Fix{"look first whether the list has it: len(items)"},
+            "pop: index {} is out of range for a list of size {}", index, size);
   }
   if (index < 0) index += size;
   Value item = items[static_cast<std::size_t>(index)];
@@ -77,27 +81,42 @@ Value run_pop(Interpreter&, const Value* self, CallValues call) {
   return item;
 }
 
-Value run_index(Interpreter&, const Value* self, CallValues call) {
+Value run_index(Interpreter& in, const Value* self, CallValues call) {
+  if (self->is<std::string>()) {
+    const Value at = find_builtin(text_methods(), "find")->run(in, self, std::move(call));
+    if (!equal(at, -1)) return at;
+    fail_as("ValueError: substring not found", Fix{"s.find(part) gives -1 where it is not there"},
+            "index: the text does not have the part");
+  }
   if (!self->is_sequence()) refuse_self(self, "index", "a list or a tuple");
   const Parameters given("index", {"item"}, std::move(call));
   const Values& items = items_of(*self);
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (equal(items[i], given["item"])) return static_cast<std::int64_t>(i);
   }
-  fail(ErrorKind::kValue, Fix{"look first whether it is there: if x in items"},
-       "index: {} is not in the {}", repr(given["item"]), kind_name(*self));
+  fail_as(self->is<TupleValue>() ? "ValueError: tuple.index(x): x not in tuple"
+                                 : "ValueError: " + repr(given["item"]) + " is not in list",
+          Fix{"look first whether it is there: if x in items"}, "index: {} is not in the {}",
+          repr(given["item"]), kind_name(*self));
+}
+
+// A list that Python prints as one of its views of a dict.
+Value view_of(Values items, std::string_view name) {
+  const Value list = make_list(std::move(items));
+  list.as<ListValue>().items->view = name;
+  return list;
 }
 
 Value run_keys(Interpreter&, const Value* self, CallValues) {
   Values out;
   for (const auto& [key, value] : *dict_of(self, "keys").entries) out.push_back(key);
-  return make_list(std::move(out));
+  return view_of(std::move(out), "dict_keys");
 }
 
 Value run_values(Interpreter&, const Value* self, CallValues) {
   Values out;
   for (const auto& [key, value] : *dict_of(self, "values").entries) out.push_back(value);
-  return make_list(std::move(out));
+  return view_of(std::move(out), "dict_values");
 }
 
 Value run_items(Interpreter&, const Value* self, CallValues) {
@@ -105,7 +124,7 @@ Value run_items(Interpreter&, const Value* self, CallValues) {
   for (const auto& [key, value] : *dict_of(self, "items").entries) {
     out.push_back(make_tuple({key, value}));
   }
-  return make_list(std::move(out));
+  return view_of(std::move(out), "dict_items");
 }
 
 Value run_get(Interpreter&, const Value* self, CallValues call) {
@@ -148,16 +167,17 @@ Value run_remove_item(Interpreter&, const Value* self, CallValues call) {
     DictEntries& own = *self->as<DictValue>().entries;
     const auto is_item = [&](const auto& entry) { return equal(entry.first, given["item"]); };
     if (std::erase_if(own, is_item) > 0) return {};
-    fail(ErrorKind::kValue, Fix{"s.discard(x) takes it out where it is there"},
-         "remove: {} is not in the set", repr(given["item"]));
+    fail_as("KeyError: " + repr(given["item"]), Fix{"s.discard(x) takes it out where it is there"},
+            "remove: {} is not in the set", repr(given["item"]));
   }
   Values& items = list_of(self, "remove");
   const Parameters given("remove", {"item"}, std::move(call));
   const auto found =
       std::ranges::find_if(items, [&](const Value& item) { return equal(item, given["item"]); });
   if (found == items.end()) {
-    fail(ErrorKind::kValue, Fix{"look first whether it is there: if x in items"},
-         "remove: {} is not in the list", repr(given["item"]));
+    fail_as("ValueError: list.remove(x): x not in list",
+            Fix{"look first whether it is there: if x in items"}, "remove: {} is not in the list",
+            repr(given["item"]));
   }
   items.erase(found);
   return {};
@@ -245,6 +265,63 @@ Value run_discard(Interpreter& in, const Value* self, CallValues call) {
   Values items = in.iterate(*self);
   std::erase_if(items, [&](const Value& item) { return equal(item, given["item"]); });
   return set_to(self, items);
+}
+
+// Items of `self` and of each argument in turn, by how often an item of one is in the other.
+Value set_of(Interpreter& in, const Value* self, std::string_view method, ast::BinaryOp op,
+             const CallValues& call) {
+  if (!is_set(*self)) refuse_self(self, method, "a set");
+  Value made = make_set(in.iterate(*self));
+  for (const Value& other : call.positional) {
+    made = in.binary(op, made, make_set(in.iterate(other)));
+  }
+  return made;
+}
+Value run_union(Interpreter& in, const Value* self, CallValues call) {
+  return set_of(in, self, "union", ast::BinaryOp::kBitOr, call);
+}
+Value run_intersection(Interpreter& in, const Value* self, CallValues call) {
+  return set_of(in, self, "intersection", ast::BinaryOp::kBitAnd, call);
+}
+Value run_difference(Interpreter& in, const Value* self, CallValues call) {
+  return set_of(in, self, "difference", ast::BinaryOp::kSub, call);
+}
+Value run_symmetric_difference(Interpreter& in, const Value* self, CallValues call) {
+  return set_of(in, self, "symmetric_difference", ast::BinaryOp::kBitXor, call);
+}
+
+bool set_compares(Interpreter& in, const Value* self, std::string_view method, ast::CompareOp op,
+                  CallValues call) {
+  if (!is_set(*self)) refuse_self(self, method, "a set");
+  const Parameters given(method, {"other"}, std::move(call));
+  return in.truth(in.compare(op, *self, make_set(in.iterate(given["other"]))));
+}
+Value run_issubset(Interpreter& in, const Value* self, CallValues call) {
+  return set_compares(in, self, "issubset", ast::CompareOp::kLessEqual, std::move(call));
+}
+Value run_issuperset(Interpreter& in, const Value* self, CallValues call) {
+  return set_compares(in, self, "issuperset", ast::CompareOp::kGreaterEqual, std::move(call));
+}
+Value run_isdisjoint(Interpreter& in, const Value* self, CallValues call) {
+  return !in.truth(set_of(in, self, "isdisjoint", ast::BinaryOp::kBitAnd, call));
+}
+
+Value run_popitem(Interpreter&, const Value* self, CallValues call) {
+  DictEntries& entries = *dict_of(self, "popitem").entries;
+  const Parameters given("popitem", {}, std::move(call));
+  if (entries.empty()) {
+    fail_as("KeyError: 'popitem(): dictionary is empty'",
+            Fix{"look first whether it is empty: if d"}, "popitem: the dict is empty");
+  }
+  const Value last = make_tuple({entries.back().first, entries.back().second});
+  entries.pop_back();
+  return last;
+}
+
+std::vector<Builtin> joined(std::vector<Builtin> own) {
+  const BuiltinTable more = text_methods();
+  own.insert(own.end(), more.begin(), more.end());
+  return own;
 }
 
 Value run_update(Interpreter& in, const Value* self, CallValues call) {
@@ -335,22 +412,6 @@ Value run_replace(Interpreter&, const Value* self, CallValues call) {
   return out + text.substr(at);
 }
 
-// Letters of ASCII; the others stay.
-template <char kFirst, char kLast>
-Value with_case(const Value* self, std::string_view method) {
-  std::string text = text_of(self, method);
-  for (char& letter : text) {
-    if (letter >= kFirst && letter <= kLast) letter = static_cast<char>(letter ^ 0x20);
-  }
-  return text;
-}
-Value run_upper(Interpreter&, const Value* self, CallValues) {
-  return with_case<'a', 'z'>(self, "upper");
-}
-Value run_lower(Interpreter&, const Value* self, CallValues) {
-  return with_case<'A', 'Z'>(self, "lower");
-}
-
 Value run_format(Interpreter&, const Value* self, CallValues call) {
   return formatted(text_of(self, "format"), call);
 }
@@ -368,19 +429,46 @@ Value run_endswith(Interpreter&, const Value* self, CallValues call) {
 }  // namespace
 
 BuiltinTable container_methods() {
-  static const Builtin kTable[] = {
-      {"add", run_add},           {"append", run_append},      {"clear", run_clear},
-      {"copy", run_copy},         {"count", run_count},        {"discard", run_discard},
-      {"endswith", run_endswith}, {"extend", run_extend},      {"format", run_format},
-      {"get", run_get},           {"index", run_index},        {"insert", run_insert},
-      {"items", run_items},       {"join", run_join},          {"keys", run_keys},
-      {"lower", run_lower},       {"lstrip", run_lstrip},      {"numel", run_shape_numel},
-      {"pop", run_pop},           {"remove", run_remove_item}, {"replace", run_replace},
-      {"reverse", run_reverse},   {"rstrip", run_rstrip},      {"setdefault", run_setdefault},
-      {"sort", run_sort},         {"split", run_split},        {"startswith", run_startswith},
-      {"strip", run_strip},       {"update", run_update},      {"upper", run_upper},
+  static const std::vector<Builtin> kTable = joined({
+      {"add", run_add},
+      {"append", run_append},
+      {"clear", run_clear},
+      {"copy", run_copy},
+      {"count", run_count},
+      {"discard", run_discard},
+      {"endswith", run_endswith},
+      {"extend", run_extend},
+      {"format", run_format},
+      {"get", run_get},
+      {"index", run_index},
+      {"insert", run_insert},
+      {"items", run_items},
+      {"join", run_join},
+      {"keys", run_keys},
+      {"lstrip", run_lstrip},
+      {"numel", run_shape_numel},
+      {"pop", run_pop},
+      {"remove", run_remove_item},
+      {"replace", run_replace},
+      {"reverse", run_reverse},
+      {"rstrip", run_rstrip},
+      {"setdefault", run_setdefault},
+      {"sort", run_sort},
+      {"split", run_split},
+      {"startswith", run_startswith},
+      {"strip", run_strip},
+      {"update", run_update},
       {"values", run_values},
-  };
+      {"popitem", run_popitem},
+
+      {"union", run_union},
+      {"intersection", run_intersection},
+      {"difference", run_difference},
+      {"symmetric_difference", run_symmetric_difference},
+      {"issubset", run_issubset},
+      {"issuperset", run_issuperset},
+      {"isdisjoint", run_isdisjoint},
+  });
   return kTable;
 }
 

@@ -90,6 +90,27 @@ Value run_gcd(Interpreter&, const Value*, CallValues call) {
   return std::gcd(given.integer("a"), given.integer("b"));
 }
 
+Value run_isclose(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("isclose", {"a", "b", "rel_tol=", "abs_tol="}, std::move(call));
+  const double a = real_of(in, "isclose", given["a"]), b = real_of(in, "isclose", given["b"]);
+  const double relative = given.has("rel_tol") ? given.number("rel_tol") : 1e-9;
+  const double absolute = given.has("abs_tol") ? given.number("abs_tol") : 0;
+  if (a == b) return true;
+  if (!std::isfinite(a) || !std::isfinite(b)) return false;
+  return std::fabs(a - b) <= std::max(relative * std::max(std::fabs(a), std::fabs(b)), absolute);
+}
+
+Value run_factorial(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("factorial", {"n"}, std::move(call));
+  const std::int64_t n = given.integer("n");
+  if (n < 0) given.refuse("n", "0 or more", "5");
+  Value product = 1;
+  for (std::int64_t i = 2; i <= std::min<std::int64_t>(n, 21); ++i) {
+    product = in.binary(ast::BinaryOp::kMul, product, i);  // 21! does not fit into 64 bits
+  }
+  return product;
+}
+
 Value run_none(Interpreter&, const Value*, CallValues) { return {}; }
 Value run_false(Interpreter&, const Value*, CallValues) { return false; }
 Value run_zero(Interpreter&, const Value*, CallValues) { return 0; }
@@ -109,10 +130,13 @@ BuiltinTable math_builtins() {
       {"exp", run_unary<"exp", std::exp>},
       {"expm1", run_unary<"expm1", std::expm1>},
       {"fabs", run_unary<"fabs", std::fabs>},
+      {"factorial", run_factorial},
       {"floor", run_whole<"floor", std::floor>},
       {"fmod", run_binary<"fmod", std::fmod>},
       {"gcd", run_gcd},
       {"hypot", run_binary<"hypot", std::hypot>},
+      {"copysign", run_binary<"copysign", std::copysign>},
+      {"isclose", run_isclose},
       {"isfinite", run_test<"isfinite", std::isfinite>},
       {"isinf", run_test<"isinf", std::isinf>},
       {"isnan", run_test<"isnan", std::isnan>},

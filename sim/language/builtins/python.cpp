@@ -1,6 +1,8 @@
 // Python's own functions. Functions that torch has too (sum, max, abs, ...) call the op for
 // tensors.
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "sim/language/syntax/characters.h"
 #include "sim/language/values/global_names.h"
 #include "sim/language/values/nesting.h"
+#include "sim/language/values/python_error.h"
 #include "sim/language/values/size_value.h"
 #include "sim/language/values/tensor_data.h"
 
@@ -103,23 +106,69 @@ Value run_print(Interpreter& in, const Value*, CallValues call) {
   return {};
 }
 
+// The text without blanks around it, and without an underscore between two digits.
+std::string bare_number(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n\r\f\v";
+  const auto is_sign = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  std::string bare;
+  const std::size_t first = std::min(text.find_first_not_of(kBlanks), text.size());
+  const std::size_t end = text.find_last_not_of(kBlanks) + 1;
+  for (std::size_t i = first; i < end; ++i) {
+    const bool between = i > first && i + 1 < end && is_sign(text[i - 1]) && is_sign(text[i + 1]);
+    if (text[i] != '_' || !between) bare += text[i];
+  }
+  return bare;
+}
+
+std::optional<std::int64_t> integer_in(std::string_view text, std::int64_t base) {
+  std::string bare = bare_number(text);
+  const bool negative = bare.starts_with('-');
+  if (negative || bare.starts_with('+')) bare.erase(0, 1);
+  const auto prefixed = [&](char letter) {
+    return bare.size() > 2 && bare[0] == '0' && (bare[1] | 0x20) == letter;
+  };
+  for (const auto& [letter, own] : {std::pair('x', 16), std::pair('o', 8), std::pair('b', 2)}) {
+    if (!prefixed(letter) || (base != own && base != 0)) continue;
+    bare.erase(0, 2);
+    base = own;
+  }
+  if (base == 0) base = 10;
+  if (base < 2 || base > 36 || bare.empty() || bare[0] == '-' || bare[0] == '+') return {};
+  if (negative) bare.insert(0, 1, '-');
+  std::int64_t parsed = 0;
+  const char* end = bare.data() + bare.size();
+  const auto read = std::from_chars(bare.data(), end, parsed, static_cast<int>(base));
+  if (read.ec != std::errc() || read.ptr != end) return {};
+  return parsed;
+}
+
+// As Python's float(text), infinity and nan in any case.
+std::optional<double> real_in(std::string_view text) {
+  std::string bare = bare_number(text);
+  for (char& c : bare) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+  const double sign = bare.starts_with('-') ? -1 : 1;
+  if (bare.starts_with('-') || bare.starts_with('+')) bare.erase(0, 1);
+  if (bare == "inf" || bare == "infinity") return sign * HUGE_VAL;
+  if (bare == "nan") return std::nan("");
+  const bool begins = !bare.empty() && (bare[0] == '.' || (bare[0] >= '0' && bare[0] <= '9'));
+  double real = 0;
+  const auto read = read_real(bare.data(), bare.data() + bare.size(), real);
+  if (!begins || read.ec != std::errc() || read.ptr != bare.data() + bare.size()) return {};
+  return sign * real;
+}
+
 Value run_int(Interpreter& in, const Value*, CallValues call) {
-  check_count(call, "int(x)", 1, 1);
+  check_count(call, "int(x)", 0, 2);
+  if (call.positional.empty()) return 0;
   Value value = call.positional[0];
   if (value.is_tensor()) value = in.call(in.attribute(value, "item"), {});
   if (const auto* text = value.get<std::string>()) {
-    std::size_t end = 0;
-    std::int64_t parsed = 0;
-    try {
-      parsed = std::stoll(*text, &end);
-    } catch (const std::exception&) {
-      end = 0;
-    }
-    if (end == 0 || end != text->size()) {
-      fail(ErrorKind::kValue, Fix{"pass digits alone: int('12')"},
-           "int: the text {} is not a whole number of 64 bits", repr(value));
-    }
-    return parsed;
+    const std::int64_t base = call.positional.size() == 2 ? whole(call.positional[1], "int") : 10;
+    if (const auto parsed = integer_in(*text, base)) return *parsed;
+    fail_as(
+        fmt::format("ValueError: invalid literal for int() with base {}: {}", base, repr(value)),
+        Fix{"pass digits alone: int('12')"}, "int: the text {} is not a whole number of 64 bits",
+        repr(value));
   }
   if (value.is_integer()) return std::get<0>(number_of(value));
   if (!value.is<double>()) {
@@ -140,11 +189,10 @@ Value run_float(Interpreter& in, const Value*, CallValues call) {
   if (value.is_tensor()) value = in.call(in.attribute(value, "item"), {});
   if (value.is_number()) return to_double(number_of(value));
   if (const auto* text = value.get<std::string>()) {
-    if (*text == "inf") return HUGE_VAL;
-    if (*text == "-inf") return -HUGE_VAL;
-    if (*text == "nan") return std::nan("");
-    fail(ErrorKind::kValue, Fix{"write the number without quotes, or 'inf', '-inf' or 'nan'"},
-         "float: the text {} is not taken", repr(value));
+    if (const auto real = real_in(*text)) return *real;
+    fail_as("ValueError: could not convert string to float: " + repr(value),
+            Fix{"pass the digits of a number, 'inf', '-inf' or 'nan'"},
+            "float: the text {} is not a number", repr(value));
   }
   fail(ErrorKind::kValue, Fix{"pass a number, 'inf', '-inf', 'nan' or a tensor of 1 element"},
        "float: the argument is {}, not a number", a_kind(value));
@@ -200,9 +248,9 @@ Value extreme(Interpreter& in, std::string_view name, ast::CompareOp better, Cal
       call.positional.size() == 1 ? in.iterate(call.positional[0]) : std::move(call.positional);
   if (items.empty() && otherwise) return *otherwise;
   if (items.empty()) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("say what an empty list gives: {}(a) if a else 0", name)},
-         "{}: there are no items to compare", name);
+    fail_as(fmt::format("ValueError: {}() arg is an empty sequence", name),
+            Fix{fmt::format("say what an empty list gives: {}(a) if a else 0", name)},
+            "{}: there are no items to compare", name);
   }
   const Values keys = keys_of(in, items, key);
   std::size_t best = 0;
@@ -382,8 +430,22 @@ Value run_sorted(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_map(Interpreter& in, const Value*, CallValues call) {
-  check_count(call, "map(f, items)", 2, 2);
-  return make_list(keys_of(in, in.iterate(call.positional[1]), call.positional[0]));
+  check_count(call, "map(f, items)", 2, 16);
+  const Value function = call.positional[0];
+  call.positional.erase(call.positional.begin());
+  const Value rows = run_zip(in, nullptr, std::move(call));
+  Values out;
+  for (const Value& row : items_of(rows)) {
+    out.push_back(in.call(function, {items_of(row), {}}));
+  }
+  return make_list(std::move(out));
+}
+
+Value run_divmod(Interpreter& in, const Value*, CallValues call) {
+  check_count(call, "divmod(a, b)", 2, 2);
+  const Value &a = call.positional[0], &b = call.positional[1];
+  return make_tuple(
+      {in.binary(ast::BinaryOp::kFloorDiv, a, b), in.binary(ast::BinaryOp::kMod, a, b)});
 }
 
 Value run_filter(Interpreter& in, const Value*, CallValues call) {
@@ -478,6 +540,7 @@ BuiltinTable python_builtins() {
       {"bool", run_bool},
       {"callable", run_callable},
       {"dict", run_dict},
+      {"divmod", run_divmod},
       {"enumerate", run_enumerate},
       {"filter", run_filter},
       {"map", run_map},

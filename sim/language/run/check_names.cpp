@@ -141,6 +141,9 @@ class NameChecker {
     check(node.otherwise);
     check(node.last);
   }
+  void visit(const ast::Delete& node) {
+    for (const ast::ExpressionPtr& item : node.items) check(item);
+  }
   void visit(const ast::OuterNames&) {}
   void visit(const ast::Pass&) {}
   void visit(const ast::Break&) {}
@@ -278,7 +281,10 @@ class NameChecker {
     hidden_.resize(before);
   }
   void visit_expression(const ast::Expression&, const ast::FormatString& node) {
-    for (const auto& part : node.parts) check(part.expression);
+    for (const auto& part : node.parts) {
+      check(part.expression);
+      check(part.format);
+    }
   }
 
   // A number of [params] with the name of a namespace: F.linear is then no function.

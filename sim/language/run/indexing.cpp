@@ -9,6 +9,7 @@
 #include "sim/language/syntax/characters.h"
 #include "sim/language/values/global_names.h"
 #include "sim/language/values/nesting.h"
+#include "sim/language/values/python_error.h"
 #include "sim/language/values/size_value.h"
 
 namespace shardlab {
@@ -23,10 +24,13 @@ std::int64_t position(const Value& key, std::int64_t size, std::string_view kind
   const std::int64_t index = std::get<0>(number_of(key));
   const std::int64_t wrapped = index < 0 ? index + size : index;
   if (wrapped >= 0 && wrapped < size) return wrapped;
-  fail(ErrorKind::kValue,
-       Fix{size == 0 ? std::string("look first whether it is empty: if items")
-                     : fmt::format("use an index from {} to {}", -size, size - 1)},
-       "index {} is out of range for a {} of size {}", index, kind, size);
+  const std::string_view python = kind == "str"     ? "string"
+                                  : kind == "range" ? "range object"
+                                                    : kind;
+  fail_as(fmt::format("IndexError: {} index out of range", python),
+          Fix{size == 0 ? std::string("look first whether it is empty: if items")
+                        : fmt::format("use an index from {} to {}", -size, size - 1)},
+          "index {} is out of range for a {} of size {}", index, kind, size);
 }
 
 struct SliceBounds {
@@ -289,8 +293,8 @@ Value Interpreter::index(const Value& object, const Value& key) {
   if (const auto* mesh = object.get<MeshValue>()) return slice_mesh(*this, *mesh, key);
   if (const auto* dict = object.get<DictValue>(); dict != nullptr && !is_set(object)) {
     if (const Value* found = shardlab::find(*dict, key)) return *found;
-    fail(ErrorKind::kValue, Fix{"use d.get(key), or one of its keys: see d.keys()"},
-         "the dict has no key {}", repr(key));
+    fail_as("KeyError: " + repr(key), Fix{"use d.get(key), or one of its keys: see d.keys()"},
+            "the dict has no key {}", repr(key));
   }
   fail(ErrorKind::kValue, Fix{"index a list, a tuple, a dict, a string, a mesh or a tensor"},
        "{} cannot be indexed", a_kind(object));
@@ -315,6 +319,28 @@ void Interpreter::set_index(const Value& object, const Value& key, const Value& 
   }
   fail(ErrorKind::kValue, Fix{"replace items of a list, a dict or a tensor; list(x) makes a list"},
        "the items of {} cannot be replaced", a_kind(object));
+}
+
+void Interpreter::remove_index(const Value& object, const Value& key) {
+  if (const auto* dict = object.get<DictValue>(); dict != nullptr && !is_set(object)) {
+    index(object, key);  // refused where it has no such key
+    std::erase_if(*dict->entries, [&](const auto& entry) { return equal(entry.first, key); });
+    return;
+  }
+  const auto* list = object.get<ListValue>();
+  if (list == nullptr) {
+    fail(ErrorKind::kValue, Fix{"take items out of a list or a dict; list(x) makes a list"},
+         "the items of {} cannot be taken out", a_kind(object));
+  }
+  Values& items = *list->items;
+  const auto size = static_cast<std::int64_t>(items.size());
+  const auto* slice = key.get<SliceValue>();
+  std::vector<bool> gone(items.size());
+  if (slice == nullptr) gone[static_cast<std::size_t>(position(key, size, "list"))] = true;
+  if (slice != nullptr)
+    for_slice(clamp_slice(*slice, size), [&](std::size_t i) { gone[i] = true; });
+  std::size_t at = 0;
+  std::erase_if(items, [&](const Value&) { return gone[at++]; });
 }
 
 }  // namespace shardlab

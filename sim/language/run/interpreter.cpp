@@ -19,6 +19,7 @@
 #include "sim/language/values/global_names.h"
 #include "sim/language/values/nesting.h"
 #include "sim/language/values/object.h"
+#include "sim/language/values/python_error.h"
 #include "sim/language/values/rank_value.h"
 
 // For debuggers, which stop here before a statement of the program: both numbers are in the
@@ -306,6 +307,9 @@ namespace {
 // "ValueError" for an error that the program raised, "AssertionError" for an assert; empty for a
 // refusal of an op or a function.
 std::string_view raised_kind(const Error& error) {
+  if (const std::string* python = error.find(kPythonPart)) {
+    return std::string_view(*python).substr(0, python->find(':'));
+  }
   if (error.kind() != ErrorKind::kAssert) return {};
   const std::string_view summary = error.summary();
   return summary.starts_with("assert ") ? "AssertionError" : summary.substr(0, summary.find(':'));
@@ -317,12 +321,17 @@ bool can_be_caught(const Error& error) {
          error.kind() == ErrorKind::kUnsupported;
 }
 
-// Only Python knows the class of a refusal, so it is caught by the handler of a try with one.
+// Only Python knows the class of most refusals, so they are caught by the handler of a try with
+// one.
 const ast::Try::Handler* handler_of(const ast::Try& node, const Error& error) {
   const std::string_view kind = raised_kind(error);
   for (const ast::Try::Handler& handler : node.handlers) {
     const bool all = handler.kinds.empty() || std::ranges::count(handler.kinds, "Exception") > 0;
-    const bool named = std::ranges::count(handler.kinds, kind) > 0;
+    const std::string_view base = kind == "KeyError" || kind == "IndexError" ? "LookupError"
+                                  : kind == "ZeroDivisionError"              ? "ArithmeticError"
+                                                                             : kind;
+    const bool named =
+        std::ranges::count(handler.kinds, kind) + std::ranges::count(handler.kinds, base) > 0;
     if (all || named || (kind.empty() && node.handlers.size() == 1)) return &handler;
   }
   return nullptr;
@@ -330,8 +339,9 @@ const ast::Try::Handler* handler_of(const ast::Try& node, const Error& error) {
 
 // The text of str(error).
 std::string text_of(const Error& error) {
-  const std::string& summary = error.summary();
-  if (error.kind() != ErrorKind::kAssert) return summary;
+  const std::string* python = error.find(kPythonPart);
+  const std::string& summary = python != nullptr ? *python : error.summary();
+  if (error.kind() != ErrorKind::kAssert && python == nullptr) return summary;
   const std::size_t end = summary.find(": ");
   return end == std::string::npos ? "" : summary.substr(end + 2);
 }
@@ -353,6 +363,17 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
   if (failed) throw *failed;
   returned_ = returned;
   return flow;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Delete& node) {
+  for (const ast::ExpressionPtr& item : node.items) {
+    const auto& subscript = std::get<ast::Subscript>(item->node);
+    const Value object = settle(evaluate(*subscript.object));
+    const Value key = settle(evaluate(*subscript.index));
+    enter(item->span);
+    remove_index(object, key);
+  }
+  return Flow::kNext;
 }
 
 // Handlers run outside of the catch: they may wait for other ranks.
@@ -462,9 +483,13 @@ void Interpreter::unpack(const ast::Expression& target, const Values& items, Sou
   const bool starred = star != names.end();
   if (starred ? items.size() + 1 < names.size() : items.size() != names.size()) {
     enter(target.span);
-    fail(ErrorKind::kValue, Fix{"write one name per value: a, b = pair"},
-         "there are {} values for {}{} names", items.size(), starred ? "at least " : "",
-         names.size() - (starred ? 1 : 0));
+    const std::size_t needed = names.size() - (starred ? 1 : 0);
+    const std::string python =
+        items.size() > needed ? fmt::format("too many values to unpack (expected {})", needed)
+                              : fmt::format("not enough values to unpack (expected {}{}, got {})",
+                                            starred ? "at least " : "", needed, items.size());
+    fail_as("ValueError: " + python, Fix{"write one name per value: a, b = pair"},
+            "there are {} values for {}{} names", items.size(), starred ? "at least " : "", needed);
   }
   std::size_t next = 0;
   for (const ast::ExpressionPtr& name : names) {

@@ -193,6 +193,7 @@ class Interpreter {
   Value attribute(const Value& object, const std::string& name);
   Value index(const Value& object, const Value& key);
   void set_index(const Value& object, const Value& key, const Value& value);
+  void remove_index(const Value& object, const Value& key);
 
  private:
   // The data of one call of a def: its locals, and the place it was called from.
@@ -217,6 +218,7 @@ class Interpreter {
   Flow run_node(const ast::Statement& statement, const ast::Assert& node);
   Flow run_node(const ast::Statement& statement, const ast::Try& node);
   Flow run_handled(const ast::Statement& statement, const ast::Try& node);
+  Flow run_node(const ast::Statement& statement, const ast::Delete& node);
   Flow run_node(const ast::Statement&, const ast::OuterNames&) { return Flow::kNext; }
   Flow run_node(const ast::Statement&, const ast::Pass&) { return Flow::kNext; }
   Flow run_node(const ast::Statement&, const ast::Break&) { return Flow::kBreak; }

@@ -311,16 +311,20 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Forma
     values.push_back(part.expression ? evaluate(*part.expression) : Value());
     enter(expression.span);
     if (sizes_ != nullptr) values.back() = settle(values.back());
+    values.push_back(part.format ? evaluate(*part.format) : Value(std::string()));
+    enter(expression.span);
   }
   return lift(std::move(values), [&node](const Values& given) -> Value {
     std::string out;
-    for (std::size_t i = 0; i < given.size(); ++i) {
+    for (std::size_t i = 0; i < node.parts.size(); ++i) {
       const auto& part = node.parts[i];
       out += part.text + part.echo;
       if (!part.expression) continue;
-      out += part.conversion == 'r'   ? python_format(repr(given[i]), part.format)
-             : part.conversion == 's' ? python_format(str(given[i]), part.format)
-                                      : python_format(given[i], part.format);
+      const Value& value = given[2 * i];
+      const auto& format = given[2 * i + 1].as<std::string>();
+      out += part.conversion == 'r'   ? python_format(repr(value), format)
+             : part.conversion == 's' ? python_format(str(value), format)
+                                      : python_format(value, format);
       check_text_size(out.size());
     }
     return out;

@@ -145,10 +145,22 @@ bool contains(const Value& container, const Value& item) {
   refuse_operands("in", item, container);
 }
 
+// a <= b: every item of a is in b; a < b: and b has more.
+bool set_within(ast::CompareOp op, const Value& left, const Value& right) {
+  const bool turned = op == ast::CompareOp::kGreater || op == ast::CompareOp::kGreaterEqual;
+  const DictEntries& few = *(turned ? right : left).as<DictValue>().entries;
+  const DictValue& many = (turned ? left : right).as<DictValue>();
+  const bool within = std::ranges::all_of(
+      few, [&](const auto& entry) { return find(many, entry.first) != nullptr; });
+  const bool strict = op == ast::CompareOp::kLess || op == ast::CompareOp::kGreater;
+  return within && (!strict || few.size() < many.entries->size());
+}
+
 // Lists compare by their first difference, strings by bytes.
 bool ordered(ast::CompareOp op, const Value& left, const Value& right) {
   if (left.is_number() && right.is_number()) return compare(op, number_of(left), number_of(right));
   int order = 0;
+  if (is_set(left) && is_set(right)) return set_within(op, left, right);
   if (left.is<std::string>() && right.is<std::string>()) {
     order = left.as<std::string>().compare(right.as<std::string>());
   } else if (left.is_sequence() && left.variant().index() == right.variant().index()) {
@@ -222,6 +234,14 @@ Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& righ
         op == ast::BinaryOp::kBitAnd || op == ast::BinaryOp::kBitOr || op == ast::BinaryOp::kBitXor;
     if (bitwise && left.is<bool>() && right.is<bool>()) return std::get<0>(result) != 0;
     return make_number(result);
+  }
+  const bool dicts = left.is<DictValue>() && right.is<DictValue>();
+  if (dicts && !is_set(left) && !is_set(right) && op == ast::BinaryOp::kBitOr) {
+    const DictValue both = make_dict();
+    for (const Value* part : {&left, &right}) {
+      for (const auto& [key, value] : *part->as<DictValue>().entries) store(both, key, value);
+    }
+    return both;
   }
   if (is_set(left) && is_set(right)) {
     if (const auto made = binary_of_sets(op, left, right)) return *made;

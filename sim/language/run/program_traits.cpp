@@ -491,6 +491,11 @@ class Walk {
     walk(node.otherwise, under);
     walk(node.last, under);
   }
+  void visit(const ast::Delete& node, bool under) {
+    for (const ast::ExpressionPtr& item : node.items) {
+      if (depends(*item, under) || under) mark_target(*item);
+    }
+  }
   void visit(const ast::OuterNames&, bool) {}
   void visit(const ast::Pass&, bool) {}
   void visit(const ast::Break&, bool under) { leave_loop(under); }

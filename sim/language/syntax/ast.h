@@ -180,8 +180,8 @@ struct FormatString {
     std::string text;          ///< before the expression
     ExpressionPtr expression;  ///< null in a last part that is only text
     char conversion = 0;       ///< of {x!r} and {x!s}: the letter
-    std::string format;
-    std::string echo;  ///< of {x=}: "x="
+    ExpressionPtr format;      ///< of {x:>{width}}: a format string; null if there is none
+    std::string echo;          ///< of {x=}: "x="
   };
   std::vector<Part> parts;
 };
@@ -306,6 +306,10 @@ struct Try {
   Block otherwise;
   Block last;  ///< runs in any case
 };
+/// del d[key], items[0:2].
+struct Delete {
+  std::vector<ExpressionPtr> items;  ///< each a Subscript
+};
 /// nonlocal a, b or global a, b: the function lists them (Function).
 struct OuterNames {
   bool global = false;
@@ -320,7 +324,7 @@ struct Continue {};
 struct Statement {
   SourceSpan span;  ///< of its first line: the header of a block
   std::variant<ExpressionStatement, Assign, AugmentedAssign, If, For, While, Def, Class, With,
-               Return, Assert, Try, OuterNames, Pass, Break, Continue>
+               Return, Assert, Try, Delete, OuterNames, Pass, Break, Continue>
       node;
 };
 

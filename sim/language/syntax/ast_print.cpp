@@ -128,22 +128,25 @@ struct Printer {
     return fmt::format("({} := {})", node.name, print(*node.value));
   }
   std::string operator()(const FormatString& node) const {
+    return "f\"\"\"" + inner(node) + "\"\"\"";
+  }
+
+  static std::string inner(const FormatString& node) {
     std::string out;
     for (const auto& part : node.parts) {
-      const auto literal = [&](std::string_view text) {
-        const std::string quoted_text = string_literal(text);
-        for (const char c : std::string_view(quoted_text).substr(1, quoted_text.size() - 2)) {
-          out.append(c == '{' || c == '}' ? 2 : 1, c);
-        }
-      };
-      literal(part.text);
-      literal(part.echo);
+      const std::string text = string_literal(part.text + part.echo);
+      for (const char c : std::string_view(text).substr(1, text.size() - 2)) {
+        if (c == '"') out += '\\';
+        out.append(c == '{' || c == '}' ? 2 : 1, c);
+      }
       if (!part.expression) continue;
-      out += "{" + print(*part.expression) +
+      const std::string value = print(*part.expression);
+      out += (value.starts_with('{') ? "{ " : "{") + value +
              (part.conversion != 0 ? std::string{'!', part.conversion} : "");
-      out += (part.format.empty() ? "" : ":" + part.format) + "}";
+      if (part.format) out += ":" + inner(std::get<FormatString>(part.format->node));
+      out += "}";
     }
-    return "f\"\"\"" + out + "\"\"\"";
+    return out;
   }
 };
 
@@ -237,6 +240,9 @@ struct StatementPrinter {
     }
     return out + otherwise(node.otherwise) +
            (node.last.empty() ? "" : line("finally:") + nested(node.last));
+  }
+  std::string operator()(const Delete& node) const {
+    return line("del " + Printer().list(node.items));
   }
   std::string operator()(const OuterNames& node) const {
     return line((node.global ? "global " : "nonlocal ") + text_of_list(node.names, ", "));

@@ -64,7 +64,10 @@ void visit_parts(const Comprehension& node, const Visit& visit) {
 void visit_parts(const Starred& node, const Visit& visit) { part(node.value, visit); }
 void visit_parts(const Walrus& node, const Visit& visit) { part(node.value, visit); }
 void visit_parts(const FormatString& node, const Visit& visit) {
-  for (const FormatString::Part& piece : node.parts) part(piece.expression, visit);
+  for (const FormatString::Part& piece : node.parts) {
+    part(piece.expression, visit);
+    part(piece.format, visit);
+  }
 }
 
 using VisitBlock = std::function<void(const Block&)>;
@@ -125,6 +128,9 @@ void visit_parts(const Try& node, const Visit&, const VisitBlock& visit_block) {
   for (const Try::Handler& handler : node.handlers) visit_block(handler.body);
   visit_block(node.otherwise);
   visit_block(node.last);
+}
+void visit_parts(const Delete& node, const Visit& visit, const VisitBlock&) {
+  parts(node.items, visit);
 }
 void visit_parts(const OuterNames&, const Visit&, const VisitBlock&) {}
 void visit_parts(const Pass&, const Visit&, const VisitBlock&) {}

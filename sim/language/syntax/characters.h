@@ -2,6 +2,8 @@
 // and walks over.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,5 +25,8 @@ inline std::vector<std::string_view> characters_of(std::string_view text) {
   }
   return characters;
 }
+
+/// Appends the character of this code point.
+void append_utf8(std::string& out, std::uint32_t code);
 
 }  // namespace shardlab

@@ -3,6 +3,8 @@
 // and not guessed: tabs in indentation, leading zeros, unknown escapes.
 #include "sim/language/syntax/lexer.h"
 
+#include "sim/language/syntax/characters.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -350,7 +352,7 @@ class Lexer {
     const std::string_view quote = text_.substr(at_, quotes);
     at_ += quotes;
     const std::uint32_t body = at_;
-    const std::string_view content = string_body(start, quote);
+    const std::string_view content = string_body(start, quote, format);
     Token token{.kind = format ? TokenKind::kFString : TokenKind::kString, .span = {start, at_}};
     token.body = body;
     if (format && raw) {
@@ -361,9 +363,21 @@ class Lexer {
     tokens_.push_back(std::move(token));
   }
 
-  std::string_view string_body(std::uint32_t start, std::string_view quote) {
+  // Strings in the fields of an f-string may have its quotes, as since Python 3.12. A '{' that no
+  // '}' closes is like any other character, and so are those after it.
+  std::string_view string_body(std::uint32_t start, std::string_view quote, bool fields) {
     const std::uint32_t body = at_;
     while (at_ < end_) {
+      if (fields && text_[at_] == '{') {
+        const std::size_t close =
+            peek(1) == '{' ? at_ + 1 : end_of_field(text_.substr(0, end_), at_ + 1);
+        const std::string_view field = text_.substr(at_, close - at_);
+        fields = close != std::string_view::npos &&
+                 (quote.size() == 3 || field.find('\n') == std::string_view::npos);
+        if (fields) at_ = static_cast<std::uint32_t>(close);
+        at_ += 1;
+        continue;
+      }
       if (text_.substr(at_, end_ - at_).starts_with(quote)) {
         const std::string_view content = text_.substr(body, at_ - body);
         at_ += static_cast<std::uint32_t>(quote.size());
@@ -386,6 +400,16 @@ class Lexer {
   std::vector<std::uint32_t> blocks_ = {0};  // widths of the blocks that are open
 };
 
+int hex_digits(char letter) {
+  return letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
+}
+
+}  // namespace
+
+std::vector<Token> tokenize(const SourceText& source, SourceSpan range, LexMode mode) {
+  return Lexer(source, range, mode).run();
+}
+
 void append_utf8(std::string& out, std::uint32_t code) {
   const auto byte = [&](std::uint32_t value) { out += static_cast<char>(value); };
   const auto tail = [&](int shift) { byte(0x80u | ((code >> shift) & 0x3Fu)); };
@@ -395,14 +419,53 @@ void append_utf8(std::string& out, std::uint32_t code) {
   byte(0xF0u | (code >> 18)), tail(12), tail(6), tail(0);
 }
 
-int hex_digits(char letter) {
-  return letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
+std::size_t end_of_field(std::string_view text, std::size_t at, int depth) {
+  int open = 0;
+  for (std::size_t i = at; i < text.size(); ++i) {
+    const char c = text[i];
+    const char after = i + 1 < text.size() ? text[i + 1] : '\0';
+    if (c == '\'' || c == '"') {
+      i = end_of_string(text, i, depth + 1);
+      if (i == std::string_view::npos) return i;
+      --i;
+    } else if (c == '(' || c == '[' || c == '{') {
+      ++open;
+    } else if (open > 0 && (c == ')' || c == ']' || c == '}')) {
+      --open;
+    } else if (c == '}' && open == 0) {
+      return i;
+    } else if (open == 0 && (c == ':' || (c == '!' && after != '='))) {
+      // The format: text, in which quotes are nothing special, and fields.
+      for (++i; i < text.size() && text[i] != '}'; ++i) {
+        if (text[i] != '{') continue;
+        if (depth > 50) return std::string_view::npos;
+        i = end_of_field(text, i + 1, depth + 1);
+        if (i == std::string_view::npos) return i;
+      }
+      return i < text.size() ? i : std::string_view::npos;
+    }
+  }
+  return std::string_view::npos;
 }
 
-}  // namespace
-
-std::vector<Token> tokenize(const SourceText& source, SourceSpan range, LexMode mode) {
-  return Lexer(source, range, mode).run();
+std::size_t end_of_string(std::string_view text, std::size_t at, int depth) {
+  if (depth > 50) return std::string_view::npos;
+  const bool triple = text.substr(at, 3) == std::string(3, text[at]);
+  const std::string_view quote = text.substr(at, triple ? 3 : 1);
+  const auto is_f = [&](std::size_t back) { return at >= back && (text[at - back] | 0x20) == 'f'; };
+  const bool fields = is_f(1) || (is_f(2) && (text[at - 1] | 0x20) == 'r');
+  for (std::size_t i = at + quote.size(); i < text.size(); ++i) {
+    const char after = i + 1 < text.size() ? text[i + 1] : '\0';
+    if (text.substr(i).starts_with(quote)) return i + quote.size();
+    if (!triple && text[i] == '\n') break;
+    if (text[i] == '\\' || (fields && text[i] == '{' && after == '{')) {
+      ++i;
+    } else if (fields && text[i] == '{') {
+      i = end_of_field(text, i + 1, depth + 1);
+      if (i == std::string_view::npos) return i;
+    }
+  }
+  return std::string_view::npos;
 }
 
 std::string decode_escapes(const SourceText& source, std::string_view body, std::uint32_t offset) {

@@ -44,6 +44,13 @@ enum class LexMode : std::uint8_t { kProgram, kExpression };
 ///          inconsistent indentation, bracket that does not match
 std::vector<Token> tokenize(const SourceText& source, SourceSpan range, LexMode mode);
 
+/// One past the string whose first quote is at text[at], f-strings in the fields of f-strings and
+/// so on included; npos if it is never closed, or 50 strings are inside of each other.
+std::size_t end_of_string(std::string_view text, std::size_t at, int depth = 0);
+/// The same of a field of an f-string, text[at] is the first character after its '{': the index of
+/// the '}' that closes it.
+std::size_t end_of_field(std::string_view text, std::size_t at, int depth = 0);
+
 /// Decodes the escapes of a string body that starts at source offset `offset`.
 ///   fails  ScenarioError: an escape that does not exist
 std::string decode_escapes(const SourceText& source, std::string_view body, std::uint32_t offset);

@@ -19,8 +19,13 @@ namespace {
        "{} {} {} does not fit into 64 bits", left, ast::to_string(op), right);
 }
 
-void check_divisor(bool zero) {
-  if (zero) fail(ErrorKind::kValue, Fix{"divide by a number that is not 0"}, "the divisor is zero");
+constexpr std::string_view kNegativePower = "0.0 cannot be raised to a negative power";
+
+void check_divisor(bool zero, std::string_view python = "integer division or modulo by zero") {
+  if (!zero) return;
+  throw Error(ErrorKind::kValue, "the divisor is zero")
+      .with("python", fmt::format("ZeroDivisionError: {}", python))
+      .with("fix", "divide by a number that is not 0");
 }
 
 std::int64_t floor_divide(std::int64_t left, std::int64_t right) {
@@ -37,7 +42,7 @@ std::int64_t floor_divide(std::int64_t left, std::int64_t right) {
 
 Number power(std::int64_t base, std::int64_t exponent) {
   if (exponent < 0) {
-    check_divisor(base == 0);
+    check_divisor(base == 0, kNegativePower);
     return std::pow(static_cast<double>(base), static_cast<double>(exponent));
   }
   const auto overflow = [&] { refuse_overflow(ast::BinaryOp::kPow, base, exponent); };
@@ -78,7 +83,7 @@ Number integers(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
       overflow = __builtin_mul_overflow(left, right, &result);
       break;
     case ast::BinaryOp::kDiv:
-      check_divisor(right == 0);
+      check_divisor(right == 0, "division by zero");
       return static_cast<double>(left) / static_cast<double>(right);
     case ast::BinaryOp::kFloorDiv:
       return floor_divide(left, right);
@@ -129,13 +134,14 @@ Number reals(ast::BinaryOp op, double left, double right) {
     case ast::BinaryOp::kMul:
       return left * right;
     case ast::BinaryOp::kDiv:
-      return check_divisor(right == 0), left / right;
+      return check_divisor(right == 0, "float division by zero"), left / right;
     case ast::BinaryOp::kFloorDiv:
-      return check_divisor(right == 0), floored_quotient(left, right);
+      return check_divisor(right == 0, "float floor division by zero"),
+             floored_quotient(left, right);
     case ast::BinaryOp::kMod:
-      return check_divisor(right == 0), floored_rest(left, right);
+      return check_divisor(right == 0, "float modulo"), floored_rest(left, right);
     case ast::BinaryOp::kPow:
-      check_divisor(left == 0 && right < 0);
+      check_divisor(left == 0 && right < 0, kNegativePower);
       if (left < 0 && right != std::floor(right)) {
         fail(ErrorKind::kValue, Fix{"raise abs(x), or use a whole exponent"},
              "({}) ** {} is complex", float_text(left), float_text(right));

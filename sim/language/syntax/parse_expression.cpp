@@ -458,8 +458,7 @@ ExpressionPtr Parser::strings() {
   }
   const SourceSpan span = join(start, last_span());
   if (parts.parts.empty()) return make(span, ast::Constant{std::move(text)});
-  int depth = 0;
-  for (const auto& part : parts.parts) depth = std::max(depth, part.expression->depth);
+  const int depth = depth_of(parts);
   if (!text.empty()) parts.parts.push_back({.text = std::move(text)});
   return finish(span, depth, std::move(parts));
 }

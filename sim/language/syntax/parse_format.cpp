@@ -6,36 +6,35 @@ namespace shardlab {
 
 namespace {
 
-// The end of a field's expression: '}', ':', '!' or a '=' before one of these, outside of
-// brackets and strings; or the end of the text.
-std::size_t end_of_field_expression(std::string_view body, std::size_t from) {
+struct FieldExpression {
+  std::size_t end;  // of its text: '}', ':', '!' or a '=' before one of these, or the body's end
+  std::size_t bad;  // a backslash or a comment outside of strings, or npos
+};
+
+FieldExpression field_expression(std::string_view body, std::size_t from) {
+  FieldExpression field{body.size(), std::string_view::npos};
   int open = 0;
-  char quote = '\0';
   for (std::size_t i = from; i < body.size(); ++i) {
     const char c = body[i];
     const char after = i + 1 < body.size() ? body[i + 1] : '\0';
-    if (quote != '\0') {
-      if (c == quote) quote = '\0';
-      continue;
-    }
-    if (c == '\'' || c == '"')
-      quote = c;
-    else if (c == '(' || c == '[' || c == '{')
+    if (c == '\'' || c == '"') {
+      const std::size_t end = end_of_string(body, i);
+      if (end == std::string_view::npos) break;
+      i = end - 1;
+    } else if (c == '\\' || c == '#') {
+      field.bad = std::min(field.bad, i);
+    } else if (c == '(' || c == '[' || c == '{') {
       ++open;
-    else if (open > 0 && (c == ')' || c == ']' || c == '}'))
-      --open;
-    else if (open > 0)
-      continue;
-    else if (c == '}' || c == ':')
-      return i;
-    else if ((c == '!' || c == '=' || c == '<' || c == '>') && after == '=')
+    } else if (open > 0) {
+      open -= c == ')' || c == ']' || c == '}' ? 1 : 0;
+    } else if ((c == '!' || c == '=' || c == '<' || c == '>') && after == '=') {
       ++i;
-    else if (c == '!')
-      return i;
-    else if (c == '=')
-      return i;
+    } else if (c == '}' || c == ':' || c == '!' || c == '=') {
+      field.end = i;
+      break;
+    }
   }
-  return body.size();
+  return field;
 }
 
 }  // namespace
@@ -48,14 +47,13 @@ ast::FormatString::Part Parser::format_field(const Token& token, std::size_t& i)
                       base + static_cast<std::uint32_t>(end)};
   };
   const std::size_t begin = i;
-  const std::size_t end = end_of_field_expression(body, begin);
+  const auto [end, bad] = field_expression(body, begin);
   if (end >= body.size()) {
     refuse(source_, span_of(begin - 1, begin), "'{' is never closed", "add '}'");
   }
   const std::string_view inner = body.substr(begin, end - begin);
-  if (const auto bad = inner.find_first_of("\\#"); bad != std::string_view::npos) {
-    refuse(source_, span_of(begin + bad, begin + bad + 1),
-           "a backslash or a comment inside { } of an f-string",
+  if (bad < end) {
+    refuse(source_, span_of(bad, bad + 1), "a backslash or a comment inside { } of an f-string",
            "compute the value in a statement before");
   }
   ast::FormatString::Part part;
@@ -76,31 +74,34 @@ ast::FormatString::Part Parser::format_field(const Token& token, std::size_t& i)
     i += 2;
   }
   if (i < body.size() && body[i] == ':') {
-    const std::size_t close = body.find_first_of("{}", i);
-    if (close != std::string_view::npos && body[close] == '{') {
-      refuse_not_yet(source_, span_of(close, close + 1), "{ } inside a format",
-                     "write the width or the precision as a number");
-    }
-    if (close != std::string_view::npos) {
-      part.format = std::string(body.substr(i + 1, close - i - 1));
-      i = close;
+    const std::size_t from = ++i;
+    ast::FormatString format;
+    append_parts(token, i, true, format);
+    if (i > from) {
+      part.format = finish(span_of(from, i), depth_of(format), std::move(format));
     }
   }
   if (i >= body.size() || body[i] != '}') {
     refuse(source_, span_of(begin - 1, begin), "this field is never closed", "add '}'");
   }
   ++i;
-  if (!part.echo.empty() && part.conversion == 0 && part.format.empty()) part.conversion = 'r';
+  if (!part.echo.empty() && part.conversion == 0 && !part.format) part.conversion = 'r';
   return part;
 }
 
 void Parser::append_format(const Token& token, ast::FormatString& out) {
+  std::size_t i = 0;
+  append_parts(token, i, false, out);
+}
+
+void Parser::append_parts(const Token& token, std::size_t& i, bool in_field,
+                          ast::FormatString& out) {
   const std::string_view body = token.text;
   std::string text;
-  std::size_t i = 0;
   while (i < body.size()) {
     const char c = body[i];
-    const bool doubled = i + 1 < body.size() && body[i + 1] == c;
+    if (c == '}' && in_field) break;
+    const bool doubled = !in_field && i + 1 < body.size() && body[i + 1] == c;
     if (c == '{' && !doubled) {
       ++i;
       ast::FormatString::Part part = format_field(token, i);
@@ -119,6 +120,15 @@ void Parser::append_format(const Token& token, ast::FormatString& out) {
     }
   }
   if (!text.empty()) out.parts.push_back({.text = std::move(text)});
+}
+
+int Parser::depth_of(const ast::FormatString& string) {
+  int depth = 0;
+  for (const auto& part : string.parts) {
+    if (part.expression) depth = std::max(depth, part.expression->depth);
+    if (part.format) depth = std::max(depth, part.format->depth);
+  }
+  return depth;
 }
 
 }  // namespace shardlab

@@ -300,18 +300,23 @@ ast::Statement Parser::try_statement() {
 // A name loses its value; reading it gives None, and in Python an error.
 ast::Statement Parser::del_statement() {
   const SourceSpan start = next().span;
-  ast::Assign assign;
+  ast::Assign names;
+  ast::Delete items;
   do {
     ExpressionPtr target = postfix();
-    if (!std::holds_alternative<ast::Name>(target->node)) {
-      refuse(source_, target->span, "'del' of what is no name is not part of the language",
-             "d.pop(key) takes an entry out of a dict or a list");
+    const bool item = std::holds_alternative<ast::Subscript>(target->node);
+    if (!item && !std::holds_alternative<ast::Name>(target->node)) {
+      refuse(source_, target->span, "'del' of what is no name and no item", "write del d[key]");
     }
-    assign.targets.push_back(std::move(target));
+    (item ? items.items : names.targets).push_back(std::move(target));
   } while (accept_operator(","));
   const SourceSpan span = join(start, last_span());
-  assign.value = make(span, ast::Constant{ast::None{}});
-  return {span, std::move(assign)};
+  if (names.targets.empty()) return {span, std::move(items)};
+  if (!items.items.empty()) {
+    refuse(source_, span, "'del' of a name and of an item", "write a line for each");
+  }
+  names.value = make(span, ast::Constant{ast::None{}});
+  return {span, std::move(names)};
 }
 
 // raise ValueError("text") ends the rank as assert False, "ValueError: text" does.

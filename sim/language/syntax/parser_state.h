@@ -105,6 +105,9 @@ class Parser {
   ast::ExpressionPtr target_list();
   void check_target(const ast::Expression& target) const;
   void append_format(const Token& token, ast::FormatString& out);
+  // Up to the end of the token, or the '}' that ends the field whose format it is.
+  void append_parts(const Token& token, std::size_t& i, bool in_field, ast::FormatString& out);
+  static int depth_of(const ast::FormatString& string);
   ast::FormatString::Part format_field(const Token& token, std::size_t& i);
 
   // Statements.

@@ -22,7 +22,8 @@ std::span<const BuiltinTable> function_tables() {
   static const BuiltinTable kTables[] = {
       python_builtins(),     distributed_builtins(), placement_builtins(), parallel_builtins(),
       collective_builtins(), group_builtins(),       factory_builtins(),   assert_builtins(),
-      context_builtins(),    trace_builtins(),       inquiry_builtins(),   functools_builtins()};
+      context_builtins(),    trace_builtins(),       inquiry_builtins(),   functools_builtins(),
+      text_builtins()};
   return kTables;
 }
 

@@ -138,7 +138,12 @@ struct Repr {
   void operator()(ReduceOp value) const { out += to_string(value); }
   void operator()(const Placement& value) const { out += to_string(value); }
   void operator()(const DTensor& value) const { out += type_string(value); }
-  void operator()(const ListValue& value) const { items('[', *value.items, "]"); }
+  void operator()(const ListValue& value) const {
+    const std::string_view view = value.items->view;
+    if (!view.empty()) out += std::string(view) + "(";
+    items('[', *value.items, "]");
+    if (!view.empty()) out += ")";
+  }
   void operator()(const TupleValue& value) const {
     items('(', *value.items, value.items->size() == 1 ? ",)" : ")");
   }

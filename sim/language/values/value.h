@@ -177,6 +177,7 @@ class Value {
 struct ListItems : Values {
   explicit ListItems(Values items) : Values(std::move(items)) {}
   mutable int level = 0;
+  std::string_view view = {};  ///< "dict_keys", ...: printed as Python's view of that name
 };
 struct DictEntries : std::vector<std::pair<Value, Value>> {
   int level = 0;
