@@ -28,6 +28,9 @@ def main():
         try:
             ast.parse(code)
         except (SyntaxError, ValueError) as error:
+            # Since 3.12, strings in the fields of an f-string may have its quotes.
+            if sys.version_info < (3, 12) and str(error).startswith("f-string"):
+                continue
             refused += 1
             if refused <= 5:
                 print(f"accepted, but Python refuses it: {error}\n{code.decode(errors='replace')}")

@@ -370,7 +370,7 @@ class Lexer {
     while (at_ < end_) {
       if (fields && text_[at_] == '{') {
         const std::size_t close =
-            peek(1) == '{' ? at_ + 1 : end_of_field(text_.substr(0, end_), at_ + 1);
+            peek(1) == '{' ? at_ + 1 : end_of_field(text_.substr(0, end_), at_ + 1, quote);
         const std::string_view field = text_.substr(at_, close - at_);
         fields = close != std::string_view::npos &&
                  (quote.size() == 3 || field.find('\n') == std::string_view::npos);
@@ -419,7 +419,7 @@ void append_utf8(std::string& out, std::uint32_t code) {
   byte(0xF0u | (code >> 18)), tail(12), tail(6), tail(0);
 }
 
-std::size_t end_of_field(std::string_view text, std::size_t at, int depth) {
+std::size_t end_of_field(std::string_view text, std::size_t at, std::string_view quote, int depth) {
   int open = 0;
   for (std::size_t i = at; i < text.size(); ++i) {
     const char c = text[i];
@@ -437,9 +437,9 @@ std::size_t end_of_field(std::string_view text, std::size_t at, int depth) {
     } else if (open == 0 && (c == ':' || (c == '!' && after != '='))) {
       // The format: text, in which quotes are nothing special, and fields.
       for (++i; i < text.size() && text[i] != '}'; ++i) {
+        if (depth > 50 || text.substr(i).starts_with(quote)) return std::string_view::npos;
         if (text[i] != '{') continue;
-        if (depth > 50) return std::string_view::npos;
-        i = end_of_field(text, i + 1, depth + 1);
+        i = end_of_field(text, i + 1, quote, depth + 1);
         if (i == std::string_view::npos) return i;
       }
       return i < text.size() ? i : std::string_view::npos;
@@ -461,7 +461,7 @@ std::size_t end_of_string(std::string_view text, std::size_t at, int depth) {
     if (text[i] == '\\' || (fields && text[i] == '{' && after == '{')) {
       ++i;
     } else if (fields && text[i] == '{') {
-      i = end_of_field(text, i + 1, depth + 1);
+      i = end_of_field(text, i + 1, quote, depth + 1);
       if (i == std::string_view::npos) return i;
     }
   }

@@ -47,9 +47,10 @@ std::vector<Token> tokenize(const SourceText& source, SourceSpan range, LexMode 
 /// One past the string whose first quote is at text[at], f-strings in the fields of f-strings and
 /// so on included; npos if it is never closed, or 50 strings are inside of each other.
 std::size_t end_of_string(std::string_view text, std::size_t at, int depth = 0);
-/// The same of a field of an f-string, text[at] is the first character after its '{': the index of
-/// the '}' that closes it.
-std::size_t end_of_field(std::string_view text, std::size_t at, int depth = 0);
+/// The same of a field of an f-string with this quote, which ends its format; text[at] is the first
+/// character after its '{': the index of the '}' that closes it.
+std::size_t end_of_field(std::string_view text, std::size_t at, std::string_view quote,
+                         int depth = 0);
 
 /// Decodes the escapes of a string body that starts at source offset `offset`.
 ///   fails  ScenarioError: an escape that does not exist

@@ -129,7 +129,10 @@ ExpressionPtr Parser::whole_expression() {
 }
 
 ExpressionPtr Parser::expression_list() {
-  ExpressionPtr first = item();
+  ExpressionPtr first = item(false);
+  if (at_operator(":=")) {
+    refuse(source_, first->span, "':=' is a statement of its own", "write name = value");
+  }
   if (!at_operator(",")) {
     refuse_lone_star(*first);
     return first;
@@ -142,7 +145,7 @@ ExpressionPtr Parser::expression_list() {
     const bool ends = kind == TokenKind::kNewline || kind == TokenKind::kEnd || at_operator("=") ||
                       at_operator(")") || at_operator(":") || at_operator(";");
     if (ends) break;
-    tuple.items.push_back(item());
+    tuple.items.push_back(item(false));
   }
   const SourceSpan span{begin, last_span().end};
   int depth = 0;
@@ -151,8 +154,8 @@ ExpressionPtr Parser::expression_list() {
 }
 
 // Of a display or a target: it may have a star.
-ExpressionPtr Parser::item() {
-  if (!at_operator("*")) return expression();
+ExpressionPtr Parser::item(bool named) {
+  if (!at_operator("*")) return named ? named_expression() : expression();
   const SourceSpan start = next().span;
   ExpressionPtr value = binary(0);
   const SourceSpan span = join(start, value->span);
@@ -178,11 +181,15 @@ ExpressionPtr Parser::walrus(ExpressionPtr target) {
   return finish(span, depth, ast::Walrus{name->id, std::move(value)});
 }
 
+ExpressionPtr Parser::named_expression() {
+  ExpressionPtr value = expression();
+  return at_operator(":=") ? walrus(std::move(value)) : std::move(value);
+}
+
 ExpressionPtr Parser::expression() {
   const Nesting nesting = nest();
   if (at_keyword("lambda")) return lambda_expression();
   ExpressionPtr value = logical_or();
-  if (at_operator(":=")) return walrus(std::move(value));
   if (!at_keyword("if")) return value;
   ++at_;
   ExpressionPtr condition = logical_or();
@@ -359,7 +366,8 @@ ast::CallArgument Parser::call_argument(const std::vector<ast::CallArgument>& be
     refuse(source_, start, "a positional argument after a named one",
            "put it before the named ones, or name it");
   }
-  argument.value = expression();
+  const bool named = argument.keyword.empty() && !argument.starred;
+  argument.value = named ? named_expression() : expression();
   if (at_keyword("for") && before.empty()) {
     argument.value = comprehension(start.begin, nullptr, std::move(argument.value), "");
     if (at_operator(",")) {
@@ -397,7 +405,7 @@ ExpressionPtr Parser::slice_or_expression() {
   ast::Slice slice;
   if (at_operator("]") || at_operator(","))
     unexpected("an index", "write it as x[0], x[1:3] or x[:, 0]");
-  if (!at_operator(":")) slice.start = expression();
+  if (!at_operator(":")) slice.start = named_expression();
   if (!accept_operator(":")) return std::move(slice.start);
   if (!part_ends()) slice.stop = expression();
   if (accept_operator(":") && !part_ends()) slice.step = expression();

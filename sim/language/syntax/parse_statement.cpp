@@ -156,11 +156,7 @@ ast::Statement Parser::simple() {
 
 ast::Statement Parser::expression_or_assignment() {
   const SourceSpan start = peek().span;
-  const bool grouped = at_operator("(");
   ExpressionPtr target = expression_list();
-  if (std::holds_alternative<ast::Walrus>(target->node) && !grouped) {
-    refuse(source_, target->span, "':=' is a statement of its own", "write name = value");
-  }
   const auto span = [&] { return join(start, last_span()); };
   if (accept_operator("=")) {
     // f = lambda x: ... is def f(x): ...
@@ -374,12 +370,12 @@ ast::Block Parser::block(std::string_view after) {
 ast::Statement Parser::if_statement() {
   ast::If node;
   const SourceSpan start = next().span;
-  ExpressionPtr condition = expression();
+  ExpressionPtr condition = named_expression();
   const SourceSpan span = join(start, last_span());
   ast::Block body = block("the condition");
   node.branches.push_back({std::move(condition), std::move(body)});
   while (accept_keyword("elif")) {
-    ExpressionPtr other = expression();
+    ExpressionPtr other = named_expression();
     ast::Block other_body = block("the condition");
     node.branches.push_back({std::move(other), std::move(other_body)});
   }
@@ -406,7 +402,7 @@ ast::Statement Parser::for_statement() {
 ast::Statement Parser::while_statement() {
   const SourceSpan start = next().span;
   ast::While node;
-  node.condition = expression();
+  node.condition = named_expression();
   const SourceSpan span = join(start, last_span());
   ++loops_;
   node.body = block("the condition");

@@ -74,9 +74,11 @@ class Parser {
 
   // Expressions, from loose to tight.
   ast::ExpressionPtr expression_list();
-  ast::ExpressionPtr item();
+  ast::ExpressionPtr item(bool named = true);
   void refuse_lone_star(const ast::Expression& expression) const;
   ast::ExpressionPtr walrus(ast::ExpressionPtr target);
+  // An expression, or (n := value) without the brackets: in brackets and conditions.
+  ast::ExpressionPtr named_expression();
   ast::ExpressionPtr expression();
   ast::ExpressionPtr logical_or();
   ast::ExpressionPtr logical_and();
