@@ -463,13 +463,31 @@ void add_merge(CLI::App& app, Parsed& parsed) {
   });
 }
 
+// --python among the recorder's own options. These have a value each, but for one, and the first
+// word after them is the script.
+void take_python(RecordArguments& record) {
+  constexpr std::string_view kOption = "--python";
+  std::vector<std::string>& words = record.words;
+  for (std::size_t i = 0; i < words.size() && words[i].starts_with("-");) {
+    const bool joined = words[i].find('=') != std::string::npos;
+    const std::size_t taken = joined || words[i] == "--processes" ? 1 : 2;
+    if (words[i].substr(0, words[i].find('=')) != kOption || i + taken > words.size()) {
+      i += taken;
+      continue;
+    }
+    record.python = joined ? words[i].substr(kOption.size() + 1) : words[i + 1];
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
+                words.begin() + static_cast<std::ptrdiff_t>(i + taken));
+  }
+}
+
 void add_record(CLI::App& app, Parsed& parsed) {
   auto* record = app.add_subcommand("record", "record a training step of a PyTorch script");
   record->add_flag("--print-path", parsed.record.print_path,
                    "say where the recorder is, for PYTHONPATH or a copy, and run nothing");
   record
       ->add_option("--python", parsed.record.python,
-                   "the Python that has PyTorch (default: python3); before what the recorder takes")
+                   "the Python that has PyTorch (default: python3)")
       ->type_name("PYTHON");
   record->prefix_command();
   record->footer(
@@ -484,6 +502,7 @@ void add_record(CLI::App& app, Parsed& parsed) {
       "Exit codes: those of the script; 2: no PyTorch, no such Python.");
   record->callback([record, &parsed] {
     parsed.record.words = record->remaining();
+    take_python(parsed.record);
     parsed.chosen = [&parsed] { return guarded([&] { return record_command(parsed.record); }); };
   });
 }

@@ -152,6 +152,14 @@ class Options(Program):
             self.assertEqual(code, 2)
             self.assertIn(f"did you mean '{near}'?", err)
 
+    def test_the_python_of_a_recording_is_named_anywhere_before_the_script(self):
+        for words in (["--python", "/no/python", "train.py"],
+                      ["--ranks", "2", "--processes", "--python", "/no/python", "train.py"],
+                      ["--out", "x.json.gz", "--python=/no/python", "train.py", "--python", "p"]):
+            code, _, errors = self.shardlab("record", *words)
+            self.assertEqual(code, 2)
+            self.assertIn("/no/python cannot be started", errors)
+
 
 if __name__ == "__main__":
     unittest.main(argv=[str(pathlib.Path(__file__).name)])
