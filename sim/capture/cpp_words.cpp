@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "api/op_functions.h"
+#include "base/escaped_text.h"
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "schema/op_row.h"
@@ -139,21 +140,7 @@ char capital(char letter) {
 
 }  // namespace
 
-std::string cpp_text(std::string_view text) {
-  constexpr char kDelete = 0x7F;
-  std::string out = "\"";
-  for (const char letter : text) {
-    const unsigned code = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\') {
-      out += {'\\', letter};
-    } else if (code < ' ' || letter == kDelete) {
-      out += fmt::format("\\{:03o}", code);
-    } else {
-      out += letter;
-    }
-  }
-  return out + '"';
-}
+std::string cpp_text(std::string_view text) { return '"' + escaped_text(text, "\\{:03o}") + '"'; }
 
 std::string cpp_texts(const std::vector<std::string>& texts) {
   std::vector<std::string> quoted;

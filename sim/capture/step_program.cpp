@@ -368,8 +368,7 @@ class ProgramReader {
       refuse(*statement.event, "what " + statement.op + " draws inside",
              "give it a dropout of 0, or evaluate: model.eval()");
     }
-    if (statement.outs == std::vector{statement.takes.empty() ? 0 : statement.takes[0]} &&
-        bare.ends_with('_')) {
+    if (statement.returns_first() && bare.ends_with('_')) {
       draw_in_place(statement);
       return true;
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "sim/capture/recorded_event.h"
 
@@ -39,10 +40,12 @@ class Renewer {
     for (const auto& [v, name] : program.recording->outputs) {
       last_use_[v] = program.statements.size();
     }
+    for (const auto& [v, dtype] : dtypes_) members_[group_of(v)].push_back(v);
   }
 
   void renew() {
     std::set<std::size_t> made;
+    for (const StepInput& input : program_.inputs) made.insert(input.value);
     for (std::size_t i = 0; i < program_.statements.size(); ++i) {
       StepStatement& one = program_.statements[i];
       if (writes_result(one) && !shared_later(one.takes[0], i, made)) one.renewed = other_op(one);
@@ -76,19 +79,16 @@ class Renewer {
   // A call that writes to a result of the program, and returns it.
   bool writes_result(const StepStatement& one) const {
     return one.kind == StatementKind::kCall && bare_op(one.op).ends_with('_') &&
-           one.outs.size() == 1 && !one.takes.empty() && one.outs[0] == one.takes[0] &&
-           program_.input(one.takes[0]) == nullptr;
+           one.returns_first() && program_.input(one.takes[0]) == nullptr;
   }
 
   bool shared_later(std::size_t written, std::size_t at, const std::set<std::size_t>& made) const {
-    const auto taken_later = [&](std::size_t v) {
+    const auto members = members_.find(group_of(written));
+    if (members == members_.end()) return false;
+    return std::ranges::any_of(members->second, [&](std::size_t v) {
       const auto last = last_use_.find(v);
-      return v != written && last != last_use_.end() && last->second > at &&
-             group_of(v) == group_of(written);
-    };
-    return std::ranges::any_of(made, taken_later) ||
-           std::ranges::any_of(program_.inputs,
-                               [&](const StepInput& input) { return taken_later(input.value); });
+      return v != written && last != last_use_.end() && last->second > at && made.contains(v);
+    });
   }
 
   // The op that returns a new tensor of the same dtype; empty: there is none.
@@ -114,7 +114,8 @@ class Renewer {
 
   StepProgram& program_;
   std::map<std::size_t, DType> dtypes_;
-  std::map<std::size_t, std::size_t> group_;     // to a value of the same group
+  std::map<std::size_t, std::size_t> group_;                 // to a value of the same group
+  std::map<std::size_t, std::vector<std::size_t>> members_;  // of each group
   std::map<std::size_t, std::size_t> last_use_;  // the statement; one past the end: an update
 };
 

@@ -247,16 +247,21 @@ void add_run(CLI::App& app, Parsed& parsed) {
   });
 }
 
+// Of commands that run a scenario many times.
+void add_budget(CLI::App* command, double& budget) {
+  command
+      ->add_option("--budget", budget,
+                   "time to take, in runs of the scenario (default 10; at least 5 s)")
+      ->check(CLI::PositiveNumber);
+}
+
 void add_shrink(CLI::App& app, Parsed& parsed) {
   ShrinkArguments& arguments = parsed.shrink;
   auto* shrink = app.add_subcommand("shrink", "the smallest scenario that fails in the same way");
   shrink->add_option("FILE", arguments.file, "a scenario that fails")->required();
   shrink->add_option("-o,--out", arguments.out, "write it to this file instead of stdout")
       ->type_name("FILE");
-  shrink
-      ->add_option("--budget", arguments.budget,
-                   "time to take, in runs of the scenario (default 10; at least 5 s)")
-      ->check(CLI::PositiveNumber);
+  add_budget(shrink, arguments.budget);
   add_run_options(shrink, arguments.run);
   add_common(shrink, arguments.run.common);
   shrink->footer(
@@ -295,10 +300,7 @@ void add_advise(CLI::App& app, Parsed& parsed) {
   AdviseArguments& arguments = parsed.advise;
   auto* advise = app.add_subcommand("advise", "cheaper programs with the same values");
   advise->add_option("FILE", arguments.file, "a scenario that runs as expected")->required();
-  advise
-      ->add_option("--budget", arguments.budget,
-                   "time to take, in runs of the scenario (default 10; at least 5 s)")
-      ->check(CLI::PositiveNumber);
+  add_budget(advise, arguments.budget);
   add_run_options(advise, arguments.run);
   add_common(advise, arguments.run.common);
   advise->footer(

@@ -722,7 +722,7 @@ class StepPlayer {
     return true;
   }
 
-  // Empty if the op fails.
+  // Of a value that the op writes; empty if the op fails.
   std::vector<StepPrint> prints_of_perturbed(const Json& event, const Json& value, int sample) {
     Snapshots now;
     for (const auto& [number, values] : before_) {
@@ -734,23 +734,8 @@ class StepPlayer {
     }
     const PlayedEvent played = player_.play(event);
     std::vector<StepPrint> prints;
-    const std::size_t number = number_in(value);
-    const bool takes =
-        std::ranges::find(before_, number, &Snapshots::value_type::first) != before_.end();
     std::vector<AssemblyFault> faults;
-    if (!played.error && takes) prints = prints_of(number, faults);
-    std::size_t index = 0;
-    for (const Json& out : event.value("out", Json::array())) {
-      const bool same = out.is_object() && out.contains("v") && number_in(out) == number;
-      if (!played.error && !takes && same) {
-        std::vector<DTensor> values;
-        for (std::size_t rank = first_; rank < end_; ++rank) {
-          values.push_back(played.kept[rank].at(index).tensor());
-        }
-        prints = prints_of(values, faults);
-      }
-      ++index;
-    }
+    if (!played.error) prints = prints_of(number_in(value), faults);
     for (const auto& [own, values] : now) {
       for (std::size_t i = 0; i < values.size(); ++i) player_.put(own, first_ + i, values[i]);
     }

@@ -48,8 +48,9 @@ class SelfTester {
     double largest = 0;
     for (const auto& [name, tensor] : ours_) {
       if (!name.ends_with(".grad")) continue;
-      largest = std::max(largest, StepPrint(tensor.local()).sizes[0]);
-      for (const double element : read_doubles(tensor.local())) {
+      const std::vector<double> elements = read_doubles(tensor.local());
+      largest = std::max(largest, StepPrint(elements).sizes[0]);
+      for (const double element : elements) {
         largest_element_ = std::max(largest_element_, std::fabs(element));
       }
     }

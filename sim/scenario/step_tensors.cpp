@@ -56,6 +56,12 @@ std::vector<Scalar> elements_of_view(const std::string& raw, const Json& view, c
   const std::vector<std::int64_t> shape = integers_of(view.at("shape")),
                                   stride = integers_of(view.at("stride"));
   const auto dtype = parse_dtype(whole.at("dtype").get<std::string>());
+  const bool stored = whole.contains("raw") || whole.contains("fill");
+  if (!stored || whole.at("dtype") != view.at("dtype")) {
+    fail(ErrorKind::kValue, Fix{"record the step again"},
+         "it is a view of value {}, which has no elements of its dtype in the file",
+         view.at("of").dump());
+  }
   std::int64_t held = 1, count = 1;
   for (const std::int64_t size : integers_of(whole.at("shape"))) held *= size;
   for (const std::int64_t size : shape) count *= size;

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <memory>
 
+#include "base/escaped_text.h"
+
 namespace shardlab {
 
 namespace {
@@ -18,33 +20,13 @@ bool is_bare(std::string_view key) {
   return !key.empty() && key.find_first_not_of(kBare) == std::string_view::npos;
 }
 
-// Of a string that has several lines, line ends and tabs stay.
-enum class StringLines : std::uint8_t { kOne, kSeveral };
-
-bool is_control(char letter, StringLines lines) {
-  constexpr char kDelete = 0x7F;
-  const bool blank = (letter == '\n' || letter == '\t') && lines == StringLines::kSeveral;
-  return (static_cast<unsigned char>(letter) < ' ' && !blank) || letter == kDelete;
-}
-
-std::string escaped(std::string_view text, StringLines lines) {
-  std::string out;
-  for (const char letter : text) {
-    if (letter == '"' || letter == '\\') {
-      out += {'\\', letter};
-    } else if (is_control(letter, lines)) {
-      out += fmt::format("\\u{:04x}", static_cast<int>(letter));
-    } else {
-      out += letter;
-    }
-  }
-  return out;
-}
+constexpr std::string_view kNumber = "\\u{:04x}";
+constexpr std::string_view kBlanks = "\n\t";  // they stay in a string of several lines
 
 // As it is between three of the quotes, which it may neither have nor end with.
 bool fits_between(std::string_view text, char quote) {
   return text.find(std::string(3, quote)) == std::string_view::npos && !text.ends_with(quote) &&
-         std::ranges::none_of(text, [](char c) { return is_control(c, StringLines::kSeveral); });
+         std::ranges::none_of(text, [](char c) { return is_control(c, kBlanks); });
 }
 
 struct Printer {
@@ -61,7 +43,7 @@ struct Printer {
     const bool plain = text.find('\\') == std::string::npos && fits_between(text, '"');
     if (plain) return "\"\"\"\n" + text + "\"\"\"";
     if (fits_between(text, '\'')) return "'''\n" + text + "'''";
-    return "\"\"\"\n" + escaped(text, StringLines::kSeveral) + "\"\"\"";
+    return "\"\"\"\n" + escaped_text(text, kNumber, kBlanks) + "\"\"\"";
   }
   std::string operator()(const std::vector<TomlValue>& items) const {
     std::string out;
@@ -77,9 +59,7 @@ struct Printer {
 
 }  // namespace
 
-std::string toml_quoted(std::string_view text) {
-  return '"' + escaped(text, StringLines::kOne) + '"';
-}
+std::string toml_quoted(std::string_view text) { return '"' + escaped_text(text, kNumber) + '"'; }
 
 std::string toml_text(const TomlValue& value) { return std::visit(Printer{}, value.value); }
 
