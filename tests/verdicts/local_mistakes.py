@@ -2,12 +2,16 @@
 """Mistakes planted in drawn programs on plain tensors, each with its healthy twin.
 
     local_mistakes.py PROGRAM [--count N] [--seed N] [--verbose]
+    local_mistakes.py PROGRAM --healthy N [--seed N]
 
 A seed draws a kind of program, its mesh, names, sizes, dtype and one of the mistakes that people
 make in it. The twin must be ok. The mistake must be found (exit code 1), by a cause whose id is one
 of those that the table allows, and at the line that was changed or at the first claim after it.
 Prints a row a kind. Exit code 1 when less than 99 % are found, less than 80 % have the right cause
 and line, or a twin is called wrong.
+
+With --healthy no mistake is planted: N right programs are drawn, of these kinds, with messages, and
+on distributed tensors. None may be called wrong, nor have a warning that names a cause.
 """
 
 import argparse
@@ -29,14 +33,16 @@ class Drawn:
     """A program: its mesh and inputs, the right lines, and mistakes by name. A mistake has its
     lines, the ids of causes that name it, and those of its lines that may be reported (from 0)."""
 
-    def __init__(self, mesh, inputs, right, mistakes):
+    def __init__(self, mesh, inputs, right, mistakes, reference=()):
         self.mesh, self.inputs, self.right, self.mistakes = mesh, inputs, right, mistakes
+        self.reference = reference
 
     def text(self, lines):
         head = ['title = "drawn"', "[mesh]"] + [f"{name} = {size}" for name, size in self.mesh]
         head += ["[inputs]"] + [f"{name} = {kind}" for name, kind in self.inputs]
         head += ["[program]", 'code = """']
-        return "\n".join(head + lines + ['"""']) + "\n", len(head) + 1
+        means = ["[reference]", 'code = """', *self.reference, '"""'] if self.reference else []
+        return "\n".join([*head, *lines, '"""', *means]) + "\n", len(head) + 1
 
 
 def drawn_type(dtype, sizes, cuts=None, **more):
@@ -290,6 +296,77 @@ KINDS = [row_parallel, activation, softmax, uneven_mean, rms_norm, positions, dr
          context_loss]
 
 
+def ring(rng):
+    """Each rank passes its piece on, once around."""
+    n = rng.choice([2, 3, 4])
+    rows, width = n * rng.randint(1, 3), rng.randint(2, 4)
+    inputs = [("x", drawn_type("f64", [rows, width], {0: "cp"}))]
+    step = rng.choice([1, n - 1])
+    exchange = rng.choice([
+        ["ops = [dist.P2POp(dist.isend, own, to), dist.P2POp(dist.irecv, got, frm)]",
+         "for work in dist.batch_isend_irecv(ops):", "    work.wait()"],
+        ["sent = dist.isend(own, to)", "dist.recv(got, frm)", "sent.wait()"]])
+    return Drawn([("cp", n)], inputs, [
+        "own, sums = x.to_local() * 1.0, x.to_local().sum(0)",
+        f"to, frm = (rank + {step}) % {n}, (rank - {step}) % {n}",
+        f"for turn in range({n - 1}):", "    got = torch.zeros_like(own)",
+        *("    " + line for line in exchange), "    own = got", "    sums = sums + own.sum(0)",
+        "all = from_local(sums.unsqueeze(0), mesh=mesh, cp=S(0))", "last = all.sum()"], {},
+        ["rows = x.sum(0).unsqueeze(0)", f"all = torch.cat([rows] * {n}, 0)", "last = all.sum()"])
+
+
+def stages(rng):
+    """A layer on each rank; activations go down, gradients come back."""
+    n, micro = rng.choice([2, 3]), rng.randint(1, 3)
+    rows, width = rng.randint(2, 4), rng.randint(2, 4)
+    dtype = rng.choice(["f32", "f64"])
+    inputs = [("x", drawn_type(dtype, [micro, rows, width])),
+              ("w", drawn_type(dtype, [n, width, width]))]
+    function = rng.choice(["torch.tanh", "F.gelu", "torch.sigmoid"])
+    empty = f"torch.zeros([{rows}, {width}], dtype=x.dtype)"
+    return Drawn([("pp", n)], inputs, [
+        "ws = w.to_local()[rank].detach().requires_grad_()", f"for i in range({micro}):",
+        "    h = x.to_local()[i].detach()", "    if rank > 0:", f"        h = {empty}",
+        "        dist.recv(h, rank - 1)", "        h.requires_grad_()",
+        f"    y = {function}(h @ ws)", f"    if rank < {n - 1}:",
+        "        dist.send(y.detach(), rank + 1)", f"        g = {empty}",
+        "        dist.recv(g, rank + 1)", "        y.backward(g)", "    else:",
+        "        y.sum().backward()", "    if rank > 0:", "        dist.send(h.grad, rank - 1)",
+        "gw = from_local(ws.grad.unsqueeze(0), mesh=mesh, pp=S(0))"], {},
+        ["w.requires_grad_()", "z = x", f"for s in range({n}):", f"    z = {function}(z @ w[s])",
+         "z.sum().backward()", "gw = w.grad"])
+
+
+def distributed(rng):
+    """Calls on distributed tensors, with redistributions between them, backward and a step."""
+    names = rng.choice([("dp", "tp"), ("a", "b"), ("row", "column")])
+    mesh = list(zip(names, rng.choice([(2, 2), (2, 3), (3, 2), (1, 4)])))
+    rows, width, inner = rng.randint(3, 7), rng.randint(3, 6), rng.randint(3, 6)
+    dtype = rng.choice(["f32", "f64", "bf16"])
+
+    def cut(count):
+        free = list(names)
+        rng.shuffle(free)
+        return {dim: free.pop() for dim in rng.sample(range(count), rng.randint(0, count)) if free}
+
+    inputs = [("x", drawn_type(dtype, [rows, width], cut(2))),
+              ("w", drawn_type(dtype, [width, inner], cut(2), requires_grad="true", scale=0.5)),
+              ("b", drawn_type(dtype, [inner], cut(1), requires_grad="true"))]
+    lines = ["h = x @ w + b"]
+    for _ in range(rng.randint(1, 4)):
+        place = ", ".join(f"{name}={rng.choice(['R', 'S(0)', 'S(1)'])}" for name in names)
+        lines.append(rng.choice([
+            f"h = h.redistribute({place})", "h = torch.tanh(h)", "h = F.softmax(h, dim=1)",
+            "h = h * torch.sigmoid(h)", "h = h - h.mean(1, keepdim=True)", "h = (h @ w.t()) @ w",
+            "h = torch.cat([h, h], 0)", f"h = F.layer_norm(h, [{inner}])", "h = h.t().t()"]))
+    return Drawn(mesh, inputs, lines + [
+        "loss = h.pow(2).mean()", "loss.backward()", "w2 = w.detach() - 0.1 * w.grad",
+        "b2 = b.detach() - 0.1 * b.grad"], {})
+
+
+HEALTHY = KINDS + [ring, stages, distributed, distributed]
+
+
 def said(program, folder, name, text, seed):
     path = pathlib.Path(folder) / f"{name}.toml"
     path.write_text(text, encoding="utf-8")
@@ -319,13 +396,36 @@ def causes_told(run):
     return told
 
 
+def false_alarms(options):
+    """Draws right programs, and prints how many of each kind were called wrong."""
+    alarms = collections.Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.healthy):
+            rng = random.Random(options.seed * 1_000_003 + number)
+            kind = HEALTHY[number % len(HEALTHY)]
+            drawn = kind(rng)
+            text, _ = drawn.text(drawn.right)
+            code, run, error = said(options.program, folder, f"healthy_{number}", text,
+                                    rng.randrange(1000))
+            alarms[kind.__name__] += code != 0 or bool(causes_told(run))
+            if code != 0 or causes_told(run):
+                print(f"FALSE ALARM {kind.__name__}, exit {code}\n{text}{error}"
+                      f"{causes_told(run)} {run.get('error', '')}")
+    print(f"{options.healthy} right programs of {len(alarms)} kinds, "
+          f"{alarms.total()} false alarms")
+    return int(alarms.total() > 0)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Mistakes planted in programs on plain tensors.")
     parser.add_argument("program", type=lambda text: str(pathlib.Path(text).resolve()))
     parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--healthy", type=int, default=0, help="right programs, and no mistakes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--verbose", action="store_true", help="print what goes amiss")
     options = parser.parse_args()
+    if options.healthy > 0:
+        return false_alarms(options)
     table = collections.defaultdict(lambda: [0, 0, 0, 0])
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.count):
