@@ -128,7 +128,10 @@ class Recording : public ValueSink {
   std::vector<std::uint32_t> statements_;
   std::vector<RecordedValue> values_;
   std::unordered_set<const void*> kept_;  ///< memory of values that this rank recorded
-  std::unordered_map<std::string, std::size_t> by_key_;
+  // Of the values so far when find() was last called: most ranks of a shape-only mesh are not
+  // asked.
+  mutable std::unordered_map<std::string, std::size_t> by_key_;
+  mutable std::size_t in_by_key_ = 0;
   std::unordered_map<std::string, Last> last_;
   std::vector<PrintedLine> lines_;
   std::vector<AssertedPair> pairs_;

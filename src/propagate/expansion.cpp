@@ -276,14 +276,15 @@ Drop Expansion::drop_of(const Combination& rows) const {
 
 bool Expansion::front_kept(const Combination& rows) {
   const std::size_t length = rows.size();
+  const std::uint16_t row = rows.back();
   const std::size_t* before = codes_at(length - 1);
   std::size_t* codes = codes_at(length);
   bool inplace = false;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     Column& column = columns_[c];
-    codes[c] = column.code_behind(before[c], column.kind_of_row[rows.back()]);
+    codes[c] = column.code_behind(before[c], column.kind_of(row));
     if (all_kept_) continue;
-    Verdict& verdict = column.verdicts[codes[c]];
+    Verdict& verdict = column.verdicts.data()[codes[c]];
     if (verdict == Verdict::kOpen) {
       const Drop drop = judge(column, rows);
       verdict = drop == Drop::kKept      ? Verdict::kKept
@@ -367,7 +368,8 @@ std::vector<double> Expansion::row_bounds() {
       std::vector<double> of_kind;
       for (const Placement& kind : column.kinds) of_kind.push_back(moves(i).at_least(dim, kind));
       for (std::size_t row = 0; row < rows_.size(); ++row) {
-        bounds[dim * rows_.size() + row] += of_kind[column.kind_of_row[row]];
+        bounds[dim * rows_.size() + row] +=
+            of_kind[column.kind_of(static_cast<std::uint16_t>(row))];
       }
     }
   }

@@ -115,7 +115,9 @@ class Expansion {
     std::size_t code_behind(std::size_t front, std::size_t kind) const {
       return front * kinds.size() + kind + 1;
     }
-    const Placement& of(std::uint16_t row) const { return kinds[kind_of_row[row]]; }
+    // Rows, kinds and codes are numbered here, so that their indices need no check.
+    std::size_t kind_of(std::uint16_t row) const { return kind_of_row.data()[row]; }
+    const Placement& of(std::uint16_t row) const { return kinds.data()[kind_of(row)]; }
   };
 
   /// The row, once for each kind of shard where it leaves that open.

@@ -216,6 +216,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Tuple
 
 Values Interpreter::items_in(const std::vector<ast::ExpressionPtr>& display) {
   Values items;
+  items.reserve(display.size());
   for (const auto& item : display) {
     const auto* rest = std::get_if<ast::Starred>(&item->node);
     if (rest == nullptr) {

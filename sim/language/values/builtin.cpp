@@ -87,6 +87,7 @@ Parameters::Parameters(std::string_view function, std::vector<std::string_view> 
          "{}: the number of arguments is {}, and it takes at most {}", function,
          call.positional.size(), names.size());
   }
+  given_.reserve(names.size());
   for (std::size_t i = 0; i < call.positional.size(); ++i) {
     given_.emplace_back(plain(names[i]), std::move(call.positional[i]));
   }
