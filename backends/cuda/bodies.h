@@ -312,7 +312,7 @@ struct LookupBody {
   LookupCall call;
   typename Platform::Counter bad;
   SHARDLAB_HD void operator()(std::int64_t i) const {
-    const Place* const places[3] = {&call.out, &call.source, &call.index};
+    const Place* const places[4] = {&call.out, &call.source, &call.index, &call.mask};
     const auto offsets = offsets_of(call.shape, places, i);
     const auto wanted = load<std::int64_t>(call.index.data, call.index.dtype, offsets.at[2]);
     const bool valid = wanted >= 0 && wanted < call.extent;
@@ -321,7 +321,9 @@ struct LookupBody {
     auto* out = static_cast<Unit*>(call.out.data) + offsets.at[0];
     *out = at < 0 ? Unit{}
                   : static_cast<const Unit*>(call.source.data)[offsets.at[1] + at * call.step];
-    if (call.mask != nullptr) call.mask[i] = at < 0 ? 1 : 0;
+    if (call.mask.data != nullptr) {
+      store<std::int64_t>(call.mask.data, DType::kBool, offsets.at[3], at < 0 ? 1 : 0);
+    }
   }
 };
 
@@ -350,22 +352,6 @@ struct ScatterBody {
   ScatterCall call;
   typename Platform::Counter bad;
 
-  SHARDLAB_HD T made_of(T old, T value) const {
-    switch (call.mode) {
-      case ScatterCall::Mode::kAdd:
-        return sum_of(old, value);
-      case ScatterCall::Mode::kMultiply:
-        return product_of(old, value);
-      // Of equals the one that is already there stays.
-      case ScatterCall::Mode::kLargest:
-        return element::Maximum::apply(value, old);
-      case ScatterCall::Mode::kLeast:
-        return element::Minimum::apply(value, old);
-      default:
-        return value;
-    }
-  }
-
   SHARDLAB_HD void operator()(std::int64_t i) const {
     const Place* const places[3] = {&call.out, &call.index, &call.value};
     const auto offsets = offsets_of(call.lines, places, i);
@@ -383,7 +369,7 @@ struct ScatterBody {
       T& element = out[at * call.out_step];
       const bool first =
           call.counts != nullptr && call.counts[offsets.at[0] + at * call.out_step]++ == 0;
-      element = first ? value : made_of(element, value);
+      element = first ? value : scattered(call.mode, element, value);
     }
   }
 };
@@ -430,7 +416,7 @@ struct DrawBody {
   SHARDLAB_HD T normal(const NormalSource<T>& source) const {
     const T number = std::sqrt(T(-2) * std::log(source.radius)) *
                      std::cos(source.turn * T(6.283185307179586477));
-    return static_cast<T>(call.a) + static_cast<T>(call.b) * number;
+    return static_cast<T>(call.law.a) + static_cast<T>(call.law.b) * number;
   }
 
   template <typename T>
@@ -439,71 +425,29 @@ struct DrawBody {
   }
 
   SHARDLAB_HD void operator()(std::int64_t i) const {
-    const Place* const places[3] = {&call.out, &call.input, &call.second};
+    const Place* const places[2] = {&call.out, &call.chances};
     const auto at = offsets_of(call.shape, places, i);
     const std::int64_t global = global_of(i);
     const PhiloxWords words =
         element_words(call.seed, call.offset + static_cast<std::uint64_t>(global));
-    const bool wide = call.out.dtype == DType::kF64;
-    switch (call.kind) {
-      case DrawCall::Kind::kUniform:
-        return uniform(at.at[0], words);
-      case DrawCall::Kind::kNormal:
-        return wide ? put(at.at[0], normal(normal_source_double(words)))
-                    : put(at.at[0], normal(normal_source_float(words)));
-      case DrawCall::Kind::kInteger:
-        return put(at.at[0], sum_of(call.low, wrapped(word_pair(words, 0) % call.range)));
-      case DrawCall::Kind::kBernoulli: {
-        const double probability = call.input.data == nullptr
-                                       ? call.a
-                                       : load<double>(call.input.data, call.input.dtype, at.at[1]);
-        return put<std::int64_t>(at.at[0], uniform_double(words) < probability ? 1 : 0);
-      }
-      case DrawCall::Kind::kDropout: {
-        const bool keeps = uniform_double(words) < call.a;
-        store<std::int64_t>(call.second.data, call.second.dtype, at.at[2], keeps ? 1 : 0);
-        const double value = load<double>(call.input.data, call.input.dtype, at.at[1]);
-        return put(at.at[0], keeps ? value / call.a : 0.0);
-      }
-      case DrawCall::Kind::kArange:
-        return arange(at.at[0], global);
-      case DrawCall::Kind::kEye: {
-        const auto columns = static_cast<std::int64_t>(call.range);
-        return put<std::int64_t>(at.at[0], global / columns == global % columns ? 1 : 0);
-      }
-      case DrawCall::Kind::kEvenSteps:
-        return put(at.at[0], even_steps()(global));
-      case DrawCall::Kind::kPowerSteps:
-        return put(at.at[0], PowerSteps{even_steps(), call.base}(global));
-      case DrawCall::Kind::kRaisedCosine:
-        return put(at.at[0], RaisedCosine{call.low, wrapped(call.range)}(global));
-      case DrawCall::Kind::kExponential:
-        return put(at.at[0], ExponentialLaw{call.a}(words));
-      case DrawCall::Kind::kGeometric:
-        return put(at.at[0], GeometricLaw{call.a}(words));
-      case DrawCall::Kind::kCauchy:
-        return put(at.at[0], CauchyLaw{call.a, call.b}(words));
-      case DrawCall::Kind::kLogNormal:
-        return put(at.at[0], LogNormalLaw{call.a, call.b}(words));
+    const DType made = call.law.made_in(call.out.dtype);
+    if (call.law.kind == DrawLaw::Kind::kNormal) {
+      return made == DType::kF64 ? put(at.at[0], normal(normal_source_double(words)))
+                                 : put(at.at[0], normal(normal_source_float(words)));
     }
+    if (made == DType::kF32) return put(at.at[0], value<float>(global, words, 0));
+    if (made == DType::kF64) return put(at.at[0], value<double>(global, words, 0));
+    const double chance = call.chances.data == nullptr
+                              ? call.law.a
+                              : load<double>(call.chances.data, call.chances.dtype, at.at[1]);
+    put(at.at[0], value<std::int64_t>(global, words, chance));
   }
 
  private:
-  SHARDLAB_HD void uniform(std::int64_t at, const PhiloxWords& words) const {
-    if (call.out.dtype == DType::kF64) {
-      return put(at, call.a + (call.b - call.a) * uniform_double(words));
-    }
-    const int digits = call.out.dtype == DType::kF16 ? 11 : call.out.dtype == DType::kBF16 ? 8 : 24;
-    const auto low = static_cast<float>(call.a), width = static_cast<float>(call.b - call.a);
-    put(at, low + width * uniform_float(words, digits));
+  template <typename T>
+  SHARDLAB_HD T value(std::int64_t global, const PhiloxWords& words, double chance) const {
+    return drawn<T>(call.law, global, words, call.out.dtype, chance);
   }
-  SHARDLAB_HD void arange(std::int64_t at, std::int64_t i) const {
-    if (call.integers) {
-      return put(at, sum_of(call.low, product_of(i, wrapped(call.range))));
-    }
-    put(at, call.a + static_cast<double>(i) * call.b);
-  }
-  SHARDLAB_HD EvenSteps even_steps() const { return {call.a, call.b, wrapped(call.range)}; }
 };
 
 // out = a b, one element after the other; for integers, and for the host.

@@ -1,8 +1,7 @@
 // The device door over a table of functions that a module compiled for GPUs provides. Kernels are
-// found by id and written in terms of few generic launches (pointwise, fold, scan, scatter, lookup,
-// draw, merge, search, patches, product), so that the module is small and this file needs no CUDA
-// compiler. An op without a kernel is refused, or runs on the host and is listed, as the caller
-// wants.
+// those of every device, over loops that are calls of the table (table_loops.h), so that the module
+// is small and this file needs no CUDA compiler. An op without a kernel is refused, or runs on the
+// host and is listed, as the caller wants.
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -11,12 +10,13 @@
 #include <utility>
 
 #include "backends/cuda/cuda.h"
-#include "backends/cuda/kernels.h"
 #include "backends/cuda/memory_pool.h"
+#include "backends/cuda/table_loops.h"
 #include "backends/shared/module.h"
 #include "backends/shared/patience.h"
 #include "base/fix.h"
 #include "kernels/cpu_kernels.h"
+#include "kernels/kernel_table.h"
 #include "tensor/cpu_device.h"
 
 namespace shardlab::cuda {
@@ -34,27 +34,6 @@ class CudaBuffer final : public Buffer {
   TableDevice& owner_;
   const MemoryPool::Block block_;
 };
-
-const CudaKernelTable& kernel_table() {
-  static const CudaKernelTable table = [] {
-    CudaKernelTable filled;
-    add_pointwise_kernels(filled);
-    add_convolution_kernels(filled);
-    add_copy_kernels(filled);
-    add_row_kernels(filled);
-    add_matrix_kernels(filled);
-    add_index_kernels(filled);
-    add_position_kernels(filled);
-    add_resample_kernels(filled);
-    add_sort_kernels(filled);
-    return filled;
-  }();
-  return table;
-}
-
-void throw_if(Failure failure, std::string_view what) {
-  if (failure != nullptr) fail(ErrorKind::kRuntime, "device cuda: {}: {}", what, failure);
-}
 
 // Name of the op that runs, for messages.
 std::string op_name(const KernelCall& call) {
@@ -92,12 +71,12 @@ struct Gpu {
 };
 
 // One op at a time: functions of a table are called by one thread.
-class TableDevice final : public CudaDevice, public Ops {
+class TableDevice final : public CudaDevice, public TableLoops {
  public:
-  TableDevice(const Table& table, int ordinal, HostFallback fallback)
-      : table_(table),
-        gpu_(Gpu::open(table, ordinal)),
-        pool_(std::make_unique<MemoryPool>(table, gpu_->context)),
+  TableDevice(std::shared_ptr<Gpu> gpu, HostFallback fallback)
+      : TableLoops(gpu->table, gpu->context),
+        gpu_(std::move(gpu)),
+        pool_(std::make_unique<MemoryPool>(table_, context_)),
         fallback_(fallback),
         host_(make_cpu_device(cpu_kernel_table())) {}
   ~TableDevice() override {
@@ -107,6 +86,7 @@ class TableDevice final : public CudaDevice, public Ops {
 
   std::string_view type() const override { return "cuda"; }
   BufferRef allocate(std::size_t size_bytes) override;
+  using TableLoops::run;
   void run(const KernelCall& call) override;
   void copy(const Tensor& dst, const Tensor& src) override;
   void read(const Tensor& src, void* out) override;
@@ -114,62 +94,22 @@ class TableDevice final : public CudaDevice, public Ops {
   MemoryUse memory() const override;
 
   std::vector<std::string> ran_on_host() const override;
-  std::string description() const override { return table_.description(gpu_->context); }
-  void* stream() const override { return table_.stream(gpu_->context); }
+  std::string description() const override { return table_.description(context_); }
+  void* stream() const override { return table_.stream(context_); }
   void combine(const backends::Reduction& work) override;
   void order(const backends::Ordering& work) override;
   void watch(backends::StreamWatch watch) override;
 
   Device& device() override { return *this; }
-  void pointwise(PointwiseCall call) override {
-    throw_if(table_.pointwise(gpu_->context, call), "pointwise");
-  }
-  void move(MoveCall call) override { throw_if(table_.move(gpu_->context, call), "copy"); }
-  void fold(const FoldCall& call) override {
-    throw_if(table_.fold(gpu_->context, call), "reduction");
-  }
-  void scan(const ScanCall& call) override {
-    throw_if(table_.scan(gpu_->context, call), "running value");
-  }
-  void scatter(const ScatterCall& call) override {
-    throw_if(table_.scatter(gpu_->context, call), "scatter");
-  }
-  void lookup(const LookupCall& call) override {
-    throw_if(table_.lookup(gpu_->context, call), "lookup");
-  }
-  void draw(const DrawCall& call) override { throw_if(table_.draw(gpu_->context, call), "draw"); }
-  void merge(const MergeCall& call) override {
-    throw_if(table_.merge(gpu_->context, call), "sort");
-  }
-  void search(const SearchCall& call) override {
-    throw_if(table_.search(gpu_->context, call), "search");
-  }
-  void gather_patches(const PatchCall& call) override {
-    throw_if(table_.gather_patches(gpu_->context, call), "patches");
-  }
-  void add_patches(const PatchCall& call) override {
-    throw_if(table_.add_patches(gpu_->context, call), "sums of patches");
-  }
-  void sample(const SampleCall& call) override {
-    throw_if(table_.sample(gpu_->context, call), "weighted sums");
-  }
-  void largest(const LargestCall& call) override {
-    throw_if(table_.largest(gpu_->context, call), "the largest of windows");
-  }
-  void product(const ProductCall& call) override {
-    throw_if(table_.product(gpu_->context, call), "matrix product");
-  }
-  void check_indices(std::string_view what) override;
+  void await_stream() override;
 
   void release(const MemoryPool::Block& block, std::size_t size_bytes);
 
  private:
   void run_on_host(const KernelCall& call);
-  void await_stream();
   Tensor to_host(const Tensor& tensor);
   LocalArg to_host(const LocalArg& argument);
 
-  const Table& table_;
   const std::shared_ptr<Gpu> gpu_;  // its mutex guards the following
   std::unique_ptr<MemoryPool> pool_;
   std::int64_t held_bytes_ = 0;
@@ -210,8 +150,8 @@ MemoryUse TableDevice::memory() const {
 
 void TableDevice::run(const KernelCall& call) {
   const std::lock_guard lock(gpu_->mutex);
-  const CudaKernel kernel = kernel_table().find(call.kernel);
   try {
+    const Kernel kernel = shared_kernels().find(call.kernel);
     if (kernel == nullptr) {
       fail(ErrorKind::kUnsupported, "device cuda has no kernel for {}", op_name(call));
     }
@@ -269,7 +209,7 @@ void TableDevice::copy(const Tensor& dst, const Tensor& src) {
   check_invariant(dst.shape() == src.shape() && dst.dtype() == src.dtype(),
                   "Device::copy takes two tensors of one shape and dtype");
   const std::lock_guard lock(gpu_->mutex);
-  convert(*this, dst, src);
+  convert(dst, src);
 }
 
 void TableDevice::read(const Tensor& src, void* out) {
@@ -277,9 +217,9 @@ void TableDevice::read(const Tensor& src, void* out) {
   const std::lock_guard lock(gpu_->mutex);
   const Tensor lined = as_contiguous(*this, src, src.dtype());
   await_stream();
-  throw_if(table_.copy_out(gpu_->context, out, readable(lined),
-                           static_cast<std::size_t>(src.size_bytes())),
-           "copy to the host");
+  throw_if(
+      table_.copy_out(context_, out, readable(lined), static_cast<std::size_t>(src.size_bytes())),
+      "copy to the host");
 }
 
 void TableDevice::write(const Tensor& dst, const void* data) {
@@ -287,10 +227,10 @@ void TableDevice::write(const Tensor& dst, const void* data) {
   const std::lock_guard lock(gpu_->mutex);
   const Tensor lined = dst.contiguous() ? dst : empty(*this, dst.shape(), dst.dtype());
   await_stream();
-  throw_if(table_.copy_in(gpu_->context, writable(lined), data,
-                          static_cast<std::size_t>(dst.size_bytes())),
-           "copy to the device");
-  if (!dst.contiguous()) convert(*this, dst, lined);
+  throw_if(
+      table_.copy_in(context_, writable(lined), data, static_cast<std::size_t>(dst.size_bytes())),
+      "copy to the device");
+  if (!dst.contiguous()) convert(dst, lined);
 }
 
 void TableDevice::combine(const backends::Reduction& work) {
@@ -309,12 +249,12 @@ void TableDevice::combine(const backends::Reduction& work) {
   const CombineCall call{work.dtype,        work.op,
                          work.inputs[0],    static_cast<std::int64_t>(work.inputs.size()),
                          work.row_elements, work.output};
-  throw_if(table_.combine(gpu_->context, call), "reduction of several ranks' terms");
+  throw_if(table_.combine(context_, call), "reduction of several ranks' terms");
 }
 
 void TableDevice::order(const backends::Ordering& work) {
   const std::lock_guard lock(gpu_->mutex);
-  throw_if(table_.order(gpu_->context, work), "order of floats");
+  throw_if(table_.order(context_, work), "order of floats");
 }
 
 void TableDevice::watch(backends::StreamWatch watch) {
@@ -322,26 +262,15 @@ void TableDevice::watch(backends::StreamWatch watch) {
   watch_ = std::move(watch);
 }
 
-// Called before each call of the table that would wait for the stream, whatever its result.
 void TableDevice::await_stream() {
   if (!watch_) return;
   backends::Patience patience;
   while (true) {
     bool idle = false;
-    throw_if(table_.idle(gpu_->context, &idle), "the stream");
+    throw_if(table_.idle(context_, &idle), "the stream");
     watch_(idle ? std::chrono::milliseconds(0) : patience.waited());
     if (idle) return;
     patience.pause();
-  }
-}
-
-void TableDevice::check_indices(std::string_view what) {
-  std::int64_t bad = 0;
-  await_stream();
-  throw_if(table_.bad_indices(gpu_->context, &bad), "check of indices");
-  if (bad > 0) {
-    fail(ErrorKind::kValue, Fix{"--device cpu names the first of them"},
-         "{}: {} indices are out of range", what, bad);
   }
 }
 
@@ -364,7 +293,7 @@ std::unique_ptr<CudaDevice> make_cuda_device(int ordinal, HostFallback fallback)
 
 std::unique_ptr<CudaDevice> make_cuda_device(const Table& table, int ordinal,
                                              HostFallback fallback) {
-  return std::make_unique<TableDevice>(table, ordinal, fallback);
+  return std::make_unique<TableDevice>(Gpu::open(table, ordinal), fallback);
 }
 
 }  // namespace shardlab::cuda

@@ -7,25 +7,6 @@
 
 namespace shardlab::cuda {
 
-/// Number of `count` sorted elements before `key`, or not behind it.
-template <typename T>
-SHARDLAB_HD inline std::int64_t count_before(const T* sorted, std::int64_t count, T key,
-                                             SortOrder order, SearchCall::Equals equals) {
-  std::int64_t low = 0, high = count;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    const bool before = equals == SearchCall::Equals::kLeftOut
-                            ? goes_before(order, sorted[middle], key)
-                            : !goes_before(order, key, sorted[middle]);
-    if (before) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
-
 template <typename T>
 struct MergeBody {
   MergeCall call;
@@ -37,7 +18,7 @@ struct MergeBody {
     const std::int64_t sibling = (is_left ? run + 1 : run - 1) * call.run;
     const std::int64_t behind = call.size - sibling;
     const std::int64_t length = behind < 0 ? 0 : behind < call.run ? behind : call.run;
-    const auto equals = is_left ? SearchCall::Equals::kLeftOut : SearchCall::Equals::kCounted;
+    const auto equals = is_left ? Equals::kLeftOut : Equals::kCounted;
     const std::int64_t place =
         at - run * call.run + count_before(keys + sibling, length, keys[at], call.order, equals);
     if (place >= call.kept) return;

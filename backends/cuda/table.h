@@ -13,6 +13,8 @@
 #include "base/dtype.h"
 #include "base/reduce_op.h"
 #include "kernels/element_functions.h"
+#include "kernels/loop_kinds.h"
+#include "kernels/position_laws.h"
 #include "kernels/sort_order.h"
 
 namespace shardlab::cuda {
@@ -67,8 +69,6 @@ struct Rows {
   Place source;
 };
 
-enum class Fold : std::uint8_t { kSum, kProduct, kMax, kMin, kAny, kAll };
-
 /// Rows cut into pieces of one size, the last of each row shorter; pieces are numbered row by row.
 struct Pieces {
   std::int64_t per_row = 1;
@@ -87,9 +87,6 @@ struct FoldCall {
   std::int64_t* indices = nullptr;
   const std::int64_t* stood = nullptr;  ///< the old place of each element; null: its present place
 };
-
-/// Running values along a row.
-enum class Scan : std::uint8_t { kSum, kProduct, kLogOfSum, kLargest, kSmallest };
 
 /// out [rows, size] = the running values along the rows, in `compute`; f32 adds up and multiplies
 /// in f64. For extrema also their latest places.
@@ -118,14 +115,14 @@ struct LookupCall {
   Place index;
   std::int64_t extent;
   Runs here;
-  std::uint8_t* mask = nullptr;  ///< row-major
+  Place mask;  ///< of bool; null: none
 };
 
 /// For every coordinate but `dim`, in order along it: out[.. index ..] = value, or the mode's
 /// combination of both, in `compute`. With `counts`, contiguous as `out` is: number of values in an
 /// element, incremented for each; the first replaces an element of none.
 struct ScatterCall {
-  enum class Mode : std::uint8_t { kAssign, kAdd, kMultiply, kLargest, kLeast } mode;
+  ScatterMode mode;
   DType compute;
   Shape lines;  ///< the index's shape without `dim`
   std::int64_t length;
@@ -139,38 +136,16 @@ struct ScatterCall {
   std::int64_t* counts = nullptr;
 };
 
-/// out[i] from the element's place in the global tensor (and random numbers of that place).
+/// out[i] by a law from the element's place in the global tensor and random numbers of that place.
 struct DrawCall {
-  enum class Kind : std::uint8_t {
-    kUniform,       ///< a + (b - a) * u
-    kNormal,        ///< a + b * n
-    kInteger,       ///< low + word % range
-    kBernoulli,     ///< u < input[i]
-    kDropout,       ///< second[i] = u < a; out[i] = input[i] / a where it is
-    kArange,        ///< a + i * b, integers low + i * range
-    kEye,           ///< 1 on the diagonal of `range` columns
-    kEvenSteps,     ///< from a to b in `range` steps
-    kPowerSteps,    ///< powers of `base`, whose exponents are these
-    kRaisedCosine,  ///< of `low` places, which begins again after `range`
-    kExponential,   ///< of rate a
-    kGeometric,     ///< of scale a
-    kCauchy,        ///< of median a and sigma b
-    kLogNormal,     ///< of mean a and deviation b
-  } kind;
+  DrawLaw law;
   Shape shape;
   Place out;
-  Place input;
-  Place second;
+  Place chances;  ///< the elements' own numbers; null: there are none
   std::int64_t global_stride[kMaxDims] = {};
   Runs here[kMaxDims];
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;
-  double a = 0;
-  double b = 1;
-  double base = 1;
-  std::int64_t low = 0;
-  std::uint64_t range = 1;
-  bool integers = false;  ///< arange
 };
 
 /// Each row of `from` [rows, size] is sorted runs of `run` elements, the last one shorter. Two runs
@@ -192,7 +167,7 @@ struct MergeCall {
 /// out[i] = number of elements of a sorted row [size] before wanted[i], and with kCounted also
 /// those equal to it: of row i / per_row.
 struct SearchCall {
-  enum class Equals : std::uint8_t { kLeftOut, kCounted } equals;
+  Equals equals;
   DType compute;  ///< of sorted and wanted: i64, f32 or f64
   SortOrder order;
   const void* sorted;

@@ -1,13 +1,13 @@
 // Shapes and strides as kernels take them: dims of size 1 are dropped, neighbours that all arrays
 // step over evenly become one, and the rest fits into a fixed number of dims. Operands that
-// broadcast have stride 0. A fold gives each row to one block of threads, so a few long rows are
-// cut first.
+// broadcast have stride 0.
 #include <algorithm>
 
-#include "backends/cuda/kernels.h"
-#include "backends/cuda/pieces.h"
+#include "backends/cuda/table_loops.h"
+#include "base/fix.h"
 #include "kernels/element_types.h"
 #include "kernels/functors.h"
+#include "kernels/promotion.h"
 #include "kernels/strided_loop.h"
 
 namespace shardlab::cuda {
@@ -63,10 +63,6 @@ Shape Walk::finish() {
   return walk;
 }
 
-std::int64_t integer_part(const Scalar& number) {
-  return number.is_integral() ? number.to_int() : truncated<std::int64_t>(number.to_double());
-}
-
 namespace {
 
 void put_number(Place& place, const Scalar& number) {
@@ -77,13 +73,27 @@ void put_number(Place& place, const Scalar& number) {
 
 }  // namespace
 
-void pointwise(Ops& ops, Element op, DType promoted, const Tensor& out,
-               std::span<const LocalArg> operands) {
+void TableLoops::throw_if(Failure failure, std::string_view what) {
+  if (failure != nullptr) fail(ErrorKind::kRuntime, "device cuda: {}: {}", what, failure);
+}
+
+void TableLoops::check_indices(std::string_view op) {
+  std::int64_t bad = 0;
+  await_stream();
+  throw_if(table_.bad_indices(context_, &bad), "check of indices");
+  if (bad > 0) {
+    fail(ErrorKind::kValue, Fix{"--device cpu names the first of them"},
+         "{}: {} indices are out of range", op, bad);
+  }
+}
+
+void TableLoops::run(Element function, DType promoted, const Tensor& out,
+                     std::span<const LocalArg> operands) {
   PointwiseCall call{};
-  call.op = op;
+  call.op = function;
   call.compute = compute_dtype_here(promoted);
   const Kinds kind = is_integral(call.compute) ? kIntegerKind : kRealKind;
-  if ((kElementKinds[static_cast<std::size_t>(op)] & kind) == 0) {
+  if ((kElementKinds[static_cast<std::size_t>(function)] & kind) == 0) {
     fail(ErrorKind::kUnsupported, "device cuda has no kernel of this op for {}",
          to_string(promoted));
   }
@@ -105,20 +115,13 @@ void pointwise(Ops& ops, Element op, DType promoted, const Tensor& out,
     put_number(call.in[i], *number);
   }
   call.shape = walk.finish();
-  if (call.shape.count > 0) ops.pointwise(call);
+  if (call.shape.count > 0) issue(table_.pointwise, call, "pointwise");
 }
 
-Tensor computed(Ops& ops, Element op, DType compute, std::span<const std::int64_t> shape,
-                std::initializer_list<LocalArg> operands) {
-  const Tensor out = empty(ops.device(), shape, compute);
-  pointwise(ops, op, compute, out, std::span(operands.begin(), operands.size()));
-  return out;
-}
-
-void convert(Ops& ops, const Tensor& out, const Tensor& source) {
+void TableLoops::convert(const Tensor& out, const Tensor& source) {
   if (out.dtype() != source.dtype()) {
     const LocalArg operand[] = {source};
-    return pointwise(ops, Element::kPositive, compute_dtype_here(source.dtype()), out, operand);
+    return run(Element::kPositive, compute_dtype_here(source.dtype()), out, operand);
   }
   if (out.numel() == 0) return;
   MoveCall call{};
@@ -129,110 +132,23 @@ void convert(Ops& ops, const Tensor& out, const Tensor& source) {
   walk.add_read(call.in, source);
   call.shape = walk.finish();
   if (call.in.data != call.out.data || !std::ranges::equal(call.in.stride, call.out.stride)) {
-    ops.move(call);
+    issue(table_.move, call, "copy");
   }
 }
 
-void fill(Ops& ops, const Tensor& out, const Scalar& number) {
+void TableLoops::fill(const Tensor& out, const Scalar& number) {
   if (out.numel() == 0) return;
   if (is_complex(out.dtype()) || out.dtype() == DType::kF8E4M3FN) {
     // One element from the host, repeated.
     alignas(16) std::byte element[16];
     store_scalar(element, out.dtype(), number);
-    const Tensor one = empty(ops.device(), Dims{}, out.dtype());
-    ops.device().write(one, element);
-    return convert(ops, out, one);
+    const Tensor one = empty(device(), Dims{}, out.dtype());
+    device().write(one, element);
+    return convert(out, one);
   }
   const LocalArg operand[] = {number};
   const DType compute = number.is_integral() ? DType::kI64 : DType::kF64;
-  pointwise(ops, Element::kPositive, compute, out, operand);
-}
-
-Tensor as_contiguous(Ops& ops, const Tensor& tensor, DType dtype) {
-  if (tensor.dtype() == dtype && tensor.contiguous()) return tensor;
-  const Tensor out = empty(ops.device(), tensor.shape(), dtype);
-  convert(ops, out, tensor);
-  return out;
-}
-
-RowView::RowView(const Tensor& source, const DimMask& reduced) {
-  TensorMeta meta{{}, {}, source.dtype()};
-  for (const unsigned char wanted : {0, 1}) {
-    for (std::size_t dim = 0; dim < reduced.size(); ++dim) {
-      if (reduced[dim] != wanted) continue;
-      meta.shape.push_back(source.shape()[dim]);
-      meta.stride.push_back(source.stride()[dim]);
-      (wanted != 0 ? size : rows) *= source.shape()[dim];
-      if (wanted == 0) kept.push_back(source.shape()[dim]);
-    }
-  }
-  tensor = source.as_view(std::move(meta), source.offset());
-}
-
-Tensor RowView::over_rows(const Tensor& values) const {
-  Dims shape = kept;
-  shape.resize(tensor.shape().size(), 1);
-  return values.as_view(contiguous_meta(shape, values.dtype()), values.offset());
-}
-
-namespace {
-
-constexpr std::int64_t kLeastPiece = 8192;  // elements: some for each thread of a block
-constexpr std::int64_t kMostPieces = 2048;  // of all rows: more blocks than a GPU runs at once
-
-DType dtype_of(const FoldCall& call) {
-  return call.fold == Fold::kAny || call.fold == Fold::kAll ? DType::kBool : call.compute;
-}
-
-}  // namespace
-
-Rows rows_of(const RowView& view) {
-  Rows rows;
-  Walk walk(view.tensor.shape());
-  walk.add_read(rows.source, view.tensor);
-  rows.shape = walk.finish();
-  rows.rows = view.rows;
-  rows.size = view.size;
-  return rows;
-}
-
-Pieces pieces_of(std::int64_t rows, std::int64_t size) {
-  const auto parts = [](std::int64_t all, std::int64_t part) { return (all + part - 1) / part; };
-  const std::int64_t wanted = std::min(parts(size, kLeastPiece), kMostPieces / rows);
-  if (wanted <= 1) return {1, size};
-  const std::int64_t piece = parts(size, wanted);
-  return {parts(size, piece), piece};
-}
-
-void fold_rows(Ops& ops, FoldCall call) {
-  if (call.rows.rows == 0) return;
-  const std::int64_t rows = call.rows.rows;
-  const Pieces cut = pieces_of(rows, call.rows.size);
-  call.pieces = {1, call.rows.size};
-  if (cut.per_row == 1) return ops.fold(call);
-  const Dims shape{rows, cut.per_row};
-  const Tensor folded = empty(ops.device(), shape, dtype_of(call));
-  const Tensor stood = call.indices == nullptr ? Tensor() : empty(ops.device(), shape, DType::kI64);
-  FoldCall first = call;
-  first.pieces = cut;
-  first.out = writable(folded);
-  if (stood.defined()) first.indices = static_cast<std::int64_t*>(writable(stood));
-  ops.fold(first);
-  call.rows = rows_of(RowView(folded, DimMask{0, 1}));
-  call.pieces = {1, cut.per_row};
-  call.stood = first.indices;
-  ops.fold(call);
-}
-
-Tensor fold(Ops& ops, Fold fold, DType compute, const RowView& view) {
-  FoldCall call{};
-  call.fold = fold;
-  call.compute = compute;
-  call.rows = rows_of(view);
-  const Tensor out = empty(ops.device(), Dims{view.rows}, dtype_of(call));
-  call.out = writable(out);
-  fold_rows(ops, call);
-  return out;
+  run(Element::kPositive, compute, out, operand);
 }
 
 }  // namespace shardlab::cuda

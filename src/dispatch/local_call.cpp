@@ -330,7 +330,7 @@ bool rounds_first(const LocalCall& call, KernelId kernel, const LocalTensors& ou
   if (!call.row->out_variant() || call.row->base == nullptr || call.device->shape_only()) {
     return false;
   }
-  if (pointwise_kernels()[static_cast<std::size_t>(kernel)] == nullptr) return false;
+  if (!is_pointwise(kernel)) return false;
   return std::ranges::any_of(call.tensors, [&](const Tensor& tensor) {
     return tensor.defined() && tensor.dtype() != outs[0].dtype();
   });

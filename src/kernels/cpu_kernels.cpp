@@ -1,6 +1,10 @@
-// The table is filled by explicit calls, one per family, on first use.
+// The table is filled by explicit calls, one per family, on first use: kernels of every device run
+// over the CPU's loops, others are its own.
 #include "kernels/cpu_kernels.h"
 
+#include <utility>
+
+#include "kernels/cpu_loops.h"
 #include "kernels/kernel_table.h"
 #include "kernels/matmul.h"
 
@@ -8,47 +12,77 @@ namespace shardlab {
 
 namespace {
 
-KernelTable make_table() {
+// Memory of values between two loops is the kernel's own affair, as its scratch memory is: a rank's
+// account does not count it.
+class Uncounted {
+ public:
+  Uncounted() : rank_(current_rank_or_null()) {
+    if (rank_ != nullptr) account_ = std::exchange(rank_->memory, nullptr);
+  }
+  ~Uncounted() {
+    if (rank_ != nullptr) rank_->memory = account_;
+  }
+  Uncounted(const Uncounted&) = delete;
+  Uncounted& operator=(const Uncounted&) = delete;
+
+ private:
+  RankContext* rank_;
+  MemoryAccount* account_ = nullptr;
+};
+
+void run_shared(const KernelCall& call) {
+  static const KernelTable& kernels = shared_kernels();
+  const Uncounted uncounted;
+  kernels.find(call.kernel)(cpu_loops(), call);
+}
+
+CpuKernelTable make_table() {
   fix_matmul_blocking();
-  KernelTable table;
-  add_along_dim_kernels(table);
-  add_convolution_kernels(table);
-  add_copy_kernels(table);
-  add_embedding_kernels(table);
+  CpuKernelTable table;
+  const auto shared = shared_kernels().kernels();
+  for (std::size_t id = 0; id < shared.size(); ++id) {
+    if (shared[id] != nullptr) table.set(static_cast<KernelId>(id), run_shared);
+  }
+  add_cpu_normalization_kernels(table);
+  add_cpu_softmax_kernels(table);
   add_factorization_kernels(table);
   add_fourier_kernels(table);
   add_grid_sample_kernels(table);
-  add_index_element_kernels(table);
-  add_loss_kernels(table);
-  add_matmul_kernels(table);
-  add_normalization_kernels(table);
+  add_histogram_kernels(table);
   add_linalg_kernels(table);
-  add_order_statistics_kernels(table);
-  add_pointwise_kernels(table);
-  add_random_kernels(table);
   add_random_law_kernels(table);
-  add_reduce_kernels(table);
   add_rejection_law_kernels(table);
-  add_resample_kernels(table);
   add_segment_kernels(table);
-  add_selection_kernels(table);
-  add_scatter_reduce_kernels(table);
   add_sequence_kernels(table);
   add_singular_value_kernels(table);
-  add_softmax_kernels(table);
-  add_sorting_kernels(table);
   add_spectrum_kernels(table);
   add_symmetric_spectrum_kernels(table);
   add_triangle_kernels(table);
-  add_variance_kernels(table);
-  add_vector_norm_kernels(table);
   return table;
 }
 
 }  // namespace
 
+const KernelTable& shared_kernels() {
+  static const KernelTable table = [] {
+    KernelTable filled;
+    add_convolution_kernels(filled);
+    add_drawing_kernels(filled);
+    add_lookup_kernels(filled);
+    add_moving_kernels(filled);
+    add_normalization_kernels(filled);
+    add_pointwise_kernels(filled);
+    add_product_kernels(filled);
+    add_reduction_kernels(filled);
+    add_resample_kernels(filled);
+    add_sorting_kernels(filled);
+    return filled;
+  }();
+  return table;
+}
+
 std::span<const CpuKernel> cpu_kernel_table() {
-  static const KernelTable table = make_table();
+  static const CpuKernelTable table = make_table();
   return table.kernels();
 }
 

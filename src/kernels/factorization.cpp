@@ -322,7 +322,7 @@ void check_errors_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_factorization_kernels(KernelTable& table) {
+void add_factorization_kernels(CpuKernelTable& table) {
   table.set(KernelId::kGeqrf, geqrf_kernel);
   table.set(KernelId::kHouseholderProduct, householder_product_kernel);
   table.set(KernelId::kLdlFactorEx, ldl_factor_kernel);

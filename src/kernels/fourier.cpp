@@ -155,7 +155,7 @@ void fft_c2r_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_fourier_kernels(KernelTable& table) {
+void add_fourier_kernels(CpuKernelTable& table) {
   table.set(KernelId::kFftC2c, fft_c2c_kernel);
   table.set(KernelId::kFftR2c, fft_r2c_kernel);
   table.set(KernelId::kFftC2r, fft_c2r_kernel);

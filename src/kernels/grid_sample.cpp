@@ -220,7 +220,7 @@ void grid_sample_backward_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_grid_sample_kernels(KernelTable& table) {
+void add_grid_sample_kernels(CpuKernelTable& table) {
   table.set(KernelId::kGridSample, grid_sample_kernel);
   table.set(KernelId::kGridSampleBackward, grid_sample_backward_kernel);
 }

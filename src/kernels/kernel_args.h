@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor/device.h"
@@ -24,6 +25,9 @@ std::int64_t int_arg(const KernelCall& call, std::size_t index);
 /// Null for None, other kinds and absent arguments.
 const Dims* optional_dims_arg(const KernelCall& call, std::size_t index);
 const std::string* optional_text_arg(const KernelCall& call, std::size_t index);
+/// Fails with Value: the number `name` of a law is not `wanted`.
+[[noreturn]] void refuse_law(std::string_view op, std::string_view name, double value,
+                             std::string_view wanted);
 /// `dim` with negative values counted from the end; a 0-dim tensor counts as one dim.
 std::size_t wrapped_dim(std::int64_t dim, std::size_t dims);
 

@@ -337,7 +337,7 @@ void lu_unpack_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_linalg_kernels(KernelTable& table) {
+void add_linalg_kernels(CpuKernelTable& table) {
   table.set(KernelId::kDet, det_kernel);
   table.set(KernelId::kInvEx, inv_kernel);
   table.set(KernelId::kLu, lu_kernel);

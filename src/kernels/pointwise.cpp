@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "kernels/element_types.h"
 #include "kernels/kernel_args.h"
+#include "kernels/kernel_table.h"
 #include "kernels/promotion.h"
 
 namespace shardlab {
@@ -17,48 +19,58 @@ namespace {
 
 // The first operands in their promoted dtype.
 template <Element function, std::size_t operands>
-void promoted(ElementRunner& runner, const KernelCall& call) {
+void promoted(Loops& loops, const KernelCall& call) {
   const std::span<const LocalArg> given = call.args.first(operands);
-  runner.run(function, promote_operands(given), call.outputs[0], given);
+  loops.run(function, promote_operands(given), call.outputs[0], given);
 }
 
 // The same, but integers and bool become f32 first.
 template <Element function, std::size_t operands>
-void floating(ElementRunner& runner, const KernelCall& call) {
+void floating(Loops& loops, const KernelCall& call) {
   const std::span<const LocalArg> given = call.args.first(operands);
-  runner.run(function, float_dtype(promote_operands(given)), call.outputs[0], given);
+  loops.run(function, float_dtype(promote_operands(given)), call.outputs[0], given);
 }
 
 // f(self, tensor1, tensor2, value): the last one does not take part in the promotion.
 template <Element function, std::size_t operands>
-void last_apart(ElementRunner& runner, const KernelCall& call) {
+void last_apart(Loops& loops, const KernelCall& call) {
   const DType dtype = promote_operands(call.args.first(operands - 1));
-  runner.run(function, dtype, call.outputs[0], call.args.first(operands));
+  loops.run(function, dtype, call.outputs[0], call.args.first(operands));
 }
 
 // where(condition, self, other).
 template <Element function, std::size_t operands>
-void chosen(ElementRunner& runner, const KernelCall& call) {
+void chosen(Loops& loops, const KernelCall& call) {
   const DType dtype = promote_operands(call.args.subspan(1, operands - 1));
-  runner.run(function, dtype, call.outputs[0], call.args.first(operands));
+  loops.run(function, dtype, call.outputs[0], call.args.first(operands));
 }
 
-bool divides_by_zero(ElementRunner& runner, DType dtype, const LocalArg& divisor) {
+// Whether an element is 0 as a value of `dtype`.
+bool has_zero(Loops& loops, const Tensor& tensor, DType dtype) {
+  const Tensor values = as_contiguous(loops, tensor, dtype);
+  const Tensor all = empty(loops.device(), Dims{}, DType::kBool);
+  loops.fold(Fold::kAll, compute_dtype(dtype), values, DimMask(values.shape().size(), 1), all);
+  std::uint8_t truth = 1;
+  loops.device().read(all, &truth);
+  return truth == 0;
+}
+
+bool divides_by_zero(Loops& loops, DType dtype, const LocalArg& divisor) {
   if (const auto* number = std::get_if<Scalar>(&divisor)) return wraps_to_zero(*number, dtype);
   const auto* tensor = std::get_if<Tensor>(&divisor);
-  return tensor != nullptr && runner.has_zero(*tensor, dtype);
+  return tensor != nullptr && has_zero(loops, *tensor, dtype);
 }
 
 template <Element function, std::size_t operands = 2>
-void division(ElementRunner& runner, const KernelCall& call) {
+void division(Loops& loops, const KernelCall& call) {
   const std::span<const LocalArg> given = call.args.first(operands);
   const DType dtype = promote_operands(given);
   const bool checked = is_integral(dtype) && call.outputs[0].numel() > 0;
-  if (checked && divides_by_zero(runner, dtype, given[1])) {
+  if (checked && divides_by_zero(loops, dtype, given[1])) {
     fail(ErrorKind::kRuntime, Fix{"divide floats, or replace the zeros: where(y == 0, 1, y)"},
          "an integer is divided by zero");
   }
-  runner.run(function, dtype, call.outputs[0], given);
+  loops.run(function, dtype, call.outputs[0], given);
 }
 
 bool is_one(const LocalArg& argument) {
@@ -68,51 +80,51 @@ bool is_one(const LocalArg& argument) {
 
 // f(self, other, alpha); alpha does not take part in the promotion.
 template <Element plain, Element scaled>
-void add_scaled(ElementRunner& runner, const KernelCall& call) {
+void add_scaled(Loops& loops, const KernelCall& call) {
   const DType dtype = promote_operands(call.args.first(2));
   const bool bare = call.args.size() < 3 || is_one(call.args[2]);
-  runner.run(bare ? plain : scaled, dtype, call.outputs[0], call.args.first(bare ? 2 : 3));
+  loops.run(bare ? plain : scaled, dtype, call.outputs[0], call.args.first(bare ? 2 : 3));
 }
 
-void rsub(ElementRunner& runner, const KernelCall& call) {
+void rsub(Loops& loops, const KernelCall& call) {
   const LocalArg operands[] = {call.args[0], call.args[1],
                                call.args.size() < 3 ? LocalArg(Scalar(1)) : call.args[2]};
-  runner.run(Element::kRsubScaled, promote_operands(call.args.first(2)), call.outputs[0], operands);
+  loops.run(Element::kRsubScaled, promote_operands(call.args.first(2)), call.outputs[0], operands);
 }
 
-void div(ElementRunner& runner, const KernelCall& call) {
+void div(Loops& loops, const KernelCall& call) {
   const std::string* rounding = optional_text_arg(call, 2);
-  if (rounding == nullptr) return floating<Element::kDiv, 2>(runner, call);
-  if (*rounding == "floor") return division<Element::kDivFloor>(runner, call);
-  if (*rounding == "trunc") return division<Element::kDivTrunc>(runner, call);
+  if (rounding == nullptr) return floating<Element::kDiv, 2>(loops, call);
+  if (*rounding == "floor") return division<Element::kDivFloor>(loops, call);
+  if (*rounding == "trunc") return division<Element::kDivTrunc>(loops, call);
   fail(ErrorKind::kValue, Fix{"leave rounding_mode out, or write rounding_mode='floor'"},
        "rounding_mode is '{}'; it must be None, 'trunc' or 'floor'", *rounding);
 }
 
 // pow(base, exponent). As in the reference a number as the exponent may mean another function, with
 // its answers for -0.0 and -inf; f16 has powers only.
-void power(ElementRunner& runner, const KernelCall& call) {
+void power(Loops& loops, const KernelCall& call) {
   const std::span<const LocalArg> given = call.args.first(2);
   const DType dtype = promote_operands(given);
   const auto* number = std::get_if<Scalar>(&given[1]);
   const bool whole = is_integral(dtype) || dtype == DType::kF16;
   if (number == nullptr || number->category() == Category::kComplex || whole) {
-    return runner.run(Element::kPow, dtype, call.outputs[0], given);
+    return loops.run(Element::kPow, dtype, call.outputs[0], given);
   }
   const double exponent = number->to_double();
   if (exponent == 2) {
     const LocalArg twice[] = {given[0], given[0]};
-    return runner.run(Element::kMul, dtype, call.outputs[0], twice);
+    return loops.run(Element::kMul, dtype, call.outputs[0], twice);
   }
   const Element function = exponent == 0.5    ? Element::kSqrt
                            : exponent == -0.5 ? Element::kRsqrt
                            : exponent == -1   ? Element::kReciprocal
                                               : Element::kPow;
-  runner.run(function, dtype, call.outputs[0], given.first(function == Element::kPow ? 2 : 1));
+  loops.run(function, dtype, call.outputs[0], given.first(function == Element::kPow ? 2 : 1));
 }
 
 // clamp(self, min, max) with either bound None.
-void clamp(ElementRunner& runner, const KernelCall& call) {
+void clamp(Loops& loops, const KernelCall& call) {
   const bool low = !std::holds_alternative<std::monostate>(call.args[1]);
   const bool high = call.args.size() > 2 && !std::holds_alternative<std::monostate>(call.args[2]);
   check_invariant(low || high, "clamp has a bound");
@@ -122,63 +134,63 @@ void clamp(ElementRunner& runner, const KernelCall& call) {
   const DType dtype = promote_operands(operands);
   for (LocalArg& operand : operands) operand = within_range(operand, dtype);
   const Element function = !high ? Element::kMaximum : low ? Element::kClamp : Element::kMinimum;
-  runner.run(function, dtype, call.outputs[0], operands);
+  loops.run(function, dtype, call.outputs[0], operands);
 }
 
 template <Element function>
-void bound(ElementRunner& runner, const KernelCall& call) {
+void bound(Loops& loops, const KernelCall& call) {
   const DType dtype = promote_operands(call.args.first(2));
   const LocalArg operands[] = {call.args[0], within_range(call.args[1], dtype)};
-  runner.run(function, dtype, call.outputs[0], operands);
+  loops.run(function, dtype, call.outputs[0], operands);
 }
 
 // masked_fill(self, mask, value): the value takes self's dtype.
-void masked_fill(ElementRunner& runner, const KernelCall& call) {
+void masked_fill(Loops& loops, const KernelCall& call) {
   const LocalArg operands[] = {call.args[1], call.args[2], call.args[0]};
-  runner.run(Element::kWhere, tensor_arg(call, 0).dtype(), call.outputs[0], operands);
+  loops.run(Element::kWhere, tensor_arg(call, 0).dtype(), call.outputs[0], operands);
 }
 
 // bool inverts, integers flip their bits.
-void bitwise_not(ElementRunner& runner, const KernelCall& call) {
+void bitwise_not(Loops& loops, const KernelCall& call) {
   if (tensor_arg(call, 0).dtype() == DType::kBool) {
-    return promoted<Element::kLogicalNot, 1>(runner, call);
+    return promoted<Element::kLogicalNot, 1>(loops, call);
   }
-  promoted<Element::kBitwiseNot, 1>(runner, call);
+  promoted<Element::kBitwiseNot, 1>(loops, call);
 }
 
 // frexp(self): mantissa and exponent.
-void frexp(ElementRunner& runner, const KernelCall& call) {
+void frexp(Loops& loops, const KernelCall& call) {
   const std::span<const LocalArg> given = call.args.first(1);
   const DType dtype = promote_operands(given);
-  runner.run(Element::kFrexpMantissa, dtype, call.outputs[0], given);
-  runner.run(Element::kFrexpExponent, dtype, call.outputs[1], given);
+  loops.run(Element::kFrexpMantissa, dtype, call.outputs[0], given);
+  loops.run(Element::kFrexpExponent, dtype, call.outputs[1], given);
 }
 
 // Half types are computed in f32, whose neighbours are nearer.
-void nextafter(ElementRunner& runner, const KernelCall& call) {
+void nextafter(Loops& loops, const KernelCall& call) {
   const std::span<const LocalArg> given = call.args.first(2);
   const DType dtype = promote_operands(given);
   const Element function = dtype == DType::kBF16  ? Element::kNextafterBF16
                            : dtype == DType::kF16 ? Element::kNextafterF16
                                                   : Element::kNextafter;
-  runner.run(function, dtype, call.outputs[0], given);
+  loops.run(function, dtype, call.outputs[0], given);
 }
 
 // The argument behind the operands chooses how gelu is computed.
 template <Element exact, Element approximated, std::size_t operands>
-void gelu(ElementRunner& runner, const KernelCall& call) {
+void gelu(Loops& loops, const KernelCall& call) {
   const std::string* text = optional_text_arg(call, operands);
-  if (text == nullptr || *text == "none") return promoted<exact, operands>(runner, call);
-  if (*text == "tanh") return promoted<approximated, operands>(runner, call);
+  if (text == nullptr || *text == "none") return promoted<exact, operands>(loops, call);
+  if (*text == "tanh") return promoted<approximated, operands>(loops, call);
   fail(ErrorKind::kValue, Fix{"leave approximate out, or write approximate='tanh'"},
        "approximate is '{}'; it must be 'none' or 'tanh'", *text);
 }
 
-using PointwiseKernels = std::array<PointwiseKernel, static_cast<std::size_t>(KernelId::kCount)>;
+using PointwiseKernels = std::array<Kernel, static_cast<std::size_t>(KernelId::kCount)>;
 
 constexpr PointwiseKernels make_kernels() {
   PointwiseKernels table{};
-  const auto set = [&](KernelId id, PointwiseKernel kernel) {
+  const auto set = [&](KernelId id, Kernel kernel) {
     table[static_cast<std::size_t>(id)] = kernel;
   };
 #define SHARDLAB_SET(function, operands, kinds, how) \
@@ -202,11 +214,16 @@ constexpr PointwiseKernels make_kernels() {
   return table;
 }
 
+constexpr PointwiseKernels kKernels = make_kernels();
+
 }  // namespace
 
-std::span<const PointwiseKernel> pointwise_kernels() {
-  static constexpr PointwiseKernels table = make_kernels();
-  return table;
+bool is_pointwise(KernelId id) { return kKernels[static_cast<std::size_t>(id)] != nullptr; }
+
+void add_pointwise_kernels(KernelTable& table) {
+  for (std::size_t id = 0; id < kKernels.size(); ++id) {
+    if (kKernels[id] != nullptr) table.set(static_cast<KernelId>(id), kKernels[id]);
+  }
 }
 
 }  // namespace shardlab

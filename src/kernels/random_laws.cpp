@@ -1,59 +1,15 @@
-// Random numbers by other laws than uniform and normal, made of the same numbers by element
-// (random.cpp).
+// Draws from categories by their weights, made of the numbers of elements (draws.cpp).
 #include <algorithm>
 #include <cmath>
 
 #include "base/fix.h"
-#include "kernels/draw_elements.h"
+#include "kernels/cpu_loops.h"
+#include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
-#include "kernels/position_laws.h"
+#include "kernels/scratch.h"
 
 namespace shardlab {
 namespace {
-
-double number_arg(const KernelCall& call, std::size_t index) {
-  return scalar_arg(call, index).to_double();
-}
-
-}  // namespace
-
-void refuse_law(std::string_view op, std::string_view name, double value, std::string_view wanted) {
-  fail(ErrorKind::kValue, Fix{"choose a number that the law has"}, "{}: {} is {}; it must be {}",
-       op, name, value, wanted);
-}
-
-ExponentialLaw exponential_law(const KernelCall& call) {
-  const double rate = number_arg(call, 1);
-  if (!(rate > 0)) refuse_law("exponential", "lambd", rate, "above 0");
-  return {rate};
-}
-
-GeometricLaw geometric_law(const KernelCall& call) {
-  const double chance = number_arg(call, 1);
-  if (!(chance > 0 && chance < 1)) refuse_law("geometric", "p", chance, "between 0 and 1");
-  return {std::log1p(-chance)};
-}
-
-CauchyLaw cauchy_law(const KernelCall& call) {
-  const double median = number_arg(call, 1), sigma = number_arg(call, 2);
-  if (!(sigma > 0)) refuse_law("cauchy", "sigma", sigma, "above 0");
-  return {median, sigma};
-}
-
-LogNormalLaw log_normal_law(const KernelCall& call) {
-  const double mean = number_arg(call, 1), deviation = number_arg(call, 2);
-  if (!(deviation > 0)) refuse_law("log_normal", "std", deviation, "above 0");
-  return {mean, deviation};
-}
-
-namespace {
-
-template <auto law_of>
-void draw_by(const KernelCall& call) {
-  const auto law = law_of(call);
-  draw_elements<double>(call, call.outputs[0],
-                        [&](const PhiloxWords& words, std::int64_t) { return law(words); });
-}
 
 /// Draws of one row of weights.
 class Categories {
@@ -105,11 +61,9 @@ void multinomial_kernel(const KernelCall& call) {
   const bool replaced = scalar_arg(call, 2).to_bool();
   const std::int64_t categories = weights.size(weights.shape().size() - 1);
   const std::int64_t rows = out.numel() / std::max<std::int64_t>(draws, 1);
-  const auto shares = scratch<double>(out.numel());
-  draw_elements<std::int64_t>(call, out, [&](const PhiloxWords& words, std::int64_t i) {
-    shares[i] = uniform_double(words);
-    return std::int64_t{0};
-  });
+  const Tensor made = empty(cpu_loops().device(), out.shape(), DType::kF64);
+  cpu_draw({{DrawLaw::Kind::kUniform}, made, call.view, call.random});
+  const RowMajor<double> shares(made);
   const RowMajor<double> table(weights);
   const RowMajorOutput<std::int64_t> drawn(out);
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -120,7 +74,7 @@ void multinomial_kernel(const KernelCall& call) {
            draws, left.present());
     }
     for (std::int64_t k = 0; k < draws; ++k) {
-      const std::int64_t category = left.find(shares[row * draws + k]);
+      const std::int64_t category = left.find(shares.data()[row * draws + k]);
       drawn.data()[row * draws + k] = category;
       if (!replaced) left.remove(category);
     }
@@ -130,11 +84,7 @@ void multinomial_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_random_law_kernels(KernelTable& table) {
-  table.set(KernelId::kExponential, draw_by<exponential_law>);
-  table.set(KernelId::kGeometric, draw_by<geometric_law>);
-  table.set(KernelId::kLogNormal, draw_by<log_normal_law>);
-  table.set(KernelId::kCauchy, draw_by<cauchy_law>);
+void add_random_law_kernels(CpuKernelTable& table) {
   table.set(KernelId::kMultinomial, multinomial_kernel);
 }
 

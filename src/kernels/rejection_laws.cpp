@@ -199,7 +199,7 @@ void standard_gamma_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_rejection_law_kernels(KernelTable& table) {
+void add_rejection_law_kernels(CpuKernelTable& table) {
   table.set(KernelId::kPoisson, poisson_kernel);
   table.set(KernelId::kBinomial, binomial_kernel);
   table.set(KernelId::kStandardGamma, standard_gamma_kernel);

@@ -1,133 +1,101 @@
-// Resampling and pooling of the last dims, with the places of resampling.h.
+// Upsampling and pooling, with the places of resampling.h. Sums are of f64, dim by dim; the parts
+// of complex numbers are along one more.
 #include "kernels/resampling.h"
 
-#include <algorithm>
-#include <cmath>
-#include <span>
 #include <vector>
 
-#include "kernels/elementwise.h"
-#include "kernels/functors.h"
+#include "base/fix.h"
+#include "kernels/element_types.h"
+#include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
-#include "kernels/largest_of_window.h"
-#include "kernels/scratch.h"
 
 namespace shardlab {
 
 namespace {
 
-using Direction = Resampling::Direction;
-
-// A value that is resampled dim by dim, in f64. The parts of complex numbers are along one more.
-class Grid {
- public:
-  explicit Grid(const Tensor& tensor)
-      : shape_(tensor.shape()), dtype_(is_complex(tensor.dtype()) ? DType::kC128 : DType::kF64) {
-    if (is_complex(dtype_)) shape_.push_back(2);
-    values_.resize(static_cast<std::size_t>(product(shape_)));
-    load_row_major(values_.data(), dtype_, tensor);
+Terms forward_terms(const SampledDim& sampled) {
+  Terms terms;
+  for (const Window& window : sampled.windows) {
+    for (const Tap& tap : window.taps) terms.add(tap.place, tap.weight, 1);
+    terms.end_result(window.divisor);
   }
-
-  // Forward: the dim becomes the windows' results; backward: these become the places again.
-  void sample(const SampledDim& sampled, Direction direction) {
-    const std::size_t dim = sampled.dim;
-    const auto results = static_cast<std::int64_t>(sampled.windows.size());
-    const bool forward = direction == Direction::kForward;
-    const std::int64_t from = forward ? sampled.source : results;
-    const std::int64_t to = forward ? results : sampled.source;
-    const std::span<const std::int64_t> sizes = shape_;
-    const std::int64_t outer = product(sizes.first(dim)), inner = product(sizes.subspan(dim + 1));
-    std::vector<double> made(static_cast<std::size_t>(outer * to * inner), 0);
-    for (std::int64_t o = 0; o < outer; ++o) {
-      for (std::int64_t r = 0; r < results; ++r) {
-        const Window& window = sampled.windows[static_cast<std::size_t>(r)];
-        for (const Tap& tap : window.taps) {
-          const double* in = values_.data() + (o * from + (forward ? tap.place : r)) * inner;
-          double* out = made.data() + (o * to + (forward ? r : tap.place)) * inner;
-          if (forward) {
-            for (std::int64_t k = 0; k < inner; ++k) out[k] += tap.weight * in[k];
-          } else {
-            for (std::int64_t k = 0; k < inner; ++k) out[k] += tap.weight * in[k] / window.divisor;
-          }
-        }
-        if (!forward || window.divisor == 1) continue;
-        double* out = made.data() + (o * to + r) * inner;
-        for (std::int64_t k = 0; k < inner; ++k) out[k] /= window.divisor;
-      }
-    }
-    values_ = std::move(made);
-    shape_[dim] = to;
-  }
-  // Between two dims pixels are bytes again, as in the reference.
-  void round_to_bytes() {
-    for (double& value : values_) value = std::clamp(std::floor(value + 0.5), 0.0, 255.0);
-  }
-  void store(const Tensor& out) const { store_row_major(out, values_.data(), dtype_); }
-
- private:
-  Dims shape_;
-  DType dtype_;
-  std::vector<double> values_;
-};
-
-void resample_kernel(const KernelCall& call) {
-  if (call.outputs[0].numel() == 0) return;
-  const Resampling resampling = resampling_of(call);
-  Grid grid(tensor_arg(call, 0));
-  for (const SampledDim& sampled : resampling.dims) {
-    grid.sample(sampled, resampling.direction);
-    if (resampling.in_bytes) grid.round_to_bytes();
-  }
-  grid.store(call.outputs[0]);
+  return terms;
 }
 
-// The largest in each window, and its place in its plane, counted row-major; NaN wins, else the
-// first.
-template <typename T>
-void largest_in_windows(const KernelCall& call, const PoolWindows& windows) {
-  const RowMajor<T> from(tensor_arg(call, 0));
-  const RowMajorOutput<T> values(call.outputs[0]);
-  const RowMajorOutput<std::int64_t> indices(call.outputs[1]);
-  const auto& in = windows.in;
-  const auto& to = windows.out;
-  const auto steps_of = [&](int dim, std::int64_t result, std::int64_t plane) {
-    const std::int64_t index = windows.by_plane ? plane * to[dim] + result : result;
-    return windows.dims[dim][static_cast<std::size_t>(index)];
+// A gradient flows to each place from the windows that read it, in their order.
+Terms backward_terms(const SampledDim& sampled) {
+  struct Reader {
+    std::int64_t result;
+    double weight;
+    double divisor;
   };
-  const std::int64_t places = in[0] * in[1] * in[2], results = to[0] * to[1] * to[2];
-  for (std::int64_t n = 0; n < call.outputs[0].numel(); ++n) {
-    const std::int64_t r = n % results, plane = n / results;
-    const T* x = from.data() + plane * places;
-    const Steps a = steps_of(0, r / (to[1] * to[2]), plane),
-                b = steps_of(1, r / to[2] % to[1], plane), c = steps_of(2, r % to[2], plane);
-    const std::int64_t best = place_of_largest(x, in, a, b, c);
-    values.data()[n] = x[best];
-    indices.data()[n] = best;
+  std::vector<std::vector<Reader>> readers(static_cast<std::size_t>(sampled.source));
+  for (std::size_t r = 0; r < sampled.windows.size(); ++r) {
+    const Window& window = sampled.windows[r];
+    for (const Tap& tap : window.taps) {
+      readers[static_cast<std::size_t>(tap.place)].push_back(
+          {static_cast<std::int64_t>(r), tap.weight, window.divisor});
+    }
   }
-  values.store();
-  indices.store();
+  Terms terms;
+  for (const std::vector<Reader>& place : readers) {
+    for (const Reader& reader : place) terms.add(reader.result, reader.weight, reader.divisor);
+    terms.end_result(1);
+  }
+  return terms;
 }
 
-void largest_kernel(const KernelCall& call) {
-  if (call.outputs[0].numel() == 0) return;
+void resample(Loops& loops, const KernelCall& call) {
+  const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
+  if (out.numel() == 0) return;
+  const Resampling resampling = resampling_of(call);
+  const bool forward = resampling.direction == Resampling::Direction::kForward;
+  const DType wide = is_complex(self.dtype()) ? DType::kC128 : DType::kF64;
+  Tensor values = as_contiguous(loops, self, wide);
+  Dims shape = values.shape();
+  if (wide == DType::kC128) {
+    shape.push_back(2);
+    values = values.as_view(contiguous_meta(shape, DType::kF64), 2 * values.offset());
+  }
+  for (const SampledDim& sampled : resampling.dims) {
+    const Terms terms = forward ? forward_terms(sampled) : backward_terms(sampled);
+    shape[sampled.dim] = static_cast<std::int64_t>(terms.divisor.size());
+    const Tensor made = empty(loops.device(), shape, DType::kF64);
+    loops.sample({values, made, sampled.dim, terms, resampling.in_bytes});
+    values = made;
+  }
+  loops.convert(out, values.as_view(contiguous_meta(out.shape(), wide), 0));
+}
+
+// Pooling that takes the largest, with indices.
+void largest(Loops& loops, const KernelCall& call) {
+  const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
+  const DType compute = compute_dtype(self.dtype());
+  if (out.numel() == 0) return;
+  if (is_integral(compute) && call.kernel != KernelId::kMaxPool) {
+    fail(ErrorKind::kUnsupported, Fix{"cast the operands first, to a dtype that the op takes"},
+         "device {} has no kernel of this op for {}", loops.device().type(),
+         to_string(self.dtype()));
+  }
   std::vector<double> shifts;
   if (const int index = shifting_argument(call.kernel); index >= 0) {
     const Tensor& numbers = tensor_arg(call, static_cast<std::size_t>(index));
     shifts.resize(static_cast<std::size_t>(numbers.numel()));
-    load_row_major(shifts.data(), DType::kF64, numbers);
+    loops.device().read(as_contiguous(loops, numbers, DType::kF64), shifts.data());
   }
-  const PoolWindows windows = pool_windows_of(call, shifts);
-  const auto run = [&](auto type) { largest_in_windows<decltype(type)>(call, windows); };
-  const DType dtype = tensor_arg(call, 0).dtype();
-  if (call.kernel == KernelId::kMaxPool) return with_compute_type<kNoComplex>(dtype, run);
-  with_compute_type<kRealKind>(dtype, run);
+  const Tensor from = as_contiguous(loops, self, compute);
+  const Tensor values = empty(loops.device(), out.shape(), compute);
+  const Tensor places = empty(loops.device(), out.shape(), DType::kI64);
+  loops.largest({pool_windows_of(call, shifts), from, values, places});
+  loops.convert(out, values);
+  loops.convert(call.outputs[1], places);
 }
 
 }  // namespace
 
 void add_resample_kernels(KernelTable& table) {
-  for (const KernelId id : resampling_kernels()) table.set(id, resample_kernel);
-  for (const KernelId id : largest_kernels()) table.set(id, largest_kernel);
+  for (const KernelId id : resampling_kernels()) table.set(id, resample);
+  for (const KernelId id : largest_kernels()) table.set(id, largest);
 }
 
 }  // namespace shardlab

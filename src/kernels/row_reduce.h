@@ -138,24 +138,13 @@ class Leaves {
   T buffer_[kReduceLeaf];
 };
 
-/// Leaves a row as it is.
-struct Unchanged {
-  template <typename T>
-  T operator()(T value, std::int64_t) const {
-    return value;
-  }
-};
-
 /// The reduction of a row, in the same order, of columns that are side by side: their lanes, and
-/// the results that wait for the upper half of a range, are rows of one buffer. Terms are
-/// map(element as T, index of the row).
-template <typename Op, typename Result, typename T, typename Source, typename Map>
+/// the results that wait for the upper half of a range, are rows of one buffer.
+template <typename Op, typename Result, typename Source>
 class ColumnReduction {
  public:
-  ColumnReduction(const InputLines<Source>& lines, std::int64_t first_row, const Map& map)
+  explicit ColumnReduction(const InputLines<Source>& lines)
       : lines_(lines),
-        first_row_(first_row),
-        map_(map),
         columns_(lines.columns()),
         work_(scratch<Result>(rows_of_work(lines.lines()) * columns_)) {}
 
@@ -211,7 +200,7 @@ class ColumnReduction {
       Result value = to[c];
 #pragma GCC unroll 4
       for (std::int64_t k = 0; k < lines; ++k) {
-        value = Op::combine(value, Result(map_(widened<T>(from[k][c]), first_row_ + c)));
+        value = Op::combine(value, widened<Result>(from[k][c]));
       }
       to[c] = value;
     }
@@ -225,56 +214,38 @@ class ColumnReduction {
   Result* lane(std::int64_t index) const { return work_.get() + index * columns_; }
 
   const InputLines<Source>& lines_;
-  std::int64_t first_row_;
-  const Map& map_;
   std::int64_t columns_;
   Scratch<Result> work_;
 };
 
-/// results[i] = Op over map(element of row i as T, i), read as Source. Rows that are side by side
-/// are reduced together.
-template <typename Op, typename Result, typename T, typename Source, typename Map>
-Scratch<Result> reduce_read_as(const Tensor& self, const RowLayout& layout, const Map& map) {
-  auto results = scratch<Result>(layout.rows());
+/// results[i] = Op over row i, read as Source. Rows that are side by side are reduced together.
+template <typename Op, typename T, typename Source>
+Scratch<T> reduce_read_as(const Tensor& self, const RowLayout& layout) {
+  auto results = scratch<T>(layout.rows());
   if (InputLines<Source>::suits(layout)) {
     for_neighbours(layout, [&](const Neighbours& rows) {
       const InputLines<Source> lines(self, layout, rows);
-      const ColumnReduction<Op, Result, T, Source, Map> columns(lines, rows.first, map);
-      columns.run(results.get() + rows.first);
+      ColumnReduction<Op, T, Source>(lines).run(results.get() + rows.first);
     });
     return results;
   }
   Leaves<Source> leaves(self, layout);
   for (std::int64_t row = 0; row < layout.rows(); ++row) {
     const auto leaf = [&](std::int64_t first, std::int64_t count) {
-      const Source* const elements = leaves.leaf(row, first, count);
-      if constexpr (std::is_same_v<Map, Unchanged>) {
-        return reduce_leaf<Op, T>(elements, count);
-      } else {
-        Result mapped[kReduceLeaf];
-        for (std::int64_t i = 0; i < count; ++i) mapped[i] = map(widened<T>(elements[i]), row);
-        return reduce_leaf<Op, Result>(mapped, count);
-      }
+      return reduce_leaf<Op, T>(leaves.leaf(row, first, count), count);
     };
-    results[row] = reduce_leaves<Op, Result>(leaf, 0, layout.size());
+    results[row] = reduce_leaves<Op, T>(leaf, 0, layout.size());
   }
   return results;
-}
-
-template <typename Op, typename Result, typename T, typename Map>
-Scratch<Result> reduce_mapped(const Tensor& self, const RowLayout& layout, const Map& map) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (self.dtype() == DType::kBF16) {
-      return reduce_read_as<Op, Result, T, BFloat16>(self, layout, map);
-    }
-  }
-  return reduce_read_as<Op, Result, T, T>(self, layout, map);
 }
 
 /// results[i] = Op over row i.
 template <typename Op, typename T>
 Scratch<T> reduce_with(const Tensor& self, const RowLayout& layout) {
-  return reduce_mapped<Op, T, T>(self, layout, Unchanged());
+  if constexpr (std::is_same_v<T, float>) {
+    if (self.dtype() == DType::kBF16) return reduce_read_as<Op, T, BFloat16>(self, layout);
+  }
+  return reduce_read_as<Op, T, T>(self, layout);
 }
 
 }  // namespace shardlab

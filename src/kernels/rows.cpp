@@ -3,7 +3,6 @@
 #include "kernels/rows.h"
 
 #include "kernels/convert.h"
-#include "kernels/promotion.h"
 
 namespace shardlab {
 
@@ -31,19 +30,18 @@ DimMask reduced_dims(const KernelCall& call, std::size_t index, const Tensor& so
   return DimMask(count, 1);
 }
 
+std::int64_t row_size(const Tensor& source, const DimMask& reduced) {
+  std::int64_t size = 1;
+  for (std::size_t d = 0; d < reduced.size(); ++d) size *= reduced[d] ? source.size(d) : 1;
+  return size;
+}
+
 DimMask normalized_dims(const Tensor& input, const KernelCall& call, std::size_t index) {
   const Dims* normalized = optional_dims_arg(call, index);
   check_invariant(normalized != nullptr, "normalized_shape is a list");
   DimMask mask(input.shape().size(), 0);
   for (std::size_t i = 0; i < normalized->size(); ++i) mask[mask.size() - 1 - i] = 1;
   return mask;
-}
-
-Tensor converted_first(const Tensor& source, DType to) {
-  if (!converts_first(source.dtype(), to)) return source;
-  const Tensor converted = empty(*source.device(), source.shape(), to);
-  convert_tensor(converted, source);
-  return converted;
 }
 
 double correction_of(const KernelCall& call) {

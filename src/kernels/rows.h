@@ -10,19 +10,16 @@
 
 #include "base/inline_vector.h"
 #include "kernels/kernel_args.h"
+#include "kernels/loops.h"
 #include "kernels/scratch.h"
 
 namespace shardlab {
 
-/// One flag per tensor dim.
-using DimMask = InlineVector<unsigned char, 8>;
-
 /// The dims that argument `index` names: a list (empty: all), an integer, or all for anything else.
 DimMask reduced_dims(const KernelCall& call, std::size_t index, const Tensor& source);
 DimMask single_dim(std::int64_t dim, const Tensor& source);
-/// The operand of a reduction to `to`: `source`, or a copy where its elements convert first
-/// (promotion.h).
-Tensor converted_first(const Tensor& source, DType to);
+/// Elements in a row: the product of the reduced dims.
+std::int64_t row_size(const Tensor& source, const DimMask& reduced);
 /// The last dims, as many as the list `index` (normalized_shape) has sizes.
 DimMask normalized_dims(const Tensor& input, const KernelCall& call, std::size_t index);
 /// Of var and std: correction(self, dim, *, correction, keepdim), dim(self, dim, unbiased, keepdim)

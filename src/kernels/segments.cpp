@@ -216,7 +216,7 @@ void segment_reduce_backward_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_segment_kernels(KernelTable& table) {
+void add_segment_kernels(CpuKernelTable& table) {
   table.set(KernelId::kSegmentReduce, segment_reduce_kernel);
   table.set(KernelId::kSegmentReduceBackward, segment_reduce_backward_kernel);
 }

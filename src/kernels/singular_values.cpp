@@ -90,6 +90,6 @@ void svd_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_singular_value_kernels(KernelTable& table) { table.set(KernelId::kSvd, svd_kernel); }
+void add_singular_value_kernels(CpuKernelTable& table) { table.set(KernelId::kSvd, svd_kernel); }
 
 }  // namespace shardlab

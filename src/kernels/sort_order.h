@@ -24,4 +24,25 @@ SHARDLAB_HD inline bool goes_before(SortOrder order, T a, T b) {
   return false;
 }
 
+/// Whether elements that are equal to a wanted one count as before it.
+enum class Equals : std::uint8_t { kLeftOut, kCounted };
+
+/// Number of `count` sorted elements before `key`, or not behind it.
+template <typename T>
+SHARDLAB_HD inline std::int64_t count_before(const T* sorted, std::int64_t count, T key,
+                                             SortOrder order, Equals equals) {
+  std::int64_t low = 0, high = count;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    const bool before = equals == Equals::kLeftOut ? goes_before(order, sorted[middle], key)
+                                                   : !goes_before(order, key, sorted[middle]);
+    if (before) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
 }  // namespace shardlab

@@ -123,6 +123,6 @@ void eig_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_spectrum_kernels(KernelTable& table) { table.set(KernelId::kEig, eig_kernel); }
+void add_spectrum_kernels(CpuKernelTable& table) { table.set(KernelId::kEig, eig_kernel); }
 
 }  // namespace shardlab

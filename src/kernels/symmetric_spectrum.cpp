@@ -54,6 +54,8 @@ void eigh_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_symmetric_spectrum_kernels(KernelTable& table) { table.set(KernelId::kEigh, eigh_kernel); }
+void add_symmetric_spectrum_kernels(CpuKernelTable& table) {
+  table.set(KernelId::kEigh, eigh_kernel);
+}
 
 }  // namespace shardlab

@@ -150,7 +150,7 @@ void matrix_exp_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_triangle_kernels(KernelTable& table) {
+void add_triangle_kernels(CpuKernelTable& table) {
   table.set(KernelId::kCholeskyEx, cholesky_kernel);
   table.set(KernelId::kCholeskyInverse, cholesky_inverse_kernel);
   table.set(KernelId::kCholeskySolve, cholesky_solve_kernel);

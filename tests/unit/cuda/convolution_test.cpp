@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "backends/cuda/pieces.h"
 #include "tests/unit/cuda/on_both.h"
 
 using namespace shardlab;
@@ -155,16 +154,4 @@ TEST_CASE("V-25 cuda: an infinite weight is multiplied with the zeros outside, t
              {kNan, kInfinity, kInfinity, kInfinity}));
   CHECK(result(KernelId::kConvolutionInputGrad, output, weight, input, 1, 1) ==
         Values{kInfinity, kInfinity, kInfinity});
-}
-
-TEST_CASE("V-25 cuda: patches of few samples at a time, at least of one") {
-  CHECK(samples_at_once(8, 1 << 20) == 4);
-  CHECK(samples_at_once(3, 1 << 20) == 3);
-  CHECK(samples_at_once(8, std::int64_t{1} << 40) == 1);
-  CHECK(samples_at_once(8, (1 << 21) + 1) == 1);
-  CHECK(samples_at_once(8, 0) == 8);
-  // Three samples in two parts.
-  const Windows tried{3, 1, 1, 1, {30'063}, {64}, {1}, {0}, {1}};
-  CHECK(samples_at_once(tried.batch, 64 * tried.output()[2]) == 2);
-  check_all(tried, DType::kF32, Lies::kDense);
 }

@@ -250,7 +250,7 @@ TEST_CASE("V-14 cuda: losses of classes weigh rows and ignore targets, in each r
   }
 }
 
-TEST_CASE("cuda: a piece of more runs than a lookup takes is refused, and gradients by frequency") {
+TEST_CASE("cuda: a piece of more runs than a lookup takes is refused") {
   const auto device = make_cuda_device(host_table(), 0, HostFallback::kRefuse);
   const auto refused = [&](KernelId id, const std::vector<LocalArg>& args,
                            const std::vector<Tensor>& out, const LocalView* view) -> std::string {
@@ -270,13 +270,17 @@ TEST_CASE("cuda: a piece of more runs than a lookup takes is refused, and gradie
   const std::vector<Tensor> both{Given{{1, 2}, DType::kF32, {0}}.on(*device),
                                  Given{{1}, DType::kBool, {0}}.on(*device)};
   CHECK(refused(KernelId::kEmbeddingMasked, lookup, both, &view)
-            .starts_with("device cuda looks up indices in at most "));
-  const std::vector<LocalArg> backward{Given{{1, 2}, DType::kF32, {1}}.on(*device),
-                                       Given{{1}, DType::kI64, {0}}.on(*device), Scalar(3),
-                                       Scalar(-1), Scalar(true)};
-  const std::vector<Tensor> out{Given{{3, 2}, DType::kF32, {0}}.on(*device)};
-  CHECK(refused(KernelId::kEmbeddingDenseBackward, backward, out, nullptr) ==
-        "device cuda has no embedding gradient by frequency");
+            .starts_with("device cuda takes at most "));
+}
+
+TEST_CASE("cuda: a gradient by frequency is shared by the uses of a row") {
+  const auto device = make_cuda_device(host_table(), 0, HostFallback::kRefuse);
+  const std::vector<LocalArg> args{Given{{3, 2}, DType::kF32, {1, 2, 3, 4, 7, 8}}.on(*device),
+                                   Given{{3}, DType::kI64, {0, 0, 2}}.on(*device), Scalar(3),
+                                   Scalar(-1), Scalar(true)};
+  const Tensor out = Given{{3, 2}, DType::kF32, {9}}.on(*device);
+  device->run({KernelId::kEmbeddingDenseBackward, args, {&out, 1}, nullptr, {}});
+  CHECK(read_doubles(out) == Values{2, 3, 0, 0, 7, 8});
 }
 
 TEST_CASE("V-14 cuda: scatter_reduce by hand, and as on the CPU in every dtype and memory") {

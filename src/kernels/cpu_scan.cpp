@@ -1,9 +1,9 @@
-// Ops along one dim that keep it: running sums, products and extrema.
+// Running sums, products and extrema on the CPU.
 #include <algorithm>
 #include <complex>
 
+#include "kernels/cpu_loops.h"
 #include "kernels/elementwise.h"
-#include "kernels/kernel_table.h"
 #include "kernels/row_reduce.h"
 #include "kernels/rows.h"
 #include "kernels/running.h"
@@ -50,34 +50,27 @@ struct LogcumsumexpRow {
   }
 };
 
-template <typename Row, typename T>
-void map_rows(const KernelCall& call, std::size_t dim_argument) {
-  const Tensor self = converted_first(tensor_arg(call, 0), call.outputs[0].dtype());
-  const DimMask dim = single_dim(int_arg(call, dim_argument), self);
-  OutputRows<T> out(call.outputs[0], dim);
-  Rows<T> rows(self, dim);
-  for (std::int64_t i = 0; i < rows.count(); ++i) {
-    const T* row = rows.row(i);
-    out.write(i, [&](T* to) { Row::apply(row, to, rows.size()); });
-  }
-  out.store();
-}
-
 template <typename Row, unsigned kinds>
-void scan_kernel(const KernelCall& call) {
-  with_compute_type<kinds>(call.outputs[0].dtype(),
-                           [&](auto type) { map_rows<Row, decltype(type)>(call, 1); });
+void scan_by(const Tensor& self, const DimMask& dim, const Tensor& values) {
+  with_compute_type<kinds>(values.dtype(), [&](auto type) {
+    using T = decltype(type);
+    OutputRows<T> out(values, dim);
+    Rows<T> rows(self, dim);
+    for (std::int64_t i = 0; i < rows.count(); ++i) {
+      const T* row = rows.row(i);
+      out.write(i, [&](T* to) { Row::apply(row, to, rows.size()); });
+    }
+    out.store();
+  });
 }
 
 // The largest or smallest so far and its latest place.
 template <Extreme extreme>
-void running_extremum_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
+void scan_extrema(const Tensor& self, const DimMask& dim, const Tensor& to, const Tensor& places) {
   with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
     using T = decltype(type);
-    const DimMask dim = single_dim(int_arg(call, 1), self);
-    OutputRows<T> values(call.outputs[0], dim);
-    OutputRows<std::int64_t> indices(call.outputs[1], dim);
+    OutputRows<T> values(to, dim);
+    OutputRows<std::int64_t> indices(places, dim);
     Rows<T> rows(self, dim);
     for (std::int64_t i = 0; i < rows.count(); ++i) {
       const T* row = rows.row(i);
@@ -99,12 +92,20 @@ void running_extremum_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_along_dim_kernels(KernelTable& table) {
-  table.set(KernelId::kCumsum, scan_kernel<RunningRow<SumOp>, kAllKinds>);
-  table.set(KernelId::kCumprod, scan_kernel<RunningRow<ProdOp>, kAllKinds>);
-  table.set(KernelId::kLogcumsumexp, scan_kernel<LogcumsumexpRow, kFloatKinds>);
-  table.set(KernelId::kCummax, running_extremum_kernel<Extreme::kLargest>);
-  table.set(KernelId::kCummin, running_extremum_kernel<Extreme::kSmallest>);
+void cpu_scan(Scan scan, const Tensor& self, const DimMask& dim, const Tensor& values,
+              const Tensor& places) {
+  switch (scan) {
+    case Scan::kSum:
+      return scan_by<RunningRow<SumOp>, kAllKinds>(self, dim, values);
+    case Scan::kProduct:
+      return scan_by<RunningRow<ProdOp>, kAllKinds>(self, dim, values);
+    case Scan::kLogOfSum:
+      return scan_by<LogcumsumexpRow, kFloatKinds>(self, dim, values);
+    case Scan::kLargest:
+      return scan_extrema<Extreme::kLargest>(self, dim, values, places);
+    case Scan::kSmallest:
+      return scan_extrema<Extreme::kSmallest>(self, dim, values, places);
+  }
 }
 
 }  // namespace shardlab

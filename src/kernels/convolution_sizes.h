@@ -1,5 +1,5 @@
-// convolution.h - the sizes of a convolution over 1 to 3 spatial dims, for the kernels of every
-// device. For a gradient, too, input and output are those of the convolution itself.
+// convolution_sizes.h - the sizes of a convolution over 1 to 3 spatial dims. For a gradient, too,
+// input and output are those of the convolution itself.
 #pragma once
 
 #include <array>

@@ -1,14 +1,12 @@
-// Variance and standard deviation: in f64, rounded once. Mean and squared distances from it are
-// found in one pass: within a leaf of kReduceLeaf elements distances are taken from its first
-// element, which is near enough: the part that cancels later is at most as many times the rest as a
-// leaf has elements. Leaves meet pairwise, in the order of all reductions (row_reduce.h), so that
-// results do not depend on the layout of a tensor.
-#include <algorithm>
-#include <cmath>
+// Means and squared distances from them on the CPU, for variances. Mean and squared distances from
+// it are found in one pass: within a leaf of kReduceLeaf elements distances are taken from its
+// first element, which is near enough: the part that cancels later is at most as many times the
+// rest as a leaf has elements. Leaves meet pairwise, in the order of all reductions (row_reduce.h),
+// so that results do not depend on the layout of a tensor.
 #include <complex>
 #include <limits>
 
-#include "kernels/kernel_table.h"
+#include "kernels/cpu_loops.h"
 #include "kernels/row_reduce.h"
 #include "kernels/scratch.h"
 
@@ -85,18 +83,15 @@ Spread<T> leaf_spread(const T* x, std::int64_t count) {
   return LeafSums<T>{sums[0], squares[0]}.spread(x[0], static_cast<double>(count));
 }
 
-enum class Measure { kVariance, kDeviation };
+}  // namespace
 
-template <Measure measure>
-void variance_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  const double correction = correction_of(call);
-  const RowLayout layout(self, reduced_dims(call, 1, self));
+void cpu_spread(const Tensor& self, const DimMask& reduced, const Tensor& means,
+                const Tensor& squares) {
+  const RowLayout layout(self, reduced);
   with_wide_type(self, [&](auto type) {
     using T = decltype(type);
-    const double parts = std::max(static_cast<double>(layout.size()) - correction, 0.0);
-    const auto means = scratch<T>(layout.rows());
-    const auto results = scratch<double>(layout.rows());
+    const RowMajorOutput<T> mean(means);
+    const RowMajorOutput<double> square(squares);
     Leaves<T> leaves(self, layout);
     for (std::int64_t i = 0; i < layout.rows(); ++i) {
       const auto spread = reduce_leaves<SpreadOp, Spread<T>>(
@@ -104,22 +99,10 @@ void variance_kernel(const KernelCall& call) {
             return leaf_spread(leaves.leaf(i, first, count), count);
           },
           0, layout.size());
-      means[i] = spread.mean;
-      results[i] = spread.squares / parts;
-      if (measure == Measure::kDeviation) results[i] = std::sqrt(results[i]);
+      mean.data()[i] = spread.mean;
+      square.data()[i] = spread.squares;
     }
-    store_row_major(call.outputs[0], results.get(), DType::kF64);
-    if (call.outputs.size() > 1) store_row_major(call.outputs[1], means.get(), dtype_of<T>());
   });
-}
-
-}  // namespace
-
-void add_variance_kernels(KernelTable& table) {
-  table.set(KernelId::kVar, variance_kernel<Measure::kVariance>);
-  table.set(KernelId::kVarMean, variance_kernel<Measure::kVariance>);
-  table.set(KernelId::kStd, variance_kernel<Measure::kDeviation>);
-  table.set(KernelId::kStdMean, variance_kernel<Measure::kDeviation>);
 }
 
 }  // namespace shardlab

@@ -99,7 +99,7 @@ void softmax_backward_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_softmax_kernels(KernelTable& table) {
+void add_cpu_softmax_kernels(CpuKernelTable& table) {
   table.set(KernelId::kSoftmax, softmax_kernel<SoftmaxRow>);
   table.set(KernelId::kLogSoftmax, softmax_kernel<LogSoftmaxRow>);
   table.set(KernelId::kSoftmaxBackward, softmax_backward_kernel<SoftmaxGradRow>);

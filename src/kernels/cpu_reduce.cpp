@@ -1,0 +1,148 @@
+// Folds and extrema on the CPU. Integers are computed in i64, f16 and bf16 in f32, rounded once.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "base/fix.h"
+#include "kernels/cpu_loops.h"
+#include "kernels/elementwise.h"
+#include "kernels/row_reduce.h"
+
+namespace shardlab {
+
+namespace {
+
+template <typename Op>
+void fold_by(DType compute, const Tensor& self, const DimMask& reduced, const Tensor& out) {
+  with_compute_type<kAllKinds>(compute, [&](auto type) {
+    using T = decltype(type);
+    if constexpr (Complex<T> && (std::is_same_v<Op, MaxOp> || std::is_same_v<Op, MinOp>)) {
+      refuse_dtype(compute);
+    } else {
+      const auto results = reduce_with<Op, T>(self, RowLayout(self, reduced));
+      store_row_major(out, results.get(), dtype_of<T>());
+    }
+  });
+}
+
+// Every byte but 0 is true, as in bytes that are viewed as bools. Bytes that are all 0 are equal to
+// themselves moved on by one.
+bool is_any(const std::byte* bytes, std::size_t count) {
+  return count > 0 && (bytes[0] != std::byte{0} || std::memcmp(bytes, bytes + 1, count - 1) != 0);
+}
+bool is_all(const std::byte* bytes, std::size_t count) {
+  return count == 0 || std::memchr(bytes, 0, count) == nullptr;
+}
+
+// Whether some elements of a row are not zero, or all: a part at a time, until it is known.
+template <bool any>
+bool truth_of_row(const std::byte* from, DType dtype, std::int64_t count) {
+  constexpr std::int64_t kPart = 4096;
+  std::byte truths[kPart];
+  for (std::int64_t first = 0; first < count; first += kPart) {
+    const std::int64_t size = std::min(kPart, count - first);
+    const std::byte* part = from + first * item_bytes(dtype);
+    if (dtype != DType::kBool) {
+      convert_run({truths, 1, DType::kBool}, {part, 1, dtype}, size);
+      part = truths;
+    }
+    const auto bytes = static_cast<std::size_t>(size);
+    if (any ? is_any(part, bytes) : !is_all(part, bytes)) return any;
+  }
+  return !any;
+}
+
+template <bool any>
+void fold_truth(const Tensor& self, const DimMask& reduced, const Tensor& out) {
+  const RowLayout layout(self, reduced);
+  const auto truths = scratch<bool>(layout.rows());
+  if (layout.in_one_piece()) {
+    const std::byte* bytes = readable_bytes(self);
+    for (std::int64_t i = 0; i < layout.rows(); ++i) {
+      const std::byte* row = bytes + layout.offset_of(i) * item_bytes(self.dtype());
+      truths[i] = truth_of_row<any>(row, self.dtype(), layout.size());
+    }
+  } else {
+    Rows<bool> rows(self, layout);
+    for (std::int64_t i = 0; i < rows.count(); ++i) {
+      const auto* row = reinterpret_cast<const std::byte*>(rows.row(i));
+      truths[i] = truth_of_row<any>(row, DType::kBool, rows.size());
+    }
+  }
+  store_row_major(out, truths.get(), DType::kBool);
+}
+
+[[noreturn]] void refuse_empty_dim() {
+  fail(ErrorKind::kValue, Fix{"leave empty tensors out, or reduce another dim"},
+       "an empty dim has no largest or smallest element");
+}
+
+// The lowest index among equals; NaN wins.
+template <typename Op, typename T>
+std::int64_t index_of_extremum(const T* row, std::int64_t count) {
+  if (count == 0) refuse_empty_dim();
+  std::int64_t best = 0;
+  for (std::int64_t i = 0; i < count && !is_nan(row[best]); ++i) {
+    const bool better = std::is_same_v<Op, MaxOp> ? row[i] > row[best] : row[i] < row[best];
+    if (better || is_nan(row[i])) best = i;
+  }
+  return best;
+}
+
+// The extremum of each row and its index.
+template <typename T>
+struct Extrema {
+  Scratch<T> values;
+  Scratch<std::int64_t> indices;
+};
+
+template <typename Op, typename T>
+Extrema<T> extrema_of(const Tensor& self, const DimMask& dim) {
+  Rows<T> rows(self, dim);
+  Extrema<T> found{scratch<T>(rows.count()), scratch<std::int64_t>(rows.count())};
+  for (std::int64_t i = 0; i < rows.count(); ++i) {
+    const T* row = rows.row(i);
+    found.indices[i] = index_of_extremum<Op>(row, rows.size());
+    found.values[i] = row[found.indices[i]];
+  }
+  return found;
+}
+
+template <typename Op>
+void extremum_by(const Tensor& self, const DimMask& reduced, const Tensor& values,
+                 const Tensor& places) {
+  with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const auto found = extrema_of<Op, T>(self, reduced);
+    if (values.defined()) store_row_major(values, found.values.get(), dtype_of<T>());
+    store_row_major(places, found.indices.get(), DType::kI64);
+  });
+}
+
+}  // namespace
+
+void cpu_fold(Fold fold, DType compute, const Tensor& self, const DimMask& reduced,
+              const Tensor& out) {
+  switch (fold) {
+    case Fold::kSum:
+      return fold_by<SumOp>(compute, self, reduced, out);
+    case Fold::kProduct:
+      return fold_by<ProdOp>(compute, self, reduced, out);
+    case Fold::kMax:
+      return fold_by<MaxOp>(compute, self, reduced, out);
+    case Fold::kMin:
+      return fold_by<MinOp>(compute, self, reduced, out);
+    case Fold::kAny:
+      return fold_truth<true>(self, reduced, out);
+    case Fold::kAll:
+      return fold_truth<false>(self, reduced, out);
+  }
+}
+
+void cpu_extremum(Fold kind, const Tensor& self, const DimMask& reduced, const Tensor& values,
+                  const Tensor& places) {
+  if (kind == Fold::kMax) return extremum_by<MaxOp>(self, reduced, values, places);
+  extremum_by<MinOp>(self, reduced, values, places);
+}
+
+}  // namespace shardlab

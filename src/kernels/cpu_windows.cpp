@@ -1,0 +1,63 @@
+// Weighted sums of places, and the largest of windows, on the CPU.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu_loops.h"
+#include "kernels/elementwise.h"
+#include "kernels/largest_of_window.h"
+#include "kernels/scratch.h"
+
+namespace shardlab {
+
+void cpu_sample(const Sampling& sampling) {
+  const Dims &from = sampling.from.shape(), &to = sampling.to.shape();
+  const std::span<const std::int64_t> sizes = to;
+  const std::int64_t outer = product(sizes.first(sampling.dim));
+  const std::int64_t inner = product(sizes.subspan(sampling.dim + 1));
+  const Terms& terms = sampling.terms;
+  const RowMajor<double> values(sampling.from);
+  double* row = RowMajorOutput<double>(sampling.to).data();
+  for (std::int64_t o = 0; o < outer; ++o) {
+    const double* const places = values.data() + o * from[sampling.dim] * inner;
+    for (std::size_t r = 0; r < terms.divisor.size(); ++r, row += inner) {
+      std::fill_n(row, inner, 0.0);
+      for (auto t = static_cast<std::size_t>(terms.first[r]);
+           t < static_cast<std::size_t>(terms.first[r + 1]); ++t) {
+        const double* const in = places + terms.place[t] * inner;
+        const double weight = terms.weight[t], share = terms.share[t];
+        for (std::int64_t k = 0; k < inner; ++k) row[k] += weight * in[k] / share;
+      }
+      for (std::int64_t k = 0; k < inner; ++k) row[k] /= terms.divisor[r];
+      if (!sampling.in_bytes) continue;
+      for (std::int64_t k = 0; k < inner; ++k) {
+        row[k] = std::clamp(std::floor(row[k] + 0.5), 0.0, 255.0);
+      }
+    }
+  }
+}
+
+void cpu_largest(const Largest& largest) {
+  const PoolWindows& windows = largest.windows;
+  const auto &in = windows.in, &to = windows.out;
+  const auto steps_of = [&](int dim, std::int64_t result, std::int64_t plane) {
+    const std::int64_t index = windows.by_plane ? plane * to[dim] + result : result;
+    return windows.dims[dim][static_cast<std::size_t>(index)];
+  };
+  const std::int64_t places = in[0] * in[1] * in[2], results = to[0] * to[1] * to[2];
+  with_compute_type<kNoComplex>(largest.from.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const RowMajor<T> from(largest.from);
+    T* const values = RowMajorOutput<T>(largest.values).data();
+    std::int64_t* const indices = RowMajorOutput<std::int64_t>(largest.places).data();
+    for (std::int64_t n = 0; n < largest.values.numel(); ++n) {
+      const std::int64_t r = n % results, plane = n / results;
+      const T* x = from.data() + plane * places;
+      const Steps a = steps_of(0, r / (to[1] * to[2]), plane),
+                  b = steps_of(1, r / to[2] % to[1], plane), c = steps_of(2, r % to[2], plane);
+      indices[n] = place_of_largest(x, in, a, b, c);
+      values[n] = x[indices[n]];
+    }
+  });
+}
+
+}  // namespace shardlab
