@@ -248,8 +248,8 @@ DTensor seed_for(const DTensor& loss, const DTensor& seed) {
   }
   // d loss / d loss is 1 on every rank that holds the value; for a partial one every rank's term
   // counts fully, so the gradient is a replica.
-  Tensor one = empty(*current_rank().device, loss.local().meta());
-  DTensor result = plain_calls().one("aten::full_like", {DTensor(one), 1.0});
+  // Made from no tensor of the rank's own: ranks share it, and what follows from it alone.
+  DTensor result = plain_calls().one("aten::full", {loss.local().shape(), 1.0, loss.dtype()});
   if (!loss.distributed()) return result;
   return DTensor(result.local(), loss.spec()->with(without_partials(loss.spec()->placements())));
 }
