@@ -21,27 +21,11 @@ struct MoveBody {
   }
 };
 
-struct SixteenBytes {
-  std::uint64_t half[2];
-};
-
 template <typename Platform>
 Failure run_move(Platform& platform, const MoveCall& call, std::int64_t bytes) {
-  const std::int64_t count = call.shape.count;
-  switch (bytes) {
-    case 1:
-      return platform.for_each(count, MoveBody<std::uint8_t>{call});
-    case 2:
-      return platform.for_each(count, MoveBody<std::uint16_t>{call});
-    case 4:
-      return platform.for_each(count, MoveBody<std::uint32_t>{call});
-    case 8:
-      return platform.for_each(count, MoveBody<std::uint64_t>{call});
-    case 16:
-      return platform.for_each(count, MoveBody<SixteenBytes>{call});
-    default:
-      return "elements of such a size are not moved";
-  }
+  return in_units(bytes, [&](auto unit) {
+    return platform.for_each(call.shape.count, MoveBody<decltype(unit)>{call});
+  });
 }
 
 // Reductions.
@@ -207,16 +191,8 @@ Failure fold_as(Platform& platform, const FoldCall& call) {
 template <typename Platform>
 Failure run_fold(Platform& platform, const FoldCall& call) {
   if (call.rows.rows == 0) return nullptr;
-  switch (call.compute) {
-    case DType::kI64:
-      return fold_as<std::int64_t>(platform, call);
-    case DType::kF32:
-      return fold_as<float>(platform, call);
-    case DType::kF64:
-      return fold_as<double>(platform, call);
-    default:
-      return "no reduction computes in this dtype";
-  }
+  const auto run = [&](auto type) { return fold_as<decltype(type)>(platform, call); };
+  return in_compute_type(call.compute, run, "no reduction computes in this dtype");
 }
 
 /// A row whose running value each element is combined into.
@@ -274,24 +250,12 @@ struct ExtremaBody {
   }
 };
 
-template <typename T, typename Platform>
-Failure scan_as(Platform& platform, const ScanCall& call) {
-  return call.indices != nullptr ? platform.for_each(call.rows.rows, ExtremaBody<T>{call})
-                                 : platform.for_each(call.rows.rows, ScanBody<T>{call});
-}
-
 template <typename Platform>
 Failure run_scan(Platform& platform, const ScanCall& call) {
-  switch (call.compute) {
-    case DType::kI64:
-      return scan_as<std::int64_t>(platform, call);
-    case DType::kF32:
-      return scan_as<float>(platform, call);
-    case DType::kF64:
-      return scan_as<double>(platform, call);
-    default:
-      return "nothing runs along rows of this dtype";
-  }
+  const std::int64_t rows = call.rows.rows;
+  constexpr Failure kNone = "nothing runs along rows of this dtype";
+  return call.indices != nullptr ? run_elements<ExtremaBody>(platform, call, rows, kNone)
+                                 : run_elements<ScanBody>(platform, call, rows, kNone);
 }
 
 // Indices from data.
@@ -329,22 +293,10 @@ struct LookupBody {
 
 template <typename Platform>
 Failure run_lookup(Platform& platform, const LookupCall& call, std::int64_t bytes) {
-  const std::int64_t count = call.shape.count;
   const auto bad = platform.counter();
-  switch (bytes) {
-    case 1:
-      return platform.for_each(count, LookupBody<std::uint8_t, Platform>{call, bad});
-    case 2:
-      return platform.for_each(count, LookupBody<std::uint16_t, Platform>{call, bad});
-    case 4:
-      return platform.for_each(count, LookupBody<std::uint32_t, Platform>{call, bad});
-    case 8:
-      return platform.for_each(count, LookupBody<std::uint64_t, Platform>{call, bad});
-    case 16:
-      return platform.for_each(count, LookupBody<SixteenBytes, Platform>{call, bad});
-    default:
-      return "elements of such a size are not looked up";
-  }
+  return in_units(bytes, [&](auto unit) {
+    return platform.for_each(call.shape.count, LookupBody<decltype(unit), Platform>{call, bad});
+  });
 }
 
 template <typename T, typename Platform>
@@ -376,18 +328,11 @@ struct ScatterBody {
 
 template <typename Platform>
 Failure run_scatter(Platform& platform, const ScatterCall& call) {
-  const std::int64_t count = call.lines.count;
   const auto bad = platform.counter();
-  switch (call.compute) {
-    case DType::kI64:
-      return platform.for_each(count, ScatterBody<std::int64_t, Platform>{call, bad});
-    case DType::kF32:
-      return platform.for_each(count, ScatterBody<float, Platform>{call, bad});
-    case DType::kF64:
-      return platform.for_each(count, ScatterBody<double, Platform>{call, bad});
-    default:
-      return "nothing is scattered in this dtype";
-  }
+  const auto run = [&](auto type) {
+    return platform.for_each(call.lines.count, ScatterBody<decltype(type), Platform>{call, bad});
+  };
+  return in_compute_type(call.compute, run, "nothing is scattered in this dtype");
 }
 
 // Values by position.

@@ -194,19 +194,48 @@ SHARDLAB_HD inline T number_of(const Place& place) {
     return static_cast<T>(place.real);
 }
 
-/// One thread for each of `count` elements, Body in the call's compute dtype; `otherwise` is the
-/// failure in a dtype in which no kernel computes.
-template <template <typename> typename Body, typename Platform, typename Call>
-Failure run_elements(Platform& platform, const Call& call, std::int64_t count, Failure otherwise) {
-  switch (call.compute) {
+/// run(T{}) in a compute type; `otherwise` is the failure in a dtype in which no kernel computes.
+template <typename Run>
+Failure in_compute_type(DType compute, const Run& run, Failure otherwise) {
+  switch (compute) {
     case DType::kI64:
-      return platform.for_each(count, Body<std::int64_t>{call});
+      return run(std::int64_t{});
     case DType::kF32:
-      return platform.for_each(count, Body<float>{call});
+      return run(float{});
     case DType::kF64:
-      return platform.for_each(count, Body<double>{call});
+      return run(double{});
     default:
       return otherwise;
+  }
+}
+
+/// One thread for each of `count` elements, Body in the call's compute dtype.
+template <template <typename> typename Body, typename Platform, typename Call>
+Failure run_elements(Platform& platform, const Call& call, std::int64_t count, Failure otherwise) {
+  const auto run = [&](auto type) { return platform.for_each(count, Body<decltype(type)>{call}); };
+  return in_compute_type(call.compute, run, otherwise);
+}
+
+struct SixteenBytes {
+  std::uint64_t half[2];
+};
+
+/// run(Unit{}) with elements of so many bytes.
+template <typename Run>
+Failure in_units(std::int64_t bytes, const Run& run) {
+  switch (bytes) {
+    case 1:
+      return run(std::uint8_t{});
+    case 2:
+      return run(std::uint16_t{});
+    case 4:
+      return run(std::uint32_t{});
+    case 8:
+      return run(std::uint64_t{});
+    case 16:
+      return run(SixteenBytes{});
+    default:
+      return "elements of such a size are not moved";
   }
 }
 

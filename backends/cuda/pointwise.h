@@ -59,26 +59,15 @@ struct PointwiseBody {
 
 template <typename F, int N, unsigned kinds, typename Platform>
 Failure launch(Platform& platform, const PointwiseCall& call) {
-  switch (call.compute) {
-    case DType::kI64:
-      if constexpr ((kinds & kIntegerKind) != 0) {
-        return platform.for_each(call.shape.count, PointwiseBody<F, std::int64_t, N>{call});
-      }
-      break;
-    case DType::kF32:
-      if constexpr ((kinds & kRealKind) != 0) {
-        return platform.for_each(call.shape.count, PointwiseBody<F, float, N>{call});
-      }
-      break;
-    case DType::kF64:
-      if constexpr ((kinds & kRealKind) != 0) {
-        return platform.for_each(call.shape.count, PointwiseBody<F, double, N>{call});
-      }
-      break;
-    default:
-      break;
-  }
-  return "this pointwise function does not take the dtype";
+  constexpr Failure kRefused = "this pointwise function does not take the dtype";
+  const auto run = [&](auto type) -> Failure {
+    using T = decltype(type);
+    if constexpr ((kinds & (std::is_integral_v<T> ? kIntegerKind : kRealKind)) != 0)
+      return platform.for_each(call.shape.count, PointwiseBody<F, T, N>{call});
+    else
+      return kRefused;
+  };
+  return in_compute_type(call.compute, run, kRefused);
 }
 
 /// Functions of `least` to `most` operands; a unit compiles some, which takes a GPU's compiler

@@ -102,7 +102,7 @@ void draw_as(const Draw& draw) {
 
 }  // namespace
 
-void cpu_draw(const Draw& draw) {
+void CpuLoops::draw(const Draw& draw) {
   const bool normal = draw.law.kind == DrawLaw::Kind::kNormal;
   switch (draw.law.made_in(draw.out.dtype())) {
     case DType::kI64:

@@ -1,13 +1,10 @@
-// The loops of the CPU: walks over memory in its own order (strided_loop.h), and others in files of
-// their own.
+// Look-ups and scatters: a walk over the output, with the place in the other tensor from the index.
 #include "kernels/cpu_loops.h"
 
 #include <cstring>
 #include <type_traits>
 
 #include "base/fix.h"
-#include "kernels/convert.h"
-#include "kernels/elementwise.h"
 #include "kernels/scratch.h"
 #include "kernels/strided_loop.h"
 #include "tensor/cpu_device.h"
@@ -79,57 +76,55 @@ void copy_elements(std::byte* to, std::int64_t to_step, const std::byte* from,
   }
 }
 
-class CpuLoops final : public Loops {
- public:
-  Device& device() override {
-    static const std::unique_ptr<Device> memory = make_cpu_device({});
-    return *memory;
+template <typename T>
+void scatter_as(const Scatter& scatter) {
+  const Dims& shape = scatter.index.shape();
+  const std::size_t dim = scatter.dim;
+  auto* const out = reinterpret_cast<T*>(writable_bytes(scatter.out));
+  auto* const counts = scatter.counts.defined()
+                           ? reinterpret_cast<std::int64_t*>(writable_bytes(scatter.counts))
+                           : nullptr;
+  const Tensor index = scatter.index.dtype() == DType::kI64
+                           ? scatter.index
+                           : as_contiguous(cpu_loops(), scatter.index, DType::kI64);
+  const auto* const indices = reinterpret_cast<const std::int64_t*>(readable_bytes(index));
+  T number(0);
+  Tensor values;
+  if (const auto* given = std::get_if<Tensor>(&scatter.value)) {
+    values = given->as_view({shape, given->stride(), given->dtype()}, given->offset());
+    if (values.dtype() != dtype_of<T>()) values = as_contiguous(cpu_loops(), values, dtype_of<T>());
+  } else {
+    store_scalar(&number, dtype_of<T>(), std::get<Scalar>(scatter.value));
   }
-  void convert(const Tensor& out, const Tensor& source) override { convert_tensor(out, source); }
-  void fill(const Tensor& out, const Scalar& number) override { fill_tensor(out, number); }
-  void run(Element function, DType promoted, const Tensor& out,
-           std::span<const LocalArg> operands) override {
-    run_elementwise(function, promoted, out, operands);
-  }
-  void look_up(const Lookup& lookup) override;
-  void scatter(const Scatter& scatter) override {
-    with_compute_type<kAllKinds>(scatter.out.dtype(),
-                                 [&](auto type) { scatter_as<decltype(type)>(scatter); });
-  }
-  void fold(Fold fold, DType compute, const Tensor& self, const DimMask& reduced,
-            const Tensor& out) override {
-    cpu_fold(fold, compute, self, reduced, out);
-  }
-  void extremum(Fold kind, const Tensor& self, const DimMask& reduced, const Tensor& values,
-                const Tensor& places) override {
-    cpu_extremum(kind, self, reduced, values, places);
-  }
-  void scan(Scan scan, const Tensor& self, const DimMask& dim, const Tensor& values,
-            const Tensor& places) override {
-    cpu_scan(scan, self, dim, values, places);
-  }
-  void spread(const Tensor& self, const DimMask& reduced, const Tensor& means,
-              const Tensor& squares) override {
-    cpu_spread(self, reduced, means, squares);
-  }
-  void multiply(const Tensor& out, const Tensor& a, const Tensor& b) override {
-    cpu_multiply(out, a, b);
-  }
-  void draw(const Draw& draw) override { cpu_draw(draw); }
-  Sorted sorted(const Tensor& self, const DimMask& dim, SortOrder order,
-                std::int64_t wanted) override {
-    return cpu_sorted(self, dim, order, wanted);
-  }
-  void search(const Search& search) override { cpu_search(search); }
-  void sample(const Sampling& sampling) override { cpu_sample(sampling); }
-  void largest(const Largest& largest) override { cpu_largest(largest); }
-  void gather_patches(const Patching& patching) override { cpu_gather_patches(patching); }
-  void add_patches(const Patching& patching) override { cpu_add_patches(patching); }
+  const T* const from =
+      values.defined() ? reinterpret_cast<const T*>(readable_bytes(values)) : &number;
+  Dims stride = scatter.out.stride();
+  const std::int64_t size = scatter.out.size(dim), step = stride[dim];
+  stride[dim] = 0;
+  StridedLoop loop(shape);
+  loop.add(contiguous_strides(shape), 1);  // the order of the walk
+  loop.add(index.stride(), 1);
+  loop.add(values.defined() ? values.stride() : Dims(shape.size(), 0), 1);
+  loop.add(stride, 1);
+  loop.run([&](std::span<const std::int64_t> offset, std::span<const std::int64_t> by,
+               std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t chosen = indices[offset[1] + i * by[1]];
+      const std::int64_t to =
+          offset[3] + i * by[3] + index_in_range(chosen, size, scatter.words) * step;
+      const T value = from[offset[2] + i * by[2]];
+      const bool first = counts != nullptr && counts[to]++ == 0;
+      out[to] = first ? value : scattered(scatter.mode, out[to], value);
+    }
+  });
+}
 
- private:
-  template <typename T>
-  void scatter_as(const Scatter& scatter);
-};
+}  // namespace
+
+Device& CpuLoops::device() {
+  static const std::unique_ptr<Device> memory = make_cpu_device({});
+  return *memory;
+}
 
 void CpuLoops::look_up(const Lookup& lookup) {
   const Tensor &out = lookup.out, &source = lookup.source;
@@ -164,52 +159,12 @@ void CpuLoops::look_up(const Lookup& lookup) {
   });
 }
 
-template <typename T>
-void CpuLoops::scatter_as(const Scatter& scatter) {
-  const Dims& shape = scatter.index.shape();
-  const std::size_t dim = scatter.dim;
-  auto* const out = reinterpret_cast<T*>(writable_bytes(scatter.out));
-  auto* const counts = scatter.counts.defined()
-                           ? reinterpret_cast<std::int64_t*>(writable_bytes(scatter.counts))
-                           : nullptr;
-  const Tensor index = scatter.index.dtype() == DType::kI64
-                           ? scatter.index
-                           : as_contiguous(*this, scatter.index, DType::kI64);
-  const auto* const indices = reinterpret_cast<const std::int64_t*>(readable_bytes(index));
-  T number(0);
-  Tensor values;
-  if (const auto* given = std::get_if<Tensor>(&scatter.value)) {
-    values = given->as_view({shape, given->stride(), given->dtype()}, given->offset());
-    if (values.dtype() != dtype_of<T>()) values = as_contiguous(*this, values, dtype_of<T>());
-  } else {
-    store_scalar(&number, dtype_of<T>(), std::get<Scalar>(scatter.value));
-  }
-  const T* const from =
-      values.defined() ? reinterpret_cast<const T*>(readable_bytes(values)) : &number;
-  Dims stride = scatter.out.stride();
-  const std::int64_t size = scatter.out.size(dim), step = stride[dim];
-  stride[dim] = 0;
-  StridedLoop loop(shape);
-  loop.add(contiguous_strides(shape), 1);  // the order of the walk
-  loop.add(index.stride(), 1);
-  loop.add(values.defined() ? values.stride() : Dims(shape.size(), 0), 1);
-  loop.add(stride, 1);
-  loop.run([&](std::span<const std::int64_t> offset, std::span<const std::int64_t> by,
-               std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t chosen = indices[offset[1] + i * by[1]];
-      const std::int64_t to =
-          offset[3] + i * by[3] + index_in_range(chosen, size, scatter.words) * step;
-      const T value = from[offset[2] + i * by[2]];
-      const bool first = counts != nullptr && counts[to]++ == 0;
-      out[to] = first ? value : scattered(scatter.mode, out[to], value);
-    }
-  });
+void CpuLoops::scatter(const Scatter& scatter) {
+  with_compute_type<kAllKinds>(scatter.out.dtype(),
+                               [&](auto type) { scatter_as<decltype(type)>(scatter); });
 }
 
-}  // namespace
-
-Loops& cpu_loops() {
+CpuLoops& cpu_loops() {
   static CpuLoops loops;
   return loops;
 }

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "kernels/cpu_loops.h"
-#include "kernels/elementwise.h"
 #include "kernels/scratch.h"
 
 namespace shardlab {
@@ -86,12 +85,12 @@ void add(const Patching& patching) {
 
 }  // namespace
 
-void cpu_gather_patches(const Patching& patching) {
+void CpuLoops::gather_patches(const Patching& patching) {
   with_compute_type<kNoComplex>(patching.patches.dtype(),
                                 [&](auto type) { gather<decltype(type)>(patching); });
 }
 
-void cpu_add_patches(const Patching& patching) {
+void CpuLoops::add_patches(const Patching& patching) {
   with_compute_type<kNoComplex>(patching.patches.dtype(),
                                 [&](auto type) { add<decltype(type)>(patching); });
 }

@@ -5,7 +5,6 @@
 
 #include "base/fix.h"
 #include "kernels/cpu_loops.h"
-#include "kernels/elementwise.h"
 #include "kernels/row_reduce.h"
 
 namespace shardlab {
@@ -121,8 +120,8 @@ void extremum_by(const Tensor& self, const DimMask& reduced, const Tensor& value
 
 }  // namespace
 
-void cpu_fold(Fold fold, DType compute, const Tensor& self, const DimMask& reduced,
-              const Tensor& out) {
+void CpuLoops::fold(Fold fold, DType compute, const Tensor& self, const DimMask& reduced,
+                    const Tensor& out) {
   switch (fold) {
     case Fold::kSum:
       return fold_by<SumOp>(compute, self, reduced, out);
@@ -139,8 +138,8 @@ void cpu_fold(Fold fold, DType compute, const Tensor& self, const DimMask& reduc
   }
 }
 
-void cpu_extremum(Fold kind, const Tensor& self, const DimMask& reduced, const Tensor& values,
-                  const Tensor& places) {
+void CpuLoops::extremum(Fold kind, const Tensor& self, const DimMask& reduced, const Tensor& values,
+                        const Tensor& places) {
   if (kind == Fold::kMax) return extremum_by<MaxOp>(self, reduced, values, places);
   extremum_by<MinOp>(self, reduced, values, places);
 }

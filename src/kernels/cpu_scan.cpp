@@ -3,7 +3,6 @@
 #include <complex>
 
 #include "kernels/cpu_loops.h"
-#include "kernels/elementwise.h"
 #include "kernels/row_reduce.h"
 #include "kernels/rows.h"
 #include "kernels/running.h"
@@ -92,8 +91,8 @@ void scan_extrema(const Tensor& self, const DimMask& dim, const Tensor& to, cons
 
 }  // namespace
 
-void cpu_scan(Scan scan, const Tensor& self, const DimMask& dim, const Tensor& values,
-              const Tensor& places) {
+void CpuLoops::scan(Scan scan, const Tensor& self, const DimMask& dim, const Tensor& values,
+                    const Tensor& places) {
   switch (scan) {
     case Scan::kSum:
       return scan_by<RunningRow<SumOp>, kAllKinds>(self, dim, values);

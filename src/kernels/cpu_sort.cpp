@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kernels/cpu_loops.h"
-#include "kernels/elementwise.h"
 #include "kernels/rows.h"
 #include "kernels/sort_keys.h"
 
@@ -85,14 +84,14 @@ void sort_in(Rows<T>& rows, std::int64_t wanted, T* keys, std::int64_t* places) 
 
 }  // namespace
 
-Sorted cpu_sorted(const Tensor& self, const DimMask& dim, SortOrder order, std::int64_t wanted) {
+Sorted CpuLoops::sorted(const Tensor& self, const DimMask& dim, SortOrder order,
+                        std::int64_t wanted) {
   Sorted made;
   with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
     using T = decltype(type);
     Rows<T> rows(self, dim);
     const Dims shape{rows.count(), wanted};
-    made = {empty(cpu_loops().device(), shape, dtype_of<T>()),
-            empty(cpu_loops().device(), shape, DType::kI64)};
+    made = {empty(device(), shape, dtype_of<T>()), empty(device(), shape, DType::kI64)};
     T* const keys = RowMajorOutput<T>(made.keys).data();
     auto* const places = RowMajorOutput<std::int64_t>(made.places).data();
     switch (order) {
@@ -107,7 +106,7 @@ Sorted cpu_sorted(const Tensor& self, const DimMask& dim, SortOrder order, std::
   return made;
 }
 
-void cpu_search(const Search& search) {
+void CpuLoops::search(const Search& search) {
   with_compute_type<kNoComplex>(search.sorted.dtype(), [&](auto type) {
     using T = decltype(type);
     const RowMajor<T> sorted(search.sorted), wanted(search.wanted);

@@ -85,8 +85,8 @@ Spread<T> leaf_spread(const T* x, std::int64_t count) {
 
 }  // namespace
 
-void cpu_spread(const Tensor& self, const DimMask& reduced, const Tensor& means,
-                const Tensor& squares) {
+void CpuLoops::spread(const Tensor& self, const DimMask& reduced, const Tensor& means,
+                      const Tensor& squares) {
   const RowLayout layout(self, reduced);
   with_wide_type(self, [&](auto type) {
     using T = decltype(type);

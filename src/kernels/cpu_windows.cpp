@@ -3,13 +3,12 @@
 #include <cmath>
 
 #include "kernels/cpu_loops.h"
-#include "kernels/elementwise.h"
 #include "kernels/largest_of_window.h"
 #include "kernels/scratch.h"
 
 namespace shardlab {
 
-void cpu_sample(const Sampling& sampling) {
+void CpuLoops::sample(const Sampling& sampling) {
   const Dims &from = sampling.from.shape(), &to = sampling.to.shape();
   const std::span<const std::int64_t> sizes = to;
   const std::int64_t outer = product(sizes.first(sampling.dim));
@@ -36,7 +35,7 @@ void cpu_sample(const Sampling& sampling) {
   }
 }
 
-void cpu_largest(const Largest& largest) {
+void CpuLoops::largest(const Largest& largest) {
   const PoolWindows& windows = largest.windows;
   const auto &in = windows.in, &to = windows.out;
   const auto steps_of = [&](int dim, std::int64_t result, std::int64_t plane) {

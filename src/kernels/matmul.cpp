@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "kernels/cpu_loops.h"
-#include "kernels/elementwise.h"
 #include "kernels/functors.h"
 #include "kernels/scratch.h"
 
@@ -72,7 +71,7 @@ Tensor matrix_of(const Tensor& batch, std::int64_t index) {
 }  // namespace
 
 // Matrix by matrix, so that converted elements stay in a core's cache.
-void cpu_multiply(const Tensor& out, const Tensor& a, const Tensor& b) {
+void CpuLoops::multiply(const Tensor& out, const Tensor& a, const Tensor& b) {
   with_compute_type<kAllKinds>(out.dtype(), [&](auto type) {
     using T = decltype(type);
     if (out.dim() == 2) return multiply_tensors<T>(out, a, b);

@@ -62,7 +62,7 @@ void multinomial_kernel(const KernelCall& call) {
   const std::int64_t categories = weights.size(weights.shape().size() - 1);
   const std::int64_t rows = out.numel() / std::max<std::int64_t>(draws, 1);
   const Tensor made = empty(cpu_loops().device(), out.shape(), DType::kF64);
-  cpu_draw({{DrawLaw::Kind::kUniform}, made, call.view, call.random});
+  cpu_loops().draw({{DrawLaw::Kind::kUniform}, made, call.view, call.random});
   const RowMajor<double> shares(made);
   const RowMajor<double> table(weights);
   const RowMajorOutput<std::int64_t> drawn(out);
