@@ -1,6 +1,5 @@
 #include "tests/bench/timed_communicator.h"
 
-#include <exception>
 #include <string>
 #include <utility>
 
@@ -29,7 +28,6 @@ class TimedCommunicator final : public ForwardingCommunicator {
   ~TimedCommunicator() override {
     if (group_ == Of::kPart) return;  // the rank's program ends with the world
     times_.ended = Clock::now();
-    times_.threw = std::uncaught_exceptions() > 0;
   }
 
   Tensor perform(Call& call) override {
@@ -63,6 +61,17 @@ CommunicatorDecorator TimedWorld::decorator() {
     times.entered = Clock::now();
     return std::make_unique<TimedCommunicator>(std::move(real), times,
                                                TimedCommunicator::Of::kWorld);
+  };
+}
+
+std::function<void(RankContext&)> TimedWorld::body(std::function<void(RankContext&)> program) {
+  return [this, program = std::move(program)](RankContext& rank) {
+    try {
+      program(rank);
+    } catch (...) {
+      ranks_[static_cast<std::size_t>(rank.rank)].threw = Clock::now();
+      throw;
+    }
   };
 }
 

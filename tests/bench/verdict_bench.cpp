@@ -79,9 +79,15 @@ const Program kPrograms[] = {
      [](RankContext& rank) {
        if (rank.rank != rank.world_size - 1) rank.world->barrier();
      }},
-    {"deadlock: work that one rank issues and nobody waits for",
+    {"deadlock: each rank receives from the next one, in a cycle of all",
      [](RankContext& rank) {
-       if (rank.rank == 0) rank.world->all_reduce(ones(2), ReduceOp::kSum, Issue::kAsync);
+       rank.world->recv(ones(2).meta(), (rank.rank + 1) % rank.world_size, 0);
+     }},
+    {"mismatch: a message of another size than the receiver's, rank 0 to 1",
+     [](RankContext& rank) {
+       if (rank.rank == 0) rank.world->send(ones(3), 1, 0);
+       if (rank.rank == 1) rank.world->recv(ones(2).meta(), 0, 0);
+       if (rank.rank > 1) rank.world->barrier();
      }},
     {"death: the last rank throws",
      [](RankContext& rank) {
@@ -96,27 +102,24 @@ const Program kPrograms[] = {
      }},
 };
 
-// Microseconds from the moment until the last rank heard; none: no rank had to hear.
+// Microseconds from the moment until the last rank heard; none: no rank had to hear. Of a rank
+// that failed, its last call is known, or when it threw.
 std::optional<double> time_to_verdict(const Verdict& verdict, const std::vector<RankTimes>& ranks) {
-  const bool failed = verdict.kind == VerdictKind::kRankFailed;
   std::optional<Clock::time_point> moment;
-  for (const RankTimes& rank : ranks) {
-    const bool threw = rank.threw && !rank.told;
-    if (failed) {
-      if (threw && (!moment || rank.ended < *moment)) moment = rank.ended;
-    } else {
-      const Clock::time_point last = rank.threw || rank.told ? rank.entered : rank.ended;
+  if (verdict.kind == VerdictKind::kRankFailed) {
+    const RankTimes& first = ranks[static_cast<std::size_t>(verdict.culprits.at(0))];
+    moment = first.threw.value_or(first.entered);
+  } else {
+    for (const RankTimes& rank : ranks) {
+      const Clock::time_point last = rank.told ? rank.entered : rank.ended;
       if (!moment || last > *moment) moment = last;
     }
   }
-  if (!moment) return std::nullopt;
   std::optional<double> longest;
   for (const RankTimes& rank : ranks) {
-    std::optional<Clock::time_point> told = rank.told;
-    if (!told && !failed && rank.threw) told = rank.ended;  // at a pending result
-    if (!told) continue;
+    if (!rank.told) continue;
     const auto since = std::max(*moment, rank.entered);
-    const double time = std::chrono::duration<double, std::micro>(*told - since).count();
+    const double time = std::chrono::duration<double, std::micro>(*rank.told - since).count();
     longest = std::max(longest.value_or(0), time);
   }
   return longest;
@@ -186,7 +189,7 @@ void print_programs() {
           WorldOptions options = plain_world(ranks);
           options.schedule = setting.schedule;
           options.communicator = world.decorator();
-          const WorldResult result = run_world(options, program.body);
+          const WorldResult result = run_world(options, world.body(program.body));
           if (const auto time = time_to_verdict(*result.verdict, world.ranks())) {
             times.push_back(*time);
           }
