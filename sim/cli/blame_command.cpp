@@ -5,12 +5,18 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/blame_runs.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/cli/step_command.h"
 #include "sim/edit/blame.h"
 #include "sim/record/json.h"
+#include "sim/record/step_file.h"
+#include "sim/recorded/step_blame.h"
+#include "sim/recorded/step_replay.h"
+#include "sim/recorded/value_dump.h"
 #include "sim/report/paint.h"
 
 namespace shardlab {
@@ -97,11 +103,71 @@ nlohmann::json json_of(const Blame& blame) {
   return out;
 }
 
+// The first result of a recording that is not PyTorch's.
+int blame_replay(const BlameArguments& arguments, const StepRecording& recording) {
+  const StepReplay replay = replay_step(recording);
+  const bool json = arguments.run.common.output == Output::kJson;
+  if (json) {
+    print_text(json_line(replay_json(recording, replay)) + "\n");
+    return replay.ok() ? kFine : kFailed;
+  }
+  std::string out;
+  if (!replay.differences.empty()) {
+    out = text(replay.differences.front(), "the first that differs:");
+    if (replay.differences.size() > 1) {
+      out +=
+          fmt::format("  then     {} more, of which each is more than the error of its operands\n",
+                      replay.differences.size() - 1);
+    }
+  }
+  for (const StepDifference& one : replay.reference) {
+    out += text(one, "PyTorch is wrong:");
+  }
+  if (out.empty()) {
+    out = fmt::format("{}: nothing is wrong: {} results are PyTorch's\n", recording.path,
+                      replay.agree);
+  }
+  print_text(out);
+  return replay.ok() ? kFine : kFailed;
+}
+
+int blame_recordings(const BlameArguments& arguments) {
+  const StepRecording a = read_step(arguments.file, export_options(arguments.run));
+  if (arguments.other.empty()) return blame_replay(arguments, a);
+  if (a.shapes_only || a.exported) {
+    fail(ErrorKind::kValue, Fix{"record a step with its values: shardlab record train.py"},
+         "{}: the file has no values to compare with", arguments.file);
+  }
+  StepBlame found;
+  if (is_value_dump(arguments.other)) {
+    found = blame_values(a, read_value_dump(arguments.other));
+  } else if (is_step_file(arguments.other)) {
+    found = blame_steps(a, read_step(arguments.other));
+  } else {
+    fail(ErrorKind::kValue,
+         Fix{"give a recording, or what shardlab_record.dump_values has written"},
+         "{}: nothing that a recording is compared with", arguments.other);
+  }
+  if (!found.same_names) {
+    fail(ErrorKind::kValue, Fix{"record the same model, under the same names of modules"},
+         "{} and {} have no value of the same name", arguments.file, arguments.other);
+  }
+  const bool json = arguments.run.common.output == Output::kJson;
+  print_text(json ? json_line(step_blame_json(found)) + "\n"
+                  : step_blame_text(found, arguments.file, arguments.other));
+  return found.found() ? kFailed : kFine;
+}
+
 }  // namespace
 
 int blame_command(const BlameArguments& arguments) {
+  const bool meshed = !arguments.run.mesh.empty() || !arguments.run.backward.empty();
+  if (is_step_file(arguments.file) && (!arguments.other.empty() || !meshed)) {
+    return blame_recordings(arguments);
+  }
   if (!arguments.other.empty()) return blame_runs(arguments);
   const std::string path = scenario_files({arguments.file}).front();
+  if (!is_step_file(path)) refuse_step_options(path, arguments.run);
   const Scenario scenario = failing_point(path, arguments.run);
   const Blame found = blame(scenario, all_ops(), {.run = options_of(arguments.run, scenario)});
   const bool json = arguments.run.common.output == Output::kJson;

@@ -4,17 +4,34 @@
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/cli/step_command.h"
 #include "sim/edit/symptom.h"
+#include "sim/record/step_file.h"
 
 namespace shardlab {
 
+namespace {
+
+ScenarioFile opened(const std::string& path, const RunArguments& arguments) {
+  if (!is_step_file(path)) return ScenarioFile::open(path, settings_of(arguments));
+  int code = kFine;
+  RunArguments quiet = arguments;
+  quiet.common.output = Output::kJson;  // stdout is for the answer
+  auto file = open_step(path, quiet, code);
+  if (file) return std::move(*file);
+  fail(ErrorKind::kValue, Fix{"look at the first that differs: shardlab blame " + path},
+       "{}: on one rank the program does not give PyTorch's values", path);
+}
+
+}  // namespace
+
 Scenario first_point(const std::string& path, const RunArguments& arguments) {
-  const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
+  const ScenarioFile file = opened(path, arguments);
   return file.at(file.points().front());
 }
 
 Scenario failing_point(const std::string& path, const RunArguments& arguments) {
-  const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
+  const ScenarioFile file = opened(path, arguments);
   for (const MatrixPoint& point : file.points()) {
     Scenario scenario = file.at(point);
     if (file.points().size() == 1) return scenario;

@@ -279,10 +279,14 @@ void add_shrink(CLI::App& app, Parsed& parsed) {
 void add_blame(CLI::App& app, Parsed& parsed) {
   BlameArguments& arguments = parsed.blame;
   auto* blame = app.add_subcommand("blame", "the first wrong line, and the edit that mends it");
-  blame->add_option("FILE", arguments.file, "a scenario that fails, or a run of two")->required();
+  blame
+      ->add_option("FILE", arguments.file,
+                   "a scenario that fails, a recorded step, or a run of two that should agree")
+      ->required();
   blame->add_option("OTHER", arguments.other,
-                    "a run that should agree with FILE: output of run --json --values all, or a "
-                    "scenario");
+                    "a run that should agree with FILE: output of run --json --values all, a "
+                    "scenario, or, with a recorded step, one on other ranks or the values of a "
+                    "job (shardlab_record.dump_values)");
   add_run_options(blame, arguments.run);
   add_common(blame, arguments.run.common);
   blame->footer(
@@ -290,6 +294,8 @@ void add_blame(CLI::App& app, Parsed& parsed) {
       "  shardlab blame zoo/bias_before_the_sum\n"
       "  shardlab blame --json zoo/divided_by_all_ranks\n"
       "  shardlab blame tp2.json tp4.json\n"
+      "  shardlab blame one.json.gz tp4.json.gz\n"
+      "  shardlab blame one.json.gz values.json.gz\n"
       "An edit is printed after a run with it, in which no value differs from one device and one\n"
       "device computes what it did before.\n"
       "Exit codes: 0 nothing is wrong, 1 something is.");
@@ -799,8 +805,11 @@ int main(int argc, char** argv) {
   app.get_subcommand("run")->add_flag("--toml", parsed.run.toml,
                                       "of a recorded step: print it as a scenario, run nothing");
   add_shrink(app, parsed);
+  add_step_options(app.get_subcommand("shrink"), parsed.shrink.run);
   add_blame(app, parsed);
+  add_step_options(app.get_subcommand("blame"), parsed.blame.run);
   add_advise(app, parsed);
+  add_step_options(app.get_subcommand("advise"), parsed.advise.run);
   add_new(app, parsed);
   add_test(app, parsed);
   add_trace(app, parsed);

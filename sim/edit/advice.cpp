@@ -212,6 +212,43 @@ Advice advice_of(const Scenario& scenario, const CheaperEdit& edit, const Cost& 
   return advice;
 }
 
+struct Found {
+  CheaperEdit edit;
+  Cost after;
+};
+
+// Both edits of the program's text; none if they change the same part of it.
+std::optional<CheaperEdit> joined(const CheaperEdit& first, const CheaperEdit& second) {
+  if (!first.input.empty() || !second.input.empty()) return std::nullopt;
+  CheaperEdit both = first;
+  both.edits.insert(both.edits.end(), second.edits.begin(), second.edits.end());
+  std::ranges::stable_sort(both.edits, {}, [](const TextEdit& one) { return one.span.begin; });
+  for (std::size_t i = 1; i < both.edits.size(); ++i) {
+    if (both.edits[i].span.begin < both.edits[i - 1].span.end) return std::nullopt;
+  }
+  both.what += "; " + second.what;
+  both.of_pieces = first.of_pieces || second.of_pieces;
+  return both;
+}
+
+// The cheapest edit with all others that still help; none where no other does.
+template <typename Late>
+std::optional<Found> all_at_once(const std::vector<Found>& found, const Tryer& tryer,
+                                 const Late& late) {
+  if (found.size() < 2) return std::nullopt;
+  Found best = found.front();
+  bool several = false;
+  for (std::size_t i = 1; i < found.size() && !late(); ++i) {
+    const auto both = joined(best.edit, found[i].edit);
+    const auto after = both ? tryer.tried(*both) : std::nullopt;
+    if (!after || after->predicted_us >= best.after.predicted_us * (1 - 1e-9)) continue;
+    best = {*both, *after};
+    several = true;
+  }
+  if (several) return best;
+  return std::nullopt;
+}
+
 }  // namespace
 
 Cost cost_of(const Run& run) {
@@ -237,7 +274,7 @@ Advised advise(const Scenario& scenario, const OpRegistry& registry, const Advic
   }
   const Tryer tryer(scenario, registry, run, before);
   const std::vector<CheaperEdit> edits = cheaper_edits(before);
-  std::vector<std::pair<std::string, Advice>> found;
+  std::vector<Found> found;
   for (const CheaperEdit& edit : edits) {
     if (watch.seconds() > most_seconds) {
       advised.out_of_time = true;
@@ -249,16 +286,22 @@ Advised advise(const Scenario& scenario, const OpRegistry& registry, const Advic
     ++advised.tried;
     const std::optional<Cost> after = tryer.tried(edit);
     if (!after) continue;
-    const auto same = std::ranges::find(found, edit.spares, &std::pair<std::string, Advice>::first);
+    const auto same =
+        std::ranges::find(found, edit.spares, [](const Found& one) { return one.edit.spares; });
     if (same == found.end()) {
-      found.emplace_back(edit.spares, advice_of(scenario, edit, *after));
-    } else if (after->predicted_us < same->second.after.predicted_us) {
-      same->second = advice_of(scenario, edit, *after);
+      found.push_back({edit, *after});
+    } else if (after->predicted_us < same->after.predicted_us) {
+      *same = {edit, *after};
     }
   }
-  for (auto& [spares, advice] : found) advised.all.push_back(std::move(advice));
-  std::ranges::stable_sort(advised.all, {},
-                           [](const Advice& one) { return one.after.predicted_us; });
+  const auto us = [](const Found& one) { return one.after.predicted_us; };
+  std::ranges::stable_sort(found, {}, us);
+  if (auto together = all_at_once(found, tryer, [&] { return watch.seconds() > most_seconds; })) {
+    found.insert(found.begin(), std::move(*together));
+  }
+  for (const Found& one : found) {
+    advised.all.push_back(advice_of(scenario, one.edit, one.after));
+  }
   if (advised.all.size() > kMostAdvice) advised.all.resize(kMostAdvice);
   return advised;
 }

@@ -70,9 +70,9 @@ Json parsed(const std::string& line) {
   return json.is_object() ? json : Json::object();
 }
 
-bool says_schema(const std::string& line) {
+bool says_schema(const std::string& line, std::string_view form) {
   const Json head = parsed(line);
-  return head.value("k", Json()) == "program" && head.value("form", Json()) == "recording" &&
+  return head.value("k", Json()) == "program" && head.value("form", Json()) == form &&
          head.contains("schema") && head.at("schema") != 1;
 }
 
@@ -119,12 +119,12 @@ void check_end(const StepFile& file) {
 
 }  // namespace
 
-bool is_step_file(const std::string& path) {
+bool is_step_file(const std::string& path, std::string_view form) {
   std::ifstream in(path, std::ios::binary);
   std::string begin(std::size_t{1} << 14, '\0');
   in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   begin.resize(static_cast<std::size_t>(in.gcount()));
-  if (ZipArchive::begins(begin)) return true;
+  if (ZipArchive::begins(begin)) return form == "recording";
   std::string text;
   if (is_gzip(begin)) {
     Inflater inflater(begin);
@@ -132,7 +132,7 @@ bool is_step_file(const std::string& path) {
   } else {
     text = begin;
   }
-  return says_schema(text.substr(0, text.find('\n')));
+  return says_schema(text.substr(0, text.find('\n')), form);
 }
 
 StepFile read_step_file(const std::string& path, const ExportOptions& options) {

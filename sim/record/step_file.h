@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "sim/record/step_lines.h"
 
@@ -12,8 +13,8 @@ namespace shardlab {
 
 /// True when the first line is that of a recording with a schema number of its own, or the file is
 /// an archive, as torch.export writes it. False for recordings without a number (schema 1) and
-/// files that cannot be read.
-bool is_step_file(const std::string& path);
+/// files that cannot be read. `form` "dump": values by name alone.
+bool is_step_file(const std::string& path, std::string_view form = "recording");
 
 /// The whole file, which is_step_file(); an exported program at the sizes that it was exported with
 /// where there are no others.

@@ -115,11 +115,12 @@ class StepPlayer {
   explicit StepPlayer(const StepRecording& recording)
       : recording_(recording), player_(recording.mesh), known_(recording.values) {}
 
-  StepReplay play() {
+  StepReplay play(const AfterEvent& after) {
     replay_.rules_are_ours = recording_.torch.starts_with(kRelease);
     for (at_ = 0; at_ < recording_.events.size(); ++at_) {
       try {
         play_event(recording_.events[at_]);
+        if (after) after(at_, player_);
       } catch (const Json::exception& error) {
         refuse(error.what());
       } catch (const std::logic_error& error) {
@@ -271,7 +272,9 @@ class StepPlayer {
   Tensor view_of(const Json& event, std::size_t base, std::size_t rank) const {
     const TensorMeta meta = recorded_meta(event, rank);
     const Tensor& whole = tensor_of(base, rank);
-    const auto offset = integer_of<std::int64_t>(event.at("offset"));
+    const Json& given = event.at("offset");
+    const auto offset =
+        integer_of<std::int64_t>(given.is_object() ? given.at("ranks").at(rank) : given);
     std::int64_t last = offset;
     for (std::size_t i = 0; i < meta.shape.size(); ++i) {
       last += (std::max<std::int64_t>(meta.shape[i], 1) - 1) * meta.stride[i];
@@ -797,7 +800,9 @@ class StepPlayer {
 
 }  // namespace
 
-StepReplay replay_step(const StepRecording& recording) { return StepPlayer(recording).play(); }
+StepReplay replay_step(const StepRecording& recording, const AfterEvent& after) {
+  return StepPlayer(recording).play(after);
+}
 
 std::string text(const StepDifference& difference, std::string_view verdict) {
   std::string shown = fmt::format("{} event {}  {}  {}  {}\n  expected {}\n  got      {}\n",

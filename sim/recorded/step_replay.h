@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "sim/capture/step_recording.h"
 
 namespace shardlab {
+
+class ProgramPlayer;
 
 /// One result that is not the recorded one, or an op that failed here alone.
 struct StepDifference {
@@ -47,9 +50,12 @@ struct StepReplay {
   }
 };
 
+/// Called after each event with its index and the values, which it may change.
+using AfterEvent = std::function<void(std::size_t, ProgramPlayer&)>;
+
 /// Runs all ops, backward and optimizer too, on as many simulated ranks as were recorded.
 ///   fails  Value: elements that the file should have and does not
-StepReplay replay_step(const StepRecording& recording);
+StepReplay replay_step(const StepRecording& recording, const AfterEvent& after = {});
 
 /// For people: differences, then one line.
 std::string replay_text(const StepRecording& recording, const StepReplay& replay);

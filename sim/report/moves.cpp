@@ -112,16 +112,34 @@ static bool bound_between(const SourceText& program, const std::string& name,
   return false;
 }
 
-std::size_t moved_again(const ScenarioResult& result) {
-  std::size_t count = 0;
+static std::vector<std::int64_t> lines_that_read(const SourceText& program, const std::string& name,
+                                                 const std::set<std::int64_t>& lines) {
+  const std::vector<Token> tokens = tokens_of(program);
+  std::set<std::int64_t> found;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::int64_t line = program.place(tokens[i].span.begin).line;
+    if (tokens[i].text == name && lines.contains(line) && reads_value(tokens, i))
+      found.insert(line);
+  }
+  return {found.begin(), found.end()};
+}
+
+std::vector<MovedAgain> moved_again(const ScenarioResult& result) {
+  std::vector<MovedAgain> all;
   for (const Moves& moves : moves_of(result.run)) {
     if (moves.asked || moves.places.size() < 2) continue;
-    if (!arguments_between(*moves.source, *moves.target)) continue;
-    for (const std::string& name : names_moved(result, moves)) {
-      if (!bound_between(*result.run.scenario.program->source, name, moves.lines)) ++count;
+    const auto arguments = arguments_between(*moves.source, *moves.target);
+    if (!arguments) continue;
+    const SourceText& program = *result.run.scenario.program->source;
+    const std::set<std::string> names = names_moved(result, moves);
+    for (const std::string& name : names) {
+      std::vector<std::int64_t> lines = lines_that_read(program, name, moves.lines);
+      if (names.size() > 1 && lines.size() < 2) continue;
+      if (bound_between(program, name, {lines.begin(), lines.end()})) continue;
+      all.push_back({name, *arguments, std::move(lines)});
     }
   }
-  return count;
+  return all;
 }
 
 }  // namespace shardlab

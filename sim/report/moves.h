@@ -37,7 +37,12 @@ bool reads_value(const std::vector<Token>& tokens, std::size_t token);
 /// Names of the source's type that lines of the moves read.
 std::set<std::string> names_moved(const ScenarioResult& result, const Moves& moves);
 
-/// How many values several ops move to the same placements, each for itself.
-std::size_t moved_again(const ScenarioResult& result);
+/// A value that several ops move to the same placements, each for itself.
+struct MovedAgain {
+  std::string name, arguments;  ///< "h", "tp=R"
+  std::vector<std::int64_t> lines;
+};
+/// Those that take longest first.
+std::vector<MovedAgain> moved_again(const ScenarioResult& result);
 
 }  // namespace shardlab

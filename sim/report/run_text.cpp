@@ -443,7 +443,7 @@ class RunText {
     if (!steps.not_judged.empty()) line("\n{}", ink(steps.not_judged, Ink::kTitle));
     if (!steps.judged || run_.shapes_only()) return;
     const std::size_t before = out_.size();
-    line("\n{}", ink("calls on the operands they had", Ink::kTitle));
+    line("\n{}", ink("single calls", Ink::kTitle));
     const std::size_t begun = out_.size();
     if (steps.wrong) {
       line("  {} {}", ink("wrong", Ink::kBad), to_string(steps.wrong->place));
@@ -451,9 +451,9 @@ class RunText {
       if (steps.wrong_calls > 1) line("        the first of {} wrong calls", steps.wrong_calls);
     }
     std::vector<std::string> right;
-    if (steps.bitwise > 0) right.push_back(fmt::format("{} bitwise", steps.bitwise));
+    if (steps.bitwise > 0) right.push_back(fmt::format("{} exact", steps.bitwise));
     if (steps.bounded > 0) {
-      right.push_back(fmt::format("{} within what rounding explains", steps.bounded));
+      right.push_back(fmt::format("{} within rounding", steps.bounded));
     }
     listed(right, begun);
     if (steps.undecided_calls > 0) {
@@ -533,13 +533,14 @@ class RunText {
   }
 
   void advice() {
-    const std::size_t again = moved_again(result_);
-    if (again == 0) return;
-    line(
-        "\nadvice: {} to the same placement more than once: shardlab advise {} tries cheaper "
-        "programs",
-        again == 1 ? "one value moves" : fmt::format("{} values move", again),
-        run_.scenario.file->file());
+    constexpr std::size_t kMostAdvice = 2;
+    const std::vector<MovedAgain> all = moved_again(result_);
+    for (std::size_t i = 0; i < std::min(kMostAdvice, all.size()); ++i) {
+      line("{}{} moves to {} more than once (line {})", i == 0 ? "\nadvice: " : "        ",
+           all[i].name, all[i].arguments, text_of_list(all[i].lines, ", "));
+    }
+    if (all.empty()) return;
+    line("        shardlab advise {} tries cheaper programs", run_.scenario.file->file());
   }
 
   const ScenarioResult& result_;

@@ -110,8 +110,8 @@ std::string holders_of(const DTensorSpec& spec, const std::vector<DTensor>& piec
 constexpr const char* kByRank =
     "depends on the rank, and the single-device run computes something else: add [reference]";
 constexpr const char* kByWorld =
-    "depends on the number of ranks: the single-device run agrees when it is told that number, and "
-    "not as a world of one rank; say in [reference] whether it should";
+    "depends on the number of ranks: it is right only if one device computes with that number too; "
+    "say in [reference] whether it should";
 constexpr const char* kOfOneRank = "holds one rank's piece or term";
 constexpr const char* kAllAlike = "all ranks hold the same";
 constexpr const char* kBySize =
@@ -265,9 +265,8 @@ class Judge {
     const bool shaped = std::ranges::any_of(inputs_.one_device, &OneDeviceValues::other_shape);
     if (shaped && follows_exchange()) return kShapeOfText;
     if (static_cast<std::int64_t>(rank) < inputs_.told_ranks) return inputs_.nothing;
-    return fmt::format(
-        "the single-device run is told to be one of the first {} ranks, not the others",
-        inputs_.told_ranks);
+    return fmt::format("the single-device run takes the place of the first {} ranks alone",
+                       inputs_.told_ranks);
   }
 
   void not_known(ValueReport& report, std::size_t rank, const std::string& reason) {

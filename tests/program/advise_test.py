@@ -64,6 +64,11 @@ WASTE = {
         "part = s.chunk(4, 0)[mesh.coordinate(\"tp\")]\n"
         "out = from_local(part.relu(), mesh=mesh, tp=S(0))\n",
         1, 576, 1, 288, "one reduce_scatter"),
+    "two values are gathered twice each": (
+        [X_COLUMNS, 'z = "f32[8, 16@tp]"'],
+        "h = x * 2.0\na = h.softmax(-1)\nb = h.cumsum(-1)\n"
+        "k = z * 3.0\nc = k.softmax(-1)\nd = k.cumsum(-1)\n",
+        4, 4 * 384, 2, 2 * 384, "one redistribute(tp=R); one redistribute(tp=R)"),
     "columns of what was summed": (
         PRODUCT, "s = all_reduce(x.to_local() @ w.to_local(), \"sum\", group=\"tp\")\n"
         "i = mesh.coordinate(\"tp\")\npart = s[:, 3 * i:3 * i + 3]\n"
@@ -201,8 +206,11 @@ class Planted(Advise):
     def test_run_counts_what_moves_again_and_tries_nothing(self):
         inputs, code = WASTE["three ops gather one value"][:2]
         text = self.fine("run", text=scenario(inputs, code))
-        self.assertIn("advice: one value moves to the same placement more than once: "
-                      "shardlab advise t.toml tries cheaper programs\n", text)
+        self.assertRegex(text, r"advice: h moves to tp=R more than once \(line \d+, \d+, \d+\)\n"
+                               r" +shardlab advise t.toml tries cheaper programs\n")
+        inputs, code = WASTE["two values are gathered twice each"][:2]
+        text = self.fine("run", text=scenario(inputs, code))
+        self.assertRegex(text, r"advice: h moves to tp=R .*\n +k moves to tp=R .*\n +shardlab")
         for name, (tight, tight_code) in TIGHT.items():
             with self.subTest(name):
                 text = self.fine("run", text=scenario(tight, tight_code))

@@ -386,7 +386,7 @@ class RunCommand(Program):
         self.assertEqual(self.section(output, "printed"), ["  here"])
         lines = output.splitlines()
         for i, line in enumerate(lines):
-            if line in ("calls on the operands they had", "values against the single-device run"):
+            if line in ("single calls", "values against the single-device run"):
                 self.assertTrue(lines[i + 1].startswith(" "), output)
 
     # Each rank holds 4 or 3 rows of 7 and 4 of 8 columns: an all_gather of f32[7@dp, 8@tp] over tp

@@ -7,14 +7,17 @@ import subprocess
 
 class Desk:
     """In FOLDER, an empty one, `shardlab` is PROGRAM and ROOT's files are there, and step.json.gz,
-    a step that was recorded in PyTorch."""
+    a step that was recorded in PyTorch; one.json.gz and tp2.json.gz are of one and of two ranks."""
 
     def __init__(self, folder, program, root):
         self.folder = folder
         for entry in pathlib.Path(root).resolve().iterdir():
             pathlib.Path(folder, entry.name).symlink_to(entry)
-        recording = pathlib.Path(root, "tests/golden/recordings/llama__2.15.0.json.gz")
-        pathlib.Path(folder, "step.json.gz").write_bytes(recording.read_bytes())
+        recordings = pathlib.Path(root, "tests/golden/recordings")
+        for name, file in (("step", "llama__2.15.0"), ("one", "mistakes/tp_one"),
+                           ("tp2", "mistakes/tp_no_sum_of_down")):
+            recording = recordings / f"{file}.json.gz"
+            pathlib.Path(folder, f"{name}.json.gz").write_bytes(recording.read_bytes())
         path = os.pathsep.join((str(pathlib.Path(program).resolve().parent), os.environ["PATH"]))
         self.environment = os.environ | {"PATH": path, "NO_COLOR": "1"}
 

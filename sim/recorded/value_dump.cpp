@@ -1,0 +1,136 @@
+// Each process has a file of its own. A value is found by its key, which is that of a recording;
+// one that the first rank has not comes after the one before it on its own rank.
+#include "sim/recorded/value_dump.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/fix.h"
+#include "sim/capture/recorded_json.h"
+#include "sim/record/step_elements.h"
+#include "sim/record/step_file.h"
+
+namespace shardlab {
+
+namespace {
+
+[[noreturn]] void refuse_dump(const std::string& path, const std::string& what) {
+  fail(ErrorKind::kValue, Fix{"write the values again: shardlab_record.dump_values"}, "{}: {}",
+       path, what);
+}
+
+std::string path_of_rank(const std::string& path, std::size_t rank) {
+  const std::size_t dot = path.rfind(".json");
+  if (dot == std::string::npos) return fmt::format("{}.r{}", path, rank);
+  return fmt::format("{}.r{}{}", path.substr(0, dot), rank, path.substr(dot));
+}
+
+std::string first_file(const std::string& path) {
+  return std::filesystem::exists(path) ? path : path_of_rank(path, 0);
+}
+
+PointPart part_of_dump(const Json& json, const StepFile& file) {
+  PointPart part;
+  part.shape = dims_of(json.at("shape"));
+  part.dtype = dtype_of(json.at("dtype"));
+  if (json.contains("raw")) {
+    std::int64_t count = 1;
+    for (const std::int64_t size : part.shape) count *= size;
+    const auto begin = integer_of<std::size_t>(json.at("raw").at(0)),
+               bytes = integer_of<std::size_t>(json.at("raw").at(1));
+    if (begin > file.raw.size() || bytes > file.raw.size() - begin ||
+        bytes != static_cast<std::size_t>(count * item_bytes(part.dtype))) {
+      refuse_dump(file.path, "elements of a value are outside of the file");
+    }
+    const auto elements = step_elements(file.raw, json, part.dtype, count);
+    for (const Scalar& one : *elements) part.elements.push_back(one.to_double());
+    part.print = StepPrint(part.elements);
+  } else if (json.contains("fp")) {
+    for (const std::size_t i : {0, 1}) {
+      part.print.sums[i] = number_of(json.at("fp").at(i));
+      part.print.sizes[i] = number_of(json.at("fp").at(i + 2));
+    }
+  }
+  return part;
+}
+
+StepPoint point_of_dump(const Json& event) {
+  StepPoint point{.key = event.at("key").get<std::string>()};
+  point.name = event.at("name").get<std::string>();
+  point.kind = point.key.starts_with("module ")     ? PointKind::kResult
+               : point.key.starts_with("gradient ") ? PointKind::kGradient
+               : point.key.starts_with("input ")    ? PointKind::kInput
+                                                    : PointKind::kEnd;
+  return point;
+}
+
+class DumpReader {
+ public:
+  // The values of a file; returns the number of files that there are.
+  std::size_t read(const std::string& path, std::size_t rank) {
+    const StepFile file = read_step_file(path);
+    std::size_t files = 1, after = 0;
+    for (const std::string& line : file.lines) {
+      const Json event = Json::parse(line, nullptr, false);
+      if (!event.is_object()) refuse_dump(path, "a line is no object of JSON");
+      const auto kind = event.at("k").get<std::string>();
+      if (kind == "program" && event.at("rank") != "all") {
+        files = integer_of<std::size_t>(event.at("world"));
+      }
+      if (kind != "value") continue;
+      auto found = std::ranges::find(points_, event.at("key").get<std::string>(), &StepPoint::key);
+      if (found == points_.end()) {
+        const auto place = points_.begin() + static_cast<std::ptrdiff_t>(after);
+        found = points_.insert(place, point_of_dump(event));
+      }
+      after = static_cast<std::size_t>(found - points_.begin()) + 1;
+      const Json& parts = event.at("parts");
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        PointPart part = part_of_dump(parts[i], file);
+        const bool empty = part.elements.empty() && !parts[i].contains("fp");
+        if (empty) continue;
+        found->ranks.push_back(rank + i);
+        found->parts.push_back(std::move(part));
+      }
+    }
+    return files;
+  }
+
+  std::vector<StepPoint> end() {
+    std::erase_if(points_, [](const StepPoint& point) { return point.parts.empty(); });
+    for (std::size_t i = 0; i < points_.size(); ++i) points_[i].event = points_[i].value = i + 1;
+    return std::move(points_);
+  }
+
+ private:
+  std::vector<StepPoint> points_;
+};
+
+}  // namespace
+
+bool is_value_dump(const std::string& path) {
+  const std::string first = first_file(path);
+  return std::filesystem::exists(first) && is_step_file(first, "dump");
+}
+
+std::vector<StepPoint> read_value_dump(const std::string& path) {
+  DumpReader reader;
+  try {
+    const bool one = std::filesystem::exists(path);
+    const std::size_t files = reader.read(first_file(path), 0);
+    for (std::size_t rank = 1; !one && rank < files; ++rank) {
+      const std::string own = path_of_rank(path, rank);
+      if (!std::filesystem::exists(own)) refuse_dump(own, "there is no such file");
+      reader.read(own, rank);
+    }
+  } catch (const Json::exception& error) {
+    refuse_dump(path, error.what());
+  }
+  return reader.end();
+}
+
+}  // namespace shardlab

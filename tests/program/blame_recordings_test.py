@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""`shardlab blame` of recordings of PyTorch: a program with a mistake in it, on two processes,
+against the same program on one, and values that such a job has written.
+
+    blame_recordings_test.py PROGRAM RECORDINGS
+
+The mistakes are those of RECORDINGS/mistakes.py, which says what has to be named; a proposal was
+right where PyTorch with it computes what one process does, which these mistakes are made of.
+"""
+
+import ast
+import json
+import pathlib
+import shutil
+import sys
+import unittest
+
+from program import Program
+
+RECORDINGS = pathlib.Path(sys.argv[2]).resolve()
+FILES = RECORDINGS / "mistakes"
+
+
+def table(name):
+    """A constant of mistakes.py, which imports torch."""
+    for node in ast.parse((RECORDINGS / "mistakes.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return ast.literal_eval(node.value)
+    raise KeyError(name)
+
+
+# The lines that undo a mistake; those of others are no change of one value.
+EDITS = {
+    "no_sum_of_down": r"dist.all_reduce\(y\) .*linear.default, blocks.1.down .*mistakes.py:\d+",
+    "sum_twice": r"y = y \* 0.5 .*c10d.allreduce_.default, blocks.0 ",
+    "no_sum_of_gradients": r"dist.all_reduce\(gradient\) .*blocks.1.up ",
+    "scaled_gradient": r"gradient = gradient \* 0.5 .*blocks.0.up.weight.grad",
+    "no_average": r"dist.all_reduce\(gradient, op=dist.ReduceOp.AVG\) .*blocks.1.down ",
+    "sum_for_average": r"y = y \* 0.5 .*mistakes.py:\d+, and of 11 others",
+}
+# Two recordings of one program on other numbers of ranks, or under another plan.
+ALIKE = (("llama_sp_2", "llama_sp_4"), ("mlp_tp_2", "mlp_tp_4"), ("llama_sp_4", "llama_tp_4"),
+         ("llama_tp_4", "llama_sp_4"), ("llama_tp_4", "llama_checkpoint_4"), ("ring_4", "ring_4"),
+         ("pipeline_2", "pipeline_2"), ("fsdp_hybrid_4", "fsdp_hybrid_4"))
+
+
+class BlameRecordings(Program):
+    def against_one(self, way, other):
+        return self.shardlab("blame", FILES / f"{way}_one.json.gz", FILES / f"{other}.json.gz")
+
+    def test_a_program_without_a_mistake_is_right(self):
+        for way in ("tp", "dp"):
+            for other in (f"{way}_none", f"values_{way}_none"):
+                code, output, errors = self.against_one(way, other)
+                self.assertEqual((code, errors), (0, ""), output)
+                self.assertRegex(output, r"ok: \d\d+ values of B are A's")
+
+    def test_the_first_wrong_value_is_named_with_the_edit(self):
+        for way, mistakes in table("MISTAKES").items():
+            for mistake, named in mistakes.items():
+                if not named:
+                    continue
+                with self.subTest(mistake):
+                    code, output, errors = self.against_one(way, f"{way}_{mistake}")
+                    self.assertEqual((code, errors), (1, ""), output)
+                    first = output.splitlines()[1]
+                    self.assertIn(named, first)
+                    self.assertRegex(first, r"the first of \d+ values that are not A's")
+                    if mistake in EDITS:
+                        self.assertIn("with this edit nothing differs", output)
+                        self.assertRegex(output, EDITS[mistake])
+                    else:
+                        self.assertNotIn("with this edit", output)
+
+    def test_values_of_a_job_name_the_module(self):
+        for way, mistake, kind in table("DUMPS"):
+            named = table("MISTAKES")[way][mistake]
+            if not named:
+                continue
+            with self.subTest(mistake, kind=kind):
+                code, output, errors = self.against_one(way, f"values_{way}_{mistake}")
+                self.assertEqual((code, errors), (1, ""), output)
+                # A dump has no calls of backward: the first gradient that it has is below them.
+                first = {"no_sum_of_gradients": "blocks.1.norm"}.get(mistake, named)
+                self.assertIn(first, output.splitlines()[1])
+
+    def test_programs_on_other_ranks_are_alike(self):
+        for a, b in ALIKE:
+            with self.subTest(a=a, b=b):
+                ranks = RECORDINGS / "ranks"
+                self.assertIn("ok: ", self.fine("blame", ranks / f"{a}__2.15.0.json.gz",
+                                                ranks / f"{b}__2.15.0.json.gz"))
+
+    def test_json_has_all_that_is_wrong(self):
+        code, output, _ = self.shardlab("blame", "--json", FILES / "tp_one.json.gz",
+                                        FILES / "tp_no_sum_of_down.json.gz")
+        found = json.loads(output)
+        self.assertEqual((code, found["ok"]), (1, False))
+        self.assertEqual(found["wrong"][0]["name"], "blocks.1.down")
+        self.assertEqual(len(found["edits"]), 1)
+        self.assertTrue(all(one["follows"] for one in found["wrong"][1:]))
+
+    def test_a_recording_alone_is_held_to_pytorch(self):
+        output = self.fine("blame", FILES / "tp_one.json.gz")
+        self.assertRegex(output, r"nothing is wrong: \d+ results are PyTorch's")
+
+    def test_refusals(self):
+        shutil.copy(FILES / "values_tp_none.r0.json.gz", self.folder / "v.r0.json.gz")
+        (self.folder / "text.json").write_text("{}", encoding="utf-8")
+        for other, told in (("v.json.gz", r"v.r1.json.gz: there is no such file"),
+                            ("text.json", r"text.json: nothing that a recording is compared with"),
+                            (RECORDINGS / "gpt__2.15.0.json.gz", r"no value of the same name")):
+            code, _, errors = self.shardlab("blame", FILES / "tp_one.json.gz", other)
+            self.assertEqual(code, 2, errors)
+            self.assertRegex(errors, told)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
