@@ -294,7 +294,7 @@ void add_blame(CLI::App& app, Parsed& parsed) {
       "  shardlab blame zoo/bias_before_the_sum\n"
       "  shardlab blame --json zoo/divided_by_all_ranks\n"
       "  shardlab blame tp2.json tp4.json\n"
-      "  shardlab blame one.json.gz tp4.json.gz\n"
+      "  shardlab blame one.json.gz tp2.json.gz\n"
       "  shardlab blame one.json.gz values.json.gz\n"
       "An edit is printed after a run with it, in which no value differs from one device and one\n"
       "device computes what it did before.\n"

@@ -271,6 +271,9 @@ class Contract(unittest.TestCase):
         found = self.keys_of("blame", "--json", one)
         self.keys_of("blame", "--json", "wrong.toml", found=found)
         self.keys_of("blame", "--json", one, "wrong.toml", found=found)
+        recordings = ROOT / "tests/golden/recordings/mistakes"
+        self.keys_of("blame", "--json", str(recordings / "tp_one.json.gz"),
+                     str(recordings / "tp_no_sum_of_down.json.gz"), found=found)
         self.same("### `blame --json`", found, {"call"})  # no plain program has a wrong call
 
     def test_advise(self):

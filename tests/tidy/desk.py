@@ -7,7 +7,8 @@ import subprocess
 
 class Desk:
     """In FOLDER, an empty one, `shardlab` is PROGRAM and ROOT's files are there, and step.json.gz,
-    a step that was recorded in PyTorch; one.json.gz and tp2.json.gz are of one and of two ranks."""
+    a step that was recorded in PyTorch; one.json.gz and tp2.json.gz are of one and of two
+    ranks, values.json.gz is what two processes have written."""
 
     def __init__(self, folder, program, root):
         self.folder = folder
@@ -15,7 +16,9 @@ class Desk:
             pathlib.Path(folder, entry.name).symlink_to(entry)
         recordings = pathlib.Path(root, "tests/golden/recordings")
         for name, file in (("step", "llama__2.15.0"), ("one", "mistakes/tp_one"),
-                           ("tp2", "mistakes/tp_no_sum_of_down")):
+                           ("tp2", "mistakes/tp_no_sum_of_down"),
+                           ("values.r0", "mistakes/values_tp_none.r0"),
+                           ("values.r1", "mistakes/values_tp_none.r1")):
             recording = recordings / f"{file}.json.gz"
             pathlib.Path(folder, f"{name}.json.gz").write_bytes(recording.read_bytes())
         path = os.pathsep.join((str(pathlib.Path(program).resolve().parent), os.environ["PATH"]))
