@@ -39,6 +39,7 @@ std::int64_t count_lines(const std::string& text) { return std::ranges::count(te
 Shrunk shrink(const Scenario& scenario, const OpRegistry& registry, const ShrinkOptions& options) {
   Trials trials(scenario, registry, options);
   drop_expectations(trials);
+  begin_late(trials);
   shrink_sizes(trials);
   for (bool smaller = true; smaller;) {
     smaller = false;

@@ -1,9 +1,14 @@
 // From the end of the program to its beginning: what nobody reads any more goes next.
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "sim/edit/needed_lines.h"
 #include "sim/edit/shrink_passes.h"
+#include "sim/language/syntax/lexer.h"
+#include "sim/scenario/toml_text.h"
 
 namespace shardlab {
 
@@ -37,7 +42,75 @@ bool drop_unneeded(Trials& trials) {
   return left.size() < lines.size() && trials.keeps(std::move(left));
 }
 
+// Types of the values that names have before a line of the written text.
+std::map<std::string, std::string> types_before(const ScenarioResult& result, std::int64_t line) {
+  std::map<std::string, std::string> types;
+  for (const ValueReport& value : result.judgement.values) {
+    if (value.line < line && value.spec != nullptr) types[value.name] = value.type;
+  }
+  return types;
+}
+
+std::set<std::string> names_in(const ProgramLine& line) {
+  const SourceText source("", line.text);
+  std::set<std::string> names;
+  const auto end = static_cast<std::uint32_t>(line.text.size());
+  for (const Token& token : tokenize(source, {0, end}, LexMode::kExpression)) {
+    if (token.kind == TokenKind::kName) names.insert(token.text);
+  }
+  return names;
+}
+
+// The program from the line at `begin` on, to the one before `end`.
+Sketch begun_at(const Sketch& sketch, const ScenarioResult& result, std::size_t begin,
+                std::size_t end) {
+  Sketch late = sketch;
+  late.program.resize(end);
+  std::int64_t line = written(sketch).first_line;
+  for (std::size_t i = 0; i < begin; ++i) {
+    line += 1 + std::ranges::count(sketch.program[i].text, '\n');
+  }
+  late.program.erase(late.program.begin(),
+                     late.program.begin() + static_cast<std::ptrdiff_t>(begin));
+  const std::map<std::string, std::string> types = types_before(result, line);
+  TomlTable* inputs = table_of(late, "inputs");
+  if (inputs == nullptr) {
+    const auto program = std::ranges::find(late.file, "program", &TomlEntry::key);
+    late.file.insert(program, {"inputs", {}, {{}, TomlTable{}}});
+    inputs = table_of(late, "inputs");
+  }
+  for (const ProgramLine& one : late.program) {
+    for (const std::string& name : names_in(one)) {
+      const auto type = types.find(name);
+      if (type != types.end()) put(*inputs, {name, {}, toml_string(type->second)});
+    }
+  }
+  return late;
+}
+
 }  // namespace
+
+bool begin_late(Trials& trials) {
+  const ProgramLines& lines = trials.best().program;
+  const auto fails = [&](const ProgramLine& line) {
+    return std::ranges::any_of(line.from, [&](int one) { return trials.failing().contains(one); });
+  };
+  const auto first = std::ranges::find_if(lines, fails);
+  if (first == lines.end() || first->indent > 0) return false;
+  if (table_of(trials.best(), "reference") != nullptr) return false;
+  const auto at = static_cast<std::size_t>(first - lines.begin());
+  const Sketch sketch = trials.best();
+  const ScenarioResult result = trials.run(sketch);
+  std::size_t end = sketch.program.size();
+  while (!fails(sketch.program[end - 1])) --end;
+  for (std::size_t before = 1; before < at; before *= 2) {
+    if (sketch.program[at - before].indent > 0) continue;
+    for (const std::size_t last : {statement_end(sketch.program, end - 1), sketch.program.size()}) {
+      if (trials.keeps(begun_at(sketch, result, at - before, last))) return true;
+    }
+  }
+  return false;
+}
 
 bool drop_expectations(Trials& trials) {
   constexpr std::string_view kNeeded[] = {"grads", "implicit", "tolerance", "verify"};

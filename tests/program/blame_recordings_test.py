@@ -104,6 +104,29 @@ class BlameRecordings(Program):
         output = self.fine("blame", FILES / "tp_one.json.gz")
         self.assertRegex(output, r"nothing is wrong: \d+ results are PyTorch's")
 
+    def test_a_mistake_in_a_recorded_program_is_shrunk(self):
+        """A sum that the plan has put behind a layer is taken out by hand."""
+        for file, layer in (("mistakes/tp_one", "blocks_1_down"),
+                            ("llama__2.15.0", "layers_1_feed_forward_w2")):
+            with self.subTest(file):
+                shutil.copy(RECORDINGS / f"{file}.json.gz", self.folder / "one.json.gz")
+                plan = ("one.json.gz", "--mesh", "tp=2", "--plan", "megatron")
+                text = self.fine("run", "--toml", *plan)
+                moved = f"{layer} = {layer}.redistribute(tp=R)"
+                self.assertIn(moved, text)
+                self.plant(wrong=text.replace(
+                    moved, f"{layer} = from_local({layer}.to_local(), mesh=mesh)"))
+                code, small, told = self.shardlab("shrink", "wrong.toml")
+                self.assertEqual(code, 0, told)
+                self.assertLessEqual(len(small.splitlines()), 15, small)
+                self.assertIn('cause = "cause.missing-sum"', small)
+                self.assertIn(f"from_local({layer}.to_local()", small)
+                self.plant(small=small)
+                self.fine("test", "small.toml")
+                code, _, told = self.shardlab("shrink", *plan)
+                self.assertEqual(code, 2)
+                self.assertIn("nothing is wrong, so there is nothing to shrink", told)
+
     def test_refusals(self):
         shutil.copy(FILES / "values_tp_none.r0.json.gz", self.folder / "v.r0.json.gz")
         (self.folder / "text.json").write_text("{}", encoding="utf-8")
