@@ -1,8 +1,12 @@
 // Points run one after the other until one fails.
 #include "sim/cli/failing_point.h"
 
+#include <memory>
+
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
+#include "sim/capture/graph_file.h"
+#include "sim/capture/graph_scenario.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/step_command.h"
 #include "sim/edit/symptom.h"
@@ -13,6 +17,10 @@ namespace shardlab {
 namespace {
 
 ScenarioFile opened(const std::string& path, const RunArguments& arguments) {
+  if (path.ends_with(".graph")) {
+    auto text = std::make_shared<SourceText>(path, graph_scenario(graphs_of_file(path), all_ops()));
+    return ScenarioFile::read(std::move(text), settings_of(arguments));
+  }
   if (!is_step_file(path)) return ScenarioFile::open(path, settings_of(arguments));
   int code = kFine;
   RunArguments quiet = arguments;

@@ -258,7 +258,10 @@ void add_budget(CLI::App* command, double& budget) {
 void add_shrink(CLI::App& app, Parsed& parsed) {
   ShrinkArguments& arguments = parsed.shrink;
   auto* shrink = app.add_subcommand("shrink", "the smallest scenario that fails in the same way");
-  shrink->add_option("FILE", arguments.file, "a scenario that fails")->required();
+  shrink
+      ->add_option("FILE", arguments.file,
+                   "a scenario that fails, its graph (NAME.graph), or a recorded step")
+      ->required();
   shrink->add_option("-o,--out", arguments.out, "write it to this file instead of stdout")
       ->type_name("FILE");
   add_budget(shrink, arguments.budget);

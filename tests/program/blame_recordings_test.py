@@ -127,6 +127,14 @@ class BlameRecordings(Program):
                 self.assertEqual(code, 2)
                 self.assertIn("nothing is wrong, so there is nothing to shrink", told)
 
+    def test_a_graph_is_shrunk(self):
+        zoo = RECORDINGS.parents[2] / "scenarios/zoo"
+        self.shardlab("trace", zoo / "row_parallel_without_its_sum.toml", "--out", "p.graph")
+        code, small, told = self.shardlab("shrink", "p.graph")
+        self.assertEqual(code, 0, told)
+        self.assertLessEqual(len(small.splitlines()), 10)
+        self.assertIn('cause = "cause.missing-sum"', small)
+
     def test_refusals(self):
         shutil.copy(FILES / "values_tp_none.r0.json.gz", self.folder / "v.r0.json.gz")
         (self.folder / "text.json").write_text("{}", encoding="utf-8")
