@@ -116,6 +116,10 @@ TEST_CASE("V-25 cuda: a convolution by hand, each group with its own weights") {
         Values{100, 0, 0, 2, 3, 4});
   CHECK(result(KernelId::kConvolutionWeightGrad, input, slopes, weight, 1, 2) ==
         Values{0, 1, 10 + 60, 20});
+  // Of two samples.
+  const Given pictures{{2, 1, 2}, DType::kF32, {1, 2, 3, 4}}, ones{{2, 1, 2}, DType::kF32, {1}};
+  const Given factor{{1, 1, 1}, DType::kF32, {0}};
+  CHECK(result(KernelId::kConvolutionWeightGrad, pictures, ones, factor, 0, 1) == Values{10});
 }
 
 TEST_CASE("V-25 cuda: convolutions and their gradients are those of the CPU, in any memory") {

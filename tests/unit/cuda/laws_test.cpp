@@ -67,6 +67,18 @@ TEST_CASE("X-40 cuda: sequences and random laws by place, as on the CPU") {
   }
 }
 
+TEST_CASE("X-40 cuda: a law of Cauchy four times as wide has numbers four times as far apart") {
+  const auto gpu = make_cuda_device(host_table(), 0, HostFallback::kRefuse);
+  const LocalView whole{.global_shape = {3, 2}, .dims = {DimMap{{{0, 3}}}, DimMap{{{0, 2}}}}};
+  const auto of_width = [&](double sigma) {
+    const Law law{KernelId::kCauchy, {Scalar(0.0), Scalar(sigma)}, true};
+    return drawn(*gpu, law, DType::kF64, Lies::kDense, whole);
+  };
+  Values narrow = of_width(1);
+  for (double& number : narrow) number *= 4;
+  CHECK(of_width(4) == narrow);
+}
+
 TEST_CASE("X-40 cuda: a law refuses numbers that it does not have") {
   const auto gpu = make_cuda_device(host_table(), 0, HostFallback::kRefuse);
   const LocalView whole{.global_shape = {3, 2}, .dims = {DimMap{{{0, 3}}}, DimMap{{{0, 2}}}}};

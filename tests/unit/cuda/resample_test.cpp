@@ -145,6 +145,7 @@ TEST_CASE("V-29 cuda: upsampling and pooling by hand, on both devices") {
   largest.insert(largest.end(), {Dims{1}, Scalar(false)});
   const Known known[] = {
       {KernelId::kAdaptiveAvgPool, {1, 2, 3, 4, 5}, {Dims{3}}, {{1.5, 3, 4.5}}},
+      {KernelId::kAdaptiveAvgPoolBackward, {2, 6}, {}, {{1, 1, 3, 3}}},
       {KernelId::kAvgPool, {1, 2, 3, 4, 5}, means, {{1.5, 3, 4.5}}},
       {KernelId::kMaxPool, {1, 9, 9, kNan, 5}, largest, {{9, kNan, kNan}, {1, 3, 3}}},
       {KernelId::kAdaptiveMaxPool, {1, 9, 9, 4, 5}, {Dims{3}}, {{9, 9, 5}, {1, 1, 4}}},

@@ -121,6 +121,16 @@ TEST_CASE("V-24 cuda: k-th values, medians and modes are those of the CPU, with 
   });
 }
 
+TEST_CASE("V-24 cuda: medians by hand: one of NaN, one of the numbers") {
+  const auto device = make_cuda_device(host_table(), 0, HostFallback::kRefuse);
+  const auto made = [](Device& here) {
+    return std::vector<LocalArg>{Given{{5}, DType::kF32, {5, kNan, kNan, 1, 3}}.on(here)};
+  };
+  const std::vector<Given> out{{{}, DType::kF32, {0}}};
+  CHECK(same(given_by(*device, KernelId::kMedian, made, out)[0], {kNan}));
+  CHECK(given_by(*device, KernelId::kNanMedian, made, out)[0] == Values{3});
+}
+
 TEST_CASE("V-24 cuda: rows of NaN alone, and of nothing") {
   const auto rows_of = [](const Values& values) { return Given{{2, 3}, DType::kF32, values}; };
   for (const Given& x :
