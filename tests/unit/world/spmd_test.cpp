@@ -58,6 +58,21 @@ TEST_CASE("tensors outlive the run that made them, their tapes included") {
   spmd(1, [&](RankContext&) { backward(sum(kept)); });
 }
 
+TEST_CASE("a gradient that follows from the loss's own alone is computed once") {
+  std::vector<DTensor> gradients(3);
+  WorldOptions options;
+  options.ranks = 3;
+  spmd(options, [&](RankContext& rank) {
+    const DTensor x =
+        full({4}, 1.0 + static_cast<double>(rank.rank));  // no two ranks have the same
+    x.requires_grad_();
+    mean(x).backward();
+    gradients[static_cast<std::size_t>(rank.rank)] = x.grad();
+  });
+  CHECK(read_doubles(gradients[2].local()) == std::vector<double>{0.25, 0.25, 0.25, 0.25});
+  CHECK(gradients[0].local().data<float>() == gradients[2].local().data<float>());
+}
+
 TEST_CASE("spmd runs equal kernels once, and who writes to a result writes to its own") {
   for (const KernelSharing sharing : {KernelSharing::kOn, KernelSharing::kOff}) {
     std::vector<DTensor> squares(3);
