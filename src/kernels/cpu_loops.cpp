@@ -21,20 +21,15 @@ void check_same_dtype(const Tensor& out, const Tensor& source) {
        to_string(source.dtype()));
 }
 
-std::int64_t index_in_range(std::int64_t index, std::int64_t size, const IndexWords& words) {
-  if (index >= 0 && index < size) return index;
+[[noreturn]] void refuse_index(std::int64_t index, std::int64_t size, const IndexWords& words) {
   fail(ErrorKind::kValue, Fix{words.fix}, "{} {} is out of range; it must be in [0, {})",
        words.name, index, size);
 }
 
-// The place in the source of an index, -1 where it is not here.
-std::int64_t place_of(const Lookup& lookup, std::int64_t index) {
-  if (lookup.view == nullptr) {
-    return index_in_range(index, lookup.source.size(lookup.dim), lookup.words);
-  }
-  index_in_range(index, lookup.view->global_shape[lookup.dim], lookup.words);
+// The place in a piece of an index of the whole, -1 where it is not here.
+std::int64_t local_place(const DimMap& map, std::int64_t index) {
   std::int64_t before = 0;
-  for (const IndexRun& run : lookup.view->dims[lookup.dim].runs) {
+  for (const IndexRun& run : map.runs) {
     if (index >= run.offset && index < run.offset + run.size) return before + index - run.offset;
     before += run.size;
   }
@@ -110,8 +105,8 @@ void scatter_as(const Scatter& scatter) {
                std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t chosen = indices[offset[1] + i * by[1]];
-      const std::int64_t to =
-          offset[3] + i * by[3] + index_in_range(chosen, size, scatter.words) * step;
+      if (chosen < 0 || chosen >= size) refuse_index(chosen, size, scatter.words);
+      const std::int64_t to = offset[3] + i * by[3] + chosen * step;
       const T value = from[offset[2] + i * by[2]];
       const bool first = counts != nullptr && counts[to]++ == 0;
       out[to] = first ? value : scattered(scatter.mode, out[to], value);
@@ -139,20 +134,25 @@ void CpuLoops::look_up(const Lookup& lookup) {
   const std::int64_t step = source_stride[lookup.dim] * bytes;
   source_stride[lookup.dim] = 0;
   const Dims none(out.shape().size(), 0);
+  const LocalView* const view = lookup.view;
+  const std::int64_t size = (view == nullptr ? source.shape() : view->global_shape)[lookup.dim];
   StridedLoop loop(out.shape());
   loop.add(out.stride(), bytes);
   loop.add(source_stride, bytes);
   loop.add(broadcast_strides(index, out.shape()), 1);
   loop.add(missed == nullptr ? none : broadcast_strides(lookup.mask, out.shape()), 1);
-  with_constant_size(bytes, [&](auto size) {
+  with_constant_size(bytes, [&](auto unit) {
     loop.run([&](std::span<const std::int64_t> offset, std::span<const std::int64_t> stride,
                  std::int64_t count) {
       const std::int64_t run = stride[2] == 0 ? count : 1;  // elements of one index
       for (std::int64_t i = 0; i < count; i += run) {
-        const std::int64_t place = place_of(lookup, indices[offset[2] + i * stride[2]]);
+        const std::int64_t chosen = indices[offset[2] + i * stride[2]];
+        if (chosen < 0 || chosen >= size) refuse_index(chosen, size, lookup.words);
+        const std::int64_t place =
+            view == nullptr ? chosen : local_place(view->dims[lookup.dim], chosen);
         const std::int64_t first = offset[1] + i * stride[1] * bytes + place * step;
         copy_elements(to + offset[0] + i * stride[0] * bytes, stride[0] * bytes,
-                      place < 0 ? nullptr : from + first, stride[1] * bytes, run, size);
+                      place < 0 ? nullptr : from + first, stride[1] * bytes, run, unit);
         if (missed != nullptr) missed[offset[3] + i * stride[3]] = std::byte{place < 0};
       }
     });
