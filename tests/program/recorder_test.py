@@ -139,6 +139,41 @@ class Recorder(program.Program):
                 self.assertEqual((report["differ"], report["rules"], report["skipped"]),
                                  (0, [], 0))
 
+    def values(self, name, kind, mistake=None, **options):
+        """Values of one step of a job are written to v.json.gz; a mistake is made in the model."""
+        torch.manual_seed(0)
+        model, optimizer, step = programs.PROGRAMS[name]()
+        handle = mistake(model) if mistake else None
+        with shardlab_record.dump_values(self.folder / "v.json.gz", model, values=kind, **options):
+            loss = step()
+        if handle:
+            handle.remove()
+        return [loss, *model.parameters()]
+
+    def test_writing_values_changes_no_bit_and_names_a_wrong_module(self):
+        plain = self.outcome("llama")
+        self.outcome("llama", level="both")
+        norm = lambda model: model.layers[1].attention_norm.register_forward_hook(
+            lambda own, args, output: output * 1.01)
+        gradient = lambda model: model.layers[0].feed_forward.w2.weight.register_hook(
+            lambda gradient: gradient / 2)
+        for kind in ("fp", "stats", "whole"):
+            with self.subTest(kind):
+                for a, b in zip(plain, self.values("llama", kind)):
+                    self.assertTrue(torch.equal(a, b))
+                self.assertIn("ok: ", self.fine("blame", "step.json.gz", "v.json.gz"))
+                for mistake, named in ((norm, "layers.1.attention_norm"),
+                                       (gradient, "layers.0.feed_forward.w2.weight.grad")):
+                    self.values("llama", kind, mistake)
+                    code, output, errors = self.shardlab("blame", "step.json.gz", "v.json.gz")
+                    self.assertEqual((code, errors), (1, ""))
+                    self.assertRegex(output.splitlines()[1], rf"^{named}: the first of")
+        self.values("llama", "fp", norm, modules="layers.*.attention")
+        _, output, _ = self.shardlab("blame", "step.json.gz", "v.json.gz")
+        self.assertIn("layers.1.attention: the first of", output)
+        with self.assertRaisesRegex(ValueError, "no module is named layer"):
+            self.values("llama", "fp", modules="layer")
+
     def test_a_script_of_several_ranks_runs_unedited(self):
         (self.folder / "train.py").write_text(PARALLEL_SCRIPT, encoding="utf-8")
         code, _, errors = self.shardlab(
