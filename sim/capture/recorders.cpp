@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/language/values/size_value.h"
+#include "sim/record/step_elements.h"
 #include "sim/run/inputs.h"
 
 namespace shardlab {
@@ -16,6 +17,9 @@ ProgramCalls& Recorders::around(std::int64_t rank, ProgramCalls& next,
   std::vector<NamedTensor> named;
   for (const GivenInput& input : inputs) {
     InputRecipe recipe = input.from->recipe;
+    if (const std::string_view stored = input.from->elements.bytes; !stored.empty()) {
+      recipe.values = stored_scalars(stored, *input.from->type.dtype);
+    }
     if (dynamic) recipe.sizes = input.from->type.written;
     recorder->input(input.from->name, std::move(recipe), input.value);
     named.push_back({input.from->name, input.value, input.from->recipe.dynamic});

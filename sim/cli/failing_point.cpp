@@ -25,8 +25,8 @@ ScenarioFile opened(const std::string& path, const RunArguments& arguments) {
   int code = kFine;
   RunArguments quiet = arguments;
   quiet.common.output = Output::kJson;  // stdout is for the answer
-  auto file = open_step(path, quiet, code);
-  if (file) return std::move(*file);
+  auto step = open_step(path, quiet, code);
+  if (step) return std::move(step->file);
   fail(ErrorKind::kValue, Fix{"look at the first that differs: shardlab blame " + path},
        "{}: on one rank the program does not give PyTorch's values", path);
 }

@@ -16,6 +16,7 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/completion.h"
 #include "sim/cli/interrupts.h"
+#include "sim/cli/kept_memory.h"
 #include "sim/cli/options.h"
 #include "sim/verify/kept_value.h"
 
@@ -780,11 +781,16 @@ int with_output(int code) {
   return kCannotRun;
 }
 
+void begin() {
+  keep_freed_memory();
+  tell_on_interrupt();
+  std::signal(SIGPIPE, SIG_DFL);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  tell_on_interrupt();
-  std::signal(SIGPIPE, SIG_DFL);
+  begin();
   if (argc > 1 && std::string_view(argv[1]) == "check") {
     std::fputs(
         "error: `shardlab check` is a program of its own, which tests/run builds: "

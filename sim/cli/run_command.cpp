@@ -56,8 +56,10 @@ class Reports {
 
 // Prints before a long run that it will be one, and while it runs its place.
 ScenarioResult watched(const Scenario& scenario, const std::string& path,
-                       const OpRegistry& registry, const RunArguments& arguments) {
+                       const OpRegistry& registry, const RunArguments& arguments,
+                       std::shared_ptr<KnownAlone> alone) {
   ScenarioOptions options = options_of(arguments, scenario);
+  if (options.device.name == DeviceChoice().name) options.alone = std::move(alone);
   // A process that waits for others is not to be woken by a timer.
   if (channel_of(arguments) != nullptr) return run_scenario(scenario, registry, options);
   if (!is_shape_only(options.backend)) {
@@ -84,9 +86,12 @@ int run_command(const RunArguments& arguments) {
   int time_lines = 0;
   for (const std::string& path : paths) {
     std::optional<ScenarioFile> file;
+    std::shared_ptr<KnownAlone> alone;
     if (is_step_file(path)) {
-      file = open_step(path, arguments, code);
-      if (!file) continue;
+      auto opened = open_step(path, arguments, code);
+      if (!opened) continue;
+      file = std::move(opened->file);
+      alone = std::move(opened->alone);
     } else {
       refuse_step_options(path, arguments);
       file = ScenarioFile::open(path, settings_of(arguments));
@@ -94,7 +99,7 @@ int run_command(const RunArguments& arguments) {
     for (const MatrixPoint& point : file->points()) {
       const Scenario scenario = file->at(point);
       if (arguments.rank) check_printer(scenario, *arguments.rank);
-      const ScenarioResult result = watched(scenario, path, registry, arguments);
+      const ScenarioResult result = watched(scenario, path, registry, arguments, alone);
       reports.add(result);
       const bool wanted = !arguments.html.empty() && !result.run.reported_elsewhere;
       if (wanted) pages.push_back(html_run(result));

@@ -12,6 +12,7 @@
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/recorded/step_self_test.h"
+#include "sim/run/one_device.h"
 
 namespace shardlab {
 
@@ -41,10 +42,13 @@ ScenarioFile scenario_of(const StepProgram& program, const StepMesh& mesh, const
   return ScenarioFile::read(std::move(text), settings_of(arguments));
 }
 
-bool holds_alone(const StepProgram& program, const RunArguments& arguments) {
-  const StepMesh one = {{"all", 1}};
-  const ScenarioFile file = scenario_of(program, one, plan_of(program, one, "", {}), {});
-  const StepSelfTest test = self_test(program, file.at(file.points().front()), all_ops());
+bool holds_alone(const StepProgram& program, const Scenario& scenario, const KnownAlone& alone,
+                 const RunArguments& arguments) {
+  StepSelfTest test = self_test(program, alone);
+  if (!test.ok()) {
+    const auto wide = run_first_alone(scenario, all_ops(), Precision::kReference);
+    test = self_test(program, alone, wide.get());
+  }
   const bool told = arguments.common.output != Output::kJson;
   if (test.ok() && told) print({.out = self_test_text(test)});
   if (!test.ok()) print({.out = {}, .err = self_test_text(test)});
@@ -92,8 +96,7 @@ ExportOptions export_options(const RunArguments& arguments) {
   return options;
 }
 
-std::optional<ScenarioFile> open_step(const std::string& path, const RunArguments& given,
-                                      int& code) {
+std::optional<OpenedStep> open_step(const std::string& path, const RunArguments& given, int& code) {
   const StepRecording recording = read_step(path, export_options(given));
   const Json sizes = recording.events.front().value("sizes", Json::object());
   const RunArguments arguments = without_sizes(given, sizes);
@@ -127,11 +130,19 @@ std::optional<ScenarioFile> open_step(const std::string& path, const RunArgument
     for (const std::string& note : *notes) print({.out = {}, .err = "note: " + note + "\n"});
   }
   if (recording.exported) tell_sizes(sizes);
-  if (!recording.shapes_only && !recording.exported && !holds_alone(program, arguments)) {
+  OpenedStep opened{scenario_of(program, mesh, plan, arguments), nullptr};
+  if (recording.shapes_only || recording.exported) return opened;
+  // The recorded dtypes are those that PyTorch's values have.
+  const bool as_recorded = arguments.dtype.empty();
+  const ScenarioFile own = as_recorded ? opened.file : scenario_of(program, mesh, plan, {});
+  const Scenario scenario = own.at(own.points().front());
+  auto alone = run_first_alone(scenario, all_ops());
+  if (!holds_alone(program, scenario, *alone, arguments)) {
     code = kFailed;
     return std::nullopt;
   }
-  return scenario_of(program, mesh, plan, arguments);
+  if (as_recorded && opened.file.points().size() == 1) opened.alone = std::move(alone);
+  return opened;
 }
 
 void refuse_step_options(const std::string& path, const RunArguments& arguments) {

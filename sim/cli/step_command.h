@@ -11,11 +11,19 @@
 
 namespace shardlab {
 
-/// The recording as a scenario on the given mesh, or on one rank, after it was compared with
-/// PyTorch on one; prints the result of the comparison. None: --toml has printed the scenario, or
-/// the self-test fails, and `code` is the exit code.
-std::optional<ScenarioFile> open_step(const std::string& path, const RunArguments& arguments,
-                                      int& code);
+struct KnownAlone;
+
+/// A recording as a scenario.
+struct OpenedStep {
+  ScenarioFile file;
+  std::shared_ptr<KnownAlone> alone;  ///< its run on one device; null: there was none
+};
+
+/// The recording on the given mesh, or on one rank, after its run on one device was compared with
+/// PyTorch; prints the result of the comparison. None: --toml has printed the scenario, or the
+/// self-test fails, and `code` is the exit code.
+std::optional<OpenedStep> open_step(const std::string& path, const RunArguments& arguments,
+                                    int& code);
 
 /// The command line's choices for an exported program.
 ExportOptions export_options(const RunArguments& arguments);

@@ -275,7 +275,9 @@ std::optional<ScenarioFile> opened_file(const std::string& path, RunArguments ar
     return ScenarioFile::open(path, settings_of(arguments));
   }
   arguments.common.output = Output::kJson;
-  return open_step(path, arguments, code);
+  auto opened = open_step(path, arguments, code);
+  if (!opened) return std::nullopt;
+  return std::move(opened->file);
 }
 
 }  // namespace

@@ -11,11 +11,11 @@
 #include "base/nearest.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/commands.h"
-#include "sim/cli/ordered_jobs.h"
 #include "sim/proof/proof_text.h"
 #include "sim/report/ops_text.h"
 #include "sim/run/run.h"
 #include "sim/scenario/scenario_file.h"
+#include "sim/schedule/ordered_jobs.h"
 
 namespace shardlab {
 

@@ -350,7 +350,11 @@ class Verification {
                      .answers_rank = traits_.reads_rank ? ranks_.reporting_rank : 0,
                      .world = world,
                      .told_ranks = told};
-    meaning.single = run_alone(meaning.alone, *run_.propagator, run_.options);
+    if (run_.options.alone && told == 1) {
+      meaning.single = std::move(run_.options.alone->runs);
+    } else {
+      meaning.single = run_alone(meaning.alone, *run_.propagator, run_.options);
+    }
     inputs_.one_device.push_back({.single = meaning.single.recordings,
                                   .reference = {},
                                   .one_rank = world == ToldWorld::kOne});

@@ -75,6 +75,28 @@ std::vector<double> formula_elements(const Json& fill, DType dtype, std::int64_t
   return values;
 }
 
+std::string_view stored_bytes(std::string_view raw, const Json& value, DType dtype,
+                              std::int64_t count) {
+  const auto bytes = static_cast<std::size_t>(item_bytes(dtype));
+  const auto from = integer_of<std::size_t>(value.at("raw").at(0));
+  if (from > raw.size() || static_cast<std::size_t>(count) > (raw.size() - from) / bytes) {
+    fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
+         "the elements of value {} are outside of the file", value.at("v").dump());
+  }
+  return raw.substr(from, static_cast<std::size_t>(count) * bytes);
+}
+
+std::vector<Scalar> stored_scalars(std::string_view bytes, DType dtype) {
+  const Load load = load_of(dtype);
+  const auto size = static_cast<std::size_t>(item_bytes(dtype));
+  std::vector<Scalar> elements;
+  elements.reserve(bytes.size() / size);
+  for (std::size_t at = 0; at < bytes.size(); at += size) {
+    elements.push_back(load(bytes.data() + at));
+  }
+  return elements;
+}
+
 std::optional<std::vector<Scalar>> step_elements(std::string_view raw, const Json& value,
                                                  DType dtype, std::int64_t count) {
   std::vector<Scalar> elements;
@@ -96,18 +118,7 @@ std::optional<std::vector<Scalar>> step_elements(std::string_view raw, const Jso
     elements.assign(static_cast<std::size_t>(count), element_of(number_of(where.at("all")), dtype));
     return elements;
   }
-  const auto bytes = static_cast<std::size_t>(item_bytes(dtype));
-  const auto from = integer_of<std::size_t>(where.at(0));
-  if (from > raw.size() || static_cast<std::size_t>(count) > (raw.size() - from) / bytes) {
-    fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
-         "the elements of value {} are outside of the file", value.at("v").dump());
-  }
-  const Load load = load_of(dtype);
-  elements.reserve(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-    elements.push_back(load(raw.data() + from + i * bytes));
-  }
-  return elements;
+  return stored_scalars(stored_bytes(raw, value, dtype, count), dtype);
 }
 
 }  // namespace shardlab

@@ -32,13 +32,24 @@ double relative_of(DType dtype) {
 StepPrint::StepPrint(const Tensor& tensor) : StepPrint(read_doubles(tensor)) {}
 
 StepPrint::StepPrint(const std::vector<double>& elements) {
-  std::size_t i = 0;
-  for (const double value : elements) {
-    const double weight = static_cast<double>(i++ % 7 + 1);
-    sums[0] += value;
-    sums[1] += value * weight;
-    sizes[0] += std::fabs(value);
-    sizes[1] += std::fabs(value) * weight;
+  // Elements of one weight add up by themselves.
+  constexpr std::size_t kWeights = 7;
+  double of_weight[kWeights] = {}, size_of_weight[kWeights] = {};
+  const auto add = [&](std::size_t begin, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      of_weight[i] += elements[begin + i];
+      size_of_weight[i] += std::fabs(elements[begin + i]);
+    }
+  };
+  const std::size_t full = elements.size() / kWeights * kWeights;
+  for (std::size_t begin = 0; begin < full; begin += kWeights) add(begin, kWeights);
+  add(full, elements.size() - full);
+  for (std::size_t i = 0; i < kWeights; ++i) {
+    const auto weight = static_cast<double>(i + 1);
+    sums[0] += of_weight[i];
+    sums[1] += weight * of_weight[i];
+    sizes[0] += size_of_weight[i];
+    sizes[1] += weight * size_of_weight[i];
   }
 }
 

@@ -9,8 +9,7 @@
 #include "sim/capture/recorded_event.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/recorded/step_print.h"
-#include "sim/run/program_run.h"
-#include "sim/run/run.h"
+#include "sim/run/one_device.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -23,15 +22,15 @@ constexpr double kMostDrift = 0.02;
 // Of the largest element of all gradients: elements below it may be rounding alone.
 constexpr double kGradientRoundings = 64;
 constexpr double kMostNoise = 0.01;
+// The rounding of another library's kernels, in those of ours.
+constexpr double kOtherRounding = 4;
 
 class SelfTester {
  public:
-  SelfTester(const StepProgram& program, const std::vector<RecordedValue>& values)
-      : program_(program), recording_(*program.recording) {
-    for (const RecordedValue& value : values) {
-      if (!value.at_end && value.occurrence == 0) ours_.emplace(value.name, value.value);
-      if (value.name.ends_with(".grad")) ours_.insert_or_assign(value.name, value.value);
-    }
+  // `wide`: the same run in f64; null: there is none.
+  SelfTester(const StepProgram& program, const KnownAlone& alone, const KnownAlone* wide)
+      : program_(program), recording_(*program.recording), ours_(values_of(alone)) {
+    if (wide != nullptr) wide_ = values_of(*wide);
     for (std::size_t i = 0; i < recording_.events.size(); ++i) note(recording_.events[i], i);
   }
 
@@ -74,6 +73,34 @@ class SelfTester {
   }
 
  private:
+  using Values = std::map<std::string, DTensor>;
+
+  static Values values_of(const KnownAlone& run) {
+    Values values;
+    for (const RecordedValue& value : run.runs.recordings.at(0)->values()) {
+      // A value that the plan moves, or adds a bias to, is complete at its last assignment.
+      const bool counts = !value.at_end || value.name.ends_with(".grad");
+      if (counts) values.insert_or_assign(value.name, value.value);
+    }
+    return values;
+  }
+
+  // How far rounding has taken each element of ours from f64, as far as it is known.
+  std::vector<double> rounding_of(const std::string& name) const {
+    const auto own = ours_.find(name), exact = wide_.find(name);
+    if (own == ours_.end() || exact == wide_.end()) return {};
+    const Tensor &ours = own->second.local(), &wide = exact->second.local();
+    if (is_integral(ours.dtype()) || ours.shape() != wide.shape()) return {};
+    std::vector<double> off = read_doubles(ours);
+    const std::vector<double> exactly = read_doubles(wide);
+    if (off.size() != exactly.size()) return {};
+    for (std::size_t i = 0; i < off.size(); ++i) {
+      off[i] = kOtherRounding * std::fabs(off[i] - exactly[i]);
+      if (!std::isfinite(off[i])) off[i] = 0;
+    }
+    return off;
+  }
+
   struct Found {
     const Json* value = nullptr;
     std::size_t event = 0;
@@ -128,9 +155,10 @@ class SelfTester {
                               first = read_doubles(recorded_tensor(*now.device(), recording_,
                                                                    *event->second, 0, input.meta));
     if (slope.size() != last.size() || first.size() != last.size()) return origin;
-    const double noise =
+    double noise =
         largest_element_ *
         std::min(kMostNoise, kGradientRoundings * unit_roundoff(coarser(coarsest_, now.dtype())));
+    for (const double off : rounding_of(input.name + ".grad")) noise = std::max(noise, off);
     double step = 0, steepest = 0;
     for (std::size_t i = 0; i < last.size(); ++i) {
       step = std::max(step, std::fabs(last[i] - first[i]));
@@ -161,6 +189,8 @@ class SelfTester {
     origin.coarsest = coarser(coarsest_, meta.dtype);
     coarsest_ = origin.coarsest;
     origin.drift = std::min(kMostDrift, kChainRoundings * unit_roundoff(origin.coarsest));
+    const StepPrint rounding(rounding_of(name));
+    for (const std::size_t i : {0, 1}) origin.open[i] += rounding.sizes[i];
     const StepPrint print(tensor);
     switch (compare_prints(found.value->at("fp"), print, origin).verdict) {
       case PrintVerdict::kAgrees:
@@ -183,7 +213,7 @@ class SelfTester {
 
   const StepProgram& program_;
   const StepRecording& recording_;
-  std::map<std::string, DTensor> ours_;
+  Values ours_, wide_;                         // by name
   std::map<std::size_t, Found> prints_;        // by number of a value, of forward ops
   std::map<std::size_t, const Json*> users_;   // the first call that takes a value
   std::map<std::size_t, const Json*> inputs_;  // by number
@@ -197,18 +227,9 @@ class SelfTester {
 
 }  // namespace
 
-StepSelfTest self_test(const StepProgram& program, const Scenario& scenario,
-                       const OpRegistry& registry) {
-  StepSelfTest result;
-  ScenarioOptions options;
-  options.recorded = [&](const std::vector<Recording>& recordings) {
-    result = SelfTester(program, recordings.at(0).values()).test();
-  };
-  Run run = prepare_run(scenario, registry, options);
-  ProgramRun program_run;
-  run_on_ranks(run, nullptr, program_run);
-  if (run.error) throw Error(*run.error);
-  return result;
+StepSelfTest self_test(const StepProgram& program, const KnownAlone& alone,
+                       const KnownAlone* wide) {
+  return SelfTester(program, alone, wide).test();
 }
 
 std::string self_test_text(const StepSelfTest& test) {

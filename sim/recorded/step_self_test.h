@@ -10,8 +10,7 @@
 
 namespace shardlab {
 
-class OpRegistry;
-struct Scenario;
+struct KnownAlone;
 
 struct StepSelfTest {
   std::int64_t values = 0, gradients = 0;  ///< the number that agrees
@@ -22,10 +21,10 @@ struct StepSelfTest {
   bool ok() const { return differences.empty(); }
 };
 
-/// Runs `scenario`, the program on one rank.
-///   fails  as the program does
-StepSelfTest self_test(const StepProgram& program, const Scenario& scenario,
-                       const OpRegistry& registry);
+/// Compares the run of `program` on one device. `wide`, the same in f64, shows which values are
+/// rounding alone: all gradients of a loss that is constant; it may be null.
+StepSelfTest self_test(const StepProgram& program, const KnownAlone& alone,
+                       const KnownAlone* wide = nullptr);
 
 /// One line; differences before it.
 std::string self_test_text(const StepSelfTest& test);

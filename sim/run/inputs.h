@@ -2,11 +2,27 @@
 // name alone: not on mesh, placements or the order of inputs.
 #pragma once
 
+#include <map>
+#include <mutex>
+#include <utility>
+
 #include "sim/language/run/interpreter.h"
 #include "sim/run/reference_calls.h"
 #include "sim/scenario/scenario.h"
 
 namespace shardlab {
+
+/// Ranks that hold the same piece of a stored input hold one Buffer, as they do of an input that a
+/// kernel has made: what they compute from it is then computed once. Thread-safe.
+class SharedInputs {
+ public:
+  void share(const ScenarioInput& input, const DTensor& piece);
+
+ private:
+  std::mutex mutex_;
+  // By input, and by the first rank of those that hold the piece.
+  std::map<std::pair<const ScenarioInput*, std::int64_t>, BufferRef> pieces_;
+};
 
 /// An input with the value that a rank has of it. `from` belongs to the scenario.
 struct GivenInput {

@@ -17,6 +17,20 @@ const MeshLayout* one_device_layout(const MeshLayout& layout) {
 
 }  // namespace
 
+std::shared_ptr<KnownAlone> run_first_alone(const Scenario& scenario, const OpRegistry& registry,
+                                            Precision precision) {
+  auto known = std::make_shared<KnownAlone>();
+  known->run = prepare_run(scenario, registry, {});
+  Run& run = known->run;
+  const AloneOptions alone{.scenario = &run.scenario,
+                           .layout = run.layout,
+                           .registry = run.registry,
+                           .precision = precision};
+  known->runs = run_alone(alone, *run.propagator, run.options);
+  if (const auto& error = known->runs.runs.front()->error) throw Error(*error);
+  return known;
+}
+
 AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
                     const ScenarioOptions& options) {
   ScenarioOptions own = options;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/run/program_run.h"
+#include "sim/run/run.h"
 
 namespace shardlab {
 
@@ -24,6 +25,12 @@ struct AloneRuns {
   std::string failure;                       ///< of the first run that failed, or empty
 };
 
+/// A run that was made before the one that it judges.
+struct KnownAlone {
+  Run run;  ///< the recordings point into it
+  AloneRuns runs;
+};
+
 /// Options for running the program alone.
 struct AloneOptions {
   const Scenario* scenario = nullptr;  ///< its program; outlives the runs
@@ -37,6 +44,11 @@ struct AloneOptions {
   std::int64_t told_rank = 0;        ///< of a single run
   CallListener* listener = nullptr;  ///< hears the calls of a single run; may be null
 };
+
+/// Runs the scenario's program alone, without the answers of a rank: it must not ask for any.
+///   fails  as the program does; ScenarioError: a scenario that cannot run as written
+std::shared_ptr<KnownAlone> run_first_alone(const Scenario& scenario, const OpRegistry& registry,
+                                            Precision precision = Precision::kDeclared);
 
 /// Runs the program once for each rank number; later runs continue when one fails.
 AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,

@@ -114,6 +114,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
     const DTensor value = run.tensors == Tensors::kPlain
                               ? make_plain_input(*run.scenario, input, run.layout, run.precision)
                               : make_input(*run.scenario, input, run.layout, run.precision);
+    if (run.precision == Precision::kDeclared) run.shared_inputs.share(input, value);
     if (input.requires_grad) require_grad(value);
     if (rank.rank == run.reporting_rank) {
       run.inputs.push_back({input.name, type_string(value), value.local().size_bytes()});

@@ -44,6 +44,7 @@ struct ProgramRun {
   std::function<void(const RunsFor& runs, const std::vector<GivenInput>& inputs)> body;
   CallListener* listener = nullptr;  ///< hears the calls of all ranks; may be null
   std::vector<InputReport> inputs;
+  SharedInputs shared_inputs;
   std::optional<Error> error;
   std::optional<Verdict> verdict;
   MemoryReport memory;

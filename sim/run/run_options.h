@@ -20,6 +20,8 @@
 
 namespace shardlab {
 
+struct KnownAlone;  // one_device.h
+
 /// Wraps the device of all ranks, which outlives the wrapper. Ranks are numbered [0, ranks).
 using DeviceDecorator = std::function<std::unique_ptr<Device>(Device& device, std::int64_t ranks)>;
 
@@ -48,6 +50,8 @@ struct ScenarioOptions {
   bool memory_timeline = false;                    ///< of the reporting rank, for the report
   std::optional<std::int64_t> reporting_rank;      ///< none: the mesh's first
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
+  /// The program's run on one device, if there was one already: it is not made again.
+  std::shared_ptr<KnownAlone> alone;
   /// Receives the recordings of all ranks, by rank, once the run is over and before the values are
   /// freed. On a shape-only mesh, those of the first rank of each class.
   std::function<void(const std::vector<Recording>&)> recorded;

@@ -48,13 +48,20 @@ struct ScenarioMesh {
   std::int64_t size = 1;                           ///< number of ranks in it
 };
 
+/// Elements in a file that stays open, row-major.
+struct StoredElements {
+  std::shared_ptr<const void> file;
+  std::string_view bytes;
+};
+
 /// One entry of [inputs]: its type, and the source of its elements.
 struct ScenarioInput {
   std::string name;
   Where where;
   TypeText type;
   InputRecipe recipe{.init = "randn", .arguments = {}, .values = {}};
-  std::string file;  ///< the file of the values, as written; empty: none
+  std::string file;         ///< the file of the values, as written; empty: none
+  StoredElements elements;  ///< in place of the recipe's values, in the dtype of `type`
   // As x.requires_grad_() at the start of the program.
   bool requires_grad = false;           ///< asked for here, or listed in [expect] grads
   std::vector<std::string> drawn_with;  ///< names in the recipe's arguments and scale

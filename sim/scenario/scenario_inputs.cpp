@@ -82,10 +82,12 @@ class InputReader {
       input_.recipe.init = "values";
       input_.file = read_text(file_, *file)->text();
       const TomlEntry* tensor = section.find("tensor");
-      input_.recipe.values = tensor == nullptr
-                                 ? read_input_file(file_->file(), input_)
-                                 : tensors_.read(path_beside(file_->file(), input_.file),
-                                                 read_text(file_, *tensor)->text(), input_);
+      if (tensor == nullptr) {
+        input_.recipe.values = read_input_file(file_->file(), input_);
+      } else {
+        tensors_.read(path_beside(file_->file(), input_.file), read_text(file_, *tensor)->text(),
+                      input_);
+      }
     }
     if (const TomlEntry* scale = section.find("scale")) {
       input_.recipe.scale = scalar(*scale).to_double();

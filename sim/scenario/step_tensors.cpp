@@ -76,6 +76,19 @@ std::vector<Scalar> elements_of_view(const std::string& raw, const Json& view, c
   return elements;
 }
 
+// Elements that need no change.
+std::string_view bytes_of(const std::string& raw, const Json& value, const ScenarioInput& input) {
+  const std::vector<std::int64_t> shape = integers_of(value.at("shape"));
+  const auto dtype = parse_dtype(value.at("dtype").get<std::string>());
+  const bool as_stored = value.contains("raw") && value.at("raw").is_array() &&
+                         shape == input.type.sizes && dtype == input.type.dtype &&
+                         dtype != DType::kBool;
+  if (!as_stored) return {};
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  return stored_bytes(raw, value, *dtype, count);
+}
+
 std::vector<Scalar> elements_of(const std::string& raw, const Json& value,
                                 const std::map<std::string, Json>& all,
                                 const ScenarioInput& input) {
@@ -100,10 +113,11 @@ std::vector<Scalar> elements_of(const std::string& raw, const Json& value,
 
 }  // namespace
 
-const StepTensors::File& StepTensors::opened(const std::string& path, const ScenarioInput& input) {
-  std::unique_ptr<File>& slot = files_[path];
-  if (slot) return *slot;
-  auto made = std::make_unique<File>();
+const std::shared_ptr<const StepTensors::File>& StepTensors::opened(const std::string& path,
+                                                                    const ScenarioInput& input) {
+  std::shared_ptr<const File>& slot = files_[path];
+  if (slot) return slot;
+  auto made = std::make_shared<File>();
   try {
     if (!is_step_file(path)) {
       fail(ErrorKind::kValue, Fix{"write it with shardlab_record.py"},
@@ -115,12 +129,12 @@ const StepTensors::File& StepTensors::opened(const std::string& path, const Scen
     input.where.refuse(error.summary(), fix_of(error));
   }
   slot = std::move(made);
-  return *slot;
+  return slot;
 }
 
-std::vector<Scalar> StepTensors::read(const std::string& path, const std::string& tensor,
-                                      const ScenarioInput& input) {
-  const File& file = opened(path, input);
+void StepTensors::read(const std::string& path, const std::string& tensor, ScenarioInput& input) {
+  const std::shared_ptr<const File>& open = opened(path, input);
+  const File& file = *open;
   const auto found = file.tensors.find(tensor);
   if (found == file.tensors.end()) {
     std::vector<std::string> known;
@@ -129,7 +143,9 @@ std::vector<Scalar> StepTensors::read(const std::string& path, const std::string
                        suggest(tensor, known));
   }
   try {
-    return elements_of(file.file.raw, found->second, file.tensors, input);
+    input.elements = {open, bytes_of(file.file.raw, found->second, input)};
+    if (!input.elements.bytes.empty()) return;
+    input.recipe.values = elements_of(file.file.raw, found->second, file.tensors, input);
   } catch (const Error& error) {
     input.where.refuse(fmt::format("'{}' of {}: {}", tensor, path, error.summary()), fix_of(error));
   } catch (const std::out_of_range&) {

@@ -20,17 +20,16 @@ class StepTensors {
   StepTensors(const StepTensors&) = delete;
   StepTensors& operator=(const StepTensors&) = delete;
 
-  /// The elements of the tensor of this name; "v12": of value 12, which may have no name;
-  /// "v12:2": of its second draw.
+  /// Gives the input the elements of the tensor of this name; "v12": of value 12, which may have no
+  /// name; "v12:2": of its second draw.
   ///   fails  ScenarioError at the input: no such file or tensor, other dtype or shape
-  std::vector<Scalar> read(const std::string& path, const std::string& tensor,
-                           const ScenarioInput& input);
+  void read(const std::string& path, const std::string& tensor, ScenarioInput& input);
 
  private:
   struct File;
-  const File& opened(const std::string& path, const ScenarioInput& input);
+  const std::shared_ptr<const File>& opened(const std::string& path, const ScenarioInput& input);
 
-  std::map<std::string, std::unique_ptr<File>> files_;
+  std::map<std::string, std::shared_ptr<const File>> files_;
 };
 
 }  // namespace shardlab

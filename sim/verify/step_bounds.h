@@ -27,6 +27,7 @@ struct RoundingBound {
   double n = 1;              ///< terms that one rank adds
   double ranks = 1;          ///< N: ranks whose terms are added
   double least = 0;          ///< the error of rounding among subnormal numbers, in units of y
+  double share = 1;          ///< the part of the bound that is used
 
   /// `terms` S, `absolute` A, `own` D: |op in its own dtype - y*|, `moved` M: the change of y* when
   /// operands change by their own rounding.

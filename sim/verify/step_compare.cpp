@@ -38,13 +38,6 @@ Tensor written(const Tensor& like, const std::vector<double>& numbers) {
 
 }  // namespace
 
-bool on_host(const Tensor& x) { return x.device()->type() == "cpu"; }
-
-const std::byte* first_byte(const Tensor& x) {
-  return static_cast<const std::byte*>(x.storage()->buffer()->data()) +
-         x.offset() * item_bytes(x.dtype());
-}
-
 bool same_bits(const Tensor& a, const Tensor& b) {
   const bool one = a.storage()->buffer() == b.storage()->buffer();
   if (one && a.offset() == b.offset() && a.stride() == b.stride()) return true;
@@ -126,18 +119,17 @@ std::string holders_text(const DTensorSpec& spec, std::int64_t element) {
   return fmt::format("{} at [{}]", fold_ranks(ranks), text_of_list(index, ", "));
 }
 
-Tensor absolute_value(const WholeValue& value) {
-  const Tensor wide = value.wide();
-  if (is_integral(wide.dtype())) return wide;
-  std::vector<double> numbers = value.terms.empty() ? read_doubles(wide) : value.terms;
-  if (is_complex(wide.dtype())) {
+Tensor absolute_value(const WholeValue& value, const Tensor& own) {
+  if (is_integral(own.dtype())) return own;
+  std::vector<double> numbers = value.terms.empty() ? read_doubles(own) : value.terms;
+  if (is_complex(own.dtype())) {
     for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) {
       numbers[i] = std::hypot(numbers[i], numbers[i + 1]);
       numbers[i + 1] = 0;
     }
   }
   for (double& number : numbers) number = std::isfinite(number) ? std::fabs(number) : 0;
-  return written(wide, numbers);
+  return written(own, numbers);
 }
 
 Tensor scaled_at_random(const WholeValue& value, double step, int sample) {

@@ -7,10 +7,6 @@
 
 namespace shardlab {
 
-/// True for tensors on the device "cpu".
-bool on_host(const Tensor& x);
-/// The address of its first element. The tensor is on the host.
-const std::byte* first_byte(const Tensor& x);
 /// True when all bytes are equal. Shapes and dtypes must be.
 bool same_bits(const Tensor& a, const Tensor& b);
 /// True when all elements are equal bit for bit; any NaN equals any NaN. Shapes and dtypes must be
@@ -24,9 +20,10 @@ WrongStep float_miss(const Misses& missed, DType dtype);
 /// "ranks 0,4 at [3, 1]".
 std::string holders_text(const DTensorSpec& spec, std::int64_t element);
 
-/// Absolute values of the elements, for a pending sum the sum of its absolute terms, in f64 or
-/// c128; NaN and infinities as 0: they do not depend on the order of additions.
-Tensor absolute_value(const WholeValue& value);
+/// Absolute values of the elements, for a pending sum the sum of its absolute terms, in the dtype
+/// of `own`, the value itself; NaN and infinities as 0: they do not depend on the order of
+/// additions.
+Tensor absolute_value(const WholeValue& value, const Tensor& own);
 /// Each number of a value of floats larger or smaller by `step` of its size, by a coin of its own,
 /// in f64 or c128. The size of a pending sum is that of its terms. Samples of different numbers
 /// toss other coins.

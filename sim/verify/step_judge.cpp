@@ -120,6 +120,7 @@ class OpJudge {
     results_ = result_slots(step_);
     if (!operands.alike || !results_.alike) return skipped("the ranks hold different types");
     if (!same_numbers(step_)) return skipped("the ranks pass different numbers");
+    if (are_cut_alike(operands) && holds_on_pieces(operands)) return bitwise_on_pieces(operands);
     for (const Pieces& pieces : operands.by_slot) {
       operands_.emplace_back();
       if (!pieces.front().defined()) continue;
@@ -134,13 +135,98 @@ class OpJudge {
   }
 
  private:
-  enum class Of : std::uint8_t { kOwn, kWide, kAbsolute };
+  // Elements of a pointwise op follow from those at their places: if operands are cut as the result
+  // is, or are whole along its cuts, the op on a rank's pieces gives the piece of the op on the
+  // whole.
+  bool are_cut_alike(const Slots& operands) const {
+    const bool pointwise = std::holds_alternative<PointwiseRule>(row_.rule) && !row_.has(kRandom) &&
+                           !row_.has(kNeedsPosition) && !row_.on_pieces;
+    if (!pointwise || results_.by_slot.size() != 1) return false;
+    const DTensor& result = results_.by_slot[0].front();
+    if (!result.defined() || !result.distributed()) return false;
+    const DTensorSpec& cut = *result.spec();
+    if (cut.has_partial() || cut.is_replicated()) return false;
+    return std::ranges::all_of(operands.by_slot, [&](const Pieces& pieces) {
+      return !pieces.front().defined() || fits_cut(pieces.front().spec(), cut);
+    });
+  }
+
+  static bool fits_cut(const DTensorSpec* operand, const DTensorSpec& cut) {
+    if (operand == nullptr || operand->layout() != cut.layout()) return false;
+    if (operand->shape() == cut.shape() && operand->placements() == cut.placements()) {
+      return operand->order() == cut.order();
+    }
+    if (!operand->is_replicated() || operand->ndim() > cut.ndim()) return false;
+    const std::size_t missing = cut.ndim() - operand->ndim();
+    return std::ranges::all_of(cut.placements(), [&](const Placement& placement) {
+      if (placement.is_replicate()) return true;
+      const auto dim = static_cast<std::size_t>(placement.dim);
+      return dim < missing || operand->shape()[dim - missing] == 1;
+    });
+  }
+
+  // Bit for bit, replicas too. If not, the whole value shows more.
+  bool holds_on_pieces(const Slots& operands) const {
+    const Pieces& results = results_.by_slot[0];
+    const DTensorSpec& cut = *results.front().spec();
+    const MeshLayout& layout = *cut.layout();
+    for (std::int64_t index = 0; index < layout.size(); ++index) {
+      const Coordinate coordinate = layout.coordinate_at_index(index);
+      const auto here = static_cast<std::size_t>(index);
+      const auto first = static_cast<std::size_t>(layout.index_of(representative(cut, coordinate)));
+      if (results[here].local().shape() != local_shape(cut, coordinate)) return false;
+      std::vector<Tensor> pieces;
+      for (const Pieces& operand : operands.by_slot) {
+        pieces.push_back(operand[here].defined() ? operand[here].local() : Tensor());
+        if (!pieces.back().defined()) continue;
+        const bool replicated = operand.front().spec()->is_replicated();
+        if (pieces.back().shape() != local_shape(*operand.front().spec(), coordinate)) return false;
+        const Tensor& other = operand[replicated ? 0 : first].local();
+        if (!same_type(pieces.back(), other) || !same_bits(pieces.back(), other)) return false;
+      }
+      const Tensor& got = results[here].local();
+      if (here != first) {
+        if (!same_bits(got, results[first].local())) return false;
+        continue;
+      }
+      const std::vector<Tensor> own = evaluate(step_.first(), pieces, EvaluateIn::kOwn);
+      if (own.size() != 1 || !same_type(own[0], got) || !same_values(own[0], got)) return false;
+    }
+    return true;
+  }
+
+  static bool same_type(const Tensor& a, const Tensor& b) {
+    return a.shape() == b.shape() && a.dtype() == b.dtype();
+  }
+
+  StepFinding bitwise_on_pieces(const Slots& operands) const {
+    const auto finite = [](const DTensor& piece) {
+      return !piece.defined() || all_finite(piece.local());
+    };
+    StepFinding finding;
+    finding.makes_non_finite = !std::ranges::all_of(results_.by_slot[0], finite) &&
+                               given_finite_numbers() && !operands.by_slot.empty() &&
+                               std::ranges::all_of(operands.by_slot, [&](const Pieces& own) {
+                                 return std::ranges::all_of(own, finite);
+                               });
+    return finding;
+  }
+
+  enum class Of : std::uint8_t { kOwn, kWide, kAbsolute, kOwnAbsolute };
 
   std::vector<Tensor> values(Of of) const {
     return laid_out_as([&](const WholeValue& operand, std::size_t) {
-      return of == Of::kOwn    ? operand.own
-             : of == Of::kWide ? operand.wide()
-                               : absolute_value(operand);
+      switch (of) {
+        case Of::kOwn:
+          return operand.own;
+        case Of::kWide:
+          return operand.wide();
+        case Of::kAbsolute:
+          return absolute_value(operand, operand.wide());
+        case Of::kOwnAbsolute:
+          break;
+      }
+      return absolute_value(operand, operand.own);
     });
   }
 
@@ -235,11 +321,15 @@ class OpJudge {
   // True when operands and numbers are finite: masked_fill(-inf) does not make an infinity, its
   // argument is one.
   bool given_finite() const {
-    for (const Argument& argument : step_.first().args) {
-      if (argument.is_scalar() && !std::isfinite(argument.to_double())) return false;
-    }
-    return std::ranges::all_of(
-        operands_, [](const WholeValue& v) { return !v.own.defined() || all_finite(v.own); });
+    return given_finite_numbers() && std::ranges::all_of(operands_, [](const WholeValue& v) {
+             return !v.own.defined() || all_finite(v.own);
+           });
+  }
+
+  bool given_finite_numbers() const {
+    return std::ranges::none_of(step_.first().args, [](const Argument& argument) {
+      return argument.is_scalar() && !std::isfinite(argument.to_double());
+    });
   }
 
   StepFinding judge_result(std::size_t index, const WholeValue& got) {
@@ -299,7 +389,39 @@ class OpJudge {
     return sample * static_cast<int>(operands_.size()) + static_cast<int>(operand);
   }
 
+  // A sum that is as close to the op in its own dtype as half of the bound allows needs no f64: the
+  // op itself is right within the other half. `absolute`: A, or less.
+  bool is_near_own(std::size_t index, const WholeValue& got, bool whole_bound) {
+    const DType dtype = got.own.dtype();
+    const bool narrow = !is_complex(dtype) && unit_roundoff(dtype) > unit_roundoff(DType::kF64);
+    if (!narrow || summed_ || summing_of(row_) == Summing::kOther) return false;
+    const Tensor& expected = own().at(index);
+    if (expected.shape() != got.own.shape() || expected.dtype() != dtype) return false;
+    FloatResult result;
+    result.dtype = dtype;
+    result.got = read_doubles(got.sum.defined() ? got.sum : got.own);
+    result.exact = read_doubles(expected);
+    result.terms = got.terms;
+    const auto finite = [](double number) { return std::isfinite(number); };
+    if (!std::ranges::all_of(result.got, finite)) return false;
+    if (!std::ranges::all_of(result.exact, finite)) return false;
+    if (whole_bound) {
+      result.absolute = absolute_of(index, result.exact);
+    } else {
+      result.absolute = result.exact;
+      for (std::size_t i = 0; i < result.absolute.size(); ++i) {
+        const double terms = result.terms.empty() ? 0 : result.terms[i];
+        result.absolute[i] = std::max(std::fabs(result.absolute[i]), terms);
+      }
+    }
+    RoundingBound bound = bound_for(got, expected.numel());
+    bound.share = 0.5;
+    return misses(result, bound).count == 0;
+  }
+
   StepFinding judge_floats(std::size_t index, const WholeValue& got) {
+    if (is_near_own(index, got, false)) return bounded(0);
+    if (summing_of(row_) == Summing::kLinear && is_near_own(index, got, true)) return bounded(0);
     if (wide_.empty()) wide_ = evaluate(step_.first(), values(Of::kWide), EvaluateIn::kWide);
     const Tensor& exact = wide_.at(index);
     if (exact.shape() != got.own.shape()) {
@@ -362,15 +484,25 @@ class OpJudge {
       for (double& number : result) number = std::fabs(number);
       return result;
     }
-    if (absolute_.empty()) {
-      absolute_ = evaluate(step_.first(), values(Of::kAbsolute), EvaluateIn::kAbsolute);
-    }
+    if (absolute_.empty()) absolute_ = absolutes();
     std::vector<double> result = read_doubles(absolute_.at(index));
     if (is_complex(absolute_[index].dtype())) {
       for (std::size_t i = 0; i + 1 < result.size(); i += 2) result[i + 1] = result[i];
     }
     for (double& number : result) number = std::fabs(number);
     return result;
+  }
+
+  // The op on absolute values: in the operands' own dtype, whose roundings are small next to the
+  // bound, if that holds the sums.
+  std::vector<Tensor> absolutes() const {
+    if (coarsest_ <= unit_roundoff(DType::kF32)) {
+      std::vector<Tensor> own =
+          evaluate(step_.first(), values(Of::kOwnAbsolute), EvaluateIn::kAbsolute);
+      const auto holds = [](const Tensor& x) { return !x.defined() || all_finite(x); };
+      if (std::ranges::all_of(own, holds)) return own;
+    }
+    return evaluate(step_.first(), values(Of::kAbsolute), EvaluateIn::kAbsolute);
   }
 
   // The root mean square of the result's change, per unit of relative change of each operand

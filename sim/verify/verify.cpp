@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "base/text_of_list.h"
 #include "comm/verdict.h"
@@ -19,6 +21,7 @@
 #include "mesh/type_string.h"
 #include "sim/record/marks.h"
 #include "sim/run/reference_calls.h"
+#include "sim/schedule/ordered_jobs.h"
 #include "sim/verify/labels/source_of_pieces.h"
 
 namespace shardlab {
@@ -181,12 +184,13 @@ class Judge {
   Comparison compared(const GlobalValue& value, bool exact, const RecordedValue& single,
                       const RecordedValue* reference, double largest) {
     const GlobalValue declared = whole_value(single.value.local());
-    const GlobalValue truth =
-        reference != nullptr ? whole_value(reference->value.local()) : declared;
+    const GlobalValue wide =
+        reference != nullptr ? whole_value(reference->value.local()) : GlobalValue();
+    const GlobalValue& truth = reference != nullptr ? wide : declared;
     if (precision_ == Precision::kReference) {
       return compare_in_f64(value, truth, f64_noise(declared, truth, astray_, largest));
     }
-    astray_ = std::max(astray_, farthest(value, truth));
+    if (!inputs_.ranks_in_f64.empty()) astray_ = std::max(astray_, farthest(value, truth));
     const Judgement judgement{.exact = exact,
                               .relative_tolerance = tolerance_for(inputs_, value.meta.dtype)};
     return compare(value, declared, truth, judgement);
@@ -616,6 +620,29 @@ std::optional<ValueReport> report_on(const VerifyInputs& inputs, const std::stri
   return report;
 }
 
+// Values are judged one by one, large ones on all cores.
+std::vector<std::optional<ValueReport>> reports_on(const VerifyInputs& inputs,
+                                                   const std::vector<std::string>& keys) {
+  constexpr std::int64_t kElements = 1 << 18;
+  std::int64_t elements = 0;
+  for (const RecordedValue& value : inputs.ranks.front()->values()) elements += value.value.numel();
+  const std::size_t cores = elements < kElements ? 1 : std::thread::hardware_concurrency();
+  std::vector<std::optional<ValueReport>> reports(keys.size());
+  std::vector<std::exception_ptr> failures(keys.size());
+  const auto judge = [&](std::size_t i) {
+    try {
+      reports[i] = report_on(inputs, keys[i]);
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  };
+  run_in_order(keys.size(), cores, judge, [](std::size_t) {});
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  return reports;
+}
+
 bool is_open(const ValueReport& report) {
   const Agreement agreement = report.comparison.agreement;
   return report.verified && (agreement == Agreement::kUndecided ||
@@ -678,22 +705,32 @@ double largest_in_f64(const Recording& single, const Recording& reference) {
 }
 
 std::vector<ValueReport> verify_values(const VerifyInputs& inputs) {
-  std::vector<ValueReport> reports;
-  std::set<std::string> done;
+  std::vector<std::string> keys;
+  std::set<std::string> known;
   for (const Recording* rank : inputs.ranks) {
     for (const RecordedValue& value : rank->values()) {
-      const std::string key = value.key();
-      if (!done.insert(key).second) continue;
-      if (auto report = report_on(inputs, key)) reports.push_back(std::move(*report));
+      std::string key = value.key();
+      if (known.insert(key).second) keys.push_back(std::move(key));
     }
+  }
+  std::vector<ValueReport> reports;
+  for (auto& report : reports_on(inputs, keys)) {
+    if (report) reports.push_back(std::move(*report));
   }
   return reports;
 }
 
 void verify_again(const VerifyInputs& inputs, std::vector<ValueReport>& reports) {
-  for (ValueReport& report : reports) {
-    if (!is_open(report)) continue;
-    if (auto again = report_on(inputs, report.key())) report = std::move(*again);
+  std::vector<std::size_t> open;
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    if (!is_open(reports[i])) continue;
+    open.push_back(i);
+    keys.push_back(reports[i].key());
+  }
+  auto again = reports_on(inputs, keys);
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    if (again[i]) reports[open[i]] = std::move(*again[i]);
   }
 }
 

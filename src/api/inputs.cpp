@@ -88,6 +88,14 @@ DTensor scaled(const DTensor& piece, const InputRecipe& recipe) {
   return DTensor(local.local(), piece.spec());
 }
 
+const DTensorSpec* without_terms(const DTensorSpec* spec) {
+  return spec->with(without_partials(spec->placements()), spec->order());
+}
+
+DTensor dealt(const DTensor& pieces, const DTensorSpec* spec) {
+  return spec->has_partial() ? deal_partials(pieces, spec) : pieces;
+}
+
 }  // namespace
 
 std::span<const InputInit> input_inits() { return kInits; }
@@ -103,9 +111,11 @@ bool lists_values(const InputRecipe& recipe) {
 
 DTensor make_input(std::uint64_t seed, std::string_view name, const InputRecipe& recipe,
                    const DTensorSpec* spec) {
-  const DTensorSpec* whole_terms = spec->with(without_partials(spec->placements()), spec->order());
-  const DTensor pieces = scaled(drawn(seed, name, recipe, whole_terms), recipe);
-  return spec->has_partial() ? deal_partials(pieces, spec) : pieces;
+  return dealt(scaled(drawn(seed, name, recipe, without_terms(spec)), recipe), spec);
+}
+
+DTensor make_input(const Tensor& whole, const InputRecipe& recipe, const DTensorSpec* spec) {
+  return dealt(scaled(distribute(whole, without_terms(spec)), recipe), spec);
 }
 
 DTensor make_input(std::string_view name, std::string_view type, const MeshLayout* mesh,

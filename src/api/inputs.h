@@ -37,6 +37,8 @@ bool lists_values(const InputRecipe& recipe);
 ///   fails  Value: an unknown recipe, or one that does not give all elements
 DTensor make_input(std::uint64_t seed, std::string_view name, const InputRecipe& recipe,
                    const DTensorSpec* spec);
+/// The same of a whole value that there is already; only the recipe's scale counts.
+DTensor make_input(const Tensor& whole, const InputRecipe& recipe, const DTensorSpec* spec);
 /// The same for a type, "f32[8@dp, 16]", and the seed of the rank's own generator. Without a recipe
 /// the numbers are those of randn.
 DTensor make_input(std::string_view name, std::string_view type, const MeshLayout* mesh,

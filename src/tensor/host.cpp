@@ -1,4 +1,5 @@
-// Values leave and enter a device as one packed copy, and are converted on the host.
+// Values leave and enter a device as one packed copy, and are converted on the host; those that are
+// there already, in order, are converted in place.
 #include "tensor/host.h"
 
 #include <complex>
@@ -9,6 +10,13 @@
 #include "tensor/needs_values.h"
 
 namespace shardlab {
+
+bool on_host(const Tensor& tensor) { return tensor.device()->type() == "cpu"; }
+
+const std::byte* first_byte(const Tensor& tensor) {
+  return static_cast<const std::byte*>(tensor.storage()->buffer()->data()) +
+         tensor.offset() * item_bytes(tensor.dtype());
+}
 
 std::vector<std::byte> read_bytes(const Tensor& tensor) {
   Device& device = *tensor.device();
@@ -89,13 +97,15 @@ std::size_t numbers_in(const Tensor& tensor) {
 
 template <typename Out, typename Convert>
 std::vector<Out> read_as(const Tensor& tensor, Convert convert) {
-  const std::vector<std::byte> bytes = read_bytes(tensor);
+  const bool in_place = on_host(tensor) && tensor.contiguous() && tensor.numel() > 0;
+  const std::vector<std::byte> copy = in_place ? std::vector<std::byte>() : read_bytes(tensor);
+  const std::byte* bytes = in_place ? first_byte(tensor) : copy.data();
   std::vector<Out> values(numbers_in(tensor));
   with_stored_type(tensor.dtype(), [&](auto example) {
     using T = decltype(example);
     for (std::size_t i = 0; i < values.size(); ++i) {
       T value;
-      std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+      std::memcpy(&value, bytes + i * sizeof(T), sizeof(T));
       values[i] = convert(value);
     }
   });
@@ -107,6 +117,12 @@ void write_as(const Tensor& tensor, std::span<const In> values, Convert convert)
   check_invariant(values.size() == numbers_in(tensor), "as many values as elements");
   with_stored_type(tensor.dtype(), [&](auto example) {
     using T = decltype(example);
+    if (on_host(tensor) && tensor.contiguous() && tensor.numel() > 0) {
+      auto* to = static_cast<T*>(tensor.storage()->writable()->data()) +
+                 tensor.offset() * static_cast<std::int64_t>(values.size()) / tensor.numel();
+      for (std::size_t i = 0; i < values.size(); ++i) to[i] = convert(example, values[i]);
+      return;
+    }
     std::vector<T> stored(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) stored[i] = convert(example, values[i]);
     tensor.device()->write(tensor, stored.data());

@@ -9,6 +9,10 @@
 
 namespace shardlab {
 
+/// True for tensors on the device "cpu".
+bool on_host(const Tensor& tensor);
+/// The address of its first element. The tensor is on the host.
+const std::byte* first_byte(const Tensor& tensor);
 /// The one element of a one-element tensor. Fails with Value otherwise.
 Scalar read_scalar(const Tensor& tensor);
 /// Row-major values; complex ones as two numbers (re, im). Integers beyond 2^53 lose bits: use

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "base/fix.h"
-#include "sim/cli/ordered_jobs.h"
 #include "sim/edit/stopwatch.h"
+#include "sim/schedule/ordered_jobs.h"
 #include "tests/facts/check_arguments.h"
 #include "tests/facts/shard_table.h"
 

@@ -9,6 +9,7 @@
 #include "sim/capture/step_scenario.h"
 #include "sim/recorded/step_replay.h"
 #include "sim/recorded/step_self_test.h"
+#include "sim/run/one_device.h"
 #include "sim/scenario/scenario_file.h"
 
 using namespace shardlab;
@@ -40,7 +41,7 @@ StepSelfTest self_test_of(const StepRecording& recording) {
   const StepMesh one = {{"all", 1}};
   const std::string text = step_scenario(program, one, plan_of(program, one, "", {}));
   const auto file = ScenarioFile::read(std::make_shared<SourceText>(recording.path, text), {});
-  return self_test(program, file.at(file.points().front()), all_ops());
+  return self_test(program, *run_first_alone(file.at(file.points().front()), all_ops()));
 }
 
 }  // namespace

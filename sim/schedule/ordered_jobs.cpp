@@ -1,6 +1,6 @@
 // Workers take jobs by a counter; the calling thread hands out results in order as soon as the next
 // one is there.
-#include "sim/cli/ordered_jobs.h"
+#include "sim/schedule/ordered_jobs.h"
 
 #include <algorithm>
 #include <atomic>
