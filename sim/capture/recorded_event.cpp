@@ -297,6 +297,14 @@ std::size_t recorded_values(const Json& program) {
   return integer_of<std::size_t>(program.at("n_values"));
 }
 
+std::string without_op(const std::string& op) {
+  // Kernels of a library that PyTorch takes for whole layers.
+  if (op.find("mkldnn") != std::string::npos) {
+    return "record it with torch.backends.mkldnn.enabled = False";
+  }
+  return "write it with ops that are here: shardlab ops";
+}
+
 const OpRow* recorded_row(const Json& event) {
   return all_ops().find(row_name(event.at("op").get<std::string>()));
 }

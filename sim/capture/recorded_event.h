@@ -21,6 +21,8 @@ const MeshLayout* recorded_layout(const Json& value, const MeshLayout* mesh, std
 std::size_t recorded_values(const Json& program);
 /// The row of a recorded op, or null.
 const OpRow* recorded_row(const Json& event);
+/// The change to a program with an op that has no row: "record it with ...".
+std::string without_op(const std::string& op);
 /// The meaning of a recorded call here, on the running rank: add.Tensor(x, 1.0) is add.Scalar, if
 /// there is one; else the number becomes a tensor.
 ///   fails  Value: arguments that no overload takes

@@ -118,9 +118,8 @@ class ProgramReader {
       given_[number_in(event)] = &event;
       if (event.contains("raw") || event.contains("fill")) ++elements_[number_in(event)];
     } else if (kind == "local_op") {
-      if (event.value("random", false) && event.contains("c")) {
-        drawn_[integer_of<std::size_t>(event.at("c"))].push_back(&event);
-      }
+      if (event.contains("c")) inside_[integer_of<std::size_t>(event.at("c"))].push_back(&event);
+      note_cast(event);
       for (const char* key : {"out", "mut"}) {
         for (const Json& value : event.value(key, Json::array())) {
           if (!value.is_object() || !value.contains("raw")) continue;
@@ -159,14 +158,9 @@ class ProgramReader {
     find_numbers(event);
     StepStatement statement{.event = &event, .op = event.at("op").get<std::string>()};
     if (recording_.exported && recorded_row(event) == nullptr) {
-      fail(ErrorKind::kUnsupported, Fix{"write it with ops that are here: shardlab ops"},
-           "{}: {} at {} does not exist here", recording_.path, statement.op,
-           place_of(recording_, event));
+      refuse_missing(event);
     }
     statement.no_grad = event.value("no_grad", false);
-    if (event.contains("autocast")) {
-      refuse(event, "autocast", "replay it as it is: shardlab replay " + recording_.path);
-    }
     for_each_operand(event, [&](std::size_t v) { statement.takes.push_back(v); });
     for (const Json& out : event.at("out")) {
       if (out.is_object() && out.contains("v")) statement.outs.push_back(number_in(out));
@@ -178,8 +172,103 @@ class ProgramReader {
     const std::string bare = bare_op(statement.op);
     if (same && (bare == "detach" || bare == "alias" || bare == "lift_fresh")) return;
     if (returns_operands(statement)) return;
+    if (event.contains("autocast") && !take_casts(statement)) return lower(event);
     if (!take_drawn(statement)) return;
+    made_.insert(statement.outs.begin(), statement.outs.end());
     program_.statements.push_back(std::move(statement));
+  }
+
+  [[noreturn]] void refuse_missing(const Json& event) {
+    const auto op = event.at("op").get<std::string>();
+    fail(ErrorKind::kUnsupported, Fix{without_op(op)}, "{}: {} at {} does not exist here",
+         recording_.path, op, place_of(recording_, event));
+  }
+
+  const std::vector<const Json*>& inside(const Json& call) {
+    return inside_[integer_of<std::size_t>(call.at("c"))];
+  }
+
+  static bool is_cast(const std::string& bare) { return bare == "_to_copy" || bare == "to"; }
+
+  // Below autograd autocast shows: as casts, each of which it may use for several calls.
+  void note_cast(const Json& op) {
+    if (!is_cast(bare_op(op.at("op").get<std::string>())) || op.contains("error")) return;
+    const Json& out = op.at("out").at(0);
+    if (out.is_object() && out.contains("v")) casts_[number_in(out)] = &op;
+  }
+
+  // False: it has cast something else than operands of the call.
+  bool take_casts(StepStatement& statement) {
+    if (is_cast(bare_op(statement.op))) return true;
+    bool all = true;
+    for (const Json* op : inside(*statement.event)) {
+      if (is_cast(bare_op(op->at("op").get<std::string>()))) continue;
+      for_each_operand(*op, [&](std::size_t v) {
+        const auto cast = casts_.find(v);
+        const bool own = std::ranges::find(statement.takes, v) != statement.takes.end();
+        if (cast == casts_.end() || own) return;
+        const std::size_t from = number_in(cast->second->at("args").at(0));
+        const Json dtype = cast->second->value("kwargs", Json::object()).value("dtype", Json());
+        all = all && dtype.is_object() &&
+              std::ranges::find(statement.takes, from) != statement.takes.end();
+        if (all) statement.casts[from] = dtype_of(dtype.at("dtype"));
+      });
+    }
+    return all;
+  }
+
+  // The ops that a call is made of, in its place.
+  void lower(const Json& call) {
+    for (const Json* op : inside(call)) {
+      if (recorded_row(*op) == nullptr) refuse_missing(*op);
+      StepStatement statement{.event = op, .op = op->at("op").get<std::string>()};
+      statement.no_grad = call.value("no_grad", false);
+      for_each_operand(*op, [&](std::size_t v) { statement.takes.push_back(v); });
+      for (const Json& out : op->at("out")) {
+        if (out.is_object() && out.contains("v")) statement.outs.push_back(number_in(out));
+      }
+      if (statement.outs.empty() || returns_operands(statement)) continue;
+      for (const std::size_t v : statement.takes) make_cast(v, statement.no_grad);
+      made_.insert(statement.outs.begin(), statement.outs.end());
+      if (op->value("random", false)) {
+        if (!take_draw(statement)) continue;
+      } else if (statement.takes.empty()) {
+        statement.kind = StatementKind::kFactory;
+      }
+      program_.statements.push_back(std::move(statement));
+    }
+  }
+
+  // A cast that an earlier call has made, of which the program has only the operand.
+  void make_cast(std::size_t v, bool no_grad) {
+    const auto cast = casts_.find(v);
+    if (cast == casts_.end() || !made_.insert(v).second) return;
+    StepStatement statement{
+        .event = cast->second, .op = cast->second->at("op").get<std::string>(), .no_grad = no_grad};
+    for_each_operand(*cast->second, [&](std::size_t of) { statement.takes.push_back(of); });
+    statement.outs = {v};
+    program_.statements.push_back(std::move(statement));
+  }
+
+  // The numbers that an op drew. False: its results are inputs.
+  bool take_draw(StepStatement& statement) {
+    const std::string bare = bare_op(statement.op);
+    if (bare == "native_dropout") {
+      take_mask(statement, *statement.event, 1);
+      statement.outs.resize(1);
+      return true;
+    }
+    for (const std::size_t v : statement.outs) {
+      if (!raws_.contains(v)) {
+        refuse(*statement.event, "what " + statement.op + " draws", "record it with its values");
+      }
+    }
+    if (statement.returns_first() && bare.ends_with('_')) {
+      draw_in_place(statement);
+      return true;
+    }
+    for (const std::size_t v : statement.outs) given_.emplace(v, &raws_.at(v));
+    return false;
   }
 
   // x.flatten(1) of a matrix is x, and broadcast_tensors of equal shapes gives its operands.
@@ -349,24 +438,25 @@ class ProgramReader {
   // True: the numbers that the call drew replace it. False: the results are inputs.
   bool take_drawn(StepStatement& statement) {
     if (statement.takes.empty()) statement.kind = StatementKind::kFactory;
-    const auto drawn = drawn_.find(integer_of<std::size_t>(statement.event->at("c")));
-    if (drawn == drawn_.end() || recording_.shapes_only) return true;
+    const auto drawn = std::ranges::find_if(
+        inside(*statement.event), [](const Json* op) { return op->value("random", false); });
+    if (drawn == inside(*statement.event).end() || recording_.shapes_only) return true;
     if (attends_without_dropout(*statement.event)) return true;
     const std::string bare = bare_op(statement.op);
     if (bare == "dropout" || bare == "dropout_" || bare == "native_dropout" ||
         bare == "feature_dropout") {
-      take_mask(statement, *drawn->second.front(), 1);
+      take_mask(statement, **drawn, 1);
       return true;
     }
     if (is_plain_attention(*statement.event)) {
-      take_attention(statement, *drawn->second.front());
+      take_attention(statement, **drawn);
       return true;
     }
     const bool all =
         std::ranges::all_of(statement.outs, [&](std::size_t v) { return raws_.contains(v); });
     if (!all || statement.event->contains("seq")) {
-      refuse(*statement.event, "what " + statement.op + " draws inside",
-             "give it a dropout of 0, or evaluate: model.eval()");
+      lower(*statement.event);
+      return false;
     }
     if (statement.returns_first() && bare.ends_with('_')) {
       draw_in_place(statement);
@@ -610,7 +700,9 @@ class ProgramReader {
   std::map<std::size_t, int> elements_;  // how often, of each value
   std::deque<Json> drawn_elements_;      // of draws in place
   std::size_t fresh_number_;             // of a value that the recording does not have
-  std::map<std::size_t, std::vector<const Json*>> drawn_;  // by call
+  std::map<std::size_t, std::vector<const Json*>> inside_;  // ops, by call
+  std::map<std::size_t, const Json*> casts_;                // by result
+  std::set<std::size_t> made_;                              // results of statements
   std::set<std::string> taken_;
   std::map<std::string, int> next_;  // number behind a name that is taken
   std::vector<Number> numbers_;

@@ -248,12 +248,23 @@ class StepWriter {
 
   std::string bias_of(const StepStatement& one) const {
     const auto moved = plan_.before.find({at_, one.takes[2]});
-    if (moved == plan_.before.end()) return name(one.takes[2]);
-    return fmt::format("{}.redistribute({})", name(one.takes[2]), moved->second);
+    std::string text = name(one.takes[2]);
+    if (moved != plan_.before.end()) text += fmt::format(".redistribute({})", moved->second);
+    return text + cast_of(one.takes[2]);
   }
 
-  // The value as the statement takes it: moved, without its gradient, or as it is.
-  std::string operand(std::size_t value) {
+  // By autocast, for this statement.
+  std::string cast_of(std::size_t value) const {
+    const auto cast = now_->casts.find(value);
+    if (cast == now_->casts.end()) return "";
+    return fmt::format(".to({})", to_string(dtype_of_all(cast->second)));
+  }
+
+  // The value as the statement takes it.
+  std::string operand(std::size_t value) { return placed_operand(value) + cast_of(value); }
+
+  // Moved, without its gradient, or as it is.
+  std::string placed_operand(std::size_t value) {
     std::string text = name(value);
     const Json& event = *now_->event;
     for (const Json& detached : event.value("detached", Json::array())) {

@@ -242,6 +242,14 @@ class StepPlayer {
     return size;
   }
 
+  double size_of(std::size_t number, const std::vector<StepPrint>& prints) const {
+    const DTensor& first = player_.value(number, first_);
+    if (first.distributed() && first.spec()->has_partial()) return size_of(number);
+    double size = 0;
+    for (const StepPrint& print : prints) size = std::max(size, print.sizes[0]);
+    return size;
+  }
+
   // One of the whole, or one of each rank.
   std::vector<StepPrint> prints_of(std::size_t number, std::vector<AssemblyFault>& faults) const {
     return prints_of(values_of(number), faults);
@@ -581,7 +589,7 @@ class StepPlayer {
     }
     std::vector<AssemblyFault> faults;
     const std::vector<StepPrint> prints = prints_of(number, faults);
-    known.size = size_of(number);
+    known.size = size_of(number, prints);
     PrintComparison found = compare_all(value.at("fp"), prints, known.origin);
     known.origin.drift = found.drift;
     known.noise = std::max(known.noise, noise_of(known));
@@ -846,7 +854,7 @@ std::string replay_text(const StepRecording& recording, const StepReplay& replay
   std::string shown = first_of(replay.differences, "FAIL") + first_of(replay.rules, "RULE") +
                       first_of(replay.reference, "REFERENCE");
   for (const std::string& op : replay.missing) {
-    shown += fmt::format("{} does not exist here\n", op);
+    shown += fmt::format("{} does not exist here: {}\n", op, without_op(op));
   }
   if (!recording.program_error.empty()) {
     shown += fmt::format("the program failed when it was recorded: {}\n", recording.program_error);

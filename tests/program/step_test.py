@@ -203,6 +203,7 @@ class Steps(program.Program):
             ("residual", "fsdp", "dp=4"), ("experts", "megatron", "dp=2,tp=2"),
             ("experts", "hsdp", "a=2,b=2"), ("adversaries", "fsdp+tp", "dp=2,tp=2"),
             ("masked", "fsdp", "dp=4"), ("masked", "megatron", "dp=2,tp=2"),
+            ("autocast", "megatron", "dp=2,tp=2"), ("autocast", "fsdp+tp", "dp=2,tp=2"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
@@ -360,10 +361,9 @@ class Steps(program.Program):
                 report = json.loads(self.fine("replay", "--json", str(path)))
                 self.assertEqual((report["differ"], report["missing"], report["skipped"]),
                                  (0, [], 0))
-                if not path.name.startswith("autocast"):
-                    output = self.fine("run", "--summary", str(path), "--mesh", "dp=2", "--plan",
-                                       "replicate")
-                    self.assertIn("gradients are PyTorch's, 0 differ", output)
+                output = self.fine("run", "--summary", str(path), "--mesh", "dp=2", "--plan",
+                                   "replicate")
+                self.assertIn("gradients are PyTorch's, 0 differ", output)
 
     def test_shapes_run_on_many_ranks(self):
         path = str(next(f for f in FILES if f.name.startswith("shapes__")))
@@ -427,9 +427,6 @@ class Steps(program.Program):
         self.assertIn("values verified", self.fine("run", "--summary", "step.toml"))
 
     def test_what_no_mesh_can_take_is_refused_with_its_place(self):
-        path = str(next(f for f in FILES if f.name.startswith("autocast__")))
-        self.assertRegex(self.refused("run", path), r"autocast at .*programs.py:\d+")
-
         def function(events):
             at = next(i for i, e in enumerate(events) if e["k"] == "call")
             events.insert(at, {"k": "function", "name": "Own", "p": 0, "in": [], "out": []})
