@@ -315,11 +315,19 @@ class _File:
         self.raw_bytes = 0
         self.raw = tempfile.TemporaryFile()
         self.out = open(path, "wb")
-        self.lines = gzip.GzipFile(filename="", mode="wb", fileobj=self.out, mtime=0)
+        # The highest levels take several times as long for a few bytes less.
+        self.lines = gzip.GzipFile("", "wb", compresslevel=5, fileobj=self.out, mtime=0)
+        self.waiting = []
 
     def put(self, event):
-        self.lines.write(_line(event).encode() + b"\n")
+        self.waiting.append(_line(event))
         self.events += 1
+        if len(self.waiting) >= 256:
+            self.compress()
+
+    def compress(self):
+        self.lines.write("".join(line + "\n" for line in self.waiting).encode())
+        self.waiting = []
 
     def add_raw(self, data):
         at = self.raw_bytes
@@ -328,6 +336,7 @@ class _File:
         return [at, len(data)]
 
     def close(self):
+        self.compress()
         self.lines.close()
         self.raw.seek(0)
         while block := self.raw.read(1 << 20):
@@ -509,6 +518,7 @@ class _Places:
     def __init__(self, file):
         self.file = file
         self.numbers = {}
+        self.kinds = {}  # of functions: True is the user's, a text a library, "" any other
         self.folder = os.getcwd() + os.sep
 
     def here(self):
@@ -516,18 +526,25 @@ class _Places:
         found = {}
         frame = sys._getframe(2)
         while frame is not None:
-            name = frame.f_code.co_filename
-            if "by" not in found and name.startswith(TORCH):
-                for part, library in LIBRARIES:
-                    if part in name:
-                        found["by"] = library
-                        break
-            users = not name.startswith(PACKAGES) and name != HERE and not name.startswith("<")
-            if users and "importlib" not in name and os.path.basename(name) != "runpy.py":
-                found["p"] = self.number(name, frame.f_lineno, frame.f_code.co_name)
+            code = frame.f_code
+            kind = self.kinds.get(code)
+            if kind is None:
+                kind = self.kinds[code] = self.kind(code.co_filename)
+            if kind is True:
+                found["p"] = self.number(code.co_filename, frame.f_lineno, code.co_name)
                 break
+            if kind:
+                found.setdefault("by", kind)
             frame = frame.f_back
         return found
+
+    @staticmethod
+    def kind(name):
+        if name.startswith(TORCH):
+            return next((library for part, library in LIBRARIES if part in name), "")
+        others = name.startswith(PACKAGES) or name == HERE or name.startswith("<")
+        others = others or "importlib" in name or os.path.basename(name) == "runpy.py"
+        return "" if others else True
 
     def number(self, name, line, function):
         key = (name, line)
@@ -831,8 +848,17 @@ class Recorder:
         event.update({"in": inputs, "out": self.seen(output), "c": [first, self.calls]})
         self.file.put(event)
 
+    def transformed(self):
+        """True inside of a transform of torch.func, whose tensors have no memory."""
+        if torch._C._functorch.peek_interpreter_stack() is None:
+            return False
+        self.refuse("a transform of torch.func")
+        return True
+
     def seen(self, values):
         """Numbers of the tensors that have one."""
+        if self.transformed():
+            return []
         tensors = [x for x in _leaves(values) if isinstance(x, torch.Tensor)]
         numbers = [self.numbers.get(self.key(x)) for x in tensors]
         return [number for number in numbers if number is not None]
@@ -1318,8 +1344,7 @@ class Recorder:
         later = self.inside is not None or _in_backward() or self.phase != "fwd"
         if later or self.passes(func) or func.namespace in COLLECTIVES:
             return func(*args, **kwargs)
-        if torch._C._functorch.peek_interpreter_stack() is not None:
-            self.refuse("a transform of torch.func")
+        if self.transformed():
             return func(*args, **kwargs)
         began = time.perf_counter()
         where = self.places.here()
