@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "mesh/type_string.h"
+#include "sim/verify/extent.h"
 
 namespace shardlab {
 
@@ -124,39 +125,9 @@ std::string off_by(const Comparison& result) {
                      result.worst_index, result.got, result.expected, result.error, result.allowed);
 }
 
-// Facts about all elements of a and b, in a loop that compilers make wide.
-struct Extremes {
-  double size = 0;      // largest |b|
-  double distance = 0;  // largest |a - b|
-  bool finite = true;   // all of them
-};
-Extremes extremes_of(const std::vector<double>& a, const std::vector<double>& b) {
-  constexpr std::size_t kLanes = 8;
-  double size[kLanes] = {}, apart[kLanes] = {}, zero[kLanes] = {};
-  const auto add = [&](std::size_t begin, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const double x = a[begin + i], y = b[begin + i];
-      const double off = std::fabs(x - y), large = std::fabs(y);
-      size[i] = large > size[i] ? large : size[i];
-      apart[i] = off > apart[i] ? off : apart[i];
-      zero[i] += off * 0;  // NaN from here on, if one is not finite
-    }
-  };
-  const std::size_t full = a.size() / kLanes * kLanes;
-  for (std::size_t begin = 0; begin < full; begin += kLanes) add(begin, kLanes);
-  add(full, a.size() - full);
-  Extremes all;
-  for (std::size_t i = 0; i < kLanes; ++i) {
-    all.size = std::max(all.size, size[i]);
-    all.distance = std::max(all.distance, apart[i]);
-    all.finite = all.finite && zero[i] == 0;
-  }
-  return all;
-}
-
 // Most values: everything is finite and as close as rounding allows, without a run in f64.
 std::optional<Comparison> compare_near(const GlobalValue& sharded, const GlobalValue& single) {
-  const Extremes all = extremes_of(sharded.reals, single.reals);
+  const Extent all = extent_of(sharded.reals.data(), single.reals.data(), sharded.reals.size());
   Comparison result;
   result.agreement = Agreement::kEnvelope;
   result.allowed = 16 * unit_roundoff(sharded.meta.dtype) * all.size;
