@@ -118,7 +118,7 @@ class StepReader {
  public:
   explicit StepReader(StepFile file) : file_(std::move(file)) {
     recording_.path = file_.path;
-    recording_.raw = std::move(file_.raw);
+    recording_.raw = std::make_shared<const std::string>(std::move(file_.raw));
   }
 
   StepRecording read() {
@@ -167,16 +167,18 @@ class StepReader {
   }
 
   void parse_lines() {
-    for (const std::string& line : file_.lines) {
-      at_ = recording_.events.size();
-      Json event = Json::parse(line, nullptr, false);
-      const bool whole = event.is_object() && event.contains("k") && event.at("k").is_string();
-      if (!whole) refuse("not a line of a recording");
-      if (nests_deeper(event, 12)) refuse("lists inside of lists, deeper than arguments are");
-      recording_.events.push_back(std::move(event));
-    }
+    for (const std::string& line : file_.lines) add_event(Json::parse(line, nullptr, false));
+    for (Json& event : file_.events) add_event(std::move(event));
     const Json& end = recording_.events.back();
     if (end.at("k") != "end" || !end.contains("n_values")) refuse("the last line is not the end");
+  }
+
+  void add_event(Json event) {
+    at_ = recording_.events.size();
+    const bool whole = event.is_object() && event.contains("k") && event.at("k").is_string();
+    if (!whole) refuse("not a line of a recording");
+    if (nests_deeper(event, 12)) refuse("lists inside of lists, deeper than arguments are");
+    recording_.events.push_back(std::move(event));
   }
 
   static std::size_t bounded(const Json& number, std::size_t most) {
@@ -610,9 +612,9 @@ class StepReader {
     if (!raw.is_array() || raw.size() != 2) refuse("'raw' is where elements begin, and bytes");
     const auto from = integer_of<std::size_t>(raw.at(0)),
                bytes = integer_of<std::size_t>(raw.at(1));
-    if (from > recording_.raw.size() || bytes > recording_.raw.size() - from) {
-      refuse(fmt::format("elements at {} to {} of {} bytes", from, from + bytes,
-                         recording_.raw.size()));
+    const std::size_t held = recording_.raw->size();
+    if (from > held || bytes > held - from) {
+      refuse(fmt::format("elements at {} to {} of {} bytes", from, from + bytes, held));
     }
     if (meta == nullptr) return;
     const auto wanted = static_cast<std::size_t>(product(meta->shape) * item_bytes(meta->dtype));
@@ -701,12 +703,12 @@ Tensor recorded_tensor(Device& device, const StepRecording& recording, const Jso
            "{}: value {} has {} bytes on rank {}, whose piece has {} elements", recording.path,
            value.at("v").dump(), raw->at(1).dump(), rank, count);
     }
-    const auto bytes = std::string_view(recording.raw).substr(raw->at(0).get<std::size_t>());
+    const auto bytes = std::string_view(*recording.raw).substr(raw->at(0).get<std::size_t>());
     device.write(tensor, bytes.data());
     return tensor;
   }
   if (value.value("undefined", false)) return tensor;
-  const auto elements = step_elements(recording.raw, own, tensor.dtype(), count);
+  const auto elements = step_elements(*recording.raw, own, tensor.dtype(), count);
   if (!elements) {
     fail(ErrorKind::kValue, Fix{"record it with a larger data_limit"},
          "{}: the elements of value {} are not in the file", recording.path, value.at("v").dump());

@@ -35,7 +35,7 @@ struct StepRecording {
   Json mesh;                 ///< in the form of a recorded program's first line (recorded_form.h)
   std::vector<Json> events;  ///< all lines, in order
   std::vector<RecordedPlace> places;
-  std::string raw;
+  std::shared_ptr<const std::string> raw;  ///< elements
   std::string program_error;  ///< the program failed while it was recorded; empty: it did not
 };
 

@@ -13,6 +13,7 @@
 #include "sim/cli/spec_arguments.h"
 #include "sim/recorded/step_self_test.h"
 #include "sim/run/one_device.h"
+#include "sim/scenario/step_tensors.h"
 
 namespace shardlab {
 
@@ -98,6 +99,7 @@ ExportOptions export_options(const RunArguments& arguments) {
 
 std::optional<OpenedStep> open_step(const std::string& path, const RunArguments& given, int& code) {
   const StepRecording recording = read_step(path, export_options(given));
+  const auto kept = StepTensors::keep(path, recording.raw, recording.events);
   const Json sizes = recording.events.front().value("sizes", Json::object());
   const RunArguments arguments = without_sizes(given, sizes);
   if (!arguments.backward.empty() && !recording.exported) {

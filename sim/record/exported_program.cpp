@@ -505,10 +505,8 @@ class ExportReader {
     const std::string name = node.value("name", Json()).is_string() ? node.at("name") : Json("");
     node_ = &node;
     ++nodes_;
-    const Json metadata = node.value("metadata", Json::object());
-    const std::string stack = metadata.value("nn_module_stack", "");
-    const std::vector<OpenModule> modules = modules_of(stack);
-    const auto place = place_of(metadata.value("stack_trace", ""));
+    const std::vector<OpenModule> modules = modules_of(metadata_of(node, "nn_module_stack"));
+    const auto place = place_of(metadata_of(node, "stack_trace"));
     at_ = fmt::format("node {}{}{}, {}: ", nodes_, name.empty() ? "" : " " + name,
                       place_text(modules, place), target);
     if (gives_numbers(node) || is_check(target)) return;
@@ -520,8 +518,16 @@ class ExportReader {
     read_arguments(node, op, event);
     event["out"] = Json::array();
     for (const Json& output : node.at("outputs")) read_result(output, event["out"]);
-    emit(event);
+    emit(std::move(event));
     ++calls_;
+  }
+
+  // A text of the node's metadata; empty if it has none.
+  static const std::string& metadata_of(const Json& node, const char* key) {
+    static const std::string kNone;
+    const auto metadata = node.find("metadata");
+    if (metadata == node.end() || !metadata->contains(key)) return kNone;
+    return metadata->at(key).get_ref<const std::string&>();
   }
 
   // Sizes and what is computed of them are known by what they stand for.
@@ -836,13 +842,26 @@ class ExportReader {
       outputs.push_back({{"name", name}, {"v", known_.at(name).number}});
     }
     emit({{"k", "end"},
-          {"events", step_.lines.size()},
+          {"events", step_.events.size()},
           {"n_values", values_},
           {"raw", files_.raw.size()},
           {"outputs", std::move(outputs)}});
   }
 
-  void emit(const Json& event) { step_.lines.push_back(json_line(event)); }
+  void emit(Json event) {
+    make_natural(event);
+    step_.events.push_back(std::move(event));
+  }
+
+  // Counts are unsigned, as where they are read from text.
+  static void make_natural(Json& json) {
+    if (json.is_structured()) {
+      for (Json& item : json) make_natural(item);
+    } else if (json.is_number_integer() && !json.is_number_unsigned()) {
+      const auto number = json.get<std::int64_t>();
+      if (number >= 0) json = static_cast<std::uint64_t>(number);
+    }
+  }
 
   using Take = std::pair<std::size_t, std::string>;  // a call takes a tensor
 

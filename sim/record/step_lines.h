@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/record/json.h"
+
 namespace shardlab {
 
 /// A whole file, of which only the end is checked.
@@ -13,6 +15,7 @@ struct StepFile {
   std::string path;
   std::vector<std::string> lines;  ///< JSON, from "program" to "end"
   std::string raw;                 ///< elements; little-endian, row-major, without padding
+  std::vector<Json> events{};      ///< in place of lines, where they were no text
 };
 
 /// The choices that a program of torch.export leaves open.

@@ -136,7 +136,7 @@ class StepMerger {
            "{}: not a recording of a training step", path);
     }
     StepFile file = read_step_file(path);
-    RankFile result{path, {}, std::move(file.raw)};
+    RankFile result{path, std::move(file.events), std::move(file.raw)};
     for (const std::string& line : file.lines) {
       Json event = Json::parse(line, nullptr, false);
       if (!event.is_object() || !event.contains("k")) {

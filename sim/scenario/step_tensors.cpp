@@ -1,6 +1,8 @@
 // Lines that have elements are found by their text, so that a file of many ops is read fast.
 #include "sim/scenario/step_tensors.h"
 
+#include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -8,11 +10,12 @@
 #include "base/nearest.h"
 #include "base/text_of_list.h"
 #include "sim/record/step_elements.h"
+#include "sim/record/step_file.h"
 
 namespace shardlab {
 
 struct StepTensors::File {
-  StepFile file;
+  std::shared_ptr<const std::string> raw;
   std::map<std::string, Json> tensors;  // by name and by number, "v12"
 };
 
@@ -34,12 +37,7 @@ void add_tensor(const Json& value, std::map<std::string, Json>& tensors) {
   if (name != value.end() && name->is_string()) tensors.emplace(name->get<std::string>(), value);
 }
 
-void add_tensors(const std::string& line, std::map<std::string, Json>& tensors) {
-  const bool has = line.find("\"raw\"") != std::string::npos ||
-                   line.find("\"fill\"") != std::string::npos ||
-                   line.find("\"alias\"") != std::string::npos;
-  if (!has) return;
-  const Json event = Json::parse(line, nullptr, false);
+void add_tensors(const Json& event, std::map<std::string, Json>& tensors) {
   if (!event.is_object()) return;
   if (event.value("k", "") == "alias" && event.contains("v")) {
     tensors.emplace("v" + event.at("v").dump(), event);
@@ -49,6 +47,27 @@ void add_tensors(const std::string& line, std::map<std::string, Json>& tensors) 
     if (!event.contains(key) || !event.at(key).is_array()) continue;
     for (const Json& value : event.at(key)) add_tensor(value, tensors);
   }
+}
+
+void add_tensors_of_line(const std::string& line, std::map<std::string, Json>& tensors) {
+  const bool has = line.find("\"raw\"") != std::string::npos ||
+                   line.find("\"fill\"") != std::string::npos ||
+                   line.find("\"alias\"") != std::string::npos;
+  if (has) add_tensors(Json::parse(line, nullptr, false), tensors);
+}
+
+// Files that are in memory, by path.
+struct KeptFiles {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<const void>> files;
+};
+KeptFiles& kept_files() {
+  static KeptFiles kept;
+  return kept;
+}
+
+std::string plain_path(const std::string& path) {
+  return std::filesystem::path(path).lexically_normal().string();
 }
 
 // The elements of a view, from those of the memory that it is of.
@@ -113,9 +132,25 @@ std::vector<Scalar> elements_of(const std::string& raw, const Json& value,
 
 }  // namespace
 
+std::shared_ptr<const void> StepTensors::keep(const std::string& path,
+                                              std::shared_ptr<const std::string> raw,
+                                              const std::vector<Json>& events) {
+  auto file = std::make_shared<File>();
+  file->raw = std::move(raw);
+  for (const Json& event : events) add_tensors(event, file->tensors);
+  const std::lock_guard lock(kept_files().mutex);
+  kept_files().files[plain_path(path)] = file;
+  return file;
+}
+
 const std::shared_ptr<const StepTensors::File>& StepTensors::opened(const std::string& path,
                                                                     const ScenarioInput& input) {
   std::shared_ptr<const File>& slot = files_[path];
+  if (slot) return slot;
+  {
+    const std::lock_guard lock(kept_files().mutex);
+    slot = std::static_pointer_cast<const File>(kept_files().files[plain_path(path)].lock());
+  }
   if (slot) return slot;
   auto made = std::make_shared<File>();
   try {
@@ -123,8 +158,10 @@ const std::shared_ptr<const StepTensors::File>& StepTensors::opened(const std::s
       fail(ErrorKind::kValue, Fix{"write it with shardlab_record.py"},
            "{} is no recording of a training step", path);
     }
-    made->file = read_step_file(path);
-    for (const std::string& line : made->file.lines) add_tensors(line, made->tensors);
+    StepFile read = read_step_file(path);
+    for (const std::string& line : read.lines) add_tensors_of_line(line, made->tensors);
+    for (const Json& event : read.events) add_tensors(event, made->tensors);
+    made->raw = std::make_shared<const std::string>(std::move(read.raw));
   } catch (const Error& error) {
     input.where.refuse(error.summary(), fix_of(error));
   }
@@ -143,9 +180,9 @@ void StepTensors::read(const std::string& path, const std::string& tensor, Scena
                        suggest(tensor, known));
   }
   try {
-    input.elements = {open, bytes_of(file.file.raw, found->second, input)};
+    input.elements = {open, bytes_of(*file.raw, found->second, input)};
     if (!input.elements.bytes.empty()) return;
-    input.recipe.values = elements_of(file.file.raw, found->second, file.tensors, input);
+    input.recipe.values = elements_of(*file.raw, found->second, file.tensors, input);
   } catch (const Error& error) {
     input.where.refuse(fmt::format("'{}' of {}: {}", tensor, path, error.summary()), fix_of(error));
   } catch (const std::out_of_range&) {

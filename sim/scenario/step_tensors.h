@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/record/step_file.h"
+#include "sim/record/json.h"
 #include "sim/scenario/scenario.h"
 
 namespace shardlab {
@@ -24,6 +24,11 @@ class StepTensors {
   /// name; "v12:2": of its second draw.
   ///   fails  ScenarioError at the input: no such file or tensor, other dtype or shape
   void read(const std::string& path, const std::string& tensor, ScenarioInput& input);
+
+  /// A file that is in memory: it is not read again as long as the result lives.
+  static std::shared_ptr<const void> keep(const std::string& path,
+                                          std::shared_ptr<const std::string> raw,
+                                          const std::vector<Json>& events);
 
  private:
   struct File;

@@ -308,7 +308,7 @@ bool holds_much(const StepRecording& recording) {
 Answer feed_step_file(const std::function<StepFile()>& read) {
   try {
     StepFile file = read();
-    if (file.lines.empty()) return Answer::kRefused;
+    if (file.lines.empty() && file.events.empty()) return Answer::kRefused;
     const StepRecording recording = read_step(std::move(file));
     if (recording.ranks > 16 || holds_much(recording)) return Answer::kRefused;
     replay_text(recording, replay_step(recording));
