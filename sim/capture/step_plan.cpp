@@ -163,7 +163,9 @@ class Planner {
     }
     const std::string whole = whole_over(names);
     for (std::size_t i = 0; i < program_.statements.size(); ++i) {
-      for (const std::size_t v : program_.statements[i].takes) {
+      const StepStatement& one = program_.statements[i];
+      for (const std::size_t v : one.takes) {
+        if (bare_op(one.op).ends_with('_') && v == one.takes[0]) continue;  // it writes to it
         const StepInput* input = program_.input(v);
         if (input != nullptr && input->parameter && !input->meta.shape.empty()) {
           plan_.before[{i, v}] = whole;
@@ -186,10 +188,12 @@ class Planner {
   }
 
   void cut_layers(const std::string& tp, bool sequence) {
-    const std::string whole = tp + "=R", between = sequence ? tp + "=S(1)" : whole;
+    const std::string whole = tp + "=R";
     const std::map<std::size_t, LayerCut> cuts = tensor_parallel_cuts(program_);
     for (const auto& [i, cut] : cuts) {
       const StepStatement& one = program_.statements[i];
+      const bool parted = sequence && cuts_evenly(program_.shape_of(one.outs[0]));
+      const std::string between = parted ? tp + "=S(1)" : whole;
       if (cut == LayerCut::kEmbedding) {
         cut_input(one.takes[0], 0, tp);
         plan_.after[i] = between;
@@ -204,6 +208,19 @@ class Planner {
       if (cut != LayerCut::kRow) plan_.before[{i, one.takes[0]}] = whole;
     }
     gather_heads(cuts, tp);
+  }
+
+  // Dim 1 of activations over the last mesh dim: layers flatten it, which an uneven cut does not
+  // allow.
+  bool cuts_evenly(const Dims& shape) {
+    if (shape.size() < 2) return true;
+    const StepMeshDim& dim = mesh_.back();
+    if (shape[1] % dim.size == 0) return true;
+    const std::string note =
+        fmt::format("activations are whole over {}: {} places of dim 1 are not cut evenly in {}",
+                    dim.name, shape[1], dim.size);
+    if (std::ranges::find(plan_.notes, note) == plan_.notes.end()) plan_.notes.push_back(note);
+    return false;
   }
 
   // Heads that ranks cannot share out evenly are whole on each.

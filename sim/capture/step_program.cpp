@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <deque>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -48,6 +49,7 @@ class ProgramReader {
     }
     find_end();
     for (std::size_t i = 0; i < end_; ++i) read_event(recording_.events[i]);
+    read_last_gradients();
     read_updates();
     keep_what_counts();
     note_numbers();
@@ -120,6 +122,7 @@ class ProgramReader {
     } else if (kind == "local_op") {
       if (event.contains("c")) inside_[integer_of<std::size_t>(event.at("c"))].push_back(&event);
       note_cast(event);
+      note_accumulation(event);
       for (const char* key : {"out", "mut"}) {
         for (const Json& value : event.value(key, Json::array())) {
           if (!value.is_object() || !value.contains("raw")) continue;
@@ -132,6 +135,8 @@ class ProgramReader {
     } else if (kind == "function") {
       refuse(event, "the autograd.Function " + event.at("name").get<std::string>(),
              "write it with ops, or replay it as it is: shardlab replay " + recording_.path);
+    } else if (kind == "check" && event.value("pass", "") == "bwd") {
+      note_gradient(event);
     } else if (kind == "backward") {
       read_backward(event);
     } else if (kind == "read") {
@@ -154,6 +159,59 @@ class ProgramReader {
     program_.statements.push_back(std::move(statement));
   }
 
+  // Those of the last backward of the program.
+  void read_last_gradients() {
+    for (std::size_t i = end_; i < recording_.events.size(); ++i) {
+      const Json& event = recording_.events[i];
+      const std::string pass = event.value("pass", "");
+      if (event.at("k") == "local_op" && pass == "opt") return;
+      if (event.at("k") == "local_op") note_accumulation(event);
+      if (event.at("k") == "check" && pass == "bwd") note_gradient(event);
+    }
+  }
+
+  void note_accumulation(const Json& op) {
+    if (op.value("node", "") != "AccumulateGrad") return;
+    adds_up_ = bare_op(op.at("op").get<std::string>()).starts_with("add");
+  }
+
+  // Gradients as a backward leaves them. To set them to None is no op: it shows in a later backward
+  // that does not add to them.
+  void note_gradient(const Json& event) {
+    const auto name = event.at("name").get<std::string>();
+    const std::optional<std::size_t> parameter = parameter_of(name);
+    const auto backward =
+        std::ranges::find(program_.statements.rbegin(), program_.statements.rend(),
+                          StatementKind::kBackward, &StepStatement::kind);
+    if (!parameter || backward == program_.statements.rend()) return;
+    if (!fresh_gradients_.insert(name).second && !adds_up_) backward->resets.push_back(*parameter);
+    gradient_checks_[number_in(event)] = &event;
+    adds_up_ = false;
+  }
+
+  // Of the gradient "w.grad".
+  std::optional<std::size_t> parameter_of(const std::string& gradient) const {
+    if (!gradient.ends_with(".grad")) return std::nullopt;
+    const std::string name = gradient.substr(0, gradient.size() - 5);
+    for (const auto& [number, input] : given_) {
+      if (input->value("name", "") != name || !input->value("requires_grad", false)) continue;
+      return number;
+    }
+    return std::nullopt;
+  }
+
+  // A gradient of an earlier backward that a call takes.
+  void make_gradient(std::size_t v) {
+    const auto check = gradient_checks_.find(v);
+    if (check == gradient_checks_.end() || given_.contains(v) || !made_.insert(v).second) return;
+    StepStatement statement{
+        .kind = StatementKind::kGradient, .event = check->second, .no_grad = true};
+    statement.op = "gradient";
+    statement.takes = {*parameter_of(check->second->at("name").get<std::string>())};
+    statement.outs = {v};
+    program_.statements.push_back(std::move(statement));
+  }
+
   void read_call(const Json& event) {
     find_numbers(event);
     StepStatement statement{.event = &event, .op = event.at("op").get<std::string>()};
@@ -161,7 +219,10 @@ class ProgramReader {
       refuse_missing(event);
     }
     statement.no_grad = event.value("no_grad", false);
-    for_each_operand(event, [&](std::size_t v) { statement.takes.push_back(v); });
+    for_each_operand(event, [&](std::size_t v) {
+      make_gradient(v);
+      statement.takes.push_back(v);
+    });
     for (const Json& out : event.at("out")) {
       if (out.is_object() && out.contains("v")) statement.outs.push_back(number_in(out));
     }
@@ -419,20 +480,17 @@ class ProgramReader {
     const auto given = given_.find(v);
     if (given != given_.end()) return given->second->value("k", "") != "alias";
     const auto gradient = gradients_.find(v);
-    if (gradient == gradients_.end() || !gradient->second.ends_with(".grad")) return false;
-    const std::string name = gradient->second.substr(0, gradient->second.size() - 5);
-    for (const auto& [number, input] : given_) {
-      if (input->value("name", "") != name || !input->value("requires_grad", false)) continue;
-      StepStatement statement{.kind = StatementKind::kGradient, .event = &event, .no_grad = true};
-      statement.op = "gradient";
-      statement.takes = {number};
-      statement.outs = {v};
-      program_.updates.push_back(std::move(statement));
-      updated_.insert(v);
-      of_gradients_.insert(v);
-      return true;
-    }
-    return false;
+    if (gradient == gradients_.end()) return false;
+    const std::optional<std::size_t> parameter = parameter_of(gradient->second);
+    if (!parameter) return false;
+    StepStatement statement{.kind = StatementKind::kGradient, .event = &event, .no_grad = true};
+    statement.op = "gradient";
+    statement.takes = {*parameter};
+    statement.outs = {v};
+    program_.updates.push_back(std::move(statement));
+    updated_.insert(v);
+    of_gradients_.insert(v);
+    return true;
   }
 
   // True: the numbers that the call drew replace it. False: the results are inputs.
@@ -658,6 +716,9 @@ class ProgramReader {
   void note_metas() {
     for (const StepInput& input : program_.inputs) program_.metas[input.value] = input.meta;
     for (const StepStatement& statement : program_.statements) {
+      if (statement.kind == StatementKind::kGradient) {
+        program_.metas[statement.outs[0]] = recorded_meta(*statement.event);
+      }
       for (const Json& out : statement.event->value("out", Json::array())) {
         if (out.is_object() && out.contains("v")) {
           program_.metas.try_emplace(number_in(out), recorded_meta(out));
@@ -708,8 +769,11 @@ class ProgramReader {
   std::vector<Number> numbers_;
   std::map<std::size_t, std::string> gradients_;  // as backward leaves them: "w.grad", by number
   std::set<std::string> graded_;                  // the names of those before the first step
-  std::set<std::size_t> updated_;                 // existing values that updates take
-  std::set<std::size_t> of_gradients_;            // those of them that are computed from gradients
+  std::set<std::string> fresh_gradients_;         // those that a backward has left so far
+  std::map<std::size_t, const Json*> gradient_checks_;  // gradients as a backward leaves them
+  bool adds_up_ = false;                                // the gradient that comes next, to another
+  std::set<std::size_t> updated_;                       // existing values that updates take
+  std::set<std::size_t> of_gradients_;  // those of them that are computed from gradients
   std::vector<const Json*> gradient_numbers_;
   std::string left_out_;           // the reason why the optimizer is left out
   std::set<std::size_t> results_;  // of modules, where there is no backward

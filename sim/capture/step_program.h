@@ -45,6 +45,7 @@ struct StepStatement {
   double scale = 1;                ///< the same: the factor of kept elements
   bool no_grad = false;
   std::map<std::size_t, DType> casts;  ///< operands that autocast has cast for it
+  std::vector<std::size_t> resets;     ///< kBackward: parameters whose gradients begin anew
 
   /// Its only result is its first operand, as that of a call that writes in place.
   bool returns_first() const { return outs.size() == 1 && !takes.empty() && outs[0] == takes[0]; }

@@ -115,13 +115,15 @@ class StepWriter {
     if (one.kind == StatementKind::kEnd) {
       return fmt::format("{} = {}.detach()", name(one.outs[0]), name(one.takes[0]));
     }
-    if (one.kind == StatementKind::kGradient) {
-      return fmt::format("{} = {}.grad.redistribute({}).clone()", name(one.outs[0]),
-                         name(one.takes[0]), placed(one.takes[0]));
-    }
+    if (one.kind == StatementKind::kGradient) return gradient(one);
     const std::string bare = bare_op(one.op);
     if (bare.ends_with('_')) return fmt::format("{}({})", one.op, arguments(one));
     return statement(one);
+  }
+
+  std::string gradient(const StepStatement& one) const {
+    return fmt::format("{} = {}.grad.redistribute({}).clone()", name(one.outs[0]),
+                       name(one.takes[0]), placed(one.takes[0]));
   }
 
   // The placements of a parameter, as redistribute() takes them.
@@ -150,7 +152,12 @@ class StepWriter {
   const std::string& name(std::size_t value) const { return program_.names.at(value); }
 
   std::string statement(const StepStatement& one) {
+    if (one.kind == StatementKind::kGradient) return gradient(one);
     if (one.kind == StatementKind::kBackward) {
+      for (const std::size_t parameter : one.resets) {
+        if (program_.input(parameter) == nullptr) continue;
+        before_.push_back(name(parameter) + ".grad = None");
+      }
       const std::string more = one.takes.size() > 1 ? ", gradient=" + operand(one.takes[1]) : "";
       return fmt::format("backward({}{})", operand(one.takes[0]), more);
     }

@@ -26,7 +26,7 @@ const std::set<std::string> kOtherDType = {
 class Renewer {
  public:
   explicit Renewer(StepProgram& program) : program_(program) {
-    for (const StepInput& input : program.inputs) dtypes_[input.value] = input.meta.dtype;
+    for (const auto& [v, meta] : program.metas) dtypes_[v] = meta.dtype;
     for (std::size_t i = 0; i < program.statements.size(); ++i) {
       const StepStatement& one = program.statements[i];
       for (const std::size_t v : one.takes) last_use_[v] = i;

@@ -177,6 +177,9 @@ HERE = os.path.abspath(__file__)
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))) + os.sep
 TORCH = os.path.join(PACKAGES, "torch") + os.sep
 PLAIN = (torch.Tensor, torch.nn.Parameter)
+# Types of arguments that hold no others.
+SINGLE = (torch.Tensor, int, float, str, torch.dtype, torch.device, torch.layout)
+SINGLE += (torch.memory_format, complex)
 WRAPPERS = ("_checkpoint_wrapped_module", "_orig_mod")
 
 _active = None
@@ -236,8 +239,7 @@ def _leaves(values):
         return [leaf for value in values for leaf in _leaves(value)]
     if isinstance(values, dict):
         return [leaf for value in values.values() for leaf in _leaves(value)]
-    plain = values is None or isinstance(values, (torch.Tensor, int, float, str))
-    return [values] if plain else tree_leaves(values)
+    return [values] if values is None or isinstance(values, SINGLE) else tree_leaves(values)
 
 
 def _pieces(tensor):
@@ -275,6 +277,36 @@ def _is_distributed(values):
 
 def _in_backward():
     return torch._C._current_graph_task_id() != -1
+
+
+class _Facts:
+    """What an op's schema says; to ask PyTorch each time takes longer."""
+
+    known = {}
+
+    def __init__(self, func):
+        schema = func._schema
+        self.text = str(func)
+        self.name = schema.name
+        self.passes = self.name in QUESTIONS or func.namespace in SILENT_NAMESPACES
+        self.exchanges = func.namespace in COLLECTIVES
+        self.of_aten = func.namespace == "aten"
+        self.undefined = "empty" in self.name
+        self.seeded = torch.Tag.nondeterministic_seeded in func.tags
+        marked = [x.alias_info is not None for x in schema.arguments]
+        self.plain = [not one for one in marked]
+        self.written = [
+            (index, argument.name)
+            for index, argument in enumerate(schema.arguments)
+            if marked[index] and argument.alias_info.is_write
+        ]
+
+    @classmethod
+    def of(cls, func):
+        found = cls.known.get(func)
+        if found is None:
+            found = cls.known[func] = cls(func)
+        return found
 
 
 class _Weights:
@@ -1296,8 +1328,8 @@ class Recorder:
 
     def give_unseen(self, func, args):
         """Memory that is read, but whose writes were not seen: numbers of the library's own."""
-        for argument, value in zip(func._schema.arguments, args):
-            if argument.alias_info is not None:
+        for plain, value in zip(_Facts.of(func).plain, args):
+            if not plain:
                 continue
             for tensor in _leaves(value):
                 if not isinstance(tensor, torch.Tensor) or isinstance(tensor, DTensor):
@@ -1326,8 +1358,9 @@ class Recorder:
         return {"reduce": found[0].lower()} if found else {"object": str(reduction)}
 
     def arguments(self, event, func, args, kwargs):
-        event["op"] = str(func)
-        if self.unwritten and func.namespace == "aten":
+        facts = _Facts.of(func)
+        event["op"] = facts.text
+        if self.unwritten and facts.of_aten:
             self.give_unseen(func, args)
         event["args"] = [self.argument(value) for value in args]
         if kwargs:
@@ -1337,12 +1370,11 @@ class Recorder:
 
     def passes(self, func):
         """True for an op that is no part of the program."""
-        name = func._schema.name
-        return self.quiet > 0 or name in QUESTIONS or func.namespace in SILENT_NAMESPACES
+        return self.quiet > 0 or _Facts.of(func).passes
 
     def call(self, func, args, kwargs):
         later = self.inside is not None or _in_backward() or self.phase != "fwd"
-        if later or self.passes(func) or func.namespace in COLLECTIVES:
+        if later or self.passes(func) or _Facts.of(func).exchanges:
             return func(*args, **kwargs)
         if self.transformed():
             return func(*args, **kwargs)
@@ -1393,11 +1425,11 @@ class Recorder:
             return func(*args, **kwargs)
         began = time.perf_counter()
         whole = self.backend != "none" and _is_distributed((args, kwargs))
-        if func.namespace in COLLECTIVES and not whole:
+        if _Facts.of(func).exchanges and not whole:
             return self.collective(func, args, kwargs)
         event = {"k": "op" if whole else "local_op"}
         self.stamp(event)
-        if whole and func._schema.name in LOSSES:
+        if whole and _Facts.of(func).name in LOSSES:
             if func in DTensor._op_dispatcher._custom_op_handlers:
                 event["loss_parallel"] = True
         self.arguments(event, func, args, kwargs)
@@ -1425,7 +1457,7 @@ class Recorder:
 
     def put_op(self, event, func, args, kwargs, result):
         random = _draws(func, args, kwargs)
-        undefined = "empty" in func._schema.name
+        undefined = _Facts.of(func).undefined
         written = _written(func, args, kwargs)
         if undefined:
             for tensor in _leaves(result):
@@ -1433,7 +1465,7 @@ class Recorder:
                     self.unwritten.add(self.storage_of(_pieces(tensor)[0]))
             event["undefined"] = True
         self.note_writes(written)
-        if func._schema.name == "fsdp::all_gather_copy_in":
+        if _Facts.of(func).name == "fsdp::all_gather_copy_in":
             written = []  # this rank's part of its results has been written
         if random:
             event["random"] = True
@@ -1626,7 +1658,7 @@ def _whole_storage(tensor):
 
 def _draws(func, args, kwargs):
     """Whether this call draws numbers: dropout in evaluation and of probability 0 does not."""
-    if torch.Tag.nondeterministic_seeded not in func.tags:
+    if not _Facts.of(func).seeded:
         return False
     for index, argument in enumerate(func._schema.arguments):
         default = argument.default_value if argument.has_default_value() else None
@@ -1640,13 +1672,9 @@ def _draws(func, args, kwargs):
 
 def _written(func, args, kwargs):
     """Tensors that the op writes to, by its schema."""
-    if not func._schema.is_mutable:
-        return []
     found = []
-    for index, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        value = args[index] if index < len(args) else kwargs.get(argument.name)
+    for index, name in _Facts.of(func).written:
+        value = args[index] if index < len(args) else kwargs.get(name)
         found += [x for x in _leaves(value) if isinstance(x, torch.Tensor)]
     return found
 

@@ -75,6 +75,7 @@ PrintComparison compare_prints(const Json& recorded, const StepPrint& ours,
     if (off > allowed + origin.open[i]) result.verdict = PrintVerdict::kDiffers;
     if (size > 0 && !origin.exact) {
       result.drift = std::max(result.drift, std::min(1.0, off / size));
+      result.vague = result.vague || allowed > kVague * size;
       const bool vague = off > allowed || (allowed > kVague * size && off > kDigits * size);
       if (vague && result.verdict == PrintVerdict::kAgrees)
         result.verdict = PrintVerdict::kUndecided;

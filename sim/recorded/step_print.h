@@ -33,7 +33,8 @@ struct StepOrigin {
 enum class PrintVerdict : std::uint8_t { kAgrees, kUndecided, kDiffers };
 struct PrintComparison {
   PrintVerdict verdict = PrintVerdict::kAgrees;
-  double drift = 0;  ///< the value's relative error; 0 of exact ones
+  double drift = 0;    ///< the value's relative error; 0 of exact ones
+  bool vague = false;  ///< rounding may change a large part of the value
 };
 
 /// Ours against the recorded fingerprint. Undecided: all of the value may be rounding.

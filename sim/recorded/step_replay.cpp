@@ -39,6 +39,9 @@ struct Known {
   double size = 0;      // sum of magnitudes; below 0: not known
   double noise = 0;     // rounding of an element, as a part of the mean magnitude
   bool parted = false;  // ranks hold replicas that differ, or values computed from such
+  bool vague = false;   // its rounding is as large as the value
+  // It is computed from floats that are all vague: whatever it is may be rounding.
+  bool of_vague = false;
 };
 
 // A message on its way: the value sent, or the receive that waits for it.
@@ -536,6 +539,7 @@ class StepPlayer {
     origin.coarsest = dtype_of(one.value->at("dtype"));
     origin.exact = is_integral(origin.coarsest);
     bool any = false;
+    result.of_vague = true;
     const auto visit = [&](std::size_t number) {
       const Known& known = known_.at(number);
       origin.coarsest = coarser(origin.coarsest, known.origin.coarsest);
@@ -546,6 +550,7 @@ class StepPlayer {
       origin.exact = origin.exact && known.origin.exact && !floating;
       const double size = known.size < 0 ? size_of(number) : known.size;
       if (!floating || size == 0) return;
+      result.of_vague = result.of_vague && known.vague;
       origin.terms = any ? std::min(origin.terms, size) : size;
       any = true;
     };
@@ -561,6 +566,7 @@ class StepPlayer {
     if (event.contains("kwargs")) {
       for (const Json& argument : event.at("kwargs")) visit_argument(argument);
     }
+    result.of_vague = result.of_vague && any;
     return result;
   }
 
@@ -593,8 +599,9 @@ class StepPlayer {
     PrintComparison found = compare_all(value.at("fp"), prints, known.origin);
     known.origin.drift = found.drift;
     known.noise = std::max(known.noise, noise_of(known));
+    known.vague = known.of_vague || found.vague;
     if (found.verdict == PrintVerdict::kDiffers && !known.origin.exact &&
-        is_rounding(event, value, prints)) {
+        (known.of_vague || is_rounding(event, value, prints))) {
       found.verdict = PrintVerdict::kUndecided;
     }
     if (found.verdict == PrintVerdict::kAgrees) ++replay_.agree;
@@ -693,6 +700,7 @@ class StepPlayer {
       const PrintComparison one = compare_prints(print_on(recorded, rank), prints[rank], origin);
       worst.verdict = std::max(worst.verdict, one.verdict);
       worst.drift = std::max(worst.drift, one.drift);
+      worst.vague = worst.vague || one.vague;
     }
     return worst;
   }

@@ -204,6 +204,9 @@ class Steps(program.Program):
             ("experts", "hsdp", "a=2,b=2"), ("adversaries", "fsdp+tp", "dp=2,tp=2"),
             ("masked", "fsdp", "dp=4"), ("masked", "megatron", "dp=2,tp=2"),
             ("autocast", "megatron", "dp=2,tp=2"), ("autocast", "fsdp+tp", "dp=2,tp=2"),
+            ("ascent", "fsdp", "dp=4"), ("ascent", "megatron", "dp=2,tp=2"),
+            ("drawn_inside", "fsdp+tp", "dp=2,tp=2"), ("drawn_inside", "sequence", "tp=3"),
+            ("constant", "hsdp", "a=2,b=2"), ("constant", "replicate", "dp=3"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))

@@ -453,7 +453,83 @@ def masked():
     return model, optimizer, step
 
 
+def ascent():
+    """Two backwards (sharpness-aware): the first one's gradients move the parameters, and are set
+    to None before the second."""
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    x, target = torch.randn(8, 8), torch.randint(0, 3, (8,))
+
+    def step():
+        F.cross_entropy(model(x), target).backward()
+        with torch.no_grad():
+            parameters = list(model.parameters())
+            norm = torch.stack([one.grad.norm() for one in parameters]).norm()
+            ways = [one.grad * (0.05 / (norm + 1e-12)) for one in parameters]
+            for one, way in zip(parameters, ways):
+                one.add_(way)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), target)
+        loss.backward()
+        with torch.no_grad():
+            for one, way in zip(parameters, ways):
+                one.sub_(way)
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def drawn_inside():
+    """Calls that draw numbers inside: alpha dropout, dropout between the layers of an LSTM."""
+    class Drawn(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.recurrent = nn.LSTM(8, 8, 2, dropout=0.2, batch_first=True)
+            self.head = nn.Sequential(nn.Linear(8, 16), nn.SELU(), nn.AlphaDropout(0.2),
+                                      nn.FeatureAlphaDropout(0.2), nn.Linear(16, 3))
+
+        def forward(self, x):
+            return self.head(self.recurrent(x)[0])
+
+    model = Drawn()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, target = torch.randn(4, 6, 8), torch.randn(4, 6, 3)
+
+    def step():
+        with torch.backends.mkldnn.flags(enabled=False, allow_tf32=None):
+            loss = F.mse_loss(model(x), target)
+            loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def constant():
+    """A loss that is constant: all gradients are rounding alone."""
+    class Constant(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.outer = nn.Linear(8, 16), nn.Linear(16, 8)
+
+        def forward(self, x):
+            return F.layer_norm(self.outer(self.inner(x).tanh()) + x, (8,))
+
+    model = Constant()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    x = torch.randn(8, 8)
+
+    def step():
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
 PROGRAMS = {program.__name__: program for program in (
     llama, llama_gqa, gpt, convolutions, two_batches, bf16, autocast, written, gammas, preferences,
-    residual, experts, adversaries, masked
+    residual, experts, adversaries, masked, ascent, drawn_inside, constant
 )}
