@@ -124,25 +124,32 @@ int blame_replay(const BlameArguments& arguments, const StepRecording& recording
     out += text(one, "PyTorch is wrong:");
   }
   if (out.empty()) {
-    out = fmt::format("{}: nothing is wrong: {} results are PyTorch's\n", recording.path,
-                      replay.agree);
+    const bool values = !recording.shapes_only && !recording.exported;
+    out = fmt::format("{}: nothing is wrong: {} results {}\n", recording.path,
+                      values ? replay.agree : replay.unknown,
+                      values ? "are PyTorch's" : "have PyTorch's shape and dtype");
   }
   print_text(out);
   return replay.ok() ? kFine : kFailed;
 }
 
+void check_values(const StepRecording& recording) {
+  if (!recording.shapes_only && !recording.exported) return;
+  fail(ErrorKind::kValue, Fix{"record a step with its values: shardlab record train.py"},
+       "{}: the file has no values to compare with", recording.path);
+}
+
 int blame_recordings(const BlameArguments& arguments) {
   const StepRecording a = read_step(arguments.file, export_options(arguments.run));
   if (arguments.other.empty()) return blame_replay(arguments, a);
-  if (a.shapes_only || a.exported) {
-    fail(ErrorKind::kValue, Fix{"record a step with its values: shardlab record train.py"},
-         "{}: the file has no values to compare with", arguments.file);
-  }
+  check_values(a);
   StepBlame found;
   if (is_value_dump(arguments.other)) {
     found = blame_values(a, read_value_dump(arguments.other));
   } else if (is_step_file(arguments.other)) {
-    found = blame_steps(a, read_step(arguments.other));
+    const StepRecording b = read_step(arguments.other);
+    check_values(b);
+    found = blame_steps(a, b);
   } else {
     fail(ErrorKind::kValue,
          Fix{"give a recording, or what shardlab_record.dump_values has written"},

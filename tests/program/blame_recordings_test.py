@@ -140,6 +140,8 @@ class BlameRecordings(Program):
         (self.folder / "text.json").write_text("{}", encoding="utf-8")
         for other, told in (("v.json.gz", r"v.r1.json.gz: there is no such file"),
                             ("text.json", r"text.json: nothing that a recording is compared with"),
+                            (RECORDINGS.parent / "exported/mlp__2.15.0.pt2",
+                             r"mlp__2.15.0.pt2: the file has no values to compare with"),
                             (RECORDINGS / "gpt__2.15.0.json.gz", r"no value of the same name")):
             code, _, errors = self.shardlab("blame", FILES / "tp_one.json.gz", other)
             self.assertEqual(code, 2, errors)
