@@ -21,7 +21,10 @@ void Recording::keep(RecordedValue value) {
   adopt(std::move(value));
 }
 
-void Recording::adopt(RecordedValue value) { values_.push_back(std::move(value)); }
+void Recording::adopt(RecordedValue value) {
+  by_key_.emplace(value.key(), values_.size());
+  values_.push_back(std::move(value));
+}
 
 void Recording::assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                          const Where& where) {
@@ -156,9 +159,6 @@ const Where* Recording::where(const std::string& name) const {
 }
 
 const RecordedValue* Recording::find(const std::string& key) const {
-  for (; in_by_key_ < values_.size(); ++in_by_key_) {
-    by_key_.emplace(values_[in_by_key_].key(), in_by_key_);
-  }
   const auto found = by_key_.find(key);
   return found == by_key_.end() ? nullptr : &values_[found->second];
 }

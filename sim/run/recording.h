@@ -49,7 +49,7 @@ struct AssertedPair {
 /// "x.item()@120": the same text reads other values elsewhere.
 std::string name_of_read(const std::string& name, SourceSpan place);
 
-/// Filled while the rank runs, read afterwards. Used by one rank, then by one thread.
+/// Filled while the rank runs, by that rank alone; read afterwards, by any thread.
 class Recording : public ValueSink {
  public:
   /// `trace` is the rank's own and outlives the recording.

@@ -637,21 +637,6 @@ std::optional<ValueReport> report_on(const VerifyInputs& inputs, const std::stri
   return report;
 }
 
-// Recordings index their values when they are asked first, which is not to be by several threads.
-void index_all(const VerifyInputs& inputs) {
-  std::vector<Recordings> all = {inputs.ranks, inputs.ranks_in_f64};
-  all.push_back({inputs.given.single, inputs.given.reference});
-  for (const OneDeviceValues& one : inputs.one_device) {
-    all.push_back(one.single);
-    all.push_back(one.reference);
-  }
-  for (const Recordings& recordings : all) {
-    for (const Recording* recording : recordings) {
-      if (recording != nullptr) recording->find("");
-    }
-  }
-}
-
 // Values are judged one by one, large ones on all cores.
 std::vector<std::optional<ValueReport>> reports_on(const VerifyInputs& inputs,
                                                    const std::vector<std::string>& keys) {
@@ -661,7 +646,6 @@ std::vector<std::optional<ValueReport>> reports_on(const VerifyInputs& inputs,
   const std::size_t cores = elements < kElements ? 1 : std::thread::hardware_concurrency();
   std::vector<std::optional<ValueReport>> reports(keys.size());
   std::vector<std::exception_ptr> failures(keys.size());
-  index_all(inputs);
   const auto judge = [&](std::size_t i) {
     try {
       reports[i] = report_on(inputs, keys[i]);
