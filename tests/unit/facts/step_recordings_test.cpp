@@ -7,6 +7,7 @@
 #include "base/program_path.h"
 #include "dispatch/all_ops.h"
 #include "sim/capture/step_scenario.h"
+#include "sim/recorded/step_blame.h"
 #include "sim/recorded/step_replay.h"
 #include "sim/recorded/step_self_test.h"
 #include "sim/run/one_device.h"
@@ -17,13 +18,15 @@ using namespace shardlab;
 namespace {
 
 // Above the program, which is built inside of the repository.
-StepRecording recorded(const std::string& name) {
+StepRecording stored(const std::string& name) {
   namespace fs = std::filesystem;
-  const std::string file = "tests/golden/recordings/" + name + "__2.15.0.json.gz";
+  const std::string file = "tests/golden/recordings/" + name + ".json.gz";
   fs::path folder = program_path().parent_path();
   while (!fs::exists(folder / file) && folder != folder.root_path()) folder = folder.parent_path();
   return read_step((folder / file).string());
 }
+
+StepRecording recorded(const std::string& name) { return stored(name + "__2.15.0"); }
 
 // The nth event of this kind and op, as it may be changed.
 Json& event_of(StepRecording& recording, const std::string& kind, const std::string& op,
@@ -55,6 +58,19 @@ TEST_CASE("B-28 every result of a recorded step, on every rank, is the recorded 
     CHECK(replay.skipped == 0);
     CHECK(replay.agree > 50);
   }
+}
+
+TEST_CASE("B-32 the first value that another program made wrong is named, with its mending edit") {
+  const StepRecording right = stored("mistakes/tp_one");
+  const StepBlame healthy = blame_steps(right, stored("mistakes/tp_none"));
+  CHECK(healthy.compared > 50);
+  CHECK(healthy.wrong.empty());
+  const StepBlame blame = blame_steps(right, stored("mistakes/tp_no_sum_of_down"));
+  REQUIRE(blame.found());
+  CHECK(blame.wrong[0].point.name == "blocks.1.down");
+  CHECK(!blame.wrong[0].follows);
+  REQUIRE(!blame.edits.empty());
+  CHECK(blame.edits[0].text.starts_with("dist.all_reduce(y)"));
 }
 
 TEST_CASE("B-28 a number that is not PyTorch's is a difference at its event") {
