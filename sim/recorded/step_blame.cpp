@@ -10,7 +10,6 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -458,10 +457,10 @@ void find_followers(StepBlame& blame, const Descent& descent) {
   };
   for (std::size_t i = 0; i < blame.wrong.size(); ++i) {
     const StepPoint& later = blame.wrong[i].point;
+    const std::string here = module_of_gradient(later.name);
     for (std::size_t j = 0; j < i && !blame.wrong[i].follows; ++j) {
       const StepPoint& first = blame.wrong[j].point;
-      const std::string here = module_of_gradient(later.name),
-                        there = module_of_gradient(first.name);
+      const std::string there = module_of_gradient(first.name);
       const bool back =
           late(first) && late(later) && (here == there || descent.follows(there, here));
       blame.wrong[i].follows = back || descent.follows(later.key, first.key);
@@ -491,12 +490,7 @@ PointsOfA points_of(const StepRecording& recording, bool by_rank, double& gradie
   return points;
 }
 
-void write_elements(const DTensor& value, std::vector<double> elements) {
-  Tensor target = value.local();
-  write_doubles(target, elements);
-}
-
-void apply(const StepEdit& edit, std::size_t number, ProgramPlayer& player) {
+void apply_to(const StepEdit& edit, std::size_t number, ProgramPlayer& player) {
   std::vector<std::vector<double>> parts;
   for (std::size_t rank = 0; rank < player.ranks(); ++rank) {
     const DTensor& value = player.value(number, rank);
@@ -515,7 +509,13 @@ void apply(const StepEdit& edit, std::size_t number, ProgramPlayer& player) {
   }
   for (std::size_t rank = 0; rank < player.ranks(); ++rank) {
     for (double& element : parts[rank]) element *= edit.factor;
-    write_elements(player.value(number, rank), std::move(parts[rank]));
+    write_doubles(player.value(number, rank).local(), parts[rank]);
+  }
+}
+
+void apply(const StepEdit& edit, std::size_t event, ProgramPlayer& player) {
+  for (const auto& [after, number] : edit.places) {
+    if (after == event) apply_to(edit, number, player);
   }
 }
 
@@ -543,9 +543,7 @@ StepBlame compare(const PointsOfA& a, double gradient_noise, const StepRecording
   StepComparison comparison(a, groups, gradient_noise);
   StepNames names(b, by_rank);
   replay_step(b, [&](std::size_t index, ProgramPlayer& player) {
-    for (const auto& [event, value] : edit != nullptr ? edit->places : StepEdit().places) {
-      if (event == index + 1) apply(*edit, value, player);
-    }
+    if (edit != nullptr) apply(*edit, index + 1, player);
     comparison.flow(b, b.events[index]);
     if (StepComparison::is_collective(b.events[index])) {
       comparison.judge_collective(b, index, player);

@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 
@@ -285,8 +283,7 @@ RankGroups groups_along(const Dims& shape, const std::vector<std::string>& names
                         std::size_t dims) {
   RankGroups all;
   std::map<std::size_t, Ranks> by_rest;
-  const auto count = static_cast<std::size_t>(
-      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
+  const auto count = static_cast<std::size_t>(product(shape));
   for (std::size_t rank = 0; rank < count; ++rank) {
     std::size_t rest = 0, left = rank, step = 1;
     for (std::size_t i = shape.size(); i-- > 0;) {

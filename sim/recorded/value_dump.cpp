@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "base/saturating.h"
 #include "sim/capture/recorded_json.h"
 #include "sim/record/step_elements.h"
 #include "sim/record/step_file.h"
@@ -38,12 +39,11 @@ PointPart part_of_dump(const Json& json, const StepFile& file) {
   part.shape = dims_of(json.at("shape"));
   part.dtype = dtype_of(json.at("dtype"));
   if (json.contains("raw")) {
-    std::int64_t count = 1;
-    for (const std::int64_t size : part.shape) count *= size;
+    const std::int64_t count = product(part.shape);
     const auto begin = integer_of<std::size_t>(json.at("raw").at(0)),
                bytes = integer_of<std::size_t>(json.at("raw").at(1));
     if (begin > file.raw.size() || bytes > file.raw.size() - begin ||
-        bytes != static_cast<std::size_t>(count * item_bytes(part.dtype))) {
+        bytes != static_cast<std::size_t>(saturating_product(count, item_bytes(part.dtype)))) {
       refuse_dump(file.path, "elements of a value are outside of the file");
     }
     const auto elements = step_elements(file.raw, json, part.dtype, count);
