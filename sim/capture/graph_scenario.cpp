@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "api/collectives.h"
@@ -17,6 +18,7 @@
 #include "sim/language/values/generator.h"
 #include "sim/language/values/value.h"
 #include "sim/scenario/toml_text.h"
+#include "trace/compare_graphs.h"
 #include "trace/graph_break.h"
 #include "trace/graph_text.h"
 
@@ -31,16 +33,21 @@ std::string literal(double value) {
   return Scalar(value).text();
 }
 
+std::int64_t rank_at(const ProgramGraph& graph, std::size_t index) {
+  return graph.ranks.empty() ? static_cast<std::int64_t>(index) : graph.ranks[index];
+}
+
 class ScenarioWriter final : public GraphWriter {
  public:
   ScenarioWriter(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry)
       : GraphWriter(graphs, registry) {}
 
-  std::string text() {
-    const std::string code = statements();
+  std::string text() { return text_with(statements()); }
+  std::string text_with(const std::string& code) {
     return header() + inputs() + "[program]\ncode = '''\n" + generators() + code + "'''\n" +
            expectations() + policies();
   }
+  using GraphWriter::statements;
 
  private:
   // Parts of the file.
@@ -230,6 +237,11 @@ class ScenarioWriter final : public GraphWriter {
 
   // Statements.
 
+  std::string comment(const GraphNode& node) const override {
+    if (node.line == 0 || node.column > 0) return "";
+    const std::string file = graph().file.substr(graph().file.rfind('/') + 1);
+    return fmt::format("  # {}:{}", file, node.line);
+  }
   std::string indent(bool in_block) const override { return in_block ? "    " : ""; }
   std::string opening(const Around& around) override {
     std::vector<std::string> contexts;
@@ -260,12 +272,22 @@ class ScenarioWriter final : public GraphWriter {
   void write_constant(const GraphNode& node) override {
     const ValueType& type = node.results.at(0).type;
     if (type.mesh >= 0) refuse("a distributed tensor from outside");
-    if (node.data.size() != 1) refuse("ranks have elements of their own");
+    if (node.data.empty()) refuse("its elements are not known");
     if (product(type.shape) == 0) refuse("it is empty");
-    std::size_t next = 0;
     const auto spell = [&](const Scalar& value) { return scalar(value); };
-    give(node, fmt::format("tensor({}, dtype={})", nested(node.data[0], type.shape, 0, next, spell),
-                           to_string(type.dtype)));
+    std::vector<std::string> of_ranks;
+    for (const std::vector<Scalar>& elements : node.data) {
+      std::size_t next = 0;
+      of_ranks.push_back(nested(elements, type.shape, 0, next, spell));
+    }
+    std::string elements = of_ranks.front();
+    if (of_ranks.size() > 1) {
+      for (std::size_t i = 0; i < of_ranks.size(); ++i) {
+        of_ranks[i] = fmt::format("{}: {}", rank_at(graph(), i), of_ranks[i]);
+      }
+      elements = fmt::format("{{{}}}[rank]", text_of_list(of_ranks, ", "));
+    }
+    give(node, fmt::format("tensor({}, dtype={})", elements, to_string(type.dtype)));
   }
 
   void write_op(const GraphNode& node) override {
@@ -379,7 +401,10 @@ class ScenarioWriter final : public GraphWriter {
     }
     if (node.name == "broadcast") add("src", node.source.value_or(0));
     if (node.group.mesh >= 0) add("group", group(node.group));
-    give(node, fmt::format("{}({})", node.name, text_of_list(texts, ", ")));
+    const std::string call = fmt::format("{}({})", node.name, text_of_list(texts, ", "));
+    // Its result may not be dropped, where the program did not get that far.
+    if (node.error && node.name != "barrier") return statement(node, "_ = " + call);
+    give(node, call);
   }
 
   static std::string capitals(std::string_view name) {
@@ -484,6 +509,9 @@ class ScenarioWriter final : public GraphWriter {
   void write_seed(const GraphNode& node) override {
     statement(node, fmt::format("{}.manual_seed({})",
                                 node.generator ? generator(*node.generator) : "torch", node.seed));
+  }
+  void write_check_close(const GraphNode& node) override {
+    statement(node, fmt::format("assert_close({})", text_of_list(arguments(node.args), ", ")));
   }
   void write_drop_grad(const GraphNode& node) override {
     statement(node, argument(node.args.at(0)) + ".grad = None");
@@ -607,10 +635,66 @@ class ScenarioWriter final : public GraphWriter {
   std::optional<std::pair<std::int32_t, std::string>> checked_;  ///< a piece, and its former value
 };
 
+// The number of nodes that all ranks have in common, from the first one on.
+std::size_t common_nodes(const std::vector<ProgramGraph>& graphs) {
+  std::size_t common = graphs.front().nodes.size();
+  for (const ProgramGraph& graph : graphs) {
+    const auto difference = first_difference(graphs.front(), graph, Places::kIgnored);
+    if (difference) common = std::min(common, difference->node);
+  }
+  return common;
+}
+
+// These nodes, with the elements that each rank has.
+ProgramGraph of_all_ranks(const std::vector<ProgramGraph>& graphs, std::size_t nodes) {
+  ProgramGraph all = graphs.front();
+  all.ranks.clear();
+  all.nodes.resize(nodes);
+  for (std::size_t i = 0; i < nodes; ++i) {
+    if (all.nodes[i].kind != NodeKind::kConstant) continue;
+    std::map<std::int64_t, std::vector<Scalar>> by_rank;
+    for (const ProgramGraph& graph : graphs) {
+      const auto& data = graph.nodes[i].data;
+      for (std::size_t rank = 0; !data.empty() && rank < graph.ranks.size(); ++rank) {
+        by_rank[graph.ranks[rank]] = data[data.size() == 1 ? 0 : rank];
+      }
+    }
+    const bool same = std::ranges::all_of(
+        by_rank, [&](const auto& one) { return one.second == by_rank.begin()->second; });
+    all.nodes[i].data.clear();
+    for (auto& [rank, elements] : by_rank) {
+      if (same && !all.nodes[i].data.empty()) break;
+      all.nodes[i].data.push_back(std::move(elements));
+    }
+  }
+  return all;
+}
+
+std::string indented(const std::string& code) {
+  std::string text;
+  for (std::size_t at = 0; at < code.size();) {
+    const std::size_t end = code.find('\n', at) + 1;
+    text += "    " + code.substr(at, end - at);
+    at = end;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string graph_scenario(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry) {
-  return ScenarioWriter(graphs, registry).text();
+  if (graphs.size() == 1) return ScenarioWriter(graphs, registry).text();
+  const std::size_t common = common_nodes(graphs);
+  const std::vector<ProgramGraph> all = {of_all_ranks(graphs, common)};
+  ScenarioWriter writer(all, registry);
+  std::string code = writer.statements();
+  for (const ProgramGraph& graph : graphs) {
+    const std::vector<ProgramGraph> own = {graph};
+    const std::string rest = ScenarioWriter(own, registry).statements(common, graph.nodes.size());
+    if (rest.empty()) continue;
+    code += fmt::format("if rank in [{}]:\n", text_of_list(graph.ranks, ", ")) + indented(rest);
+  }
+  return writer.text_with(code);
 }
 
 }  // namespace shardlab

@@ -12,8 +12,9 @@ namespace shardlab {
 class OpRegistry;
 
 /// The file's text. Captured again, it gives the same graph, except for places in the program.
-///   fails  Unsupported: ranks whose graphs differ; a node without a statement, which is
-///          named: data that differ by rank, hooks in backward, writes through x[0:2]
+/// Graphs of ranks have blocks of their own from the node on at which they part: `if rank in [0]:`.
+///   fails  Unsupported: a node without a statement, which is named: hooks in backward, writes
+///          through x[0:2]
 std::string graph_scenario(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry);
 
 }  // namespace shardlab

@@ -51,8 +51,9 @@ void GraphWriter::refuse(const std::string& what) const {
        "node {} has no statement: {}, {}", at_, kind_name(graph_.nodes[at_].kind), what);
 }
 
-std::string GraphWriter::statements() {
-  write_all(0, graph_.nodes.size());
+std::string GraphWriter::statements(std::size_t begin, std::size_t end) {
+  code_.clear();
+  write_all(begin, end);
   return code_;
 }
 
@@ -140,6 +141,8 @@ void GraphWriter::write(const GraphNode& node) {
       return write_remove_hook(node);
     case NodeKind::kFunction:
       return write_function(node);
+    case NodeKind::kCheckClose:
+      return write_check_close(node);
     default:
       refuse("it is not a call");
   }
@@ -221,7 +224,7 @@ void GraphWriter::enter(const Around& around) {
 void GraphWriter::statement(const GraphNode& node, const std::string& text) {
   enter(around_of(node));
   const bool in_block = around_ != Around{};
-  (in_block ? block_ : code_) += indent(in_block) + text + "\n";
+  (in_block ? block_ : code_) += indent(in_block) + text + comment(node) + "\n";
 }
 
 void GraphWriter::statement(const std::string& text) {

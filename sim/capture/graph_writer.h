@@ -45,7 +45,9 @@ class GraphWriter {
   GraphWriter(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry);
 
   /// The statements of all nodes but inputs.
-  std::string statements();
+  std::string statements() { return statements(0, graph_.nodes.size()); }
+  /// Of a part of the nodes.
+  std::string statements(std::size_t begin, std::size_t end);
   /// The statements of a part of the nodes, as the body of a function that runs while nothing is
   /// recorded; they are not written at their own place.
   std::string body(std::size_t begin, std::size_t end);
@@ -91,6 +93,8 @@ class GraphWriter {
   virtual std::string quoted(const std::string& value) const = 0;
   virtual std::string list(const std::vector<std::string>& items) const = 0;
 
+  /// Behind a line: the place of the node in a program in C++.
+  virtual std::string comment(const GraphNode&) const { return ""; }
   /// Refuses values that the language has for no node.
   virtual void check(const GraphNode&) const {}
   // One for each kind of node that a statement can express.
@@ -118,6 +122,7 @@ class GraphWriter {
   virtual void write_hook(const GraphNode&) { refuse("it is not a call"); }
   virtual void write_hooks(const GraphNode&) { refuse("it is not a call"); }
   virtual void write_function(const GraphNode& node) = 0;
+  virtual void write_check_close(const GraphNode&) {}
   virtual void write_remove_hook(const GraphNode&) { refuse("it is not a call"); }
 
   const ProgramGraph& graph() const { return graph_; }

@@ -17,11 +17,7 @@ namespace shardlab {
 namespace {
 
 ScenarioFile opened(const std::string& path, const RunArguments& arguments) {
-  if (path.ends_with(".graph")) {
-    auto text = std::make_shared<SourceText>(path, graph_scenario(graphs_of_file(path), all_ops()));
-    return ScenarioFile::read(std::move(text), settings_of(arguments));
-  }
-  if (!is_step_file(path)) return ScenarioFile::open(path, settings_of(arguments));
+  if (!is_step_file(path)) return open_scenario(path, arguments);
   int code = kFine;
   RunArguments quiet = arguments;
   quiet.common.output = Output::kJson;  // stdout is for the answer
@@ -32,6 +28,12 @@ ScenarioFile opened(const std::string& path, const RunArguments& arguments) {
 }
 
 }  // namespace
+
+ScenarioFile open_scenario(const std::string& path, const RunArguments& arguments) {
+  if (!path.ends_with(".graph")) return ScenarioFile::open(path, settings_of(arguments));
+  auto text = std::make_shared<SourceText>(path, graph_scenario(graphs_of_file(path), all_ops()));
+  return ScenarioFile::read(std::move(text), settings_of(arguments));
+}
 
 Scenario first_point(const std::string& path, const RunArguments& arguments) {
   const ScenarioFile file = opened(path, arguments);

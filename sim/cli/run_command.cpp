@@ -1,5 +1,6 @@
 // `shardlab run`: every point of every file, printed as it comes.
 #include "dispatch/all_ops.h"
+#include "sim/cli/failing_point.h"
 #include "sim/cli/forecast.h"
 #include "sim/cli/interrupts.h"
 #include "sim/cli/run_arguments.h"
@@ -94,7 +95,7 @@ int run_command(const RunArguments& arguments) {
       alone = std::move(opened->alone);
     } else {
       refuse_step_options(path, arguments);
-      file = ScenarioFile::open(path, settings_of(arguments));
+      file = open_scenario(path, arguments);
     }
     for (const MatrixPoint& point : file->points()) {
       const Scenario scenario = file->at(point);

@@ -16,12 +16,13 @@ namespace shardlab {
 
 namespace {
 
-std::string summary_of(const Shrunk& shrunk) {
+std::string summary_of(const Shrunk& shrunk, bool of_graph) {
   std::string text = fmt::format("{} lines of {}: {}", shrunk.lines_after, shrunk.lines_before,
                                  to_string(shrunk.failure));
   if (!shrunk.failure.lines.empty()) {
     text += fmt::format(" in line {}", shrunk.failure.lines.front());
   }
+  if (of_graph && !shrunk.comment.empty()) text += ", made from " + shrunk.comment;
   text += fmt::format("\n  {} runs, {:.1f} s", shrunk.runs, shrunk.seconds);
   return text + (shrunk.out_of_time ? "; there is more to try: --budget\n" : "\n");
 }
@@ -51,14 +52,15 @@ int shrink_command(const ShrinkArguments& arguments) {
     };
   }
   const Shrunk shrunk = shrink(scenario, all_ops(), options);
+  const bool of_graph = path.ends_with(".graph");
   if (shows) print({.err = "\r\x1b[K"});
   if (!arguments.out.empty()) write_file(arguments.out, shrunk.text);
   if (arguments.run.common.output == Output::kJson) {
     print({.out = json_line(json_of(shrunk)) + "\n"});
   } else if (arguments.out.empty()) {
-    print({.out = shrunk.text, .err = summary_of(shrunk)});
+    print({.out = shrunk.text, .err = summary_of(shrunk, of_graph)});
   } else {
-    print({.out = summary_of(shrunk)});
+    print({.out = summary_of(shrunk, of_graph)});
   }
   return kFine;
 }

@@ -10,6 +10,7 @@
 #include "backends/process/control_channel.h"
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
+#include "sim/cli/failing_point.h"
 #include "sim/cli/interrupts.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/stopwatch.h"
@@ -55,9 +56,8 @@ std::vector<TestCase> cases_of(const RunArguments& arguments) {
   std::vector<TestCase> cases;
   for (const std::string& path : scenario_files(arguments.files)) {
     TestCase one{path, nullptr, {}, {}};
-    one.unreadable = refusal_of([&] {
-      one.file = std::make_shared<ScenarioFile>(ScenarioFile::open(path, settings_of(arguments)));
-    });
+    one.unreadable = refusal_of(
+        [&] { one.file = std::make_shared<ScenarioFile>(open_scenario(path, arguments)); });
     if (one.unreadable) {
       cases.push_back(one);
       continue;

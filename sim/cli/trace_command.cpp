@@ -13,6 +13,7 @@
 #include "sim/capture/open_sizes.h"
 #include "sim/capture/recorded_capture.h"
 #include "sim/capture/trace_report.h"
+#include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/step_command.h"
 #include "sim/record/json.h"
@@ -272,7 +273,7 @@ std::optional<ScenarioFile> opened_file(const std::string& path, RunArguments ar
                                         int& code) {
   if (!is_step_file(path)) {
     refuse_step_options(path, arguments);
-    return ScenarioFile::open(path, settings_of(arguments));
+    return open_scenario(path, arguments);
   }
   arguments.common.output = Output::kJson;
   auto opened = open_step(path, arguments, code);
@@ -288,6 +289,10 @@ int trace_command(const TraceArguments& arguments) {
   if (!path.ends_with(".toml")) {
     const auto recording = recording_of_file(path);
     if (recording) return trace_recording(*recording, registry, arguments);
+  }
+  if (path.ends_with(".graph") && arguments.toml) {
+    print({.out = graph_scenario(graphs_of_file(path), registry)});
+    return kFine;
   }
   int code = kFine;
   const auto opened = opened_file(path, arguments.run, code);

@@ -148,6 +148,13 @@ std::pair<std::size_t, std::uint32_t> place_in(const ProgramLines& lines, std::u
   return {lines.size(), 0};
 }
 
+// Written twice it would be two values.
+bool draws(std::string_view text) {
+  constexpr std::string_view kParts[] = {"rand", "drop", "normal", "bernoulli", "multinomial"};
+  return std::ranges::any_of(
+      kParts, [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
+}
+
 class Folding {
  public:
   explicit Folding(const ProgramLines& lines)
@@ -192,7 +199,7 @@ class Folding {
     const SourceSpan span = whole_span(source_->text(), value);
     const std::string text(source_->text(span));
     constexpr std::size_t kShort = 16;
-    if (reads.empty() || (reads.size() > 1 && text.size() > kShort)) return;
+    if (reads.empty() || (reads.size() > 1 && (text.size() > kShort || draws(text)))) return;
     ProgramLines lines = lines_;
     const std::size_t from = place_in(lines_, statement.span.begin).first;
     // From the end, so that places before it stay.

@@ -3,6 +3,7 @@
 #include "sim/edit/shrink.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "sim/edit/shrink_passes.h"
 #include "sim/scenario/toml_text.h"
@@ -32,6 +33,15 @@ void expect_failure(Sketch& sketch, Symptom& failure) {
   put(expect, {"line", {}, {{}, failure.lines.front()}});
 }
 
+std::string comment_of_failure(const Trials& trials, const Scenario& scenario) {
+  if (trials.failing().empty()) return {};
+  std::istringstream lines(scenario.program->source->text());
+  std::string line;
+  for (int at = 0; at <= *trials.failing().begin(); ++at) std::getline(lines, line);
+  const std::size_t begin = line.rfind("  # ");
+  return begin == std::string::npos ? std::string() : line.substr(begin + 4);
+}
+
 std::int64_t count_lines(const std::string& text) { return std::ranges::count(text, '\n'); }
 
 }  // namespace
@@ -40,6 +50,7 @@ Shrunk shrink(const Scenario& scenario, const OpRegistry& registry, const Shrink
   Trials trials(scenario, registry, options);
   drop_expectations(trials);
   begin_late(trials);
+  shorten_names(trials);
   shrink_sizes(trials);
   for (bool smaller = true; smaller;) {
     smaller = false;
@@ -52,6 +63,7 @@ Shrunk shrink(const Scenario& scenario, const OpRegistry& registry, const Shrink
   Symptom found = symptom_of(trials.run(sketch));
   expect_failure(sketch, found);
   Shrunk shrunk{.text = written(sketch).text, .failure = found, .runs = trials.runs()};
+  shrunk.comment = comment_of_failure(trials, scenario);
   shrunk.seconds = trials.seconds();
   shrunk.out_of_time = trials.out_of_time();
   shrunk.lines_before = count_lines(scenario.file->text());

@@ -11,6 +11,9 @@ namespace shardlab {
 struct Shrunk {
   std::string text;  ///< a scenario that expects its failure
   Symptom failure;   ///< of that scenario, with its own lines
+  /// The comment behind the line that fails, in the given scenario: in one that was written from a
+  /// program in C++ the place there. Empty: none.
+  std::string comment;
   std::int64_t runs = 0;
   double seconds = 0;
   bool out_of_time = false;  ///< there was more to try

@@ -42,6 +42,16 @@ bool drop_unneeded(Trials& trials) {
   return left.size() < lines.size() && trials.keeps(std::move(left));
 }
 
+// Those that hold say nothing of the one that fails.
+bool drop_assertions(Trials& trials) {
+  bool kept = false;
+  for (std::size_t i = trials.best().program.size(); i-- > 0;) {
+    const ProgramLines& lines = trials.best().program;
+    if (lines[i].text.starts_with("assert")) kept = trials.keeps(without(lines, i, i + 1)) || kept;
+  }
+  return kept;
+}
+
 // Types of the values that names have before a line of the written text.
 std::map<std::string, std::string> types_before(const ScenarioResult& result, std::int64_t line) {
   std::map<std::string, std::string> types;
@@ -131,7 +141,10 @@ bool drop_expectations(Trials& trials) {
 }
 
 bool drop_statements(Trials& trials) {
-  if (trials.meaning_is_given()) return drop_unneeded(trials);
+  if (trials.meaning_is_given()) {
+    const bool kept = drop_assertions(trials);
+    return drop_unneeded(trials) || kept;
+  }
   bool kept = false;
   for (std::size_t chunk = std::max<std::size_t>(trials.best().program.size() / 2, 1);;
        chunk /= 2) {

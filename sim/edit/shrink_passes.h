@@ -11,6 +11,8 @@ bool drop_expectations(Trials& trials);
 /// The last statements before the failure, with inputs of the types that their operands have; not
 /// where [reference] says what the program means.
 bool begin_late(Trials& trials);
+/// `aten.mm.default(a, b)` is `mm(a, b)`.
+bool shorten_names(Trials& trials);
 /// Statements, from half of them down to single ones.
 bool drop_statements(Trials& trials);
 /// `if`, `for` and `with` give way to what is inside of them.

@@ -9,6 +9,7 @@
 #include <map>
 #include <tuple>
 
+#include "autograd/at_place.h"
 #include "autograd/grad_node.h"
 #include "comm/verdict.h"
 #include "dispatch/all_ops.h"
@@ -20,6 +21,7 @@
 #include "sim/verify/step_run.h"
 #include "sim/world/spmd.h"
 #include "tensor/cpu_device.h"
+#include "trace/recorder.h"
 
 namespace shardlab::testing {
 
@@ -255,6 +257,11 @@ void check_close(const CheckSite& site, const DTensor& got, const Reference& ref
   record.site = site;
   record.got = detached(got);
   record.reference = complete(reference, got);
+  if (auto* recorder = dynamic_cast<Recorder*>(&program_calls())) {
+    const PlaceScope place({site.file, site.line});
+    recorder->check_close(got,
+                          reference.single.defined() ? reference.single : record.reference.single);
+  }
   running->add(current_rank().rank, std::move(record));
 }
 

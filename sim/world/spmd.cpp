@@ -12,6 +12,7 @@
 #include "dispatch/all_ops.h"
 #include "propagate/propagator.h"
 #include "sim/world/devices.h"
+#include "sim/world/written_graph.h"
 
 namespace shardlab {
 
@@ -121,7 +122,12 @@ WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&
   if (options.schedule.workers == 0) {
     options.schedule.workers = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   }
-  return run_world(std::move(options), body);
+  if (!WrittenGraph::wanted()) return run_world(std::move(options), body);
+  WrittenGraph graph(options);
+  WorldResult result =
+      run_world(std::move(options), [&](RankContext& rank) { graph.run(rank, body); });
+  graph.write();
+  return result;
 }
 
 }  // namespace shardlab

@@ -160,6 +160,7 @@ enum class NodeKind : std::uint8_t {
   /// results, what it saved, results without gradient. Backward calls it as a hook, with gradients
   /// of the results, and it gives those of the arguments.
   kFunction,
+  kCheckClose,  ///< a test compares the whole of args[0] with args[1]
 };
 /// "input", "const", "op", "factory", ...
 std::string_view kind_name(NodeKind kind);

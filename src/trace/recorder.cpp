@@ -105,7 +105,7 @@ Recorder::Recorder(ProgramCalls& next, const MeshLayout* mesh)
   graph_.world = current_rank().world_size;
   graph_.ranks = {current_rank().rank};
   graph_.seed = current_rank().random.seed;
-  meshes_.number_of(mesh);
+  if (mesh != nullptr) meshes_.number_of(mesh);
 }
 
 Recorder::~Recorder() { *self_ = nullptr; }
@@ -123,6 +123,12 @@ void Recorder::input(const std::string& name, InputRecipe recipe, const DTensor&
   node.results.push_back(given(value));
   graph_.nodes.push_back(std::move(node));
   inputs_ = graph_.values;
+}
+
+void Recorder::check_close(const DTensor& got, const DTensor& expected) {
+  GraphNode node = begun(NodeKind::kCheckClose);
+  node.args = {taken(got), taken(expected)};
+  graph_.nodes.push_back(std::move(node));
 }
 
 Results Recorder::perform(const ProgramEvent& event) {
@@ -164,12 +170,16 @@ Results Recorder::perform(const ProgramEvent& event) {
   }
 }
 
-GraphNode Recorder::begun(NodeKind kind) const {
+GraphNode Recorder::begun(NodeKind kind) {
   const RankContext& rank = current_rank();
   GraphNode node;
   node.kind = kind;
   // A graph has one file, which a program in C++ may not have.
-  if (!rank.position.in_cpp()) {
+  const bool first = kind != NodeKind::kMesh && graph_.file.empty();
+  if (cpp_places_ && first && rank.position.in_cpp()) {
+    graph_.file = rank.position.file;
+  }
+  if (!rank.position.in_cpp() || rank.position.file == graph_.file) {
     node.line = rank.position.line;
     node.column = rank.position.column;
   }

@@ -27,6 +27,7 @@ namespace shardlab {
 class Recorder final : public ForwardingProgram {
  public:
   /// `mesh`: the program's own, of which it takes parts; it is made before the program begins.
+  /// Null: the first mesh that appears.
   Recorder(ProgramCalls& next, const MeshLayout* mesh);
   ~Recorder() override;
 
@@ -35,6 +36,11 @@ class Recorder final : public ForwardingProgram {
   /// The observer that listens while the program runs, so that the graph has the parts of its
   /// nodes. It calls `next`, which may be null.
   Observer& listen(Observer* next);
+
+  /// The places of nodes are those in a program in C++, in the file of the first call.
+  void note_cpp_places() { cpp_places_ = true; }
+  /// A test compares the whole of `got` with `expected`.
+  void check_close(const DTensor& got, const DTensor& expected);
 
   /// From here on sizes may differ when the graph runs again: sizes that the program reads, and
   /// numbers that it makes of them, are given to the recorder instead of being read.
@@ -116,7 +122,7 @@ class Recorder final : public ForwardingProgram {
   Gradients run_hook(std::int32_t hook, const GradientsHook& run, Gradients gradients);
   std::int32_t number_of(const HookHandle& handle) const;
 
-  GraphNode begun(NodeKind kind) const;
+  GraphNode begun(NodeKind kind);
   GraphNode collective(CollectiveKind kind, const ProcessGroup& group, ReduceOp op);
   GraphNode call_of(NodeKind kind, const OpRow& row, const Arguments& args,
                     const Generator& generator);
@@ -143,6 +149,7 @@ class Recorder final : public ForwardingProgram {
   std::optional<std::vector<SizeArgument>> following_;
   std::optional<std::int32_t> sized_at_;
   std::unique_ptr<Listener> listener_;
+  bool cpp_places_ = false;
   bool inside_ = false;            ///< of an event
   std::size_t current_ = 0;        ///< its node
   std::int32_t first_inside_ = 0;  ///< how many values there were when it began

@@ -390,6 +390,8 @@ class Player {
         return register_again(calls, node);
       case NodeKind::kRemoveHook:
         return calls.perform(RemoveHookEvent{&hooks_.at(static_cast<std::size_t>(node.hook))});
+      case NodeKind::kCheckClose:
+        return {};
       case NodeKind::kHookCall:
       case NodeKind::kHookGives:
         break;

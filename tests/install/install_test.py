@@ -231,6 +231,42 @@ class Install(unittest.TestCase):
         head = json.loads(graph.read_text(encoding="utf-8").splitlines()[0])
         self.assertEqual(told[-1].split(), ["digests", *head["digests"]])
 
+    def shrunk(self, program, *arguments, code=1):
+        """The output of a wrong program, the summary of shrink, and the scenario that is left,
+        which is run: as it expects, it fails."""
+        graph, small = self.folder / "wrong.graph", self.folder / "small.toml"
+        environment = {**os.environ, "SHARDLAB_GRAPH": str(graph)}
+        told = output(program, *arguments, code=code, env=environment, errors=True)
+        shardlab = self.prefix / "bin/shardlab"
+        summary = output(shardlab, "shrink", graph, "-o", small)
+        self.assertIn("1 passed, 0 failed", output(shardlab, "test", small))
+        text = small.read_text(encoding="utf-8")
+        self.assertLessEqual(len(text.splitlines()), 15)
+        return told, summary, text
+
+    def test_the_graph_of_a_program_that_waits_for_ever(self):
+        program = self.build("one_is_missing", text=self.examples["one_is_missing"])
+        told, summary, text = self.shrunk(program)
+        page = (HERE.parents[1] / "src/api/README.md").read_text(encoding="utf-8")
+        self.assertIn(told.splitlines()[0], page)
+        self.assertIn(summary.splitlines()[0], page)
+        self.assertIn(text, page)
+
+    def test_graphs_of_programs_that_are_wrong(self):
+        # Expected are the planted mistakes, at the lines of the source that say so.
+        for name, test, expected in (
+            ("missing_sum", "wrong", 'cause = "cause.missing-sum"'),
+            ("mismatch", "wrong", 'verdict = "mismatch"'),
+            ("wrong", "wrong_test", 'error = { kind = "Assert" }'),
+        ):
+            with self.subTest(name):
+                lines = (HERE / f"{test}.cpp").read_text(encoding="utf-8").splitlines()
+                line = 1 + next(i for i, one in enumerate(lines) if one.endswith(f"// {name}"))
+                code = 0 if name == "missing_sum" else 1
+                _, summary, text = self.shrunk(self.build(test), name, code=code)
+                self.assertIn(f"{test}.cpp:{line}\n", summary)
+                self.assertIn(expected, text)
+
     def test_the_program_knows_its_scenarios_by_name(self):
         program = self.prefix / "bin/shardlab"
         told = output(program, "run", "smoke/add", cwd=self.folder, env={})

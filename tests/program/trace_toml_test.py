@@ -152,20 +152,26 @@ z = y.repeat(1)
                          json.loads(own[0])["program"])
         self.assertEqual(places_apart(again), places_apart(own), written)
 
-    def test_ranks_that_part_are_refused(self):
-        code, _, errors = self.shardlab("trace", "--toml", text="""
+    def test_ranks_that_part_have_blocks(self):
+        self.plant(own="""
 [mesh]
-x = 2
+x = 3
 [inputs]
 a = "f32[3@x]"
 [program]
 code = '''
-if rank == 0:
+t = tensor([1.0 + rank, 2.0]) * 3
+if rank == 1:
     b = a * 2
+    t = t + 1
 '''
 """)
-        self.assertNotEqual(code, 0)
-        self.assertIn("the ranks have 2 different graphs", errors)
+        written = self.fine("trace", "own.toml", "--toml")
+        self.assertIn("tensor({0: [1.0, 2.0], 1: [2.0, 2.0], 2: [3.0, 2.0]}[rank]", written)
+        self.assertIn("if rank in [1]:\n    ", written)
+        self.plant(written=written)
+        own, again = self.graph("own.toml", "a.graph"), self.graph("written.toml", "b.graph")
+        self.assertEqual(places_apart(again), places_apart(own), written)
 
 
 if __name__ == "__main__":

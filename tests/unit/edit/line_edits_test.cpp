@@ -76,6 +76,9 @@ TEST_CASE("B-31 a name that is read once gives way to its value") {
   // Bound again, or long and read twice: it stays.
   CHECK(folded(lines("a = x\na = y\nz = a\n")).empty());
   CHECK(folded(lines("a = x.relu().exp().tanh()\nz = a + a\n")).empty());
+  // Two draws are two values.
+  CHECK(folded(lines("a = randn([2])\nz = a + a\n")).empty());
+  CHECK_FALSE(folded(lines("a = zeros([2])\nz = a + a\n")).empty());
 }
 
 TEST_CASE("B-31 changed lines are those that differ, with their numbers in the file") {
