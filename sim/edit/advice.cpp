@@ -112,7 +112,9 @@ class Tryer {
           resolve_type(std::make_shared<const SourceText>("", edit.type), scenario_.environment());
     }
     if (edit.of_pieces && scenario_.reference == nullptr) {
-      const std::string as_it_was = text_as_reference(scenario_, compared_);
+      std::set<std::string> meant = compared_;
+      meant.erase(edit.within);
+      const std::string as_it_was = text_as_reference(scenario_, meant);
       if (!as_it_was.empty()) {
         changed.reference = std::make_shared<const ast::Program>(
             parse_program(std::make_shared<const SourceText>("", as_it_was)));
@@ -157,7 +159,7 @@ class Tryer {
     if (!same_values(result, edit)) return false;
     const std::set<std::string> now = compared_names(result);
     return std::ranges::all_of(compared_, [&](const std::string& name) {
-      if (now.contains(name)) return true;
+      if (now.contains(name) || name == edit.within) return true;
       // A statement that nothing needs any more may be gone.
       const auto& values = result.judgement.values;
       return std::ranges::find(values, name, &ValueReport::name) == values.end();
@@ -171,7 +173,7 @@ class Tryer {
       const auto& values = result.judgement.values;
       const auto now = std::ranges::find_if(
           values, [&](const ValueReport& value) { return value.key() == was.key(); });
-      if (now == values.end()) continue;
+      if (now == values.end() || was.name == edit.within) continue;
       const bool seen = !was.kept.empty() && !now->kept.empty();
       if (seen && was.kept.size() == now->kept.size() && !agree(was.kept, now->kept)) return false;
       if (edit.of_pieces && left_.contains(was.name) && !seen) return false;

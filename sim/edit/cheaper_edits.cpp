@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <functional>
 #include <map>
 #include <optional>
@@ -54,6 +55,7 @@ class Finder {
     }
     repeated();
     pieces();
+    in_place();
     return std::move(found_);
   }
 
@@ -321,6 +323,20 @@ class Finder {
     return narrow == nullptr ? nullptr : narrow->object.get();
   }
 
+  // The lines of a statement that ends at `last`; none where it shares one.
+  std::optional<TextEdit> without(const Statement& statement, std::uint32_t last) const {
+    const std::uint32_t begin = statement.span.begin;
+    const std::size_t end = text_.find('\n', last);
+    const std::size_t line = text_.rfind('\n', begin == 0 ? 0 : begin - 1);
+    const std::size_t from = line == std::string::npos || begin == 0 ? 0 : line + 1;
+    const auto alone = [&](std::size_t a, std::size_t b) {
+      return text_.substr(a, b - a).find_first_not_of(' ') == std::string::npos;
+    };
+    if (end == std::string::npos || !alone(from, begin)) return std::nullopt;
+    if (!alone(last, std::min(end, text_.find('#', last)))) return std::nullopt;
+    return TextEdit{{static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(end + 1)}, ""};
+  }
+
   void slice_of(const Whole& whole, const Expression& part) {
     const Expression* object = sliced(part);
     if (object == nullptr) return;
@@ -344,15 +360,9 @@ class Finder {
           .of_pieces = true};
       if (named) {
         // Without the statement that nothing else reads.
-        CheaperEdit alone = like;
-        const std::uint32_t begin = whole.bound_by->span.begin;
-        const std::size_t end = text_.find('\n', whole_span(text_, *whole.call).end);
-        const std::size_t line = text_.rfind('\n', begin == 0 ? 0 : begin - 1);
-        const std::size_t from = line == std::string::npos || begin == 0 ? 0 : line + 1;
-        if (end != std::string::npos &&
-            text_.substr(from, begin - from).find_first_not_of(' ') == std::string::npos) {
-          alone.edits.push_back(
-              {{static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(end + 1)}, ""});
+        if (const auto gone = without(*whole.bound_by, whole_span(text_, *whole.call).end)) {
+          CheaperEdit alone = like;
+          alone.edits.push_back(*gone);
           add(std::move(alone));
         }
       }
@@ -371,6 +381,119 @@ class Finder {
       }
     }
     return fmt::format(", {}, {}{}", op, dim, rest);
+  }
+
+  // A statement dist.all_reduce(t): what it writes has a name before it.
+  struct InPlace {
+    const Statement* statement = nullptr;
+    const ast::Call* call = nullptr;
+    std::string called, name;  ///< "all_reduce", "t"
+    TextEdit gone;
+  };
+
+  std::optional<InPlace> in_place_at(const Place& place) const {
+    constexpr std::string_view kCalls[] = {"all_reduce", "all_gather", "all_gather_into_tensor",
+                                           "broadcast"};
+    const auto* alone = std::get_if<ast::ExpressionStatement>(&place.statement->node);
+    const auto* call = alone == nullptr ? nullptr : std::get_if<ast::Call>(&alone->value->node);
+    const auto* method =
+        call == nullptr ? nullptr : std::get_if<ast::Attribute>(&call->function->node);
+    if (method == nullptr || call->arguments.empty()) return std::nullopt;
+    if (std::ranges::find(kCalls, method->name) == std::end(kCalls)) return std::nullopt;
+    const std::string module = text_of(*method->object);
+    if (module != "dist" && module != "torch.distributed") return std::nullopt;
+    const auto gone = without(*place.statement, whole_span(text_, *alone->value).end);
+    if (!gone) return std::nullopt;
+    return InPlace{place.statement, call, method->name, text_of(*call->arguments[0].value), *gone};
+  }
+
+  // No call, one over all ranks for two over groups, or the own piece alone.
+  void in_place() {
+    std::vector<InPlace> calls;
+    for (const Place& place : places_) {
+      if (auto call = in_place_at(place)) calls.push_back(std::move(*call));
+    }
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const InPlace& one = calls[i];
+      const CheaperEdit like{.edits = {one.gone},
+                             .what = fmt::format("no {}({})", one.called, one.name),
+                             .spares = fmt::format("{}", one.statement->span.begin),
+                             .of_pieces = true};
+      add(like);
+      each_expression([&](const Expression& part) { own_piece(one, like, part); });
+      if (i + 1 < calls.size()) over_all(one, calls[i + 1], like);
+    }
+  }
+
+  void over_all(const InPlace& one, const InPlace& next, const CheaperEdit& like) {
+    if (one.called != "all_reduce" || next.called != one.called || next.name != one.name) return;
+    const auto group = std::ranges::find(one.call->arguments, "group", &ast::CallArgument::keyword);
+    if (group == one.call->arguments.end()) return;
+    CheaperEdit edit = like;
+    const SourceSpan before = std::prev(group)->value->span;
+    edit.edits = {{{before.end, group->value->span.end}, ""}, next.gone};
+    edit.what = fmt::format("one all_reduce of {} over all ranks", one.name);
+    add(std::move(edit));
+  }
+
+  void own_piece(const InPlace& one, const CheaperEdit& like, const Expression& part) {
+    const Expression* object = sliced(part);
+    if (object == nullptr || text_of(*object) != one.name ||
+        part.span.begin < like.edits[0].span.end)
+      return;
+    const SourceSpan span = whole_span(text_, part);
+    if (one.called.starts_with("all_gather") && one.call->arguments.size() > 1) {
+      CheaperEdit edit = like;
+      edit.edits.push_back(put_expression(text_, span, text_of(*one.call->arguments[1].value)));
+      edit.what = "the rank's own piece, not gathered";
+      edit.within = one.name;
+      if (const auto bound = unread(one.name, edit.edits)) edit.edits.push_back(*bound);
+      add(std::move(edit));
+    }
+    for (int dim = 0; one.called == "all_reduce" && dim < 3; ++dim) {
+      CheaperEdit edit = like;
+      edit.within = one.name;
+      edit.edits.push_back(put_expression(
+          text_, span,
+          fmt::format("reduce_scatter({}{})", one.name, in_place_arguments(*one.call, dim))));
+      edit.what = "one reduce_scatter";
+      add(std::move(edit));
+    }
+  }
+
+  // The statement that gives the name a value, where the edits leave no other place of it.
+  std::optional<TextEdit> unread(const std::string& name,
+                                 const std::vector<TextEdit>& edits) const {
+    const auto in = [](SourceSpan at) {
+      return [at](const TextEdit& edit) {
+        return edit.span.begin <= at.begin && at.end <= edit.span.end;
+      };
+    };
+    const auto left = std::ranges::count_if(tokens_, [&](const Token& token) {
+      return token.text == name && std::ranges::none_of(edits, in(token.span));
+    });
+    for (const Place& place : places_) {
+      const auto* assign = std::get_if<ast::Assign>(&place.statement->node);
+      if (left != 1 || assign == nullptr || text_of(*assign->targets.front()) != name) continue;
+      return without(*place.statement, whole_span(text_, *assign->value).end);
+    }
+    return std::nullopt;
+  }
+
+  // dist.ReduceOp.AVG is "avg" of what returns a tensor.
+  std::string in_place_arguments(const ast::Call& call, int dim) const {
+    std::string op = "sum", rest;
+    for (std::size_t i = 1; i < call.arguments.size(); ++i) {
+      const ast::CallArgument& argument = call.arguments[i];
+      if (argument.keyword.empty() || argument.keyword == "op") {
+        op = text_of(*argument.value);
+        op = op.substr(op.rfind('.') + 1);
+        for (char& c : op) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      } else {
+        rest += fmt::format(", {}={}", argument.keyword, text_of(*argument.value));
+      }
+    }
+    return fmt::format(", \"{}\", {}{}", op, dim, rest);
   }
 
   const ScenarioResult& result_;

@@ -16,6 +16,7 @@ struct CheaperEdit {
   std::string input, type;      ///< an input and its type then; empty: inputs stay
   std::string what;             ///< "one redistribute(tp=R)"
   std::string spares;           ///< edits that spare the same: the best of them is enough
+  std::string within = {};      ///< a name that may hold another value on the way
   bool of_pieces = false;       ///< one device may compute something else, too
 };
 

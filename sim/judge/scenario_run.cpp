@@ -83,6 +83,12 @@ ExpectationReport open_values(const ScenarioJudgement& judgement, std::string wh
                 : nothing_compared ? "nothing is verified: " + judgement.not_verified
                                    : fmt::format("expected {}, got {}: {}", bound.text, found,
                                                  first_open(judgement));
+  if (!report.met && report.what == "--strict" && !nothing_compared) {
+    report.text += fmt::format(
+        "; a file that means it has not_verified = {} in [expect], and is "
+        "run without --strict",
+        found);
+  }
   return report;
 }
 

@@ -38,6 +38,16 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "shardlab(plan=..., place=[...]): with --mesh, the test's first module call and "
         "all after it run on that mesh of simulated ranks, too")
+    config.shardlab_steps = 0
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """A suite that passes and took nothing to the mesh says so."""
+    if config.getoption("mesh"):
+        line = "shardlab: %d steps ran on mesh %s" % (config.shardlab_steps, config.getoption("mesh"))
+        if config.shardlab_steps == 0:
+            line += "; a test that is to run there has @pytest.mark.shardlab, or shardlab_check"
+        terminalreporter.write_line(line)
 
 
 def program():
@@ -55,6 +65,7 @@ class OnMesh:
 
     def __init__(self, request):
         config = request.config
+        self.config = config
         self.mesh = config.getoption("mesh")
         self.folder = request.getfixturevalue("tmp_path") if self.mesh else None
         self.name = re.sub(r"\W+", "_", request.node.name)
@@ -89,6 +100,7 @@ class OnMesh:
         except OSError as error:
             pytest.fail("--mesh: %s: %s; pip install the wheel, or set SHARDLAB_PROGRAM to the "
                         "path of shardlab" % (command[0], error.strerror), pytrace=False)
+        self.config.shardlab_steps += 1
         if done.returncode != 0:
             pytest.fail("%s%s\nagain: %s" % (done.stderr, done.stdout, " ".join(command)),
                         pytrace=False)

@@ -102,6 +102,29 @@ class Blame(Program):
         for dim in ("mesh.dp=3", "mesh.cp=4"):
             self.fine("run", "--summary", "--set", dim, "t.toml")
 
+    def test_a_program_in_the_words_of_pytorch(self):
+        """The gradient of a weight that all ranks have is a term on each; the edit says so."""
+        out = self.shardlab("blame", "--json", text="""
+[mesh]
+dp = 2
+tp = 2
+[inputs]
+x = "f32[8@dp, 6@tp, 4]"
+w = { type = "f32[4]", requires_grad = true }
+[program]
+code = '''
+from torch.distributed.tensor import DTensor, Shard
+mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("dp", "tp"))
+out = x.to_local() * w.to_local()
+y = DTensor.from_local(out, mesh, [Shard(0), Shard(1)])
+y.pow(2).mean().backward()
+'''
+""")[1]
+        told = json.loads(out)
+        self.assertEqual(told["line"], 12)
+        after = [change["after"] for edit in told["edits"] for change in edit["changes"]]
+        self.assertIn(["out = x.to_local() * w.to_local(grad_placements=[P(sum), P(sum)])"], after)
+
     def test_nothing_is_wrong(self):
         twin = ZOO / "bias_before_the_sum_right.toml"
         self.assertIn("nothing is wrong", self.fine("blame", str(twin)))

@@ -127,6 +127,12 @@ class Plugin(program.Program):
                                r"--mesh dp=2,tp=4 --plan megatron")
         self.assertIn("5 failed, 5 passed", told)
 
+    def test_steps_on_the_mesh_are_counted(self):
+        self.assertIn("shardlab: 2 steps ran on mesh tp=2\n",
+                      self.pytest("--mesh", "tp=2", "-k", "two_steps"))
+        self.assertIn("shardlab: 0 steps ran on mesh tp=2; a test that is to run there has",
+                      self.pytest("--mesh", "tp=2", "-k", "unmarked"))
+
     def test_a_plan_that_does_not_exist_is_refused(self):
         told = self.pytest("--mesh", "tp=2", "--plan", "megatorn", "-k", "test_right")
         self.assertRegex(told, r"error: .*megatorn[^\n]*\n +fix  ")

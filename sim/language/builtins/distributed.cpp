@@ -123,8 +123,11 @@ Value run_init_device_mesh(Interpreter& in, const Value*, CallValues call) {
   const auto has_name = [](const Value& value, const std::string& name) {
     return value.is<std::string>() && value.as<std::string>() == name;
   };
+  const Dims shape = given.sizes("mesh_shape");
+  // [reference] may be the program itself, on one device.
+  const bool alone = in.setup().world_size == 1 && shape.size() == layout.ndim();
   const bool same =
-      given.sizes("mesh_shape") == layout.shape() &&
+      (alone || shape == layout.shape()) &&
       (!named || std::ranges::equal(items_of(given["mesh_dim_names"]), layout.names(), has_name));
   if (same) return MeshValue{in.setup().layout, in.setup().reported, nullptr};
   fail(ErrorKind::kValue, Fix{"write its dims under [mesh], or take a part: mesh[\"tp\"]"},

@@ -78,3 +78,64 @@ TEST_CASE("V-37 a program that is not as expected is not advised") {
   CHECK(found.failure == "an unmet expectation, h");
   CHECK(found.tried == 0);
 }
+
+// Calls in place on plain tensors; expected are the programs that a person writes instead.
+// x.to_local() is f32[8, 4] on each of four ranks, r.to_local() f32[2, 16].
+TEST_CASE("V-37 dist calls that a cheaper program does not have") {
+  const auto edits = [](const std::string& code) {
+    std::vector<std::string> all;
+    for (const Advice& one : advised(code).all) {
+      std::string text = one.what + ":";
+      for (const ChangedLines& change : one.changes) {
+        for (const std::string& line : change.after) text += " " + line;
+      }
+      all.push_back(text);
+    }
+    return all;
+  };
+  using Texts = std::vector<std::string>;
+  const std::string own = "i = mesh.coordinate(\"tp\")\n";
+  SUBCASE("a mean of means, and a maximum twice") {
+    CHECK(edits("t = r.to_local().sum()\ndist.all_reduce(t)\n"
+                "dist.all_reduce(t, op=dist.ReduceOp.MAX)\ny = t * 2\n") ==
+          Texts{"no all_reduce(t):"});
+  }
+  SUBCASE("a sum twice is another value") {
+    CHECK(edits("t = r.to_local().sum()\ndist.all_reduce(t)\ndist.all_reduce(t)\ny = t * 2\n")
+              .empty());
+  }
+  SUBCASE("the own piece of what is gathered") {
+    CHECK(edits(own + "t = torch.empty(8, 16)\np = r.to_local()\n"
+                      "dist.all_gather_into_tensor(t, p)\n"
+                      "y = from_local(t[2 * i:2 * i + 2] * 2, mesh=mesh, tp=S(0))\n") ==
+          Texts{"the rank's own piece, not gathered: y = from_local(p * 2, mesh=mesh, tp=S(0))"});
+  }
+  SUBCASE("the piece of another rank") {
+    CHECK(edits(own + "t = torch.empty(8, 16)\np = r.to_local()\n"
+                      "dist.all_gather_into_tensor(t, p)\nk = (i + 1) % 4\n"
+                      "y = from_local(t[2 * k:2 * k + 2] * 2, mesh=mesh, tp=S(0))\n")
+              .empty());
+  }
+  SUBCASE("the own chunk of a sum") {
+    CHECK(edits(own + "t = x.to_local() @ r.redistribute(tp=S(1)).to_local().t()\n"
+                      "dist.all_reduce(t)\n"
+                      "y = from_local(t.chunk(4)[i], mesh=mesh, tp=S(0))\n") ==
+          Texts{"one reduce_scatter: y = from_local(reduce_scatter(t, \"sum\", 0), mesh=mesh, "
+                "tp=S(0))"});
+  }
+}
+
+// Two mesh dims of 2: each all_reduce of 64 bytes sends 64, one over four ranks 96.
+TEST_CASE("V-37 one all_reduce over all ranks in place of one along each mesh dim") {
+  const Scenario scenario = test::scenario_of(
+      "[mesh]\ndp = 2\ntp = 2\n[inputs]\nx = \"f32[16, 4@(dp,tp)]\"\n[program]\ncode = '''\n"
+      "t = x.to_local().sum(1)\n"
+      "dist.all_reduce(t, group=mesh.get_group(\"dp\"))\n"
+      "dist.all_reduce(t, group=mesh.get_group(\"tp\"))\ny = t * 2\n'''\n");
+  const Advised found = advise(scenario, all_ops(), {.run = {}});
+  CHECK(found.before.sent_bytes == 128);
+  REQUIRE(found.all.size() == 1);
+  CHECK(found.all[0].what == "one all_reduce of t over all ranks");
+  CHECK(found.all[0].after.sent_bytes == 96);
+  CHECK(found.all[0].changes[0].after == std::vector<std::string>{"dist.all_reduce(t)"});
+}
