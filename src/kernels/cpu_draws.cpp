@@ -52,10 +52,13 @@ EIGEN_ALWAYS_INLINE PacketOf<float> packet_cosine(const PacketOf<float>& x) {
 // position.
 template <typename T>
 void box_muller(T* radii, T* turns, std::int64_t count) {
-  map_function<element::Log, T>(radii, radii, count);
+  map_function<element::Log>(radii, count, radii);
   for (std::int64_t i = 0; i < count; ++i) turns[i] *= T(6.283185307179586477);
   if constexpr (std::is_same_v<T, float>) {
-    map_packets(turns, turns, count, [](const PacketOf<float>& x) { return packet_cosine(x); });
+    map_packets(
+        turns, count,
+        [](const PacketOf<float>& x) __attribute__((always_inline)) { return packet_cosine(x); },
+        turns);
   } else {
     for (std::int64_t i = 0; i < count; ++i) turns[i] = std::cos(turns[i]);
   }

@@ -26,13 +26,11 @@ struct Moments {
   T rstd;
 };
 
-// `work` holds as many elements as the row.
 template <typename T>
-Moments<T> moments_of(const T* x, T* work, std::int64_t size, T epsilon) {
+Moments<T> moments_of(const T* x, std::int64_t size, T epsilon) {
   const T mean = reduce_row<SumOp>(x, size) / T(size);
-  for (std::int64_t j = 0; j < size; ++j) work[j] = (x[j] - mean) * (x[j] - mean);
-  const T squares = reduce_row<SumOp>(static_cast<const T*>(work), size);
-  return {mean, T(1) / std::sqrt(squares / T(size) + epsilon)};
+  const auto square = [=](std::int64_t j) { return (x[j] - mean) * (x[j] - mean); };
+  return {mean, T(1) / std::sqrt(reduce_elements<SumOp, T>(square, size) / T(size) + epsilon)};
 }
 
 // native_layer_norm(input, normalized_shape, weight, bias, eps) -> output, mean, rstd
@@ -47,10 +45,9 @@ void layer_norm(const KernelCall& call) {
   const std::vector<T> bias = affine<T>(optional_tensor_arg(call, 3), size, T(0));
   const T epsilon = static_cast<T>(scalar_arg(call, 4).to_double());
   const auto means = scratch<T>(rows.count()), rstds = scratch<T>(rows.count());
-  const auto work = scratch<T>(size);
   for (std::int64_t i = 0; i < rows.count(); ++i) {
     const T* const x = rows.row(i);
-    const auto [mean, rstd] = moments_of(x, work.get(), size, epsilon);
+    const auto [mean, rstd] = moments_of(x, size, epsilon);
     means[i] = mean;
     rstds[i] = rstd;
     output.write(i, [&, mean = mean, rstd = rstd](T* to) {
@@ -78,30 +75,25 @@ void layer_norm_backward(const KernelCall& call) {
   const std::vector<T> weight = affine<T>(optional_tensor_arg(call, 5), size, T(1));
   std::vector<double> grad_weight(static_cast<std::size_t>(size));
   std::vector<double> grad_bias(static_cast<std::size_t>(size));
-  const auto normals = scratch<T>(size), scaled = scratch<T>(size), along = scratch<T>(size);
+  double *const weights = grad_weight.data(), *const biases = grad_bias.data();
   for (std::int64_t i = 0; i < inputs.count(); ++i) {
     const T *const grad = grads.row(i), *const x = inputs.row(i), *const factor = weight.data();
-    T *const normal = normals.get(), *const scale = scaled.get(), *const product = along.get();
-    double *const weights = grad_weight.data(), *const biases = grad_bias.data();
     const T mean = means.data()[i], rstd = rstds.data()[i];
+    const auto normal = [=](std::int64_t j) { return (x[j] - mean) * rstd; };
+    const auto scaled = [=](std::int64_t j) { return grad[j] * factor[j]; };
+    const auto along = [=](std::int64_t j) { return normal(j) * scaled(j); };
 #pragma GCC ivdep
     for (std::int64_t j = 0; j < size; ++j) {
-      normal[j] = (x[j] - mean) * rstd;
-      scale[j] = grad[j] * factor[j];
-      product[j] = normal[j] * scale[j];
-    }
-#pragma GCC ivdep
-    for (std::int64_t j = 0; j < size; ++j) {
-      weights[j] += static_cast<double>(grad[j] * normal[j]);
+      weights[j] += static_cast<double>(grad[j] * normal(j));
       biases[j] += static_cast<double>(grad[j]);
     }
     if (!grad_input) continue;
-    const T mean_scaled = reduce_row<SumOp>(static_cast<const T*>(scale), size) / T(size);
-    const T mean_along = reduce_row<SumOp>(static_cast<const T*>(product), size) / T(size);
+    const T mean_scaled = reduce_elements<SumOp, T>(scaled, size) / T(size);
+    const T mean_along = reduce_elements<SumOp, T>(along, size) / T(size);
     grad_input->write(i, [&](T* to) {
 #pragma GCC ivdep
       for (std::int64_t j = 0; j < size; ++j) {
-        to[j] = rstd * (scale[j] - mean_scaled - normal[j] * mean_along);
+        to[j] = rstd * (scaled(j) - mean_scaled - normal(j) * mean_along);
       }
     });
   }

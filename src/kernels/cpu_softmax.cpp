@@ -17,7 +17,7 @@ template <typename T>
 T powers_of(const T* x, T* to, std::int64_t count) {
   const T largest = reduce_row<MaxOp>(x, count);
   for (std::int64_t i = 0; i < count; ++i) to[i] = x[i] - largest;
-  map_function<element::Exp>(to, to, count);
+  map_function<element::Exp>(to, count, to);
   return largest;
 }
 
@@ -44,9 +44,9 @@ struct LogSoftmaxRow {
 // Gradients from those of the result and the result itself, once something was added up.
 struct SoftmaxGradRow {
   template <typename T>
-  static void apply(const T* grad, const T* y, T* to, T* work, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) work[i] = grad[i] * y[i];
-    const T sum = reduce_row<SumOp>(static_cast<const T*>(work), count);
+  static void apply(const T* grad, const T* y, T* to, T*, std::int64_t count) {
+    const auto along = [=](std::int64_t i) { return grad[i] * y[i]; };
+    const T sum = reduce_elements<SumOp, T>(along, count);
     for (std::int64_t i = 0; i < count; ++i) to[i] = (grad[i] - sum) * y[i];
   }
 };
@@ -54,7 +54,7 @@ struct SoftmaxGradRow {
 struct LogSoftmaxGradRow {
   template <typename T>
   static void apply(const T* grad, const T* y, T* to, T* work, std::int64_t count) {
-    map_function<element::Exp>(y, work, count);
+    map_function<element::Exp>(work, count, y);
     const T sum = reduce_row<SumOp>(grad, count);
     for (std::int64_t i = 0; i < count; ++i) to[i] = grad[i] - work[i] * sum;
   }

@@ -40,8 +40,8 @@ struct LoopOf {
     const std::tuple<const In*...> from{reinterpret_cast<const In*>(in[I])...};
     if constexpr (requires { Vectorized<F>::map(std::get<I>(from)..., to, count); }) {
       Vectorized<F>::map(std::get<I>(from)..., to, count);
-    } else if constexpr (requires { map_function<F>(std::get<I>(from)..., to, count); }) {
-      map_function<F>(std::get<I>(from)..., to, count);
+    } else if constexpr (requires { map_function<F>(to, count, std::get<I>(from)...); }) {
+      map_function<F>(to, count, std::get<I>(from)...);
     } else {
 #pragma GCC ivdep
       for (std::int64_t i = 0; i < count; ++i) to[i] = F::apply(std::get<I>(from)[i]...);

@@ -18,11 +18,13 @@ inline constexpr bool kIsComplex = false;
 template <typename T>
 inline constexpr bool kIsComplex<std::complex<T>> = true;
 
-/// The dtype of a compute type, or of bf16.
+/// The dtype of a compute type, of i32, or of bf16.
 template <typename T>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, bool>)
     return DType::kBool;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return DType::kI32;
   else if constexpr (std::is_same_v<T, std::int64_t>)
     return DType::kI64;
   else if constexpr (std::is_same_v<T, float>)

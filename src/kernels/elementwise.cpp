@@ -199,8 +199,10 @@ bool run_directly(const Tensor& out, std::span<const LocalArg> operands, const E
   return true;
 }
 
-std::span<const ElementLoop> loops_of(DType compute) {
-  switch (compute) {
+std::span<const ElementLoop> loops_of(DType dtype) {
+  switch (dtype) {
+    case DType::kI32:
+      return element_loops<std::int32_t>();
     case DType::kI64:
       return element_loops<std::int64_t>();
     case DType::kF32:
@@ -214,8 +216,12 @@ std::span<const ElementLoop> loops_of(DType compute) {
   }
 }
 
-const ElementLoop& find_loop(Element function, DType promoted) {
-  const ElementLoop& loop = loops_of(compute_dtype(promoted))[static_cast<std::size_t>(function)];
+const ElementLoop& find_loop(Element function, DType promoted, DType stored) {
+  const auto index = static_cast<std::size_t>(function);
+  if (promoted == DType::kI32 && stored == promoted && loops_of(promoted)[index].run != nullptr) {
+    return loops_of(promoted)[index];
+  }
+  const ElementLoop& loop = loops_of(compute_dtype(promoted))[index];
   if (loop.run == nullptr) refuse_dtype(promoted);
   return loop;
 }
@@ -229,7 +235,7 @@ void refuse_dtype(DType dtype) {
 
 void run_elementwise(Element function, DType promoted, const Tensor& out,
                      std::span<const LocalArg> operands) {
-  const ElementLoop& loop = find_loop(function, promoted);
+  const ElementLoop& loop = find_loop(function, promoted, out.dtype());
   // f64 means that operands are not rounded.
   const DType rounded = computes_wider(promoted) ? promoted : DType::kF64;
   if (run_directly(out, operands, loop, rounded)) return;

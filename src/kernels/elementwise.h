@@ -26,7 +26,8 @@ struct ElementLoop {
   std::array<DType, kMaxOperands> in{};
   DType out{};
 };
-/// The loops in compute type T, by Element; one unit compiles those of one type.
+/// The loops in compute type T, by Element; one unit compiles those of one type. Those of i32 are
+/// few: it computes in i64 otherwise.
 template <typename T>
 std::span<const ElementLoop> element_loops();
 

@@ -19,14 +19,17 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_silu_backward(const PacketOf<T>& g, const
 }
 
 template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_gelu(const PacketOf<T>& x) {
+  return Eigen::internal::pmul(x, packet_normal_cdf<T>(x));
+}
+
+template <typename T>
 EIGEN_ALWAYS_INLINE PacketOf<T> packet_gelu_backward(const PacketOf<T>& g, const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   const Packet power = packet_exp<T>(pmul(pmul(x, x), pset1<Packet>(T(-0.5))));
   const Packet density = pmul(power, pset1<Packet>(T(element::kSqrtTwoOverPi / 2)));
-  Packet share[1] = {x};
-  packets_normal_cdf<T>(share);
-  return pmul(g, padd(share[0], pmul(x, density)));
+  return pmul(g, padd(packet_normal_cdf<T>(x), pmul(x, density)));
 }
 
 /// Terms of GeluTanh that are added to and multiplied inside tanh.

@@ -82,36 +82,26 @@ struct NormalParts<double> {
   };
 };
 
-/// Each x becomes P(X <= x) - 1/2, NaN anything.
-template <typename T, std::size_t packets>
-EIGEN_ALWAYS_INLINE void packets_normal_beyond_half(PacketOf<T> (&x)[packets]) {
-  PacketOf<T> share[packets];
-  for (std::size_t i = 0; i < packets; ++i) share[i] = x[i];
-  packets_by_parts<NormalParts<T>, T>(share);
-  for (std::size_t i = 0; i < packets; ++i) x[i] = with_sign_of<T>(x[i], share[i]);
+/// P(X <= x) - 1/2; of NaN anything.
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_normal_beyond_half(const PacketOf<T>& x) {
+  return with_sign_of<T>(x, packet_by_parts<NormalParts<T>, T>(x));
 }
 
-/// Each x becomes erf(x), which is twice that of sqrt(2) x.
-template <typename T, std::size_t packets>
-EIGEN_ALWAYS_INLINE void packets_erf(PacketOf<T> (&x)[packets]) {
+/// erf(x) is twice that of sqrt(2) x.
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_erf(const PacketOf<T>& x) {
   using namespace Eigen::internal;
-  using Packet = PacketOf<T>;
-  Packet half[packets];
-  for (std::size_t i = 0; i < packets; ++i) {
-    half[i] = pmul(x[i], pset1<Packet>(T(2 * element::kSqrtHalf)));
-  }
-  packets_normal_beyond_half<T>(half);
-  for (std::size_t i = 0; i < packets; ++i) {
-    x[i] = where_equal<T>(x[i], x[i], padd(half[i], half[i]), x[i]);
-  }
+  const PacketOf<T> root = pset1<PacketOf<T>>(T(2 * element::kSqrtHalf));
+  const PacketOf<T> half = packet_normal_beyond_half<T>(pmul(x, root));
+  return where_equal<T>(x, x, padd(half, half), x);
 }
 
-/// Each x becomes P(X <= x), NaN anything.
-template <typename T, std::size_t packets>
-EIGEN_ALWAYS_INLINE void packets_normal_cdf(PacketOf<T> (&x)[packets]) {
+/// P(X <= x); of NaN anything.
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_normal_cdf(const PacketOf<T>& x) {
   using namespace Eigen::internal;
-  packets_normal_beyond_half<T>(x);
-  for (PacketOf<T>& one : x) one = padd(one, pset1<PacketOf<T>>(T(0.5)));
+  return padd(packet_normal_beyond_half<T>(x), pset1<PacketOf<T>>(T(0.5)));
 }
 
 }  // namespace shardlab

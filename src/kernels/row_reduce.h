@@ -67,20 +67,20 @@ struct MinOp {
 inline constexpr std::int64_t kReduceLanes = 32;
 inline constexpr std::int64_t kReduceLeaf = 512;
 
-/// Op over at most one leaf, whose elements become T: element i meets lane i % 32, then each lane
-/// the one half of them above it, until one is left.
-template <typename Op, typename T, typename Source>
-T reduce_leaf(const Source* leaf, std::int64_t count) {
+/// Op over at(0), at(1), ..., at most one leaf: element i meets lane i % 32, then each lane the one
+/// half of them above it, until one is left.
+template <typename Op, typename T, typename At>
+T reduce_leaf(const At& at, std::int64_t count) {
   T lanes[kReduceLanes];
   for (T& lane : lanes) lane = Op::template identity<T>();
   const std::int64_t whole = count - count % kReduceLanes;
   for (std::int64_t i = 0; i < whole; i += kReduceLanes) {
     for (std::int64_t k = 0; k < kReduceLanes; ++k) {
-      lanes[k] = Op::combine(lanes[k], widened<T>(leaf[i + k]));
+      lanes[k] = Op::combine(lanes[k], at(i + k));
     }
   }
   for (std::int64_t k = 0; whole < count && k < kReduceLanes; ++k) {
-    const T value = whole + k < count ? widened<T>(leaf[whole + k]) : Op::template identity<T>();
+    const T value = whole + k < count ? at(whole + k) : Op::template identity<T>();
     lanes[k] = Op::combine(lanes[k], value);
   }
 #pragma GCC unroll 8
@@ -102,14 +102,18 @@ T reduce_leaves(const Leaf& leaf, std::int64_t first, std::int64_t count) {
   return Op::combine(lower, reduce_leaves<Op, T>(leaf, first + half, count - half));
 }
 
-/// Op over contiguous elements.
-template <typename Op, typename T>
-T reduce_row(const T* row, std::int64_t count) {
+/// Op over at(0), at(1), ...
+template <typename Op, typename T, typename At>
+T reduce_elements(const At& at, std::int64_t count) {
   return reduce_leaves<Op, T>(
-      [row](std::int64_t first, std::int64_t size) {
-        return reduce_leaf<Op, T>(row + first, size);
+      [&](std::int64_t first, std::int64_t size) {
+        return reduce_leaf<Op, T>([&](std::int64_t i) { return at(first + i); }, size);
       },
       0, count);
+}
+template <typename Op, typename T>
+T reduce_row(const T* row, std::int64_t count) {
+  return reduce_elements<Op, T>([row](std::int64_t i) { return row[i]; }, count);
 }
 
 /// The leaves of all rows of a layout, as T: in place, or in a buffer that the next one takes.
@@ -232,7 +236,8 @@ Scratch<T> reduce_read_as(const Tensor& self, const RowLayout& layout) {
   Leaves<Source> leaves(self, layout);
   for (std::int64_t row = 0; row < layout.rows(); ++row) {
     const auto leaf = [&](std::int64_t first, std::int64_t count) {
-      return reduce_leaf<Op, T>(leaves.leaf(row, first, count), count);
+      const Source* x = leaves.leaf(row, first, count);
+      return reduce_leaf<Op, T>([x](std::int64_t i) { return widened<T>(x[i]); }, count);
     };
     results[row] = reduce_leaves<Op, T>(leaf, 0, layout.size());
   }

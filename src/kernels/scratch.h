@@ -8,10 +8,17 @@
 
 #include "kernels/convert.h"
 #include "kernels/element_types.h"
-#include "kernels/scratch_memory.h"
 #include "kernels/strided_loop.h"
 
 namespace shardlab {
+
+/// Uninitialised elements of a compute type.
+template <typename T>
+using Scratch = std::unique_ptr<T[]>;
+template <typename T>
+Scratch<T> scratch(std::int64_t count) {
+  return std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(count));
+}
 
 /// Calls run(T{}) with double or, for complex tensors, std::complex<double>.
 template <typename Run>
