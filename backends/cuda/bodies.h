@@ -22,8 +22,8 @@ struct MoveBody {
 };
 
 template <typename Platform>
-Failure run_move(Platform& platform, const MoveCall& call, std::int64_t bytes) {
-  return in_units(bytes, [&](auto unit) {
+Failure run_move(Platform& platform, const MoveCall& call) {
+  return in_units(call.item_bytes, [&](auto unit) {
     return platform.for_each(call.shape.count, MoveBody<decltype(unit)>{call});
   });
 }
@@ -292,9 +292,9 @@ struct LookupBody {
 };
 
 template <typename Platform>
-Failure run_lookup(Platform& platform, const LookupCall& call, std::int64_t bytes) {
+Failure run_lookup(Platform& platform, const LookupCall& call) {
   const auto bad = platform.counter();
-  return in_units(bytes, [&](auto unit) {
+  return in_units(call.item_bytes, [&](auto unit) {
     return platform.for_each(call.shape.count, LookupBody<decltype(unit), Platform>{call, bad});
   });
 }
@@ -395,8 +395,12 @@ struct DrawBody {
   }
 };
 
-// out = a b, one element after the other; for integers, and for the host.
-template <typename In, typename Sum>
+template <typename Platform>
+Failure run_draw(Platform& platform, const DrawCall& call) {
+  return platform.for_each(call.shape.count, DrawBody{call});
+}
+
+template <typename T>
 struct ProductBody {
   ProductCall call;
   SHARDLAB_HD void operator()(std::int64_t i) const {
@@ -405,15 +409,22 @@ struct ProductBody {
     const std::int64_t batch = i / call.columns / call.rows;
     const std::int64_t a = batch * call.a.batch_stride + row * call.a.row_stride;
     const std::int64_t b = batch * call.b.batch_stride + column * call.b.column_stride;
-    Sum sum(0);
+    T sum(0);
     for (std::int64_t k = 0; k < call.inner; ++k) {
-      const auto left = load<Sum>(call.a.data, call.dtype, a + k * call.a.column_stride);
-      const auto right = load<Sum>(call.b.data, call.dtype, b + k * call.b.row_stride);
+      const auto left = load<T>(call.a.data, call.dtype, a + k * call.a.column_stride);
+      const auto right = load<T>(call.b.data, call.dtype, b + k * call.b.row_stride);
       sum = sum_of(sum, product_of(left, right));
     }
-    store<Sum>(call.out, call.out_dtype, i, sum);
+    store<T>(call.out, call.compute, i, sum);
   }
 };
+
+/// One element after the other; for integers, and for the host.
+template <typename Platform>
+Failure run_product(Platform& platform, const ProductCall& call) {
+  return run_elements<ProductBody>(platform, call, call.batch * call.rows * call.columns,
+                                   "no product computes in this dtype");
+}
 
 // Terms of several ranks.
 template <typename T>
@@ -472,6 +483,11 @@ Failure run_combine(Platform& platform, const CombineCall& call) {
     default:
       return platform.for_each(call.count, CombineBody<std::int64_t>{call});
   }
+}
+
+template <typename Platform>
+Failure run_order(Platform& platform, const backends::Ordering& call) {
+  return platform.for_each(call.count, backends::OrderBody{call});
 }
 
 }  // namespace shardlab::cuda

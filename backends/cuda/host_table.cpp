@@ -92,14 +92,14 @@ struct Context {
 
 namespace {
 
-class HostPlatform {
+class Platform {
  public:
   struct Counter {
     std::int64_t* count;
     void add() const { ++*count; }
   };
 
-  explicit HostPlatform(Context* context) : context_(*context) {}
+  explicit Platform(Context& context) : context_(context) {}
 
   template <typename Body>
   Failure for_each(std::int64_t count, const Body& body) {
@@ -173,78 +173,17 @@ Failure idle(Context* context, bool* over) {
   return state == 0 || state == kNotReady ? nullptr : "cudaStreamQuery";
 }
 
-Failure pointwise(Context* context, const PointwiseCall& call) {
-  HostPlatform platform(context);
+Failure run_pointwise(Platform& platform, const PointwiseCall& call) {
   return run_functions<1, kMaxOperands>(platform, call);
 }
-Failure move(Context* context, const MoveCall& call) {
-  HostPlatform platform(context);
-  return run_move(platform, call, item_bytes(call.out.dtype));
+constexpr auto multiply = run_product<Platform>;
+
+template <typename Call, Failure (*run)(Platform&, const Call&)>
+Failure launched(Context* context, const Call& call) {
+  Platform platform(*context);
+  return run(platform, call);
 }
-Failure fold(Context* context, const FoldCall& call) {
-  HostPlatform platform(context);
-  return run_fold(platform, call);
-}
-Failure scan(Context* context, const ScanCall& call) {
-  HostPlatform platform(context);
-  return run_scan(platform, call);
-}
-Failure lookup(Context* context, const LookupCall& call) {
-  HostPlatform platform(context);
-  return run_lookup(platform, call, item_bytes(call.out.dtype));
-}
-Failure scatter(Context* context, const ScatterCall& call) {
-  HostPlatform platform(context);
-  return run_scatter(platform, call);
-}
-Failure draw(Context* context, const DrawCall& call) {
-  return HostPlatform(context).for_each(call.shape.count, DrawBody{call});
-}
-Failure merge(Context* context, const MergeCall& call) {
-  HostPlatform platform(context);
-  return run_merge(platform, call);
-}
-Failure search(Context* context, const SearchCall& call) {
-  HostPlatform platform(context);
-  return run_search(platform, call);
-}
-Failure gather_patches(Context* context, const PatchCall& call) {
-  HostPlatform platform(context);
-  return run_gather_patches(platform, call);
-}
-Failure add_patches(Context* context, const PatchCall& call) {
-  HostPlatform platform(context);
-  return run_add_patches(platform, call);
-}
-Failure sample(Context* context, const SampleCall& call) {
-  HostPlatform platform(context);
-  return run_sample(platform, call);
-}
-Failure largest(Context* context, const LargestCall& call) {
-  HostPlatform platform(context);
-  return run_largest(platform, call);
-}
-Failure product(Context* context, const ProductCall& call) {
-  HostPlatform platform(context);
-  const std::int64_t count = call.batch * call.rows * call.columns;
-  switch (call.dtype) {
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF32:
-      return platform.for_each(count, ProductBody<float, float>{call});
-    case DType::kF64:
-      return platform.for_each(count, ProductBody<double, double>{call});
-    default:
-      return platform.for_each(count, ProductBody<std::int64_t, std::int64_t>{call});
-  }
-}
-Failure combine(Context* context, const CombineCall& call) {
-  HostPlatform platform(context);
-  return run_combine(platform, call);
-}
-Failure order(Context* context, const backends::Ordering& call) {
-  return HostPlatform(context).for_each(call.count, backends::OrderBody{call});
-}
+
 Failure bad_indices(Context* context, std::int64_t* count) {
   context->synchronize();
   *count = context->bad;

@@ -141,110 +141,12 @@ Failure idle(Context* context, bool* over) {
   return nullptr;
 }
 
-Failure pointwise(Context* context, const PointwiseCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  if (call.operands == 1) return run_pointwise_one(*context, call);
-  if (call.operands == 2) return run_pointwise_two(*context, call);
-  return run_pointwise_more(*context, call);
-}
+using Platform = GpuPlatform;
 
-// item_bytes is a function of the program, which this module does not link.
-std::int64_t bytes_of(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kU8:
-    case DType::kI8:
-    case DType::kF8E4M3FN:
-      return 1;
-    case DType::kI16:
-    case DType::kF16:
-    case DType::kBF16:
-      return 2;
-    case DType::kI32:
-    case DType::kF32:
-    case DType::kC32:
-    case DType::kBC32:
-      return 4;
-    case DType::kU64:
-    case DType::kI64:
-    case DType::kF64:
-    case DType::kC64:
-      return 8;
-    case DType::kC128:
-      return 16;
-  }
-  return 0;
-}
-
-Failure move(Context* context, const MoveCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  GpuPlatform platform(*context);
-  return run_move(platform, call, bytes_of(call.out.dtype));
-}
-
-Failure fold(Context* context, const FoldCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  GpuPlatform platform(*context);
-  return run_fold(platform, call);
-}
-
-Failure scan(Context* context, const ScanCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  GpuPlatform platform(*context);
-  return run_scan(platform, call);
-}
-
-Failure lookup(Context* context, const LookupCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  GpuPlatform platform(*context);
-  return run_lookup(platform, call, bytes_of(call.out.dtype));
-}
-
-Failure scatter(Context* context, const ScatterCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  GpuPlatform platform(*context);
-  return run_scatter(platform, call);
-}
-
-Failure draw(Context* context, const DrawCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  return GpuPlatform(*context).for_each(call.shape.count, DrawBody{call});
-}
-
-Failure merge(Context* context, const MergeCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  GpuPlatform platform(*context);
-  return run_merge(platform, call);
-}
-
-Failure search(Context* context, const SearchCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  GpuPlatform platform(*context);
-  return run_search(platform, call);
-}
-
-Failure gather_patches(Context* context, const PatchCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  GpuPlatform platform(*context);
-  return run_gather_patches(platform, call);
-}
-
-Failure add_patches(Context* context, const PatchCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  GpuPlatform platform(*context);
-  return run_add_patches(platform, call);
-}
-
-Failure sample(Context* context, const SampleCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  GpuPlatform platform(*context);
-  return run_sample(platform, call);
-}
-
-Failure largest(Context* context, const LargestCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  GpuPlatform platform(*context);
-  return run_largest(platform, call);
+Failure run_pointwise(Platform& platform, const PointwiseCall& call) {
+  if (call.operands == 1) return run_pointwise_one(platform, call);
+  if (call.operands == 2) return run_pointwise_two(platform, call);
+  return run_pointwise_more(platform, call);
 }
 
 cudaDataType_t cuda_type(DType dtype) {
@@ -286,35 +188,22 @@ Failure blas_product(Context& context, const ProductCall& call) {
           wide ? static_cast<const void*>(&wide_one) : &one, call.b.data, cuda_type(call.dtype),
           static_cast<int>(b.leading), call.b.batch_stride, call.a.data, cuda_type(call.dtype),
           static_cast<int>(a.leading), call.a.batch_stride,
-          wide ? static_cast<const void*>(&wide_zero) : &zero, call.out, cuda_type(call.out_dtype),
+          wide ? static_cast<const void*>(&wide_zero) : &zero, call.out, cuda_type(call.compute),
           static_cast<int>(call.columns), call.rows * call.columns, static_cast<int>(call.batch),
           wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
       "cublasGemmStridedBatchedEx");
 }
 
-Failure product(Context* context, const ProductCall& call) {
-  if (const Failure failed = here(context)) return failed;
-  switch (call.dtype) {
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF32:
-    case DType::kF64:
-      return blas_product(*context, call);
-    default:
-      return GpuPlatform(*context).for_each(call.batch * call.rows * call.columns,
-                                            ProductBody<std::int64_t, std::int64_t>{call});
-  }
+Failure multiply(Platform& platform, const ProductCall& call) {
+  if (call.compute == DType::kI64) return run_product(platform, call);
+  return blas_product(platform.context(), call);
 }
 
-Failure combine(Context* context, const CombineCall& call) {
+template <typename Call, Failure (*run)(Platform&, const Call&)>
+Failure launched(Context* context, const Call& call) {
   if (const Failure failed = here(context)) return failed;
-  GpuPlatform platform(*context);
-  return run_combine(platform, call);
-}
-
-Failure order(Context* context, const backends::Ordering& call) {
-  if (const Failure failed = here(context)) return failed;
-  return GpuPlatform(*context).for_each(call.count, backends::OrderBody{call});
+  Platform platform(*context);
+  return run(platform, call);
 }
 
 Failure bad_indices(Context* context, std::int64_t* count) {

@@ -126,14 +126,15 @@ class GpuPlatform {
     return context_.room(1, bytes == 0 ? 1 : bytes, data);
   }
   Counter counter() { return {context_.bad_indices}; }
+  Context& context() { return context_; }
 
  private:
   Context& context_;
 };
 
 // One translation unit each: they take long to compile.
-Failure run_pointwise_one(Context& context, const PointwiseCall& call);
-Failure run_pointwise_two(Context& context, const PointwiseCall& call);
-Failure run_pointwise_more(Context& context, const PointwiseCall& call);
+Failure run_pointwise_one(GpuPlatform& platform, const PointwiseCall& call);
+Failure run_pointwise_two(GpuPlatform& platform, const PointwiseCall& call);
+Failure run_pointwise_more(GpuPlatform& platform, const PointwiseCall& call);
 
 }  // namespace shardlab::cuda

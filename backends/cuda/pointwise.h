@@ -2,6 +2,8 @@
 // all i in [0, count), in any order; it is a GPU or, in tests, a loop.
 #pragma once
 
+#include <utility>
+
 #include "backends/cuda/elements.h"
 
 namespace shardlab::cuda {
@@ -19,35 +21,19 @@ struct PointwiseBody {
     return exact ? value : rounded_to(call.rounded, value);
   }
 
-  SHARDLAB_HD void operator()(std::int64_t i) const {
-    if constexpr (N == 1) {
-      const Place* const places[2] = {&call.out, &call.in[0]};
-      const auto offsets = offsets_of(call.shape, places, i);
-      put(offsets.at[0], F::apply(operand(0, offsets.at[1])));
-    } else if constexpr (N == 2) {
-      const Place* const places[3] = {&call.out, &call.in[0], &call.in[1]};
-      const auto offsets = offsets_of(call.shape, places, i);
-      put(offsets.at[0], F::apply(operand(0, offsets.at[1]), operand(1, offsets.at[2])));
-    } else if constexpr (N == 3) {
-      const Place* const places[4] = {&call.out, &call.in[0], &call.in[1], &call.in[2]};
-      const auto offsets = offsets_of(call.shape, places, i);
-      const T first = operand(0, offsets.at[1]);
-      const T second = operand(1, offsets.at[2]);
-      const T third = operand(2, offsets.at[3]);
-      if constexpr (std::is_same_v<F, element::Where>)
-        put(offsets.at[0], F::apply(first != T(0), second, third));
-      else
-        put(offsets.at[0], F::apply(first, second, third));
-    } else {
-      const Place* const places[5] = {&call.out, &call.in[0], &call.in[1], &call.in[2],
-                                      &call.in[3]};
-      const auto offsets = offsets_of(call.shape, places, i);
-      put(offsets.at[0], F::apply(operand(0, offsets.at[1]), operand(1, offsets.at[2]),
-                                  operand(2, offsets.at[3]), operand(3, offsets.at[4])));
-    }
-  }
+  SHARDLAB_HD void operator()(std::int64_t i) const { run(i, std::make_index_sequence<N>{}); }
 
  private:
+  template <std::size_t... K>
+  SHARDLAB_HD void run(std::int64_t i, std::index_sequence<K...>) const {
+    const Place* const places[] = {&call.out, &call.in[K]...};
+    const auto offsets = offsets_of(call.shape, places, i);
+    const T operands[] = {operand(K, offsets.at[K + 1])...};
+    if constexpr (std::is_same_v<F, element::Where>)
+      put(offsets.at[0], F::apply(operands[0] != T(0), operands[1], operands[2]));
+    else
+      put(offsets.at[0], F::apply(operands[K]...));
+  }
   template <typename Value>
   SHARDLAB_HD void put(std::int64_t at, Value value) const {
     if constexpr (std::is_same_v<Value, bool>)

@@ -5,8 +5,7 @@
 
 namespace shardlab::cuda {
 
-Failure run_pointwise_more(Context& context, const PointwiseCall& call) {
-  GpuPlatform platform(context);
+Failure run_pointwise_more(GpuPlatform& platform, const PointwiseCall& call) {
   return run_functions<3, kMaxOperands>(platform, call);
 }
 

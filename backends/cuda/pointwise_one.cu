@@ -5,8 +5,7 @@
 
 namespace shardlab::cuda {
 
-Failure run_pointwise_one(Context& context, const PointwiseCall& call) {
-  GpuPlatform platform(context);
+Failure run_pointwise_one(GpuPlatform& platform, const PointwiseCall& call) {
   return run_functions<1, 1>(platform, call);
 }
 

@@ -5,8 +5,7 @@
 
 namespace shardlab::cuda {
 
-Failure run_pointwise_two(Context& context, const PointwiseCall& call) {
-  GpuPlatform platform(context);
+Failure run_pointwise_two(GpuPlatform& platform, const PointwiseCall& call) {
   return run_functions<2, 2>(platform, call);
 }
 

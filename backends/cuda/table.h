@@ -56,6 +56,7 @@ struct PointwiseCall {
 
 /// out[i] = in[i]: bytes as they are.
 struct MoveCall {
+  std::int64_t item_bytes;
   Shape shape;
   Place out;
   Place in;
@@ -108,6 +109,7 @@ struct Runs {
 /// out[c] = source[c with c[dim] = the local place of index[c]]; zero and mask[c] = 1 where that is
 /// not here. Indices outside [0, extent) are counted in bad_indices.
 struct LookupCall {
+  std::int64_t item_bytes;
   Shape shape;
   Place out;
   Place source;  ///< stride of `dim` is applied to the place; its walk stride there is 0
@@ -219,7 +221,7 @@ struct LargestCall {
   std::int64_t* indices;
 };
 
-/// out [batch, rows, columns], contiguous of dtype `out_dtype`, = a b.
+/// out [batch, rows, columns], contiguous of dtype `compute` (i64, f32 or f64), = a b.
 struct Matrix {
   const void* data;
   std::int64_t batch_stride;
@@ -228,7 +230,7 @@ struct Matrix {
 };
 struct ProductCall {
   DType dtype;  ///< of a and b
-  DType out_dtype;
+  DType compute;
   std::int64_t batch, rows, inner, columns;
   Matrix a, b;
   void* out;

@@ -1,5 +1,5 @@
-// table_functions.h - all functions of a Table under their own names. Included between the braces
-// of one, where these functions are known: for GPUs and on the host.
+// table_functions.h - all functions of a Table, of which a `Platform` runs those that compute.
+// Included between the braces of one, where it and the others are known: for GPUs and on the host.
 // clang-format off
 .open = open,
 .close = close,
@@ -10,21 +10,21 @@
 .copy_in = copy_in,
 .copy_out = copy_out,
 .idle = idle,
-.pointwise = pointwise,
-.move = move,
-.fold = fold,
-.scan = scan,
-.lookup = lookup,
-.scatter = scatter,
-.draw = draw,
-.merge = merge,
-.search = search,
-.gather_patches = gather_patches,
-.add_patches = add_patches,
-.sample = sample,
-.largest = largest,
-.product = product,
-.combine = combine,
-.order = order,
+.pointwise = launched<PointwiseCall, run_pointwise>,
+.move = launched<MoveCall, run_move>,
+.fold = launched<FoldCall, run_fold>,
+.scan = launched<ScanCall, run_scan>,
+.lookup = launched<LookupCall, run_lookup>,
+.scatter = launched<ScatterCall, run_scatter>,
+.draw = launched<DrawCall, run_draw>,
+.merge = launched<MergeCall, run_merge>,
+.search = launched<SearchCall, run_search>,
+.gather_patches = launched<PatchCall, run_gather_patches>,
+.add_patches = launched<PatchCall, run_add_patches>,
+.sample = launched<SampleCall, run_sample>,
+.largest = launched<LargestCall, run_largest>,
+.product = launched<ProductCall, multiply>,
+.combine = launched<CombineCall, run_combine>,
+.order = launched<backends::Ordering, run_order>,
 .bad_indices = bad_indices,
-              // clang-format on
+    // clang-format on

@@ -30,6 +30,7 @@ void TableLoops::look_up(const Lookup& lookup) {
   const Tensor &out = lookup.out, &source = lookup.source;
   if (out.numel() == 0) return;
   LookupCall call{};
+  call.item_bytes = item_bytes(out.dtype());
   call.out.dtype = out.dtype();
   call.out.data = writable(out);
   Walk walk(out.shape());

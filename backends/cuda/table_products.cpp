@@ -43,7 +43,7 @@ void TableLoops::multiply(const Tensor& out, const Tensor& left, const Tensor& r
   const Tensor a = readable_matrix(*this, left, read), b = readable_matrix(*this, right, read);
   const Tensor product = empty(device(), out.shape(), compute);
   call.dtype = read;
-  call.out_dtype = compute;
+  call.compute = compute;
   call.out = writable(product);
   call.a = matrix_of(a);
   call.b = matrix_of(b);

@@ -125,6 +125,7 @@ void TableLoops::convert(const Tensor& out, const Tensor& source) {
   }
   if (out.numel() == 0) return;
   MoveCall call{};
+  call.item_bytes = item_bytes(out.dtype());
   Walk walk(out.shape());
   call.out.dtype = out.dtype();
   call.out.data = writable(out);
