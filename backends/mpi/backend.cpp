@@ -1,6 +1,7 @@
 // One run of this process's rank: failures and verdicts use the control channel, data uses MPI.
 #include "backends/mpi/communicator.h"
 #include "backends/mpi/mpi.h"
+#include "backends/shared/meeting.h"
 #include "base/error.h"
 
 namespace shardlab::mpi {
@@ -22,12 +23,7 @@ class MpiBackend final : public Backend {
     if (!channel().failed()) channel().tell_ended();
   }
   void rank_failed(std::int64_t rank, const Error& cause) override {
-    Verdict verdict;
-    verdict.kind = VerdictKind::kRankFailed;
-    verdict.culprits = {rank};
-    verdict.cause = cause.summary();
-    verdict.ranks.push_back({.rank = rank, .state = RankReport::State::kFailed});
-    channel().tell_failed(verdict);
+    channel().tell_failed(backends::verdict_on_failed({rank}, cause.summary()));
   }
   const Verdict* verdict() const override {
     if (!channel().failed()) return nullptr;

@@ -18,6 +18,13 @@ namespace {
 
 using backends::Call;
 
+// A step of these messages; `later` of the operation's tags.
+void add_transfer(const DeskRef& desk, Operation& operation, const Pieces& sends,
+                  const Pieces& receives, int later = 0) {
+  operation.steps.push_back(
+      [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag + later); });
+}
+
 // Arrived rows that belong into the output, unless they arrived there.
 struct Arrival {
   const std::byte* memory;
@@ -51,8 +58,7 @@ void exchange_rows(const DeskRef& desk, Operation& operation, std::vector<Piece>
     receives.push_back({desk->ranks[i], memory, rows[i].total()});
   }
   sends.erase(sends.begin() + static_cast<std::ptrdiff_t>(desk->rank));
-  operation.steps.push_back(
-      [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag); });
+  add_transfer(desk, operation, sends, receives);
   operation.steps.push_back([=](Transfer&) { place(*desk, *arrivals); });
 }
 
@@ -84,9 +90,7 @@ void gather(const DeskRef& desk, Operation& operation, const Call& call) {
   const auto root = static_cast<std::size_t>(call.root);
   const auto bytes = static_cast<std::size_t>(call.x->size_bytes());
   if (desk->rank != root) {
-    const Pieces sends{{desk->ranks[root], desk->input.data(), bytes}};
-    operation.steps.push_back([=](Transfer& transfer) { transfer.start(sends, {}, desk->tag); });
-    return;
+    return add_transfer(desk, operation, {{desk->ranks[root], desk->input.data(), bytes}}, {});
   }
   auto arrivals = std::make_shared<std::vector<Arrival>>();
   Pieces receives;
@@ -97,10 +101,11 @@ void gather(const DeskRef& desk, Operation& operation, const Call& call) {
     arrivals->push_back({memory, rows});
     if (i != root) receives.push_back({desk->ranks[i], memory, rows.total()});
   }
-  operation.steps.push_back([=](Transfer& transfer) { transfer.start({}, receives, desk->tag); });
+  add_transfer(desk, operation, {}, receives);
   operation.steps.push_back([=](Transfer&) { place(*desk, *arrivals); });
 }
 
+// Messages are halves of one.
 void permute(const DeskRef& desk, Operation& operation, const Call& call) {
   const auto me = static_cast<std::int32_t>(desk->rank);
   Pieces sends, receives;
@@ -116,20 +121,7 @@ void permute(const DeskRef& desk, Operation& operation, const Call& call) {
                           desk->output->bytes()});
     }
   }
-  operation.steps.push_back(
-      [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag); });
-}
-
-void send_message(const DeskRef& desk, Operation& operation, const Call& call) {
-  const Pieces sends{{desk->ranks[static_cast<std::size_t>(call.to)], desk->input.data(),
-                      static_cast<std::size_t>(call.x->size_bytes())}};
-  operation.steps.push_back([=](Transfer& transfer) { transfer.start(sends, {}, desk->tag); });
-}
-
-void receive_message(const DeskRef& desk, Operation& operation, const Call& call) {
-  const Pieces receives{{desk->ranks[static_cast<std::size_t>(call.from)], desk->output->data(),
-                         desk->output->bytes()}};
-  operation.steps.push_back([=](Transfer& transfer) { transfer.start({}, receives, desk->tag); });
+  add_transfer(desk, operation, sends, receives);
 }
 
 // `terms`: of each rank, `elements` each.
@@ -165,8 +157,7 @@ void reduce_pieces(const DeskRef& desk, Operation& operation, const std::vector<
     receives.push_back({desk->ranks[i], memory, bytes});
     terms.push_back(memory);
   }
-  operation.steps.push_back(
-      [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag); });
+  add_transfer(desk, operation, sends, receives);
   operation.steps.push_back([=](Transfer&) {
     combine(*desk, dtype, terms, output, bytes / static_cast<std::size_t>(item_bytes(dtype)));
   });
@@ -210,8 +201,7 @@ void all_reduce(const DeskRef& desk, Operation& operation) {
     sends.push_back({desk->ranks[i], output + mine.offset, mine.bytes});
     receives.push_back({desk->ranks[i], output + pieces[i].offset, pieces[i].bytes});
   }
-  operation.steps.push_back(
-      [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag + 1); });
+  add_transfer(desk, operation, sends, receives, 1);
 }
 
 DeskRef make_desk(Session& session, const Seat& seat, CollectiveKind kind) {
@@ -246,11 +236,9 @@ void add_steps(const DeskRef& desk, Operation& operation, const Call& call) {
     case CollectiveKind::kGather:
       return gather(desk, operation, call);
     case CollectiveKind::kPermute:
-      return permute(desk, operation, call);
     case CollectiveKind::kSend:
-      return send_message(desk, operation, call);
     case CollectiveKind::kRecv:
-      return receive_message(desk, operation, call);
+      return permute(desk, operation, call);
     default:
       check_invariant(false, "this collective has a tensor as its result");
   }

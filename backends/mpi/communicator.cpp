@@ -11,7 +11,7 @@
 
 #include "backends/mpi/collectives.h"
 #include "backends/process/wire.h"
-#include "backends/shared/call.h"
+#include "backends/shared/meeting.h"
 #include "base/fix.h"
 #include "comm/verdict.h"
 
@@ -282,11 +282,8 @@ std::unique_ptr<Communicator> MpiCommunicator::split(std::int64_t color, std::in
 }
 
 void MpiCommunicator::abort(const Error& reason) {
-  Verdict verdict;
-  verdict.kind = VerdictKind::kRankFailed;
-  verdict.culprits = {group_.ranks[rank_]};
-  verdict.cause = reason.summary();
-  run_.session.channel().tell_failed(verdict);
+  run_.session.channel().tell_failed(
+      backends::verdict_on_failed({group_.ranks[rank_]}, reason.summary()));
 }
 
 }  // namespace

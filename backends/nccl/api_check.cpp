@@ -49,28 +49,12 @@ struct Theirs<EventHandle*> {
   using Type = cudaEvent_t;
 };
 template <>
-struct Theirs<Config*> {
-  using Type = ncclConfig_t*;
+struct Theirs<Config> {
+  using Type = ncclConfig_t;
 };
-template <>
-struct Theirs<Result*> {
-  using Type = ncclResult_t*;
-};
-template <>
-struct Theirs<UniqueId*> {
-  using Type = ncclUniqueId*;
-};
-template <>
-struct Theirs<CommHandle**> {
-  using Type = ncclComm_t*;
-};
-template <>
-struct Theirs<StreamHandle**> {
-  using Type = cudaStream_t*;
-};
-template <>
-struct Theirs<EventHandle**> {
-  using Type = cudaEvent_t*;
+template <typename T>
+struct Theirs<T*> {
+  using Type = typename Theirs<T>::Type*;
 };
 
 template <typename Function>

@@ -76,7 +76,6 @@ class Planner {
   Exchange scatter(const Call& call, const Dims& shape);
   Exchange gather(const Call& call, const Dims& shape);
   Exchange permute(const Call& call);
-  Exchange message(const Call& call);
   Exchange batch(BatchPart& part);
 
  private:
@@ -422,26 +421,18 @@ Exchange Planner::gather(const Call& call, const Dims& shape) {
   });
 }
 
+// Messages are halves of one: a sender gets a result without elements.
 Exchange Planner::permute(const Call& call) {
   Tensor result;
-  if (call.from == place_.rank) {
+  if (call.kind == CollectiveKind::kSend) {
+    result = empty(device_, Dims{0}, call.x->dtype());
+  } else if (call.from == place_.rank) {
     result = contiguous(*call.x).snapshot();
   } else if (call.from >= 0) {
     result = empty(device_, call.expected->shape, call.expected->dtype);
     receive(call.from, result);
   }
   if (call.to >= 0 && call.to != place_.rank) send(call.to, contiguous(*call.x));
-  return done([result] { return result; });
-}
-
-// A sender gets a result without elements.
-Exchange Planner::message(const Call& call) {
-  if (call.kind == CollectiveKind::kSend) {
-    send(call.to, contiguous(*call.x));
-    return done([nothing = empty(device_, Dims{0}, call.x->dtype())] { return nothing; });
-  }
-  const Tensor result = empty(device_, call.expected->shape, call.expected->dtype);
-  receive(call.from, result);
   return done([result] { return result; });
 }
 
@@ -498,10 +489,9 @@ Exchange plan_exchange(Session& session, const GroupPlace& place, const Call& ca
     case CollectiveKind::kGather:
       return planner.gather(call, shape);
     case CollectiveKind::kPermute:
-      return planner.permute(call);
     case CollectiveKind::kSend:
     case CollectiveKind::kRecv:
-      return planner.message(call);
+      return planner.permute(call);
     default:
       check_invariant(false, "a collective whose result is one tensor");
       return {};

@@ -13,6 +13,7 @@
 #include "backends/nccl/library.h"
 #include "backends/nccl/nccl.h"
 #include "backends/process/hosts.h"
+#include "backends/shared/meeting.h"
 
 namespace shardlab::nccl {
 
@@ -75,15 +76,7 @@ class ChannelPeers final : public Peers {
   }
   void tell(const Error& reason) const override {
     if (channel_.failed()) return;
-    Verdict verdict;
-    verdict.kind = VerdictKind::kRankFailed;
-    verdict.culprits = {channel_.rank()};
-    verdict.cause = reason.summary();
-    RankReport report;
-    report.rank = channel_.rank();
-    report.state = RankReport::State::kFailed;
-    verdict.ranks.push_back(std::move(report));
-    channel_.tell_failed(verdict);
+    channel_.tell_failed(backends::verdict_on_failed({channel_.rank()}, reason.summary()));
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/process/messages.h"
+#include "backends/shared/meeting.h"
 
 namespace shardlab::process {
 
@@ -43,16 +44,8 @@ void JobState::store(const Contribution& contribution, std::vector<std::string> 
 }
 
 Verdict verdict_on_gone(std::int64_t rank, const std::string& reason) {
-  Verdict verdict;
-  verdict.kind = VerdictKind::kRankFailed;
-  verdict.culprits = {rank};
-  verdict.cause =
-      reason.empty() ? "its process ended in the middle of the run (killed or crashed)" : reason;
-  RankReport report;
-  report.rank = rank;
-  report.state = RankReport::State::kFailed;
-  verdict.ranks.push_back(std::move(report));
-  return verdict;
+  const char* killed = "its process ended in the middle of the run (killed or crashed)";
+  return backends::verdict_on_failed({rank}, reason.empty() ? killed : reason);
 }
 
 }  // namespace shardlab::process

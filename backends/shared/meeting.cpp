@@ -162,6 +162,14 @@ std::vector<std::int64_t> odd_ones(const Meeting& meeting) {
   return result;
 }
 
+Verdict verdict_on_failed(std::vector<std::int64_t> ranks, std::string cause) {
+  Verdict verdict{VerdictKind::kRankFailed, std::move(ranks), {}, std::move(cause)};
+  for (const std::int64_t rank : verdict.culprits) {
+    verdict.ranks.push_back({.rank = rank, .state = RankReport::State::kFailed});
+  }
+  return verdict;
+}
+
 Verdict mismatch(const Meeting& meeting) {
   Verdict verdict;
   verdict.kind = VerdictKind::kMismatch;

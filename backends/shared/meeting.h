@@ -30,6 +30,8 @@ std::vector<std::int64_t> odd_ones(const Meeting& meeting);
 std::string cause_of(const Meeting& meeting);
 /// Adds to `report` the action of the rank that made `call` and the ranks it waits for.
 void describe(const Meeting& meeting, const Call& call, RankReport& report);
+/// These ranks failed, the first with this cause.
+Verdict verdict_on_failed(std::vector<std::int64_t> ranks, std::string cause);
 /// All ranks have entered, and their calls do not fit together.
 Verdict mismatch(const Meeting& meeting);
 /// The ranks that a deadlock misses: awaited ranks that have ended, else all that are awaited.

@@ -28,20 +28,6 @@ namespace {
 // they may reach a failure of their own, which would be reported in any other order of ranks.
 constexpr int kMostAlarms = 3;
 
-Verdict verdict_on_failed(std::vector<std::int64_t> ranks, const Error& cause) {
-  Verdict verdict;
-  verdict.kind = VerdictKind::kRankFailed;
-  verdict.cause = cause.summary();
-  for (const std::int64_t rank : ranks) {
-    RankReport report;
-    report.rank = rank;
-    report.state = RankReport::State::kFailed;
-    verdict.ranks.push_back(std::move(report));
-  }
-  verdict.culprits = std::move(ranks);
-  return verdict;
-}
-
 }  // namespace
 
 World::World(std::int64_t ranks, Scheduler& scheduler)
@@ -136,7 +122,7 @@ void World::rank_failed(std::int64_t rank, const Error& cause) {
 }
 
 void World::abort(std::int64_t rank, const Error& reason) {
-  fail_with(verdict_on_failed({rank}, reason), &reason);
+  fail_with(backends::verdict_on_failed({rank}, reason.summary()), &reason);
 }
 
 void World::fail_with(Verdict verdict, const Error* cause) {
@@ -221,7 +207,7 @@ void World::blame(const std::vector<std::int64_t>& failed) {
   for (const std::int64_t rank : failed) {
     if (cause_of(rank).summary() == cause.summary()) alike.push_back(rank);
   }
-  fail_with(verdict_on_failed(alike, cause), &cause);
+  fail_with(backends::verdict_on_failed(alike, cause.summary()), &cause);
 }
 
 Verdict World::verdict_on_waiting(const std::vector<bool>& stuck) const {
