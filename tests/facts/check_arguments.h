@@ -20,6 +20,7 @@ struct CheckArguments {
   std::optional<std::uint64_t> seed;   ///< of drawn placements
   std::optional<std::int64_t> draws;   ///< of each program
   std::string outcomes;                ///< file of expected counts; empty: none
+  std::string device = "cpu";          ///< of values that one device computes
   bool as_scenario = false;            ///< print the first failing program as a scenario, no report
   bool shard = false;                  ///< sequences with their inputs placed in every way
   std::optional<std::size_t> workers;  ///< number of sequences at once

@@ -7,6 +7,7 @@
 #include "tests/facts/chain_outcomes.h"
 #include "tests/facts/check_arguments.h"
 #include "tests/facts/check_families.h"
+#include "tests/facts/plain_world.h"
 
 namespace shardlab {
 
@@ -39,6 +40,7 @@ int check_facts(const CheckArguments& arguments) {
   options.id = arguments.id;
   options.seed = arguments.seed.value_or(options.seed);
   options.draws = arguments.draws.value_or(options.draws);
+  set_plain_device(arguments.device);
   CheckRun run(check_families(), &known, options);
   for (const std::string& file : arguments.files) run.check_file(file);
   CheckSummary summary = run.finish();

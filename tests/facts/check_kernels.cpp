@@ -67,7 +67,7 @@ class CaseChecker : public FactChecker {
       return report.skip(SkipReason::kWrongRecord, why);
     }
     line_ = &fact;
-    world_.run([&] { judge(*row, value_case, report); });
+    world_.run(report, [&] { judge(*row, value_case, report); });
   }
 
   void finish(CheckSummary& summary) override { note_loose(loose_, summary); }

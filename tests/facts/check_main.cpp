@@ -26,6 +26,8 @@ void add_options(CLI::App& check, CheckArguments& arguments) {
   check.add_option("--draws", arguments.draws, "of each program that is run")
       ->check(whole_number_from(0));
   check.add_option("--outcomes", arguments.outcomes, "file of the counts that are expected");
+  check.add_option("--device", arguments.device, "of calls on plain tensors: cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   check.add_flag("--as-scenario", arguments.as_scenario,
                  "print the first failing program as a scenario and nothing else");
   auto* shard = check.add_flag("--shard", arguments.shard,

@@ -214,7 +214,7 @@ class RandomChecker final : public FactChecker {
   void check(const Json& fact, CaseReport& report) override {
     const OpRow* row = recorded_row(fact);
     if (row == nullptr) return report.skip(SkipReason::kNotRegistered);
-    world_.run([&] { judge(*row, fact, report); });
+    world_.run(report, [&] { judge(*row, fact, report); });
   }
 
  private:

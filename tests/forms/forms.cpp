@@ -3,10 +3,12 @@
 //
 //     forms emit                       JSON, a line a form: arguments and elements for record.py
 //     forms check RECORDED KNOWN       RECORDED: tests/golden/forms/forms.tsv.gz
+//     forms check RECORDED KNOWN cuda-on-host   by the kernels of the CUDA device, on the host
 //
 // A line of RECORDED is the form, a tab, and "refused", or for each result its number of elements,
 // their sum and the sum of each times 1 to 7 in turns. KNOWN lists forms that differ, with why;
-// the check fails where one is missing there, and where one that is listed does not differ.
+// the check fails where one is missing there, and where one that is listed does not differ. Forms
+// that the CUDA device does not take are counted.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -17,6 +19,8 @@
 #include <sstream>
 
 #include "autograd/grad_mode.h"
+#include "backends/cuda/cuda.h"
+#include "backends/cuda/host_table.h"
 #include "base/text_of_list.h"
 #include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
@@ -35,6 +39,7 @@ namespace {
 using namespace shardlab;
 
 constexpr std::size_t kMostForms = 12;
+constexpr const char* kNotHere = "not on this device";
 
 struct Form {
   std::string text;
@@ -102,6 +107,8 @@ std::string outcome_of(const OpSample& sample, std::string* why = nullptr) {
     return text_of_list(prints, "; ");
   } catch (const Error& error) {
     if (why != nullptr) *why = error.summary();
+    const bool on_cpu = current_rank().device->type() == "cpu";
+    if (!on_cpu && error.kind() == ErrorKind::kUnsupported) return kNotHere;
     return error.kind() == ErrorKind::kInternal ? "defect: " + error.summary() : "refused";
   }
 }
@@ -183,7 +190,7 @@ std::map<std::string, std::string> table_of(const std::string& path) {
 
 int check(const std::vector<Form>& forms, const std::string& recorded, const std::string& listed) {
   const auto torch = table_of(recorded), known = table_of(listed);
-  std::int64_t taken = 0, refused = 0, unrecorded = 0, differ = 0, wrong = 0;
+  std::int64_t taken = 0, refused = 0, unrecorded = 0, differ = 0, wrong = 0, elsewhere = 0;
   std::set<std::string> met;
   for (const Form& form : forms) {
     const auto row = torch.find(form.text);
@@ -197,6 +204,8 @@ int check(const std::vector<Form>& forms, const std::string& recorded, const std
     const bool same = agree(ours, row->second);
     const bool excused = known.contains(form.text);
     if (excused) met.insert(form.text);
+    elsewhere += ours == kNotHere;
+    if (ours == kNotHere) continue;
     differ += !same;
     if (same != excused) continue;
     ++wrong;
@@ -211,9 +220,10 @@ int check(const std::vector<Form>& forms, const std::string& recorded, const std
   }
   std::printf(
       "%lld forms that torch takes and %lld that it refuses: %lld differ, %zu of them known; "
-      "%lld are not recorded\n",
+      "%lld are not recorded, %lld not on this device\n",
       static_cast<long long>(taken), static_cast<long long>(refused),
-      static_cast<long long>(differ), known.size(), static_cast<long long>(unrecorded));
+      static_cast<long long>(differ), known.size(), static_cast<long long>(unrecorded),
+      static_cast<long long>(elsewhere));
   return wrong == 0 ? 0 : 1;
 }
 
@@ -221,11 +231,14 @@ int check(const std::vector<Form>& forms, const std::string& recorded, const std
 
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
-  if (words.empty() || (words[0] == "check" && words.size() != 3)) {
-    std::fprintf(stderr, "usage: forms emit | forms check RECORDED KNOWN\n");
+  if (words.empty() || (words[0] == "check" && words.size() != 3 && words.size() != 4)) {
+    std::fprintf(stderr, "usage: forms emit | forms check RECORDED KNOWN [cuda-on-host]\n");
     return 2;
   }
-  const std::unique_ptr<Device> device = make_cpu_device(cpu_kernel_table());
+  std::unique_ptr<Device> device = make_cpu_device(cpu_kernel_table());
+  if (words.size() == 4) {
+    device = cuda::make_cuda_device(cuda::host_table(), 0, cuda::HostFallback::kRefuse);
+  }
   WorldOptions options;
   Propagator propagator(all_ops(), PlanOptions{});
   options.ranks = 1;
