@@ -43,8 +43,9 @@ def pytest_configure(config):
 
 def pytest_terminal_summary(terminalreporter, config):
     """A suite that passes and took nothing to the mesh says so."""
-    if config.getoption("mesh"):
-        line = "shardlab: %d steps ran on mesh %s" % (config.shardlab_steps, config.getoption("mesh"))
+    mesh = config.getoption("mesh")
+    if mesh:
+        line = "shardlab: %d steps ran on mesh %s" % (config.shardlab_steps, mesh)
         if config.shardlab_steps == 0:
             line += "; a test that is to run there has @pytest.mark.shardlab, or shardlab_check"
         terminalreporter.write_line(line)
