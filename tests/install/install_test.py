@@ -62,11 +62,13 @@ class Install(unittest.TestCase):
 
     def build(self, name, package="shardlab", text=None):
         """The program made from a source of this folder, copied away from the repository, or from
-        another text."""
+        another text; once for all tests."""
+        program = self.folder / name
+        if program.exists():
+            return program
         source = self.folder / f"{name}.cpp"
         source.write_text(text or (HERE / source.name).read_text(encoding="utf-8"),
                           encoding="utf-8")
-        program = self.folder / name
         warnings = ("-Wall", "-Wextra", "-Werror")
         examples = f"-I{self.folder}"
         output(*COMPILER, *warnings, examples, source, *self.flags(package), "-o", program)

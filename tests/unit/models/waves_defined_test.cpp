@@ -130,7 +130,7 @@ Complex exponential(const Complex& z) {
   return {size * cos(z.imag), size * sin(z.imag)};
 }
 
-const std::vector<Definition> kComplex = {
+const std::vector<Definition> kComplexFunctions = {
     {"aten::mul of complex numbers",
      {floats({4, 3, 2}, 11), floats({3, 2}, 12)},
      [](const Tensors& x) { return as_real(as_complex(x[0]) * as_complex(x[1])); },
@@ -214,5 +214,5 @@ TEST_CASE("V-18 a Fourier transform is a sum over all samples, its dim cut or no
 }
 
 TEST_CASE("V-18 complex numbers compute as pairs do, in value and in gradient") {
-  check_definitions(kComplex);
+  check_definitions(kComplexFunctions);
 }
