@@ -9,6 +9,7 @@ collectives, values and findings are equal byte for byte; OWN lists the parts th
 """
 
 import collections
+import concurrent.futures
 import functools
 import json
 import pathlib
@@ -98,15 +99,18 @@ class SameDecisions(unittest.TestCase):
     def test_graphs_of_all_shipped_scenarios_are_replayed(self):
         by_world = collections.defaultdict(list)
         with tempfile.TemporaryDirectory() as folder:
+            traces = []
             for path in SCENARIOS:
                 for report in found_of(path):
-                    graph = pathlib.Path(folder, f"{len(by_world)}_{report['ranks']}_"
-                                                 f"{len(by_world[report['ranks']])}.graph")
+                    graph = pathlib.Path(folder, f"{len(traces)}.graph")
                     settings = report["point"].split(",") if report["point"] else []
                     words = [word for one in settings for word in ("--set", one)]
-                    _, text, errors = output(SHARDLAB, "trace", path, "--out", graph, *words)
-                    self.assertTrue(graph.exists(), f"{path} {words}: {text} {errors}")
+                    traces.append((SHARDLAB, "trace", path, "--out", graph, *words))
                     by_world[report["ranks"]].append(graph)
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                traced = pool.map(lambda command: output(*command), traces)
+                for command, (_, text, errors) in zip(traces, traced):
+                    self.assertTrue(command[4].exists(), f"{command}: {text} {errors}")
             lines = []
             for world, graphs in sorted(by_world.items()):
                 code, text, errors = output(LAUNCHER, "-n", world, SHARDLAB, "replay", "--backend",
@@ -147,4 +151,7 @@ class SameDecisions(unittest.TestCase):
 
 if __name__ == "__main__":
     SHARDLAB, BACKEND, LAUNCHER, *SCENARIOS = sys.argv[1:]
+    # No other test runs meanwhile.
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(found_of, SCENARIOS))
     unittest.main(argv=sys.argv[:1])
