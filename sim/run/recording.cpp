@@ -33,7 +33,8 @@ void Recording::assigned(const std::string& name, std::int64_t occurrence, const
   std::int64_t visited = 0;
   const auto record = [&](const std::string& full, const DTensor& tensor) {
     const DTensor kept = detached(tensor);
-    last_[full] = {kept, where, last_[full].occurrences + 1};
+    Last& last = last_[full];
+    last = {kept, where, last.occurrences + 1};
     keep({full, occurrence, kept, where});
   };
   visit(name, value, record, visited);
@@ -144,7 +145,9 @@ void Recording::visit(const std::string& name, const Value& value, const Visitor
   } else if (value.is_sequence()) {
     const Values& items = items_of(value);
     for (std::size_t i = 0; i < items.size(); ++i) {
-      visit(fmt::format("{}[{}]", name, i), items[i], visitor, visited);
+      // Other items have no parts, and need no name.
+      const bool named = items[i].is_tensor() || items[i].is_sequence() || items[i].is<DictValue>();
+      visit(named ? fmt::format("{}[{}]", name, i) : name, items[i], visitor, visited);
     }
   } else if (const auto* dict = value.get<DictValue>()) {
     for (const auto& [key, item] : *dict->entries) {

@@ -139,7 +139,7 @@ Value placements_of(const DTensor& tensor) {
 }
 
 std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
-                                      const std::string& name) {
+                                      std::string_view name) {
   if (name == "shape" && in.sizes() != nullptr) return in.sizes()->shape(tensor);
   if (name == "shape") return make_tuple(tensor.shape());
   if (name == "dtype") return tensor.dtype();

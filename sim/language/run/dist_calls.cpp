@@ -70,6 +70,11 @@ std::int64_t DistCall::root(std::string_view global, std::string_view in_group,
     refuse(fmt::format("name a rank of the world: {}=0", global), "{} is missing", global);
   }
   const Value& named = given_[global];
+  const auto* rank_of_world = named.get<std::int64_t>();
+  if (rank_of_world != nullptr && group_.is_world() && *rank_of_world >= 0 &&
+      *rank_of_world < in_.setup().world_size) {
+    return *rank_of_world;
+  }
   const auto place = [groups = groups_by_rank(in_, group_), named](std::int64_t rank) -> Value {
     const Value own = at_rank(named, rank);
     const auto* wanted = own.get<std::int64_t>();

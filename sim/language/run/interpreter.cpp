@@ -121,9 +121,9 @@ void Interpreter::enter(SourceSpan span) {
   RankContext* context = current_rank_or_null();
   if (context == nullptr || setup_.inside_op) return;
   const SourceText& source = *setup_.program->source;
-  const auto [known, is_new] = places_.try_emplace(span.begin);
-  if (is_new) known->second = source.place(span.begin);
-  context->position = {source.file().c_str(), known->second.line, known->second.column};
+  KnownPlace& known = places_[span.begin % places_.size()];
+  if (known.offset != span.begin) known = {span.begin, source.place(span.begin)};
+  context->position = {source.file().c_str(), known.place.line, known.place.column};
 }
 
 void Interpreter::check_stack() const {

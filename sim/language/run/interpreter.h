@@ -1,6 +1,7 @@
 // interpreter.h - runs a program on one rank.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -283,12 +284,26 @@ class Interpreter {
   ProgramSetup setup_;
   std::map<std::string, MeshValue> flattened_;
   std::vector<GroupValue> made_groups_;
-  std::unordered_map<std::string, Value> globals_;
-  std::unordered_map<std::string, std::int64_t> occurrences_;
+  // Names are short: cheaper than std::hash, whose maps of few names are searched one by one.
+  struct NameHash {
+    std::size_t operator()(std::string_view name) const noexcept {
+      std::size_t hash = name.size();
+      for (const char letter : name) hash = hash * 31 + static_cast<unsigned char>(letter);
+      return hash;
+    }
+  };
+  template <typename T>
+  using ByName = std::unordered_map<std::string, T, NameHash>;
+  ByName<Value> globals_;
+  ByName<std::int64_t> occurrences_;
   // Looked up before: names that every program has, by the module that they are in, and places by
   // the offset in the text.
-  std::unordered_map<std::string, std::unordered_map<std::string, Value>> known_names_;
-  std::unordered_map<std::uint32_t, SourcePlace> places_;
+  ByName<ByName<Value>> known_names_;
+  struct KnownPlace {
+    std::uint32_t offset = static_cast<std::uint32_t>(-1);
+    SourcePlace place;
+  };
+  std::array<KnownPlace, 256> places_;  ///< by the last bits of the offset
   /// `module`: empty for bare names. Null: there is none.
   const Value* known_name(const std::string& module, const std::string& name);
   Frame* frame_ = nullptr;  ///< of the def that runs; null at the top

@@ -115,8 +115,9 @@ Value Interpreter::call(const Value& function, CallValues call) {
 Value Interpreter::call_method(const Value& object, const std::string& name, CallValues call) {
   if (setup_.questions != nullptr) {
     // A list may hold varying values; all other methods read their arguments.
-    const bool adds = name == "append" || name == "extend";
-    if (!adds && name != "pop" && varies(object)) {
+    const std::string_view called = name;
+    const bool adds = called == "append" || called == "extend";
+    if (!adds && called != "pop" && varies(object)) {
       return call_method(settle(object), name, std::move(call));
     }
     if (!adds) settle_arguments(call);

@@ -109,7 +109,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call&
   CallValues call;
   call.positional.reserve(node.arguments.size());
   const auto* name = std::get_if<ast::Name>(&node.function->node);
-  const bool prints = name != nullptr && name->id == "print";
+  const bool prints = name != nullptr && std::string_view(name->id) == "print";
   for (const ast::CallArgument& argument : node.arguments) {
     if (prints) shown_ = argument.value.get();
     Value value = evaluate(*argument.value);

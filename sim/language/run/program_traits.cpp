@@ -547,7 +547,8 @@ OwnCollective own_collective(const ast::Call& call) {
 
 const ast::Expression* read_by(const ast::Call& call) {
   if (const auto* method = std::get_if<ast::Attribute>(&call.function->node)) {
-    const bool reads = method->name == "item" || method->name == "tolist";
+    const std::string_view name = method->name;
+    const bool reads = name == "item" || name == "tolist";
     return reads && call.arguments.empty() ? method->object.get() : nullptr;
   }
   constexpr std::string_view kReaders[] = {"bool", "float", "int", "print"};

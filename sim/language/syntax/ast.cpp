@@ -26,7 +26,8 @@ std::string_view to_string(CompareOp op) {
 std::string_view to_string(BoolOp op) { return op == BoolOp::kAnd ? "and" : "or"; }
 
 bool Function::binds(std::string_view id) const {
-  return std::binary_search(locals.begin(), locals.end(), id);
+  return (first_letters & first_letter(id)) != 0 &&
+         std::binary_search(locals.begin(), locals.end(), id);
 }
 
 }  // namespace shardlab::ast

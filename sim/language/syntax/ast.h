@@ -253,6 +253,7 @@ struct Function {
   std::vector<Parameter> parameters;
   Block body;
   std::vector<std::string> locals;     ///< parameters and names bound in the body
+  std::uint64_t first_letters = 0;     ///< of `locals`, a bit each: most other names differ there
   std::vector<std::string> free;       ///< names that it, or a def inside, reads and does not bind
   std::vector<std::string> shared;     ///< those of its locals that a def inside reads
   std::vector<std::string> nonlocals;  ///< bound in a def around it
@@ -261,6 +262,9 @@ struct Function {
   /// True when the name is local: Python decides that from the text, not from the statements that
   /// ran.
   bool binds(std::string_view id) const;
+  static std::uint64_t first_letter(std::string_view id) {
+    return std::uint64_t{1} << (static_cast<unsigned char>(id[0]) % 64);
+  }
 };
 /// Binds the function's name when it is reached.
 struct Def {

@@ -3,6 +3,7 @@
 #include "sim/language/values/builtin.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -55,10 +56,15 @@ BuiltinTable members_of(const Value& object) {
 }
 
 const Builtin* find_function(std::string_view name) {
-  for (const BuiltinTable table : function_tables()) {
-    if (const Builtin* found = find_builtin(table, name)) return found;
-  }
-  return nullptr;
+  static const auto kByName = [] {
+    std::unordered_map<std::string_view, const Builtin*> by_name;
+    for (const BuiltinTable table : function_tables()) {
+      for (const Builtin& function : table) by_name.emplace(function.name, &function);
+    }
+    return by_name;
+  }();
+  const auto found = kByName.find(name);
+  return found == kByName.end() ? nullptr : found->second;
 }
 
 namespace {
@@ -79,7 +85,7 @@ std::string usage(std::string_view function, const std::vector<std::string_view>
 
 }  // namespace
 
-Parameters::Parameters(std::string_view function, std::vector<std::string_view> names,
+Parameters::Parameters(std::string_view function, const std::vector<std::string_view>& names,
                        CallValues call, Others others)
     : function_(function) {
   if (call.positional.size() > names.size()) {
@@ -113,7 +119,7 @@ Parameters::Parameters(std::string_view function, std::vector<std::string_view> 
     given_.emplace_back(plain(*name), std::move(value));
   }
   for (const std::string_view name : names) {
-    if (!given(plain(name)) && !may_be_left_out(name)) {
+    if (!may_be_left_out(name) && !given(plain(name))) {
       fail(ErrorKind::kValue, Fix{usage(function, names)}, "{}: argument '{}' is missing", function,
            name);
     }
