@@ -296,6 +296,7 @@ class ProgramReader {
       } else if (statement.takes.empty()) {
         statement.kind = StatementKind::kFactory;
       }
+      if (op->value("ties", false)) take_choice(statement);
       program_.statements.push_back(std::move(statement));
     }
   }
@@ -496,6 +497,10 @@ class ProgramReader {
   // True: the numbers that the call drew replace it. False: the results are inputs.
   bool take_drawn(StepStatement& statement) {
     if (statement.takes.empty()) statement.kind = StatementKind::kFactory;
+    const auto& ops = inside(*statement.event);
+    if (std::ranges::any_of(ops, [](const Json* op) { return op->value("ties", false); })) {
+      take_choice(statement);
+    }
     const auto drawn = std::ranges::find_if(
         inside(*statement.event), [](const Json* op) { return op->value("random", false); });
     if (drawn == inside(*statement.event).end() || recording_.shapes_only) return true;
@@ -522,6 +527,18 @@ class ProgramReader {
     }
     for (const std::size_t v : statement.outs) given_.emplace(v, &raws_.at(v));
     return false;
+  }
+
+  // Other indices of equal elements would be as right, but gradients would flow elsewhere.
+  void take_choice(StepStatement& statement) {
+    if (statement.outs.size() != 2 || !raws_.contains(statement.outs[1])) return;
+    statement.kind = StatementKind::kChosen;
+    statement.mask = statement.outs[1];
+    Json& indices = raws_.at(statement.mask);
+    indices["stem"] = "chosen";
+    given_.emplace(statement.mask, &indices);
+    statement.takes = {statement.takes.at(0), statement.mask};
+    statement.outs.resize(1);
   }
 
   // x.normal_(): the tensor may be a part of another, and be drawn again.
@@ -652,7 +669,7 @@ class ProgramReader {
     StepInput input{.value = v, .meta = recorded_meta(event)};
     input.recorded = event.value("name", fmt::format("v{}", v));
     const bool is_mask = event.value("k", "").empty();
-    const std::string stem = is_mask                  ? "drawn"
+    const std::string stem = is_mask                  ? event.value("stem", "drawn")
                              : event.contains("name") ? as_name(input.recorded)
                                                       : "data";
     const bool again = std::ranges::find(program_.inputs, input.recorded, &StepInput::recorded) !=

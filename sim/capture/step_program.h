@@ -26,6 +26,7 @@ enum class StatementKind : std::uint8_t {
   kCall,
   kDropout,    ///< the recorded mask, in place of one that is drawn
   kAttention,  ///< with dropout: by products, since the recorded mask is of the scores
+  kChosen,     ///< elements of takes[0] at the recorded indices: PyTorch chose among equal ones
   kDrawn,      ///< takes[1], the recorded numbers, is copied into takes[0]
   kFactory,    ///< a tensor made of numbers alone
   kBackward,   ///< gradients of outs[0]; args[0] is the incoming gradient, if it is not 1
@@ -41,7 +42,7 @@ struct StepStatement {
   std::string renewed;             ///< in place of an op that writes: "aten.add.Tensor"; or empty
   std::vector<std::size_t> takes;  ///< numbers of its operands, in order
   std::vector<std::size_t> outs;   ///< numbers of its results
-  std::size_t mask = 0;            ///< kDropout, kAttention: the value that holds it
+  std::size_t mask = 0;            ///< kDropout, kAttention, kChosen (indices): its value's number
   double scale = 1;                ///< the same: the factor of kept elements
   bool no_grad = false;
   std::map<std::size_t, DType> casts;  ///< operands that autocast has cast for it

@@ -97,7 +97,7 @@ constexpr KeyRow kKeys[] = {
     {"fill", kObject, "an object"}, {"p", kCount, "a count"},
     {"v", kCount, "a count"},       {"line", kCount, "a count"},
     {"offset", kCount, "a count"},  {"at", kCount, "a count"},
-    {"each", kList, "a list"},
+    {"each", kList, "a list"},      {"ties", kFlag, "a flag"},
 };
 
 // Keys of an object with one text: {"dtype": "f32"}.

@@ -171,6 +171,7 @@ class StepWriter {
       return fmt::format("{} = aten.copy_.default({}, {})", outs, name(one.takes[0]),
                          name(one.takes[1]));
     }
+    if (one.kind == StatementKind::kChosen) return outs + " = " + chosen(one);
     if (one.kind == StatementKind::kAttention) return outs + " = " + attention(one);
     const std::string& op = one.renewed.empty() ? one.op : one.renewed;
     std::string call = fmt::format("{}({})", op, arguments(one));
@@ -181,6 +182,28 @@ class StepWriter {
       return fmt::format("{} = distribute({}, mesh=mesh)", outs, call);
     }
     return fmt::format("{} = {}", outs, call);
+  }
+
+  // The elements of a row at the recorded indices.
+  std::string chosen(const StepStatement& one) {
+    const std::string bare = bare_op(one.op);
+    const std::size_t at = bare == "topk" || bare == "kthvalue" ? 2 : 1;
+    const Json dim = argument_of(*one.event, at, "dim", -1);
+    const Json kept = argument_of(*one.event, at + 1, "keepdim", false);
+    const bool keeps = bare == "topk" || (kept.is_boolean() && kept.get<bool>());
+    const std::string indices = operand(one.mask);
+    if (keeps) {
+      return fmt::format("aten.gather.default({}, {}, {})", operand(one.takes[0]), dim.dump(),
+                         indices);
+    }
+    return fmt::format("aten.gather.default({}, {}, {}.unsqueeze({})).squeeze({})",
+                       operand(one.takes[0]), dim.dump(), indices, dim.dump(), dim.dump());
+  }
+
+  static Json argument_of(const Json& event, std::size_t at, const char* keyword, Json standard) {
+    const Json& args = event.at("args");
+    if (args.size() > at) return args.at(at);
+    return event.value("kwargs", Json::object()).value(keyword, std::move(standard));
   }
 
   // softmax(q k / sqrt(d)) v, with the recorded mask between the two.

@@ -106,6 +106,7 @@ class Cutter {
     const auto users = users_.find(value);
     return users != users_.end() && std::ranges::all_of(users->second, [&](std::size_t i) {
              return (statement(i).kind == StatementKind::kDropout ||
+                     statement(i).kind == StatementKind::kChosen ||
                      statement(i).kind == StatementKind::kAttention) &&
                     statement(i).mask == value;
            });

@@ -109,6 +109,15 @@ for _torch_name, _name in (
     if hasattr(torch, _torch_name):
         DTYPES[getattr(torch, _torch_name)] = _name
 
+# Ops whose indices are PyTorch's choice where elements are equal, and the place of `dim`.
+CHOICES = {
+    "aten.topk.default": 2,
+    "aten.kthvalue.default": 2,
+    "aten.median.dim": 1,
+    "aten.nanmedian.dim": 1,
+    "aten.mode.default": 1,
+}
+
 # Questions about a tensor, which do nothing to it.
 QUESTIONS = {
     "aten::" + name
@@ -1469,7 +1478,13 @@ class Recorder:
             written = []  # this rank's part of its results has been written
         if random:
             event["random"] = True
-        event["out"] = [self.outcome(x, not random) for x in _leaves(result)]
+        tied = _Facts.of(func).text in CHOICES and self.quietly(_tied, func, args, kwargs)
+        if tied:
+            event["ties"] = True
+        event["out"] = [
+            self.outcome(x, not random and not (tied and at == 1))
+            for at, x in enumerate(_leaves(result))
+        ]
         shown = {x["v"] for x in event["out"] if x and "v" in x}
         mut = [x for x in written if self.number(x) not in shown]
         if mut:
@@ -1480,6 +1495,8 @@ class Recorder:
                 [x for x in event["out"] if x and "v" in x] + event.get("mut", []), drawn
             ):
                 self.add_data(own, tensor)
+        if tied:
+            self.add_data(event["out"][1], result[1])
         self.file.put(event)
 
     def move(self, kind, tensor, fields, run):
@@ -1668,6 +1685,20 @@ def _draws(func, args, kwargs):
         if argument.name in ("train", "training") and value is False:
             return False
     return True
+
+
+def _tied(func, args, kwargs):
+    """Whether a row of the operand has equal elements."""
+    at = CHOICES[_Facts.of(func).text]
+    dim = args[at] if len(args) > at else kwargs.get("dim", -1)
+    for piece in _pieces(args[0]):
+        if isinstance(piece, FakeTensor) or piece.is_meta or piece.dim() == 0:
+            continue
+        row = piece.detach().sort(dim=dim).values
+        count = max(row.shape[dim] - 1, 0)
+        if bool((row.narrow(dim, 0, count) == row.narrow(dim, -count, count)).any()):
+            return True
+    return False
 
 
 def _written(func, args, kwargs):

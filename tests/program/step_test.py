@@ -207,6 +207,7 @@ class Steps(program.Program):
             ("ascent", "fsdp", "dp=4"), ("ascent", "megatron", "dp=2,tp=2"),
             ("drawn_inside", "fsdp+tp", "dp=2,tp=2"), ("drawn_inside", "sequence", "tp=3"),
             ("constant", "hsdp", "a=2,b=2"), ("constant", "replicate", "dp=3"),
+            ("choices", "fsdp", "tp=3"), ("choices", "fsdp+tp", "dp=2,tp=2"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))

@@ -475,7 +475,7 @@ void find_names(ast::Function& function) {
   for (const std::string& name : function.globals) locals.erase(name);
   for (const auto& parameter : function.parameters) locals.insert(parameter.name);
   function.locals.assign(locals.begin(), locals.end());
-  for (const std::string& name : locals) function.first_letters |= ast::Function::first_letter(name);
+  for (const auto& name : locals) function.first_letters |= ast::Function::first_letter(name);
   Ids ids, inner;
   read_names(function.body, ids, inner);
   for (const std::string& name : inner) {

@@ -96,8 +96,8 @@ class Parameters {
   enum class Others : std::uint8_t { kRefuse, kKeep };
 
   ///   fails  Value: too many, unknown (unless kept), doubled or missing arguments
-  Parameters(std::string_view function, const std::vector<std::string_view>& names,
-             CallValues call, Others others = Others::kRefuse);
+  Parameters(std::string_view function, const std::vector<std::string_view>& names, CallValues call,
+             Others others = Others::kRefuse);
 
   /// Given, maybe as None.
   bool given(std::string_view name) const;

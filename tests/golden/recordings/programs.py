@@ -529,7 +529,33 @@ def constant():
     return model, optimizer, step
 
 
+def choices():
+    """Rows with equal elements: which of their indices PyTorch takes is its choice."""
+    class Choices(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.outer = nn.Linear(8, 16), nn.Linear(16, 6)
+
+        def forward(self, x):
+            rows = F.relu(self.inner(x)).round(decimals=1)
+            largest, at = rows.topk(5, -1)
+            rows = torch.zeros_like(rows).scatter(-1, at, largest)
+            middle = rows.median(0).values + rows.kthvalue(3, 0, keepdim=True).values
+            return self.outer(rows + middle + rows.mode(-1, keepdim=True).values)
+
+    model = Choices()
+    x, y = torch.randn(12, 8), torch.randint(0, 6, (12,))
+
+    def step():
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
 PROGRAMS = {program.__name__: program for program in (
     llama, llama_gqa, gpt, convolutions, two_batches, bf16, autocast, written, gammas, preferences,
-    residual, experts, adversaries, masked, ascent, drawn_inside, constant
+    residual, experts, adversaries, masked, ascent, drawn_inside, constant,
+    choices
 )}
