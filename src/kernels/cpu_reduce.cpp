@@ -1,6 +1,5 @@
 // Folds and extrema on the CPU. Integers are computed in i64, f16 and bf16 in f32, rounded once.
 #include <algorithm>
-#include <cstring>
 #include <memory>
 
 #include "base/fix.h"
@@ -24,49 +23,16 @@ void fold_by(DType compute, const Tensor& self, const DimMask& reduced, const Te
   });
 }
 
-// Every byte but 0 is true, as in bytes that are viewed as bools. Bytes that are all 0 are equal to
-// themselves moved on by one.
-bool is_any(const std::byte* bytes, std::size_t count) {
-  return count > 0 && (bytes[0] != std::byte{0} || std::memcmp(bytes, bytes + 1, count - 1) != 0);
-}
-bool is_all(const std::byte* bytes, std::size_t count) {
-  return count == 0 || std::memchr(bytes, 0, count) == nullptr;
-}
-
-// Whether some elements of a row are not zero, or all: a part at a time, until it is known.
-template <bool any>
-bool truth_of_row(const std::byte* from, DType dtype, std::int64_t count) {
-  constexpr std::int64_t kPart = 4096;
-  std::byte truths[kPart];
-  for (std::int64_t first = 0; first < count; first += kPart) {
-    const std::int64_t size = std::min(kPart, count - first);
-    const std::byte* part = from + first * item_bytes(dtype);
-    if (dtype != DType::kBool) {
-      convert_run({truths, 1, DType::kBool}, {part, 1, dtype}, size);
-      part = truths;
-    }
-    const auto bytes = static_cast<std::size_t>(size);
-    if (any ? is_any(part, bytes) : !is_all(part, bytes)) return any;
-  }
-  return !any;
-}
-
+// Every byte but 0 is true, as in bytes that are viewed as bools.
 template <bool any>
 void fold_truth(const Tensor& self, const DimMask& reduced, const Tensor& out) {
-  const RowLayout layout(self, reduced);
-  const auto truths = scratch<bool>(layout.rows());
-  if (layout.in_one_piece()) {
-    const std::byte* bytes = readable_bytes(self);
-    for (std::int64_t i = 0; i < layout.rows(); ++i) {
-      const std::byte* row = bytes + layout.offset_of(i) * item_bytes(self.dtype());
-      truths[i] = truth_of_row<any>(row, self.dtype(), layout.size());
-    }
-  } else {
-    Rows<bool> rows(self, layout);
-    for (std::int64_t i = 0; i < rows.count(); ++i) {
-      const auto* row = reinterpret_cast<const std::byte*>(rows.row(i));
-      truths[i] = truth_of_row<any>(row, DType::kBool, rows.size());
-    }
+  Rows<bool> rows(self, reduced);
+  const auto truths = scratch<bool>(rows.count());
+  const auto is_true = [](unsigned char byte) { return byte != 0; };
+  for (std::int64_t i = 0; i < rows.count(); ++i) {
+    const auto* row = reinterpret_cast<const unsigned char*>(rows.row(i));
+    truths[i] = any ? std::any_of(row, row + rows.size(), is_true)
+                    : std::all_of(row, row + rows.size(), is_true);
   }
   store_row_major(out, truths.get(), DType::kBool);
 }

@@ -1,5 +1,5 @@
 // Sorting on the CPU. Elements become entries of an unsigned key and their place, no two of which
-// are equal. If few are wanted, the first so far are kept in a heap.
+// are equal.
 #include <algorithm>
 
 #include "kernels/cpu_loops.h"
@@ -10,64 +10,21 @@ namespace shardlab {
 
 namespace {
 
-// Sorts rows of `size` elements; its memory serves all of them.
-template <SortOrder order, typename Key>
-class RowSorter {
- public:
-  using Entry = SortEntry<Key>;
-
-  RowSorter(std::int64_t size, std::int64_t wanted)
-      : size_(size),
-        wanted_(wanted),
-        few_(wanted * kFew <= size),
-        entries_(scratch<Entry>(few_ ? wanted : size)) {}
-
-  // The first `wanted` entries of the row, in order. Valid until the next call.
-  template <typename T>
-  const Entry* sorted(const T* row) {
-    if (few_) {
-      keep_first(row);
-      return entries_.get();
-    }
-    make_entries<order>(row, size_, entries_.get());
-    std::sort(entries_.get(), entries_.get() + size_);
-    return entries_.get();
-  }
-
- private:
-  static constexpr std::int64_t kFew = 32;  // a heap of one in so many is worth it
-
-  // A later element does not replace an equal one.
-  template <typename T>
-  void keep_first(const T* row) {
-    if (wanted_ == 0) return;
-    Entry *const first = entries_.get(), *const last = first + wanted_;
-    make_entries<order>(row, wanted_, first);
-    std::make_heap(first, last);
-    for (std::int64_t i = wanted_; i < size_; ++i) {
-      const Key key = sort_key<order>(row[i]);
-      if (key >= first->key) continue;
-      std::pop_heap(first, last);
-      last[-1] = {key, static_cast<Key>(i)};
-      std::push_heap(first, last);
-    }
-    std::sort_heap(first, last);
-  }
-
-  std::int64_t size_, wanted_;
-  bool few_;
-  Scratch<Entry> entries_;
-};
-
 template <SortOrder order, typename Key, typename T>
 void sort_by(Rows<T>& rows, std::int64_t wanted, T* keys, std::int64_t* places) {
-  RowSorter<order, Key> sorter(rows.size(), wanted);
+  const std::int64_t size = rows.size();
+  const auto entries = scratch<SortEntry<Key>>(size);
+  SortEntry<Key>* const first = entries.get();
   for (std::int64_t i = 0; i < rows.count(); ++i) {
     const T* row = rows.row(i);
-    const SortEntry<Key>* entries = sorter.sorted(row);
+    for (std::int64_t j = 0; j < size; ++j) {
+      first[j] = {sort_key<order>(row[j]), static_cast<Key>(j)};
+    }
+    std::nth_element(first, first + wanted, first + size);
+    std::sort(first, first + wanted);
     for (std::int64_t j = 0; j < wanted; ++j) {
-      *keys++ = row[entries[j].place];
-      *places++ = static_cast<std::int64_t>(entries[j].place);
+      *keys++ = row[first[j].place];
+      *places++ = static_cast<std::int64_t>(first[j].place);
     }
   }
 }

@@ -42,10 +42,4 @@ struct SortEntry {
   }
 };
 
-/// to[i] is the entry of row[i].
-template <SortOrder order, typename Key, typename T>
-void make_entries(const T* row, std::int64_t count, SortEntry<Key>* to) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = {sort_key<order>(row[i]), static_cast<Key>(i)};
-}
-
 }  // namespace shardlab
