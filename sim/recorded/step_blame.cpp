@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::size_t kMostElements = std::size_t{1} << 26;  // of A that are kept
 constexpr double kAmplifiedDrift = 16;                       // times the error of the operands
+constexpr double kSameFactor = 1e-5;  // of the largest element, where a difference is explained
 constexpr double kTermRoundings = 64;
 constexpr double kMostDriftOfGradients = 1e-2;
 constexpr double kTurning = 4096;    // roundings of the largest gradient: a smaller one may turn
@@ -508,6 +509,12 @@ void apply_to(const StepEdit& edit, std::size_t number, ProgramPlayer& player) {
     }
   }
   for (std::size_t rank = 0; rank < player.ranks(); ++rank) {
+    if (edit.added) {
+      const std::vector<double>& added = edit.added->first;
+      for (std::size_t i = 0; i < parts[rank].size(); ++i) {
+        parts[rank][i] -= edit.added->second * added.at(i % added.size());
+      }
+    }
     for (double& element : parts[rank]) element *= edit.factor;
     write_doubles(player.value(number, rank).local(), parts[rank]);
   }
@@ -593,6 +600,71 @@ std::optional<StepEdit> edit_of(const StepBlame& blame, bool all_alike) {
   return edit;
 }
 
+// How often `added` is in `found` beyond `whole`; 0: that is not the difference.
+double times_added(const std::vector<double>& found, const std::vector<double>& whole,
+                   const std::vector<double>& added) {
+  if (added.size() < 2 || found.size() != whole.size() || whole.size() % added.size() != 0)
+    return 0;
+  double product = 0, square = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const double one = added[i % added.size()];
+    product += (found[i] - whole[i]) * one;
+    square += one * one;
+  }
+  const double times = std::round(square > 0 ? product / square : 0);
+  const double allowed = kSameFactor * (largest_of(found) + largest_of(whole));
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const double left = found[i] - whole[i] - times * added[i % added.size()];
+    if (!(std::fabs(left) <= allowed)) return 0;
+  }
+  return times;
+}
+
+// A bias among the terms of a sum counts once a rank: what a call of the same line takes is looked
+// for in the difference.
+std::optional<StepEdit> less_of(const BlamedValue& first, const PointsOfA& a,
+                                const StepRecording& b) {
+  const auto known = a.find(first.point.key);
+  if (first.cause.held != ValueHeld::kWrong || known == a.end() || known->second.empty()) {
+    return std::nullopt;
+  }
+  struct Taken {
+    std::string op;
+    std::vector<double> elements;
+  };
+  std::vector<Taken> near;
+  std::optional<StepEdit> edit;
+  replay_step(b, [&](std::size_t index, ProgramPlayer& player) {
+    if (index >= first.point.event) return;
+    const Json& event = b.events[index];
+    const Json& own = event.contains("each") ? event.at("each").at(0) : event;
+    if (place_of(b, own) == first.point.place) {
+      for_each_taken(own, [&](std::size_t number) {
+        const DTensor& value = player.value(number, first.point.ranks.at(0));
+        if (!value.defined() || value.distributed() || is_complex(value.dtype())) return;
+        near.push_back({own.value("op", ""), read_doubles(value.local())});
+      });
+    }
+    if (index + 1 != first.point.event) return;
+    const std::vector<PointPart> parts =
+        parts_of_value(player, first.point.value, first.point.ranks);
+    for (const Taken& taken : near) {
+      if (parts.empty() || edit) return;
+      const double times =
+          times_added(parts[0].elements, known->second[0].elements, taken.elements);
+      if (times == 0) continue;
+      edit = StepEdit{.places = {{first.point.event, first.point.value}}, .text = ""};
+      edit->added = std::pair(taken.elements, times);
+      edit->text = fmt::format(
+          "y = y - {} * b    # {}; b: the operand of {} with {} elements. Each rank adds it; "
+          "behind "
+          "the sum it is added once",
+          number_text(times), first.point.place, taken.op, taken.elements.size());
+    }
+  });
+  return edit;
+}
+
 std::string named(const StepPoint& point) {
   if (!point.place.empty()) return point.place;
   return point.name.empty() ? "the model" : point.name;
@@ -633,7 +705,8 @@ StepBlame blame_steps(const StepRecording& a, const StepRecording& b) {
   order(blame);
   for (const bool all_alike : {false, true}) {
     if (!blame.found() || !blame.edits.empty()) break;
-    const auto edit = edit_of(blame, all_alike);
+    auto edit = edit_of(blame, all_alike);
+    if (!edit && !all_alike) edit = less_of(blame.wrong.front(), points, b);
     if (!edit) continue;
     ++blame.tried;
     if (compare(points, gradient_noise, b, groups, by_rank, &*edit).found()) continue;

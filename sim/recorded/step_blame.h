@@ -12,12 +12,14 @@
 
 namespace shardlab {
 
-/// A change of values, each after an event, by which a replay goes on.
+/// A change of values, each after an event, by which a replay continues.
 struct StepEdit {
   std::vector<std::pair<std::size_t, std::size_t>> places;  ///< event and value, as in StepPoint
   double factor = 1;
   std::optional<RankGroups> reduced;  ///< over these groups, before the factor
-  std::string text;                   ///< "dist.all_reduce(y)    # of ..."
+  /// Elements along the last dims that count so often too often.
+  std::optional<std::pair<std::vector<double>, double>> added = {};
+  std::string text;  ///< "dist.all_reduce(y)    # of ..."
 };
 
 /// A value of B that is not A's.

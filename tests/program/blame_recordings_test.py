@@ -72,6 +72,17 @@ class BlameRecordings(Program):
                     else:
                         self.assertNotIn("with this edit", output)
 
+    def test_a_bias_that_counts_once_a_rank(self):
+        """The result on 8 ranks has it four times more than that on 4; A and B are both wrong."""
+        pair = [FILES / f"bias/tp{ranks}.json.gz" for ranks in (4, 8)]
+        code, output, errors = self.shardlab("blame", *pair)
+        self.assertEqual((code, errors), (1, ""), output)
+        line = (FILES / "bias/tp.py").read_text(encoding="utf-8").splitlines().index(
+            "        return ReduceFromTP.apply(F.linear(x, self.weight, self.bias))") + 1
+        self.assertIn(f"down  tp.py:{line}: the first of", output)
+        self.assertIn("with this edit nothing differs:\n  + y = y - 4 * b ", output)
+        self.assertIn("operand of aten.addmm.default with 16 elements", output)
+
     def test_values_of_a_job_name_the_module(self):
         for way, mistake, kind in table("DUMPS"):
             named = table("MISTAKES")[way][mistake]
