@@ -116,7 +116,7 @@ class ShapeCommunicator final : public Communicator {
   const std::size_t channel_;
   std::uint64_t sequence_ = 0;
   std::map<std::tuple<bool, std::int32_t, std::int32_t>, Way> ways_;  // sends, the other rank, tag
-  bool told_apart_ = false;                  // the ranks alike in the next batch are known
+  bool reported_apart_ = false;              // the ranks alike in the next batch are known
   mutable std::vector<std::int64_t> ranks_;  // made when first used
 };
 
@@ -168,7 +168,7 @@ std::size_t ShapeCommunicator::enter(const Call& call) {
   }
   copy.lengths = *logged->lengths;
   copy.concat_lengths = *logged->concat_lengths;
-  told_apart_ = false;
+  reported_apart_ = false;
   ClassLog& log = *context_.log;
   log.calls.push_back(std::move(logged));
   log.entries.push_back({LogEntry::Kind::kEnters, log.calls.size() - 1});
@@ -209,7 +209,7 @@ std::int32_t ShapeCommunicator::next_sender(const Call& call) {
 Tensor ShapeCommunicator::perform(Call& call) {
   if (is_message(call.kind)) begin_message(call);
   if (call.kind == CollectiveKind::kAllGatherBytes) refuse("all_gather_bytes");
-  if (call.kind == CollectiveKind::kBatch && !told_apart_) refuse("batch");
+  if (call.kind == CollectiveKind::kBatch && !reported_apart_) refuse("batch");
   if (!gives_tensor(call.kind)) {
     enter_and_wait(call);
     return {};
@@ -255,7 +255,7 @@ void ShapeCommunicator::tell_apart(const std::function<std::uint64_t(std::int64_
     const std::int64_t place = place_of(rank);
     return place < 0 ? 0 : answer(place);
   });
-  told_apart_ = true;
+  reported_apart_ = true;
 }
 
 // The dims of the scenario's mesh along which the group of a mesh, maybe a part of it, is.
@@ -282,7 +282,7 @@ std::vector<std::size_t> ShapeCommunicator::mesh_dims_of(const MeshLayout& layou
   if (own && whole.group_ranks(dims, *own) == members) return dims;
   throw Error(ErrorKind::kUnsupported, "a group that is not a line of the scenario's mesh")
       .with(kNeeds, "ranks one by one, where shapes alone have classes of them")
-      .with("mesh", fmt::format("{} beside {}", layout.text(), whole.text()))
+      .with("mesh", fmt::format("{} next to {}", layout.text(), whole.text()))
       .with("fix", "a shape-only mesh has parts (mesh[\"tp\"]), but no second mesh");
 }
 

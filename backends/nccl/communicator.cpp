@@ -126,12 +126,12 @@ class NcclCommunicator final : public Communicator {
     if (is_message(call.kind)) return {ways_.next(call), name(), ways_.ends(call), waits};
     return {{place_.number, sequence_++}, name(), place_.ranks, waits};
   }
-  bool told() const { return turns_ && size() > 1; }
+  bool takes_turns() const { return turns_ && size() > 1; }
   void take_turn(const Call& call) {
-    if (told()) turns_->take(entrance(call), call);
+    if (takes_turns()) turns_->take(entrance(call), call);
   }
   void go_on() {
-    if (told()) turns_->go_on();
+    if (takes_turns()) turns_->go_on();
   }
   Tensor finish_now(Exchange exchange, const Call& call) {
     PendingExchange pending(session_, place_.comm, std::move(exchange), what(call));
@@ -188,7 +188,7 @@ Tensor NcclCommunicator::perform(Call& call) {
   }
   const auto pending = make_ref<PendingExchange>(
       session_, place_.comm, plan_exchange(*session_, place_, call, meta.shape), what(call));
-  if (told()) {
+  if (takes_turns()) {
     const process::Entrance mine = entrance(call);
     pending->post_later([turns = std::weak_ptr(turns_), place = mine.place] {
       if (const std::shared_ptr<Turns> alive = turns.lock()) alive->await(place);

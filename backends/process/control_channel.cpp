@@ -101,7 +101,7 @@ class ControlChannel::Impl {
 
   void begin_run(std::string_view about) {
     board_.begin_run();
-    told_of_wait_ = false;
+    reported_of_wait_ = false;
     {
       const std::lock_guard lock(state_.mutex);
       start_run();
@@ -140,12 +140,12 @@ class ControlChannel::Impl {
 
   void wait_on(std::chrono::milliseconds waited, std::chrono::milliseconds patience) {
     if (waited < kLong && waited < patience) {
-      told_of_wait_ = false;
+      reported_of_wait_ = false;
       return;
     }
     const bool lost_patience = waited >= patience;
-    if (told_of_wait_ && !lost_patience) return;
-    told_of_wait_ = true;
+    if (reported_of_wait_ && !lost_patience) return;
+    reported_of_wait_ = true;
     tell_hub(Message::kLongWait, long_wait(waited, lost_patience));
     if (lost_patience) await_verdict(waited);
   }
@@ -457,7 +457,7 @@ class ControlChannel::Impl {
            [this](std::int64_t from) {
              return lines_.moved(static_cast<std::size_t>(from) - 1);
            }};  ///< of rank 0; not called on other ranks
-  std::atomic<bool> told_of_wait_ = false;
+  std::atomic<bool> reported_of_wait_ = false;
   std::uint64_t sequence_ = 0;  ///< the program's thread only
   std::uint64_t asked_ = 0;     ///< rank 0, for a sign of life; under the mutex, as the rest
   std::uint64_t answered_ = 0;

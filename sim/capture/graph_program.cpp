@@ -40,13 +40,13 @@ class ProgramWriter final : public GraphWriter {
 
   std::string text() {
     const bool fails = !graph().nodes.empty() && graph().nodes.back().error.has_value();
-    const std::string given = inputs(), code = statements(), told = fails ? "" : digests();
+    const std::string given = inputs(), code = statements(), reported = fails ? "" : digests();
     const std::string arguments = uses_rank_ ? "RankContext& rank" : "RankContext&";
     std::string text = cpp_head(graph(), given + code) + "int main() " + (fails ? "try " : "") +
                        "{\n" + cpp_options(graph());
     text += fmt::format("  spmd(options, []({}) {{\n{}", arguments, main_mesh() + generators());
     if (uses_ops_) text += "    Calls& ops = program_calls();\n";
-    text += given + code + told + "  });\n";
+    text += given + code + reported + "  });\n";
     if (!fails) return text + "}\n";
     return text +
            "} catch (const Error& error) {\n"
@@ -420,7 +420,7 @@ class ProgramWriter final : public GraphWriter {
     }
     std::string call = fmt::format("from_local({}, {}, {}", argument(node.args.at(0)),
                                    mesh(target.mesh), cpp_text(joined(placed)));
-    if (!told_by_pieces(node)) call += ", " + cpp_dims(target.shape);
+    if (!reported_by_pieces(node)) call += ", " + cpp_dims(target.shape);
     give(node, call + ")");
   }
 

@@ -357,7 +357,7 @@ class ScenarioWriter final : public GraphWriter {
       checks = true;
     }
     std::vector<std::string> texts = {piece};
-    if (!told_by_pieces(node)) {
+    if (!reported_by_pieces(node)) {
       texts.push_back(fmt::format("shape=[{}]", text_of_list(target.shape, ", ")));
     }
     if (checks) texts.emplace_back("run_check=True");

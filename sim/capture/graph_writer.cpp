@@ -202,7 +202,7 @@ const GraphMesh& GraphWriter::mesh_of(std::int32_t number) const {
   return graph_.meshes.at(static_cast<std::size_t>(number));
 }
 
-bool GraphWriter::told_by_pieces(const GraphNode& node) {
+bool GraphWriter::reported_by_pieces(const GraphNode& node) {
   const ValueType& local = type_of(node.args.at(0));
   return global_meta(*meshes_.layout(node.target->mesh), node.target->placements,
                      {local.shape, local.stride, local.dtype})

@@ -70,7 +70,7 @@ class GraphWriter {
   const OpRow& row_of(const GraphNode& node) const;
   const GraphMesh& mesh_of(std::int32_t number) const;
   /// True when equal pieces of this kind give a value of from_local's shape.
-  bool told_by_pieces(const GraphNode& node);
+  bool reported_by_pieces(const GraphNode& node);
   /// "[8@dp, 16]{sum:tp}"
   std::string layout(const ValueType& type) const;
 

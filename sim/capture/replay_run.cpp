@@ -121,10 +121,10 @@ ReplayRun replay_on_ranks(const std::vector<ProgramGraph>& graphs, const OpRegis
     const ProgramGraph& graph = graph_of(graphs, rank);
     std::vector<DTensor> inputs;
     for (const GivenInput& input : given) inputs.push_back(input.value);
-    ValueTeller teller(graph, replayed.told);
-    const bool tells = how.rank == rank;
+    ValueTeller teller(graph, replayed.of_values);
+    const bool reports = how.rank == rank;
     const Replayed done = replay(graph, ranks.layout->arena(), inputs,
-                                 {.until = how.until, .listener = tells ? &teller : nullptr});
+                                 {.until = how.until, .listener = reports ? &teller : nullptr});
     const bool known = !drawn_anew && done.complete && !graph.digests.empty() &&
                        !current_rank().device->shape_only();
     if (!known) return;

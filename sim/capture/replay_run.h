@@ -25,7 +25,7 @@ struct ReplayRunOptions {
 struct ReplayRun {
   Run run;
   bool bits_compared = false;  ///< final values were compared, bit by bit, on every rank
-  std::string told;            ///< of ReplayRunOptions::rank, a line for each value
+  std::string of_values;       ///< of ReplayRunOptions::rank, a line for each value
   /// Pinned: the first node that today's rules decide differently, in both forms.
   std::optional<GraphDifference> otherwise;
 };

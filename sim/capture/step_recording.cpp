@@ -145,7 +145,7 @@ class StepReader {
 
  private:
   [[noreturn]] void refuse(const std::string& what) {
-    told_ = true;
+    reported_ = true;
     std::string place = at_ < recording_.events.size() && recording_.events[at_].is_object()
                             ? place_of(recording_, recording_.events[at_])
                             : "";
@@ -159,7 +159,7 @@ class StepReader {
     try {
       read();
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kUnsupported || told_) throw;
+      if (error.kind() == ErrorKind::kUnsupported || reported_) throw;
       refuse(error.summary());
     } catch (const std::exception& error) {
       refuse(error.what());
@@ -642,7 +642,7 @@ class StepReader {
   std::map<std::size_t, std::vector<Dims>> groups_;  // by number, the ranks of rank 0's, or all
   std::optional<RecordedForm> form_;
   std::size_t at_ = 0;
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 }  // namespace

@@ -90,7 +90,7 @@ int test_command(const RunArguments& arguments);
 struct ShrinkArguments {
   RunArguments run;    ///< how to run
   std::string file;    ///< a scenario
-  std::string out;     ///< where the smaller one goes; empty: stdout
+  std::string out;     ///< the file of the smaller one; empty: stdout
   double budget = 10;  ///< time, in runs of the scenario
 };
 /// The smallest scenario that fails in the same way.

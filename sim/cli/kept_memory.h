@@ -1,4 +1,5 @@
-// kept_memory.h - memory that is freed stays with the process, where the C library can be told.
+// kept_memory.h - memory that is freed stays with the process, where the C library has a switch for
+// it.
 #pragma once
 
 namespace shardlab {

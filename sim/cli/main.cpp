@@ -48,7 +48,8 @@ void add_sends(CLI::App* command, RunArguments& arguments) {
           [&arguments](const std::string& name) {
             arguments.sends = name == "buffered" ? SendMode::kBuffered : SendMode::kRendezvous;
           },
-          "when a rank that sends a message goes on: rendezvous, when it is received (default), or "
+          "when a rank that sends a message continues: rendezvous, when it is received (default), "
+          "or "
           "buffered, at once; then what needs buffers is reported")
       ->check(CLI::IsMember({"rendezvous", "buffered"}));
 }
@@ -774,7 +775,7 @@ int with_output(int code) {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   std::fputs(fmt::format("error: what was printed could not be written: {}\n"
-                         "  fix         make room where it goes, or send it elsewhere\n",
+                         "  fix         make room there, or send it elsewhere\n",
                          std::strerror(errno))
                  .c_str(),
              stderr);

@@ -198,8 +198,8 @@ namespace {
 // Of the terminal that is written to, COLUMNS where it is set; nothing if it is none.
 std::optional<std::size_t> terminal_width() {
   if (isatty(STDOUT_FILENO) == 0) return std::nullopt;
-  const char* told = std::getenv("COLUMNS");
-  const int columns = told != nullptr ? std::atoi(told) : 0;
+  const char* reported = std::getenv("COLUMNS");
+  const int columns = reported != nullptr ? std::atoi(reported) : 0;
   if (columns > 0) return static_cast<std::size_t>(columns);
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;

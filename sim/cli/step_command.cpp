@@ -50,8 +50,8 @@ bool holds_alone(const StepProgram& program, const Scenario& scenario, const Kno
     const auto wide = run_first_alone(scenario, all_ops(), Precision::kReference);
     test = self_test(program, alone, wide.get());
   }
-  const bool told = arguments.common.output != Output::kJson;
-  if (test.ok() && told) print({.out = self_test_text(test)});
+  const bool reported = arguments.common.output != Output::kJson;
+  if (test.ok() && reported) print({.out = self_test_text(test)});
   if (!test.ok()) print({.out = {}, .err = self_test_text(test)});
   return test.ok();
 }

@@ -236,7 +236,7 @@ int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
   const ReplayRun replayed = replay_on_ranks(graphs, registry, options, asked);
   if (replayed.run.reported_elsewhere) return kFine;
   const ProgramGraph& first = graphs.front();
-  print({.out = replayed.told});
+  print({.out = replayed.of_values});
   if (replayed.otherwise) {
     print({.err = fmt::format("error: node {} is decided otherwise today\n  then        {}\n"
                               "  now         {}\n  fix         capture the program again\n",

@@ -71,7 +71,7 @@ std::vector<Finding> examine_processor(const MachineView& view) {
     cores += fmt::format(", of which a control group grants {:.3g}", share / period);
   }
   std::vector<Finding> findings = {
-      {"processor", "model", model.empty() ? "not told" : model},
+      {"processor", "model", model.empty() ? "not reported" : model},
       {"processor", "cores", cores},
       features_of(info),
   };
@@ -84,7 +84,7 @@ std::vector<Finding> examine_processor(const MachineView& view) {
   if (const std::string most = group_limit(view, "memory.max"); !most.empty()) {
     size += fmt::format("; a control group grants {:.1f} GiB", std::atof(most.c_str()) / kGiB);
   }
-  findings.push_back({"memory", "size", memory.empty() ? "not told" : size});
+  findings.push_back({"memory", "size", memory.empty() ? "not reported" : size});
   const std::string shared = "/dev/shm";
   if (names_in(view, "/dev").empty() || access((view.root + shared).c_str(), W_OK) != 0) {
     findings.push_back({"memory", "shared", "no /dev/shm: processes of one machine cannot share it",
@@ -121,14 +121,14 @@ std::vector<Finding> examine_links(const MachineView& view) {
     const std::string state = field_of(file_text(view, folder + "/operstate"), "");
     findings.push_back({"links", name,
                         speed > 0 ? fmt::format("{} Mbit/s, {}", speed, state)
-                                  : fmt::format("{}, speed not told", state)});
+                                  : fmt::format("{}, speed not reported", state)});
   }
   const std::vector<std::string> adapters = names_in(view, "/sys/class/infiniband");
   for (const std::string& name : adapters) {
     const std::string rate =
         field_of(file_text(view, "/sys/class/infiniband/" + name + "/ports/1/rate"), "");
     findings.push_back(
-        {"links", name, "InfiniBand or RoCE, " + (rate.empty() ? "rate not told" : rate)});
+        {"links", name, "InfiniBand or RoCE, " + (rate.empty() ? "rate not reported" : rate)});
   }
   if (adapters.empty()) {
     findings.push_back({"links", "InfiniBand", "no adapter", Health::kAbsent});

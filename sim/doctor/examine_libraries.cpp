@@ -37,7 +37,7 @@ Finding library_finding(const char* name, const Library& library, std::string (*
   const LibraryAnswer answer = ask_library(library);
   if (answer.file.empty()) return {"cuda", name, "not found", Health::kAbsent, fix};
   if (answer.number == 0) {
-    return {"cuda", name, answer.file + " opens, but tells no version", Health::kLow};
+    return {"cuda", name, answer.file + " opens, but reports no version", Health::kLow};
   }
   return {"cuda", name, fmt::format("{} ({})", version(answer.number), answer.file)};
 }
@@ -54,7 +54,8 @@ std::vector<Finding> examine_mpi(const MachineView& view) {
   } else {
     findings.push_back(
         {"mpi", "library",
-         fmt::format("{} ({})", answer.text.empty() ? "version not told" : first_line(answer.text),
+         fmt::format("{} ({})",
+                     answer.text.empty() ? "version not reported" : first_line(answer.text),
                      answer.file)});
   }
   findings.push_back(program_finding(view, "mpi", "mpirun", install));

@@ -136,7 +136,7 @@ ProgramLines without(const ProgramLines& lines, std::size_t begin, std::size_t e
   std::size_t at = begin;
   while (at < end && at < lines.size()) at = statement_end(lines, at);
   out.insert(out.end(), lines.begin() + static_cast<std::ptrdiff_t>(at), lines.end());
-  // From the end, since a header that goes may leave another one empty.
+  // From the end, since a header that is dropped may leave another one empty.
   for (std::size_t i = out.size(); i-- > 0;) {
     if (!opens_block(out[i]) || block_end(out, i) > i + 1) continue;
     const auto place = out.begin() + static_cast<std::ptrdiff_t>(i);

@@ -21,7 +21,7 @@ using ast::Expression;
 enum class EditKind : std::uint8_t {
   kReduction,   ///< one more
   kLess,        ///< one less
-  kTermAfter,   ///< what is added goes behind the reduction
+  kTermAfter,   ///< what is added is put behind the reduction
   kAverage,     ///< in place of a sum, or the other way
   kFactor,      ///< a count of ranks
   kGroup,       ///< another one, or another count of ranks
@@ -387,7 +387,7 @@ class Proposer {
          "a new value instead of a write"});
   }
 
-  // torch.ones(n) beside distributed tensors.
+  // torch.ones(n) next to distributed tensors.
   void distribute(const Expression& expression, const Call& call) {
     const auto* method = std::get_if<ast::Attribute>(&call.function->node);
     if (method == nullptr || !is_module(*method->object)) return;

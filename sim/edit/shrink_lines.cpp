@@ -1,4 +1,4 @@
-// From the end of the program to its beginning: what nobody reads any more goes next.
+// From the end of the program to its beginning: what nobody reads any more is dropped next.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -211,7 +211,7 @@ class Verification {
     execute(again, *run_.propagator, run_.scenario.world, simulated());
     AloneOptions alone = meanings_.back().alone;  // a world of one where there is one
     alone.precision = Precision::kReference;
-    alone.told_ranks = 1;
+    alone.reported_ranks = 1;
     alone.listener = &logs.alone;
     run_alone(alone, *run_.propagator, run_.options);
     return !again.error;
@@ -319,12 +319,12 @@ class Verification {
 
   void run_alone_as_meant() {
     const std::int64_t ranks = run_.scenario.world;
-    const std::int64_t told =
+    const std::int64_t runs =
         traits_.reads_rank ? std::min(ranks, most_reference_runs(run_.scenario)) : 1;
-    if (traits_.reads_rank) inputs_.told_ranks = told;
-    add_meaning(ToldWorld::kTrue, told);
+    if (traits_.reads_rank) inputs_.reported_ranks = runs;
+    add_meaning(ReportedWorld::kTrue, runs);
     const bool counts = traits_.reads_rank || traits_.reads_world;
-    if (traits_.leaves && counts) add_meaning(ToldWorld::kOne, 1);
+    if (traits_.leaves && counts) add_meaning(ReportedWorld::kOne, 1);
     note_failures();
   }
 
@@ -341,7 +341,7 @@ class Verification {
         "say in [reference] what the single-device run computes, or expect verify = \"none\"";
   }
 
-  void add_meaning(ToldWorld world, std::int64_t told) {
+  void add_meaning(ReportedWorld world, std::int64_t runs) {
     Meaning meaning;
     meaning.alone = {.scenario = &run_.scenario,
                      .layout = run_.layout,
@@ -349,15 +349,15 @@ class Verification {
                      .answers = &ranks_.answers,
                      .answers_rank = traits_.reads_rank ? ranks_.reporting_rank : 0,
                      .world = world,
-                     .told_ranks = told};
-    if (run_.options.alone && told == 1) {
+                     .reported_ranks = runs};
+    if (run_.options.alone && runs == 1) {
       meaning.single = std::move(run_.options.alone->runs);
     } else {
       meaning.single = run_alone(meaning.alone, *run_.propagator, run_.options);
     }
     inputs_.one_device.push_back({.single = meaning.single.recordings,
                                   .reference = {},
-                                  .one_rank = world == ToldWorld::kOne});
+                                  .one_rank = world == ReportedWorld::kOne});
     meanings_.push_back(std::move(meaning));
   }
 
@@ -373,9 +373,9 @@ class Verification {
       run_in_f64(meanings_[i]);
       OneDeviceValues& one = inputs_.one_device[i];
       one.reference = meanings_[i].reference.recordings;
-      for (std::size_t told = 0; told < std::min(one.single.size(), one.reference.size()); ++told) {
+      for (std::size_t rank = 0; rank < std::min(one.single.size(), one.reference.size()); ++rank) {
         one.largest =
-            std::max(one.largest, largest_in_f64(*one.single[told], *one.reference[told]));
+            std::max(one.largest, largest_in_f64(*one.single[rank], *one.reference[rank]));
       }
     }
     if (inputs_.given.single != nullptr) {
@@ -393,7 +393,7 @@ class Verification {
     given_.alone = {.scenario = &reference_program_,
                     .layout = run_.layout,
                     .registry = ranks_.registry,
-                    .world = ToldWorld::kOne};
+                    .world = ReportedWorld::kOne};
     given_.single = run_alone(given_.alone, *run_.propagator, run_.options);
     if (!reference_runs()) return;
     judgement_.not_verified.clear();

@@ -122,7 +122,7 @@ class ExportReader {
   static constexpr std::size_t kGiven = ~std::size_t{0};
 
   [[noreturn]] void refuse(ErrorKind kind, const std::string& what, const std::string& fix) {
-    told_ = true;
+    reported_ = true;
     fail(kind, Fix{fix.empty() ? std::string(kExportAgain) : fix}, "{}: {}{}", files_.path, at_,
          what);
   }
@@ -133,7 +133,7 @@ class ExportReader {
     try {
       read();
     } catch (const Error& error) {
-      if (told_) throw;
+      if (reported_) throw;
       refuse(error.kind(), error.summary(), fix_of(error));
     } catch (const std::exception& error) {
       refuse(ErrorKind::kValue, error.what(), "");
@@ -872,7 +872,7 @@ class ExportReader {
   const Json* graph_ = nullptr;
   const Json* node_ = nullptr;
   std::string at_;  // the part that is being read, for messages
-  bool told_ = false;
+  bool reported_ = false;
   std::map<std::string, Json> symbols_;                  // known facts of a size
   std::map<std::string, std::int64_t> sizes_;            // the size itself
   std::unordered_map<std::string, std::int64_t> texts_;  // sizes that were read

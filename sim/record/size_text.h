@@ -9,7 +9,7 @@
 
 namespace shardlab {
 
-/// The number that a text stands for; `size_of` gives that of a symbol.
+/// The number that a text is; `size_of` gives that of a symbol.
 ///   fails  Value: malformed, out of range, a division by 0. Unsupported: a function that no size
 ///          has, by name. As size_of does
 std::int64_t size_in_text(std::string_view text,

@@ -176,7 +176,7 @@ class StepMerger {
     return group;
   }
 
-  std::string told(const RankFile& file) const {
+  std::string reported(const RankFile& file) const {
     if (at_ >= file.events.size()) return "nothing more";
     const Json& event = file.events[at_];
     return event.value("op", event.at("k")).get<std::string>() + recorded_place(file, event);
@@ -185,7 +185,7 @@ class StepMerger {
   [[noreturn]] void refuse_parted() const {
     std::string text;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      text += fmt::format("{}rank {} {}", rank == 0 ? "" : ", ", rank, told(ranks_[rank]));
+      text += fmt::format("{}rank {} {}", rank == 0 ? "" : ", ", rank, reported(ranks_[rank]));
     }
     fail(ErrorKind::kUnsupported, Fix{"record a step in which all ranks make the same calls"},
          "ranks part at event {}: {}", at_ + 1, text);

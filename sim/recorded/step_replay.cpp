@@ -431,7 +431,7 @@ class StepPlayer {
   void deliver(const Message& from, const Message& to) {
     const Tensor& target = tensor_of(to.value, to.rank);
     if (from.sent.numel() != target.numel() || from.sent.dtype() != target.dtype()) {
-      return message_differs(to, told(target), told(from.sent));
+      return message_differs(to, reported(target), reported(from.sent));
     }
     const TensorMeta meta = contiguous_meta(target.shape(), target.dtype());
     if (!recording_.shapes_only) player_.device().copy(target, from.sent.as_view(meta, 0));
@@ -443,7 +443,7 @@ class StepPlayer {
     first_ = first;
   }
 
-  static std::string told(const Tensor& tensor) {
+  static std::string reported(const Tensor& tensor) {
     return fmt::format("{}[{}]", to_string(tensor.dtype()), text_of_list(tensor.shape(), ", "));
   }
 

@@ -152,8 +152,8 @@ DiffSection diff_decisions(const Json& a, const Json& b) {
     const auto& [event, next] = more ? ours[i] : theirs[i];
     section.differences.push_back(
         {fmt::format("decision {}", i + 1),
-         fmt::format("{} goes on where {} has ended, at {}\n{}", more ? "A" : "B", more ? "B" : "A",
-                     place(*next), event_text(*next)),
+         fmt::format("{} continues where {} has ended, at {}\n{}", more ? "A" : "B",
+                     more ? "B" : "A", place(*next), event_text(*next)),
          event});
     return section;
   }
@@ -200,11 +200,12 @@ DiffSection diff_collectives(const Json& a, const Json& b) {
   if (i == most) return section;
   section.text =
       fmt::format("the first {} are equal, of {} in A and {} in B", i, ours.size(), theirs.size());
-  const auto told = [&](const auto& events) {
+  const auto text_of_last = [&](const auto& events) {
     return i < events.size() ? collective_text(*events[i].second) : std::string("none");
   };
   section.differences.push_back(
-      {fmt::format("collective {}", i + 1), fmt::format("A, {}\nB, {}", told(ours), told(theirs)),
+      {fmt::format("collective {}", i + 1),
+       fmt::format("A, {}\nB, {}", text_of_last(ours), text_of_last(theirs)),
        std::min(i < ours.size() ? ours[i].first : a["events"].size(),
                 i < theirs.size() ? theirs[i].first : b["events"].size())});
   return section;

@@ -78,7 +78,7 @@ std::string diff_text(const std::vector<RunDiff>& runs, const std::string& a, co
 
 std::string diff_json(const std::vector<RunDiff>& runs) {
   Json json = {{"equal", true}, {"runs", Json::array()}};
-  const auto told = [](const Difference& difference) {
+  const auto entry = [](const Difference& difference) {
     return Json{
         {"about", difference.about}, {"text", difference.text}, {"event", difference.event}};
   };
@@ -88,10 +88,10 @@ std::string diff_json(const std::vector<RunDiff>& runs) {
       Json& theme = slot["themes"][section.name];
       theme = {{"text", section.text}, {"differences", Json::array()}};
       for (const Difference& difference : section.differences) {
-        theme["differences"].push_back(told(difference));
+        theme["differences"].push_back(entry(difference));
       }
     }
-    if (const Difference* first = run.first()) slot["first"] = told(*first);
+    if (const Difference* first = run.first()) slot["first"] = entry(*first);
     if (!run.equal()) json["equal"] = false;
     json["runs"].push_back(std::move(slot));
   }

@@ -1,5 +1,5 @@
-// Ranks are replayed by their events: each goes on until a collective that others have not entered
-// yet. An op takes time of its own where no other op runs inside of it.
+// Ranks are replayed by their events: each continues until a collective that others have not
+// entered yet. An op takes time of its own where no other op runs inside of it.
 #include "sim/report/time_line.h"
 
 #include <algorithm>

@@ -38,19 +38,20 @@ AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
   own.communicator = nullptr;
   own.around_device = nullptr;
   AloneRuns result;
-  for (std::int64_t i = 0; i < alone.told_ranks; ++i) {
+  for (std::int64_t i = 0; i < alone.reported_ranks; ++i) {
     auto run = std::make_unique<ProgramRun>();
     run->scenario = alone.scenario;
     run->registry = alone.registry;
     run->layout = one_device_layout(*alone.layout);
-    run->reported = alone.world == ToldWorld::kOne ? run->layout : alone.layout;
-    run->told_world = alone.world == ToldWorld::kOne ? 1 : alone.scenario->world;
-    run->told_rank = alone.told_ranks > 1 ? i : alone.told_rank;
+    run->reported = alone.world == ReportedWorld::kOne ? run->layout : alone.layout;
+    run->reported_world = alone.world == ReportedWorld::kOne ? 1 : alone.scenario->world;
+    run->reported_rank = alone.reported_ranks > 1 ? i : alone.reported_rank;
     run->precision = alone.precision;
     run->listener = alone.listener;
     run->tensors = Tensors::kPlain;
     // Another rank, or a world of one, may be meant to take another branch.
-    const bool same = alone.world == ToldWorld::kTrue && run->told_rank == alone.answers_rank;
+    const bool same =
+        alone.world == ReportedWorld::kTrue && run->reported_rank == alone.answers_rank;
     if (alone.answers != nullptr) {
       run->follows.emplace(alone.answers, same ? Branches::kFollowed : Branches::kOwn);
     }

@@ -12,7 +12,7 @@
 namespace shardlab {
 
 /// The world that the program sees.
-enum class ToldWorld : std::uint8_t {
+enum class ReportedWorld : std::uint8_t {
   kTrue,  ///< the size of the real world, and a rank in it
   kOne,   ///< one rank, number 0
 };
@@ -39,9 +39,9 @@ struct AloneOptions {
   const AnswerLog* answers = nullptr;  ///< of a rank of the real run, to follow; null: none
   std::int64_t answers_rank = 0;       ///< the rank of `answers`
   Precision precision = Precision::kDeclared;
-  ToldWorld world = ToldWorld::kTrue;
-  std::int64_t told_ranks = 1;       ///< number of runs, as ranks 0, 1, ...
-  std::int64_t told_rank = 0;        ///< of a single run
+  ReportedWorld world = ReportedWorld::kTrue;
+  std::int64_t reported_ranks = 1;   ///< number of runs, as ranks 0, 1, ...
+  std::int64_t reported_rank = 0;    ///< of a single run
   CallListener* listener = nullptr;  ///< hears the calls of a single run; may be null
 };
 

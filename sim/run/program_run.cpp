@@ -53,9 +53,9 @@ void keep_what_is_left(const ProgramRun& run, const Interpreter& interpreter,
 
 // The curve of memory is that of the program alone.
 void run_with_timeline(ProgramRun& run, RankContext& rank, const std::function<void()>& program) {
-  const bool told = run.timeline && rank.rank == run.reporting_rank;
-  if (told) run.timeline->clear();  // a class may run once more
-  const ListeningScope scope(*rank.memory, told ? &*run.timeline : nullptr);
+  const bool of_reporter = run.timeline && rank.rank == run.reporting_rank;
+  if (of_reporter) run.timeline->clear();  // a class may run once more
+  const ListeningScope scope(*rank.memory, of_reporter ? &*run.timeline : nullptr);
   program();
 }
 
@@ -93,20 +93,21 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   rank.memory = &run.accounts[index];
   construct_mesh(run.layout);
   const bool keeps = rank.rank == run.reporting_rank && runs.questions == nullptr;
-  Interpreter interpreter({.program = run.scenario->program.get(),
-                           .params = &run.scenario->params,
-                           .registry = run.registry,
-                           .layout = run.layout,
-                           .reported = run.reported,
-                           .rank = run.told_rank >= 0 ? run.told_rank : rank.rank,
-                           .world_size = run.told_world >= 0 ? run.told_world : run.scenario->world,
-                           .backend = run.backend,
-                           .tensors = run.tensors,
-                           .keeps = keeps ? &run.answers : nullptr,
-                           .follows = run.follows ? &*run.follows : nullptr,
-                           .sink = &recording,
-                           .questions = runs.questions,
-                           .step_limit = run.step_limit});
+  Interpreter interpreter(
+      {.program = run.scenario->program.get(),
+       .params = &run.scenario->params,
+       .registry = run.registry,
+       .layout = run.layout,
+       .reported = run.reported,
+       .rank = run.reported_rank >= 0 ? run.reported_rank : rank.rank,
+       .world_size = run.reported_world >= 0 ? run.reported_world : run.scenario->world,
+       .backend = run.backend,
+       .tensors = run.tensors,
+       .keeps = keeps ? &run.answers : nullptr,
+       .follows = run.follows ? &*run.follows : nullptr,
+       .sink = &recording,
+       .questions = runs.questions,
+       .step_limit = run.step_limit});
   if (rank.rank == run.reporting_rank) run.inputs.clear();
   std::vector<GivenInput> given;
   for (const ScenarioInput& input : run.scenario->inputs) {

@@ -32,8 +32,8 @@ struct ProgramRun {
   Precision precision = Precision::kDeclared;
   Tensors tensors = Tensors::kOnMesh;
   std::int64_t reporting_rank = 0;
-  std::int64_t told_rank = -1;          ///< value of `rank` in the program; -1: the truth
-  std::int64_t told_world = -1;         ///< value of `world_size` in the program; -1: the truth
+  std::int64_t reported_rank = -1;      ///< value of `rank` in the program; -1: the truth
+  std::int64_t reported_world = -1;     ///< value of `world_size` in the program; -1: the truth
   AnswerLog answers;                    ///< of the reporting rank, for single-device runs
   std::optional<AnswerReader> follows;  ///< in a single-device run: the ranks' answers
   std::int64_t step_limit = 1'000'000;

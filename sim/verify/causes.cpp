@@ -148,8 +148,8 @@ std::string or_over_another(const Evidence& evidence, std::size_t mesh_dim) {
   const MeshLayout& layout = *evidence.layout;
   for (std::size_t other = 0; other < layout.ndim(); ++other) {
     if (other == mesh_dim || layout.size(other) != layout.size(mesh_dim)) continue;
-    return fmt::format(", or a sum over {} stands where one over {} is meant",
-                       layout.names()[other], layout.names()[mesh_dim]);
+    return fmt::format(", or a sum over {} is where one over {} is meant", layout.names()[other],
+                       layout.names()[mesh_dim]);
   }
   return {};
 }
@@ -232,7 +232,7 @@ Sentence average_of_averages(const Evidence& evidence) {
     });
     if (!fits) continue;
     return fmt::format(
-        "an average of averages: {} lies in pieces of {} along {}, and the ranks' values weighted "
+        "an average of averages: {} is in pieces of {} along {}, and the ranks' values weighted "
         "by these sizes give the expected one",
         cut.what, text_of_list(cut.sizes, ", "), evidence.layout->names()[cut.mesh_dim]);
   }

@@ -301,8 +301,8 @@ Cause parted_at(const ast::Program& program, const ProgramTraits& traits, const 
   if (numbers.empty()) numbers = left_behind(*turn, program, ranks, lower, higher);
   const auto line = [&](std::uint32_t begin) { return program.source->place(begin).line; };
   const std::string apart =
-      ends ? fmt::format("rank {} goes on in line {}, rank {} ends", own, line(here), other)
-           : fmt::format("rank {} goes on in line {}, rank {} in line {}", goes_in ? own : other,
+      ends ? fmt::format("rank {} continues in line {}, rank {} ends", own, line(here), other)
+           : fmt::format("rank {} continues in line {}, rank {} in line {}", goes_in ? own : other,
                          line(goes_in ? here : there), goes_in ? other : own,
                          line(goes_in ? there : here));
   const int at = line(turn->begin);

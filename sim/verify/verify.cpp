@@ -143,8 +143,8 @@ bool disagrees(const Comparison& comparison) {
 
 // The answers of the single-device runs about a value.
 struct Found {
-  Comparison comparison;   ///< with the one that fits best
-  bool only_told = false;  ///< the run with the true numbers fits, not the world of one
+  Comparison comparison;       ///< with the one that fits best
+  bool only_reported = false;  ///< the run with the true numbers fits, not the world of one
   const RecordedValue* single = nullptr;  ///< the best one, in the precision of the comparison
 };
 
@@ -221,13 +221,13 @@ class Judge {
     std::optional<Found> best;
     bool contradicted = false;
     for (const OneDeviceValues& one : inputs_.one_device) {
-      const std::size_t told = one.single.size() > 1 ? rank : 0;
-      if (told >= one.single.size()) continue;
-      const RecordedValue* single = one.single[told]->find(key_);
+      const std::size_t as_rank = one.single.size() > 1 ? rank : 0;
+      if (as_rank >= one.single.size()) continue;
+      const RecordedValue* single = one.single[as_rank]->find(key_);
       if (single == nullptr) continue;
       const RecordedValue* reference = nullptr;
       if (!one.reference.empty()) {
-        reference = one.reference[told]->find(key_);
+        reference = one.reference[as_rank]->find(key_);
         if (reference == nullptr) continue;
       }
       const Comparison comparison = compared(value, exact, *single, reference, one.largest);
@@ -243,7 +243,7 @@ class Judge {
         best = Found{comparison, false, reference != nullptr ? reference : single};
       }
     }
-    if (best) best->only_told = contradicted && !disagrees(best->comparison);
+    if (best) best->only_reported = contradicted && !disagrees(best->comparison);
     return best;
   }
 
@@ -259,7 +259,7 @@ class Judge {
     } else if (const std::string reason = disagrees(found->comparison) ? no_mistake(*found) : "";
                !reason.empty()) {
       not_known(report, rank, reason);
-    } else if (found->only_told && follows_exchange()) {
+    } else if (found->only_reported && follows_exchange()) {
       not_known(report, rank, kByWorld);
     } else {
       add(report, found->comparison);
@@ -269,9 +269,9 @@ class Judge {
   std::string nothing_for(std::size_t rank) const {
     const bool shaped = std::ranges::any_of(inputs_.one_device, &OneDeviceValues::other_shape);
     if (shaped && follows_exchange()) return kShapeOfText;
-    if (static_cast<std::int64_t>(rank) < inputs_.told_ranks) return inputs_.nothing;
+    if (static_cast<std::int64_t>(rank) < inputs_.reported_ranks) return inputs_.nothing;
     return fmt::format("the single-device run takes the place of the first {} ranks alone",
-                       inputs_.told_ranks);
+                       inputs_.reported_ranks);
   }
 
   void not_known(ValueReport& report, std::size_t rank, const std::string& reason) {
@@ -599,8 +599,8 @@ bool says_nothing_new(const VerifyInputs& inputs, const Gathered& value, const s
   const auto changed = [](const RecordedValue* held) { return held != nullptr && held->changed; };
   if (std::ranges::any_of(value.by_rank, changed)) return false;
   for (const OneDeviceValues& one : inputs.one_device) {
-    for (const Recording* told : one.single) {
-      if (changed(told->find(key))) return false;
+    for (const Recording* recording : one.single) {
+      if (changed(recording->find(key))) return false;
     }
   }
   // A name that has a value of its own is compared with [reference] there.

@@ -90,7 +90,7 @@ struct VerifyInputs {
   /// nothing is verified, values are only kept and replicas compared.
   std::vector<OneDeviceValues> one_device;
   /// For a program that reads its rank: the number of ranks, from 0 on, with a single-device run.
-  std::int64_t told_ranks = std::numeric_limits<std::int64_t>::max();
+  std::int64_t reported_ranks = std::numeric_limits<std::int64_t>::max();
   ReferenceValues given;
   std::string nothing = "not asked for";  ///< why a value that none of them has is not verified
   const ProgramTraits* traits = nullptr;  ///< of the program

@@ -78,7 +78,7 @@ class KnownCuts {
       const auto same = layout_.find_dim(layout.names()[dim]);
       if (!same || layout_.size(*same) != layout.size(dim)) {
         throw Error(ErrorKind::kUnsupported, "a mesh that is not part of the scenario's")
-            .with("mesh", fmt::format("{} beside {}", layout.text(), layout_.text()))
+            .with("mesh", fmt::format("{} next to {}", layout.text(), layout_.text()))
             .with("fix", "a shape-only mesh has parts (mesh[\"tp\"]), but no second mesh");
       }
       dims.push_back(*same);

@@ -56,7 +56,7 @@ RankLife::RankLife(const WorldOptions& options, std::int64_t rank, Device* devic
 RankOutcome RankLife::run(const std::function<std::unique_ptr<Communicator>()>& communicator,
                           const std::function<void(RankContext&)>& body,
                           const std::function<void(const Error& cause)>& failed) {
-  const auto told = [&](RankOutcome outcome) {
+  const auto reported = [&](RankOutcome outcome) {
     if (outcome.error && failed) failed(*outcome.error);
     return outcome;
   };
@@ -68,9 +68,9 @@ RankOutcome RankLife::run(const std::function<std::unique_ptr<Communicator>()>& 
     MeshRegistry meshes(world);
     context_.world = &world;
     context_.meshes = &meshes;
-    inside = told(outcome_of([&] { body(context_); }));
+    inside = reported(outcome_of([&] { body(context_); }));
   });
-  return inside.error ? inside : told(std::move(around));
+  return inside.error ? inside : reported(std::move(around));
 }
 
 }  // namespace shardlab

@@ -14,7 +14,7 @@ class RankQuestions {
   /// Ranks whose answer differs from the running one's are of another class. `answer` is called for
   /// every rank that may be of this class, before ask() returns; it must be a pure function.
   virtual void ask(const std::function<std::uint64_t(std::int64_t rank)>& answer) = 0;
-  /// No answer can part ranks any more: the run stands for one, or its class is known.
+  /// No answer can part ranks any more: the run is one rank's, or its class is known.
   virtual bool settled() const = 0;
 };
 

@@ -40,7 +40,7 @@ void rethrow(const WorldResult& result, const SchedulerOptions& schedule) {
 
 // True when the process whose lowest rank is `own` reports why ranks failed: rank 0's, which may
 // have been killed, and that of the first rank that only heard of it.
-bool tells(const WorldResult& result, std::int64_t own) {
+bool reports(const WorldResult& result, std::int64_t own) {
   std::int64_t sound = 0;
   for (const RankFailure& failure : result.failures) {
     if (failure.rank == sound && !failure.consequence) ++sound;
@@ -91,7 +91,7 @@ int run_main(int argc, char** argv, WorldOptions defaults,
       }
       body(rank);
     });
-    if (!result.ok() && !tells(result, own)) return 1;
+    if (!result.ok() && !reports(result, own)) return 1;
     rethrow(result, schedule);
     return 0;
   } catch (const Error& error) {

@@ -102,7 +102,7 @@ void check_tensors(const CollectInto& what, const ProcessGroup& group) {
       refuse(what, group,
              Fix{fmt::format("make it {}: x.to({})", to_string(first->dtype()),
                              to_string(first->dtype()))},
-             "{} beside {}, of another dtype", type_string(x), type_string(*first));
+             "{} next to {}, of another dtype", type_string(x), type_string(*first));
     }
   }
   if (is_message(what.kind)) return check_contiguous(what, group);

@@ -42,16 +42,16 @@ void print_digests(const std::vector<std::pair<std::string, DTensor>>& values) {
     by_rank.push_back(read_digests(text, values.size()));
   }
   if (current_rank().rank != 0) return;
-  std::string told;
+  std::string reported;
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::vector<std::uint64_t> of_value;
     for (const auto& digests : by_rank) of_value.push_back(digests[i]);
-    told += fmt::format("{}  {}  {}\n", values[i].first, type_string(values[i].second),
-                        hex(combined_digest(of_value)));
+    reported += fmt::format("{}  {}  {}\n", values[i].first, type_string(values[i].second),
+                            hex(combined_digest(of_value)));
   }
-  told += "digests";
-  for (const auto& digests : by_rank) told += " " + hex(combined_digest(digests));
-  std::printf("%s\n", told.c_str());
+  reported += "digests";
+  for (const auto& digests : by_rank) reported += " " + hex(combined_digest(digests));
+  std::printf("%s\n", reported.c_str());
 }
 
 }  // namespace shardlab

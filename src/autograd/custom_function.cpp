@@ -116,7 +116,7 @@ class CustomNode final : public GradNode {
 
  private:
   // A result without its place on the tape, which would hold itself. While backward runs, one
-  // handle stands for it.
+  // handle has its place.
   struct Saved {
     DTensor value;
     mutable DTensor lent;

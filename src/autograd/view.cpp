@@ -165,7 +165,7 @@ void check_read(const OpRow& row, const DTensor& target, const DTensor& read) {
   if (!target.local().defined() || !overlap_in_part(target.local(), read.local())) return;
   throw Error(ErrorKind::kRuntime,
               fmt::format("{}: reads memory that it writes to, at other places", row.name()))
-      .with("op", fmt::format("{} with strides [{}] beside {} with strides [{}]",
+      .with("op", fmt::format("{} with strides [{}] next to {} with strides [{}]",
                               type_string(target), text_of_list(target.local().stride(), ", "),
                               type_string(read), text_of_list(read.local().stride(), ", ")))
       .with("fix", "clone() what is read before");

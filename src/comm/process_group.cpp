@@ -121,7 +121,7 @@ class ObservedWait final : public Work {
       : result_(std::move(result)), record_(std::move(record)), storage_(storage) {}
 
   void wait() override {
-    if (!std::exchange(told_, true) && observed()) {
+    if (!std::exchange(reported_, true) && observed()) {
       current_rank().observer->collective_waits(record_);
     }
     result_.wait();
@@ -135,7 +135,7 @@ class ObservedWait final : public Work {
   Tensor result_;
   const CollectiveRecord record_;
   Storage& storage_;  // holds this
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 Tensor with_observed_wait(Tensor result, CollectiveRecord record) {

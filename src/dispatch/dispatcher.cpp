@@ -279,8 +279,8 @@ void tell_call(Error& error, const OpRow& row, const Arguments& args) {
 // compilers would move them.
 Results observed_results(const OpRow& row, const Arguments& args) {
   ObservedCall observed(row, args, row.has(kRandom) ? &random_state(row, args) : nullptr);
-  std::optional<ObservedOp> told;
-  if (row.opaque()) tell_given(row, args, told);
+  std::optional<ObservedOp> reported;
+  if (row.opaque()) tell_given(row, args, reported);
   const Handler* handled = handler_of(row, args);
   Results results = handled ? handled->handler(plain_calls(), row, args) : run_row(row, args);
   observed.ended(results);

@@ -131,9 +131,9 @@ Candidates best_of(const Search& search, const Candidates& mine, ProcessGroup& g
   if (!is_integral(values.dtype())) {
     hit = calls.one("aten::logical_or", {hit, calls.one("aten::isnan", {values})});
   }
-  const DTensor told =
+  const DTensor reported =
       calls.one("aten::where.self", {hit, indices, filled_like(indices, kNowhere)});
-  return {best, calls.one("aten::amin", {told, along, true})};
+  return {best, calls.one("aten::amin", {reported, along, true})};
 }
 
 // The decision requires reduced dims whole; their cuts stay, since candidates are sent between

@@ -45,7 +45,7 @@ namespace {
 
 /// A handler that takes its operands as they are.
 template <HandlerFn kHandler>
-Results told(Calls& calls, const OpRow& row, const Arguments& args) {
+Results reported(Calls& calls, const OpRow& row, const Arguments& args) {
   std::optional<ObservedOp> observed;
   tell_given(row, args, observed);
   return kHandler(calls, row, args);
@@ -119,7 +119,7 @@ const MeshLayout* common_mesh(const OpRow& row, const ArgumentList& gradients) {
     }
     throw Error(ErrorKind::kRuntime,
                 fmt::format("{}: the gradients live on different meshes", row.name()))
-        .with("mesh", fmt::format("{} beside {}", type_string(gradients[0].tensor()),
+        .with("mesh", fmt::format("{} next to {}", type_string(gradients[0].tensor()),
                                   type_string(gradient.tensor())))
         .with("fix", "make one call for each mesh");
   }
@@ -178,14 +178,14 @@ void register_handlers(OpRegistry& registry) {
   const auto set = [&](const char* name, HandlerFn handler) {
     registry.set_handler(name, {.handler = handler, .gives_the_op = true});
   };
-  set("aten::_amp_foreach_non_finite_check_and_unscale_", told<handle_found_inf>);
-  set("aten::_local_scalar_dense", told<handle_local_scalar>);
+  set("aten::_amp_foreach_non_finite_check_and_unscale_", reported<handle_found_inf>);
+  set("aten::_local_scalar_dense", reported<handle_local_scalar>);
   set("aten::argmax", handle_extremum_index);
   set("aten::argmin", handle_extremum_index);
   set("aten::convolution", handle_convolution);
   set("aten::convolution_backward", handle_convolution_backward);
-  set("aten::equal", told<handle_equal>);
-  set("aten::is_same_size", told<handle_is_same_size>);
+  set("aten::equal", reported<handle_equal>);
+  set("aten::is_same_size", reported<handle_is_same_size>);
 }
 
 }  // namespace shardlab

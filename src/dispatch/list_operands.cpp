@@ -40,7 +40,7 @@ void check_written_terms(const OpRow& row, const Arguments& args, const Argument
     if (!list[k].tensor().spec()->has_partial()) continue;
     if (moves_nothing(row, args, k) && moves_nothing(row, args, 0)) continue;
     throw Error(ErrorKind::kRuntime,
-                fmt::format("{}: a pending reduction would need the tensor beside the lists "
+                fmt::format("{}: a pending reduction would need the tensor next to the lists "
                             "differently than the other elements",
                             row.name()))
         .with("op", fmt::format("element {}", type_string(list[k].tensor())))

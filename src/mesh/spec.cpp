@@ -151,7 +151,7 @@ void check_shards(const SpecKey& key) {
     }
     if (placement.is_strided_shard() && !is_default_order(key.placements, key.order)) {
       refuse(key, ErrorKind::kValue,
-             fmt::format("placement {} stands beside a shard order of its own; strided shards must "
+             fmt::format("placement {} has a shard order of its own; strided shards must "
                          "be cut in the mesh's order",
                          to_string(placement)),
              "leave the shard order out, or use S(dim)");

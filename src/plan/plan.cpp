@@ -172,7 +172,7 @@ std::optional<std::string> path_fault(const Plan& plan) {
   PlanState state = ordered_state(*plan.source);
   for (const Placement& placement : state.placements) {
     if (!placement.is_strided_shard() || !plan.source->has_strided_order()) continue;
-    return fmt::format("{} stands for no order", to_string(state.placements));
+    return fmt::format("{} has no order", to_string(state.placements));
   }
   for (const PlanStep& step : plan.steps) {
     for (const std::size_t mesh_dim : step.mesh_dims) {

@@ -44,10 +44,10 @@ InlineVector<std::size_t, 4> moving_dims(const DTensorSpec& source, const DTenso
 bool keeps_data(const Plan& plan) {
   const bool decoded = plan.planner != PlannerKind::kGreedy;
   // On uneven cuts the order may hold other elements than the strided shards that mean it.
-  const auto told = [](const DTensorSpec* spec) {
+  const auto reported = [](const DTensorSpec* spec) {
     return !spec->has_strided_order() || decodable(*spec);
   };
-  if (decoded && !(told(plan.source) && told(plan.target))) return false;
+  if (decoded && !(reported(plan.source) && reported(plan.target))) return false;
   PlanState state = first_state(plan);
   for (const PlanStep& step : plan.steps) {
     if (step.from.is_shard() && step.kind != StepKind::kPermute) {

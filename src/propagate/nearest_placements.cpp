@@ -12,7 +12,7 @@
 namespace shardlab {
 namespace {
 
-constexpr std::size_t kTold = 2, kTried = 64;
+constexpr std::size_t kReported = 2, kTried = 64;
 
 // A tensor among the arguments.
 struct Place {
@@ -77,11 +77,11 @@ class Search {
     if (ways_.size() > kTried) ways_.resize(kTried);
     std::vector<WayOut> found;
     for (WayOut& way : ways_) {
-      if (found.size() == kTold && way.price >= found.back().price) break;
+      if (found.size() == kReported && way.price >= found.back().price) break;
       way.price += price_of_call(way, decide);
       if (std::isinf(way.price)) continue;
       found.insert(std::ranges::upper_bound(found, way, cheaper), way);
-      if (found.size() > kTold) found.pop_back();
+      if (found.size() > kReported) found.pop_back();
     }
     std::string text;
     for (const WayOut& way : found) text += (text.empty() ? "" : ", or ") + text_of(way);

@@ -254,9 +254,9 @@ std::string graph_text(const ProgramGraph& graph, GraphLevel level) {
   Printer printer(graph);
   std::string text;
   for (const GraphNode& node : graph.nodes) {
-    const bool told_elsewhere = node.kind == NodeKind::kMesh || node.kind == NodeKind::kSize ||
-                                node.kind == NodeKind::kNumber;
-    if (told_elsewhere) continue;
+    const bool reported_elsewhere = node.kind == NodeKind::kMesh || node.kind == NodeKind::kSize ||
+                                    node.kind == NodeKind::kNumber;
+    if (reported_elsewhere) continue;
     text += "  " + printer.node(node) + "\n";
     for (const GraphMove& move : node.moves) text += "        " + move_text(move) + "\n";
     for (const GraphCollective& collective : node.collectives) {

@@ -220,7 +220,7 @@ std::string_view LineParser::type_extent() {
 
 ParsedType LineParser::parsed(std::string_view text, std::size_t at, std::int64_t mesh,
                               bool plain) const {
-  if (types_ == nullptr) refuse_at(at, "no type stands here");
+  if (types_ == nullptr) refuse_at(at, "there is no type here");
   try {
     return plain ? types_->parsed_plain(text) : types_->parsed(text, mesh);
   } catch (const TypeStringError& error) {

@@ -25,7 +25,7 @@ class LinesReader {
     if (types_ == nullptr) know_meshes();
     GraphLine line{.object = {}, .number = number_};
     LineParser parser(line_, number_, types_.get());
-    if (line_.starts_with(' ')) parser.refuse("stands below no node");
+    if (line_.starts_with(' ')) parser.refuse("is below no node");
     if (parser.accept_word("program")) {
       line.object = program(parser);
     } else if (types_ == nullptr) {

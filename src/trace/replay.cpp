@@ -542,11 +542,11 @@ class Player {
       meta = taken(node, 0).local().meta();
       const TensorMeta equal = global_meta(*meshes_.layout(type.mesh), type.placements, meta);
       const GraphResult* then = result_of(node.args.at(0));
-      const bool told =
+      const bool reported =
           then == nullptr || global_meta(*meshes_.layout(type.mesh), type.placements,
                                          {then->type.shape, then->type.stride, then->type.dtype})
                                      .shape != type.shape;
-      if (told) return type;
+      if (reported) return type;
       meta = equal;
     } else {
       const DTensor& x = taken(node, 0);

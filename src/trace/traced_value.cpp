@@ -295,7 +295,7 @@ TracedValue Tracing::wrap(HostObject object, std::optional<Source> source) {
   if (is_process_group(object)) return made(&group_in(object));
   break_graph({.gb_type = "an object that is not traced",
                .context = object.has_value() ? object.type().name() : "nothing",
-               .explanation = "no kind of traced value stands for its type",
+               .explanation = "no kind of traced value has its type",
                .hints = {"give what it consists of: tensors, numbers, meshes, groups"}});
 }
 

@@ -53,7 +53,7 @@ def place_of(patch, source):
     pattern = r"\s+".join(re.escape(word) for word in patch.text.split())
     found = [match.span() for match in re.finditer(pattern, source)]
     if len(found) != 1:
-        raise Unclear(f"{patch.fault}: its text stands {len(found)} times in {patch.file}, not "
+        raise Unclear(f"{patch.fault}: its text is {len(found)} times in {patch.file}, not "
                       f"once: {patch.text}")
     return found[0]
 

@@ -54,7 +54,7 @@ std::string texts_of(const std::vector<RankFailure>& failures) {
   return all;
 }
 
-void check_told(const std::vector<RankFailure>& failures, const std::string& reason) {
+void check_reported(const std::vector<RankFailure>& failures, const std::string& reason) {
   REQUIRE(failures.size() == static_cast<std::size_t>(over_nccl().ranks));
   CHECK(failures.back().error.summary() == reason);
   for (const RankFailure& failure : failures) {
@@ -75,7 +75,7 @@ TEST_CASE("B-16 the others hear of a rank that throws while its communicators ar
     // The world is idle, and the mesh's group has a call in flight, on one stream.
     read_doubles(group.all_reduce(ones(2), ReduceOp::kSum));
   });
-  check_told(failures, "the data loader failed");
+  check_reported(failures, "the data loader failed");
 }
 
 TEST_CASE("B-16 an exception passes groups and pending results without waiting for anybody") {
@@ -89,7 +89,7 @@ TEST_CASE("B-16 an exception passes groups and pending results without waiting f
     }
     rank.world->barrier();
   });
-  check_told(failures, "no memory left");
+  check_reported(failures, "no memory left");
 }
 
 TEST_CASE("B-16 what a failure cut short is never read") {
@@ -102,7 +102,7 @@ TEST_CASE("B-16 what a failure cut short is never read") {
     read = true;
   });
   CHECK_FALSE(read);
-  check_told(failures, "gone before the sum");
+  check_reported(failures, "gone before the sum");
 }
 
 TEST_CASE("B-16 a call that a rank has ended without ends with its name") {

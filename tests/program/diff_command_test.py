@@ -217,7 +217,7 @@ class OnePlanted(DiffCommand):
         last = max(i for i, event in enumerate(self.base["events"]) if "op" in event)
         sections, about, text, _ = self.differing(self.changed(lambda r: r["events"].pop(last)))
         self.assertEqual((sections, about), (["decisions"], "decision 3"))
-        self.assertEqual(text.splitlines()[0], "A goes on where B has ended, at line 12, forward")
+        self.assertEqual(text.splitlines()[0], "A continues where B has ended, at line 12, forward")
 
     def test_a_collective_of_another_kind_or_shape(self):
         place = self.event("collective")

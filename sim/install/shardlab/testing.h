@@ -45,10 +45,10 @@ inline doctest::assertType::Enum doctest_kind(CheckSite::Kind kind) {
 inline void report(const MeshRun& run, const char* file, int line) {
   for (const SiteReport& place : run.checks) {
     const CheckSite& site = place.site;
-    doctest::detail::ResultBuilder told(doctest_kind(site.kind), site.file, site.line,
-                                        site.expression);
-    told.setResult({place.passed, place.text.c_str()});
-    told.log();
+    doctest::detail::ResultBuilder found(doctest_kind(site.kind), site.file, site.line,
+                                         site.expression);
+    found.setResult({place.passed, place.text.c_str()});
+    found.log();
   }
   if (!run.error.empty()) DOCTEST_ADD_FAIL_CHECK_AT(file, line, run.error);
 }

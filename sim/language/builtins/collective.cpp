@@ -150,7 +150,7 @@ Value run_nn_all_gather(Interpreter& in, const Value*, CallValues values) {
   const DTensor x = call.tensor("tensor");
   Values pieces;
   if (in.plain()) {
-    pieces.assign(static_cast<std::size_t>(call.told_size()), x);
+    pieces.assign(static_cast<std::size_t>(call.reported_size()), x);
   } else if (call.takes_part()) {
     for (const DTensor& piece : split(all_gather(unsqueeze(x, 0), 0, call.group()), 1)) {
       pieces.emplace_back(squeeze(piece, 0));
@@ -164,7 +164,7 @@ Value run_nn_reduce_scatter(Interpreter& in, const Value*, CallValues values) {
                       {"output", "input_list", "op=", "group="}, std::move(values));
   if (!call.takes_part()) return call.tensor("output");
   const std::vector<DTensor> terms = call.tensors("input_list");
-  if (in.plain()) return terms[static_cast<std::size_t>(call.told_place())];
+  if (in.plain()) return terms[static_cast<std::size_t>(call.reported_place())];
   return squeeze(reduce_scatter(stack(terms), 0, call.op(), call.group()), 0);
 }
 

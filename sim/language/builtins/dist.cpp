@@ -98,8 +98,8 @@ Value performed(const DistCall& call, const CollectInto& what) {
   const bool async = call.given().flag_or("async_op", false);
   CollectiveWorkRef work;
   if (call.interpreter().plain()) {
-    if (has_shape_of_more_ranks(what, call.told_size())) call.interpreter().note_other_shape();
-    fill_alone(what, call.told_place());
+    if (has_shape_of_more_ranks(what, call.reported_size())) call.interpreter().note_other_shape();
+    fill_alone(what, call.reported_place());
   } else if (async) {
     call.interpreter().note_effect("an asynchronous collective");
     work = start_collect_into(what, call.group());

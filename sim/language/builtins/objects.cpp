@@ -73,9 +73,9 @@ Value piece_of(const std::string& bytes, std::size_t at, std::int64_t room, std:
 }
 
 void check_room(const DistCall& call, std::string_view name, const Values& list) {
-  if (std::ssize(list) >= call.told_size()) return;
+  if (std::ssize(list) >= call.reported_size()) return;
   call.refuse("give it room for each rank: [None] * dist.get_world_size(group)",
-              "{} has {} entries for {} ranks", name, list.size(), call.told_size());
+              "{} has {} entries for {} ranks", name, list.size(), call.reported_size());
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ Value run_all_gather_object(Interpreter& in, const Value*, CallValues values) {
   const Values& list = list_of(call, "object_list");
   check_room(call, "object_list", list);
   const std::string own = bytes_of(call.given()["obj"]);
-  const auto count = static_cast<std::size_t>(call.told_size());
+  const auto count = static_cast<std::size_t>(call.reported_size());
   if (in.plain()) {
     for (std::size_t i = 0; i < count; ++i) put(call, "object_list", i, value_of_bytes(own));
     return call.nothing();
@@ -148,7 +148,7 @@ Value run_gather_object(Interpreter& in, const Value*, CallValues values) {
   }
   const std::string own = bytes_of(call.given()["obj"]);
   if (takes) check_room(call, "object_gather_list", list_of(call, "object_gather_list"));
-  const auto count = static_cast<std::size_t>(call.told_size());
+  const auto count = static_cast<std::size_t>(call.reported_size());
   if (in.plain()) {
     for (std::size_t i = 0; takes && i < count; ++i) {
       put(call, "object_gather_list", i, value_of_bytes(own));
@@ -181,14 +181,14 @@ Value run_scatter_object_list(Interpreter& in, const Value*, CallValues values) 
   if (list_of(call, kOut).empty()) {
     call.refuse("give it room for one object: [None]", "scatter_object_output_list is empty");
   }
-  std::vector<std::string> parts(static_cast<std::size_t>(call.told_size()));
+  std::vector<std::string> parts(static_cast<std::size_t>(call.reported_size()));
   if (call.is(root)) {
     const Values& sent = list_of(call, "scatter_object_input_list");
     check_room(call, "scatter_object_input_list", sent);
     for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = bytes_of(sent[i]);
   }
   if (in.plain()) {
-    const auto own = static_cast<std::size_t>(call.told_place());
+    const auto own = static_cast<std::size_t>(call.reported_place());
     if (call.is(root)) put(call, kOut, 0, value_of_bytes(parts[own < parts.size() ? own : 0]));
     return call.nothing();
   }

@@ -47,7 +47,7 @@ Value make_norm_partial(Interpreter&, const Value*, CallValues call) {
 
 Value make_placement(Interpreter&, const Value*, CallValues) {
   fail(ErrorKind::kValue, Fix{"call one of its types: Shard(0), Replicate(), Partial(\"sum\")"},
-       "Placement stands for every type of placement and makes none");
+       "Placement is every type of placement and makes none");
 }
 
 const Placement& placement(const Value* self) { return self->as<Placement>(); }

@@ -56,15 +56,15 @@ const TracedDef& traced(const Value* self) {
 }
 
 // The single-device run gets the texts of the ranks.
-Value told(Interpreter& in, Values texts) {
+Value reported(Interpreter& in, Values texts) {
   const Value own = make_list(std::move(texts));
   return in.answer([&] { return own; }, own);
 }
 
 Value run_graphs(Interpreter& in, const Value* self, CallValues) {
   const TracedDef& function = traced(self);
-  if (!function.captured()) return told(in, {});
-  return told(in, {graph_text(function.graph(), GraphLevel::kProgram)});
+  if (!function.captured()) return reported(in, {});
+  return reported(in, {graph_text(function.graph(), GraphLevel::kProgram)});
 }
 
 Value run_guards(Interpreter& in, const Value* self, CallValues) {
@@ -73,7 +73,7 @@ Value run_guards(Interpreter& in, const Value* self, CallValues) {
     texts.emplace_back(
         fmt::format("{} {} = {}", to_string(guard.kind), guard.source, guard.expected));
   }
-  return told(in, std::move(texts));
+  return reported(in, std::move(texts));
 }
 
 Value run_breaks(Interpreter& in, const Value* self, CallValues) {
@@ -82,7 +82,7 @@ Value run_breaks(Interpreter& in, const Value* self, CallValues) {
     texts.emplace_back(one.context.empty() ? one.gb_type
                                            : fmt::format("{}: {}", one.gb_type, one.context));
   }
-  return told(in, std::move(texts));
+  return reported(in, std::move(texts));
 }
 
 }  // namespace

@@ -41,12 +41,12 @@ DistCall::DistCall(Interpreter& interpreter, const char* name, std::vector<std::
 
 ProcessGroup& DistCall::group() const { return group_of(in_, group_); }
 
-std::int64_t DistCall::told_size() const {
+std::int64_t DistCall::reported_size() const {
   if (group_.made != nullptr) return static_cast<std::int64_t>(group_.made->size());
   return group_.is_world() ? in_.setup().world_size : group_.mesh.reported->size(group_.dim);
 }
 
-std::int64_t DistCall::told_place() const {
+std::int64_t DistCall::reported_place() const {
   if (!in_.plain()) return group().rank();
   const std::int64_t rank = in_.setup().rank;
   const std::vector<std::int64_t> ranks = groups_by_rank(in_, group_).ranks(rank);
@@ -62,8 +62,8 @@ std::int64_t DistCall::root(std::string_view global, std::string_view in_group,
   }
   if (given_.has(in_group)) {
     const std::int64_t place = given_.integer(in_group);
-    if (place >= 0 && place < told_size()) return place;
-    refuse(fmt::format("name one from 0 to {}", told_size() - 1),
+    if (place >= 0 && place < reported_size()) return place;
+    refuse(fmt::format("name one from 0 to {}", reported_size() - 1),
            "{} is {}, which is no place in {}", in_group, place, group_text(in_, group_));
   }
   if (!given_.has(global) && !has_default) {
@@ -110,9 +110,9 @@ std::vector<DTensor> DistCall::tensors(std::string_view name) const {
     if (!item.is_tensor()) given_.refuse(name, "a list of tensors", "[x, y]");
     tensors.push_back(item.as<DTensor>());
   }
-  if (static_cast<std::int64_t>(tensors.size()) == told_size()) return tensors;
+  if (static_cast<std::int64_t>(tensors.size()) == reported_size()) return tensors;
   refuse("give one for each rank: [torch.empty_like(x) for _ in range(dist.get_world_size(group))]",
-         "{} has {} tensors for the {} ranks of {}", name, tensors.size(), told_size(),
+         "{} has {} tensors for the {} ranks of {}", name, tensors.size(), reported_size(),
          group_text(in_, group_));
 }
 

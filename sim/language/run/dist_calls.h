@@ -26,15 +26,15 @@ class DistCall {
   bool takes_part() const { return !group_.outside; }
   ProcessGroup& group() const;
   /// The number of ranks of the group, as the program sees it.
-  std::int64_t told_size() const;
+  std::int64_t reported_size() const;
   /// This rank's place among them, as the program sees it.
-  std::int64_t told_place() const;
+  std::int64_t reported_place() const;
   /// The place in the group of the rank that `global`, a rank of the world, or `in_group` names; if
   /// neither does, that of rank 0 of the world, if `has_default`.
   ///   fails  Value: none or both are given; a rank that is not in the group
   std::int64_t root(std::string_view global, std::string_view in_group, bool has_default) const;
   /// Whether this is the rank at that place.
-  bool is(std::int64_t place) const { return told_place() == place; }
+  bool is(std::int64_t place) const { return reported_place() == place; }
   ReduceOp op() const;
   DTensor tensor(std::string_view name) const { return given_.tensor(name); }
   /// A list with one tensor for each rank.

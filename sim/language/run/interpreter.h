@@ -157,7 +157,7 @@ class Interpreter {
   /// A value that varies between ranks (rank_value.h) as it is here: from now on the run represents
   /// only those ranks that have the same value.
   Value settle(const Value& value);
-  /// Whether the run stands for several ranks, on which values may vary.
+  /// Whether the run is that of several ranks, on which values may vary.
   bool stands_for_several() const;
   /// Anything a for loop takes, as a list.
   Values iterate(const Value& value);

@@ -284,9 +284,9 @@ GroupValue new_group(Interpreter& in, std::vector<std::int64_t> ranks) {
   }));
   Arena& arena = in.setup().layout->arena();
   const std::vector<std::string> names = {name_of_group(in, ranks)};
-  const MeshLayout* const told =
+  const MeshLayout* const same =
       arena.layout({.shape = Dims{size}, .names = names, .ranks = ranks});
-  GroupValue group{.mesh = {told, told, nullptr}, .outside = !member.as<bool>()};
+  GroupValue group{.mesh = {same, same, nullptr}, .outside = !member.as<bool>()};
   if (in.plain()) {
     group.mesh.layout = arena.layout({.shape = Dims{1}, .names = names, .ranks = {}});
   }

@@ -123,7 +123,7 @@ ast::Statement Parser::simple() {
   if (accept_keyword("pass")) return {start, ast::Pass{}};
   if (at_keyword("break") || at_keyword("continue")) {
     if (loops_ == 0) {
-      refuse_at(token, fmt::format("'{}' stands outside of a loop", token.text),
+      refuse_at(token, fmt::format("'{}' is outside of a loop", token.text),
                 "move it into a for or while");
     }
     if (accept_keyword("break")) return {start, ast::Break{}};
@@ -132,7 +132,7 @@ ast::Statement Parser::simple() {
   }
   if (at_keyword("return")) {
     if (path_.empty()) {
-      refuse_at(token, "'return' stands outside of a def", "assign the value to a name");
+      refuse_at(token, "'return' is outside of a def", "assign the value to a name");
     }
     next();
     if (peek().kind == TokenKind::kNewline || at_operator(";")) return {start, ast::Return{}};

@@ -34,8 +34,8 @@ std::optional<Value> AnswerReader::next(SourceSpan place) {
 }
 
 bool AnswerReader::branch(SourceSpan place, bool own) {
-  const std::optional<Value> told = next(place);
-  const bool* followed = told ? told->get<bool>() : nullptr;
+  const std::optional<Value> reported = next(place);
+  const bool* followed = reported ? reported->get<bool>() : nullptr;
   if (followed == nullptr || *followed == own || branches_ == Branches::kOwn) return own;
   return *followed;
 }

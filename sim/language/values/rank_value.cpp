@@ -70,7 +70,7 @@ Value here(const Value& value) {
 namespace {
 
 // Any of those in `values`: they agree on the rank that runs.
-std::int64_t told_rank(const Values& values) {
+std::int64_t reported_rank(const Values& values) {
   std::int64_t running = 0;
   for (const Value& value : values) {
     picked(value, [&](const RankValue& ranks) {
@@ -85,7 +85,7 @@ std::int64_t told_rank(const Values& values) {
 
 Value lift(Values operands, std::function<Value(const Values&)> compute) {
   if (!varies(operands)) return compute(operands);
-  const std::int64_t running = told_rank(operands);
+  const std::int64_t running = reported_rank(operands);
   return rank_value(
       [operands = std::move(operands), compute = std::move(compute)](std::int64_t rank) {
         Values values;

@@ -23,7 +23,7 @@ Dims infer_sizes(std::span<const std::int64_t> sizes, std::int64_t numel) {
     }
     if (sizes[i] != -1) {
       fail(ErrorKind::kValue, Fix{"give sizes of 0 or more, and -1 at most once"},
-           "the size {} at dim {} is negative; only -1 stands for a size to infer", sizes[i], i);
+           "the size {} at dim {} is negative; only -1 is a size to infer", sizes[i], i);
     }
     if (open) {
       fail(ErrorKind::kValue, Fix{"write one of the two sizes"},

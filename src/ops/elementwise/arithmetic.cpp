@@ -124,7 +124,7 @@ OutputMetas meta_lerp(const MetaArgs& args) {
   const DType dtype = require_float(args.op().name(), args.tensor(0)->dtype);
   if (dtype != args.tensor(1)->dtype) {
     fail(ErrorKind::kValue, Fix{"cast one of them: end.to(x.dtype)"},
-         "{} goes between tensors of one dtype, not {} and {}", args.op().name(), to_string(dtype),
+         "{} takes tensors of one dtype, not {} and {}", args.op().name(), to_string(dtype),
          to_string(args.tensor(1)->dtype));
   }
   return meta_tensors(args);

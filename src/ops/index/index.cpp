@@ -514,7 +514,7 @@ constexpr Row kIndexRows[] = {
     {"gather"_op, meta_gather, rule_gather,
      MaskedLookup{KernelId::kGather, KernelId::kGatherMasked},
      {nullptr, "gather.out"}, {grad_gather, "self index"},
-     "a mask tells which rank owns a position", kNeedsPosition | kExact, {1}},
+     "a mask says which rank owns a position", kNeedsPosition | kExact, {1}},
     {"index.Tensor"_op, meta_index, rule_index, index_locally, {nullptr, "index.Tensor_out"},
      {grad_index, "indices"}, "indices count over the whole dim", kExact},
     {"index_add"_op, meta_index_add, rule_index_add, index_add_locally,

@@ -109,7 +109,7 @@ Gradients grad_embedding_backward(const GradContext& context) {
 constexpr Row kLookupRows[] = {
     {"embedding"_op, meta_embedding, rule_embedding,
      MaskedLookup{KernelId::kEmbedding, KernelId::kEmbeddingMasked}, {nullptr, "embedding.out"},
-     {grad_embedding, "indices"}, "a mask tells which rank owns a row", kNeedsPosition | kExact},
+     {grad_embedding, "indices"}, "a mask says which rank owns a row", kNeedsPosition | kExact},
     {"embedding_dense_backward"_op, meta_embedding_backward, rule_embedding_backward,
      KernelId::kEmbeddingDenseBackward, {nullptr, "embedding_dense_backward.out"},
      {grad_embedding_backward, "indices"},

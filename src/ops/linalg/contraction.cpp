@@ -121,7 +121,7 @@ Equation parse_equation(const std::string& text, const std::vector<DTensor>& ten
       refuse_equation(text, fmt::format("no operand has the letter '{}' of the result", letter));
     }
     if (equation.place_of(letter) >= 0) {
-      refuse_equation(text, fmt::format("'{}' stands twice in the result", letter));
+      refuse_equation(text, fmt::format("'{}' is twice in the result", letter));
     }
     add(letter);
   }

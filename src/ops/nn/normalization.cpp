@@ -67,7 +67,7 @@ void require_statistics(const MetaArgs& args, std::size_t index, std::size_t inp
   const DType own = args.tensor(index)->dtype;
   if (own == dtype) return;
   fail(ErrorKind::kValue, Fix{"give the statistics that the forward op returned"},
-       "{}: {} is {}; it must be {}, beside an input of {}", args.op().base,
+       "{}: {} is {}; it must be {}, next to an input of {}", args.op().base,
        args.op().arguments[index].name, to_string(own), to_string(dtype),
        to_string(args.tensor(input)->dtype));
 }

@@ -423,14 +423,14 @@ Results pad_backward(Calls& calls, const Arguments& args) {
 constexpr const char* kReflectBack = "reflection_pad_backward";
 constexpr const char* kReplicateBack = "replication_pad_backward";
 
-constexpr const char* kSlices = "slices and flips beside the tensor";
-constexpr const char* kEnds = "the ends, stretched, beside the tensor";
+constexpr const char* kSlices = "slices and flips next to the tensor";
+constexpr const char* kEnds = "the ends, stretched, next to the tensor";
 constexpr const char* kBack = "sums of slices";
 
 // Sorted by name.
 // clang-format off
 constexpr Row kWindowRows[] = {
-    {"_pad_circular"_op, nullptr, {}, pad_circle, {}, {}, "slices beside the tensor"},
+    {"_pad_circular"_op, nullptr, {}, pad_circle, {}, {}, "slices next to the tensor"},
     {"col2im"_op, nullptr, {}, col2im, {}, {}, kBack},
     {"im2col"_op, nullptr, {}, im2col, {}, {}, "a stack of slices"},
     {"pad"_op, nullptr, {}, pad_by_mode, {}, {}, "the pad that the mode names"},

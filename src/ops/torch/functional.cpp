@@ -341,7 +341,7 @@ Scaling scaling_of(const Arguments& args, const Dims& shape, bool by_sizes_only)
   const bool recompute = !args[5].is_none() && args[5].to_bool();
   if (sized && recompute) {
     fail(ErrorKind::kValue, Fix{"leave recompute_scale_factor out"},
-         "interpolate: recompute_scale_factor is true beside a size; it must be left out there");
+         "interpolate: recompute_scale_factor is true next to a size; it must be left out there");
   }
   const std::vector<double> numbers =
       numbers_of(args[sized ? 1 : 2], dims, sized ? "size" : "scale_factor");

@@ -208,7 +208,7 @@ class MultiHead {
     const bool biased = args_[kBiasOfKeys].is_tensor();
     if (biased != args_[kBiasOfValues].is_tensor() ||
         (biased && (args_[kStaticKey].is_tensor() || args_[kStaticValue].is_tensor()))) {
-      refuse("bias_k without bias_v, or beside static ones", "give both biases, or none");
+      refuse("bias_k without bias_v, or next to static ones", "give both biases, or none");
     }
     if (biased) {
       const auto repeated = [&](std::size_t index) {
@@ -315,7 +315,7 @@ Results linear_cross_entropy(Calls& calls, const Arguments& args) {
   for (std::size_t d = 0; d + 1 < table.ndim(); ++d) shape.push_back(table.shape()[d]);
   if (args[2].tensor().shape() == shape && !args[6].is_none()) {
     fail(ErrorKind::kValue, Fix{"leave ignore_index out: the target holds probabilities"},
-         "linear_cross_entropy: ignore_index is given; beside a target of probabilities it must be "
+         "linear_cross_entropy: ignore_index is given; with a target of probabilities it must be "
          "left out");
   }
   DTensor weight = table;

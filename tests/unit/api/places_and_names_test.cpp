@@ -14,13 +14,13 @@
 namespace shardlab {
 namespace {
 
-struct ToldRow {
+struct ReportedRow {
   std::function<void()> call;
   std::string said;
 };
 
-void check_told(const std::vector<ToldRow>& rows) {
-  for (const ToldRow& row : rows) CHECK(refusal_of(row.call) == row.said);
+void check_reported(const std::vector<ReportedRow>& rows) {
+  for (const ReportedRow& row : rows) CHECK(refusal_of(row.call) == row.said);
 }
 
 std::string dims_text(const std::vector<MeshDim>& dims) {
@@ -58,7 +58,7 @@ TEST_CASE("placements by mesh dim and types are the same specs, and wrong ones s
     CHECK(placed("f32[4@(tp,dp), 5]").spec()->order() == ShardOrder{1, 0});
     CHECK(type_of(redistribute(placed("dp=S(0), tp=S(1)"), "tp=R")) == "f32[4@dp, 5]");
     const DTensor cut = placed("dp=S(0)");
-    check_told({
+    check_reported({
         {[&] { placed("pp=S(0)"); },
          "Value: 'pp=S(0)': mesh {dp:2, tp:3} has no dim 'pp' | did you mean 'dp'?"},
         {[&] { placed("dp=S(0), dp=R"); },
@@ -115,7 +115,7 @@ TEST_CASE(
     CHECK(type_of(rest.at("layers.1.b")) == "f32[6]");
     CHECK(rest.at("layers.1.b").distributed());
     CHECK(rest.at("head") == all.at("head"));
-    check_told({
+    check_reported({
         {[&] {
            shard(all, mesh, {{"layers.9.*", "[_]"}});
          },
@@ -136,9 +136,10 @@ TEST_CASE("groups are found by mesh dim, by name and by ranks, on ranks of the m
   spmd(7, [](RankContext& rank) {
     const MeshLayout* mesh = init_mesh({{"dp", 2}, {"tp", 3}}, {6, 4, 2, 5, 3, 1});
     if (rank.rank == 0) {
-      check_told({{[&] { get_local_rank(mesh, "tp"); },
-                   "Runtime: get_local_rank: rank 0 is not in the mesh | ask on the ranks of the "
-                   "mesh only: if (get_coordinate(mesh))"}});
+      check_reported(
+          {{[&] { get_local_rank(mesh, "tp"); },
+            "Runtime: get_local_rank: rank 0 is not in the mesh | ask on the ranks of the "
+            "mesh only: if (get_coordinate(mesh))"}});
       CHECK_FALSE(get_coordinate(mesh).has_value());
       CHECK(get_group_size_by_name(mesh, "world") == 7);
       return;
@@ -156,7 +157,7 @@ TEST_CASE("groups are found by mesh dim, by name and by ranks, on ranks of the m
     CHECK(resolve_group_name_by_ranks_and_tag(mesh, turned, "") == "tp");
     CHECK(resolve_group_name_by_ranks_and_tag(mesh, turned, "ptd:tp") == "tp");
     const std::vector<std::int64_t> absent{0, 6};
-    check_told({
+    check_reported({
         {[&] { get_group(mesh); },
          "Runtime: get_group: the mesh has 2 dims, and none is named | get_group(mesh, \"dp\")"},
         {[&] { get_local_rank(mesh, "pp"); },
@@ -180,7 +181,7 @@ TEST_CASE("recipes of inputs that nobody knows or that say too little are refuse
     const auto make = [&](const InputRecipe& recipe, std::string_view type = "f32[3@x]") {
       return make_input("w", type, mesh, recipe);
     };
-    check_told({
+    check_reported({
         {[&] {
            make({"normal", {}, 1, {}});
          },
@@ -243,7 +244,7 @@ TEST_CASE(
     CHECK(tied.first == tied.second);
     CHECK(tied.first.requires_grad());
     CHECK(read_doubles(tied.first.local()) == std::vector<double>(4, 7));
-    check_told({
+    check_reported({
         {[&] {
            tied.replace({{"thirst", ones({2, 2})}});
          },

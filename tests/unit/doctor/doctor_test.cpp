@@ -136,7 +136,7 @@ TEST_CASE("doctor: packages of a conda environment, and of macOS") {
 TEST_CASE("doctor: a machine that tells nothing is no failure, and what is missing has a command") {
   Machine machine;
   const auto findings = examine(machine.view(), {"threads", "mpi"});
-  CHECK(find(findings, "processor", "model")->value == "not told");
+  CHECK(find(findings, "processor", "model")->value == "not reported");
   CHECK(find(findings, "mpi", "mpirun")->health == Health::kAbsent);
   CHECK(find(findings, "mpi", "mpirun")->fix.find("openmpi-bin") != std::string::npos);
   CHECK(find(findings, "cuda", "GPUs")->health == Health::kAbsent);

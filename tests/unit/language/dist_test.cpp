@@ -58,7 +58,7 @@ TEST_CASE("B-19 wrong calls name function, group, ranks and shapes") {
       {"dist.all_reduce(distribute(torch.ones(4), tp=S(0)))\n",
        {"f32[4@tp] is distributed", "x.to_local()"}},
       {"dist.all_gather_into_tensor(torch.ones(8, dtype=torch.int64), torch.ones(2))\n",
-       {"i64[8] beside f32[2], of another dtype"}},
+       {"i64[8] next to f32[2], of another dtype"}},
       {"dist.all_gather([torch.zeros(1).expand(2) for i in range(4)], torch.ones(2))\n",
        {"elements of f32[2] share memory", "clone()"}},
       {"x = torch.ones(2, 3)\ndist.all_reduce(x[:, 1])\n",

@@ -255,7 +255,7 @@ const test::RefusedRow kWrongAttention[] = {
      "or the three others and use_separate_proj_weight=True"},
     {"y = F.multi_head_attention_forward(q, q, q, 2, 1, w, None, s, None, False, 0.0, o, None)",
      "q f64[2, 1, 2]; w f64[6, 2]; o f64[2, 2]; s f64[1, 1, 2]",
-     "multi_head_attention_forward: bias_k without bias_v, or beside static ones | give both "
+     "multi_head_attention_forward: bias_k without bias_v, or next to static ones | give both "
      "biases, or none"},
     {"y = F.multi_head_attention_forward(q, q, q, 2, 1, w, None, None, None, False, 0.0, o, None, "
      "attn_mask=m)",
@@ -295,7 +295,7 @@ const test::RefusedRow kWrongAttention[] = {
      "linear_cross_entropy: reduction is 'median'; it must be 'mean', 'sum' or 'none' | use "
      "'mean', 'sum' or 'none'"},
     {"y = F.linear_cross_entropy(x, w, i, ignore_index=1)", "x f64[5, 2]; w f64[3, 2]; i f64[5, 3]",
-     "linear_cross_entropy: ignore_index is given; beside a target of probabilities it must be "
+     "linear_cross_entropy: ignore_index is given; with a target of probabilities it must be "
      "left out | leave ignore_index "
      "out: the target holds probabilities"},
     {"y = aten._scaled_dot_product_flash_attention_for_cpu_backward(x, x, x, x, x, x, 0.0, False)",

@@ -330,7 +330,7 @@ const test::RefusedRow kWrongPairs[] = {
      "aten::lerp.Tensor: sizes 5 and 4 of dim 0 do not broadcast | give equal sizes, or 1 where a "
      "tensor repeats"},
     {"y = torch.lerp(x, w, 0.5)", "x f64[5]; w f32[5]",
-     "aten::lerp.Scalar goes between tensors of one dtype, not f64 and f32 | cast one of them: "
+     "aten::lerp.Scalar takes tensors of one dtype, not f64 and f32 | cast one of them: "
      "end.to(x.dtype)"},
     {"y = torch.lerp(i, i, 0.5)", "i i64[5]<3",
      "aten::lerp.Scalar takes floats, not i64 | cast it first: x.float()"},

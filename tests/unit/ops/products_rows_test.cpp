@@ -238,7 +238,7 @@ const test::RefusedRow kWrongProducts[] = {
      "einsum(\"ij->ik\"): no operand has the letter 'k' of the result | write a letter for each "
      "dim: \"ij,jk->ik\""},
     {"y = torch.einsum('ij->ii', x)", "x f64[2, 2]",
-     "einsum(\"ij->ii\"): 'i' stands twice in the result | write a letter for each dim: "
+     "einsum(\"ij->ii\"): 'i' is twice in the result | write a letter for each dim: "
      "\"ij,jk->ik\""},
     {"y = torch.einsum('ijk->i', x)", "x f64[2, 2]",
      "einsum(\"ijk->i\"): \"ijk\" has 3 letters for a tensor of 2 dims | write a letter for each "

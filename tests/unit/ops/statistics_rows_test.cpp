@@ -470,7 +470,7 @@ const test::RefusedRow kWrongStatistics[] = {
      "them: weight.to(input.dtype)"},
     {"y = aten.native_layer_norm_backward(x, x, [3], m, m, w, w, [True, True, True])",
      "x bf16[2, 3]; m bf16[2, 1]; w f32[3]",
-     "aten::native_layer_norm_backward: mean is bf16; it must be f32, beside an input of bf16 | "
+     "aten::native_layer_norm_backward: mean is bf16; it must be f32, next to an input of bf16 | "
      "give the statistics that the forward op returned"},
 };
 

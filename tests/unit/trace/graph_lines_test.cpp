@@ -136,12 +136,11 @@ TEST_CASE("damaged text is refused with its line, column and field") {
   CHECK(text_refusal("\n  \n") == "line 2 of the graph is not JSON: it is damaged or cut off");
   CHECK(text_refusal(kInputLine) ==
         "line 1 of the graph, column 1: \"%0:\": a graph begins with its program");
-  CHECK(text_refusal("    moves()") ==
-        "line 1 of the graph, column 1: \" \": stands below no node");
+  CHECK(text_refusal("    moves()") == "line 1 of the graph, column 1: \" \": is below no node");
   CHECK(text_refusal(kHeaderLine) ==
         "line 2 of the graph: 'n_values' is 1, and the nodes before it give 0: it is cut off");
   CHECK(text_refusal("program x(world=2, seed=1, meshes=[f32[2]])") ==
-        "line 1 of the graph, column 36: 'meshes': \"f32\": no type stands here");
+        "line 1 of the graph, column 36: 'meshes': \"f32\": there is no type here");
   const std::pair<std::string, std::string> nodes[] = {
       {"hop(", ", column 5: 'args': the line ends, a value is missing"},
       {"hop()", ": 'k' is 'hop', which is not a kind of node"},

@@ -79,7 +79,7 @@ TEST_CASE("a mean of means over pieces of unequal length is an average of averag
   Evidence evidence = replicas(x, {{1}, {2}, {3}, {10}}, {2.8});
   evidence.got = numbers({1}, {4});
   evidence.cuts.push_back({"dim 0 of x", 0, {3, 3, 3, 1}});
-  CHECK(names(evidence, "an average of averages: dim 0 of x lies in pieces of 3, 3, 3, 1"));
+  CHECK(names(evidence, "an average of averages: dim 0 of x is in pieces of 3, 3, 3, 1"));
 }
 
 TEST_CASE("a bias on every rank before a sum is there n times") {
