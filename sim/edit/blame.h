@@ -25,7 +25,7 @@ struct LaterValue {
 struct BlameOptions {
   ScenarioOptions run;
   double most_time = 3;      ///< for edits that are tried, in runs of the whole scenario
-  double least_seconds = 2;  ///< time there is in any case
+  double least_seconds = 5;  ///< time there is in any case
 };
 
 struct Blame {

@@ -94,14 +94,16 @@ void Marks::call_ends(const CallRecord& call) {
   bool any = false, exact = !added_up_.back(), in_integers = true;
   std::uint32_t exchanged = 0;
   added_up_.pop_back();
-  for (std::size_t i = 0; i < row.op.positional_count(); ++i) {
+  const std::size_t count = row.op.positional_count();
+  for (std::size_t i = 0; i < count; ++i) {
     const auto look_at = [&](const Argument& argument) {
       if (!argument.is_tensor() || !argument.tensor().defined()) return;
       const DTensor& x = argument.tensor();
       exact = exact && is_exact(x);
       any = true;
       in_integers = in_integers && is_integral(x.dtype());
-      if (i > 0 || !overwrites(row)) exchanged |= exchange_note(x);
+      const std::uint32_t note = exchange_note(x);
+      if (note != 0 && (i > 0 || !overwrites(row))) exchanged |= note;
     };
     const Argument& argument = (*call.args)[i];
     if (!argument.is_list()) {

@@ -329,15 +329,6 @@ Placements terms_of(const DTensorSpec* input) {
   return placements;
 }
 
-// Shape inference refuses arguments that do not fit; its result follows from the arguments here.
-void check_shapes(const OpRow& row, const Arguments& args, const Unwrapped& call) {
-  MetaList metas;
-  for (const TensorSlot& slot : call.slots) {
-    metas.push_back(slot.spec != nullptr ? &slot.spec->meta() : &slot.handle.local().meta());
-  }
-  infer_metas(row, args, std::move(metas));
-}
-
 Results plain_gradients(const Arguments& args, const Unwrapped& call) {
   std::vector<Tensor> locals;
   for (const TensorSlot& slot : call.slots) locals.push_back(slot.handle.local());
@@ -350,11 +341,24 @@ Results plain_gradients(const Arguments& args, const Unwrapped& call) {
   return results;
 }
 
+// Shape inference refuses arguments that do not fit; its result follows from the arguments here.
+void check_shapes(const OpRow& row, const Arguments& args, const Unwrapped& call) {
+  MetaList metas;
+  for (const TensorSlot& slot : call.slots) {
+    const bool left_out = slot.spec == nullptr && !slot.handle.defined();
+    metas.push_back(left_out               ? nullptr
+                    : slot.spec != nullptr ? &slot.spec->meta()
+                                           : &slot.handle.local().meta());
+  }
+  infer_metas(row, args, std::move(metas));
+}
+
 }  // namespace
 
 Results handle_convolution(Calls&, const OpRow& row, const Arguments& args) {
   const Unwrapped call = unwrap(row, args);
   if (!call.distributed) return plain_convolution(row, args, call);
+  check_shapes(row, args, call);
   const DTensorSpec* input = call.slots[0].spec;
   const Windows w = windows_of(args, 3, input->ndim());
   const Chosen chosen = choose(input, call.slots[1].spec, call.schema.args[2],
