@@ -37,7 +37,7 @@ std::vector<std::string> differing_setup(const Json& a, const Json& b) {
   }
   if (other_products(a, b)) {
     texts.push_back(
-        fmt::format("products: {} and {}", text_of(a["products"]), text_of(b["products"])));
+        fmt::format("products: {} and {}", text_of(a.at("products")), text_of(b.at("products"))));
   }
   return texts;
 }
@@ -45,11 +45,11 @@ std::vector<std::string> differing_setup(const Json& a, const Json& b) {
 // "ok", or the error, in one line.
 std::string outcome_of(const Json& run) {
   if (run.contains("error")) {
-    const auto text = run["error"].at("text").get<std::string>();
-    return fmt::format("{} error: {}", text_of(run["error"].at("kind")),
+    const auto text = run.at("error").at("text").get<std::string>();
+    return fmt::format("{} error: {}", text_of(run.at("error").at("kind")),
                        text.substr(0, text.find('\n')));
   }
-  if (run.contains("verdict")) return "verdict " + text_of(run["verdict"]);
+  if (run.contains("verdict")) return "verdict " + text_of(run.at("verdict"));
   return run.at("ok").get<bool>() ? "ok" : "an expectation or a value that fails";
 }
 
@@ -87,7 +87,7 @@ DiffSection diff_outcome(const Json& a, const Json& b) {
 std::vector<std::pair<std::size_t, const Json*>> events_of(const Json& run, bool collectives) {
   std::vector<std::pair<std::size_t, const Json*>> events;
   for (std::size_t i = 0; i < run.at("events").size(); ++i) {
-    const Json& event = run["events"][i];
+    const Json& event = run.at("events")[i];
     if (event.contains("local_op")) continue;
     if (event.contains("collective") == collectives) events.emplace_back(i, &event);
   }
@@ -107,7 +107,7 @@ std::string joined(const Json& texts) {
 
 std::string event_text(const Json& event) {
   if (event.contains("op")) {
-    return fmt::format("{}  {}  of {}", text_of(event["op"]), text_of(event.at("row")),
+    return fmt::format("{}  {}  of {}", text_of(event.at("op")), text_of(event.at("row")),
                        joined(event.at("given")));
   }
   const Json& move = event.at("redistribute");
@@ -121,8 +121,8 @@ std::string reason(const Json& a, const Json& b, bool meshes_equal) {
     return "from here on the runs do not do the same";
   }
   if (!a.contains("op")) {
-    const bool same = a["redistribute"].at("source") == b["redistribute"].at("source") &&
-                      a["redistribute"].at("target") == b["redistribute"].at("target");
+    const bool same = a.at("redistribute").at("source") == b.at("redistribute").at("source") &&
+                      a.at("redistribute").at("target") == b.at("redistribute").at("target");
     return same ? "the same move is planned by other steps" : "what moves is not the same";
   }
   if (a.at("given") != b.at("given")) return "its tensors had other types or placements already";
@@ -135,7 +135,7 @@ DiffSection diff_decisions(const Json& a, const Json& b) {
   DiffSection section{"decisions", {}, {}};
   if (mesh_dims(a) != mesh_dims(b)) {
     section.text = fmt::format("not compared: the mesh dims have other names, {} and {}",
-                               text_of(a["mesh"]), text_of(b["mesh"]));
+                               text_of(a.at("mesh")), text_of(b.at("mesh")));
     return section;
   }
   const auto ours = events_of(a, false), theirs = events_of(b, false);
@@ -206,8 +206,8 @@ DiffSection diff_collectives(const Json& a, const Json& b) {
   section.differences.push_back(
       {fmt::format("collective {}", i + 1),
        fmt::format("A, {}\nB, {}", text_of_last(ours), text_of_last(theirs)),
-       std::min(i < ours.size() ? ours[i].first : a["events"].size(),
-                i < theirs.size() ? theirs[i].first : b["events"].size())});
+       std::min(i < ours.size() ? ours[i].first : a.at("events").size(),
+                i < theirs.size() ? theirs[i].first : b.at("events").size())});
   return section;
 }
 
@@ -222,8 +222,8 @@ double predicted_us(const Json& run) {
 
 DiffSection diff_times(const Json& a, const Json& b) {
   const double us_a = predicted_us(a), us_b = predicted_us(b);
-  const double bytes_a = a["collectives"].at("sent_bytes"),
-               bytes_b = b["collectives"].at("sent_bytes");
+  const double bytes_a = a.at("collectives").at("sent_bytes"),
+               bytes_b = b.at("collectives").at("sent_bytes");
   DiffSection section{"times", {}, {}};
   section.text =
       us_a == us_b && bytes_a == bytes_b

@@ -67,19 +67,20 @@ std::string element_difference(const Json& a, const Json& b, std::size_t element
 
 ValueVerdict compare_whole(const Json& a, const Json& b, double allowed) {
   if (a.at("shape") != b.at("shape") || a.at("dtype") != b.at("dtype")) {
-    return {ValueVerdict::Kind::kDifferent,
-            fmt::format("{}{} in A, {}{} in B", a["dtype"].get<std::string>(), a["shape"].dump(),
-                        b["dtype"].get<std::string>(), b["shape"].dump())};
+    return {
+        ValueVerdict::Kind::kDifferent,
+        fmt::format("{}{} in A, {}{} in B", a.at("dtype").get<std::string>(), a.at("shape").dump(),
+                    b.at("dtype").get<std::string>(), b.at("shape").dump())};
   }
   if (a.at("hash") == b.at("hash")) return {};
   const Json &elements_a = a.at("elements"), &elements_b = b.at("elements");
   const auto count = integer_of<std::size_t>(a.at("count"));
   const std::size_t common = std::min(elements_a.size(), elements_b.size());
-  const std::size_t width = a["dtype"] == "c64" || a["dtype"] == "c128" ? 2 : 1;
+  const std::size_t width = a.at("dtype") == "c64" || a.at("dtype") == "c128" ? 2 : 1;
   for (std::size_t i = 0; i < common; ++i) {
     if (same_element(elements_a[i], elements_b[i], allowed)) continue;
     return {ValueVerdict::Kind::kDifferent,
-            element_difference(elements_a[i], elements_b[i], i / width, a["shape"], allowed)};
+            element_difference(elements_a[i], elements_b[i], i / width, a.at("shape"), allowed)};
   }
   if (common == count * width) return {ValueVerdict::Kind::kEnvelope, {}};
   const std::string text = fmt::format(
@@ -97,11 +98,12 @@ class ValueDiff {
       return {"values", "not compared: a run that fails verifies none", {}};
     }
     if (other_products(a_, b_)) {
-      return {"values",
-              fmt::format("not compared: products of {} in A and of {} in B add up in another "
-                          "order; run both in builds with one -Dcpu",
-                          a_["products"].get<std::string>(), b_["products"].get<std::string>()),
-              {}};
+      return {
+          "values",
+          fmt::format("not compared: products of {} in A and of {} in B add up in another "
+                      "order; run both in builds with one -Dcpu",
+                      a_.at("products").get<std::string>(), b_.at("products").get<std::string>()),
+          {}};
     }
     for (const Json& value : a_.at("values")) {
       const Json* other = find(b_, value);
@@ -147,22 +149,22 @@ class ValueDiff {
     std::string about = "value " + value.at("name").get<std::string>();
     const auto occurrence = integer_of<std::int64_t>(value.at("occurrence"));
     if (occurrence > 0) about += fmt::format(", assignment {}", occurrence + 1);
-    const std::string at = value.contains("at") ? value["at"].get<std::string>() + "\n" : "";
+    const std::string at = value.contains("at") ? value.at("at").get<std::string>() + "\n" : "";
     section_.differences.push_back({about, at + text, integer_or<std::size_t>(value, "event", 0)});
   }
 
   void compare(const Json& a, const Json& b) {
     if (a_.at("mesh") == b_.at("mesh") && a.at("type") != b.at("type")) {
-      return differ(a, fmt::format("is {} in A and {} in B", a["type"].get<std::string>(),
-                                   b["type"].get<std::string>()));
+      return differ(a, fmt::format("is {} in A and {} in B", a.at("type").get<std::string>(),
+                                   b.at("type").get<std::string>()));
     }
     if (!a.contains("whole") || !b.contains("whole")) {
       ++types_;
       return;
     }
     ValueVerdict worst;
-    for (const Json& whole : a["whole"]) {
-      for (const Json& other : b["whole"]) {
+    for (const Json& whole : a.at("whole")) {
+      for (const Json& other : b.at("whole")) {
         if (whole.at("rank") != other.at("rank")) continue;
         ValueVerdict verdict = compare_whole(whole, other, allowed_for(a, b, whole, other));
         if (verdict.kind > worst.kind) worst = std::move(verdict);
@@ -197,7 +199,7 @@ class ValueDiff {
 }  // namespace
 
 bool other_products(const Json& a, const Json& b) {
-  return a.contains("products") && b.contains("products") && a["products"] != b["products"];
+  return a.contains("products") && b.contains("products") && a.at("products") != b.at("products");
 }
 
 DiffSection diff_values(const Json& a, const Json& b) { return ValueDiff(a, b).build(); }
