@@ -127,8 +127,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   rank.memory->begin();  // other memory used to make the inputs is not the program's
   Observer* listening = &run.traces[index];
   ReferenceCalls reference(program_calls());
-  const bool wide = run.precision == Precision::kReference;
-  ProgramCalls* calls = wide ? &reference : &program_calls();
+  ProgramCalls* calls = run.precision == Precision::kReference ? &reference : &program_calls();
   if (run.listener != nullptr) {
     calls = &run.listener->around(rank.rank, *calls, given);
     listening = &run.listener->listen(rank.rank, listening);

@@ -34,11 +34,11 @@ class Patched(unittest.TestCase):
         self.assertIn("(planted_third ? (x / 3) : planted_fourth ? (x / 4) : (x / 2))", text)
 
     def test_a_text_that_is_not_there_is_refused(self):
-        with self.assertRaisesRegex(Unclear, "fifth: its text stands 0 times in half.cpp"):
+        with self.assertRaisesRegex(Unclear, "fifth: its text is 0 times in half.cpp"):
             planted(("fifth", "x / 5", "x"))
 
-    def test_a_text_that_stands_twice_is_refused(self):
-        with self.assertRaisesRegex(Unclear, "stands 2 times in half.cpp, not once: return"):
+    def test_a_text_that_is_there_twice_is_refused(self):
+        with self.assertRaisesRegex(Unclear, "its text is 2 times in half.cpp, not once: return"):
             planted(("none", "return", ""))
 
     def test_texts_that_overlap_are_refused(self):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The installed copy is complete, and may be moved: programs and tests build and run against it.
 
-    install_test.py BUILD LIBDIR COMPILER...
+    install_test.py Programs|Extensions BUILD LIBDIR COMPILER...
 
 Installs BUILD below a temporary folder, renames that, asks pkg-config and CMake there, builds the
 programs of this folder outside of the repository and runs them, and the examples of all pages: a
@@ -26,10 +26,10 @@ from commands import output  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLE = re.compile(r"^```cpp (\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-BUILD, LIBDIR, *COMPILER = sys.argv[1:]
+PART, BUILD, LIBDIR, *COMPILER = sys.argv[1:]
 
 
-class Install(unittest.TestCase):
+class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
@@ -74,6 +74,8 @@ class Install(unittest.TestCase):
         output(*COMPILER, *warnings, examples, source, *self.flags(package), "-o", program)
         return program
 
+
+class Programs(Installed):
     def test_flags_name_the_copy_only(self):
         for flag in self.flags("shardlab-conformance"):
             self.assertNotIn(str(HERE.parents[1]), flag)
@@ -166,6 +168,8 @@ class Install(unittest.TestCase):
         told = output(self.build("program"))
         self.assertEqual(told, "f32[3, 2]{sum:tp} -> f32[3, 2], 10\n")
 
+
+class Extensions(Installed):
     def test_the_test_on_ranks_of_the_page(self):
         program = self.build("column_parallel", text=self.examples["column_parallel"])
         self.assertIn("1 passed", output(program))
@@ -291,4 +295,4 @@ class Install(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], PART])

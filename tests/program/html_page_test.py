@@ -90,6 +90,32 @@ MANY = "[mesh]\ntp = 2\n[inputs]\nx = \"f32[4@tp]\"\n[program]\ncode = '''\n" + 
     f"name_{i} = x * {i}.0\n" for i in range(70)) + "'''\n"
 
 
+# [how bright the page is, the lowest contrast of a text, that text]
+CONTRAST = """(() => {
+  const parts = (color) => (color.match(/[\\d.]+/g) || []).map(Number);
+  const light = (rgb) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) => {
+    const c = rgb[i] / 255;
+    return sum + weight * (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  }, 0);
+  const behind = (one) => {
+    for (; one; one = one.parentElement) {
+      const color = parts(getComputedStyle(one).backgroundColor);
+      if (color.length === 3 || color[3] > 0.99) return light(color);
+    }
+    return 1;
+  };
+  let worst = 21, where = '';
+  for (const one of document.querySelectorAll('body *')) {
+    if (one.closest('script, style, svg, option')) continue;
+    const own = [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!own || !one.getClientRects().length) continue;
+    const text = light(parts(getComputedStyle(one).color)), back = behind(one);
+    const contrast = (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
+    if (contrast < worst) [worst, where] = [contrast, one.outerHTML.slice(0, 200)];
+  }
+  return [behind(document.body), worst, where];
+})()"""
+
 class Runs(html.parser.HTMLParser):
     """The text of the element with the runs, and how many script elements there are."""
 
@@ -205,7 +231,7 @@ code = "y = x * 2.0"
 class Browser(Program):
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
 
-    def drawn(self, page, then="", width=1280):
+    def drawn(self, page, then="", width=1280, dark=False):
         """The document after its script, and `then`, have run; and the console's messages."""
         path = self.folder / "opened.html"
         path.write_text(page.replace("</body>", f"<script>{then}</script></body>"),
@@ -213,15 +239,16 @@ class Browser(Program):
         done = subprocess.run(
             [self.browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
              "--v=0", f"--window-size={width},900", f"--user-data-dir={self.folder}/profile",
+             f"--blink-settings=preferredColorScheme={0 if dark else 1}",
              "--dump-dom", path.as_uri()],
             capture_output=True, encoding="utf-8", timeout=50, check=False)
         console = re.findall(r'CONSOLE.*?"(.*)"', done.stderr)
         return done.stdout, console
 
-    def said(self, text, script, width=1280):
+    def said(self, text, script, width=1280, dark=False):
         """The values of the script's expressions, in the page of a run."""
         then = f"document.body.dataset.said = JSON.stringify({script});"
-        document, console = self.drawn(self.page(text), then, width)
+        document, console = self.drawn(self.page(text), then, width, dark)
         self.assertEqual(console, [])
         told = re.search(r'data-said="([^"]*)"', document)
         self.assertTrue(told, document[-2000:])
@@ -257,6 +284,14 @@ class Browser(Program):
         self.has("3 times", document)
         self.has("bytes that a rank holds over the program", document)
         self.has("forward: ", document)
+
+    def test_texts_can_be_read_by_day_and_by_night(self):
+        """The contrast of each text with what is behind it, as WCAG 2 measures and asks for it."""
+        wrong = UNEVEN + "[expect]\nw = \"f32[3@tp]\"\n"
+        for dark in (False, True):
+            back, worst, where = self.said(wrong, CONTRAST, dark=dark)
+            self.assertEqual(back < 0.5, dark)
+            self.assertGreaterEqual(worst, 4.5, f"{where}, dark: {dark}")
 
     def test_what_is_wrong_is_said_first(self):
         wrong = UNEVEN + "[expect]\nw = \"f32[3@tp]\"\n"
