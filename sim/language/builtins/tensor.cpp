@@ -223,9 +223,11 @@ void refuse_attribute(const Value& object, std::string_view name, const OpRegist
              members_of(object).data() != container_methods().data()) {
     add(members_of(object));
   }
+  const bool is_no_method = std::ranges::find(known, name) != known.end();
   fail(ErrorKind::kValue,
-       Fix{known.empty() ? "use it on a tensor, a list, a dict, a string or a mesh"
-                         : suggest(name, known)},
+       Fix{known.empty()  ? "use it on a tensor, a list, a dict, a string or a mesh"
+           : is_no_method ? fmt::format("it is no method: write x.{}, without a call", name)
+                          : suggest(name, known)},
        "{} has no '{}'", a_kind(object), name);
 }
 
