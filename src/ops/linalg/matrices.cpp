@@ -84,7 +84,8 @@ std::vector<RuleRow> common_batch_rows(const RuleContext& context,
     const Dims& shape = context.tensors[i]->shape();
     return std::span(shape).first(shape.size() - others[i]);
   };
-  for (std::size_t i = 1; i < others.size(); ++i) {
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    if (context.tensors[i]->shape().size() < others[i]) return {};  // shape inference refuses it
     if (!std::ranges::equal(front(i), front(0))) return {};
   }
   return front_rows(context, static_cast<std::int64_t>(front(0).size()));
