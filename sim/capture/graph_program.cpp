@@ -558,14 +558,7 @@ class ProgramWriter final : public GraphWriter {
                           name({id}), fmt::format(fmt::runtime(given), i));
     }
     code += this->body(body.begin + 1, body.end);
-    std::string indented;
-    const std::string deeper = around_of(node) == Around{} ? "  " : "    ";
-    for (std::size_t at = 0; at < code.size();) {
-      const std::size_t end = code.find('\n', at) + 1;
-      indented += deeper + code.substr(at, end - at);
-      at = end;
-    }
-    return indented;
+    return indented_code(code, around_of(node) == Around{} ? "  " : "    ");
   }
 
   std::vector<std::string> given_back(const HookBody& body) {

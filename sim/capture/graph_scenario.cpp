@@ -670,16 +670,6 @@ ProgramGraph of_all_ranks(const std::vector<ProgramGraph>& graphs, std::size_t n
   return all;
 }
 
-std::string indented(const std::string& code) {
-  std::string text;
-  for (std::size_t at = 0; at < code.size();) {
-    const std::size_t end = code.find('\n', at) + 1;
-    text += "    " + code.substr(at, end - at);
-    at = end;
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string graph_scenario(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry) {
@@ -692,7 +682,8 @@ std::string graph_scenario(const std::vector<ProgramGraph>& graphs, const OpRegi
     const std::vector<ProgramGraph> own = {graph};
     const std::string rest = ScenarioWriter(own, registry).statements(common, graph.nodes.size());
     if (rest.empty()) continue;
-    code += fmt::format("if rank in [{}]:\n", text_of_list(graph.ranks, ", ")) + indented(rest);
+    code += fmt::format("if rank in [{}]:\n", text_of_list(graph.ranks, ", ")) +
+            indented_code(rest, "    ");
   }
   return writer.text_with(code);
 }

@@ -51,6 +51,16 @@ void GraphWriter::refuse(const std::string& what) const {
        "node {} has no statement: {}, {}", at_, kind_name(graph_.nodes[at_].kind), what);
 }
 
+std::string indented_code(std::string_view code, std::string_view indent) {
+  std::string text;
+  while (!code.empty()) {
+    const std::size_t end = code.find('\n') + 1;
+    text.append(indent).append(code.substr(0, end));
+    code.remove_prefix(end);
+  }
+  return text;
+}
+
 std::string GraphWriter::statements(std::size_t begin, std::size_t end) {
   code_.clear();
   write_all(begin, end);

@@ -17,6 +17,9 @@ namespace shardlab {
 struct OpRow;
 class OpRegistry;
 
+/// Lines of code, each behind `indent`; the last one ends, too.
+std::string indented_code(std::string_view code, std::string_view indent);
+
 class GraphWriter {
  public:
   virtual ~GraphWriter() = default;

@@ -501,9 +501,9 @@ class ProgramReader {
     if (std::ranges::any_of(ops, [](const Json* op) { return op->value("ties", false); })) {
       take_choice(statement);
     }
-    const auto drawn = std::ranges::find_if(
-        inside(*statement.event), [](const Json* op) { return op->value("random", false); });
-    if (drawn == inside(*statement.event).end() || recording_.shapes_only) return true;
+    const auto drawn =
+        std::ranges::find_if(ops, [](const Json* op) { return op->value("random", false); });
+    if (drawn == ops.end() || recording_.shapes_only) return true;
     if (attends_without_dropout(*statement.event)) return true;
     const std::string bare = bare_op(statement.op);
     if (bare == "dropout" || bare == "dropout_" || bare == "native_dropout" ||

@@ -657,8 +657,7 @@ std::optional<StepEdit> less_of(const BlamedValue& first, const PointsOfA& a,
       edit->added = std::pair(taken.elements, times);
       edit->text = fmt::format(
           "y = y - {} * b    # {}; b: the operand of {} with {} elements. Each rank adds it; "
-          "behind "
-          "the sum it is added once",
+          "behind the sum it is added once",
           number_text(times), first.point.place, taken.op, taken.elements.size());
     }
   });
