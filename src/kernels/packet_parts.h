@@ -25,6 +25,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_by_parts(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   constexpr auto& kTable = Parts::kCoefficients;
+  constexpr std::size_t kTerms = std::size(kTable);
   constexpr T kEnd = T(7.49) * Parts::kLength;  // in the last part for sure
   const Packet shift = pset1<Packet>(kWholeShift<T>), size = size_within(x, kEnd);
   const Packet shifted = pmadd(size, pset1<Packet>(1 / Parts::kLength), shift);
@@ -32,7 +33,7 @@ EIGEN_ALWAYS_INLINE PacketOf<T> packet_by_parts(const PacketOf<T>& x) {
   const Packet h = pmadd(psub(shifted, shift), pset1<Packet>(-Parts::kLength), size);
   Packet sum = looked_up(kTable[0], part);
 #pragma GCC unroll 16
-  for (std::size_t term = 1; term < std::size(kTable); ++term) {
+  for (std::size_t term = 1; term < kTerms; ++term) {
     sum = pmadd(sum, h, looked_up(kTable[term], part));
   }
   return sum;
