@@ -228,8 +228,11 @@ class Proposer {
       other_group(expression, call);
     }
     if (combining(expression) != nullptr) term_after(expression, call);
-    if (call_of(expression, {"from_local", "redistribute", "distribute"}) != nullptr) {
-      relabel(expression, call);
+    if (call_of(expression, {"from_local", "redistribute", "distribute", "distribute_tensor"}) !=
+        nullptr) {
+      const std::vector<ast::ExpressionPtr>* list = placement_list(call);
+      if (list != nullptr) relabel_in(*list);
+      if (list == nullptr) relabel(expression, call);
     }
     if (call_of(expression, {"to_local"}) != nullptr) local_pieces(expression, call);
     if (call_of(expression, {"from_local"}) != nullptr && !call.arguments.empty()) {
@@ -299,6 +302,39 @@ class Proposer {
     add(EditKind::kTermAfter, expression,
         around(inner) + " + " + operand(*linear->arguments[2].value),
         "the term behind the reduction");
+  }
+
+  // The items of placements=[Shard(0), Replicate()], also where the list has no keyword.
+  static const std::vector<ast::ExpressionPtr>* placement_list(const Call& call) {
+    for (std::size_t i = 0; i < call.arguments.size(); ++i) {
+      const ast::CallArgument& argument = call.arguments[i];
+      if (argument.keyword != "placements" && (i == 0 || !argument.keyword.empty())) continue;
+      if (const auto* list = std::get_if<ast::List>(&argument.value->node)) return &list->items;
+      if (const auto* tuple = std::get_if<ast::Tuple>(&argument.value->node)) return &tuple->items;
+    }
+    return nullptr;
+  }
+
+  // In the words of the program: Shard(0), or S(0).
+  void relabel_in(const std::vector<ast::ExpressionPtr>& placements) {
+    using Words = std::array<const char*, 6>;
+    constexpr Words kShort = {"R", "P(sum)", "S(0)", "S(1)", "S(2)", "P(avg)"};
+    constexpr Words kLong = {"Replicate()", "Partial()", "Shard(0)",
+                             "Shard(1)",    "Shard(2)",  "Partial(\"avg\")"};
+    for (const ast::ExpressionPtr& placement : placements) {
+      const std::string given = text_of(*placement);
+      const bool in_full = std::ranges::any_of(
+          std::array{"Shard(", "Replicate(", "Partial("},
+          [&](const char* word) { return given.find(word) != std::string::npos; });
+      const Words& words = in_full ? kLong : kShort;
+      if (given.find('P') != std::string::npos) {
+        add(EditKind::kLess, *placement, words[0], "no sum over its mesh dim");
+      }
+      for (const char* word : words) {
+        if (word != given)
+          add(EditKind::kLabel, *placement, word, fmt::format("{} for {}", word, given));
+      }
+    }
   }
 
   void relabel(const Expression& expression, const Call& call) {

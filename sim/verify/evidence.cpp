@@ -41,16 +41,16 @@ class Collector {
   std::optional<Evidence> collect(const std::string& key) {
     const bool in_f64 = !inputs_.ranks_in_f64.empty();
     const Recordings& ranks = in_f64 ? inputs_.ranks_in_f64 : inputs_.ranks;
-    const auto held = held_by(ranks, key, layout_);
+    const MeshLayout& layout = layout_of(ranks, key);
+    const auto held = held_by(ranks, key, layout);
     if (!held || held->front().numel() > kMostElements) return std::nullopt;
     Evidence evidence;
-    evidence.layout = &layout_;
+    evidence.layout = &layout;
     evidence.relative = taken_as_equal(in_f64, held->front().dtype());
     for (const DTensor& piece : *held) evidence.held.push_back(whole_value(piece.local()));
     evidence.got = evidence.held.front();
     if (held->front().distributed()) {
       const DTensorSpec* spec = held->front().spec();
-      if (spec->layout() != &layout_) return std::nullopt;
       for (const DTensor& piece : *held) {
         if (piece.spec() != spec) return std::nullopt;
       }
@@ -59,7 +59,7 @@ class Collector {
       evidence.spec = spec;
     }
     add_counts(evidence);
-    add_cuts(evidence);
+    if (&layout == &layout_) add_cuts(evidence);
     add_numbers(evidence);
     return evidence;
   }
@@ -80,6 +80,16 @@ class Collector {
   }
 
  private:
+  // The mesh of the value on the first rank that has it distributed, which may be a submesh: the
+  // ranks of other submeshes hold values of their own.
+  const MeshLayout& layout_of(const Recordings& ranks, const std::string& key) const {
+    for (const Recording* rank : ranks) {
+      const RecordedValue* value = rank->find(key);
+      if (value != nullptr && value->value.distributed()) return *value->value.spec()->layout();
+    }
+    return layout_;
+  }
+
   void add_counts(Evidence& evidence) const {
     for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
       evidence.counts.push_back(

@@ -125,6 +125,31 @@ y.pow(2).mean().backward()
         after = [change["after"] for edit in told["edits"] for change in edit["changes"]]
         self.assertIn(["out = x.to_local() * w.to_local(grad_placements=[P(sum), P(sum)])"], after)
 
+    def test_placements_in_a_list(self):
+        """Replicas that are labelled as pieces or as terms: the list is edited, in its own words,
+        also on a submesh, whose values have causes as those of the mesh."""
+        for call, cause, right in (
+                ('from_local(t, mesh=mesh["tp"], placements=[Shard(0)])', "cause.other-label",
+                 'from_local(t, mesh=mesh["tp"], placements=[Replicate()])'),
+                ('from_local(t, mesh["tp"], [P(sum)])', "cause.factor",
+                 'from_local(t, mesh["tp"], [R])'),
+                ("DTensor.from_local(t, mesh, (Replicate(), Shard(1)))", "cause.other-label",
+                 "DTensor.from_local(t, mesh, (Replicate(), Replicate()))")):
+            with self.subTest(call=call):
+                told = json.loads(self.shardlab("blame", "--json", text=f"""
+[mesh]
+dp = 2
+tp = 2
+[program]
+code = '''
+t = torch.randn(4, 6)
+y = {call}
+'''
+""")[1])
+                self.assertEqual((told["line"], told["cause_id"]), (8, cause))
+                after = [change["after"] for edit in told["edits"] for change in edit["changes"]]
+                self.assertIn([f"y = {right}"], after)
+
     def test_nothing_is_wrong(self):
         twin = ZOO / "bias_before_the_sum_right.toml"
         self.assertIn("nothing is wrong", self.fine("blame", str(twin)))

@@ -150,6 +150,8 @@ constexpr AbsentNames kRows[] = {
     {"from_group", "mesh.get_group(\"tp\")"},
     {"from_numpy frombuffer", "torch.tensor([[1.0, 2.0]])"},
     {"frozenset", "{1, 2}"},
+    {"Function", "Twice.apply(x)",
+     "behind a class Twice(torch.autograd.Function): with static methods forward and backward"},
     {"func functional_call functorch grad_and_value hessian jacfwd jacrev jvp make_fx "
      "stack_module_state value_and_grad vjp vmap", "torch.autograd.grad((p * 2).sum(), [p])"},
     {"GaussianNLLLoss", "F.gaussian_nll_loss(x, y, x.exp())"},

@@ -34,6 +34,13 @@ k1, k2, k3 = torch.randn(5, 3, 3), torch.randn(5, 3, 3, 3), torch.randn(2, 6, 6)
 k3d = torch.randn(5, 3, 2, 2, 2)
 p = torch.randn(3, requires_grad=True)
 loss = x.sum()
+class Twice(torch.autograd.Function):
+  @staticmethod
+  def forward(ctx, t):
+    return t * 2
+  @staticmethod
+  def backward(ctx, grad):
+    return grad * 2
 )";
 
 }  // namespace
