@@ -112,10 +112,9 @@ Entrance get_entrance(Reader& reader) {
 void EnteredCall::put(Writer& writer, const backends::Call& call) {
   writer.put(call.kind);
   writer.put(call.op);
-  for (const std::int32_t number :
-       {call.dim, call.concat_dim, call.root, call.to, call.from, call.tag}) {
-    writer.put(number);
-  }
+  writer.put(call.dim);
+  writer.put(call.concat_dim);
+  for (const std::int32_t number : {call.root, call.to, call.from, call.tag}) writer.put(number);
   put_meta(writer, call.x == nullptr ? nullptr : meta_of(*call.x));
   writer.put_list<std::int64_t>(call.lengths);
   writer.put_list<std::int64_t>(call.concat_lengths);
@@ -136,8 +135,9 @@ void EnteredCall::put(Writer& writer, const backends::Call& call) {
 
 EnteredCall::EnteredCall(Reader& reader) : call_(reader.get<CollectiveKind>()) {
   call_.op = reader.get<ReduceOp>();
-  for (std::int32_t* number :
-       {&call_.dim, &call_.concat_dim, &call_.root, &call_.to, &call_.from, &call_.tag}) {
+  call_.dim = reader.get<std::int16_t>();
+  call_.concat_dim = reader.get<std::int16_t>();
+  for (std::int32_t* number : {&call_.root, &call_.to, &call_.from, &call_.tag}) {
     *number = reader.get<std::int32_t>();
   }
   if (get_tensor(reader, x_)) call_.x = &x_;

@@ -71,10 +71,11 @@ class PendingCall final : public Work {
   Storage* storage_ = nullptr;
 };
 
-class ThreadsCommunicator final : public Communicator {
+// Aligned, so that the fields at its beginning, which every collective reads, are on one cache
+// line.
+class alignas(32) ThreadsCommunicator final : public Communicator {
  public:
-  ThreadsCommunicator(World& world, Group& group, std::int64_t rank)
-      : world_(world), group_(group), rank_(rank) {}
+  ThreadsCommunicator(Group& group, std::int64_t rank) : group_(group), rank_(rank) {}
 
   std::int64_t rank() const override { return rank_; }
   std::int64_t size() const override { return static_cast<std::int64_t>(group_.ranks().size()); }
@@ -82,15 +83,17 @@ class ThreadsCommunicator final : public Communicator {
   const std::string& name() const override { return group_.name(); }
 
   Tensor perform(Call& call) override;
-  void meet(Call& call) override { enter_and_wait(call); }
+  void meet(Call& call) override { enter_and_wait(group_, own_rank(), sequence_++, call); }
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
                                       std::string name) override;
   void abort(const Error& reason) override;
 
  private:
+  World& world() const { return group_.world(); }
+  std::size_t own_rank() const { return static_cast<std::size_t>(rank_); }
   Seat seat_of(const Call& call) {
     if (is_message(call.kind)) return seat_on_channel(call);
-    return {group_, static_cast<std::size_t>(rank_), sequence_++};
+    return {group_, own_rank(), sequence_++};
   }
   [[gnu::noinline]] Seat seat_on_channel(const Call& call);
   struct Channel {
@@ -101,12 +104,12 @@ class ThreadsCommunicator final : public Communicator {
   /// The first rank of the group with a message to this rank that was not received, once there is
   /// one.
   std::int32_t any_sender(const Call& call);
-  void enter_and_wait(Call& call);
+  /// A seat in its parts, which need no room on the stack.
+  void enter_and_wait(Group& group, std::size_t rank, std::uint64_t sequence, Call& call);
   /// A separate function, so that ranks that only meet need little of their stacks: a rendezvous of
   /// many touches them all.
   [[gnu::noinline]] Tensor give_tensor(Call& call);
 
-  World& world_;
   Group& group_;
   const std::int64_t rank_;
   std::uint64_t sequence_ = 0;
@@ -125,7 +128,7 @@ class ThreadsCommunicator final : public Communicator {
 ThreadsCommunicator::Channel& ThreadsCommunicator::channel(std::int32_t from, std::int32_t to,
                                                            std::int32_t tag) {
   Channel& found = channels_[{from, to, tag}];
-  if (found.group == nullptr) found.group = &world_.channel(group_, from, to, tag);
+  if (found.group == nullptr) found.group = &world().channel(group_, from, to, tag);
   return found;
 }
 
@@ -147,21 +150,21 @@ std::int32_t ThreadsCommunicator::any_sender(const Call& call) {
     }
     return from;
   };
-  world_.scheduler().interleave();
-  world_.begin_any({&group_, global, &call});
+  world().scheduler().interleave();
+  world().begin_any({&group_, global, &call});
   std::int32_t from = find();
-  for (; from == ranks && !world_.failed(); from = find()) world_.scheduler().park();
-  world_.end_any(global);
-  if (from == ranks) throw Error(world_.failure()->error);
+  for (; from == ranks && !world().failed(); from = find()) world().scheduler().park();
+  world().end_any(global);
+  if (from == ranks) throw Error(world().failure()->error);
   return from;
 }
 
-void ThreadsCommunicator::enter_and_wait(Call& call) {
-  const Seat seat = seat_of(call);
-  Scheduler& scheduler = world_.scheduler();
+void ThreadsCommunicator::enter_and_wait(Group& group, std::size_t rank, std::uint64_t sequence,
+                                         Call& call) {
+  Scheduler& scheduler = world().scheduler();
   scheduler.interleave();
-  seat.group.enter(seat.rank, seat.sequence, call, Entry::kBlocks, nullptr);
-  seat.group.await(seat.rank, seat.sequence, call, Entry::kBlocks);
+  group.enter(rank, sequence, call, Entry::kBlocks, nullptr);
+  group.await(rank, sequence, call, Entry::kBlocks);
   if (call.kind == CollectiveKind::kBatch) take_results(*std::get<backends::BatchPart*>(call.part));
   scheduler.interleave();
 }
@@ -169,7 +172,7 @@ void ThreadsCommunicator::enter_and_wait(Call& call) {
 Tensor ThreadsCommunicator::perform(Call& call) {
   if (call.kind == CollectiveKind::kRecv && call.from < 0) call.from = any_sender(call);
   if (gives_tensor(call.kind)) return give_tensor(call);
-  enter_and_wait(call);
+  meet(call);
   return {};
 }
 
@@ -177,12 +180,13 @@ Tensor ThreadsCommunicator::give_tensor(Call& call) {
   TensorMeta meta = result_meta(call, rank_);
   if (call.issue == Issue::kAsync) {
     const auto pending = make_ref<PendingCall>(seat_of(call), call);
-    world_.scheduler().interleave();
+    world().scheduler().interleave();
     Tensor result(pending->start(), std::move(meta));
-    world_.scheduler().interleave();
+    world().scheduler().interleave();
     return result;
   }
-  enter_and_wait(call);
+  const Seat seat = seat_of(call);
+  enter_and_wait(seat.group, seat.rank, seat.sequence, call);
   return Tensor(make_ref<Storage>(std::move(call.result)), std::move(meta));
 }
 
@@ -195,19 +199,19 @@ std::unique_ptr<Communicator> ThreadsCommunicator::split(std::int64_t color, std
   mine.key = key;
   mine.name = name;
   call.part = &mine;
-  enter_and_wait(call);
+  meet(call);
   if (mine.group == nullptr) return nullptr;
-  return make_communicator(world_, *mine.group, mine.group_rank);
+  return make_communicator(*mine.group, mine.group_rank);
 }
 
 void ThreadsCommunicator::abort(const Error& reason) {
-  world_.abort(group_.ranks()[static_cast<std::size_t>(rank_)], reason);
+  world().abort(group_.ranks()[static_cast<std::size_t>(rank_)], reason);
 }
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_communicator(World& world, Group& group, std::int64_t rank) {
-  return std::make_unique<ThreadsCommunicator>(world, group, rank);
+std::unique_ptr<Communicator> make_communicator(Group& group, std::int64_t rank) {
+  return std::make_unique<ThreadsCommunicator>(group, rank);
 }
 
 }  // namespace shardlab::threads

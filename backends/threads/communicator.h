@@ -9,9 +9,8 @@
 namespace shardlab::threads {
 
 class Group;
-class World;
 
 /// Group rank `rank` of `group`.
-std::unique_ptr<Communicator> make_communicator(World& world, Group& group, std::int64_t rank);
+std::unique_ptr<Communicator> make_communicator(Group& group, std::int64_t rank);
 
 }  // namespace shardlab::threads

@@ -38,6 +38,7 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  World& world() const { return world_; }
   const std::vector<std::int64_t>& ranks() const { return ranks_; }
   const std::string& name() const { return name_; }
 

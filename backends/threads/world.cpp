@@ -98,7 +98,7 @@ std::vector<OpenRound> World::any_rounds() const {
 }
 
 std::unique_ptr<Communicator> World::world(std::int64_t rank) {
-  return make_communicator(*this, *everyone_, rank);
+  return make_communicator(*everyone_, rank);
 }
 
 void World::settle(std::int64_t rank) {

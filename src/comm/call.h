@@ -118,8 +118,8 @@ struct Call {
   ReduceOp op = ReduceOp::kSum;
   Issue issue = Issue::kWait;  ///< kAsync: of kinds that give_tensor() but permute
   std::atomic<State> state{State::kOpen};
-  std::int32_t dim = 0;         ///< all_to_all: that of the cut
-  std::int32_t concat_dim = 0;  ///< all_to_all
+  std::int16_t dim = 0;         ///< all_to_all: that of the cut
+  std::int16_t concat_dim = 0;  ///< all_to_all
   std::int32_t root = -1;       ///< source or destination, group rank
   std::int32_t to = -1;         ///< permute, send
   std::int32_t from = -1;       ///< permute; recv, -1: any, and who it was is set

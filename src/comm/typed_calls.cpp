@@ -123,7 +123,7 @@ Tensor Communicator::reduce(const Tensor& x, std::int64_t destination, ReduceOp 
 Tensor Communicator::all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue) {
   Call call(CollectiveKind::kAllGather);
   begin(call, &x);
-  call.dim = static_cast<std::int32_t>(dim);
+  call.dim = static_cast<std::int16_t>(dim);
   call.lengths = lengths;
   check_dim(call, dim, x.dim());
   check_lengths(call, lengths);
@@ -136,7 +136,7 @@ Tensor Communicator::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths l
                                     Issue issue) {
   Call call(CollectiveKind::kReduceScatter);
   begin(call, &x);
-  call.dim = static_cast<std::int32_t>(dim);
+  call.dim = static_cast<std::int16_t>(dim);
   call.lengths = lengths;
   call.op = op;
   check_dim(call, dim, x.dim());
@@ -151,9 +151,9 @@ Tensor Communicator::all_to_all(const Tensor& x, std::int64_t split_dim, Lengths
                                 std::int64_t concat_dim, Lengths concat_lengths, Issue issue) {
   Call call(CollectiveKind::kAllToAll);
   begin(call, &x);
-  call.dim = static_cast<std::int32_t>(split_dim);
+  call.dim = static_cast<std::int16_t>(split_dim);
   call.lengths = split_lengths;
-  call.concat_dim = static_cast<std::int32_t>(concat_dim);
+  call.concat_dim = static_cast<std::int16_t>(concat_dim);
   call.concat_lengths = concat_lengths;
   check_dim(call, split_dim, x.dim());
   check_dim(call, concat_dim, x.dim());
@@ -182,7 +182,7 @@ Tensor Communicator::scatter(const Tensor& x, std::int64_t source, std::int64_t 
   Call call(CollectiveKind::kScatter);
   begin(call, rank() == source ? &x : nullptr);
   call.root = static_cast<std::int32_t>(source);
-  call.dim = static_cast<std::int32_t>(dim);
+  call.dim = static_cast<std::int16_t>(dim);
   call.lengths = lengths;
   call.expected = &meta;
   check_dim(call, dim, static_cast<std::int64_t>(meta.shape.size()));
@@ -199,7 +199,7 @@ Tensor Communicator::gather(const Tensor& x, std::int64_t destination, std::int6
   Call call(CollectiveKind::kGather);
   begin(call, &x);
   call.root = static_cast<std::int32_t>(destination);
-  call.dim = static_cast<std::int32_t>(dim);
+  call.dim = static_cast<std::int16_t>(dim);
   call.lengths = lengths;
   check_dim(call, dim, x.dim());
   check_lengths(call, lengths);
