@@ -3,7 +3,7 @@
 
     fuzz_test.py FUZZ ROOT [INPUTS]
 
-Runs FUZZ (fuzz.cpp) over INPUTS texts, 60,000 when not given, and gives the programs that were
+Runs FUZZ (fuzz.cpp) over INPUTS texts, 36,000 when not given, and gives the programs that were
 accepted to Python's parser.
 """
 
@@ -19,7 +19,7 @@ def main():
     program, root, *inputs = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         accepted = pathlib.Path(folder) / "accepted"
-        command = [program, root, "--inputs", *(inputs or ["60000"]), "--accepted", accepted]
+        command = [program, root, "--inputs", *(inputs or ["36000"]), "--accepted", accepted]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
         programs = set(accepted.read_bytes().split(b"\0")[:-1])
     warnings.simplefilter("ignore")  # invalid escapes, calls of a number
