@@ -195,7 +195,7 @@ std::optional<RecordedProgram> read_recording(const std::string& path,
   for (const std::string& line : lines) {
     const Json& event = recording.lines.emplace_back();
     try {
-      if (!line.empty()) recording.lines.back() = Json::parse(line);
+      if (!line.empty()) recording.lines.back() = parsed_json(line);
       if (recording.lines.size() == 1) {
         form.emplace(event);
         if (event.at("backend") == "fake") recording.backend = "fake";

@@ -2,14 +2,13 @@
 // (tests/golden/facts/programs/README.md), as calls of ours.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "mesh/dtensor.h"
 #include "schema/op_row.h"
 #include "schema/torch_spelling.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

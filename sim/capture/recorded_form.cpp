@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/fix.h"
 #include "mesh/placement.h"
 #include "sim/capture/recorded_json.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

@@ -2,14 +2,13 @@
 // (tests/golden/facts/programs/README.md), and back.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
 #include "base/collective_kind.h"
 #include "mesh/spec.h"
 #include "schema/argument.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

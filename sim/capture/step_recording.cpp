@@ -167,7 +167,7 @@ class StepReader {
   }
 
   void parse_lines() {
-    for (const std::string& line : file_.lines) add_event(Json::parse(line, nullptr, false));
+    for (const std::string& line : file_.lines) add_event(read_json(line));
     for (Json& event : file_.events) add_event(std::move(event));
     const Json& end = recording_.events.back();
     if (end.at("k") != "end" || !end.contains("n_values")) refuse("the last line is not the end");

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/record/step_file.h"
 #include "tensor/device.h"
 

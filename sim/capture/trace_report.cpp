@@ -3,10 +3,10 @@
 #include "sim/capture/trace_report.h"
 
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
 #include "comm/verdict.h"
+#include "sim/record/json_value.h"
 #include "trace/compare_graphs.h"
 #include "trace/graph_break.h"
 

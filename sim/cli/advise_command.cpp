@@ -2,14 +2,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/bytes_text.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/advice.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/report/paint.h"
 #include "sim/report/run_text.h"
 

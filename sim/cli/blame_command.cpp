@@ -3,8 +3,6 @@
 
 #include <cstdio>
 
-#include <nlohmann/json.hpp>
-
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/blame_runs.h"
@@ -12,7 +10,7 @@
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/step_command.h"
 #include "sim/edit/blame.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/record/step_file.h"
 #include "sim/recorded/step_blame.h"
 #include "sim/recorded/step_replay.h"

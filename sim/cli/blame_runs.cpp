@@ -5,13 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/report/run_diff.h"
 #include "sim/report/run_json.h"
 #include "sim/verify/kept_value.h"
@@ -30,7 +29,7 @@ Json run_of(const std::string& file, const RunArguments& arguments) {
   const Scenario scenario = failing_point(scenario_files({file}).front(), arguments);
   ScenarioOptions options = options_of(arguments, scenario);
   options.keep_elements = kKeepAll;
-  return Json::parse(run_json(run_scenario(scenario, all_ops(), options)));
+  return parsed_json(run_json(run_scenario(scenario, all_ops(), options)));
 }
 
 const Json* value_of(const Json& run, const Json& name, const Json& occurrence) {

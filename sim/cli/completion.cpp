@@ -2,10 +2,10 @@
 #include "sim/cli/completion.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

@@ -22,7 +22,6 @@ namespace shardlab {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 bool is_decomposed(const OpRow& row) { return std::holds_alternative<PartsFn>(row.compute); }
 
@@ -119,7 +118,7 @@ std::set<std::string> recorded_ops(const fs::path& folder) {
     const std::string name = file.path().filename().string();
     if (!name.ends_with(".jsonl") && !name.ends_with(".jsonl.gz")) continue;
     for (const std::string& line : read_lines(file.path().string())) {
-      if (!line.empty()) ops.insert(Json::parse(line).at("op").get<std::string>());
+      if (!line.empty()) ops.insert(parsed_json(line).at("op").get<std::string>());
     }
   }
   return ops;
@@ -128,7 +127,7 @@ std::set<std::string> recorded_ops(const fs::path& folder) {
 Json listed_ops(const fs::path& folder) {
   for (const char* name : {"ops.json", "ops.json.gz"}) {
     if (fs::is_regular_file(folder / name)) {
-      return Json::parse(read_text((folder / name).string())).at("ops");
+      return parsed_json(read_text((folder / name).string())).at("ops");
     }
   }
   fail(ErrorKind::kValue, Fix{"name a folder like tests/golden/facts/propagate"},

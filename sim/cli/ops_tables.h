@@ -4,9 +4,8 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "schema/op_row.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

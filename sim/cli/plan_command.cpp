@@ -4,13 +4,12 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/nearest.h"
 #include "plan/planner_name.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/report/plan_report.h"
 
 namespace shardlab {
@@ -75,7 +74,7 @@ PlanReport answer(const PlanArguments& arguments, const std::string& source,
 /// One line of a batch: its answer, or {"error": text}.
 std::string batch_line(PlanArguments arguments, const std::string& line, bool& failed) {
   try {
-    const Json question = Json::parse(line);
+    const Json question = parsed_json(line);
     arguments.planner = question.value("planner", arguments.planner);
     arguments.rules = question.value("rules", arguments.rules);
     arguments.budget = integer_or(question, "budget", arguments.budget);

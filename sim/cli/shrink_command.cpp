@@ -5,13 +5,11 @@
 
 #include <cstdio>
 
-#include <nlohmann/json.hpp>
-
 #include "dispatch/all_ops.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/shrink.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

@@ -133,6 +133,7 @@ std::optional<OpenedStep> open_step(const std::string& path, const RunArguments&
   }
   if (recording.exported) tell_sizes(sizes);
   OpenedStep opened{scenario_of(program, mesh, plan, arguments), nullptr};
+  opened.file.hold(kept);
   if (recording.shapes_only || recording.exported) return opened;
   // The recorded dtypes are those that PyTorch's values have.
   const bool as_recorded = arguments.dtype.empty();

@@ -4,14 +4,13 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <nlohmann/json.hpp>
-
 #include "backends/nccl/launch.h"
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/ops_tables.h"
 #include "sim/doctor/doctor.h"
+#include "sim/record/json_value.h"
 #include "sim/report/ops_text.h"
 #include "sim/report/run_diff.h"
 #include "sim/report/run_gate.h"

@@ -2,7 +2,6 @@
 // program.
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
@@ -16,7 +15,7 @@
 #include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/step_command.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/record/step_file.h"
 #include "sim/recorded/check_programs.h"
 #include "sim/recorded/known_differences.h"

@@ -1,9 +1,9 @@
 #include "sim/proof/proof_text.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/text_of_list.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

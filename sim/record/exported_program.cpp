@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
 
@@ -14,7 +13,7 @@
 #include "base/nearest.h"
 #include "schema/aten_schemas.h"
 #include "schema/op_descriptor.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/record/size_text.h"
 #include "sim/record/zip_archive.h"
 
@@ -142,7 +141,7 @@ class ExportReader {
 
   void read_all() {
     at_ = "model.json: ";
-    file_ = Json::parse(files_.program, nullptr, false);
+    file_ = read_json(files_.program);
     if (!file_.is_object()) refuse(ErrorKind::kValue, "no JSON", "");
     check_version();
     const Json& module = file_.at("graph_module");
@@ -174,7 +173,7 @@ class ExportReader {
   // {"config": {"l.weight": {"path_name": "weight_1", "tensor_meta": {...}, ...}}}
   void read_config(const std::string& path, const std::string& text) {
     at_ = path + ": ";
-    const Json config = Json::parse(text, nullptr, false);
+    const Json config = read_json(text);
     if (!config.is_object()) refuse(ErrorKind::kValue, "no JSON", "");
     const std::string folder = path.substr(0, path.rfind('/') + 1);
     for (const auto& [name, entry] : config.at("config").items()) {
@@ -597,7 +596,7 @@ class ExportReader {
     std::string text(*declared.default_text);
     if (text == "None") text = "null";
     if (text == "True" || text == "False") text[0] = static_cast<char>(text[0] + ('a' - 'A'));
-    Json value = Json::parse(text, nullptr, false);
+    Json value = read_json(text);
     if (value.is_discarded()) return std::nullopt;
     return value;
   }

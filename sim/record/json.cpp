@@ -5,13 +5,19 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
 #include "mesh/mesh_layout.h"
+#include "sim/record/json_value.h"
+
+template class nlohmann::basic_json<>;
 
 namespace shardlab {
+
+Json read_json(std::string_view text) { return Json::parse(text, nullptr, false); }
+
+Json parsed_json(std::string_view text) { return Json::parse(text); }
 
 Json json_number(double value) {
   if (std::isfinite(value)) return value;

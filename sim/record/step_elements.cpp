@@ -2,10 +2,10 @@
 #include "sim/record/step_elements.h"
 
 #include <complex>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "sim/record/json_value.h"
 #include "sim/record/stored_scalar.h"
 #include "tensor/host.h"
 

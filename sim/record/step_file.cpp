@@ -8,12 +8,11 @@
 #include <array>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/fix.h"
 #include "sim/record/exported_program.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/record/zip_archive.h"
 
 namespace shardlab {
@@ -66,7 +65,7 @@ class Inflater {
 
 // An empty object if the line is none.
 Json parsed(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = read_json(line);
   return json.is_object() ? json : Json::object();
 }
 

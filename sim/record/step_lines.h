@@ -3,11 +3,10 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

@@ -8,13 +8,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
 #include "base/error.h"
 #include "base/fix.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/record/step_file.h"
 #include "sim/record/step_streams.h"
 
@@ -138,7 +137,7 @@ class StepMerger {
     StepFile file = read_step_file(path);
     RankFile result{path, std::move(file.events), std::move(file.raw)};
     for (const std::string& line : file.lines) {
-      Json event = Json::parse(line, nullptr, false);
+      Json event = read_json(line);
       if (!event.is_object() || !event.contains("k")) {
         fail(ErrorKind::kValue, Fix{"record it again"}, "{}: event {} is none", path,
              result.events.size() + 1);

@@ -2,12 +2,11 @@
 // of all ranks in one order in which they can be played.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

@@ -1,9 +1,9 @@
 // case_report.h - the parts of a CaseReport that need the whole JSON library.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "sim/record/json_value.h"
 #include "sim/recorded/check.h"
 
 namespace shardlab {

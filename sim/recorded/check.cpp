@@ -7,10 +7,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/record/text_lines.h"
 #include "sim/recorded/case_report.h"
 #include "sim/recorded/known_row.h"
@@ -108,7 +107,7 @@ const CheckFamily* family_of(std::span<const CheckFamily> families, std::string_
                              std::span<const std::string> lines) {
   constexpr std::size_t kTried = 100;
   for (const std::string& line : lines.first(std::min(lines.size(), kTried))) {
-    const Json fact = Json::parse(line, nullptr, false);
+    const Json fact = read_json(line);
     for (const CheckFamily& family : families) {
       if (family.takes(stem, fact)) return &family;
     }
@@ -160,7 +159,7 @@ void CheckRun::check_file(const std::string& path) {
   checker->begin(state_->options, path);
   for (std::size_t line = 0; line < lines.size(); ++line) {
     if (lines[line].empty()) continue;
-    const Json fact = Json::parse(lines[line], nullptr, false);
+    const Json fact = read_json(lines[line]);
     if (!state_->selected(fact)) continue;
     CaseReport report;
     if (fact.is_discarded()) {

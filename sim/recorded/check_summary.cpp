@@ -1,8 +1,7 @@
 // The result of a check in words and as JSON; reasons for skipping are a fixed list.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "sim/record/json_value.h"
 #include "sim/recorded/check.h"
 
 namespace shardlab {

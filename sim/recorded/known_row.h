@@ -1,8 +1,7 @@
 // known_row.h - one row of known_differences.toml, as read.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "sim/record/json_value.h"
 #include "sim/recorded/known_differences.h"
 
 namespace shardlab {

@@ -2,8 +2,9 @@
 // compared.
 #include "sim/recorded/recorded_moves.h"
 
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

@@ -2,9 +2,9 @@
 #include "sim/recorded/reference_errors.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "sim/capture/step_program.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

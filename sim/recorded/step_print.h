@@ -1,11 +1,10 @@
 // step_print.h - fingerprints of recorded values, and the allowed distance of two.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/dtype.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "tensor/tensor.h"
 
 namespace shardlab {

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/fix.h"
 #include "base/saturating.h"
 #include "sim/capture/recorded_json.h"
+#include "sim/record/json_value.h"
 #include "sim/record/step_elements.h"
 #include "sim/record/step_file.h"
 
@@ -75,7 +75,7 @@ class DumpReader {
     const StepFile file = read_step_file(path);
     std::size_t files = 1, after = 0;
     for (const std::string& line : file.lines) {
-      const Json event = Json::parse(line, nullptr, false);
+      const Json event = read_json(line);
       if (!event.is_object()) refuse_dump(path, "a line is no object of JSON");
       const auto kind = event.at("k").get<std::string>();
       if (kind == "program" && event.at("rank") != "all") {

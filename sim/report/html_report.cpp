@@ -7,14 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/report/memory_curve.h"
 #include "sim/report/run_json.h"
 #include "sim/report/run_text.h"

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
+#include "sim/record/json_value.h"
 #include "sim/report/memory_text.h"
 
 namespace shardlab {

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/bytes_text.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

@@ -5,10 +5,10 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/fix.h"
 #include "ops/torch/torch_names.h"
+#include "sim/record/json_value.h"
 #include "sim/report/rule_text.h"
 
 namespace shardlab {

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
 #include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "plan/state.h"
 #include "plan/whole.h"
+#include "sim/record/json_value.h"
 #include "sim/report/paint.h"
 
 namespace shardlab {

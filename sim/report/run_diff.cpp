@@ -6,11 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/fix.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/record/text_lines.h"
 
 namespace shardlab {
@@ -246,7 +245,7 @@ std::vector<Json> read_runs(const std::string& path) {
   for (const std::string& text : read_lines(path)) {
     ++number;
     if (text.empty()) continue;
-    Json run = Json::parse(text, nullptr, false);
+    Json run = read_json(text);
     const bool output = run.is_object() && run.contains("events") && run.contains("values");
     if (!output) {
       throw Error(ErrorKind::kValue,

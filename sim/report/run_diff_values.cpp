@@ -3,11 +3,10 @@
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/dtype.h"
 #include "base/text_of_list.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/report/run_diff.h"
 
 namespace shardlab {

@@ -8,19 +8,16 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
 #include "base/error.h"
 #include "base/fix.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/report/overview_text.h"
 
 namespace shardlab {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::size_t kMostGrown = 5;
 

@@ -2,12 +2,10 @@
 // text.
 #include "sim/report/run_json.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/text_of_list.h"
 #include "kernels/matmul.h"
 #include "mesh/type_string.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/line_reports.h"

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/op_work.h"
 

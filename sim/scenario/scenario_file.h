@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/scenario/scenario.h"
@@ -47,6 +48,9 @@ class ScenarioFile {
   ///   fails  ScenarioError: sizes, type strings, unknown names in expressions and in [expect]
   Scenario at(const MatrixPoint& point) const;
 
+  /// Keeps a file of its inputs in memory (StepTensors::keep).
+  void hold(std::shared_ptr<const void> input_file) { input_file_ = std::move(input_file); }
+
  private:
   ScenarioFile() = default;
   // All combinations of [matrix], less the keys that settings give.
@@ -60,6 +64,7 @@ class ScenarioFile {
   std::vector<MatrixPoint> points_;
   std::shared_ptr<const ast::Program> program_;
   std::shared_ptr<const ast::Program> reference_;
+  std::shared_ptr<const void> input_file_;
 };
 
 /// The mesh as written, in `arena`: the same one for the same mesh.

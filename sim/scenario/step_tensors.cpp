@@ -3,12 +3,12 @@
 
 #include <filesystem>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/text_of_list.h"
+#include "sim/record/json_value.h"
 #include "sim/record/step_elements.h"
 #include "sim/record/step_file.h"
 
@@ -53,7 +53,7 @@ void add_tensors_of_line(const std::string& line, std::map<std::string, Json>& t
   const bool has = line.find("\"raw\"") != std::string::npos ||
                    line.find("\"fill\"") != std::string::npos ||
                    line.find("\"alias\"") != std::string::npos;
-  if (has) add_tensors(Json::parse(line, nullptr, false), tensors);
+  if (has) add_tensors(read_json(line), tensors);
 }
 
 // Files that are in memory, by path.

@@ -137,7 +137,7 @@ OpInfoTolerances read_tolerances(const std::string& fact_file) {
   }
   OpInfoTolerances tolerances;
   if (!std::filesystem::exists(path)) return tolerances;
-  const Json file = Json::parse(read_text(path));
+  const Json file = parsed_json(read_text(path));
   for (const auto& [opinfo, dtypes] : file.at("opinfo_overrides_atol_rtol").items()) {
     for (const auto& [name, pair] : dtypes.items()) {
       const auto dtype = parse_dtype(name);

@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include "sim/record/json_value.h"
 
 namespace shardlab {
 

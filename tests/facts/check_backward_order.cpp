@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "sim/language/syntax/source.h"
+#include "sim/record/json_value.h"
 #include "tests/facts/backward_order.h"
 #include "tests/facts/fact_program.h"
 #include "tests/facts/order_facts.h"

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "sim/language/values/global_names.h"
+#include "sim/record/json_value.h"
 #include "tensor/host.h"
 #include "tests/facts/collective_facts.h"
 #include "tests/facts/fact_scenarios.h"

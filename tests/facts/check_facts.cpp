@@ -1,8 +1,8 @@
 // Everything but --shard: families of facts, known differences and expected counts put together.
 #include <fmt/format.h>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
+#include "sim/record/json_value.h"
 #include "sim/recorded/known_differences.h"
 #include "tests/facts/chain_outcomes.h"
 #include "tests/facts/check_arguments.h"

@@ -2,8 +2,7 @@
 // the repository may have other names.
 #include "tests/facts/check_families.h"
 
-#include <nlohmann/json.hpp>
-
+#include "sim/record/json_value.h"
 #include "sim/recorded/check_programs.h"
 #include "tests/facts/chain_facts.h"
 #include "tests/facts/collective_facts.h"

@@ -2,9 +2,9 @@
 // Another library's kernels may have other temporaries: there figures agree up to the largest
 // tensor.
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "sim/record/json_value.h"
 #include "tests/facts/fact_program.h"
 #include "tests/facts/memory_facts.h"
 #include "tests/facts/memory_watcher.h"

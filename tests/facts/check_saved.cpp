@@ -2,12 +2,12 @@
 // results is walked. Equal storage decides whether a kept tensor is an input, a result or neither.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "autograd/view.h"
 #include "base/text_of_list.h"
 #include "sim/language/run/interpreter.h"
+#include "sim/record/json_value.h"
 #include "tests/facts/fact_program.h"
 #include "tests/facts/memory_facts.h"
 

@@ -1,11 +1,11 @@
 // --shard: the sequences of each OpInfo are proven by a prover of their own, OpInfos side by
 // side.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/fix.h"
 #include "sim/edit/stopwatch.h"
+#include "sim/record/json_value.h"
 #include "sim/schedule/ordered_jobs.h"
 #include "tests/facts/check_arguments.h"
 #include "tests/facts/shard_table.h"

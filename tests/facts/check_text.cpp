@@ -62,7 +62,7 @@ void check_accepted_spec(Arena& arena, const std::string& text, CaseReport& repo
   }
   Dims shape;
   const std::string sizes = text.substr(text.find('['), open - 1 - text.find('['));
-  for (const Json& size : Json::parse(sizes)) shape.push_back(integer_of<std::int64_t>(size));
+  for (const Json& size : parsed_json(sizes)) shape.push_back(integer_of<std::int64_t>(size));
   const MeshLayout* layout = arena.layout({Dims(placements.size(), 2), {}, {}});
   const auto kind =
       error_of([&] { arena.spec(layout, placements, contiguous_meta(shape, DType::kF32)); });

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "sim/record/json_value.h"
 #include "sim/recorded/check.h"
 
 namespace shardlab {

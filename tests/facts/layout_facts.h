@@ -2,10 +2,10 @@
 // file, and the common parts of these files.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "mesh/spec.h"
+#include "sim/record/json_value.h"
 #include "sim/recorded/check.h"
 
 namespace shardlab {

@@ -2,10 +2,10 @@
 // expected decisions.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "propagate/propagator.h"
+#include "sim/record/json_value.h"
 #include "sim/recorded/check.h"
 
 namespace shardlab {

@@ -4,12 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 
 namespace shardlab::semantics {
 

@@ -101,7 +101,7 @@ std::vector<OpInfoSequences> read_opinfos(const std::vector<std::string>& files,
     for (const std::string& line : read_lines(file)) {
       ++number;
       if (line.empty()) continue;
-      const Json json = Json::parse(line, nullptr, false);
+      const Json json = read_json(line);
       if (!json.is_object() || !json.contains("calls") || !json.contains("opinfo")) {
         fail(ErrorKind::kValue, Fix{"see tests/golden/facts/kernels/README.md, OpInfo sequences"},
              "{}:{} is no sequence of calls", file, number);

@@ -5,13 +5,12 @@
 #include <complex>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "schema/op_row.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "tensor/device.h"
 
 namespace shardlab {

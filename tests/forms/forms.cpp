@@ -14,7 +14,6 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
@@ -28,7 +27,7 @@
 #include "schema/calls.h"
 #include "sim/proof/sample_call.h"
 #include "sim/proof/sample_forms.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/record/text_lines.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"

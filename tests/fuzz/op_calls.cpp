@@ -4,17 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "dispatch/all_ops.h"
+#include "sim/record/json_value.h"
 #include "sim/record/text_lines.h"
 
 namespace shardlab::fuzz {
 
 namespace {
-
-using Json = nlohmann::json;
 
 // Fields of a case about devices and memory layout, which programs do not say.
 bool left_out(std::string_view name) {
@@ -111,7 +109,7 @@ std::vector<std::string> op_call_scenarios(const std::vector<std::string>& paths
   std::vector<std::string> texts;
   for (const std::string& path : paths) {
     for (const std::string& line : read_lines(path)) {
-      const Json value_case = Json::parse(line, nullptr, false);
+      const Json value_case = read_json(line);
       if (!value_case.is_object() || !value_case.contains("op") || value_case.contains("raises") ||
           !value_case.contains("args")) {
         continue;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "dispatch/all_ops.h"
@@ -20,7 +19,7 @@
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/parser.h"
 #include "sim/record/exported_program.h"
-#include "sim/record/json.h"
+#include "sim/record/json_value.h"
 #include "sim/record/text_lines.h"
 #include "sim/record/zip_archive.h"
 #include "sim/recorded/case_report.h"
@@ -252,7 +251,7 @@ Answer feed_played(const std::string& text) {
   FactChecker* checker = nullptr;
   std::unique_ptr<FactChecker> made;
   for (std::string line; std::getline(stream, line);) {
-    const Json event = Json::parse(line, nullptr, false);
+    const Json event = read_json(line);
     if (made == nullptr && takes_program("", event)) made = make_program_checker("");
     checker = made.get();
     if (checker == nullptr || event.is_discarded()) continue;
@@ -380,7 +379,7 @@ std::vector<std::string> run_texts(const std::string& root) {
 
 // A run is compared with those that are whole.
 Answer feed_diff(const std::vector<Json>& whole, const std::string& text) {
-  const Json run = Json::parse(text, nullptr, false);
+  const Json run = read_json(text);
   if (run.is_discarded()) return Answer::kRefused;
   try {
     for (const Json& other : whole) {

@@ -1,10 +1,10 @@
 // The breadth probe: every schema of the propagation facts is in the table of ATen, parses, and
 // prints as it was written.
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "schema/aten_schemas.h"
 #include "schema/op_row.h"
+#include "sim/record/json_value.h"
 #include "sim/record/text_lines.h"
 
 int main(int argc, char** argv) {

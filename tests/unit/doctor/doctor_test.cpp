@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "sim/doctor/packages.h"
 #include "sim/doctor/probe.h"
+#include "sim/record/json_value.h"
 
 using namespace shardlab;
 

@@ -1,8 +1,7 @@
 // Facts about the order of backward, right and altered: the checker must see each difference.
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "sim/record/json_value.h"
 #include "sim/recorded/case_report.h"
 #include "tests/facts/order_facts.h"
 

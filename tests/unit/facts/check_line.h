@@ -7,9 +7,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "sim/record/json_value.h"
 #include "sim/recorded/check.h"
 #include "tests/facts/check_families.h"
 

@@ -6,8 +6,8 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "sim/record/json_value.h"
 #include "sim/record/text_lines.h"
 #include "sim/recorded/known_differences.h"
 

@@ -1,12 +1,11 @@
-#include "sim/record/json.h"
 
 #include <doctest/doctest.h>
 
 #include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "sim/record/json_value.h"
 
 using namespace shardlab;
 

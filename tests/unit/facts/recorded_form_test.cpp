@@ -4,9 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
+#include "sim/record/json_value.h"
 
 using namespace shardlab;
 

@@ -2,10 +2,9 @@
 // are not.
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "dispatch/all_ops.h"
 #include "ops/core/factor_rule.h"
+#include "sim/record/json_value.h"
 #include "tests/facts/sequence_sample.h"
 #include "tests/facts/shard_table.h"
 

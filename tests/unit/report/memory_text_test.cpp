@@ -3,8 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "sim/record/json_value.h"
 #include "sim/report/memory_curve.h"
 
 namespace shardlab {

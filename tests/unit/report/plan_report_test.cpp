@@ -2,9 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "mesh/type_string.h"
+#include "sim/record/json_value.h"
 #include "tests/unit/report/report_text.h"
 
 using namespace shardlab;

@@ -2,9 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "dispatch/all_ops.h"
+#include "sim/record/json_value.h"
 #include "sim/report/run_json.h"
 #include "sim/verify/kept_value.h"
 #include "tests/unit/scenario/scenario_text.h"
@@ -12,8 +11,6 @@
 using namespace shardlab;
 
 namespace {
-
-using Json = nlohmann::json;
 
 struct Setting {
   std::vector<std::string> set;

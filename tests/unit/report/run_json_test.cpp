@@ -2,9 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "dispatch/all_ops.h"
+#include "sim/record/json_value.h"
 #include "tests/unit/scenario/scenario_text.h"
 
 using namespace shardlab;

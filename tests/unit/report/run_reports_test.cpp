@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "dispatch/all_ops.h"
+#include "sim/record/json_value.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/implicit_moves.h"
 #include "sim/report/log_text.h"

@@ -2,8 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "sim/record/json_value.h"
 #include "sim/report/holdings.h"
 #include "tests/unit/report/report_text.h"
 
