@@ -52,7 +52,8 @@ Shape Walk::finish() {
       continue;
     }
     if (walk.dims == kMaxDims) {
-      fail(ErrorKind::kUnsupported, "device cuda walks at most {} dims that lie apart", kMaxDims);
+      fail(ErrorKind::kUnsupported,
+           "device cuda walks at most {} dims that are not adjacent in memory", kMaxDims);
     }
     walk.size[walk.dims++] = shape_[dim];
     last.push_back(dim);

@@ -32,7 +32,7 @@ bool launched() {
 const Api* open_api() {
   if (!launched()) {
     throw Error(ErrorKind::kRuntime,
-                "backend mpi runs each rank in a process, and nobody started "
+                "backend mpi runs each rank in a process, and no launcher started "
                 "the others")
         .with("fix", "mpirun -n RANKS in front of the command");
   }

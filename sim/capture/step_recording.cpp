@@ -395,7 +395,7 @@ class StepReader {
       const bool inside = rank >= 0 && rank < static_cast<std::int64_t>(recording_.ranks);
       if (!inside || !seen.insert(rank).second) refuse("a group of ranks that are not there");
     }
-    if (ranks.empty()) refuse("a group of nobody");
+    if (ranks.empty()) refuse("a group without ranks");
     return ranks;
   }
 
@@ -408,7 +408,7 @@ class StepReader {
       check(one);
       if (!seen.insert(integer_of<std::size_t>(one.at("at"))).second) refuse("a rank twice");
     }
-    if (all.empty()) refuse("a collective of nobody");
+    if (all.empty()) refuse("a collective without ranks");
   }
 
   // An event of one rank alone: its values are plain.

@@ -158,9 +158,10 @@ void add_step_options(CLI::App* run, RunArguments& arguments) {
   run->add_option("--mesh", arguments.mesh,
                   "of a recorded step: the mesh it runs on, dims in order (default: one rank)")
       ->type_name("DIM=SIZE,...");
-  run->add_option("--plan", arguments.plan,
-                  "of a recorded step: how parameters and batches lie; megatron, sequence, fsdp, "
-                  "hsdp, fsdp+tp or replicate")
+  run->add_option(
+         "--plan", arguments.plan,
+         "of a recorded step: placements of parameters and batches; megatron, sequence, fsdp, "
+         "hsdp, fsdp+tp or replicate")
       ->type_name("PLAN");
   run->add_option("--place", arguments.placings,
                   "of a recorded step: a tensor by name, 'layers.*.wq.weight=[_@tp, _]', or what a "
@@ -628,7 +629,7 @@ void add_verify_ops(CLI::App& app, Parsed& parsed) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1024));
   verify->add_option("--placements", arguments.placements,
-                     "only the call whose inputs lie so on --mesh: \"S(0) R, R R\"");
+                     "only the call with these placements on --mesh: \"S(0) R, R R\"");
   verify
       ->add_option("--rules", arguments.rules,
                    "the rules of this scenario, [[rule]]; without PATTERN the ops that it names")

@@ -58,7 +58,7 @@ OutputMetas factor_metas(const FactorRule& rule, const MetaArgs& args) {
       if (known->second == shape[dim]) continue;
       fail(ErrorKind::kValue,
            Fix{"write different letters for them, or pass tensors whose sizes agree"},
-           "{}: sizes {} and {} stand for the same letter '{}' in the rule {}", args.op().name(),
+           "{}: sizes {} and {} have the same letter '{}' in the rule {}", args.op().name(),
            known->second, shape[dim], operands[i][dim], text);
     }
   }

@@ -451,7 +451,8 @@ const char* heads_filter(const RuleContext& context, std::span<const Placements>
   for (std::size_t i = 0; i < inputs[query].size(); ++i) {
     if (inputs[query][i] == Placement::shard(1)) pieces *= context.schema.layout->size(i);
   }
-  return heads % pieces == 0 ? nullptr : "heads of keys are cut away from those they stand for";
+  return heads % pieces == 0 ? nullptr
+                             : "heads of keys are not on the ranks of the heads that share them";
 }
 
 /// Flash, cuDNN and memory-efficient attention; results other than the output and its sums are

@@ -141,7 +141,7 @@ grad::Gradients grad_as_strided(const GradContext& context) {
   }
   if (may_overlap(self)) {
     fail(ErrorKind::kUnsupported, Fix{"take it of x.contiguous()"},
-         "as_strided: no gradient for a tensor whose elements lie on one another");
+         "as_strided: no gradient for a tensor whose elements share memory");
   }
   const std::int64_t first = std::min(own, from);
   const std::int64_t held =

@@ -301,7 +301,7 @@ DTensor areas(Calls& calls, const DTensor& y, const DTensor& x, std::int64_t dim
 void require_line(const DTensor& y, const char* op) {
   if (y.ndim() > 0) return;
   fail(ErrorKind::kValue, Fix{"give a tensor of at least one dim"},
-       "{}: y has no dims; it must have one that the areas lie along", op);
+       "{}: y has no dims; the areas need one", op);
 }
 
 Results trapezoid(Calls& calls, const Arguments& args) {
