@@ -73,17 +73,17 @@ class RunText {
     out_ += '\n';
   }
 
-  // The place of the failure and its reason, before all else. An error that nobody expected is on
-  // stderr.
+  // The place of the failure and its reason, before all else. All of an error is on stderr.
   void lead() {
-    if (result_.met() || run_.error) return;
+    if (result_.met()) return;
     const auto mistake = mistake_of(run_, {judgement_.values, judgement_.steps, judgement_.parted});
     const std::int64_t at = result_.line_to_look_at();
     const std::string statement =
         at > 0 ? fmt::format("line {}: {}", at, source_line(run_, static_cast<int>(at)))
                : "the run";
-    const bool caused = mistake && mistake->value != nullptr && !mistake->value->cause.empty();
-    line("{}   {}", ink("wrong", Ink::kBad), statement);
+    const bool caused =
+        !run_.error && mistake && mistake->value != nullptr && !mistake->value->cause.empty();
+    line("{}  {}", ink(run_.error ? "failed" : "wrong ", Ink::kBad), statement);
     line("why     {}\n", caused ? cause_text(mistake->value->cause) : failure_text(result_));
   }
 

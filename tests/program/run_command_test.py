@@ -505,6 +505,21 @@ class Reports(Program):
         self.assertIn("computed by rank 0, forward + backward, in products and convolutions by "
                       "line\n", full)
 
+    def test_a_failed_run_begins_with_its_line_and_the_reason(self):
+        head = '[mesh]\ntp = 2\n[inputs]\nx = "f32[8@tp]"\n[program]\ncode = """\n'
+        for code, lead in (
+                ("l = x.to_local()\nif rank == 0:\n    dist.all_reduce(l)",
+                 ["failed  line 9: dist.all_reduce(l)", "why     deadlock: no rank can advance"]),
+                ("y = x.sum(3)", ["failed  line 7: y = x.sum(3)", "why     dim 3 is out of range"]),
+                ("y = from_local(x.to_local() + 1, mesh=mesh, tp=P(sum))",
+                 ["wrong   line 7: y = from_local(x.to_local() + 1, mesh=mesh, tp=P(sum))",
+                  "why     under the label tp=S(0)"])):
+            with self.subTest(code=code):
+                status, out, _ = self.shardlab("run", text=f'{head}{code}\n"""\n')
+                self.assertEqual(status, 1)
+                for line, expected in zip(out.split("\n"), lead):
+                    self.assertTrue(line.startswith(expected), line)
+
     def test_a_summary_has_a_few_lines(self):
         output = self.fine("run", "--summary", text=LAYERS)
         self.assertLess(len(output.splitlines()), 8)
