@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -128,7 +129,8 @@ Result attach(const RegionName& name, int ranks, int rank, bool blocking, Comm* 
     place->region.fail(error);
     return Result::kInvalidUsage;
   }
-  *made = new_comm(std::move(place), blocking);
+  // Another thread may wait for the handle while this one waits for ranks.
+  std::atomic_ref(*made).store(new_comm(std::move(place), blocking));
   return Result::kSuccess;
 }
 
