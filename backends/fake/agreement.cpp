@@ -278,13 +278,13 @@ class Replay {
         const Call& a = from->call;
         const Call& b = to->call;
         const std::int64_t sent = a.lengths[places[to_cell].front()];
-        const std::int64_t joined = b.concat_lengths[places[from_cell].front()];
+        const std::int64_t joined = b.concat_lengths()[places[from_cell].front()];
         for (const std::size_t at : places[to_cell]) {
           if (a.lengths[at] != sent) return false;
           if (a.dim != a.concat_dim && b.lengths[at] != sent) return false;
         }
         for (const std::size_t at : places[from_cell]) {
-          if (b.concat_lengths[at] != joined) return false;
+          if (b.concat_lengths()[at] != joined) return false;
         }
         const std::int64_t brought =
             a.dim == a.concat_dim ? sent : a.x->size(static_cast<std::size_t>(a.concat_dim));

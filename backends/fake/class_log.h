@@ -38,7 +38,8 @@ struct LoggedCall {
   backends::Call call;
   Tensor x;
   TensorMeta expected;
-  std::shared_ptr<const std::vector<std::int64_t>> lengths, concat_lengths;
+  std::shared_ptr<const std::vector<std::int64_t>> lengths, concat_values;
+  Lengths concat_lengths;
   std::int64_t rank = 0;           ///< in the group; partners of a batch are counted from it
   std::vector<SendRecv> exchange;  ///< batch
   backends::BatchPart batch;

@@ -155,7 +155,8 @@ std::size_t ShapeCommunicator::enter(const Call& call) {
     copy.expected = &logged->expected;
   }
   logged->lengths = context_.lengths->keep(call.lengths);
-  logged->concat_lengths = context_.lengths->keep(call.concat_lengths);
+  logged->concat_values = context_.lengths->keep(call.concat_lengths());
+  logged->concat_lengths = *logged->concat_values;
   logged->rank = place_.rank;
   if (call.kind == CollectiveKind::kBatch) {
     const auto exchange = std::get<BatchPart*>(call.part)->exchange;
@@ -167,7 +168,7 @@ std::size_t ShapeCommunicator::enter(const Call& call) {
     copy.part = &logged->batch;
   }
   copy.lengths = *logged->lengths;
-  copy.concat_lengths = *logged->concat_lengths;
+  if (call.kind == CollectiveKind::kAllToAll) copy.part = &logged->concat_lengths;
   reported_apart_ = false;
   ClassLog& log = *context_.log;
   log.calls.push_back(std::move(logged));

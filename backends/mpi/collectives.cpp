@@ -80,8 +80,8 @@ void all_to_all(const DeskRef& desk, Operation& operation, const Call& call) {
   for (std::size_t i = 0; i < desk->size(); ++i) {
     const Rows cut = rows_of(call.x->shape(), call.dim, piece_of(call.lengths, i), call.x->dtype());
     sends.push_back({desk->ranks[i], desk->packed(cut), cut.total()});
-    rows.push_back(rows_of(desk->output->shape(), call.concat_dim, piece_of(call.concat_lengths, i),
-                           desk->output->dtype()));
+    rows.push_back(rows_of(desk->output->shape(), call.concat_dim,
+                           piece_of(call.concat_lengths(), i), desk->output->dtype()));
   }
   exchange_rows(desk, operation, std::move(sends), rows);
 }

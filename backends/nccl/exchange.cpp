@@ -354,7 +354,7 @@ Exchange Planner::all_to_all(const Tensor& x, const Call& call, const Dims& shap
   std::vector<Tensor> pieces;
   std::int64_t place = 0;
   for (std::size_t i = 0; i < size(); ++i) {
-    const Dims piece_shape = with_size(shape, call.concat_dim, call.concat_lengths[i]);
+    const Dims piece_shape = with_size(shape, call.concat_dim, call.concat_lengths()[i]);
     const Tensor part = x.narrow(static_cast<std::size_t>(call.dim), cuts[i], call.lengths[i]);
     pieces.push_back(piece_in(arrived, piece_shape, place));
     place += product(piece_shape);

@@ -117,7 +117,7 @@ void EnteredCall::put(Writer& writer, const backends::Call& call) {
   for (const std::int32_t number : {call.root, call.to, call.from, call.tag}) writer.put(number);
   put_meta(writer, call.x == nullptr ? nullptr : meta_of(*call.x));
   writer.put_list<std::int64_t>(call.lengths);
-  writer.put_list<std::int64_t>(call.concat_lengths);
+  writer.put_list<std::int64_t>(call.concat_lengths());
   put_meta(writer, call.expected);
   const auto* batch = std::get_if<backends::BatchPart*>(&call.part);
   writer.put(static_cast<std::uint64_t>(batch == nullptr ? 0 : (*batch)->exchange.size()));
@@ -142,9 +142,10 @@ EnteredCall::EnteredCall(Reader& reader) : call_(reader.get<CollectiveKind>()) {
   }
   if (get_tensor(reader, x_)) call_.x = &x_;
   lengths_ = reader.list<std::int64_t>();
-  concat_lengths_ = reader.list<std::int64_t>();
+  concat_values_ = reader.list<std::int64_t>();
+  concat_lengths_ = concat_values_;
   call_.lengths = lengths_;
-  call_.concat_lengths = concat_lengths_;
+  if (call_.kind == CollectiveKind::kAllToAll) call_.part = &concat_lengths_;
   if (get_meta(reader, expected_)) call_.expected = &expected_;
   for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
     SendRecv& item = exchange_.emplace_back();

@@ -77,7 +77,8 @@ class EnteredCall {
  private:
   backends::Call call_;
   Tensor x_;
-  std::vector<std::int64_t> lengths_, concat_lengths_;
+  std::vector<std::int64_t> lengths_, concat_values_;
+  Lengths concat_lengths_;
   TensorMeta expected_;
   std::vector<SendRecv> exchange_;
   backends::BatchPart batch_;

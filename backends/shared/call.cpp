@@ -105,7 +105,7 @@ std::string signature(const Call& call) {
     case CollectiveKind::kAllToAll:
       parts.push_back(fmt::format("dim {} cut {}", call.dim, lengths_text(call.lengths)));
       parts.push_back(
-          fmt::format("dim {} joined {}", call.concat_dim, lengths_text(call.concat_lengths)));
+          fmt::format("dim {} joined {}", call.concat_dim, lengths_text(call.concat_lengths())));
       break;
     case CollectiveKind::kSplit:
       if (const SplitPart* part = part_of(call)) parts.emplace_back(part->name);
@@ -183,11 +183,11 @@ namespace {
 // Rank `from` cuts a piece that rank `to` joins.
 bool piece_fits(const Call& from, std::size_t from_rank, const Call& to, std::size_t to_rank) {
   if (from.dim == from.concat_dim) {
-    return from.lengths[to_rank] == to.concat_lengths[from_rank];
+    return from.lengths[to_rank] == to.concat_lengths()[from_rank];
   }
   // Pieces that are joined have one size along the dim that was cut.
   return from.lengths[to_rank] == to.lengths[to_rank] &&
-         from.x->size(static_cast<std::size_t>(from.concat_dim)) == to.concat_lengths[from_rank];
+         from.x->size(static_cast<std::size_t>(from.concat_dim)) == to.concat_lengths()[from_rank];
 }
 
 bool matches(const Tensor& sent, const TensorMeta& expected) {

@@ -29,7 +29,8 @@ class PendingCall final : public Work {
         x_(call.x != nullptr ? call.x->snapshot() : Tensor()),
         expected_(call.expected != nullptr ? *call.expected : TensorMeta()),
         lengths_(call.lengths.begin(), call.lengths.end()),
-        concat_lengths_(call.concat_lengths.begin(), call.concat_lengths.end()) {
+        concat_values_(call.concat_lengths().begin(), call.concat_lengths().end()),
+        concat_lengths_(concat_values_) {
     call_.op = call.op;
     call_.dim = call.dim;
     call_.concat_dim = call.concat_dim;
@@ -40,7 +41,7 @@ class PendingCall final : public Work {
     if (call.x != nullptr) call_.x = &x_;
     if (call.expected != nullptr) call_.expected = &expected_;
     call_.lengths = lengths_;
-    call_.concat_lengths = concat_lengths_;
+    if (call.kind == CollectiveKind::kAllToAll) call_.part = &concat_lengths_;
     call_.device = call.device;
     call_.position = call.position;
     call_.op_name = call.op_name;
@@ -67,7 +68,8 @@ class PendingCall final : public Work {
   const Tensor x_;
   const TensorMeta expected_;
   const std::vector<std::int64_t> lengths_;
-  const std::vector<std::int64_t> concat_lengths_;
+  const std::vector<std::int64_t> concat_values_;
+  const Lengths concat_lengths_;
   Storage* storage_ = nullptr;
 };
 

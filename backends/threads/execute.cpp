@@ -256,13 +256,14 @@ void all_to_all(std::span<Call* const> calls, Crew& crew) {
   std::vector<Tensor> results;
   for (std::size_t to = 0; to < calls.size(); ++to) {
     Call& taker = *calls[to];
+    const Lengths joined_lengths = taker.concat_lengths();
     Dims shape = taker.x->shape();
     shape[static_cast<std::size_t>(taker.dim)] = taker.lengths[to];
-    shape[static_cast<std::size_t>(taker.concat_dim)] = taker.concat_lengths.total();
+    shape[static_cast<std::size_t>(taker.concat_dim)] = joined_lengths.total();
     const Tensor result = empty(*taker.device, shape, taker.x->dtype());
     std::int64_t offset = 0;
     for (std::size_t from = 0; from < calls.size(); ++from) {
-      const Range joined{offset, taker.concat_lengths[from]};
+      const Range joined{offset, joined_lengths[from]};
       const Range range = piece_of(calls[from]->lengths, to);
       copies.add(cut(result, taker.concat_dim, joined), cut(*calls[from]->x, taker.dim, range));
       offset += joined.size;

@@ -29,7 +29,7 @@ TensorMeta result_meta(const Call& call, std::int64_t rank) {
       return with_size(call.x->meta(), call.dim, call.lengths[own]);
     case CollectiveKind::kAllToAll:
       return with_size(with_size(call.x->meta(), call.dim, call.lengths[own]), call.concat_dim,
-                       call.concat_lengths.total());
+                       call.concat_lengths().total());
     case CollectiveKind::kScatter:
       return with_size(*call.expected, call.dim, call.lengths[own]);
     case CollectiveKind::kSend:

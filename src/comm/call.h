@@ -126,9 +126,9 @@ struct Call {
   std::int32_t tag = 0;         ///< send, recv: they meet where it is equal
   const Tensor* x = nullptr;    ///< settled; null: nothing is brought
   Lengths lengths;
-  Lengths concat_lengths;                ///< all_to_all
   const TensorMeta* expected = nullptr;  ///< broadcast, scatter, permute, recv: of the result
-  std::variant<std::monostate, SplitPart*, BytesPart*, BatchPart*> part;
+  /// The part that one kind alone has; of all_to_all the lengths along concat_dim.
+  std::variant<std::monostate, const Lengths*, SplitPart*, BytesPart*, BatchPart*> part;
 
   // The caller and its place: for memory of results, and for messages.
   Device* device = nullptr;
@@ -140,6 +140,11 @@ struct Call {
   // Set where the call failed; many calls may share one.
   Ref<const Failure> failure;
 
+  /// Of all_to_all, along concat_dim; none of other kinds.
+  Lengths concat_lengths() const {
+    const auto* given = std::get_if<const Lengths*>(&part);
+    return given == nullptr ? Lengths() : **given;
+  }
   /// Any thread may call it; true orders the reader behind the thread that filled in the result.
   bool over() const { return state.load(std::memory_order_acquire) != State::kOpen; }
   /// Called by the thread that has filled in the result; its last access to this call.

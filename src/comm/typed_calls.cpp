@@ -154,7 +154,7 @@ Tensor Communicator::all_to_all(const Tensor& x, std::int64_t split_dim, Lengths
   call.dim = static_cast<std::int16_t>(split_dim);
   call.lengths = split_lengths;
   call.concat_dim = static_cast<std::int16_t>(concat_dim);
-  call.concat_lengths = concat_lengths;
+  call.part = &concat_lengths;
   check_dim(call, split_dim, x.dim());
   check_dim(call, concat_dim, x.dim());
   check_lengths(call, split_lengths);

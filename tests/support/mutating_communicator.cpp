@@ -90,7 +90,7 @@ std::int64_t joined_dim(const Call& call) {
   return call.kind == CollectiveKind::kAllToAll ? call.concat_dim : call.dim;
 }
 Lengths joined_lengths(const Call& call) {
-  return call.kind == CollectiveKind::kAllToAll ? call.concat_lengths : call.lengths;
+  return call.kind == CollectiveKind::kAllToAll ? call.concat_lengths() : call.lengths;
 }
 
 // Collectives that Mutation::index counts.

@@ -163,7 +163,8 @@ TEST_CASE("every part of a call arrives") {
   across.x = &x;
   across.lengths = lengths;
   across.concat_dim = 1;
-  across.concat_lengths = joined;
+  const Lengths joined_lengths(joined);
+  across.part = &joined_lengths;
   sent(across);
   backends::Call scatter(CollectiveKind::kScatter);
   scatter.root = 2;

@@ -35,7 +35,7 @@ TEST_CASE("B-5 the text of a call names what the ranks have to agree on") {
   Call& exchanged = round.add(Kind::kAllToAll, {4, 2});
   exchanged.lengths = round.lengths({3, 1});
   exchanged.concat_dim = 1;
-  exchanged.concat_lengths = round.lengths({2, 5});
+  exchanged.part = round.joined({2, 5});
   CHECK(signature(exchanged) == "all_to_all(f32[4,2], dim 0 cut 3,1, dim 1 joined 2,5)");
 
   CHECK(signature(round.bare(Kind::kBarrier)) == "barrier()");
@@ -141,7 +141,7 @@ TEST_CASE("B-5 pieces of an all_to_all fit in pairs: what one cuts, the other jo
                             std::vector<std::int64_t> joined) {
     Call& call = round.add(Kind::kAllToAll, {rows});
     call.lengths = round.lengths(std::move(cut));
-    call.concat_lengths = round.lengths(std::move(joined));
+    call.part = round.joined(std::move(joined));
   };
   // Rank 0 keeps 1 and sends 3; rank 1 sends nothing and keeps 2.
   exchange(4, {1, 3}, {1, 0});
@@ -151,7 +151,7 @@ TEST_CASE("B-5 pieces of an all_to_all fit in pairs: what one cuts, the other jo
   for (const std::int64_t joined : {3, 4}) {
     Call& call = torn.add(Kind::kAllToAll, {4});
     call.lengths = torn.lengths({1, 3});
-    call.concat_lengths = torn.lengths({1, joined});
+    call.part = torn.joined({1, joined});
   }
   CHECK_FALSE(consistent(torn.calls()));
 }
@@ -162,15 +162,15 @@ TEST_CASE("B-5 an all_to_all over two dims: the size of the joined dim is the se
     Call& call = round.add(Kind::kAllToAll, {4, columns});
     call.lengths = round.lengths({3, 1});
     call.concat_dim = 1;
-    call.concat_lengths = round.lengths({5, 2});
+    call.part = round.joined({5, 2});
   }
   CHECK(consistent(round.calls()));
-  const_cast<Call*>(round.calls()[1])->concat_lengths = round.lengths({5, 3});
+  const_cast<Call*>(round.calls()[1])->part = round.joined({5, 3});
   CHECK_FALSE(consistent(round.calls()));
   CHECK_FALSE(pair_fits(round.calls(), 1, 1));
   CHECK(pair_fits(round.calls(), 0, 1));
   // Pieces of 1 and of 2 rows cannot be joined along columns.
-  const_cast<Call*>(round.calls()[1])->concat_lengths = round.lengths({5, 2});
+  const_cast<Call*>(round.calls()[1])->part = round.joined({5, 2});
   const_cast<Call*>(round.calls()[1])->lengths = round.lengths({2, 2});
   CHECK_FALSE(pair_fits(round.calls(), 0, 1));
   CHECK_FALSE(consistent(round.calls()));

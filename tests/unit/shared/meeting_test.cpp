@@ -80,7 +80,7 @@ TEST_CASE("B-5 pieces that do not fit: the rank in most pairs is named") {
   for (std::size_t rank = 0; rank < 3; ++rank) {
     Call& call = round.add(Kind::kAllToAll, {6});
     call.lengths = round.lengths(cut[rank]);
-    call.concat_lengths = round.lengths(joined[rank]);
+    call.part = round.joined(joined[rank]);
   }
   const Ranks ranks = {4, 5, 6};
   const Meeting meeting{ranks, "x", 0, round.calls()};

@@ -32,6 +32,11 @@ class Round {
     lengths_.push_back(std::move(values));
     return lengths_.back();
   }
+  /// As the part of an all_to_all.
+  const Lengths* joined(std::vector<std::int64_t> values) {
+    joined_.push_back(lengths(std::move(values)));
+    return &joined_.back();
+  }
   const TensorMeta* meta(const Dims& shape, DType dtype = DType::kF32) {
     metas_.push_back(contiguous_meta(shape, dtype));
     return &metas_.back();
@@ -46,6 +51,7 @@ class Round {
   std::unique_ptr<Device> device_ = make_cpu_device(cpu_kernel_table());
   std::deque<Tensor> tensors_;
   std::deque<std::vector<std::int64_t>> lengths_;
+  std::deque<Lengths> joined_;
   std::deque<TensorMeta> metas_;
   std::deque<Call> calls_;
   std::vector<const Call*> pointers_;
