@@ -118,7 +118,6 @@ Value run_ranks(Interpreter& in, const Value*, CallValues call) {
   check_inside(in, group, "get_process_group_ranks");
   const GroupsByRank groups = groups_by_rank(in, group);
   if (group.is_world()) return list_of(groups.ranks(in.setup().rank));
-  // A list for each group: one for each rank would cost the square of a large group.
   const auto known = std::make_shared<std::unordered_map<std::int64_t, Value>>();
   return by_rank(in, [groups, known](std::int64_t rank) {
     const auto [place, is_new] = known->try_emplace(groups.number(rank));
@@ -165,7 +164,7 @@ Value run_translated(Interpreter& in, const Value*, CallValues call) {
   const std::int64_t asked = given.integer(kWhat);
   const GroupsByRank groups = groups_by_rank(in, group);
   const auto answer = [groups, asked](std::int64_t rank) -> Value {
-    const std::vector<std::int64_t> ranks = groups.ranks(rank);
+    const std::vector<std::int64_t>& ranks = groups.ranks(rank);
     const auto size = static_cast<std::int64_t>(ranks.size());
     if (kGlobal)
       return asked >= 0 && asked < size ? ranks[static_cast<std::size_t>(asked)] : kNobody;

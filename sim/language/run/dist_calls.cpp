@@ -79,7 +79,7 @@ std::int64_t DistCall::root(std::string_view global, std::string_view in_group,
     const Value own = at_rank(named, rank);
     const auto* wanted = own.get<std::int64_t>();
     if (wanted == nullptr && !own.is_none()) return std::int64_t{-2};
-    const std::vector<std::int64_t> ranks = groups.ranks(rank);
+    const std::vector<std::int64_t>& ranks = groups.ranks(rank);
     const auto found = std::ranges::find(ranks, wanted != nullptr ? *wanted : 0);
     return found == ranks.end() ? std::int64_t{-1} : std::int64_t{found - ranks.begin()};
   };

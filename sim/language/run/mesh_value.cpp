@@ -4,7 +4,10 @@
 #include "sim/language/run/mesh_value.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
+#include <unordered_map>
+#include <utility>
 
 #include "api/mesh.h"
 #include "base/fix.h"
@@ -134,31 +137,40 @@ Value coordinate_along(const Interpreter& in, const MeshValue& mesh, std::size_t
 
 GroupsByRank groups_by_rank(const Interpreter& in, const GroupValue& group) {
   if (group.made != nullptr) {
-    return {[made = group.made](std::int64_t) { return *made; },
-            [](std::int64_t) { return std::int64_t{0}; }};
+    return {[made = group.made](std::int64_t) -> const auto& {return *made;
   }
-  if (group.is_world()) {
-    const auto all_ranks = [size = in.setup().world_size](std::int64_t) {
-      std::vector<std::int64_t> all(static_cast<std::size_t>(size));
+  , [](std::int64_t) { return std::int64_t{0}; }
+};
+}  // namespace shardlab
+// A list for each group: one for each rank would cost the square of a large group.
+const auto known = std::make_shared<std::unordered_map<std::int64_t, std::vector<std::int64_t>>>();
+if (group.is_world()) {
+  const auto all_ranks = [ size = in.setup().world_size, known ](std::int64_t) -> const auto& {
+    std::vector<std::int64_t>& all = (*known)[0];
+    if (all.empty()) {
+      all.resize(static_cast<std::size_t>(size));
       std::iota(all.begin(), all.end(), 0);
-      return all;
-    };
-    return {all_ranks, [](std::int64_t) { return std::int64_t{0}; }};
-  }
-  std::vector<std::size_t> dims;
-  for (const std::int64_t dim : dims_along(in, group.mesh, group.dim)) {
-    dims.push_back(static_cast<std::size_t>(dim));
-  }
-  const MeshLayout* const whole = in.setup().reported;
-  const auto ranks = [whole, dims](std::int64_t rank) {
-    return whole->group_ranks(dims, place_in(*whole, rank));
+    }
+    return std::as_const(all);
   };
-  const auto number = [whole, dims](std::int64_t rank) {
-    Coordinate first = place_in(*whole, rank);
-    for (const std::size_t dim : dims) first[dim] = 0;
-    return whole->index_of(first);
-  };
-  return {ranks, number};
+  return {all_ranks, [](std::int64_t) { return std::int64_t{0}; }};
+}
+std::vector<std::size_t> dims;
+for (const std::int64_t dim : dims_along(in, group.mesh, group.dim)) {
+  dims.push_back(static_cast<std::size_t>(dim));
+}
+const MeshLayout* const whole = in.setup().reported;
+const auto number = [whole, dims](std::int64_t rank) {
+  Coordinate first = place_in(*whole, rank);
+  for (const std::size_t dim : dims) first[dim] = 0;
+  return whole->index_of(first);
+};
+const auto ranks = [ whole, dims, number, known ](std::int64_t rank) -> const auto& {
+  const auto [place, is_new] = known->try_emplace(number(rank));
+  if (is_new) place->second = whole->group_ranks(dims, place_in(*whole, rank));
+  return std::as_const(place->second);
+};
+return {ranks, number};
 }
 
 Placement placement_of(const Value& value) {

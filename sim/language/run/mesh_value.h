@@ -33,9 +33,10 @@ Value by_rank(const Interpreter& interpreter, std::function<Value(std::int64_t r
 /// The place of this rank along one dim of a mesh that it is in.
 Value coordinate_along(const Interpreter& interpreter, const MeshValue& mesh, std::size_t dim);
 /// For each other rank, the group that corresponds to one group of the running rank. Pure functions
-/// of a rank, which outlive the call.
+/// of a rank, which outlive the call. Used by one thread.
 struct GroupsByRank {
-  std::function<std::vector<std::int64_t>(std::int64_t rank)> ranks;  ///< in the group's order
+  /// In the group's order; made once for each group, and there as long as a copy of this is.
+  std::function<const std::vector<std::int64_t>&(std::int64_t rank)> ranks;
   std::function<std::int64_t(std::int64_t rank)> number;  ///< equal for ranks of one group alone
 };
 GroupsByRank groups_by_rank(const Interpreter& interpreter, const GroupValue& group);
