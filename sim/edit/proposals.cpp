@@ -61,6 +61,16 @@ Kinds kinds_of(std::string_view cause) {
   return {};
 }
 
+/// A placement as S(0) and as Shard(0).
+struct Spelling {
+  const char* brief;
+  const char* in_full;
+};
+constexpr Spelling kReplicate = {"R", "Replicate()"};
+constexpr Spelling kPlacements[] = {kReplicate,           {"P(sum)", "Partial()"},
+                                    {"S(0)", "Shard(0)"}, {"S(1)", "Shard(1)"},
+                                    {"S(2)", "Shard(2)"}, {"P(avg)", "Partial(\"avg\")"}};
+
 std::string name_of(const Expression& function) {
   if (const auto* name = std::get_if<ast::Name>(&function.node)) return name->id;
   if (const auto* method = std::get_if<ast::Attribute>(&function.node)) return method->name;
@@ -231,8 +241,11 @@ class Proposer {
     if (call_of(expression, {"from_local", "redistribute", "distribute", "distribute_tensor"}) !=
         nullptr) {
       const std::vector<ast::ExpressionPtr>* list = placement_list(call);
-      if (list != nullptr) relabel_in(*list);
-      if (list == nullptr) relabel(expression, call);
+      if (list != nullptr) {
+        relabel_in(*list);
+      } else {
+        relabel(expression, call);
+      }
     }
     if (call_of(expression, {"to_local"}) != nullptr) local_pieces(expression, call);
     if (call_of(expression, {"from_local"}) != nullptr && !call.arguments.empty()) {
@@ -317,22 +330,18 @@ class Proposer {
 
   // In the words of the program: Shard(0), or S(0).
   void relabel_in(const std::vector<ast::ExpressionPtr>& placements) {
-    using Words = std::array<const char*, 6>;
-    constexpr Words kShort = {"R", "P(sum)", "S(0)", "S(1)", "S(2)", "P(avg)"};
-    constexpr Words kLong = {"Replicate()", "Partial()", "Shard(0)",
-                             "Shard(1)",    "Shard(2)",  "Partial(\"avg\")"};
     for (const ast::ExpressionPtr& placement : placements) {
       const std::string given = text_of(*placement);
       const bool in_full = std::ranges::any_of(
           std::array{"Shard(", "Replicate(", "Partial("},
           [&](const char* word) { return given.find(word) != std::string::npos; });
-      const Words& words = in_full ? kLong : kShort;
+      const auto word = [&](const Spelling& one) { return in_full ? one.in_full : one.brief; };
       if (given.find('P') != std::string::npos) {
-        add(EditKind::kLess, *placement, words[0], "no sum over its mesh dim");
+        add(EditKind::kLess, *placement, word(kReplicate), "no sum over its mesh dim");
       }
-      for (const char* word : words) {
-        if (word != given)
-          add(EditKind::kLabel, *placement, word, fmt::format("{} for {}", word, given));
+      for (const Spelling& one : kPlacements) {
+        if (word(one) == given) continue;
+        add(EditKind::kLabel, *placement, word(one), fmt::format("{} for {}", word(one), given));
       }
     }
   }
@@ -343,10 +352,13 @@ class Proposer {
       if (given != call.arguments.end() && text_of(*given->value).starts_with('P')) {
         add(EditKind::kLess, expression, with_argument(call, dim, ""), "no sum over " + dim);
       }
-      for (const char* placement : {"", "P(sum)", "S(0)", "S(1)", "S(2)", "P(avg)", "SS(0, 2)"}) {
-        add(EditKind::kLabel, expression, with_argument(call, dim, placement),
-            fmt::format("the placement {} on {}", *placement == '\0' ? "R" : placement, dim));
-      }
+      const auto label = [&](const std::string& placement) {
+        add(EditKind::kLabel, expression,
+            with_argument(call, dim, placement == kReplicate.brief ? "" : placement),
+            fmt::format("the placement {} on {}", placement, dim));
+      };
+      for (const Spelling& one : kPlacements) label(one.brief);
+      label("SS(0, 2)");
     }
   }
 

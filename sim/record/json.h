@@ -1,5 +1,5 @@
 // json.h - common parts of the JSON that shardlab writes and reads. A light header: a file that
-// reads the inside of a value includes <nlohmann/json.hpp>.
+// reads the inside of a value includes json_value.h.
 #pragma once
 
 #include <cstdint>

@@ -116,6 +116,7 @@ CONTRAST = """(() => {
   return [behind(document.body), worst, where];
 })()"""
 
+
 class Runs(html.parser.HTMLParser):
     """The text of the element with the runs, and how many script elements there are."""
 

@@ -118,6 +118,7 @@ Value run_ranks(Interpreter& in, const Value*, CallValues call) {
   check_inside(in, group, "get_process_group_ranks");
   const GroupsByRank groups = groups_by_rank(in, group);
   if (group.is_world()) return list_of(groups.ranks(in.setup().rank));
+  // As a value once for each group, too.
   const auto known = std::make_shared<std::unordered_map<std::int64_t, Value>>();
   return by_rank(in, [groups, known](std::int64_t rank) {
     const auto [place, is_new] = known->try_emplace(groups.number(rank));

@@ -4,10 +4,10 @@
 #include "sim/language/run/mesh_value.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <unordered_map>
-#include <utility>
 
 #include "api/mesh.h"
 #include "base/fix.h"
@@ -136,41 +136,41 @@ Value coordinate_along(const Interpreter& in, const MeshValue& mesh, std::size_t
 }
 
 GroupsByRank groups_by_rank(const Interpreter& in, const GroupValue& group) {
+  using Ranks = std::vector<std::int64_t>;
+  std::function<std::int64_t(std::int64_t)> number = [](std::int64_t) { return std::int64_t{0}; };
   if (group.made != nullptr) {
-    return {[made = group.made](std::int64_t) -> const auto& {return *made;
+    return {[made = group.made](std::int64_t) -> const Ranks& { return *made; }, number};
   }
-  , [](std::int64_t) { return std::int64_t{0}; }
-};
-}  // namespace shardlab
-// A list for each group: one for each rank would cost the square of a large group.
-const auto known = std::make_shared<std::unordered_map<std::int64_t, std::vector<std::int64_t>>>();
-if (group.is_world()) {
-  const auto all_ranks = [ size = in.setup().world_size, known ](std::int64_t) -> const auto& {
-    std::vector<std::int64_t>& all = (*known)[0];
-    if (all.empty()) {
-      all.resize(static_cast<std::size_t>(size));
+  std::function<Ranks(std::int64_t)> list;
+  if (group.is_world()) {
+    list = [size = in.setup().world_size](std::int64_t) {
+      Ranks all(static_cast<std::size_t>(size));
       std::iota(all.begin(), all.end(), 0);
+      return all;
+    };
+  } else {
+    std::vector<std::size_t> dims;
+    for (const std::int64_t dim : dims_along(in, group.mesh, group.dim)) {
+      dims.push_back(static_cast<std::size_t>(dim));
     }
-    return std::as_const(all);
+    const MeshLayout* const whole = in.setup().reported;
+    list = [whole, dims](std::int64_t rank) {
+      return whole->group_ranks(dims, place_in(*whole, rank));
+    };
+    number = [whole, dims](std::int64_t rank) {
+      Coordinate first = place_in(*whole, rank);
+      for (const std::size_t dim : dims) first[dim] = 0;
+      return whole->index_of(first);
+    };
+  }
+  // One for each rank would cost the square of a large group.
+  const auto known = std::make_shared<std::unordered_map<std::int64_t, Ranks>>();
+  const auto ranks = [list, number, known](std::int64_t rank) -> const Ranks& {
+    const auto [place, is_new] = known->try_emplace(number(rank));
+    if (is_new) place->second = list(rank);
+    return place->second;
   };
-  return {all_ranks, [](std::int64_t) { return std::int64_t{0}; }};
-}
-std::vector<std::size_t> dims;
-for (const std::int64_t dim : dims_along(in, group.mesh, group.dim)) {
-  dims.push_back(static_cast<std::size_t>(dim));
-}
-const MeshLayout* const whole = in.setup().reported;
-const auto number = [whole, dims](std::int64_t rank) {
-  Coordinate first = place_in(*whole, rank);
-  for (const std::size_t dim : dims) first[dim] = 0;
-  return whole->index_of(first);
-};
-const auto ranks = [ whole, dims, number, known ](std::int64_t rank) -> const auto& {
-  const auto [place, is_new] = known->try_emplace(number(rank));
-  if (is_new) place->second = whole->group_ranks(dims, place_in(*whole, rank));
-  return std::as_const(place->second);
-};
-return {ranks, number};
+  return {ranks, number};
 }
 
 Placement placement_of(const Value& value) {
