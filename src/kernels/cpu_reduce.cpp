@@ -1,5 +1,5 @@
 // Folds and extrema on the CPU. Integers are computed in i64, f16 and bf16 in f32, rounded once.
-#include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "base/fix.h"
@@ -23,16 +23,20 @@ void fold_by(DType compute, const Tensor& self, const DimMask& reduced, const Te
   });
 }
 
+// Whether a byte is not 0: all are where the first one is and each equals the next.
+bool has_true(const unsigned char* bytes, std::size_t count) {
+  return count > 0 && (bytes[0] != 0 || std::memcmp(bytes, bytes + 1, count - 1) != 0);
+}
+
 // Every byte but 0 is true, as in bytes that are viewed as bools.
 template <bool any>
 void fold_truth(const Tensor& self, const DimMask& reduced, const Tensor& out) {
   Rows<bool> rows(self, reduced);
   const auto truths = scratch<bool>(rows.count());
-  const auto is_true = [](unsigned char byte) { return byte != 0; };
+  const auto size = static_cast<std::size_t>(rows.size());
   for (std::int64_t i = 0; i < rows.count(); ++i) {
     const auto* row = reinterpret_cast<const unsigned char*>(rows.row(i));
-    truths[i] = any ? std::any_of(row, row + rows.size(), is_true)
-                    : std::all_of(row, row + rows.size(), is_true);
+    truths[i] = any ? has_true(row, size) : std::memchr(row, 0, size) == nullptr;
   }
   store_row_major(out, truths.get(), DType::kBool);
 }

@@ -12,6 +12,7 @@ namespace {
 
 template <SortOrder order, typename Key, typename T>
 void sort_by(Rows<T>& rows, std::int64_t wanted, T* keys, std::int64_t* places) {
+  constexpr std::int64_t kMany = 8;
   const std::int64_t size = rows.size();
   const auto entries = scratch<SortEntry<Key>>(size);
   SortEntry<Key>* const first = entries.get();
@@ -20,8 +21,11 @@ void sort_by(Rows<T>& rows, std::int64_t wanted, T* keys, std::int64_t* places) 
     for (std::int64_t j = 0; j < size; ++j) {
       first[j] = {sort_key<order>(row[j]), static_cast<Key>(j)};
     }
-    std::nth_element(first, first + wanted, first + size);
-    std::sort(first, first + wanted);
+    if (wanted < size / kMany) {
+      std::partial_sort(first, first + wanted, first + size);
+    } else {
+      std::sort(first, first + size);
+    }
     for (std::int64_t j = 0; j < wanted; ++j) {
       *keys++ = row[first[j].place];
       *places++ = static_cast<std::int64_t>(first[j].place);

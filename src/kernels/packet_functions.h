@@ -222,26 +222,45 @@ EIGEN_ALWAYS_INLINE PacketOf<double> log_beyond_square(const PacketOf<double>& f
   return pdiv(pmul(above, cube), pmadd(high, cube, low));
 }
 
-/// exponent log 2 + log(fraction). Subnormal numbers are scaled first.
+/// log(x / 2^shift) of each lane, a positive normal number: exponent log 2 + log(fraction).
 template <typename T>
-EIGEN_ALWAYS_INLINE PacketOf<T> packet_log(const PacketOf<T>& x) {
+EIGEN_ALWAYS_INLINE PacketOf<T> normal_log(const PacketOf<T>& x, const PacketOf<T>& shift) {
+  using namespace Eigen::internal;
+  const auto number = [](T value) { return pset1<PacketOf<T>>(value); };
+  const SplitNumber<T> parts = split_number<T>(x);
+  const PacketOf<T> f = psub(parts.fraction, number(1));
+  const PacketOf<T> beyond = pmadd(number(T(-0.5)), pmul(f, f), log_beyond_square(f));
+  return pmadd(psub(parts.exponent, shift), number(T(0.693147180559945309417)), padd(f, beyond));
+}
+
+/// Lanes that packet_log() does not handle as ordinary ones. Subnormal numbers are scaled first.
+template <typename T>
+[[gnu::noinline]] void log_of_any_lanes(const PacketOf<T>& x, PacketOf<T>& y) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
   const auto number = [](T value) { return pset1<Packet>(value); };
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
   constexpr int kShift = 60;
-  // Of negative numbers, too, as the result of their bits may be subnormal, which takes longer.
-  const Packet size = pabs(x), zero = number(0);
-  const Packet small = pcmp_lt(size, number(std::numeric_limits<T>::min()));
-  const Packet scaled = pselect(small, pmul(size, number(std::ldexp(T(1), kShift))), size);
-  const SplitNumber<T> parts = split_number<T>(scaled);
-  const Packet exponent = psub(parts.exponent, pand(small, number(T(kShift))));
-  const Packet f = psub(parts.fraction, number(1));
-  const Packet beyond = pmadd(number(T(-0.5)), pmul(f, f), log_beyond_square(f));
-  const Packet log = pmadd(exponent, number(T(0.693147180559945309417)), padd(f, beyond));
+  const Packet small = pcmp_lt(x, number(std::numeric_limits<T>::min())), zero = number(0);
+  const Packet scaled = pselect(small, pmul(x, number(std::ldexp(T(1), kShift))), x);
+  const Packet log = normal_log<T>(scaled, pand(small, number(T(kShift))));
   const Packet ordinary = where_less<T>(x, number(kInfinity), log, x);
   const Packet undefined = number(std::numeric_limits<T>::quiet_NaN());
-  return where_equal<T>(x, zero, number(-kInfinity), where_less<T>(x, zero, undefined, ordinary));
+  y = where_equal<T>(x, zero, number(-kInfinity), where_less<T>(x, zero, undefined, ordinary));
+}
+
+/// log of each lane. Those of normal numbers, negative ones too, are ordinary.
+template <typename T>
+EIGEN_ALWAYS_INLINE PacketOf<T> packet_log(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  using Limits = std::numeric_limits<T>;
+  const auto number = [](T value) { return pset1<PacketOf<T>>(value); };
+  const PacketOf<T> size = pabs(x), zero = number(0);
+  const PacketOf<T> far =
+      por(pcmp_lt_or_nan(size, number(Limits::min())), pcmp_lt(number(Limits::max()), size));
+  PacketOf<T> y = where_less<T>(x, zero, number(Limits::quiet_NaN()), normal_log<T>(size, zero));
+  if (predux_any(std::bit_cast<PacketOf<float>>(far))) log_of_any_lanes<T>(x, y);
+  return y;
 }
 
 /// 1 / (1 + exp(-x)).
