@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "backends/cuda/bodies.h"
-#include "backends/cuda/convolution_bodies.h"
 #include "backends/cuda/pointwise.h"
 #include "backends/cuda/resample_bodies.h"
 #include "backends/cuda/sort_bodies.h"

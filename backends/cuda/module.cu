@@ -3,7 +3,6 @@
 #include <new>
 
 #include "backends/cuda/bodies.h"
-#include "backends/cuda/convolution_bodies.h"
 #include "backends/cuda/platform.cuh"
 #include "backends/cuda/resample_bodies.h"
 #include "backends/cuda/sort_bodies.h"

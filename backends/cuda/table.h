@@ -180,18 +180,6 @@ struct SearchCall {
   std::int64_t* out;
 };
 
-/// Pictures [samples, channels, input] and their patches [channels, kernel, samples, output], in
-/// three spatial dims: patch element [.., k, .., o] is picture element o stride - padding + k
-/// dilation. Elements outside of a picture are 0 in its patches.
-struct PatchCall {
-  DType compute;  ///< i64, f32 or f64
-  std::int64_t samples, channels;
-  std::int64_t input[3], kernel[3], output[3], stride[3], padding[3], dilation[3];
-  Place pictures;  ///< strides of the five dims
-  void* patches;   ///< row-major
-  DType patch_dtype;
-};
-
 /// to [outer, results, inner] = weighted sums over from [outer, places, inner], both of f64 and
 /// row-major: of result r the terms first[r] to first[r + 1], each over its share, in order; then
 /// over divisor[r].
@@ -273,10 +261,6 @@ struct Table {
   Failure (*draw)(Context* context, const DrawCall& call);
   Failure (*merge)(Context* context, const MergeCall& call);
   Failure (*search)(Context* context, const SearchCall& call);
-  /// Patches of pictures.
-  Failure (*gather_patches)(Context* context, const PatchCall& call);
-  /// Each element of the pictures as the sum of its copies in the patches.
-  Failure (*add_patches)(Context* context, const PatchCall& call);
   Failure (*sample)(Context* context, const SampleCall& call);
   Failure (*largest)(Context* context, const LargestCall& call);
   Failure (*product)(Context* context, const ProductCall& call);

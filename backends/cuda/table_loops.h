@@ -39,8 +39,6 @@ class TableLoops : public Loops {
   void search(const Search& search) override;
   void sample(const Sampling& sampling) override;
   void largest(const Largest& largest) override;
-  void gather_patches(const Patching& patching) override;
-  void add_patches(const Patching& patching) override;
 
  protected:
   /// Called before each call of the table that would wait for the stream, whatever its result.

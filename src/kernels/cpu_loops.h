@@ -35,8 +35,6 @@ class CpuLoops final : public Loops {
   void search(const Search& search) override;
   void sample(const Sampling& sampling) override;
   void largest(const Largest& largest) override;
-  void gather_patches(const Patching& patching) override;
-  void add_patches(const Patching& patching) override;
 };
 
 CpuLoops& cpu_loops();

@@ -9,7 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/convolution_sizes.h"
 #include "kernels/element_functions.h"
 #include "kernels/loop_kinds.h"
 #include "kernels/position_laws.h"
@@ -102,14 +101,6 @@ struct Largest {
   Tensor places;  ///< the same of i64
 };
 
-/// A picture [1, channels, input] and its patches, in the spatial dims of `sizes`: patch element
-/// [channel, tap, output] is the picture element that the tap reads for the output, 0 outside.
-struct Patching {
-  const ConvolutionSizes& sizes;
-  Tensor pictures;
-  Tensor patches;  ///< contiguous, of i64, f32 or f64
-};
-
 /// The loops of one device; used for the duration of one kernel. All fail with Unsupported for a
 /// dtype that the device does not take.
 class Loops {
@@ -157,9 +148,6 @@ class Loops {
   virtual void search(const Search& search) = 0;
   virtual void sample(const Sampling& sampling) = 0;
   virtual void largest(const Largest& largest) = 0;
-  virtual void gather_patches(const Patching& patching) = 0;
-  /// Each element of the picture is the sum of its copies in the patches.
-  virtual void add_patches(const Patching& patching) = 0;
 
  protected:
   ~Loops() = default;

@@ -1,4 +1,4 @@
-// Convolutions on device cuda: by hand, and against the CPU's kernels, which make no patches.
+// Convolutions on device cuda: by hand, and against the CPU's loops.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -93,10 +93,10 @@ void check_all(const Windows& tried, DType dtype, Lies lies) {
 }
 
 Values result(KernelId id, const Given& a, const Given& b, const Given& out, std::int64_t padding,
-              std::int64_t groups) {
+              std::int64_t groups, std::int64_t stride = 1) {
   const auto gpu = make_cuda_device(host_table(), 0, HostFallback::kRefuse);
   const auto made = [&](Device& device) {
-    return std::vector<LocalArg>{a.on(device),  b.on(device), Dims{1},
+    return std::vector<LocalArg>{a.on(device),  b.on(device), Dims{stride},
                                  Dims{padding}, Dims{1},      Scalar(groups)};
   };
   return given_by(*gpu, id, made, {out})[0];
@@ -116,6 +116,12 @@ TEST_CASE("V-25 cuda: a convolution by hand, each group with its own weights") {
         Values{100, 0, 0, 2, 3, 4});
   CHECK(result(KernelId::kConvolutionWeightGrad, input, slopes, weight, 1, 2) ==
         Values{0, 1, 10 + 60, 20});
+  // In steps of two: windows (0, 1), (2, 3).
+  const Given every{{1, 1, 3}, DType::kF32, {1, 2, 3}}, pair{{1, 1, 2}, DType::kF32, {1, 100}};
+  const Given twice{{1, 1, 2}, DType::kF32, {1, 10}};
+  CHECK(result(KernelId::kConvolution, every, pair, twice, 1, 1, 2) == Values{100, 302});
+  CHECK(result(KernelId::kConvolutionInputGrad, twice, pair, every, 1, 1, 2) ==
+        Values{100, 10, 1000});
   // Of two samples.
   const Given pictures{{2, 1, 2}, DType::kF32, {1, 2, 3, 4}}, ones{{2, 1, 2}, DType::kF32, {1}};
   const Given factor{{1, 1, 1}, DType::kF32, {0}};
