@@ -89,50 +89,24 @@ SHARDLAB_HD inline bool truth(T value) {
 
 namespace element {
 
+/// A function that is one expression, for every type that it takes.
+#define SHARDLAB_FUNCTION(Name, Result, parameters, expression) \
+  struct Name {                                                 \
+    template <typename T>                                       \
+    SHARDLAB_HD static Result apply parameters {                \
+      return expression;                                        \
+    }                                                           \
+  };
+
 // Two tensors.
 
-struct Add {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    return sum_of(a, b);
-  }
-};
-struct AddScaled {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b, T alpha) {
-    return sum_of(a, product_of(alpha, b));
-  }
-};
-struct Sub {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    return difference_of(a, b);
-  }
-};
-struct SubScaled {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b, T alpha) {
-    return difference_of(a, product_of(alpha, b));
-  }
-};
-struct RsubScaled {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b, T alpha) {
-    return difference_of(b, product_of(alpha, a));
-  }
-};
-struct Mul {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    return product_of(a, b);
-  }
-};
-struct Div {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    return a / b;
-  }
-};
+SHARDLAB_FUNCTION(Add, T, (T a, T b), sum_of(a, b))
+SHARDLAB_FUNCTION(AddScaled, T, (T a, T b, T alpha), sum_of(a, product_of(alpha, b)))
+SHARDLAB_FUNCTION(Sub, T, (T a, T b), difference_of(a, b))
+SHARDLAB_FUNCTION(SubScaled, T, (T a, T b, T alpha), difference_of(a, product_of(alpha, b)))
+SHARDLAB_FUNCTION(RsubScaled, T, (T a, T b, T alpha), difference_of(b, product_of(alpha, a)))
+SHARDLAB_FUNCTION(Mul, T, (T a, T b), product_of(a, b))
+SHARDLAB_FUNCTION(Div, T, (T a, T b), a / b)
 
 // Division by zero of integers is refused before the loop.
 struct DivTrunc {
@@ -224,115 +198,31 @@ struct Minimum {
     return is_nan(a) ? a : chosen;
   }
 };
-struct Atan2 {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    return std::atan2(a, b);
-  }
-};
+SHARDLAB_FUNCTION(Atan2, T, (T a, T b), std::atan2(a, b))
 
-struct Eq {
-  template <typename T>
-  SHARDLAB_HD static bool apply(T a, T b) {
-    return a == b;
-  }
-};
-struct Ne {
-  template <typename T>
-  SHARDLAB_HD static bool apply(T a, T b) {
-    return a != b;
-  }
-};
-struct Lt {
-  template <typename T>
-  SHARDLAB_HD static bool apply(T a, T b) {
-    return a < b;
-  }
-};
-struct Le {
-  template <typename T>
-  SHARDLAB_HD static bool apply(T a, T b) {
-    return a <= b;
-  }
-};
-struct Gt {
-  template <typename T>
-  SHARDLAB_HD static bool apply(T a, T b) {
-    return a > b;
-  }
-};
-struct Ge {
-  template <typename T>
-  SHARDLAB_HD static bool apply(T a, T b) {
-    return a >= b;
-  }
-};
-struct LogicalAnd {
-  template <typename T>
-  SHARDLAB_HD static bool apply(T a, T b) {
-    return truth(a) && truth(b);
-  }
-};
-struct LogicalOr {
-  template <typename T>
-  SHARDLAB_HD static bool apply(T a, T b) {
-    return truth(a) || truth(b);
-  }
-};
-struct LogicalXor {
-  template <typename T>
-  SHARDLAB_HD static bool apply(T a, T b) {
-    return truth(a) != truth(b);
-  }
-};
-struct BitwiseAnd {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    return a & b;
-  }
-};
-struct BitwiseOr {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    return a | b;
-  }
-};
-struct BitwiseXor {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    return a ^ b;
-  }
-};
+SHARDLAB_FUNCTION(Eq, bool, (T a, T b), a == b)
+SHARDLAB_FUNCTION(Ne, bool, (T a, T b), a != b)
+SHARDLAB_FUNCTION(Lt, bool, (T a, T b), a < b)
+SHARDLAB_FUNCTION(Le, bool, (T a, T b), a <= b)
+SHARDLAB_FUNCTION(Gt, bool, (T a, T b), a > b)
+SHARDLAB_FUNCTION(Ge, bool, (T a, T b), a >= b)
+SHARDLAB_FUNCTION(LogicalAnd, bool, (T a, T b), truth(a) && truth(b))
+SHARDLAB_FUNCTION(LogicalOr, bool, (T a, T b), truth(a) || truth(b))
+SHARDLAB_FUNCTION(LogicalXor, bool, (T a, T b), truth(a) != truth(b))
+SHARDLAB_FUNCTION(BitwiseAnd, T, (T a, T b), wrapped(bits_of(a) & bits_of(b)))
+SHARDLAB_FUNCTION(BitwiseOr, T, (T a, T b), a | b)
+SHARDLAB_FUNCTION(BitwiseXor, T, (T a, T b), a ^ b)
 
 // By a negative number of bits, or by more than there are: all are shifted out.
-struct LeftShift {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    return b < 0 || b >= 64 ? T(0) : wrapped(bits_of(a) << b);
-  }
-};
-struct RightShift {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    return a >> (b < 0 || b >= 64 ? 63 : b);
-  }
-};
+SHARDLAB_FUNCTION(LeftShift, T, (T a, T b), b < 0 || b >= 64 ? T(0) : wrapped(bits_of(a) << b))
+SHARDLAB_FUNCTION(RightShift, T, (T a, T b), a >> (b < 0 || b >= 64 ? 63 : b))
 
 // Three tensors.
 
 // A NaN bound makes NaN; the upper bound wins over the lower one.
-struct Clamp {
-  template <typename T>
-  SHARDLAB_HD static T apply(T value, T low, T high) {
-    return Minimum::apply(Maximum::apply(value, low), high);
-  }
-};
-struct Where {
-  template <typename T>
-  SHARDLAB_HD static T apply(bool condition, T yes, T no) {
-    return condition ? yes : no;
-  }
-};
+SHARDLAB_FUNCTION(Clamp, T, (T value, T low, T high),
+                  Minimum::apply(Maximum::apply(value, low), high))
+SHARDLAB_FUNCTION(Where, T, (bool condition, T yes, T no), condition ? yes : no)
 struct Lerp {
   template <typename T>
   SHARDLAB_HD static T apply(T start, T end, T weight) {
@@ -341,27 +231,13 @@ struct Lerp {
                       : end - product_of(end - start, T(1) - weight);
   }
 };
-struct Addcmul {
-  template <typename T>
-  SHARDLAB_HD static T apply(T self, T a, T b, T value) {
-    return sum_of(self, product_of(product_of(value, a), b));
-  }
-};
-struct Addcdiv {
-  template <typename T>
-  SHARDLAB_HD static T apply(T self, T a, T b, T value) {
-    return self + product_of(value, a) / b;
-  }
-};
+SHARDLAB_FUNCTION(Addcmul, T, (T self, T a, T b, T value),
+                  sum_of(self, product_of(product_of(value, a), b)))
+SHARDLAB_FUNCTION(Addcdiv, T, (T self, T a, T b, T value), self + product_of(value, a) / b)
 
 // One tensor.
 
-struct Positive {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return a;
-  }
-};
+SHARDLAB_FUNCTION(Positive, T, (T a), a)
 struct Neg {
   template <typename T>
   SHARDLAB_HD static T apply(T a) {
@@ -380,12 +256,7 @@ struct Abs {
       return std::abs(a);
   }
 };
-struct Sign {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return T(int(a > 0) - int(a < 0));
-  }
-};
+SHARDLAB_FUNCTION(Sign, T, (T a), T(int(a > 0) - int(a < 0)))
 struct Sgn {
   template <typename T>
   SHARDLAB_HD static T apply(T a) {
@@ -395,67 +266,26 @@ struct Sgn {
       return Sign::apply(a);
   }
 };
-struct Square {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return product_of(a, a);
-  }
-};
-struct Reciprocal {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return T(1) / a;
-  }
-};
-struct Floor {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    if constexpr (Integer<T>)
-      return a;
-    else
-      return std::floor(a);
-  }
-};
-struct Ceil {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    if constexpr (Integer<T>)
-      return a;
-    else
-      return std::ceil(a);
-  }
-};
-// Halves are rounded to the even neighbour.
-struct Round {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    if constexpr (Integer<T>)
-      return a;
-    else
-      return std::nearbyint(a);
-  }
-};
-struct Trunc {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    if constexpr (Integer<T>)
-      return a;
-    else
-      return std::trunc(a);
-  }
-};
-struct Frac {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return a - std::trunc(a);
-  }
-};
-struct IsNan {
-  template <typename T>
-  SHARDLAB_HD static bool apply(T a) {
-    return is_nan(a);
-  }
-};
+SHARDLAB_FUNCTION(Square, T, (T a), product_of(a, a))
+SHARDLAB_FUNCTION(Reciprocal, T, (T a), T(1) / a)
+// Integers stay as they are.
+#define SHARDLAB_ROUNDING(Name, function) \
+  struct Name {                           \
+    template <typename T>                 \
+    SHARDLAB_HD static T apply(T a) {     \
+      if constexpr (Integer<T>)           \
+        return a;                         \
+      else                                \
+        return std::function(a);          \
+    }                                     \
+  };
+SHARDLAB_ROUNDING(Floor, floor)
+SHARDLAB_ROUNDING(Ceil, ceil)
+SHARDLAB_ROUNDING(Round, nearbyint)  // halves to the even neighbour
+SHARDLAB_ROUNDING(Trunc, trunc)
+#undef SHARDLAB_ROUNDING
+SHARDLAB_FUNCTION(Frac, T, (T a), a - std::trunc(a))
+SHARDLAB_FUNCTION(IsNan, bool, (T a), is_nan(a))
 struct IsInf {
   template <typename T>
   SHARDLAB_HD static bool apply(T a) {
@@ -487,18 +317,8 @@ struct Signbit {
       return std::signbit(a);
   }
 };
-struct LogicalNot {
-  template <typename T>
-  SHARDLAB_HD static bool apply(T a) {
-    return !truth(a);
-  }
-};
-struct BitwiseNot {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return ~a;
-  }
-};
+SHARDLAB_FUNCTION(LogicalNot, bool, (T a), !truth(a))
+SHARDLAB_FUNCTION(BitwiseNot, T, (T a), ~a)
 
 }  // namespace element
 

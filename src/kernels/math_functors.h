@@ -12,32 +12,22 @@ inline constexpr double kSqrtHalf = 0.70710678118654752440;
 inline constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 inline constexpr double kTanhCubic = 0.044715;
 
-/// A function of the standard library, for every type that it takes.
-#define SHARDLAB_STANDARD(Name, function) \
-  struct Name {                           \
-    template <typename T>                 \
-    SHARDLAB_HD static T apply(T a) {     \
-      return std::function(a);            \
-    }                                     \
-  };
-
-SHARDLAB_STANDARD(Acos, acos)
-SHARDLAB_STANDARD(Asin, asin)
-SHARDLAB_STANDARD(Asinh, asinh)
-SHARDLAB_STANDARD(Atan, atan)
-SHARDLAB_STANDARD(Cos, cos)
-SHARDLAB_STANDARD(Cosh, cosh)
-SHARDLAB_STANDARD(Erf, erf)
-SHARDLAB_STANDARD(Erfc, erfc)
-SHARDLAB_STANDARD(Exp, exp)
-SHARDLAB_STANDARD(Log, log)
-SHARDLAB_STANDARD(Log10, log10)
-SHARDLAB_STANDARD(Sin, sin)
-SHARDLAB_STANDARD(Sinh, sinh)
-SHARDLAB_STANDARD(Sqrt, sqrt)
-SHARDLAB_STANDARD(Tan, tan)
-SHARDLAB_STANDARD(Tanh, tanh)
-#undef SHARDLAB_STANDARD
+SHARDLAB_FUNCTION(Acos, T, (T a), std::acos(a))
+SHARDLAB_FUNCTION(Asin, T, (T a), std::asin(a))
+SHARDLAB_FUNCTION(Asinh, T, (T a), std::asinh(a))
+SHARDLAB_FUNCTION(Atan, T, (T a), std::atan(a))
+SHARDLAB_FUNCTION(Cos, T, (T a), std::cos(a))
+SHARDLAB_FUNCTION(Cosh, T, (T a), std::cosh(a))
+SHARDLAB_FUNCTION(Erf, T, (T a), std::erf(a))
+SHARDLAB_FUNCTION(Erfc, T, (T a), std::erfc(a))
+SHARDLAB_FUNCTION(Exp, T, (T a), std::exp(a))
+SHARDLAB_FUNCTION(Log, T, (T a), std::log(a))
+SHARDLAB_FUNCTION(Log10, T, (T a), std::log10(a))
+SHARDLAB_FUNCTION(Sin, T, (T a), std::sin(a))
+SHARDLAB_FUNCTION(Sinh, T, (T a), std::sinh(a))
+SHARDLAB_FUNCTION(Sqrt, T, (T a), std::sqrt(a))
+SHARDLAB_FUNCTION(Tan, T, (T a), std::tan(a))
+SHARDLAB_FUNCTION(Tanh, T, (T a), std::tanh(a))
 
 struct Exp2 {
   template <typename T>
@@ -96,39 +86,14 @@ struct Log1p {
     return T(std::log(std::abs(T(1) + a)), angle);
   }
 };
-struct Rsqrt {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return T(1) / std::sqrt(a);
-  }
-};
-struct Sigmoid {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return T(1) / (T(1) + std::exp(-a));
-  }
-};
-struct Silu {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return a / (T(1) + std::exp(-a));
-  }
-};
+SHARDLAB_FUNCTION(Rsqrt, T, (T a), T(1) / std::sqrt(a))
+SHARDLAB_FUNCTION(Sigmoid, T, (T a), T(1) / (T(1) + std::exp(-a)))
+SHARDLAB_FUNCTION(Silu, T, (T a), a / (T(1) + std::exp(-a)))
 
 // Activations and their gradients.
 
-struct Relu {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return is_nan(a) || a > T(0) ? a : T(0);
-  }
-};
-struct Gelu {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return a * T(0.5) * (T(1) + std::erf(a * T(kSqrtHalf)));
-  }
-};
+SHARDLAB_FUNCTION(Relu, T, (T a), is_nan(a) || a > T(0) ? a : T(0))
+SHARDLAB_FUNCTION(Gelu, T, (T a), T(0.5) * a * (T(1) + std::erf(a * T(kSqrtHalf))))
 struct GeluTanh {
   template <typename T>
   SHARDLAB_HD static T inner(T a) {
@@ -180,18 +145,10 @@ struct SigmoidBackward {
       return grad * (T(1) - output) * output;
   }
 };
-struct ThresholdBackward {
-  template <typename T>
-  SHARDLAB_HD static T apply(T grad, T self, T threshold) {
-    return self <= threshold ? T(0) : grad;
-  }
-};
-struct Softplus {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T beta, T threshold) {
-    return a * beta > threshold ? a : std::log1p(std::exp(a * beta)) / beta;
-  }
-};
+SHARDLAB_FUNCTION(ThresholdBackward, T, (T grad, T self, T threshold),
+                  self <= threshold ? T(0) : grad)
+SHARDLAB_FUNCTION(Softplus, T, (T a, T beta, T threshold),
+                  beta* a > threshold ? a : std::log1p(std::exp(a * beta)) / beta)
 struct SoftplusBackward {
   template <typename T>
   SHARDLAB_HD static T apply(T grad, T a, T beta, T threshold) {
@@ -199,17 +156,7 @@ struct SoftplusBackward {
     return a * beta > threshold ? grad : grad * power / (power + T(1));
   }
 };
-struct LeakyRelu {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T slope) {
-    return a > T(0) ? a : a * slope;
-  }
-};
-struct LeakyReluBackward {
-  template <typename T>
-  SHARDLAB_HD static T apply(T grad, T a, T slope) {
-    return a > T(0) ? grad : grad * slope;
-  }
-};
+SHARDLAB_FUNCTION(LeakyRelu, T, (T a, T slope), a > T(0) ? a : a * slope)
+SHARDLAB_FUNCTION(LeakyReluBackward, T, (T grad, T a, T slope), a > T(0) ? grad : grad * slope)
 
 }  // namespace shardlab::element

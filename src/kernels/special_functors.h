@@ -31,75 +31,25 @@ SHARDLAB_SPECIAL(ScaledK0, special::scaled_bessel_k(0, x))
 SHARDLAB_SPECIAL(ScaledK1, special::scaled_bessel_k(1, x))
 #undef SHARDLAB_SPECIAL
 
-/// A function of one number that is computed in the number's type.
-#define SHARDLAB_SPECIAL(Name, value) \
-  struct Name {                       \
-    template <typename T>             \
-    SHARDLAB_HD static T apply(T x) { \
-      return value;                   \
-    }                                 \
-  };
+SHARDLAB_FUNCTION(AiryAi, T, (T x), special::airy_ai(x))
+SHARDLAB_FUNCTION(BesselJ0, T, (T x), special::bessel_j0(x))
+SHARDLAB_FUNCTION(BesselJ1, T, (T x), special::bessel_j1(x))
+SHARDLAB_FUNCTION(BesselY0, T, (T x), special::bessel_y0(x))
+SHARDLAB_FUNCTION(BesselY1, T, (T x), special::bessel_y1(x))
+SHARDLAB_FUNCTION(I0, T, (T x), special::bessel_i(0, x))
+SHARDLAB_FUNCTION(I1, T, (T x), special::bessel_i(1, x))
+SHARDLAB_FUNCTION(SphericalBesselJ0, T, (T x), special::spherical_bessel_j0(x))
 
-SHARDLAB_SPECIAL(AiryAi, special::airy_ai(x))
-SHARDLAB_SPECIAL(BesselJ0, special::bessel_j0(x))
-SHARDLAB_SPECIAL(BesselJ1, special::bessel_j1(x))
-SHARDLAB_SPECIAL(BesselY0, special::bessel_y0(x))
-SHARDLAB_SPECIAL(BesselY1, special::bessel_y1(x))
-SHARDLAB_SPECIAL(I0, special::bessel_i(0, x))
-SHARDLAB_SPECIAL(I1, special::bessel_i(1, x))
-SHARDLAB_SPECIAL(SphericalBesselJ0, special::spherical_bessel_j0(x))
-#undef SHARDLAB_SPECIAL
-
-struct Igamma {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T x) {
-    return static_cast<T>(special::incomplete_gamma(a, x, false));
-  }
-};
-struct Igammac {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T x) {
-    return static_cast<T>(special::incomplete_gamma(a, x, true));
-  }
-};
-struct StandardGammaGrad {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T x) {
-    return static_cast<T>(special::gamma_draw_slope(a, x));
-  }
-};
-struct Polygamma {
-  template <typename T>
-  SHARDLAB_HD static T apply(T order, T x) {
-    return special::polygamma(order, x);
-  }
-};
-struct Zeta {
-  template <typename T>
-  SHARDLAB_HD static T apply(T x, T q) {
-    return static_cast<T>(special::zeta(x, q));
-  }
-};
+SHARDLAB_FUNCTION(Igamma, T, (T a, T x), static_cast<T>(special::incomplete_gamma(a, x, false)))
+SHARDLAB_FUNCTION(Igammac, T, (T a, T x), static_cast<T>(special::incomplete_gamma(a, x, true)))
+SHARDLAB_FUNCTION(StandardGammaGrad, T, (T a, T x), static_cast<T>(special::gamma_draw_slope(a, x)))
+SHARDLAB_FUNCTION(Polygamma, T, (T order, T x), special::polygamma(order, x))
+SHARDLAB_FUNCTION(Zeta, T, (T x, T q), static_cast<T>(special::zeta(x, q)))
 
 // 0 where x is 0, whatever the logarithm is; but NaN stays.
-struct Xlog1py {
-  template <typename T>
-  SHARDLAB_HD static T apply(T x, T y) {
-    return x == T(0) && !is_nan(y) ? T(0) : x * std::log1p(y);
-  }
-};
-struct Acosh {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::acosh(a);
-  }
-};
-struct Nextafter {
-  template <typename T>
-  SHARDLAB_HD static T apply(T from, T to) {
-    return std::nextafter(from, to);
-  }
-};
+SHARDLAB_FUNCTION(Xlog1py, T, (T x, T y), x == T(0) && !is_nan(y) ? T(0) : x * std::log1p(y))
+SHARDLAB_FUNCTION(Acosh, T, (T a), std::acosh(a))
+SHARDLAB_FUNCTION(Nextafter, T, (T from, T to), std::nextafter(from, to))
 // Of floats that have fewer digits than T, the least of which is 2^least; beyond `most` is
 // infinity.
 template <typename T>
@@ -117,18 +67,10 @@ SHARDLAB_HD T next_of_fewer_digits(T from, T to, int digits, int least, T most) 
   const T unit = std::ldexp(T(1), place < least ? least : place);
   return to > from ? from + unit : from - unit;
 }
-struct NextafterBF16 {
-  template <typename T>
-  SHARDLAB_HD static T apply(T from, T to) {
-    return next_of_fewer_digits(from, to, 8, -133, T(0x1.fep127));
-  }
-};
-struct NextafterF16 {
-  template <typename T>
-  SHARDLAB_HD static T apply(T from, T to) {
-    return next_of_fewer_digits(from, to, 11, -24, T(65504));
-  }
-};
+SHARDLAB_FUNCTION(NextafterBF16, T, (T from, T to),
+                  next_of_fewer_digits(from, to, 8, -133, T(0x1.fep127)))
+SHARDLAB_FUNCTION(NextafterF16, T, (T from, T to),
+                  next_of_fewer_digits(from, to, 11, -24, T(65504)))
 // x = mantissa * 2^exponent, the mantissa's size in [0.5, 1).
 struct FrexpMantissa {
   template <typename T>
@@ -238,78 +180,34 @@ using ChebyshevW = ChebyshevPolynomial<Chebyshev::kW>;
 
 // On [0, 1].
 template <typename Polynomial>
-struct Shifted {
-  template <typename T>
-  SHARDLAB_HD static T apply(T x, T degree) {
-    return Polynomial::apply(x + x - T(1), degree);
-  }
-};
+SHARDLAB_FUNCTION(Shifted, T, (T x, T degree), Polynomial::apply(x + x - T(1), degree))
 using ShiftedChebyshevT = Shifted<ChebyshevT>;
 using ShiftedChebyshevU = Shifted<ChebyshevU>;
 using ShiftedChebyshevV = Shifted<ChebyshevV>;
 using ShiftedChebyshevW = Shifted<ChebyshevW>;
 
-/// p(k + 1) = step(x, k, p(k), p(k - 1)), from p(0) = 1 on.
-template <typename Terms>
-struct Orthogonal {
-  template <typename T>
-  SHARDLAB_HD static T apply(T x, T degree) {
-    const std::int64_t n = degree_of(degree);
-    if (n < 0) return T(0);
-    T before = 1, last = Terms::first(x);
-    if (n == 0) return before;
-    // Counted in integers: 2^24 + 1 is 2^24 in f32.
-    for (std::int64_t k = 1; k < n && !is_nan(last); ++k) {
-      const T next = Terms::step(x, static_cast<T>(k), last, before);
-      before = last;
-      last = next;
-    }
-    return last;
-  }
-};
-struct HermiteHTerms {
-  template <typename T>
-  SHARDLAB_HD static T first(T x) {
-    return x + x;
-  }
-  template <typename T>
-  SHARDLAB_HD static T step(T x, T k, T last, T before) {
-    return (x + x) * last - 2 * k * before;
-  }
-};
-struct HermiteHeTerms {
-  template <typename T>
-  SHARDLAB_HD static T first(T x) {
-    return x;
-  }
-  template <typename T>
-  SHARDLAB_HD static T step(T x, T k, T last, T before) {
-    return x * last - k * before;
-  }
-};
-struct LaguerreTerms {
-  template <typename T>
-  SHARDLAB_HD static T first(T x) {
-    return T(1) - x;
-  }
-  template <typename T>
-  SHARDLAB_HD static T step(T x, T k, T last, T before) {
-    return ((k + k + (T(1) - x)) * last - k * before) / (k + 1);
-  }
-};
-struct LegendreTerms {
-  template <typename T>
-  SHARDLAB_HD static T first(T x) {
-    return x;
-  }
-  template <typename T>
-  SHARDLAB_HD static T step(T x, T k, T last, T before) {
-    return ((k + k + 1) * x * last - k * before) / (k + 1);
-  }
-};
-using HermiteH = Orthogonal<HermiteHTerms>;
-using HermiteHe = Orthogonal<HermiteHeTerms>;
-using LaguerreL = Orthogonal<LaguerreTerms>;
-using LegendreP = Orthogonal<LegendreTerms>;
+/// p(k + 1) = next of x, k, p(k) = `last` and p(k - 1) = `before`, from p(0) = 1 on. Counted in
+/// integers: 2^24 + 1 is 2^24 in f32.
+#define SHARDLAB_ORTHOGONAL(Name, one, next)                  \
+  struct Name {                                               \
+    template <typename T>                                     \
+    SHARDLAB_HD static T apply(T x, T degree) {               \
+      const std::int64_t n = degree_of(degree);               \
+      if (n < 0) return T(0);                                 \
+      T before = 1, last = one;                               \
+      if (n == 0) return before;                              \
+      for (std::int64_t i = 1; i < n && !is_nan(last); ++i) { \
+        const T k = static_cast<T>(i), following = next;      \
+        before = last;                                        \
+        last = following;                                     \
+      }                                                       \
+      return last;                                            \
+    }                                                         \
+  };
+SHARDLAB_ORTHOGONAL(HermiteH, x + x, (x + x) * last - 2 * k * before)
+SHARDLAB_ORTHOGONAL(HermiteHe, x, x* last - k * before)
+SHARDLAB_ORTHOGONAL(LaguerreL, T(1) - x, ((k + k + (T(1) - x)) * last - k * before) / (k + 1))
+SHARDLAB_ORTHOGONAL(LegendreP, x, ((k + k + 1) * x * last - k * before) / (k + 1))
+#undef SHARDLAB_ORTHOGONAL
 
 }  // namespace shardlab::element
