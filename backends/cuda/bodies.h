@@ -83,20 +83,7 @@ struct CandidateLoad {
 template <typename T>
 struct Folded {
   Fold kind;
-  SHARDLAB_HD T operator()(T a, T b) const {
-    switch (kind) {
-      case Fold::kSum:
-        return sum_of(a, b);
-      case Fold::kProduct:
-        return product_of(a, b);
-      case Fold::kMax:
-        return element::Maximum::apply(a, b);
-      case Fold::kMin:
-        return element::Minimum::apply(a, b);
-      default:
-        return a;
-    }
-  }
+  SHARDLAB_HD T operator()(T a, T b) const { return folded(kind, b, a); }
 };
 struct TruthFolded {
   Fold kind;
@@ -136,21 +123,6 @@ struct SplitCandidates {
   }
 };
 
-template <typename T>
-T lowest_of() {
-  if constexpr (std::is_integral_v<T>)
-    return std::numeric_limits<T>::min();
-  else
-    return -std::numeric_limits<T>::infinity();
-}
-template <typename T>
-T highest_of() {
-  if constexpr (std::is_integral_v<T>)
-    return std::numeric_limits<T>::max();
-  else
-    return std::numeric_limits<T>::infinity();
-}
-
 template <typename T, typename Platform>
 Failure fold_with_indices(Platform& platform, const FoldCall& call) {
   const Segments segments = segments_of(call);
@@ -168,13 +140,6 @@ Failure fold_with_indices(Platform& platform, const FoldCall& call) {
                            SplitCandidates<T>{best, static_cast<T*>(call.out), call.indices});
 }
 
-template <typename T>
-T first_of(Fold kind) {
-  if (kind == Fold::kMax) return lowest_of<T>();
-  if (kind == Fold::kMin) return highest_of<T>();
-  return kind == Fold::kProduct ? T(1) : T(0);
-}
-
 template <typename T, typename Platform>
 Failure fold_as(Platform& platform, const FoldCall& call) {
   const RowLoad<T> load{call.rows};
@@ -185,7 +150,7 @@ Failure fold_as(Platform& platform, const FoldCall& call) {
                          static_cast<std::uint8_t*>(call.out), TruthFolded{call.fold}, first);
   }
   return platform.fold(segments_of(call), load, static_cast<T*>(call.out), Folded<T>{call.fold},
-                       first_of<T>(call.fold));
+                       neutral<T>(call.fold));
 }
 
 template <typename Platform>
@@ -321,7 +286,7 @@ struct ScatterBody {
       T& element = out[at * call.out_step];
       const bool first =
           call.counts != nullptr && call.counts[offsets.at[0] + at * call.out_step]++ == 0;
-      element = first ? value : scattered(call.mode, element, value);
+      element = first ? value : folded(call.mode, value, element);
     }
   }
 };

@@ -1,31 +1,10 @@
-// resample_bodies.h - weighted sums of places, and the largest of windows. One thread for each
-// element that is written.
+// resample_bodies.h - the largest of windows. One thread for each element that is written.
 #pragma once
 
 #include "backends/cuda/elements.h"
 #include "kernels/largest_of_window.h"
 
 namespace shardlab::cuda {
-
-struct SampleBody {
-  SampleCall call;
-  SHARDLAB_HD void operator()(std::int64_t i) const {
-    const std::int64_t k = i % call.inner, r = i / call.inner % call.results;
-    const std::int64_t outer = i / call.inner / call.results;
-    const double* from = static_cast<const double*>(call.from) + outer * call.places * call.inner;
-    double sum = 0;
-    for (std::int64_t term = call.first[r]; term < call.first[r + 1]; ++term) {
-      const double value = from[call.place[term] * call.inner + k];
-      sum += call.weight[term] * value / call.share[term];
-    }
-    sum /= call.divisor[r];
-    if (call.in_bytes) {
-      const double rounded = std::floor(sum + 0.5);
-      sum = rounded < 0 ? 0 : rounded > 255 ? 255 : rounded;
-    }
-    static_cast<double*>(call.to)[i] = sum;
-  }
-};
 
 template <typename T>
 struct LargestBody {
@@ -52,11 +31,6 @@ struct LargestBody {
     call.indices[n] = best;
   }
 };
-
-template <typename Platform>
-Failure run_sample(Platform& platform, const SampleCall& call) {
-  return platform.for_each(call.outer * call.results * call.inner, SampleBody{call});
-}
 
 template <typename Platform>
 Failure run_largest(Platform& platform, const LargestCall& call) {

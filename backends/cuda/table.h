@@ -124,7 +124,7 @@ struct LookupCall {
 /// combination of both, in `compute`. With `counts`, contiguous as `out` is: number of values in an
 /// element, incremented for each; the first replaces an element of none.
 struct ScatterCall {
-  ScatterMode mode;
+  Fold mode;
   DType compute;
   Shape lines;  ///< the index's shape without `dim`
   std::int64_t length;
@@ -178,21 +178,6 @@ struct SearchCall {
   std::int64_t count;
   std::int64_t per_row;
   std::int64_t* out;
-};
-
-/// to [outer, results, inner] = weighted sums over from [outer, places, inner], both of f64 and
-/// row-major: of result r the terms first[r] to first[r + 1], each over its share, in order; then
-/// over divisor[r].
-struct SampleCall {
-  std::int64_t outer, places, results, inner;
-  const void* from;
-  void* to;
-  const std::int64_t* first;
-  const std::int64_t* place;
-  const double* weight;
-  const double* share;
-  const double* divisor;
-  bool in_bytes;  ///< results are rounded to 0 .. 255
 };
 
 /// The largest of each window in planes of up to three dims, in `compute`, and its place in its
@@ -261,7 +246,6 @@ struct Table {
   Failure (*draw)(Context* context, const DrawCall& call);
   Failure (*merge)(Context* context, const MergeCall& call);
   Failure (*search)(Context* context, const SearchCall& call);
-  Failure (*sample)(Context* context, const SampleCall& call);
   Failure (*largest)(Context* context, const LargestCall& call);
   Failure (*product)(Context* context, const ProductCall& call);
   Failure (*combine)(Context* context, const CombineCall& call);

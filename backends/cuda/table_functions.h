@@ -19,7 +19,6 @@
 .draw = launched<DrawCall, run_draw>,
 .merge = launched<MergeCall, run_merge>,
 .search = launched<SearchCall, run_search>,
-.sample = launched<SampleCall, run_sample>,
 .largest = launched<LargestCall, run_largest>,
 .product = launched<ProductCall, multiply>,
 .combine = launched<CombineCall, run_combine>,

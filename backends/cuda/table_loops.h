@@ -37,7 +37,6 @@ class TableLoops : public Loops {
   Sorted sorted(const Tensor& self, const DimMask& dim, SortOrder order,
                 std::int64_t wanted) override;
   void search(const Search& search) override;
-  void sample(const Sampling& sampling) override;
   void largest(const Largest& largest) override;
 
  protected:

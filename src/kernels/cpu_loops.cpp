@@ -109,7 +109,7 @@ void scatter_as(const Scatter& scatter) {
       const std::int64_t to = offset[3] + i * by[3] + chosen * step;
       const T value = from[offset[2] + i * by[2]];
       const bool first = counts != nullptr && counts[to]++ == 0;
-      out[to] = first ? value : scattered(scatter.mode, out[to], value);
+      out[to] = first ? value : folded(scatter.mode, value, out[to]);
     }
   });
 }

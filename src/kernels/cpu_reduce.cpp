@@ -105,6 +105,8 @@ void CpuLoops::fold(Fold fold, DType compute, const Tensor& self, const DimMask&
       return fold_truth<true>(self, reduced, out);
     case Fold::kAll:
       return fold_truth<false>(self, reduced, out);
+    case Fold::kLast:
+      break;
   }
 }
 

@@ -92,11 +92,11 @@ void CpuLoops::spread(const Tensor& self, const DimMask& reduced, const Tensor& 
     using T = decltype(type);
     const RowMajorOutput<T> mean(means);
     const RowMajorOutput<double> square(squares);
-    Leaves<T> leaves(self, layout);
+    Rows<T> rows(self, layout);
     for (std::int64_t i = 0; i < layout.rows(); ++i) {
       const auto spread = reduce_leaves<SpreadOp, Spread<T>>(
           [&](std::int64_t first, std::int64_t count) {
-            return leaf_spread(leaves.leaf(i, first, count), count);
+            return leaf_spread(rows.part(i, first, count), count);
           },
           0, layout.size());
       mean.data()[i] = spread.mean;

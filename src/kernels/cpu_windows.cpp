@@ -1,39 +1,9 @@
-// Weighted sums of places, and the largest of windows, on the CPU.
-#include <algorithm>
-#include <cmath>
-
+// The largest of windows on the CPU.
 #include "kernels/cpu_loops.h"
 #include "kernels/largest_of_window.h"
 #include "kernels/scratch.h"
 
 namespace shardlab {
-
-void CpuLoops::sample(const Sampling& sampling) {
-  const Dims &from = sampling.from.shape(), &to = sampling.to.shape();
-  const std::span<const std::int64_t> sizes = to;
-  const std::int64_t outer = product(sizes.first(sampling.dim));
-  const std::int64_t inner = product(sizes.subspan(sampling.dim + 1));
-  const Terms& terms = sampling.terms;
-  const RowMajor<double> values(sampling.from);
-  double* row = RowMajorOutput<double>(sampling.to).data();
-  for (std::int64_t o = 0; o < outer; ++o) {
-    const double* const places = values.data() + o * from[sampling.dim] * inner;
-    for (std::size_t r = 0; r < terms.divisor.size(); ++r, row += inner) {
-      std::fill_n(row, inner, 0.0);
-      for (auto t = static_cast<std::size_t>(terms.first[r]);
-           t < static_cast<std::size_t>(terms.first[r + 1]); ++t) {
-        const double* const in = places + terms.place[t] * inner;
-        const double weight = terms.weight[t], share = terms.share[t];
-        for (std::int64_t k = 0; k < inner; ++k) row[k] += weight * in[k] / share;
-      }
-      for (std::int64_t k = 0; k < inner; ++k) row[k] /= terms.divisor[r];
-      if (!sampling.in_bytes) continue;
-      for (std::int64_t k = 0; k < inner; ++k) {
-        row[k] = std::clamp(std::floor(row[k] + 0.5), 0.0, 255.0);
-      }
-    }
-  }
-}
 
 void CpuLoops::largest(const Largest& largest) {
   const PoolWindows& windows = largest.windows;

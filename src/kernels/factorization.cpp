@@ -56,30 +56,13 @@ void geqrf_kernel(const KernelCall& call) {
   });
 }
 
-// The vectors of matrices, one of a length each, as matrices of one column.
-template <typename T>
-class Columns {
- public:
-  Columns(const Tensor& vectors, const Dims& batch) : batch_(as_columns(vectors), batch) {}
-  Matrix<T> operator[](std::int64_t i) const { return batch_[i]; }
-
- private:
-  static Tensor as_columns(const Tensor& x) {
-    TensorMeta meta = x.meta();
-    meta.shape.push_back(1);
-    meta.stride.push_back(1);
-    return x.as_view(meta, x.offset());
-  }
-  Batch<T> batch_;
-};
-
 // linalg_householder_product(input, tau): the first columns of the product of the reflections
 void householder_product_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   with_wide_type(self, [&](auto type) {
     using T = decltype(type);
     const Batch<T> packed(self);
-    const Columns<T> factors(tensor_arg(call, 1), front_of(self, 2));
+    const Batch<T> factors(as_columns(tensor_arg(call, 1)), front_of(self, 2));
     Written<T> result(call.outputs[0]);
     for (std::int64_t i = 0; i < packed.count(); ++i) {
       const Matrix<T> matrix = packed[i], taus = factors[i];
@@ -101,7 +84,7 @@ void ormqr_kernel(const KernelCall& call) {
     using T = decltype(type);
     const Dims batch = front_of(out, 2);
     const Batch<T> packed(tensor_arg(call, 0), batch), other(tensor_arg(call, 2), batch);
-    const Columns<T> factors(tensor_arg(call, 1), batch);
+    const Batch<T> factors(as_columns(tensor_arg(call, 1)), batch);
     Written<T> result(out);
     for (std::int64_t i = 0; i < other.count(); ++i) {
       const Matrix<T> matrix = packed[i], taus = factors[i];

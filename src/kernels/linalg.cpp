@@ -180,14 +180,6 @@ void inv_kernel(const KernelCall& call) {
   });
 }
 
-// One vector per matrix, as a matrix of one column.
-Tensor as_columns(const Tensor& b) {
-  TensorMeta meta = b.meta();
-  meta.shape.push_back(1);
-  meta.stride.push_back(1);
-  return b.as_view(meta, b.offset());
-}
-
 // _linalg_solve_ex(A, B, *, left, check_errors): solution, LU, pivots, info
 void solve_kernel(const KernelCall& call) {
   const Tensor &self = tensor_arg(call, 0), &other = tensor_arg(call, 1);

@@ -70,7 +70,7 @@ void gather(Loops& loops, const KernelCall& call) {
 }
 
 // scatter(self, dim, index, src or value) and scatter_add, in order along dim.
-template <ScatterMode mode>
+template <Fold mode>
 void scatter(Loops& loops, const KernelCall& call) {
   const Tensor out = at_least_one_dim(call.outputs[0]);
   const Tensor result = empty(loops.device(), out.shape(), compute_dtype(out.dtype()));
@@ -80,19 +80,6 @@ void scatter(Loops& loops, const KernelCall& call) {
   if (const auto* tensor = std::get_if<Tensor>(&value)) value = at_least_one_dim(*tensor);
   loops.scatter({mode, result, dim, at_least_one_dim(tensor_arg(call, 2)), value, {"scatter"}});
   loops.convert(out, result);
-}
-
-ScatterMode mode_of(ScatterReduction reduction) {
-  switch (reduction) {
-    case ScatterReduction::kProduct:
-      return ScatterMode::kMultiply;
-    case ScatterReduction::kLargest:
-      return ScatterMode::kLargest;
-    case ScatterReduction::kLeast:
-      return ScatterMode::kLeast;
-    default:  // of a mean the sum
-      return ScatterMode::kAdd;
-  }
 }
 
 // scatter_reduce(self, dim, index, src, reduce, include_self)
@@ -105,7 +92,7 @@ void scatter_reduce(Loops& loops, const KernelCall& call) {
   loops.fill(counts, Scalar(scalar_arg(call, 5).to_bool() ? 1 : 0));
   const std::size_t dim = wrapped_dim(int_arg(call, 1), out.shape().size());
   const ScatterReduction reduction = scatter_reduction_named(*optional_text_arg(call, 4)).value();
-  loops.scatter({mode_of(reduction),
+  loops.scatter({fold_of(reduction),
                  result,
                  dim,
                  at_least_one_dim(tensor_arg(call, 2)),
@@ -125,7 +112,7 @@ void scatter_reduce(Loops& loops, const KernelCall& call) {
 Tensor shares_of(Loops& loops, const Tensor& index, std::int64_t rows, DType compute) {
   const Tensor uses = empty(loops.device(), Dims{rows, 1}, DType::kI64);
   loops.fill(uses, Scalar(0));
-  loops.scatter({ScatterMode::kAdd, uses, 0, index, Scalar(1), {"embedding"}});
+  loops.scatter({Fold::kSum, uses, 0, index, Scalar(1), {"embedding"}});
   const Tensor counted = empty(loops.device(), index.shape(), DType::kI64);
   loops.look_up({counted, uses, 0, index, {"embedding"}});
   return computed(loops, Element::kDiv, compute, index.shape(), {Scalar(1.0), counted});
@@ -155,7 +142,7 @@ void embedding_backward(Loops& loops, const KernelCall& call) {
   // One index for all columns of a row.
   const Tensor wide =
       table.column.as_view({rows.shape(), {1, 0}, index.dtype()}, table.column.offset());
-  loops.scatter({ScatterMode::kAdd, result, 0, wide, rows, {"embedding"}});
+  loops.scatter({Fold::kSum, result, 0, wide, rows, {"embedding"}});
   loops.convert(out, result);
 }
 
@@ -254,7 +241,7 @@ void nll_loss_backward(Loops& loops, const KernelCall& call) {
       targets);
   const Tensor result = empty(loops.device(), scores.shape(), compute);
   loops.fill(result, Scalar(0));
-  loops.scatter({ScatterMode::kAssign, result, 1, targets.classes, slopes, targets.words});
+  loops.scatter({Fold::kLast, result, 1, targets.classes, slopes, targets.words});
   loops.convert(call.outputs[0], shaped(result, call.outputs[0].shape()));
 }
 
@@ -267,8 +254,8 @@ void add_lookup_kernels(KernelTable& table) {
   table.set(KernelId::kIndexSelect, index_select);
   table.set(KernelId::kGather, gather);
   table.set(KernelId::kGatherMasked, gather);
-  table.set(KernelId::kScatter, scatter<ScatterMode::kAssign>);
-  table.set(KernelId::kScatterAdd, scatter<ScatterMode::kAdd>);
+  table.set(KernelId::kScatter, scatter<Fold::kLast>);
+  table.set(KernelId::kScatterAdd, scatter<Fold::kSum>);
   table.set(KernelId::kScatterReduce, scatter_reduce);
   table.set(KernelId::kNllLossForward, nll_loss);
   table.set(KernelId::kNllLossBackward, nll_loss_backward);

@@ -45,7 +45,7 @@ struct Lookup {
 /// out[c with c[dim] = index[c]] = value[c], or the mode's combination of both, for all c, in order
 /// along the dim.
 struct Scatter {
-  ScatterMode mode;
+  Fold mode;
   Tensor out;  ///< contiguous, of a compute dtype
   std::size_t dim;
   Tensor index;
@@ -81,15 +81,6 @@ struct Search {
 struct Sorted {
   Tensor keys;
   Tensor places;
-};
-
-/// to[.., r, ..] along the dim = sum r of the terms over from[.., place, ..].
-struct Sampling {
-  Tensor from;  ///< contiguous, of f64; so is `to`
-  Tensor to;
-  std::size_t dim;
-  const Terms& terms;
-  bool in_bytes;  ///< results are rounded to 0 .. 255
 };
 
 /// The largest of each window in planes of up to three dims, and its place in its plane, counted
@@ -146,7 +137,6 @@ class Loops {
   virtual Sorted sorted(const Tensor& self, const DimMask& dim, SortOrder order,
                         std::int64_t wanted) = 0;
   virtual void search(const Search& search) = 0;
-  virtual void sample(const Sampling& sampling) = 0;
   virtual void largest(const Largest& largest) = 0;
 
  protected:

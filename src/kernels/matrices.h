@@ -37,6 +37,14 @@ inline std::int64_t count_of(const Dims& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
 }
 
+/// One vector per matrix, as a matrix of one column.
+inline Tensor as_columns(const Tensor& b) {
+  TensorMeta meta = b.meta();
+  meta.shape.push_back(1);
+  meta.stride.push_back(1);
+  return b.as_view(meta, b.offset());
+}
+
 /// The size by which LAPACK chooses pivots.
 inline double pivot_size(double x) { return std::abs(x); }
 inline double pivot_size(std::complex<double> x) { return std::abs(x.real()) + std::abs(x.imag()); }

@@ -7,7 +7,7 @@ namespace shardlab {
 
 namespace {
 
-void product(Loops& loops, const KernelCall& call) {
+void matrix_product(Loops& loops, const KernelCall& call) {
   loops.multiply(call.outputs[0], tensor_arg(call, 0), tensor_arg(call, 1));
 }
 
@@ -45,8 +45,8 @@ void vector_product(Loops& loops, const KernelCall& call) {
 }  // namespace
 
 void add_product_kernels(KernelTable& table) {
-  table.set(KernelId::kMm, product);
-  table.set(KernelId::kBmm, product);
+  table.set(KernelId::kMm, matrix_product);
+  table.set(KernelId::kBmm, matrix_product);
   table.set(KernelId::kAddmm, add_product);
   table.set(KernelId::kBaddbmm, add_product);
   table.set(KernelId::kMv, vector_product);

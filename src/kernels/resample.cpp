@@ -13,6 +13,22 @@ namespace shardlab {
 
 namespace {
 
+// Weighted sums: each term is a place times a weight over a share, added to a result in this order;
+// the results are then divided.
+struct Terms {
+  std::vector<std::int64_t> place, result;
+  std::vector<double> weight, share;
+  std::vector<double> divisor;
+
+  void add(std::int64_t from, double times, double over) {
+    place.push_back(from);
+    result.push_back(static_cast<std::int64_t>(divisor.size()));
+    weight.push_back(times);
+    share.push_back(over);
+  }
+  void end_result(double over) { divisor.push_back(over); }
+};
+
 Terms forward_terms(const SampledDim& sampled) {
   Terms terms;
   for (const Window& window : sampled.windows) {
@@ -45,6 +61,43 @@ Terms backward_terms(const SampledDim& sampled) {
   return terms;
 }
 
+template <typename T>
+Tensor column_of(Loops& loops, const std::vector<T>& values) {
+  const Tensor made =
+      empty(loops.device(), Dims{static_cast<std::int64_t>(values.size()), 1}, dtype_of<T>());
+  loops.device().write(made, values.data());
+  return made;
+}
+
+// [outer, results, inner] of [outer, places, inner].
+Tensor summed(Loops& loops, const Tensor& from, const Terms& terms) {
+  const auto count = static_cast<std::int64_t>(terms.place.size());
+  const auto results = static_cast<std::int64_t>(terms.divisor.size());
+  const Dims all{from.size(0), count, from.size(2)};
+  const IndexWords words{"resample"};
+  const Tensor picked = empty(loops.device(), all, DType::kF64);
+  loops.look_up({picked, from, 1, column_of(loops, terms.place), words});
+  const Tensor weighted =
+      computed(loops, Element::kMul, DType::kF64, all, {column_of(loops, terms.weight), picked});
+  const Tensor shares =
+      computed(loops, Element::kDiv, DType::kF64, all, {weighted, column_of(loops, terms.share)});
+  const Tensor sums = empty(loops.device(), Dims{all[0], results, all[2]}, DType::kF64);
+  loops.fill(sums, Scalar(0.0));
+  const Tensor index = column_of(loops, terms.result).as_view({all, {0, 1, 0}, DType::kI64}, 0);
+  loops.scatter({Fold::kSum, sums, 1, index, shares, words});
+  return computed(loops, Element::kDiv, DType::kF64, sums.shape(),
+                  {sums, column_of(loops, terms.divisor)});
+}
+
+// To 0 .. 255.
+Tensor rounded_to_bytes(Loops& loops, const Tensor& values) {
+  const auto step = [&](Element function, std::initializer_list<LocalArg> operands) {
+    return computed(loops, function, DType::kF64, values.shape(), operands);
+  };
+  const Tensor moved = step(Element::kAdd, {values, Scalar(0.5)});
+  return step(Element::kClamp, {step(Element::kFloor, {moved}), Scalar(0.0), Scalar(255.0)});
+}
+
 void resample(Loops& loops, const KernelCall& call) {
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
   if (out.numel() == 0) return;
@@ -59,10 +112,13 @@ void resample(Loops& loops, const KernelCall& call) {
   }
   for (const SampledDim& sampled : resampling.dims) {
     const Terms terms = forward ? forward_terms(sampled) : backward_terms(sampled);
-    shape[sampled.dim] = static_cast<std::int64_t>(terms.divisor.size());
-    const Tensor made = empty(loops.device(), shape, DType::kF64);
-    loops.sample({values, made, sampled.dim, terms, resampling.in_bytes});
-    values = made;
+    const std::span<const std::int64_t> sizes = shape;
+    const Dims lines{product(sizes.first(sampled.dim)), sizes[sampled.dim],
+                     product(sizes.subspan(sampled.dim + 1))};
+    values =
+        summed(loops, values.as_view(contiguous_meta(lines, DType::kF64), values.offset()), terms);
+    if (resampling.in_bytes) values = rounded_to_bytes(loops, values);
+    shape[sampled.dim] = values.size(1);
   }
   loops.convert(out, values.as_view(contiguous_meta(out.shape(), wide), 0));
 }

@@ -30,25 +30,6 @@ struct SampledDim {
   std::vector<Window> windows;
 };
 
-/// Weighted sums: of result r the terms first[r] to first[r + 1], each over its share, in order;
-/// then over divisor[r].
-struct Terms {
-  std::vector<std::int64_t> first{0};
-  std::vector<std::int64_t> place;
-  std::vector<double> weight, share;
-  std::vector<double> divisor;
-
-  void add(std::int64_t from, double times, double over) {
-    place.push_back(from);
-    weight.push_back(times);
-    share.push_back(over);
-  }
-  void end_result(double over) {
-    first.push_back(static_cast<std::int64_t>(place.size()));
-    divisor.push_back(over);
-  }
-};
-
 struct Resampling {
   enum class Direction { kForward, kBackward } direction;
   bool in_bytes = false;  ///< behind each dim the values are rounded to bytes, as in the reference

@@ -6,63 +6,30 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <type_traits>
 
 #include "kernels/column_lines.h"
-#include "kernels/functors.h"
+#include "kernels/loop_kinds.h"
 #include "kernels/rows.h"
 
 namespace shardlab {
 
-/// Ops as the identity and the combination of two values. NaN wins extrema.
-struct SumOp {
+/// A fold as the identity and the combination of two values.
+template <Fold fold>
+struct FoldOp {
   template <typename T>
   static T identity() {
-    return T(0);
+    return neutral<T>(fold);
   }
   template <typename T>
   static T combine(T a, T b) {
-    return sum_of(a, b);
+    return folded(fold, b, a);
   }
 };
-struct ProdOp {
-  template <typename T>
-  static T identity() {
-    return T(1);
-  }
-  template <typename T>
-  static T combine(T a, T b) {
-    return product_of(a, b);
-  }
-};
-struct MaxOp {
-  template <typename T>
-  static T identity() {
-    if constexpr (Integer<T>)
-      return std::numeric_limits<T>::lowest();
-    else
-      return -std::numeric_limits<T>::infinity();
-  }
-  template <typename T>
-  static T combine(T a, T b) {
-    return element::Maximum::apply(a, b);
-  }
-};
-struct MinOp {
-  template <typename T>
-  static T identity() {
-    if constexpr (Integer<T>)
-      return std::numeric_limits<T>::max();
-    else
-      return std::numeric_limits<T>::infinity();
-  }
-  template <typename T>
-  static T combine(T a, T b) {
-    return element::Minimum::apply(a, b);
-  }
-};
+using SumOp = FoldOp<Fold::kSum>;
+using ProdOp = FoldOp<Fold::kProduct>;
+using MaxOp = FoldOp<Fold::kMax>;
+using MinOp = FoldOp<Fold::kMin>;
 
 inline constexpr std::int64_t kReduceLanes = 32;
 inline constexpr std::int64_t kReduceLeaf = 512;
@@ -115,32 +82,6 @@ template <typename Op, typename T>
 T reduce_row(const T* row, std::int64_t count) {
   return reduce_elements<Op, T>([row](std::int64_t i) { return row[i]; }, count);
 }
-
-/// The leaves of all rows of a layout, as T: in place, or in a buffer that the next one takes.
-template <typename T>
-class Leaves {
- public:
-  Leaves(const Tensor& source, const RowLayout& layout) : layout_(layout) {
-    constexpr std::int64_t kFewest = 8;
-    if (layout.in_one_piece() || (layout.columns() < kFewest && layout.piece() >= kFewest)) {
-      parts_.emplace(source, layout);
-    } else {
-      rows_.emplace(source, layout);
-    }
-  }
-
-  /// Elements [first, first + count) of the row.
-  const T* leaf(std::int64_t row, std::int64_t first, std::int64_t count) {
-    if (rows_) return rows_->row(row) + first;
-    return parts_->part(layout_.offset_of(row), first, count, buffer_);
-  }
-
- private:
-  const RowLayout& layout_;
-  std::optional<RowParts<T>> parts_;
-  std::optional<Rows<T>> rows_;
-  T buffer_[kReduceLeaf];
-};
 
 /// The reduction of a row, in the same order, of columns that are side by side: their lanes, and
 /// the results that wait for the upper half of a range, are rows of one buffer.
@@ -233,10 +174,10 @@ Scratch<T> reduce_read_as(const Tensor& self, const RowLayout& layout) {
     });
     return results;
   }
-  Leaves<Source> leaves(self, layout);
+  Rows<Source> rows(self, layout);
   for (std::int64_t row = 0; row < layout.rows(); ++row) {
     const auto leaf = [&](std::int64_t first, std::int64_t count) {
-      const Source* x = leaves.leaf(row, first, count);
+      const Source* x = rows.part(row, first, count);
       return reduce_leaf<Op, T>([x](std::int64_t i) { return widened<T>(x[i]); }, count);
     };
     results[row] = reduce_leaves<Op, T>(leaf, 0, layout.size());

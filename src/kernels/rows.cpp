@@ -68,10 +68,6 @@ RowLayout::RowLayout(const Tensor& source, const DimMask& reduced) {
   const std::size_t kept = kept_shape_.size();
   in_one_piece_ = is_contiguous({meta.shape.data() + kept, meta.shape.size() - kept},
                                 {meta.stride.data() + kept, meta.stride.size() - kept});
-  for (std::size_t d = meta.shape.size(); d-- > kept && meta.stride[d] == piece_;) {
-    piece_ *= meta.shape[d];
-    ++piece_dims_;
-  }
   permuted_ = source.as_view(std::move(meta), source.offset());
 }
 
@@ -84,19 +80,12 @@ std::int64_t RowLayout::columns() const {
   return kept_shape_.back();
 }
 
-Tensor RowLayout::columns_view(std::int64_t first, std::int64_t count) const {
-  TensorMeta meta{{count, size_}, {1, column_stride()}, permuted_.dtype()};
-  return permuted_.as_view(std::move(meta), permuted_.offset() + offset_of(first));
-}
-
-std::int64_t RowLayout::offset_of_piece(std::int64_t index) const {
-  const Dims &shape = permuted_.shape(), &stride = permuted_.stride();
-  std::int64_t offset = 0;
-  for (std::size_t d = shape.size() - piece_dims_; d-- > kept_shape_.size();) {
-    offset += index % shape[d] * stride[d];
-    index /= shape[d];
-  }
-  return offset;
+Tensor RowLayout::row(std::int64_t index) const {
+  const std::size_t kept = kept_shape_.size();
+  const std::span<const std::int64_t> shape = permuted_.shape(), stride = permuted_.stride();
+  return permuted_.as_view(
+      {Dims(shape.subspan(kept)), Dims(stride.subspan(kept)), permuted_.dtype()},
+      permuted_.offset() + offset_of(index));
 }
 
 std::int64_t RowLayout::offset_of(std::int64_t row) const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "base/inline_vector.h"
 #include "kernels/kernel_args.h"
@@ -42,14 +43,10 @@ class RowLayout {
   std::int64_t columns() const;
   /// The stride of such a column.
   std::int64_t column_stride() const { return permuted_.stride().back(); }
-  /// A row is in pieces of this many elements, one after the other as its elements are counted.
-  std::int64_t piece() const { return piece_; }
-  /// Offset of piece `index` of a row from the row's first element.
-  std::int64_t offset_of_piece(std::int64_t index) const;
+  /// One row, with its dims.
+  Tensor row(std::int64_t index) const;
   /// The source with the kept dims in front.
   const Tensor& permuted() const { return permuted_; }
-  /// Rows [first, first + count) of one group of columns() rows, [count, size()].
-  Tensor columns_view(std::int64_t first, std::int64_t count) const;
 
  private:
   Tensor permuted_;
@@ -57,137 +54,54 @@ class RowLayout {
   Dims kept_stride_;
   std::int64_t rows_ = 1;
   std::int64_t size_ = 1;
-  std::int64_t piece_ = 1;
-  std::size_t piece_dims_ = 0;
   bool in_one_piece_ = true;
 };
 
-/// The rows as T, a few elements at a time and in any order: elements stored as T are not copied.
-/// For layouts whose pieces are worth it.
-template <typename T>
-class RowParts {
- public:
-  RowParts(const Tensor& source, const RowLayout& layout)
-      : layout_(layout),
-        data_(readable_bytes(source)),
-        dtype_(source.dtype()),
-        item_bytes_(item_bytes(dtype_)) {}
-
-  /// Elements [first, first + count) of the row at `offset`: in place, or in `buffer`.
-  const T* part(std::int64_t offset, std::int64_t first, std::int64_t count, T* buffer) const {
-    const std::int64_t piece = layout_.piece();
-    std::int64_t within = layout_.in_one_piece() ? first : first % piece;
-    if (dtype_ == dtype_of<T>() && (layout_.in_one_piece() || within + count <= piece)) {
-      return reinterpret_cast<const T*>(at(offset, first, within));
-    }
-    for (std::int64_t done = 0; done < count; within = 0) {
-      const std::int64_t size =
-          layout_.in_one_piece() ? count : std::min(count - done, piece - within);
-      convert_run({buffer + done, 1, dtype_of<T>()}, {at(offset, first + done, within), 1, dtype_},
-                  size);
-      done += size;
-    }
-    return buffer;
-  }
-
- private:
-  // Element `index` of a row, which is element `within` of its piece.
-  const std::byte* at(std::int64_t offset, std::int64_t index, std::int64_t within) const {
-    const std::int64_t start =
-        layout_.in_one_piece() ? 0 : layout_.offset_of_piece((index - within) / layout_.piece());
-    return data_ + (offset + start + within) * item_bytes_;
-  }
-
-  const RowLayout& layout_;
-  const std::byte* data_;
-  DType dtype_;
-  std::int64_t item_bytes_;
-};
-
-/// Rows that are columns of a tensor, a few neighbours at a time: elements that share a cache line
-/// are read and written together, and a block fits the cache.
-template <typename T>
-class ColumnBlock {
- public:
-  /// Whether blocks pay for the layout of the rows.
-  static bool suits(const RowLayout& layout) { return layout.columns() >= kWidth; }
-
-  explicit ColumnBlock(const RowLayout& layout)
-      : buffer_(scratch<T>(std::min(kWidth, layout.columns()) * layout.size())) {}
-
-  bool holds(std::int64_t row) const { return row >= first_ && row < first_ + count_; }
-  /// The block of a row becomes the one that is held; its elements are not yet filled in.
-  void move_to(const RowLayout& layout, std::int64_t row) {
-    const std::int64_t columns = layout.columns(), within = row % columns / kWidth * kWidth;
-    first_ = row / columns * columns + within;
-    count_ = std::min(kWidth, columns - within);
-  }
-  T* row(const RowLayout& layout, std::int64_t row) const {
-    return buffer_.get() + (row - first_) * layout.size();
-  }
-  void load(const RowLayout& layout) const {
-    load_row_major(buffer_.get(), dtype_of<T>(), layout.columns_view(first_, count_));
-  }
-  /// Does nothing before the first move_to().
-  void store(const RowLayout& layout) const {
-    if (count_ == 0) return;
-    store_row_major(layout.columns_view(first_, count_), buffer_.get(), dtype_of<T>());
-  }
-
- private:
-  static constexpr std::int64_t kWidth = 32;  // f32: two cache lines of each page that is opened
-
-  Scratch<T> buffer_;
-  std::int64_t first_ = 0, count_ = 0;
-};
-
-/// The rows as T. Not for several threads: row() may reuse one buffer.
+/// The rows as T. Not for several threads: a call may reuse one buffer. Rows in several pieces are
+/// copied one by one, or at once where neighbours share cache lines.
 template <typename T>
 class Rows {
  public:
   Rows(const Tensor& source, const DimMask& reduced) : Rows(source, RowLayout(source, reduced)) {}
   Rows(const Tensor& source, RowLayout layout)
-      : layout_(std::move(layout)), source_(source), data_(readable_bytes(source)) {
-    const bool direct = source.dtype() == dtype_of<T>();
-    if (layout_.in_one_piece()) {
-      if (!direct) buffer_ = scratch<T>(layout_.size());
-      return;
+      : layout_(std::move(layout)),
+        dtype_(source.dtype()),
+        data_(readable_bytes(source)),
+        copied_(layout_.columns() > 1 && !layout_.in_one_piece()) {
+    if (copied_) {
+      buffer_ = scratch<T>(source.numel());
+      load_row_major(buffer_.get(), dtype_of<T>(), layout_.permuted());
+    } else if (dtype_ != dtype_of<T>() || !layout_.in_one_piece()) {
+      buffer_ = scratch<T>(layout_.size());
     }
-    if (ColumnBlock<T>::suits(layout_)) {
-      block_.emplace(layout_);
-      return;
-    }
-    copied_ = true;
-    buffer_ = scratch<T>(source.numel());
-    load_row_major(buffer_.get(), dtype_of<T>(), layout_.permuted());
   }
 
   std::int64_t count() const { return layout_.rows(); }
   std::int64_t size() const { return layout_.size(); }
 
-  /// Valid until the next call.
-  const T* row(std::int64_t index) {
-    if (copied_) return buffer_.get() + index * size();
-    if (block_) {
-      if (!block_->holds(index)) {
-        block_->move_to(layout_, index);
-        block_->load(layout_);
+  /// Elements [first, first + number) of a row. Valid until the next call.
+  const T* part(std::int64_t index, std::int64_t first, std::int64_t number) {
+    if (copied_) return buffer_.get() + index * size() + first;
+    if (!layout_.in_one_piece()) {
+      if (std::exchange(held_, index) != index) {
+        load_row_major(buffer_.get(), dtype_of<T>(), layout_.row(index));
       }
-      return block_->row(layout_, index);
+      return buffer_.get() + first;
     }
-    const std::byte* from = data_ + layout_.offset_of(index) * item_bytes(source_.dtype());
+    const std::byte* from = data_ + (layout_.offset_of(index) + first) * item_bytes(dtype_);
     if (!buffer_) return reinterpret_cast<const T*>(from);
-    convert_run({buffer_.get(), 1, dtype_of<T>()}, {from, 1, source_.dtype()}, size());
+    convert_run({buffer_.get(), 1, dtype_of<T>()}, {from, 1, dtype_}, number);
     return buffer_.get();
   }
+  const T* row(std::int64_t index) { return part(index, 0, size()); }
 
  private:
   RowLayout layout_;
-  const Tensor& source_;
+  DType dtype_;
   const std::byte* data_;
+  bool copied_;
   Scratch<T> buffer_;
-  std::optional<ColumnBlock<T>> block_;
-  bool copied_ = false;
+  std::int64_t held_ = -1;  // the row in the buffer
 };
 
 /// The output with `dim` innermost, computed row by row, once each and in order. Made before any
@@ -200,8 +114,6 @@ class OutputRows {
     if (layout_.in_one_piece()) {
       data_ = writable_bytes(out);
       if (dtype_ != dtype_of<T>()) buffer_ = scratch<T>(layout_.size());
-    } else if (ColumnBlock<T>::suits(layout_)) {
-      block_.emplace(layout_);
     } else {
       result_.emplace(layout_.permuted());
     }
@@ -210,13 +122,6 @@ class OutputRows {
   /// fill(row) computes the elements of a row, as T.
   template <typename Fill>
   void write(std::int64_t index, const Fill& fill) {
-    if (block_) {
-      if (!block_->holds(index)) {
-        block_->store(layout_);
-        block_->move_to(layout_, index);
-      }
-      return fill(block_->row(layout_, index));
-    }
     if (result_) return fill(result_->data() + index * layout_.size());
     std::byte* to = data_ + layout_.offset_of(index) * item_bytes(dtype_);
     if (!buffer_) return fill(reinterpret_cast<T*>(to));
@@ -225,7 +130,6 @@ class OutputRows {
   }
   /// Once all rows are written.
   void store() const {
-    if (block_) block_->store(layout_);
     if (result_) result_->store();
   }
 
@@ -234,7 +138,6 @@ class OutputRows {
   DType dtype_;
   std::byte* data_ = nullptr;
   Scratch<T> buffer_;
-  std::optional<ColumnBlock<T>> block_;
   std::optional<RowMajorOutput<T>> result_;
 };
 

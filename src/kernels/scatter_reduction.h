@@ -8,9 +8,25 @@
 #include <optional>
 #include <string_view>
 
+#include "kernels/loop_kinds.h"
+
 namespace shardlab {
 
 enum class ScatterReduction : std::uint8_t { kSum, kProduct, kMean, kLargest, kLeast };
+
+/// Of a mean that of the sum.
+inline Fold fold_of(ScatterReduction reduction) {
+  switch (reduction) {
+    case ScatterReduction::kProduct:
+      return Fold::kProduct;
+    case ScatterReduction::kLargest:
+      return Fold::kMax;
+    case ScatterReduction::kLeast:
+      return Fold::kMin;
+    default:
+      return Fold::kSum;
+  }
+}
 
 /// The one of this name; none has another one.
 inline std::optional<ScatterReduction> scatter_reduction_named(std::string_view name) {

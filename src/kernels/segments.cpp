@@ -17,23 +17,6 @@ namespace {
 
 using Segmented = ScatterReduction;
 
-/// The result of a segment without elements where there is no `initial`.
-double neutral(Segmented reduction) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  switch (reduction) {
-    case Segmented::kLargest:
-      return -kInfinity;
-    case Segmented::kLeast:
-      return kInfinity;
-    case Segmented::kProduct:
-      return 1;
-    case Segmented::kSum:
-    case Segmented::kMean:
-      return 0;
-  }
-  return 0;
-}
-
 /// Places of its arguments in a call.
 struct SegmentPlaces {
   std::size_t data, reduce, lengths, offsets, axis, initial;
@@ -78,7 +61,9 @@ class Segments {
     return bounds_[static_cast<std::size_t>(row * (count + 1) + s)];
   }
   Segmented reduction() const { return reduction_; }
-  double start() const { return initial_ ? initial_->to_double() : neutral(reduction_); }
+  double start() const {
+    return initial_ ? initial_->to_double() : neutral<double>(fold_of(reduction_));
+  }
 
   /// visit(first element of the segment in the data, its elements, its element of the result), the
   /// elements of a segment `inner` apart.
@@ -96,7 +81,8 @@ class Segments {
 
   double reduced(const double* data, std::int64_t length) const {
     double value = start();
-    for (std::int64_t k = 0; k < length; ++k) value = joined(value, data[k * inner]);
+    for (std::int64_t k = 0; k < length; ++k)
+      value = folded(fold_of(reduction_), data[k * inner], value);
     if (reduction_ != Segmented::kMean) return value;
     if (length == 0) return initial_ ? value : std::numeric_limits<double>::quiet_NaN();
     return value / static_cast<double>(length);
@@ -126,21 +112,6 @@ class Segments {
          "segment_reduce: a bound of a segment is {}; it must be from {} to {}", bounds_[i], least,
          size);
   }
-  double joined(double value, double x) const {
-    switch (reduction_) {
-      case Segmented::kSum:
-      case Segmented::kMean:
-        return value + x;
-      case Segmented::kLargest:
-        return x > value || std::isnan(x) ? x : value;
-      case Segmented::kLeast:
-        return x < value || std::isnan(x) ? x : value;
-      case Segmented::kProduct:
-        return value * x;
-    }
-    return value;
-  }
-
   Segmented reduction_;
   const Scalar* initial_;
   std::vector<std::int64_t> bounds_;
