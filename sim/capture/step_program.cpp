@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fix.h"
 #include "sim/capture/recorded_event.h"
+#include "sim/capture/step_function.h"
 
 namespace shardlab {
 
@@ -29,9 +30,12 @@ std::string as_name(const std::string& path) {
 // Names that mean something in programs already, or in Python.
 bool is_reserved(const std::string& name) {
   static const std::set<std::string> kNames = {
-      "mesh", "rank", "world_size", "torch", "F",    "aten",  "R",    "S",  "P",
-      "and",  "or",   "not",        "if",    "else", "for",   "in",   "is", "while",
-      "with", "def",  "pass",       "None",  "True", "False", "from", "as", "del"};
+      "mesh",     "rank",  "world_size", "torch",  "F",        "aten",       "R",       "S",
+      "P",        "grad",  "backward",   "ctx",    "no_grad",  "distribute", "float",   "and",
+      "or",       "not",   "if",         "else",   "for",      "in",         "is",      "while",
+      "with",     "def",   "pass",       "None",   "True",     "False",      "from",    "as",
+      "del",      "class", "return",     "lambda", "import",   "try",        "raise",   "global",
+      "nonlocal", "yield", "break",      "assert", "continue", "except",     "finally", "elif"};
   return kNames.contains(name);
 }
 
@@ -40,6 +44,7 @@ class ProgramReader {
   explicit ProgramReader(const StepRecording& recording)
       : recording_(recording), fresh_number_(recording.values) {
     program_.recording = &recording;
+    program_.renumbered = std::make_shared<std::deque<Json>>();
   }
 
   StepProgram read() {
@@ -48,6 +53,7 @@ class ProgramReader {
            "{}: the file has no calls above autograd, of which a program is made", recording_.path);
     }
     find_end();
+    find_rules();
     for (std::size_t i = 0; i < end_; ++i) read_event(recording_.events[i]);
     read_last_gradients();
     read_updates();
@@ -72,7 +78,7 @@ class ProgramReader {
     for (std::size_t i = 0; i < recording_.events.size(); ++i) {
       const Json& event = recording_.events[i];
       if (event.at("k") == "local_op" && event.value("pass", "") == "opt") break;
-      if (event.at("k") == "backward") end_ = i + 1;
+      if (event.at("k") == "backward" || event.at("k") == "gradients") end_ = i + 1;
     }
     if (recording_.exported) end_ = recording_.events.size();
     if (end_ == 0) find_seed();
@@ -110,7 +116,132 @@ class ProgramReader {
   void read_seed(const Json& event) {
     StepStatement statement{.kind = StatementKind::kBackward, .event = &event, .op = "backward"};
     for_each_operand(event, [&](std::size_t v) { statement.takes.push_back(v); });
+    statement.roots = statement.takes;
+    statement.incoming.resize(1);
     program_.statements.push_back(std::move(statement));
+  }
+
+  // The gradient rules of autograd.Functions: the ops of their first backward.
+  void find_rules() {
+    for (const Json& event : recording_.events) {
+      const bool op = event.at("k") == "local_op" && event.contains("f");
+      if (op || event.at("k") == "rule") {
+        Rule& rule = rules_[integer_of<std::size_t>(event.at("f"))];
+        if (rule.end != nullptr) continue;
+        if (op) rule.ops.push_back(&event);
+        if (!op) rule.end = &event;
+      }
+    }
+    for (const Json& event : recording_.events) {
+      if (event.at("k") != "function" || rule_of(event) == nullptr) continue;
+      functions_.emplace(integer_of<std::size_t>(event.at("calls").at(0)), &event);
+    }
+  }
+
+  struct Rule {
+    std::vector<const Json*> ops;
+    const Json* end = nullptr;
+  };
+  const Rule* rule_of(const Json& function) const {
+    if (!function.contains("f")) return nullptr;
+    const auto rule = rules_.find(integer_of<std::size_t>(function.at("f")));
+    return rule == rules_.end() || rule->second.end == nullptr ? nullptr : &rule->second;
+  }
+
+  // Functions whose calls begin with this one.
+  void begin_functions(std::size_t call) {
+    const auto [begin, end] = functions_.equal_range(call);
+    for (auto it = begin; it != end; ++it) {
+      begun_.try_emplace(it->second, program_.statements.size());
+    }
+  }
+
+  // The event with operands as the program numbers them: those that a function has passed on are
+  // values of their own.
+  const Json& renumbered(const Json& event) {
+    if (passed_.empty()) return event;
+    Json copy = event;
+    std::map<std::size_t, std::size_t> others;
+    Json none = Json::array();
+    const auto renumber = [&](const auto& self, Json& item) -> void {
+      if (item.is_array()) {
+        for (Json& one : item) self(self, one);
+      } else if (item.is_object() && item.contains("v") && item.contains("f")) {
+        const auto found = passed_.find({number_in(item), integer_of<std::size_t>(item.at("f"))});
+        if (found == passed_.end()) return;
+        others[number_in(item)] = found->second;
+        item["v"] = found->second;
+      }
+    };
+    for (const char* key : {"args", "kwargs"}) {
+      if (!copy.contains(key)) continue;
+      for (Json& item : copy.at(key)) renumber(renumber, item);
+    }
+    const Json through = event.value("through", Json::array());
+    for (std::size_t i = 0; i < std::min(through.size(), event.value("of", Json()).size()); ++i) {
+      if (through.at(i).is_null()) continue;
+      Json root = {{"v", event.at("of").at(i)}, {"f", through.at(i)}};
+      renumber(renumber, root);
+      copy["of"][i] = root.at("v");
+    }
+    // A view of all of it has its number, too.
+    for (Json& out : copy.at("k") == "call" ? copy.at("out") : none) {
+      const bool again = out.is_object() && out.contains("v") && others.contains(number_in(out));
+      if (again) out["v"] = others.at(number_in(out));
+    }
+    return !others.empty() ? program_.renumbered->emplace_back(std::move(copy)) : event;
+  }
+
+  // Without a rule nothing asks for its gradient: its calls are constants.
+  void read_function(const Json& given) {
+    if (given.value("reentrant", Json()) == true) {
+      refuse(given, "an autograd.Function inside of checkpoint(use_reentrant=True)",
+             "call checkpoint(..., use_reentrant=False)");
+    }
+    if (!given.contains("args") || !given.contains("calls")) {
+      refuse(given, "the autograd.Function " + given.at("name").get<std::string>(),
+             "record it with the recorder of this version, or replay it as it is");
+    }
+    const Rule* rule = rule_of(given);
+    if (rule == nullptr) return;
+    const Json& event = renumbered(given);
+    begin_functions(integer_of<std::size_t>(event.at("calls").at(0)));
+    const std::size_t begin = begun_.at(&given);
+    FunctionParts parts{.event = &event, .rule = rule->end, .fresh = &fresh_number_};
+    parts.forward = taken_from(begin);
+    for (const Json* op : rule->ops) {
+      if (op->value("random", false)) {
+        refuse(given, "what the backward of an autograd.Function draws", "save it in forward");
+      }
+      lower_op(*op, false);
+    }
+    parts.backward = taken_from(begin);
+    parts.is_known = [&](std::size_t v) {
+      return given_.contains(v) || std::ranges::any_of(program_.statements, [&](const auto& one) {
+               return std::ranges::find(one.outs, v) != one.outs.end();
+             });
+    };
+    StepStatement statement = function_statement(recording_, std::move(parts));
+    for (std::size_t i = 0; i < statement.outs.size(); ++i) {
+      const std::size_t own = statement.function->results[i], f = event.at("f");
+      if (statement.outs[i] != own) passed_[{own, f}] = statement.outs[i];
+    }
+    made_.insert(statement.outs.begin(), statement.outs.end());
+    program_.statements.push_back(std::move(statement));
+  }
+
+  // The statements from there on, without gradients that they take.
+  std::vector<StepStatement> taken_from(std::size_t begin) {
+    std::vector<StepStatement> taken;
+    for (std::size_t i = begin; i < program_.statements.size();) {
+      if (program_.statements[i].kind == StatementKind::kGradient && ++begin > 0) {
+        ++i;
+        continue;
+      }
+      taken.push_back(std::move(program_.statements[i]));
+      program_.statements.erase(program_.statements.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return taken;
   }
 
   void read_event(const Json& event) {
@@ -133,12 +264,13 @@ class ProgramReader {
         }
       }
     } else if (kind == "function") {
-      refuse(event, "the autograd.Function " + event.at("name").get<std::string>(),
-             "write it with ops, or replay it as it is: shardlab replay " + recording_.path);
+      read_function(event);
     } else if (kind == "check" && event.value("pass", "") == "bwd") {
       note_gradient(event);
     } else if (kind == "backward") {
       read_backward(event);
+    } else if (kind == "gradients") {
+      read_gradients(event);
     } else if (kind == "read") {
       note_number(event);
     } else if (kind == "call") {
@@ -146,17 +278,51 @@ class ProgramReader {
     }
   }
 
-  void read_backward(const Json& event) {
-    const Json& of = event.at("of");
-    if (of.size() != 1 || event.contains("to")) {
-      refuse(event, "a backward of several values", "call loss.backward() once for each");
+  void read_backward(const Json& given) {
+    if (given.contains("only")) {
+      refuse(given, "a backward for a few tensors alone (inputs=...)",
+             "take them by torch.autograd.grad(loss, inputs)");
     }
+    const Json& event = renumbered(given);
     StepStatement statement{.kind = StatementKind::kBackward, .event = &event, .op = "backward"};
-    statement.takes = {of.at(0).get<std::size_t>()};
-    for (const Json& gradient : event.value("grads", Json::array())) {
-      statement.takes.push_back(gradient.get<std::size_t>());
+    for (const Json& root : event.at("of")) {
+      statement.roots.push_back(integer_of<std::size_t>(root));
+    }
+    statement.incoming.resize(statement.roots.size());
+    const Json gradients = event.value("grads", Json::array());
+    for (std::size_t i = 0; i < std::min(gradients.size(), statement.roots.size()); ++i) {
+      if (gradients.at(i).is_number()) statement.incoming[i] = gradients.at(i);
+    }
+    statement.takes = statement.roots;
+    for (const auto& gradient : statement.incoming) {
+      if (gradient) statement.takes.push_back(*gradient);
+    }
+    if (statement.roots.empty()) {
+      refuse(event, "a backward of values that no call has made", "differentiate a result");
+    }
+    if (event.contains("to")) {
+      statement.kind = StatementKind::kGradients;
+      statement.op = "gradient";
+      for (const Json& v : event.at("to")) statement.takes.push_back(integer_of<std::size_t>(v));
     }
     program_.statements.push_back(std::move(statement));
+  }
+
+  // The results of the torch.autograd.grad before it.
+  void read_gradients(const Json& event) {
+    const auto asked = std::ranges::find(program_.statements.rbegin(), program_.statements.rend(),
+                                         StatementKind::kGradients, &StepStatement::kind);
+    const Json& out = event.at("out");
+    const bool fits = asked != program_.statements.rend() && asked->outs.empty() &&
+                      asked->event->at("to").size() == out.size();
+    if (!fits) refuse(event, "torch.autograd.grad of other tensors", "use loss.backward()");
+    for (const Json& value : out) {
+      const std::size_t v = value.is_object() ? number_in(value) : fresh_number_++;
+      if (given_.contains(v) || !made_.insert(v).second) {
+        refuse(event, "a gradient that is another value of the program", "use its clone");
+      }
+      asked->outs.push_back(v);
+    }
   }
 
   // Those of the last backward of the program.
@@ -212,7 +378,9 @@ class ProgramReader {
     program_.statements.push_back(std::move(statement));
   }
 
-  void read_call(const Json& event) {
+  void read_call(const Json& given) {
+    const Json& event = renumbered(given);
+    begin_functions(integer_of<std::size_t>(event.at("c")));
     find_numbers(event);
     StepStatement statement{.event = &event, .op = event.at("op").get<std::string>()};
     if (recording_.exported && recorded_row(event) == nullptr) {
@@ -280,25 +448,27 @@ class ProgramReader {
 
   // The ops that a call is made of, in its place.
   void lower(const Json& call) {
-    for (const Json* op : inside(call)) {
-      if (recorded_row(*op) == nullptr) refuse_missing(*op);
-      StepStatement statement{.event = op, .op = op->at("op").get<std::string>()};
-      statement.no_grad = call.value("no_grad", false);
-      for_each_operand(*op, [&](std::size_t v) { statement.takes.push_back(v); });
-      for (const Json& out : op->at("out")) {
-        if (out.is_object() && out.contains("v")) statement.outs.push_back(number_in(out));
-      }
-      if (statement.outs.empty() || returns_operands(statement)) continue;
-      for (const std::size_t v : statement.takes) make_cast(v, statement.no_grad);
-      made_.insert(statement.outs.begin(), statement.outs.end());
-      if (op->value("random", false)) {
-        if (!take_draw(statement)) continue;
-      } else if (statement.takes.empty()) {
-        statement.kind = StatementKind::kFactory;
-      }
-      if (op->value("ties", false)) take_choice(statement);
-      program_.statements.push_back(std::move(statement));
+    for (const Json* op : inside(call)) lower_op(*op, call.value("no_grad", false));
+  }
+
+  void lower_op(const Json& op, bool no_grad) {
+    if (recorded_row(op) == nullptr) refuse_missing(op);
+    StepStatement statement{.event = &op, .op = op.at("op").get<std::string>()};
+    statement.no_grad = no_grad;
+    for_each_operand(op, [&](std::size_t v) { statement.takes.push_back(v); });
+    for (const Json& out : op.at("out")) {
+      if (out.is_object() && out.contains("v")) statement.outs.push_back(number_in(out));
     }
+    if (statement.outs.empty() || returns_operands(statement)) return;
+    for (const std::size_t v : statement.takes) make_cast(v, no_grad);
+    made_.insert(statement.outs.begin(), statement.outs.end());
+    if (op.value("random", false)) {
+      if (!take_draw(statement)) return;
+    } else if (statement.takes.empty()) {
+      statement.kind = StatementKind::kFactory;
+    }
+    if (op.value("ties", false)) take_choice(statement);
+    program_.statements.push_back(std::move(statement));
   }
 
   // A cast that an earlier call has made, of which the program has only the operand.
@@ -430,8 +600,12 @@ class ProgramReader {
       steps = steps || pass == "opt";
       if (pass != "bwd") read_update(event);
     }
-    if (!steps || !left_out_.empty()) program_.updates.clear();
-    if (steps && !left_out_.empty()) {
+    const bool by_hand = std::ranges::any_of(program_.updates, [&](const StepStatement& one) {
+      const auto given = one.takes.empty() ? given_.end() : given_.find(one.takes[0]);
+      return writes(one) && given != given_.end() && given->second->value("requires_grad", false);
+    });
+    if ((!steps && !by_hand) || !left_out_.empty()) program_.updates.clear();
+    if ((steps || by_hand) && !left_out_.empty()) {
       program_.notes.push_back("the optimizer is left out: " + left_out_);
     }
   }
@@ -613,7 +787,9 @@ class ProgramReader {
     for (auto it = statements.rbegin(); it != statements.rend(); ++it) {
       const bool used =
           std::ranges::any_of(it->outs, [&](std::size_t v) { return wanted.contains(v); });
-      if (it->kind != StatementKind::kBackward && !used && !writes(*it)) continue;
+      const bool differentiates =
+          it->kind == StatementKind::kBackward || it->kind == StatementKind::kGradients;
+      if (!differentiates && !used && !writes(*it)) continue;
       for (const std::size_t v : it->takes) wanted.insert(v);
       kept.push_back(std::move(*it));
     }
@@ -728,20 +904,50 @@ class ProgramReader {
         program_.names[v] = fresh(stem);
       }
     }
+    for (StepStatement& statement : program_.statements) {
+      if (statement.function) name_inside(statement);
+    }
+  }
+
+  // Values that a function alone has.
+  void name_inside(StepStatement& statement) {
+    auto own = std::make_shared<StepFunction>(*statement.function);
+    own->name = fresh(as_name(own->name));
+    const auto name = [&](std::size_t v, const std::string& stem) {
+      if (!program_.names.contains(v)) program_.names[v] = fresh(stem);
+    };
+    for (const auto& v : own->arrives) {
+      if (v) name(*v, "gradient");
+    }
+    for (const auto* statements : {&own->forward, &own->backward}) {
+      for (const StepStatement& one : *statements) {
+        for (const std::size_t v : one.outs) name(v, bare_op(one.op));
+      }
+    }
+    statement.function = std::move(own);
+  }
+
+  void note_metas_of(const StepStatement& statement) {
+    if (statement.function) {
+      for (const StepStatement& one : statement.function->forward) note_metas_of(one);
+      for (std::size_t i = 0; i < statement.outs.size(); ++i) {
+        const auto own = program_.metas.find(statement.function->results[i]);
+        if (own != program_.metas.end()) program_.metas[statement.outs[i]] = own->second;
+      }
+    }
+    if (statement.kind == StatementKind::kGradient) {
+      program_.metas[statement.outs[0]] = recorded_meta(*statement.event);
+    }
+    for (const Json& out : statement.event->value("out", Json::array())) {
+      if (out.is_object() && out.contains("v")) {
+        program_.metas.try_emplace(number_in(out), recorded_meta(out));
+      }
+    }
   }
 
   void note_metas() {
     for (const StepInput& input : program_.inputs) program_.metas[input.value] = input.meta;
-    for (const StepStatement& statement : program_.statements) {
-      if (statement.kind == StatementKind::kGradient) {
-        program_.metas[statement.outs[0]] = recorded_meta(*statement.event);
-      }
-      for (const Json& out : statement.event->value("out", Json::array())) {
-        if (out.is_object() && out.contains("v")) {
-          program_.metas.try_emplace(number_in(out), recorded_meta(out));
-        }
-      }
-    }
+    for (const StepStatement& statement : program_.statements) note_metas_of(statement);
   }
 
   // Batches are the inputs of the root module, and other inputs whose first dim has the same
@@ -779,8 +985,13 @@ class ProgramReader {
   std::deque<Json> drawn_elements_;      // of draws in place
   std::size_t fresh_number_;             // of a value that the recording does not have
   std::map<std::size_t, std::vector<const Json*>> inside_;  // ops, by call
-  std::map<std::size_t, const Json*> casts_;                // by result
-  std::set<std::size_t> made_;                              // results of statements
+  std::map<std::size_t, Rule> rules_;                       // of autograd.Functions, by number
+  std::multimap<std::size_t, const Json*> functions_;       // with a rule, by their first call
+  std::map<const Json*, std::size_t> begun_;  // statements that were there before a function
+  // (a value, the function that passed it on) -> the number of the result
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> passed_;
+  std::map<std::size_t, const Json*> casts_;  // by result
+  std::set<std::size_t> made_;                // results of statements
   std::set<std::string> taken_;
   std::map<std::string, int> next_;  // number behind a name that is taken
   std::vector<Number> numbers_;
@@ -811,11 +1022,5 @@ Dims StepProgram::shape_of(std::size_t value) const {
 }
 
 StepProgram program_of(const StepRecording& recording) { return ProgramReader(recording).read(); }
-
-std::string bare_op(const std::string& op) {
-  const std::size_t begin = op.find('.');
-  if (begin == std::string::npos) return op;
-  return op.substr(begin + 1, op.find('.', begin + 1) - begin - 1);
-}
 
 }  // namespace shardlab

@@ -47,6 +47,8 @@ const std::vector<KindRow>& kinds() {
       {"backward", {"of"}, ""},
       {"check", {"name", "v", "dtype"}, ""},
       {"function", {"name"}, ""},
+      {"rule", {"f", "args", "out"}, ""},
+      {"gradients", {"out"}, ""},
       {"end", {"events", "n_values", "raw"}, ""},
       {"mesh", {"mesh", "shape", "names", "ranks"}, ""},
       {"group", {"g", "ranks"}, ""},
@@ -83,21 +85,44 @@ constexpr bool (Json::*kObject)() const noexcept = &Json::is_object;
 constexpr bool (Json::*kCount)() const noexcept = &Json::is_number_unsigned;
 
 constexpr KeyRow kKeys[] = {
-    {"m", kText, "a text"},         {"class", kText, "a text"},
-    {"pass", kText, "a text"},      {"op", kText, "a text"},
-    {"name", kText, "a text"},      {"program", kText, "a text"},
-    {"torch", kText, "a text"},     {"file", kText, "a text"},
-    {"no_grad", kFlag, "a flag"},   {"random", kFlag, "a flag"},
-    {"undefined", kFlag, "a flag"}, {"requires_grad", kFlag, "a flag"},
-    {"batch", kFlag, "a flag"},     {"local", kFlag, "a flag"},
-    {"args", kList, "a list"},      {"out", kList, "a list"},
-    {"mut", kList, "a list"},       {"grads", kList, "a list"},
-    {"to", kList, "a list"},        {"placements", kList, "a list"},
-    {"detached", kList, "a list"},  {"kwargs", kObject, "an object"},
-    {"fill", kObject, "an object"}, {"p", kCount, "a count"},
-    {"v", kCount, "a count"},       {"line", kCount, "a count"},
-    {"offset", kCount, "a count"},  {"at", kCount, "a count"},
-    {"each", kList, "a list"},      {"ties", kFlag, "a flag"},
+    {"m", kText, "a text"},
+    {"class", kText, "a text"},
+    {"pass", kText, "a text"},
+    {"op", kText, "a text"},
+    {"name", kText, "a text"},
+    {"program", kText, "a text"},
+    {"torch", kText, "a text"},
+    {"file", kText, "a text"},
+    {"no_grad", kFlag, "a flag"},
+    {"random", kFlag, "a flag"},
+    {"undefined", kFlag, "a flag"},
+    {"requires_grad", kFlag, "a flag"},
+    {"batch", kFlag, "a flag"},
+    {"local", kFlag, "a flag"},
+    {"args", kList, "a list"},
+    {"out", kList, "a list"},
+    {"mut", kList, "a list"},
+    {"grads", kList, "a list"},
+    {"to", kList, "a list"},
+    {"placements", kList, "a list"},
+    {"detached", kList, "a list"},
+    {"kwargs", kObject, "an object"},
+    {"fill", kObject, "an object"},
+    {"p", kCount, "a count"},
+    {"v", kCount, "a count"},
+    {"line", kCount, "a count"},
+    {"offset", kCount, "a count"},
+    {"at", kCount, "a count"},
+    {"each", kList, "a list"},
+    {"f", kCount, "a count"},
+    {"constant", kList, "a list"},
+    {"through", kList, "a list"},
+    {"calls", kList, "a list"},
+    {"retain_graph", kFlag, "a flag"},
+    {"create_graph", kFlag, "a flag"},
+    {"known", kCount, "a count"},
+    {"taped", kFlag, "a flag"},
+    {"ties", kFlag, "a flag"},
 };
 
 // Keys of an object with one text: {"dtype": "f32"}.
@@ -487,16 +512,23 @@ class StepReader {
       for (const Json& number : numbers) taken(number);
     }
     if (kind == "backward") {
-      for (const char* key : {"of", "grads", "to"}) {
-        for (const Json& number : event.value(key, Json::array())) taken(number);
+      if (!event.at("of").is_array()) refuse("'of' of a backward is a list");
+      for (const char* key : {"of", "grads", "to", "only"}) {
+        for (const Json& number : event.value(key, Json::array())) {
+          if (!number.is_null() || key[0] != 'g') taken(number);
+        }
       }
+    }
+    if (kind == "function" || kind == "rule") check_function(event);
+    for (const Json& one : event.value("through", Json::array())) {
+      if (!one.is_null() && !one.is_number_unsigned()) refuse("'through' has functions");
     }
     if (kind == "alias") taken(event.at("of"));
     if (kind == "check" || kind == "arrived" || kind == "storage") taken(event.at("v"));
     const bool value = event.contains("v") && kind != "storage";
     if (value) check_value(event);
     for (const char* key : {"out", "mut"}) {
-      if (kind == "module" || kind == "function") break;
+      if (kind == "module" || kind == "function" || kind == "rule") break;
       for (const Json& out : event.value(key, Json::array())) {
         if (out.is_null() || out.contains("scalar")) continue;
         check_value(out);
@@ -513,10 +545,33 @@ class StepReader {
 
   void check_module(const Json& event) {
     for (const Json& number : event.value("out", Json::array())) taken(number);
-    const Json calls = event.value("c", Json());
-    const bool range = calls.is_array() && calls.size() == 2 && calls.at(0).is_number_unsigned() &&
-                       calls.at(1).is_number_unsigned();
-    if (!range) refuse("'c' of a module is the range of its calls");
+    if (!is_range(event.value("c", Json()))) refuse("'c' of a module is the range of its calls");
+  }
+
+  static bool is_range(const Json& calls) {
+    return calls.is_array() && calls.size() == 2 && calls.at(0).is_number_unsigned() &&
+           calls.at(1).is_number_unsigned();
+  }
+
+  // An autograd.Function, or its backward. Older recorders wrote numbers.
+  void check_function(const Json& event) {
+    if (event.contains("calls") && !is_range(event.at("calls"))) {
+      refuse("'calls' of a function is the range of its calls");
+    }
+    for (const char* key : {"args", "out"}) {
+      for (const Json& value : event.value(key, Json::array())) {
+        if (value.is_object()) taken(value.at("v"));
+        if (value.is_array()) refuse(fmt::format("'{}' of a function has values", key));
+      }
+    }
+    if (!event.contains("f") || event.at("k") == "rule") return;
+    bool whole = true;
+    for (const char* key : {"args", "calls", "known", "out", "constant"}) {
+      whole = whole && event.contains(key);
+    }
+    if (!whole || event.at("constant").size() != event.at("out").size()) {
+      refuse("a function without all that is known of one");
+    }
   }
 
   // {"v": 3}, {"f": "inf"}, {"dtype": "f32"}, {"complex": [0, 1]}, numbers, texts, lists of them.
@@ -526,6 +581,11 @@ class StepReader {
       return;
     }
     if (!argument.is_object()) return;
+    const bool marked = argument.contains("f") || argument.contains("taped");
+    if (argument.contains("v") && marked) {
+      check_keys(argument);
+      return taken(argument.at("v"));
+    }
     if (argument.size() == 1) {
       const std::string& key = argument.begin().key();
       const Json& value = argument.begin().value();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -158,9 +160,10 @@ class StepWriter {
         if (program_.input(parameter) == nullptr) continue;
         before_.push_back(name(parameter) + ".grad = None");
       }
-      const std::string more = one.takes.size() > 1 ? ", gradient=" + operand(one.takes[1]) : "";
-      return fmt::format("backward({}{})", operand(one.takes[0]), more);
+      return fmt::format("backward({}{})", roots(one), kept_graph(one));
     }
+    if (one.kind == StatementKind::kGradients) return gradients_of(one);
+    if (one.kind == StatementKind::kFunction) return function(one);
     std::string outs;
     for (const std::size_t v : one.outs) outs += (outs.empty() ? "" : ", ") + name(v);
     if (one.kind == StatementKind::kDropout) {
@@ -204,6 +207,108 @@ class StepWriter {
     const Json& args = event.at("args");
     if (args.size() > at) return args.at(at);
     return event.value("kwargs", Json::object()).value(keyword, std::move(standard));
+  }
+
+  // The arguments of backward() and grad(). Several values are one sum, in which each has its
+  // gradient as a factor.
+  std::string roots(const StepStatement& one) {
+    std::string text;
+    const bool several = one.roots.size() > 1;
+    for (std::size_t i = 0; i < one.roots.size(); ++i) {
+      const std::string root = operand(one.roots[i]);
+      const std::string by = one.incoming[i] ? operand(*one.incoming[i]) + ".detach()" : "";
+      if (!several) return by.empty() ? root : fmt::format("{}, gradient={}", root, by);
+      text += i == 0 ? "" : " + ";
+      text += by.empty() ? root : fmt::format("({} * {}).sum()", root, by);
+    }
+    return text;
+  }
+
+  static std::string kept_graph(const StepStatement& one) {
+    if (one.event->value("create_graph", false)) return ", create_graph=True";
+    return one.event->value("retain_graph", false) ? ", retain_graph=True" : "";
+  }
+
+  std::string gradients_of(const StepStatement& one) {
+    std::string outs, inputs;
+    const std::size_t first = one.takes.size() - one.outs.size();
+    for (std::size_t i = 0; i < one.outs.size(); ++i) {
+      outs += (i == 0 ? "" : ", ") + name(one.outs[i]);
+      inputs += (i == 0 ? "" : ", ") + name(one.takes[first + i]);
+    }
+    return fmt::format("{} = grad({}, [{}], allow_unused=True{}){}", outs, roots(one), inputs,
+                       kept_graph(one), one.outs.size() == 1 ? "[0]" : "");
+  }
+
+  // A class for each application, above it.
+  std::string function(const StepStatement& one) {
+    std::string operands, outs, parameters = "ctx";
+    std::set<std::string> taken;
+    for (const std::size_t v : one.takes) {
+      operands += (operands.empty() ? "" : ", ") + operand(v);
+      parameters += ", " + parameter(name(v), taken);
+    }
+    for (const std::size_t v : one.outs) outs += (outs.empty() ? "" : ", ") + name(v);
+    write_class(one, parameters);
+    return fmt::format("{} = {}.apply({})", outs, one.function->name, operands);
+  }
+
+  static std::string parameter(std::string name, std::set<std::string>& taken) {
+    while (!taken.insert(name).second) name += "_again";
+    return name;
+  }
+
+  void write_class(const StepStatement& one, const std::string& parameters) {
+    const StepFunction& own = *one.function;
+    std::vector<std::string> lines = std::move(before_);
+    const StepStatement* before = now_;
+    const std::size_t at = std::exchange(at_, SIZE_MAX);
+    lines.push_back(fmt::format("class {}(torch.autograd.Function):", own.name));
+    lines.push_back("    @staticmethod");
+    lines.push_back(fmt::format("    def forward({}):", parameters));
+    write_body(own.forward, lines);
+    if (!own.saved.empty()) {
+      lines.push_back(fmt::format("        ctx.save_for_backward({})", names(own.saved)));
+    }
+    if (!own.constant.empty()) {
+      lines.push_back(fmt::format("        ctx.mark_non_differentiable({})", names(own.constant)));
+    }
+    const bool zeros =
+        std::ranges::all_of(own.arrives, [](const auto& v) { return v.has_value(); });
+    if (!zeros) lines.push_back("        ctx.set_materialize_grads(False)");
+    lines.push_back("        return " + names(own.results));
+    std::string gradients = "ctx", gives;
+    std::set<std::string> taken;
+    for (const auto& v : own.arrives) {
+      gradients += ", " + parameter(v ? name(*v) : "no_gradient", taken);
+    }
+    lines.push_back("    @staticmethod");
+    lines.push_back(fmt::format("    def backward({}):", gradients));
+    for (std::size_t i = 0; i < own.saved.size(); ++i) {
+      lines.push_back(fmt::format("        {} = ctx.saved_tensors[{}]", name(own.saved[i]), i));
+    }
+    write_body(own.backward, lines);
+    for (const auto& v : own.gives) gives += (gives.empty() ? "" : ", ") + (v ? name(*v) : "None");
+    lines.push_back("        return " + gives);
+    now_ = before;
+    at_ = at;
+    before_ = std::move(lines);
+  }
+
+  std::string names(const std::vector<std::size_t>& values) const {
+    std::string text;
+    for (const std::size_t v : values) text += (text.empty() ? "" : ", ") + name(v);
+    return text;
+  }
+
+  void write_body(const std::vector<StepStatement>& body, std::vector<std::string>& lines) {
+    for (const StepStatement& one : body) {
+      now_ = &one;
+      before_.clear();
+      const std::string line = statement(one);
+      for (const std::string& more : before_) lines.push_back("        " + more);
+      lines.push_back("        " + line + comment(*one.event));
+    }
   }
 
   // softmax(q k / sqrt(d)) v, with the recorded mask between the two.
@@ -298,7 +403,7 @@ class StepWriter {
     std::string text = name(value);
     const Json& event = *now_->event;
     for (const Json& detached : event.value("detached", Json::array())) {
-      if (detached == value) text += ".detach()";
+      if (detached == value && !taped_) text += ".detach()";
     }
     const auto moved = plan_.before.find({at_, value});
     if (moved == plan_.before.end()) return text;
@@ -328,7 +433,12 @@ class StepWriter {
       for (const Json& item : given) list += (list.empty() ? "" : ", ") + argument(item);
       return "[" + list + "]";
     }
-    if (given.contains("v")) return operand(integer_of<std::size_t>(given.at("v")));
+    if (given.contains("v")) {
+      taped_ = given.contains("taped");
+      const std::string text = operand(integer_of<std::size_t>(given.at("v")));
+      taped_ = false;
+      return text;
+    }
     if (given.contains("dtype")) {
       return std::string(to_string(dtype_of_all(dtype_of(given.at("dtype")))));
     }
@@ -358,6 +468,7 @@ class StepWriter {
   const StepPlan& plan_;
   std::optional<DType> dtype_;
   const StepStatement* now_ = nullptr;
+  bool taped_ = false;  // the operand has its gradient, where the same value has none elsewhere
   std::size_t at_ = 0;
   std::vector<std::string> before_;           // lines ahead of the statement
   std::map<std::string, std::string> moved_;  // name of the moved value

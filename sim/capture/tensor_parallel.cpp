@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <string_view>
+#include <variant>
+
+#include "sim/capture/recorded_event.h"
 
 namespace shardlab {
 
@@ -45,6 +48,17 @@ bool keeps_features(const std::string& op) {
                                                   "view_as_real", "movedim",
                                                   "swapaxes",     "glu"};
   return kOps.contains(bare_op(op));
+}
+
+// A function of the program does, if all of its calls take each element by itself.
+bool keeps_features(const StepStatement& one) {
+  if (!one.function) return keeps_features(one.op);
+  const auto by_itself = [](const StepStatement& call) {
+    const OpRow* row = recorded_row(*call.event);
+    return row != nullptr && std::holds_alternative<PointwiseRule>(row->rule);
+  };
+  return std::ranges::all_of(one.function->forward, by_itself) &&
+         std::ranges::all_of(one.function->backward, by_itself);
 }
 
 class Cutter {
@@ -94,7 +108,7 @@ class Cutter {
       return;
     }
     if (statement(i).kind == StatementKind::kFactory) return;
-    if (!keeps_features(statement(i).op)) {
+    if (!keeps_features(statement(i))) {
       others = true;
       return;
     }
@@ -138,7 +152,7 @@ class Cutter {
         any = true;
         continue;
       }
-      if (statement(i).outs.empty() || !keeps_features(statement(i).op)) return false;
+      if (statement(i).outs.empty() || !keeps_features(statement(i))) return false;
       for (const std::size_t v : statement(i).takes) {
         if (v != value && origins_of(v).others) return false;
       }

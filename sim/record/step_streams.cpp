@@ -85,7 +85,7 @@ class Streams {
     } else if (is_recorded_message(event)) {
       note_message(rank, event);
     } else if (kind == "program" || kind == "call" || kind == "module" || kind == "function" ||
-               kind == "backward" || kind == "read") {
+               kind == "rule" || kind == "backward" || kind == "gradients" || kind == "read") {
       ++next_[rank];
       return true;
     }

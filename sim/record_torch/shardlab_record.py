@@ -191,6 +191,8 @@ SINGLE = (torch.Tensor, int, float, str, torch.dtype, torch.device, torch.layout
 SINGLE += (torch.memory_format, complex)
 WRAPPERS = ("_checkpoint_wrapped_module", "_orig_mod")
 
+_BACKWARD = inspect.signature(torch.autograd.backward)
+_GRAD = inspect.signature(torch.autograd.grad)
 _active = None
 _line = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -704,6 +706,10 @@ class Recorder:
         self.modules = []  # (path, first call, inputs) of the modules that are running
         self.paths = {}  # id of a module -> (module, path)
         self.owners = {}  # sequence number of autograd -> (call, module, place)
+        self.functions = {}  # sequence number of autograd -> number of an autograd.Function
+        self.again = set()  # numbers of values that such a function has returned as they were
+        self.reentrant = 0  # checkpoints whose calls have gradients though autograd records none
+        self.rule = None  # the function whose backward is running
         self.last_sequence = 0
         self.refused = {}
         self.own_seconds = 0.0
@@ -770,6 +776,7 @@ class Recorder:
             handle.remove()
         torch.autograd.backward, torch.autograd.grad = self.engine
         torch.autograd.Function.apply = self.apply
+        torch.autograd.function.BackwardCFunction.apply = self.apply_rule
         del torch.Tensor.tolist, torch.Tensor.numpy  # those of the class below are left
         if kind is None:
             self.check_end()
@@ -823,6 +830,9 @@ class Recorder:
         torch.autograd.grad = self.grad
         self.apply = torch.autograd.Function.__dict__["apply"]
         torch.autograd.Function.apply = classmethod(self.function)
+        self.apply_rule = torch.autograd.function.BackwardCFunction.apply
+        rule = lambda own, *args: self.run_rule(own, args)
+        torch.autograd.function.BackwardCFunction.apply = rule
         recorder, tolist, numpy = self, torch.Tensor.tolist, torch.Tensor.numpy
         torch.Tensor.tolist = lambda own: recorder.read(own, tolist)
         torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
@@ -913,34 +923,123 @@ class Recorder:
         self.phase = "fwd"
 
     def backward(self, tensors, grad_tensors=None, *args, **kwargs):
-        event = {"k": "backward", "of": self.seen(tensors)}
-        event.update(self.places.here())
-        given = [x for x in _leaves(grad_tensors) if x is not None]
-        if given:
-            event["grads"] = [self.number(x) for x in given]
-        self.file.put(event)
+        bound = _BACKWARD.bind(tensors, grad_tensors, *args, **kwargs).arguments
+        self.put_backward(tensors, grad_tensors, bound)
         return self.engine[0](tensors, grad_tensors, *args, **kwargs)
 
-    def grad(self, outputs, inputs, *args, **kwargs):
-        event = {"k": "backward", "of": self.seen(outputs), "to": self.seen(inputs)}
-        event.update(self.places.here())
+    def grad(self, outputs, inputs, grad_outputs=None, *args, **kwargs):
+        bound = _GRAD.bind(outputs, inputs, grad_outputs, *args, **kwargs).arguments
+        self.put_backward(outputs, grad_outputs, bound)
+        result = self.engine[1](outputs, inputs, grad_outputs, *args, **kwargs)
+        if not self.quiet and not _in_backward() and not self.transformed():
+            event = {"k": "gradients", **self.places.here()}
+            event["out"] = [None if x is None else self.result(x) for x in _leaves(result)]
+            self.file.put(event)
+        return result
+
+    def put_backward(self, tensors, gradients, bound):
+        if self.quiet or _in_backward():
+            return
+        of = [x for x in _leaves(tensors) if isinstance(x, torch.Tensor)]
+        event = {"k": "backward", "of": self.seen(of), **self.places.here()}
+        through = [self.passed_by(x) for x in of]
+        if any(x is not None for x in through):
+            event["through"] = through
+        given = _leaves(gradients)
+        if any(x is not None for x in given):
+            event["grads"] = [None if x is None else self.number(x) for x in given]
+        if bound.get("inputs") is not None:
+            event["to" if "outputs" in bound else "only"] = self.seen(bound["inputs"])
+        for name in ("retain_graph", "create_graph"):
+            if bound.get(name):
+                event[name] = True
         self.file.put(event)
-        return self.engine[1](outputs, inputs, *args, **kwargs)
 
     def function(self, cls, *args, **kwargs):
         """An autograd.Function: its calls carry no gradient, and its backward is its own."""
         apply = self.apply.__get__(None, cls)
         library = cls.__module__.startswith("torch.distributed.")
-        if self.quiet or _in_backward() or self.phase != "fwd" or library:
+        if self.quiet or _in_backward() or self.phase != "fwd" or library or self.transformed():
             return apply(*args, **kwargs)
+        if cls.__module__ == "torch.utils.checkpoint":
+            return self.checkpointed(apply, args, kwargs)
         event = {"k": "function", "name": cls.__qualname__, **self.places.here()}
+        if self.reentrant:
+            event["reentrant"] = True
         if self.modules:
             event["m"] = self.modules[-1][0]
-        event["in"], first = self.seen(args), self.calls
+        event["args"] = self.numbered(args)
+        self.mark_detached(event, args, kwargs)
+        first, known = self.calls, self.count
         result = apply(*args, **kwargs)
-        event["calls"], event["out"] = [first, self.calls], self.seen(result)
+        event["calls"], event["known"] = [first, self.calls], known
+        results = result if isinstance(result, tuple) else (result,)
+        event["out"] = [None if x is None else x["v"] for x in self.numbered(results)]
+        taped = [x for x in results if isinstance(x, torch.Tensor) and x.grad_fn is not None]
+        event["constant"] = [not any(x is own for own in taped) for x in results]
+        if taped:
+            node = taped[0].grad_fn._sequence_nr()
+            event["f"] = self.functions[node] = len(self.functions)
+            self.own_sequence(node, {})
+            self.own_sequence(node + 1, {x: event[x] for x in ("m", "p") if x in event})
+            self.again.update(x["v"] for x in self.numbered(taped) if x["v"] < known)
         self.file.put(event)
         return result
+
+    def checkpointed(self, apply, args, kwargs):
+        """use_reentrant=True: calls without gradients, which are recomputed with them."""
+        self.reentrant += 1
+        try:
+            return apply(*args, **kwargs)
+        finally:
+            self.reentrant -= 1
+
+    def run_rule(self, node, gradients):
+        """The backward of an autograd.Function: its gradient rule for other meshes."""
+        number = self.functions.get(node._sequence_nr())
+        if self.quiet or self.rule is not None or number is None:
+            return self.apply_rule(node, *gradients)
+        event = {"k": "rule", "f": number, "args": self.numbered(gradients)}
+        self.rule = number
+        try:
+            result = self.apply_rule(node, *gradients)
+        finally:
+            self.rule = None
+        results = self.numbered(result if isinstance(result, tuple) else (result,))
+        event["out"] = [None if x is None else x["v"] for x in results]
+        self.file.put(event)
+        return result
+
+    def numbered(self, values):
+        """Tensors by number, other values as None. Nothing is read: data may be on its way."""
+        all_ = []
+        for x in values:
+            known = self.numbers.get(self.key(x)) if isinstance(x, torch.Tensor) else None
+            new = known is None and isinstance(x, torch.Tensor)
+            number = self.number(x) if new else known
+            all_.append(None if number is None else {"v": number})
+        return all_
+
+    def passed_by(self, tensor):
+        """The autograd.Function that has returned the tensor as it was, or None."""
+        number = self.numbers.get(self.key(tensor)) if self.again else None
+        node = tensor.grad_fn if number in self.again else None
+        while node is not None and node._sequence_nr() not in self.functions:
+            views = node.name().startswith(("View", "Alias", "Unsafe", "ToCopy", "Expand"))
+            node = node.next_functions[0][0] if views else None
+        return None if node is None else self.functions[node._sequence_nr()]
+
+    def mark(self, told, value, taped):
+        """Operands that have the number of another one, and another gradient."""
+        if isinstance(value, (list, tuple)):
+            for one, own in zip(told, value):
+                self.mark(one, own, taped)
+        elif isinstance(value, torch.Tensor):
+            function = self.passed_by(value)
+            if function is not None:
+                told["f"] = function
+            if value.requires_grad and told["v"] in taped:
+                told["taped"] = True
 
     def read(self, tensor, tolist):
         """Numbers of a tensor, which the program uses from here on."""
@@ -1025,6 +1124,8 @@ class Recorder:
             event.update(self.places.here())
         if self.inside is not None:
             event["c"] = self.inside
+        if self.rule is not None:
+            event["f"] = self.rule
 
     def own_sequence(self, end, owner):
         for number in range(self.last_sequence, end):
@@ -1395,7 +1496,7 @@ class Recorder:
         self.calls += 1
         self.arguments(event, func, args, kwargs)
         self.mark_detached(event, args, kwargs)
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled() and not self.reentrant:
             event["no_grad"] = True
         if torch.is_autocast_enabled("cpu"):
             event["autocast"] = DTYPES[torch.get_autocast_dtype("cpu")]
@@ -1421,13 +1522,17 @@ class Recorder:
         tensors = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         detached = []
         for tensor in tensors:
-            number = self.number(tensor)
+            number = self.numbers.get(self.key(tensor))
             if tensor.requires_grad:
                 self.taped.add(number)
             elif number in self.taped:
                 detached.append(number)
         if detached and torch.is_grad_enabled():
             event["detached"] = sorted(set(detached))
+        if self.again or "detached" in event:
+            self.mark(event["args"], args, event.get("detached", ()))
+            for name, value in event.get("kwargs", {}).items():
+                self.mark(value, kwargs[name], event.get("detached", ()))
 
     def op(self, func, args, kwargs):
         if self.passes(func):

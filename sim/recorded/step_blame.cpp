@@ -65,8 +65,8 @@ using PointsOfA = std::map<std::string, std::vector<PointPart>>;
 
 // Events that make values of others, but for those that say it once more.
 bool flows(const std::string& kind) {
-  constexpr std::array<std::string_view, 6> kOthers = {"module",   "call",  "backward",
-                                                       "function", "check", "group"};
+  constexpr std::array<std::string_view, 8> kOthers = {
+      "module", "call", "backward", "gradients", "check", "function", "rule", "group"};
   return std::ranges::find(kOthers, kind) == kOthers.end();
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "sim/capture/recorded_event.h"
@@ -45,8 +46,13 @@ class SelfTester {
       judge(name->second, found, {}, result_.values);
     }
     double largest = 0;
+    std::set<std::string> taken;  // by torch.autograd.grad
+    for (const auto& [v, found] : taken_) {
+      const auto name = program_.names.find(v);
+      if (name != program_.names.end()) taken.insert(name->second);
+    }
     for (const auto& [name, tensor] : ours_) {
-      if (!name.ends_with(".grad")) continue;
+      if (!tensor.defined() || (!name.ends_with(".grad") && !taken.contains(name))) continue;
       const std::vector<double> elements = read_doubles(tensor.local());
       largest = std::max(largest, StepPrint(elements).sizes[0]);
       for (const double element : elements) {
@@ -59,6 +65,11 @@ class SelfTester {
       const auto user = users_.find(input.value);
       if (user != users_.end()) found->second.user = user->second;
       judge(input.name + ".grad", found->second, {.terms = largest}, result_.gradients);
+    }
+    for (const auto& [v, found] : taken_) {
+      const auto name = program_.names.find(v);
+      if (name == program_.names.end()) continue;
+      judge(name->second, found, {.terms = largest}, result_.gradients);
     }
     for (const StepStatement& update : program_.updates) {
       if (update.kind != StatementKind::kEnd) continue;
@@ -123,6 +134,12 @@ class SelfTester {
     }
     if (kind == "check" && event.value("pass", "").empty() && event.contains("fp")) {
       ends_[event.at("name").get<std::string>()] = {&event, index};
+    }
+    if (kind == "gradients" && !stepped_) {
+      for (const Json& value : list_of(event, "out")) {
+        if (!value.is_object() || !value.contains("fp")) continue;
+        taken_[integer_of<std::size_t>(value.at("v"))] = {&value, index};
+      }
     }
     if (kind != "local_op" || event.value("pass", "") != "fwd") return;
     for (const char* key : {"out", "mut"}) {
@@ -218,7 +235,8 @@ class SelfTester {
   std::map<std::size_t, const Json*> users_;   // the first call that takes a value
   std::map<std::size_t, const Json*> inputs_;  // by number
   std::map<std::string, Found> gradients_;
-  std::map<std::string, Found> ends_;  // parameters at the end of the step, by name
+  std::map<std::size_t, Found> taken_;  // by torch.autograd.grad, by number
+  std::map<std::string, Found> ends_;   // parameters at the end of the step, by name
   DType coarsest_ = DType::kF64;
   double largest_element_ = 0;  // of all gradients
   bool stepped_ = false;        // an event of an optimizer was noted

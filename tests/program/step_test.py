@@ -208,6 +208,9 @@ class Steps(program.Program):
             ("drawn_inside", "fsdp+tp", "dp=2,tp=2"), ("drawn_inside", "sequence", "tp=3"),
             ("constant", "hsdp", "a=2,b=2"), ("constant", "replicate", "dp=3"),
             ("choices", "fsdp", "tp=3"), ("choices", "fsdp+tp", "dp=2,tp=2"),
+            ("own_gradients", "megatron", "dp=2,tp=2"), ("own_gradients", "fsdp", "x=3"),
+            ("own_gradients", "sequence", "tp=4"), ("roots", "hsdp", "a=2,b=2"),
+            ("roots", "replicate", "dp=4"), ("roots", "fsdp+tp", "dp=2,tp=3"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
@@ -221,8 +224,8 @@ class Steps(program.Program):
                 steps = [i for i, e in enumerate(events) if e.get("pass") == "opt"]
                 graded = {e["name"] for e in events[:steps[0] if steps else None]
                           if e["k"] == "check" and e.get("pass") == "bwd"}
-                wanted = sum(e["k"] == "input" and e.get("requires_grad", False)
-                             and e["name"] + ".grad" in graded for e in events)
+                wanted = sum(e["k"] in ("input", "const") and e.get("requires_grad", False)
+                             and e.get("name", f"v{e['v']}") + ".grad" in graded for e in events)
                 gradients = [v for v in run["values"] if v["name"].endswith(".grad")]
                 self.assertEqual(len(gradients), wanted)
                 if textbook:
@@ -234,7 +237,7 @@ class Steps(program.Program):
         for name, gradients in (("llama", 21), ("gpt", 28), ("two_batches", 4),
                                 ("convolutions", 9), ("written", 9), ("preferences", 15),
                                 ("residual", 9), ("experts", 21), ("adversaries", 4),
-                                ("masked", 17)):
+                                ("masked", 17), ("own_gradients", 7), ("roots", 10)):
             with self.subTest(name=name):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))
                 code, output, _ = self.shardlab("run", "--summary", str(path))
@@ -397,6 +400,49 @@ class Steps(program.Program):
         self.assertEqual((code, output), (1, ""))
         self.assertRegex(errors, r"FAIL event \d+  layers.0.attention.wq  programs.py:\d+  "
                                  r"aten.linear.default  layers_0_attention_wq_weight.grad")
+
+    def test_a_wrong_rule_of_an_own_gradient_is_found(self):
+        def factor(events, op, position, was, now):
+            found = [e for e in events if e["k"] == "local_op" and "f" in e and e["op"] == op
+                     and e["args"][position] == was]
+            self.assertTrue(found)
+            found[0]["args"][position] = now
+
+        def unmarked(events):
+            """The operand in place of the result that has its elements."""
+            for event in events:
+                if event["k"] == "call" and event["args"] and isinstance(event["args"][-1], dict):
+                    for argument in event["args"]:
+                        if isinstance(argument, dict):
+                            argument.pop("f", None)
+
+        for change in (lambda events: factor(events, "aten.mul.Tensor", 1, -0.3, 0.3),
+                       lambda events: factor(events, "aten.mul.Tensor", 1, 0.5, 0.25),
+                       lambda events: factor(events, "aten.clamp.default", 1, -1, 0), unmarked):
+            code, output, errors = self.shardlab("run", self.changed("own_gradients", change))
+            self.assertEqual((code, output), (1, ""))
+            self.assertRegex(errors, r"FAIL event \d+  up  programs.py:\d+  aten.linear.default")
+
+    def test_a_wrong_gradient_of_a_gradient_is_found(self):
+        def change(events):
+            taken = next(e for e in events if e["k"] == "gradients")
+            taken["out"][0]["fp"] = [x * 1.02 for x in taken["out"][0]["fp"]]
+        code, _, errors = self.shardlab("run", self.changed("roots", change))
+        self.assertEqual(code, 1)
+        self.assertRegex(errors, r"FAIL event \d+  programs.py:\d+  gradient  gradient")
+
+    def test_functions_that_have_no_rule_are_refused_by_place(self):
+        def change(events, of):
+            for event in events:
+                if event["k"] == "function":
+                    of(event)
+        for of, told in ((lambda e: e.pop("known"), r"without all that is known"),
+                         (lambda e: e.update(calls=[3]), r"'calls' of a function"),
+                         (lambda e: e.update(args=[{"v": 9999}]), r"value 9999"),
+                         (lambda e: e.update(reentrant=True), r"use_reentrant=False")):
+            errors = self.refused("run", self.changed("own_gradients", lambda x: change(x, of)))
+            self.assertRegex(errors, told)
+            self.assertRegex(errors, r"programs.py:\d+")
 
     def test_a_step_without_backward_runs_forward_alone(self):
         def change(events):

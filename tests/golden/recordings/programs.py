@@ -554,8 +554,104 @@ def choices():
     return model, None, step
 
 
+class Reverse(torch.autograd.Function):
+    """The operand, whose gradient is reversed."""
+
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.scale = scale
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -ctx.scale * gradient, None
+
+
+class Signs(torch.autograd.Function):
+    """Two results, of which one has no gradient; the other has that of its operand, clamped."""
+
+    @staticmethod
+    def forward(ctx, x):
+        places = x.argmax(-1)
+        ctx.mark_non_differentiable(places)
+        return x.sign(), places
+
+    @staticmethod
+    def backward(ctx, gradient, _):
+        return gradient.clamp(-1, 1)
+
+
+class Gated(torch.autograd.Function):
+    """Recomputed with gradients in its backward."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x * torch.tanh(F.linear(x, weight))
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = (one.detach().requires_grad_() for one in ctx.saved_tensors)
+        with torch.enable_grad():
+            y = x * torch.tanh(F.linear(x, weight))
+        return torch.autograd.grad(y, (x, weight), gradient)
+
+
+def own_gradients():
+    """autograd.Functions: next to their operand, with several results, recomputed, on the loss."""
+    class Own(nn.Module):
+        def __init__(self, width=16):
+            super().__init__()
+            self.up, self.down = nn.Linear(width, 24), nn.Linear(24, width)
+            self.gate, self.head = nn.Linear(width, width, bias=False), nn.Linear(width, 5)
+
+        def forward(self, x):
+            signs, places = Signs.apply(self.up(x))
+            x = x + self.down(signs * 0.5 + self.up(x))
+            x = x + Reverse.apply(x, 0.3) * places.unsqueeze(-1).clamp(max=1)
+            return self.head(Gated.apply(x, self.gate.weight))
+
+    model = Own()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, target = torch.randn(8, 6, 16), torch.randn(8, 6, 5)
+
+    def step():
+        loss = Reverse.apply(F.mse_loss(model(x), target), -0.5)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def roots():
+    """Gradients of several values, with gradients of their own, of a gradient (a penalty), and
+    parameters that the program itself moves by them."""
+    model = nn.ModuleDict({"trunk": nn.Linear(8, 16), "a": nn.Linear(16, 6), "b": nn.Linear(16, 3)})
+    x, weights = torch.randn(12, 8), torch.randn(12, 6)
+
+    def step():
+        x.requires_grad_()
+        inner = model["trunk"](x).tanh()
+        a, b = model["a"](inner), model["b"](inner)
+        slope, = torch.autograd.grad(b.sum(), x, create_graph=True)
+        penalty = (slope.norm(dim=-1) - 1).square().mean() + b.square().mean()
+        torch.autograd.backward([a, penalty], [weights, None], retain_graph=True)
+        loss = a.square().mean()
+        names, parameters = zip(*model["a"].named_parameters())
+        more = torch.autograd.grad(loss, parameters)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.1 * parameter.grad
+            for parameter, gradient in zip(parameters, more):
+                parameter -= 0.2 * gradient
+        return loss
+
+    return model, None, step
+
+
 PROGRAMS = {program.__name__: program for program in (
     llama, llama_gqa, gpt, convolutions, two_batches, bf16, autocast, written, gammas, preferences,
     residual, experts, adversaries, masked, ascent, drawn_inside, constant,
-    choices
+    choices, own_gradients, roots
 )}

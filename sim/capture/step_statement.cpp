@@ -1,0 +1,12 @@
+// An op is named as PyTorch prints it: its library, its name, its overload.
+#include "sim/capture/step_statement.h"
+
+namespace shardlab {
+
+std::string bare_op(const std::string& op) {
+  const std::size_t begin = op.find('.');
+  if (begin == std::string::npos) return op;
+  return op.substr(begin + 1, op.find('.', begin + 1) - begin - 1);
+}
+
+}  // namespace shardlab
