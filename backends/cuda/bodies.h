@@ -63,22 +63,6 @@ struct TruthLoad {
   SHARDLAB_HD std::uint8_t operator()(std::int64_t i) const { return load(i) != T(0) ? 1 : 0; }
 };
 
-template <typename T>
-struct Candidate {
-  T value;
-  std::int64_t index;  // -1: none
-};
-
-template <typename T>
-struct CandidateLoad {
-  RowLoad<T> load;
-  std::int64_t size;
-  const std::int64_t* stood;
-  SHARDLAB_HD Candidate<T> operator()(std::int64_t i) const {
-    return {load(i), stood == nullptr ? i % size : stood[i]};
-  }
-};
-
 // One functor for all folds of a type: each takes long to compile into a reduction.
 template <typename T>
 struct Folded {
@@ -92,58 +76,9 @@ struct TruthFolded {
   }
 };
 
-// The better of two candidates; of equals the first.
-template <typename T>
-struct CandidateFolded {
-  Fold kind;
-  SHARDLAB_HD Candidate<T> operator()(Candidate<T> a, Candidate<T> b) const {
-    if (a.index < 0) return b;
-    if (b.index < 0) return a;
-    const bool a_wins = wins(a.value, b.value);
-    const bool b_wins = wins(b.value, a.value);
-    if (a_wins != b_wins) return a_wins ? a : b;
-    return a.index < b.index ? a : b;
-  }
-
- private:
-  SHARDLAB_HD bool wins(T a, T b) const {
-    if (is_nan(a) || is_nan(b)) return is_nan(a);
-    return kind == Fold::kMax ? a > b : a < b;
-  }
-};
-
-template <typename T>
-struct SplitCandidates {
-  const Candidate<T>* from;
-  T* values;
-  std::int64_t* indices;
-  SHARDLAB_HD void operator()(std::int64_t i) const {
-    values[i] = from[i].value;
-    indices[i] = from[i].index;
-  }
-};
-
-template <typename T, typename Platform>
-Failure fold_with_indices(Platform& platform, const FoldCall& call) {
-  const Segments segments = segments_of(call);
-  Candidate<T>* best = nullptr;
-  if (const Failure failure =
-          platform.scratch(static_cast<std::size_t>(segments.count) * sizeof(Candidate<T>),
-                           reinterpret_cast<void**>(&best))) {
-    return failure;
-  }
-  const CandidateLoad<T> load{{call.rows}, call.rows.size, call.stood};
-  const Candidate<T> none{T(0), -1};
-  const Failure failure = platform.fold(segments, load, best, CandidateFolded<T>{call.fold}, none);
-  if (failure != nullptr) return failure;
-  return platform.for_each(segments.count,
-                           SplitCandidates<T>{best, static_cast<T*>(call.out), call.indices});
-}
-
 template <typename T, typename Platform>
 Failure fold_as(Platform& platform, const FoldCall& call) {
   const RowLoad<T> load{call.rows};
-  if (call.indices != nullptr) return fold_with_indices<T>(platform, call);
   if (call.fold == Fold::kAny || call.fold == Fold::kAll) {
     const std::uint8_t first = call.fold == Fold::kAll ? 1 : 0;
     return platform.fold(segments_of(call), TruthLoad<T>{load},

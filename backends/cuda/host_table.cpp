@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "backends/cuda/bodies.h"
 #include "backends/cuda/pointwise.h"
@@ -65,7 +64,6 @@ const Runtime* runtime() {
 
 struct Context {
   void* stream = nullptr;  // null: work is done at once
-  std::shared_ptr<std::vector<std::byte>> scratch;
   std::int64_t bad = 0;
 
   Failure launch(std::function<void()> work) {
@@ -117,13 +115,6 @@ class Platform {
         out[i] = value;
       }
     });
-  }
-  Failure scratch(std::size_t bytes, void** data) {
-    // Work in flight may still read the old one.
-    if (const Failure failed = context_.launch([old = context_.scratch] {})) return failed;
-    context_.scratch = std::make_shared<std::vector<std::byte>>(bytes);
-    *data = context_.scratch->data();
-    return nullptr;
   }
   Counter counter() { return {&context_.bad}; }
 

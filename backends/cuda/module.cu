@@ -80,7 +80,7 @@ void close(Context* context) {
   cudaSetDevice(context->ordinal);
   cudaStreamSynchronize(context->stream);
   cudaFree(context->bad_indices);
-  for (void* room : context->scratch) cudaFree(room);
+  cudaFree(context->scratch);
   cublasDestroy(context->blas);
   cudaStreamDestroy(context->stream);
   delete context;

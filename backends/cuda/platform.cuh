@@ -19,8 +19,8 @@ struct Context {
   int ordinal = 0;
   cudaStream_t stream = nullptr;
   cublasHandle_t blas = nullptr;
-  void* scratch[2] = {};  ///< kept between calls; the stream orders their use
-  std::size_t scratch_bytes[2] = {};
+  void* scratch = nullptr;  ///< kept between calls; the stream orders their use
+  std::size_t scratch_bytes = 0;
   unsigned long long* bad_indices = nullptr;
   char description[256] = {};
   char failure[512] = {};
@@ -35,19 +35,19 @@ struct Context {
   Failure check(cublasStatus_t status, const char* call) {
     return status == CUBLAS_STATUS_SUCCESS ? nullptr : fail(call, cublasGetStatusString(status));
   }
-  /// Room that lasts until the next call for the same place.
-  Failure room(int place, std::size_t bytes, void** data) {
-    if (bytes > scratch_bytes[place]) {
+  /// Room that lasts until the next call.
+  Failure room(std::size_t bytes, void** data) {
+    if (bytes > scratch_bytes) {
       // Freeing waits for the stream: work that uses the old room is over then.
-      if (const Failure failed = check(cudaFree(scratch[place]), "cudaFree")) return failed;
-      scratch[place] = nullptr;
-      scratch_bytes[place] = 0;
-      if (const Failure failed = check(cudaMalloc(&scratch[place], bytes), "cudaMalloc")) {
+      if (const Failure failed = check(cudaFree(scratch), "cudaFree")) return failed;
+      scratch = nullptr;
+      scratch_bytes = 0;
+      if (const Failure failed = check(cudaMalloc(&scratch, bytes), "cudaMalloc")) {
         return failed;
       }
-      scratch_bytes[place] = bytes;
+      scratch_bytes = bytes;
     }
-    *data = scratch[place];
+    *data = scratch;
     return nullptr;
   }
 };
@@ -118,13 +118,10 @@ class GpuPlatform {
     };
     void* room = nullptr;
     Failure failure = reduce(nullptr);
-    if (failure == nullptr) failure = context_.room(0, bytes == 0 ? 1 : bytes, &room);
+    if (failure == nullptr) failure = context_.room(bytes == 0 ? 1 : bytes, &room);
     return failure != nullptr ? failure : reduce(room);
   }
 
-  Failure scratch(std::size_t bytes, void** data) {
-    return context_.room(1, bytes == 0 ? 1 : bytes, data);
-  }
   Counter counter() { return {context_.bad_indices}; }
   Context& context() { return context_; }
 

@@ -77,16 +77,13 @@ struct Pieces {
 };
 
 /// out[piece] = fold of the piece, in `compute` (bool for any and all); of an empty one the value
-/// that changes nothing. With `indices`: also the first place of the extremum in its row; pieces
-/// have elements then.
+/// that changes nothing.
 struct FoldCall {
   Fold fold;
   DType compute;
   Rows rows;
   Pieces pieces;
   void* out;
-  std::int64_t* indices = nullptr;
-  const std::int64_t* stood = nullptr;  ///< the old place of each element; null: its present place
 };
 
 /// out [rows, size] = the running values along the rows, in `compute`; f32 adds up and multiplies

@@ -26,8 +26,6 @@ class TableLoops : public Loops {
   void scatter(const Scatter& scatter) override;
   void fold(Fold fold, DType compute, const Tensor& self, const DimMask& reduced,
             const Tensor& out) override;
-  void extremum(Fold kind, const Tensor& self, const DimMask& reduced, const Tensor& values,
-                const Tensor& places) override;
   void scan(Scan scan, const Tensor& self, const DimMask& dim, const Tensor& values,
             const Tensor& places) override;
   void spread(const Tensor& self, const DimMask& reduced, const Tensor& means,

@@ -1,10 +1,9 @@
-// Folds, extrema, running values and spreads of rows as calls of the table. A fold gives each row
+// Folds, running values and spreads of rows as calls of the table. A fold gives each row
 // to one block of threads, so a few long rows are cut first.
 #include <algorithm>
 
 #include "backends/cuda/pieces.h"
 #include "backends/cuda/table_loops.h"
-#include "base/fix.h"
 
 namespace shardlab::cuda {
 
@@ -43,17 +42,13 @@ void TableLoops::fold_rows(FoldCall call) {
   const Pieces cut = pieces_of(rows, call.rows.size);
   call.pieces = {1, call.rows.size};
   if (cut.per_row == 1) return issue(table_.fold, call, "reduction");
-  const Dims shape{rows, cut.per_row};
-  const Tensor folded = empty(device(), shape, folded_dtype(call));
-  const Tensor stood = call.indices == nullptr ? Tensor() : empty(device(), shape, DType::kI64);
+  const Tensor folded = empty(device(), Dims{rows, cut.per_row}, folded_dtype(call));
   FoldCall first = call;
   first.pieces = cut;
   first.out = writable(folded);
-  if (stood.defined()) first.indices = static_cast<std::int64_t*>(writable(stood));
   issue(table_.fold, first, "reduction");
   call.rows = rows_of(RowLayout(folded, DimMask{0, 1}));
   call.pieces = {1, cut.per_row};
-  call.stood = first.indices;
   issue(table_.fold, call, "reduction");
 }
 
@@ -68,27 +63,6 @@ void TableLoops::fold(Fold fold, DType compute, const Tensor& self, const DimMas
   call.out = writable(values);
   fold_rows(call);
   put_rows(*this, out, values);
-}
-
-void TableLoops::extremum(Fold kind, const Tensor& self, const DimMask& reduced,
-                          const Tensor& values, const Tensor& places) {
-  const RowLayout layout(self, reduced);
-  if (layout.size() == 0 && layout.rows() > 0) {
-    fail(ErrorKind::kValue, Fix{"reduce a dim that has elements"},
-         "an empty dim has no largest or smallest element");
-  }
-  const DType compute = compute_dtype_here(self.dtype());
-  const Tensor found = empty(device(), Dims{layout.rows()}, compute);
-  const Tensor at = empty(device(), Dims{layout.rows()}, DType::kI64);
-  FoldCall call{};
-  call.fold = kind;
-  call.compute = compute;
-  call.out = writable(found);
-  call.indices = static_cast<std::int64_t*>(writable(at));
-  call.rows = rows_of(layout);
-  fold_rows(call);
-  if (values.defined()) put_rows(*this, values, found);
-  put_rows(*this, places, at);
 }
 
 void TableLoops::scan(Scan kind, const Tensor& self, const DimMask& dim, const Tensor& out,

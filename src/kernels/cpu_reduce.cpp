@@ -1,8 +1,6 @@
-// Folds and extrema on the CPU. Integers are computed in i64, f16 and bf16 in f32, rounded once.
+// Folds on the CPU. Integers are computed in i64, f16 and bf16 in f32, rounded once.
 #include <cstring>
-#include <memory>
 
-#include "base/fix.h"
 #include "kernels/cpu_loops.h"
 #include "kernels/row_reduce.h"
 
@@ -41,53 +39,6 @@ void fold_truth(const Tensor& self, const DimMask& reduced, const Tensor& out) {
   store_row_major(out, truths.get(), DType::kBool);
 }
 
-[[noreturn]] void refuse_empty_dim() {
-  fail(ErrorKind::kValue, Fix{"leave empty tensors out, or reduce another dim"},
-       "an empty dim has no largest or smallest element");
-}
-
-// The lowest index among equals; NaN wins.
-template <typename Op, typename T>
-std::int64_t index_of_extremum(const T* row, std::int64_t count) {
-  if (count == 0) refuse_empty_dim();
-  std::int64_t best = 0;
-  for (std::int64_t i = 0; i < count && !is_nan(row[best]); ++i) {
-    const bool better = std::is_same_v<Op, MaxOp> ? row[i] > row[best] : row[i] < row[best];
-    if (better || is_nan(row[i])) best = i;
-  }
-  return best;
-}
-
-// The extremum of each row and its index.
-template <typename T>
-struct Extrema {
-  Scratch<T> values;
-  Scratch<std::int64_t> indices;
-};
-
-template <typename Op, typename T>
-Extrema<T> extrema_of(const Tensor& self, const DimMask& dim) {
-  Rows<T> rows(self, dim);
-  Extrema<T> found{scratch<T>(rows.count()), scratch<std::int64_t>(rows.count())};
-  for (std::int64_t i = 0; i < rows.count(); ++i) {
-    const T* row = rows.row(i);
-    found.indices[i] = index_of_extremum<Op>(row, rows.size());
-    found.values[i] = row[found.indices[i]];
-  }
-  return found;
-}
-
-template <typename Op>
-void extremum_by(const Tensor& self, const DimMask& reduced, const Tensor& values,
-                 const Tensor& places) {
-  with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
-    using T = decltype(type);
-    const auto found = extrema_of<Op, T>(self, reduced);
-    if (values.defined()) store_row_major(values, found.values.get(), dtype_of<T>());
-    store_row_major(places, found.indices.get(), DType::kI64);
-  });
-}
-
 }  // namespace
 
 void CpuLoops::fold(Fold fold, DType compute, const Tensor& self, const DimMask& reduced,
@@ -108,12 +59,6 @@ void CpuLoops::fold(Fold fold, DType compute, const Tensor& self, const DimMask&
     case Fold::kLast:
       break;
   }
-}
-
-void CpuLoops::extremum(Fold kind, const Tensor& self, const DimMask& reduced, const Tensor& values,
-                        const Tensor& places) {
-  if (kind == Fold::kMax) return extremum_by<MaxOp>(self, reduced, values, places);
-  extremum_by<MinOp>(self, reduced, values, places);
 }
 
 }  // namespace shardlab

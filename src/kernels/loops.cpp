@@ -1,6 +1,8 @@
 // Steps of kernels that are one loop and its memory.
 #include "kernels/loops.h"
 
+#include "base/fix.h"
+#include "kernels/element_types.h"
 #include "kernels/math_functors.h"
 
 namespace shardlab {
@@ -17,6 +19,33 @@ Tensor as_contiguous(Loops& loops, const Tensor& tensor, DType dtype) {
   const Tensor out = empty(loops.device(), tensor.shape(), dtype);
   loops.convert(out, tensor);
   return out;
+}
+
+Tensor places_of_extrema(Loops& loops, Fold kind, const Tensor& self, const DimMask& reduced) {
+  const Dims& shape = self.shape();
+  Dims kept = shape, row = shape;
+  for (std::size_t d = 0; d < shape.size(); ++d) (reduced[d] ? kept : row)[d] = 1;
+  if (shardlab::product(row) == 0 && shardlab::product(kept) > 0) {
+    fail(ErrorKind::kValue, Fix{"leave empty tensors out, or reduce another dim"},
+         "an empty dim has no largest or smallest element");
+  }
+  const DType compute = compute_dtype(self.dtype()), integer = DType::kI64;
+  const Tensor extrema = empty(loops.device(), kept, compute);
+  loops.fold(kind, compute, self, reduced, extrema);
+  // The least place of those that have the extremum, or NaN.
+  const Tensor has = empty(loops.device(), shape, DType::kBool);
+  const LocalArg compared[] = {self, extrema};
+  loops.run(Element::kEq, compute, has, compared);
+  const Tensor number = numbered(loops, row);
+  Tensor places =
+      computed(loops, Element::kWhere, integer, shape, {has, number, Scalar(self.numel())});
+  if (!is_integral(compute)) {
+    loops.run(Element::kIsNan, compute, has, std::span(compared).first(1));
+    places = computed(loops, Element::kWhere, integer, shape, {has, number, places});
+  }
+  const Tensor found = empty(loops.device(), kept, integer);
+  loops.fold(Fold::kMin, integer, places, reduced, found);
+  return found;
 }
 
 void put_rows(Loops& loops, const Tensor& out, const Tensor& values) {

@@ -115,11 +115,6 @@ class Loops {
   /// that changes nothing.
   virtual void fold(Fold fold, DType compute, const Tensor& self, const DimMask& reduced,
                     const Tensor& out) = 0;
-  /// The largest (kMax) or smallest (kMin) element of each such row and its place there, of equals
-  /// the first; NaN wins. Either output may be undefined. Fails with Value where rows have no
-  /// elements.
-  virtual void extremum(Fold kind, const Tensor& self, const DimMask& reduced, const Tensor& values,
-                        const Tensor& places) = 0;
   /// The running values along such rows, in the compute dtype of `values` (f32 adds up and
   /// multiplies in f64), and of extrema their latest places.
   virtual void scan(Scan scan, const Tensor& self, const DimMask& dim, const Tensor& values,
@@ -148,6 +143,11 @@ Tensor computed(Loops& loops, Element function, DType compute, std::span<const s
                 std::initializer_list<LocalArg> operands);
 /// A contiguous tensor of `dtype` with the same elements; the tensor itself if it is that.
 Tensor as_contiguous(Loops& loops, const Tensor& tensor, DType dtype);
+
+/// The place of the largest (kMax) or smallest (kMin) element of each row, as of fold, of equals
+/// the first; NaN wins. Of the row's size 1 along its dims. Fails with Value where rows have no
+/// elements.
+Tensor places_of_extrema(Loops& loops, Fold kind, const Tensor& self, const DimMask& reduced);
 
 /// out's elements in row-major order are these values.
 void put_rows(Loops& loops, const Tensor& out, const Tensor& values);

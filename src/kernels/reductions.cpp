@@ -63,13 +63,20 @@ void truth(Loops& loops, const KernelCall& call) {
 template <Fold kind>
 void index_of(Loops& loops, const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
-  loops.extremum(kind, self, reduced_dims(call, 1, self), Tensor(), call.outputs[0]);
+  put_rows(loops, call.outputs[0],
+           places_of_extrema(loops, kind, self, reduced_dims(call, 1, self)));
 }
 
 template <Fold kind>
 void with_index(Loops& loops, const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
-  loops.extremum(kind, self, single_dim(int_arg(call, 1), self), call.outputs[0], call.outputs[1]);
+  const Tensor places = places_of_extrema(loops, kind, self, single_dim(int_arg(call, 1), self));
+  put_rows(loops, call.outputs[1], places);
+  if (self.dim() == 0) return loops.convert(call.outputs[0], self);
+  const Tensor values = empty(loops.device(), places.shape(), self.dtype());
+  loops.look_up(
+      {values, self, wrapped_dim(int_arg(call, 1), self.shape().size()), places, {"max"}});
+  put_rows(loops, call.outputs[0], values);
 }
 
 // (self, dim) -> the running values along the dim, and for extrema their places.

@@ -141,9 +141,8 @@ void mode(Loops& loops, const KernelCall& call) {
   const Tensor equals =
       computed(loops, Element::kWhere, DType::kI64, shape, {nan, Scalar(0), before});
   const Dims one_each{rows, 1};
-  const Tensor most = empty(loops.device(), one_each, DType::kI64);
-  const Tensor last = empty(loops.device(), one_each, DType::kI64);
-  loops.extremum(Fold::kMax, equals, inner, most, last);
+  const Tensor last = places_of_extrema(loops, Fold::kMax, equals, inner);
+  const Tensor most = picked(loops, equals, last);
   const Tensor nans =
       computed(loops, Element::kWhere, DType::kI64, shape, {nan, Scalar(1), Scalar(0)});
   const Tensor first_number = empty(loops.device(), one_each, DType::kI64);
