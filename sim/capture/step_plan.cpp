@@ -12,6 +12,7 @@
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/text_of_list.h"
+#include "sim/capture/sequence_dims.h"
 #include "sim/capture/tensor_parallel.h"
 
 namespace shardlab {
@@ -72,7 +73,8 @@ std::vector<std::string> cuts_in(const std::string& dim, const StepMesh& mesh,
 
 class Planner {
  public:
-  Planner(const StepProgram& program, const StepMesh& mesh) : program_(program), mesh_(mesh) {
+  Planner(const StepProgram& program, const StepMesh& mesh)
+      : program_(program), mesh_(mesh), sequence_(sequence_dims(program)) {
     for (const StepInput& input : program.inputs) {
       plan_.cuts[input.value].resize(input.meta.shape.size());
     }
@@ -136,17 +138,33 @@ class Planner {
       const std::int64_t size = std::ranges::find(mesh_, name, &StepMeshDim::name)->size;
       std::int64_t left = 0;
       for (const StepInput& input : program_.inputs) {
-        if (!input.batch) continue;
-        std::int64_t& rows = rows_.emplace(input.value, input.meta.shape[0]).first->second;
+        const std::size_t dim = batch_dim(input);
+        if (!input.batch || dim >= input.meta.shape.size()) continue;
+        std::int64_t& rows = rows_.emplace(input.value, input.meta.shape[dim]).first->second;
         if (rows % size != 0) left = rows;
         if (rows % size != 0) continue;
         rows /= size;
-        plan_.cuts[input.value][0].push_back(name);
+        plan_.cuts[input.value][dim].push_back(name);
       }
       if (left == 0) continue;
       plan_.notes.push_back(fmt::format(
           "the batch is whole over {}: {} rows are not cut evenly in {}", name, left, size));
     }
+  }
+
+  // Behind the sequence, if that comes first in a batch of this program.
+  std::size_t batch_dim(const StepInput& input) const {
+    return std::ranges::any_of(program_.inputs, [&](const StepInput& one) {
+      const auto dim = sequence_.find(one.value);
+      return one.batch && dim != sequence_.end() && dim->second == 0 &&
+             one.meta.shape[0] == input.meta.shape[0];
+    });
+  }
+
+  // The dim that `sequence` cuts.
+  std::size_t sequence_dim(std::size_t value) const {
+    const auto found = sequence_.find(value);
+    return found == sequence_.end() ? 1 : found->second;
   }
 
   static void append(Names& to, const Names& names) {
@@ -192,8 +210,9 @@ class Planner {
     const std::map<std::size_t, LayerCut> cuts = tensor_parallel_cuts(program_);
     for (const auto& [i, cut] : cuts) {
       const StepStatement& one = program_.statements[i];
-      const bool parted = sequence && cuts_evenly(program_.shape_of(one.outs[0]));
-      const std::string between = parted ? tp + "=S(1)" : whole;
+      const std::size_t dim = sequence_dim(one.outs[0]);
+      const bool parted = sequence && cuts_evenly(program_.shape_of(one.outs[0]), dim);
+      const std::string between = parted ? fmt::format("{}=S({})", tp, dim) : whole;
       if (cut == LayerCut::kEmbedding) {
         cut_input(one.takes[0], 0, tp);
         plan_.after[i] = between;
@@ -210,15 +229,14 @@ class Planner {
     gather_heads(cuts, tp);
   }
 
-  // Dim 1 of activations over the last mesh dim: layers flatten it, which an uneven cut does not
-  // allow.
-  bool cuts_evenly(const Dims& shape) {
+  // Activations over the last mesh dim: layers flatten them, which an uneven cut does not allow.
+  bool cuts_evenly(const Dims& shape, std::size_t cut) {
     if (shape.size() < 2) return true;
     const StepMeshDim& dim = mesh_.back();
-    if (shape[1] % dim.size == 0) return true;
+    if (shape[cut] % dim.size == 0) return true;
     const std::string note =
-        fmt::format("activations are whole over {}: {} places of dim 1 are not cut evenly in {}",
-                    dim.name, shape[1], dim.size);
+        fmt::format("activations are whole over {}: {} places of dim {} are not cut evenly in {}",
+                    dim.name, shape[cut], cut, dim.size);
     if (std::ranges::find(plan_.notes, note) == plan_.notes.end()) plan_.notes.push_back(note);
     return false;
   }
@@ -433,7 +451,8 @@ class Planner {
 
   const StepProgram& program_;
   const StepMesh& mesh_;
-  std::map<std::size_t, std::int64_t> rows_;  // of batches, as far as they are cut
+  std::map<std::size_t, std::size_t> sequence_;  // the sequence's dim, by value
+  std::map<std::size_t, std::int64_t> rows_;     // of batches, as far as they are cut
   StepPlan plan_;
 };
 

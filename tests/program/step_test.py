@@ -8,6 +8,7 @@ mistake is found at its place, and a damaged file is refused with its event.
 import gzip
 import json
 import pathlib
+import re
 import sys
 import unittest
 import zlib
@@ -208,6 +209,7 @@ class Steps(program.Program):
             ("drawn_inside", "fsdp+tp", "dp=2,tp=2"), ("drawn_inside", "sequence", "tp=3"),
             ("constant", "hsdp", "a=2,b=2"), ("constant", "replicate", "dp=3"),
             ("choices", "fsdp", "tp=3"), ("choices", "fsdp+tp", "dp=2,tp=2"),
+            ("time_first", "sequence", "dp=2,tp=2"), ("time_first", "fsdp", "dp=4"),
             ("own_gradients", "megatron", "dp=2,tp=2"), ("own_gradients", "fsdp", "x=3"),
             ("own_gradients", "sequence", "tp=4"), ("roots", "hsdp", "a=2,b=2"),
             ("roots", "replicate", "dp=4"), ("roots", "fsdp+tp", "dp=2,tp=3"),
@@ -322,6 +324,23 @@ class Steps(program.Program):
         # Two reduce_scatters a layer, and the table's; the head gathers its operands and results.
         self.assertEqual([x["reduce_scatter"]["forward"] for x in counts], [5, 5])
         self.assertEqual(counts[0]["all_gather"]["forward"], 6)
+
+    def test_the_sequence_is_the_dim_along_which_attention_mixes(self):
+        for name, sequence, tokens in (("time_first", 0, "i64[4, 4@dp]"),
+                                       ("llama", 1, "i64[4@dp, 16]"),
+                                       ("gpt", 1, "i64[4@dp, 16]")):
+            path = str(next(f for f in FILES if f.name.startswith(name + "__")))
+            text = self.fine("run", "--toml", path, "--mesh", "dp=2,tp=2", "--plan", "sequence")
+            cut = re.findall(r"redistribute\(tp=(S\(\d\))\)", text)
+            self.assertEqual(set(cut), {f"S({sequence})"})
+            self.assertEqual(len(cut), 5, text)  # two a layer, and the table of words
+            self.assertIn(tokens, text)
+        # Ranks that have other columns of a batch need no collective but for the loss, whose sum
+        # and count are two.
+        path = str(next(f for f in FILES if f.name.startswith("time_first__")))
+        output = self.fine("run", "--json", path, "--mesh", "dp=2", "--plan", "replicate")
+        counts = json.loads(output)["collectives"]["largest_rank"]
+        self.assertEqual(sum(one.get("forward", 0) for one in counts.values()), 2)
 
     def test_wrong_plan_files_are_refused(self):
         path = str(next(f for f in FILES if f.name.startswith("llama__")))

@@ -650,8 +650,33 @@ def roots():
     return model, None, step
 
 
+def time_first():
+    """[time, batch, features], of which both are 4 long: only attention says which is which."""
+    class TimeFirst(nn.Module):
+        def __init__(self, width=16, length=4):
+            super().__init__()
+            self.words = nn.Embedding(24, width)
+            self.places = nn.Parameter(torch.zeros(length, 1, width))
+            self.layers = nn.Sequential(nn.TransformerEncoderLayer(width, 4, 32, dropout=0.0),
+                                        nn.TransformerEncoderLayer(width, 2, 32, dropout=0.0))
+            self.head = nn.Linear(width, 24)
+
+        def forward(self, tokens):
+            return self.head(self.layers(self.words(tokens) + self.places))
+
+    model = TimeFirst()
+    tokens, target = torch.randint(0, 24, (4, 4)), torch.randint(0, 24, (4, 4))
+
+    def step():
+        loss = F.cross_entropy(model(tokens).flatten(0, 1), target.flatten())
+        loss.backward()
+        return loss
+
+    return model, None, step
+
+
 PROGRAMS = {program.__name__: program for program in (
     llama, llama_gqa, gpt, convolutions, two_batches, bf16, autocast, written, gammas, preferences,
     residual, experts, adversaries, masked, ascent, drawn_inside, constant,
-    choices, own_gradients, roots
+    choices, own_gradients, roots, time_first
 )}
