@@ -58,49 +58,32 @@ void geqrf_kernel(const KernelCall& call) {
 
 // linalg_householder_product(input, tau): the first columns of the product of the reflections
 void householder_product_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    const Batch<T> packed(self);
-    const Batch<T> factors(as_columns(tensor_arg(call, 1)), front_of(self, 2));
-    Written<T> result(call.outputs[0]);
-    for (std::int64_t i = 0; i < packed.count(); ++i) {
-      const Matrix<T> matrix = packed[i], taus = factors[i];
-      Matrix<T> q = Matrix<T>::Identity(matrix.rows(), matrix.cols());
-      for (Eigen::Index k = taus.rows(); k-- > 0;) {
-        unpacked<T>(matrix, k, taus(k, 0)).from_left(q);
-      }
-      result.append(q);
+  const auto product = []<typename M>(const M& packed, const M& factors) {
+    M q = M::Identity(packed.rows(), packed.cols());
+    for (Eigen::Index k = factors.rows(); k-- > 0;) {
+      unpacked(packed, k, factors(k, 0)).from_left(q);
     }
-    result.store();
-  });
+    return q;
+  };
+  each_matrix(call.outputs[0], product, tensor_arg(call, 0), as_columns(tensor_arg(call, 1)));
 }
 
 // ormqr(self, tau, other, left, transpose): other times the product of the reflections
 void ormqr_kernel(const KernelCall& call) {
-  const Tensor& out = call.outputs[0];
   const bool left = scalar_arg(call, 3).to_bool(), turned = scalar_arg(call, 4).to_bool();
-  with_wide_type(out, [&](auto type) {
-    using T = decltype(type);
-    const Dims batch = front_of(out, 2);
-    const Batch<T> packed(tensor_arg(call, 0), batch), other(tensor_arg(call, 2), batch);
-    const Batch<T> factors(as_columns(tensor_arg(call, 1)), batch);
-    Written<T> result(out);
-    for (std::int64_t i = 0; i < other.count(); ++i) {
-      const Matrix<T> matrix = packed[i], taus = factors[i];
-      Matrix<T> x = other[i];
-      const Eigen::Index count = taus.rows();
-      for (Eigen::Index step = 0; step < count; ++step) {
-        // Q^H x and x Q begin with the first of the reflections.
-        const Eigen::Index k = left == turned ? step : count - 1 - step;
-        const T factor = turned ? Eigen::numext::conj(taus(k, 0)) : taus(k, 0);
-        const Reflection<T> reflection = unpacked<T>(matrix, k, factor);
-        left ? reflection.from_left(x) : reflection.from_right(x);
-      }
-      result.append(x);
+  const auto product = [&]<typename M>(const M& packed, const M& factors, M x) {
+    const Eigen::Index count = factors.rows();
+    for (Eigen::Index step = 0; step < count; ++step) {
+      // Q^H x and x Q begin with the first of the reflections.
+      const Eigen::Index k = left == turned ? step : count - 1 - step;
+      const auto factor = turned ? Eigen::numext::conj(factors(k, 0)) : factors(k, 0);
+      const auto reflection = unpacked(packed, k, factor);
+      left ? reflection.from_left(x) : reflection.from_right(x);
     }
-    result.store();
-  });
+    return x;
+  };
+  each_matrix(call.outputs[0], product, tensor_arg(call, 0), as_columns(tensor_arg(call, 1)),
+              tensor_arg(call, 2));
 }
 
 // Symmetric (or Hermitian) matrices as L D L^T, in the lower triangle; Bunch and Kaufman choose

@@ -149,4 +149,22 @@ class Written {
   std::int64_t next_ = 0;
 };
 
+/// Each matrix of the result = of(a matrix of each given tensor), whose fronts are stretched to
+/// that of the result.
+template <typename Of, typename... Given>
+void each_matrix(const Tensor& out, Of of, const Given&... given) {
+  with_wide_type(out, [&](auto type) {
+    using T = decltype(type);
+    const Dims batch = front_of(out, 2);
+    Written<T> result(out);
+    const auto write = [&](const auto&... batches) {
+      for (std::int64_t i = 0; i < count_of(batch); ++i) {
+        result.append(Matrix<T>(of(batches[i]...)));
+      }
+    };
+    write(Batch<T>(given, batch)...);
+    result.store();
+  });
+}
+
 }  // namespace shardlab

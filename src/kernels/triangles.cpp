@@ -11,23 +11,18 @@ namespace {
 
 // linalg_solve_triangular(self, B, *, upper, left, unitriangular)
 void solve_triangular_kernel(const KernelCall& call) {
-  const Tensor& out = call.outputs[0];
   const bool upper = scalar_arg(call, 2).to_bool(), left = scalar_arg(call, 3).to_bool();
   const bool unit = scalar_arg(call, 4).to_bool();
-  with_wide_type(out, [&](auto type) {
-    using T = decltype(type);
-    const Dims batch = front_of(out, 2);
-    const Batch<T> a(tensor_arg(call, 0), batch), b(tensor_arg(call, 1), batch);
-    Written<T> result(out);
-    for (std::int64_t i = 0; i < b.count(); ++i) {
-      Matrix<T> x = left ? b[i] : Matrix<T>(b[i].transpose());
-      const Matrix<T> matrix = left ? a[i] : Matrix<T>(a[i].transpose());
-      solve_triangle(matrix, x, upper == left, unit);
-      if (!left) x = Matrix<T>(x.transpose());
-      result.append(x);
+  const auto solved = [&]<typename M>(const M& a, M b) -> M {
+    if (left) {
+      solve_triangle(a, b, upper, unit);
+      return b;
     }
-    result.store();
-  });
+    M x = b.transpose();
+    solve_triangle(M(a.transpose()), x, !upper, unit);
+    return x.transpose();
+  };
+  each_matrix(call.outputs[0], solved, tensor_arg(call, 0), tensor_arg(call, 1));
 }
 
 // triangular_solve(self, A, upper, transpose, unitriangular): solution, a copy of A
@@ -92,60 +87,42 @@ Matrix<T> solve_square(const Matrix<T>& triangle, Matrix<T> b, bool upper) {
 
 // cholesky_solve(self, input2, upper)
 void cholesky_solve_kernel(const KernelCall& call) {
-  const Tensor& out = call.outputs[0];
-  with_wide_type(out, [&](auto type) {
-    using T = decltype(type);
-    const Dims batch = front_of(out, 2);
-    const Batch<T> b(tensor_arg(call, 0), batch), a(tensor_arg(call, 1), batch);
-    Written<T> result(out);
-    for (std::int64_t i = 0; i < b.count(); ++i) {
-      result.append(solve_square<T>(a[i], b[i], scalar_arg(call, 2).to_bool()));
-    }
-    result.store();
-  });
+  const bool upper = scalar_arg(call, 2).to_bool();
+  each_matrix(
+      call.outputs[0],
+      [&](const auto& b, const auto& triangle) { return solve_square(triangle, b, upper); },
+      tensor_arg(call, 0), tensor_arg(call, 1));
 }
 
 // cholesky_inverse(self, upper)
 void cholesky_inverse_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    const Batch<T> a(self);
-    Written<T> result(call.outputs[0]);
-    const std::int64_t n = last_size(self, 1);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      result.append(
-          solve_square<T>(a[i], Matrix<T>::Identity(n, n), scalar_arg(call, 1).to_bool()));
-    }
-    result.store();
-  });
+  const bool upper = scalar_arg(call, 1).to_bool();
+  const auto inverse = [&]<typename M>(const M& triangle) {
+    return solve_square(triangle, M(M::Identity(triangle.rows(), triangle.rows())), upper);
+  };
+  each_matrix(call.outputs[0], inverse, tensor_arg(call, 0));
 }
 
 // linalg_matrix_exp(self): Taylor's series of a small enough part, squared as often.
+template <typename T>
+Matrix<T> exponential(const Matrix<T>& a) {
+  // An infinity would be halved without an end.
+  if (!a.allFinite()) return Matrix<T>::Constant(a.rows(), a.cols(), T(kNotANumber));
+  const double size = a.size() == 0 ? 0 : a.cwiseAbs().rowwise().sum().maxCoeff();
+  const int squarings = size > 0.25 ? static_cast<int>(std::ceil(std::log2(size * 4))) : 0;
+  const Matrix<T> part = a * T(std::ldexp(1.0, -squarings));
+  Matrix<T> term = Matrix<T>::Identity(part.rows(), part.rows()), sum = term;
+  for (int k = 1; k <= 16; ++k) {
+    term = term.lazyProduct(part).eval() / T(k);
+    sum += term;
+  }
+  for (int k = 0; k < squarings; ++k) sum = sum.lazyProduct(sum).eval();
+  return sum;
+}
+
 void matrix_exp_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    const Batch<T> a(self);
-    Written<T> result(call.outputs[0]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      if (!a[i].allFinite()) {  // as often as an infinity would be halved
-        result.append(Matrix<T>::Constant(a[i].rows(), a[i].cols(), T(kNotANumber)));
-        continue;
-      }
-      const double size = a[i].size() == 0 ? 0 : a[i].cwiseAbs().rowwise().sum().maxCoeff();
-      const int squarings = size > 0.25 ? static_cast<int>(std::ceil(std::log2(size * 4))) : 0;
-      const Matrix<T> part = a[i] * T(std::ldexp(1.0, -squarings));
-      Matrix<T> term = Matrix<T>::Identity(part.rows(), part.rows()), sum = term;
-      for (int k = 1; k <= 16; ++k) {
-        term = term.lazyProduct(part).eval() / T(k);
-        sum += term;
-      }
-      for (int k = 0; k < squarings; ++k) sum = sum.lazyProduct(sum).eval();
-      result.append(sum);
-    }
-    result.store();
-  });
+  each_matrix(
+      call.outputs[0], [](const auto& a) { return exponential(a); }, tensor_arg(call, 0));
 }
 
 }  // namespace
