@@ -268,7 +268,7 @@ class Planner {
     bool any = false;
     if (placing.of == StepPlacing::Of::kTensor) {
       for (const StepInput& input : program_.inputs) {
-        if (!fits(placing.pattern, input.recorded)) continue;
+        if (!fits(placing.pattern, input.recorded) && !fits(placing.pattern, input.name)) continue;
         any = true;
         place_input(input, placing);
       }
@@ -280,7 +280,9 @@ class Planner {
     }
     if (any) return;
     Names known;
-    for (const StepInput& input : program_.inputs) known.push_back(input.recorded);
+    for (const StepInput& input : program_.inputs) {
+      known.push_back(input.user == nullptr ? input.recorded : input.name);
+    }
     fail(ErrorKind::kValue, Fix{suggest(placing.pattern, known)},
          "--place {}: nothing in the program is called so", placing.text);
   }

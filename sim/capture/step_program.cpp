@@ -845,9 +845,13 @@ class ProgramReader {
     StepInput input{.value = v, .meta = recorded_meta(event)};
     input.recorded = event.value("name", fmt::format("v{}", v));
     const bool is_mask = event.value("k", "").empty();
-    const std::string stem = is_mask                  ? event.value("stem", "drawn")
-                             : event.contains("name") ? as_name(input.recorded)
-                                                      : "data";
+    const std::string path = as_name(module_of(user));
+    const std::string own = is_mask ? event.value("stem", "drawn") : argument_name(user, v);
+    const bool named = event.contains("name") && !is_mask;
+    const std::string stem = named             ? as_name(input.recorded)
+                             : path.size() > 1 ? path + "_" + own
+                                               : own;
+    if (!named) input.user = &user;
     const bool again = std::ranges::find(program_.inputs, input.recorded, &StepInput::recorded) !=
                        program_.inputs.end();
     input.tensor = again ? fmt::format("v{}", v) : input.recorded;
@@ -858,6 +862,21 @@ class ProgramReader {
         input.parameter && (graded_.empty() || graded_.contains(input.recorded + ".grad"));
     program_.names[v] = input.name;
     program_.inputs.push_back(std::move(input));
+  }
+
+  // Data without a name is called as the call calls it that takes it first: "target".
+  static std::string argument_name(const Json& user, std::size_t v) {
+    const OpRow* row = user.contains("op") ? recorded_row(user) : nullptr;
+    const Json args = user.value("args", Json::array());
+    for (std::size_t i = 0; row != nullptr && i < args.size(); ++i) {
+      bool takes = false;
+      for_each_number(args.at(i), [&](std::size_t one) { takes = takes || one == v; });
+      if (!takes || i >= row->op.arguments.size()) continue;
+      const std::string name(row->op.arguments[i].name);
+      const bool says = name != "self" && name != "other" && name != "input" && name != "tensors";
+      return says ? name : "data";
+    }
+    return "data";
   }
 
   // A view that was made before the step, of data that nothing writes: it is an input of its own.

@@ -20,9 +20,10 @@ struct StepInput {
   std::string recorded;   ///< in the recording: "layers.0.wq.weight"; "v12" if it has no name
   std::string tensor;     ///< the same, but "v12" if an earlier one has the name
   TensorMeta meta;
-  bool parameter = false;  ///< it requires a gradient
-  bool graded = false;     ///< the program gives it one
-  bool batch = false;      ///< its dim 0 is the batch's
+  bool parameter = false;      ///< it requires a gradient
+  bool graded = false;         ///< the program gives it one
+  bool batch = false;          ///< its dim 0 is the batch's
+  const Json* user = nullptr;  ///< of data without a name: the call that takes it first
 };
 
 struct StepProgram {

@@ -55,9 +55,10 @@ class StepWriter {
     for (std::size_t i = 0; i < cuts.size(); ++i) {
       dims += (i == 0 ? "" : ", ") + dim_text(input.meta.shape[i], cuts[i]);
     }
-    return fmt::format("{} = {{ type = \"{}[{}]\", {}{} }}\n", input.name,
+    return fmt::format("{} = {{ type = \"{}[{}]\", {}{} }}{}\n", input.name,
                        to_string(dtype_of_all(input.meta.dtype)), dims, elements_of(input),
-                       input.parameter ? ", requires_grad = true" : "");
+                       input.parameter ? ", requires_grad = true" : "",
+                       input.user == nullptr ? "" : comment(*input.user));
   }
 
   DType dtype_of_all(DType own) const { return dtype_ && is_floating(own) ? *dtype_ : own; }

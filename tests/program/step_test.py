@@ -342,6 +342,27 @@ class Steps(program.Program):
         counts = json.loads(output)["collectives"]["largest_rank"]
         self.assertEqual(sum(one.get("forward", 0) for one in counts.values()), 2)
 
+    def test_all_plans_of_llama_hold_on_meshes_of_one_to_three_dims(self):
+        path = str(next(f for f in FILES if f.name.startswith("llama__")))
+        for mesh in ("tp=4", "dp=2,tp=4", "tp=3", "a=2,b=2,c=2"):
+            for plan in ("megatron", "sequence", "fsdp", "hsdp", "fsdp+tp", "replicate"):
+                with self.subTest(mesh=mesh, plan=plan):
+                    code, output, errors = self.shardlab(
+                        "run", "--json", path, "--mesh", mesh, "--plan", plan)
+                    self.assertEqual(code, 0, errors)
+                    names = [value["name"] for value in json.loads(output)["values"]]
+                    for end in (".grad", "_after"):
+                        self.assertEqual(sum(name.endswith(end) for name in names), 21)
+
+    def test_data_without_a_name_is_called_as_its_call_calls_it(self):
+        for name, line in (("gpt", r'h_0_drop_drawn = .*  # h\.0\.drop  \S*programs\.py:\d+'),
+                           ("experts", r'target = \{ .*  # \S*programs\.py:\d+')):
+            path = str(next(f for f in FILES if f.name.startswith(name + "__")))
+            self.assertRegex(self.fine("run", "--toml", path), "(?m)^" + line + "$")
+        placed = self.fine(
+            "run", "--toml", path, "--mesh", "dp=2", "--place", "target=[_@dp, _, _]")
+        self.assertIn('target = { type = "f32[4@dp, 6, 5]"', placed)
+
     def test_wrong_plan_files_are_refused(self):
         path = str(next(f for f in FILES if f.name.startswith("llama__")))
         for text, told in (
