@@ -883,7 +883,7 @@ class ProgramReader {
   bool is_part_of_given(const Json& view) {
     const auto base = given_.find(integer_of<std::size_t>(view.at("of")));
     if (base == given_.end() || base->second->value("requires_grad", false)) return false;
-    if (!base->second->contains("raw") && !base->second->contains("fill")) return false;
+    if (base->second->contains("undefined")) return false;
     const auto shares = [&](const StepStatement& statement) {
       if (!writes(statement) || statement.takes.empty()) return false;
       const auto written = given_.find(statement.takes[0]);

@@ -692,6 +692,9 @@ class Recorder:
         for one in model or []:
             self.names.add(one)
         self.names.optimizers = [optimizer] if optimizer is not None else []
+        parameters = (each for one in self.names.models for each in one.parameters())
+        if any(isinstance(_pieces(each)[0], FakeTensor) for each in parameters):
+            self.values = "none"
         self.numbers = {}  # key of a tensor -> number of its value
         self.storages = {}  # address -> (weak reference, number)
         self.roots = {}  # number of a storage -> the value that covers it
@@ -1369,12 +1372,14 @@ class Recorder:
 
     def is_part(self, tensor):
         """Its storage holds elements that are not its own."""
-        several = isinstance(tensor, LocalTensor)
-        if several or isinstance(tensor, FakeTensor) or tensor.is_meta or self.values == "none":
-            return False
-        size = tensor.element_size()
-        held = tensor.untyped_storage().nbytes() // size
-        return held > tensor.numel() and held * size <= self.data_limit - self.file.raw_bytes
+        pieces = _pieces(tensor)
+        first, size = pieces[0], tensor.element_size()
+        held = [piece.untyped_storage().nbytes() // size for piece in pieces]
+        if isinstance(first, FakeTensor) or first.is_meta or self.values == "none":
+            left = math.inf
+        else:
+            left = self.data_limit - self.file.raw_bytes
+        return held[0] > first.numel() and sum(held) * size <= left
 
     def add_data(self, event, tensor):
         pieces = _pieces(tensor)
@@ -1774,7 +1779,12 @@ def _all_equal(pieces):
 
 
 def _whole_storage(tensor):
+    if isinstance(tensor, LocalTensor):
+        wholes = {rank: _whole_storage(piece) for rank, piece in tensor._local_tensors.items()}
+        return LocalTensor(wholes)
     size = tensor.untyped_storage().nbytes() // tensor.element_size()
+    if isinstance(tensor, FakeTensor) or tensor.is_meta:
+        return tensor.detach().as_strided((size,), (1,), 0)
     return torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage(), 0, (size,), (1,))
 
 

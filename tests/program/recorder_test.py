@@ -254,6 +254,17 @@ class Recorder(program.Program):
         self.assertEqual(code, 2)
         self.assertRegex(errors, r"4 of tolist at \S*recorder_test.py:\d+ is a number of the")
 
+    def test_views_of_a_batch_have_its_memory_where_there_are_only_shapes(self):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        for mode, values in ((contextlib.nullcontext, "none"), (FakeTensorMode, "fp"),
+                             (FakeTensorMode, "none")):
+            with self.subTest(mode=mode.__name__, values=values), mode():
+                self.outcome("next_token", values=values)
+                self.assertIn(" 0 differ", self.fine("replay", "step.json.gz"))
+                self.assertIn("shapes only", self.fine(
+                    "run", "--summary", "--mesh", "dp=2", "--plan", "fsdp", "step.json.gz"))
+
     def test_hooks_are_gone_afterwards(self):
         backward, grad = torch.autograd.backward, torch.autograd.grad
         self.outcome("two_batches", values="fp")

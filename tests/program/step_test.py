@@ -213,6 +213,7 @@ class Steps(program.Program):
             ("own_gradients", "megatron", "dp=2,tp=2"), ("own_gradients", "fsdp", "x=3"),
             ("own_gradients", "sequence", "tp=4"), ("roots", "hsdp", "a=2,b=2"),
             ("roots", "replicate", "dp=4"), ("roots", "fsdp+tp", "dp=2,tp=3"),
+            ("next_token", "fsdp", "dp=2"), ("next_token", "megatron", "dp=2,tp=2"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
                 path = next(f for f in FILES if f.name.startswith(name + "__"))

@@ -7,7 +7,7 @@ import contextlib
 
 import torch
 import torch.nn.functional as F
-from programs import Llama, tokens
+from programs import Llama, next_token, tokens
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -40,6 +40,24 @@ def mlp_tp(ranks):
         loss = model(x).pow(2).mean()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def next_token_tp(ranks):
+    """The batch on each rank is two views of one tensor, made before the step."""
+    mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("tp",))
+    model = next_token()[0]
+    parallelize_module(model, mesh, {"2": ColwiseParallel(output_layouts=Replicate())})
+    optimizer = torch.optim.SGD([{"params": each.parameters()} for each in model], lr=0.1)
+    text = torch.randint(0, 32, (4, 13))
+    x, y = text[:, :-1], text[:, 1:]
+
+    def step():
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
         optimizer.step()
         return loss
 
@@ -216,8 +234,8 @@ def llama_autocast(ranks):
 
 
 PROGRAMS = {program.__name__: program for program in (
-    mlp_tp, mesh_2d, tp_of_two, llama_tp, llama_sp, llama_sp_loss, llama_checkpoint,
-    llama_autocast, gathered
+    mlp_tp, next_token_tp, mesh_2d, tp_of_two, llama_tp, llama_sp, llama_sp_loss,
+    llama_checkpoint, llama_autocast, gathered
 )}
 
 

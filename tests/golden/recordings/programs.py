@@ -222,6 +222,22 @@ def two_batches():
     return model, optimizer, step
 
 
+def next_token():
+    """Tokens and those that follow them are views of one tensor, made before the step."""
+    model = nn.Sequential(nn.Embedding(32, 16), nn.LayerNorm(16), nn.Linear(16, 32))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    text = torch.randint(0, 32, (4, 13))
+    x, y = text[:, :-1], text[:, 1:]
+
+    def step():
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
 def bf16():
     model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 8))
     model = model.to(torch.bfloat16)
@@ -676,7 +692,7 @@ def time_first():
 
 
 PROGRAMS = {program.__name__: program for program in (
-    llama, llama_gqa, gpt, convolutions, two_batches, bf16, autocast, written, gammas, preferences,
-    residual, experts, adversaries, masked, ascent, drawn_inside, constant,
-    choices, own_gradients, roots, time_first
+    llama, llama_gqa, gpt, convolutions, two_batches, next_token, bf16, autocast, written, gammas,
+    preferences, residual, experts, adversaries, masked, ascent, drawn_inside, constant, choices,
+    own_gradients, roots, time_first
 )}

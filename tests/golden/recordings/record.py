@@ -29,8 +29,9 @@ PROCESSES = {  # on gloo
     "ring": 4, "pipeline": 2, "chain": 3, "lists": 4,
 }
 RANKS = {
-    "mlp_tp": (2, 4), "mesh_2d": (4, 6), "tp_of_two": (4,), "llama_tp": (4,), "llama_sp": (2, 4),
-    "llama_sp_loss": (4,), "llama_checkpoint": (4,), "llama_autocast": (4,), "gathered": (2,),
+    "mlp_tp": (2, 4), "next_token_tp": (2,), "mesh_2d": (4, 6), "tp_of_two": (4,), "llama_tp": (4,),
+    "llama_sp": (2, 4), "llama_sp_loss": (4,), "llama_checkpoint": (4,), "llama_autocast": (4,),
+    "gathered": (2,),
 }
 
 
