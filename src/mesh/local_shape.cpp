@@ -88,15 +88,50 @@ bool cut_by_strided(const DTensorSpec& spec, std::size_t tensor_dim) {
   return false;
 }
 
-DimMap map_of_dim(const DTensorSpec& spec, const Coordinate& coordinate, std::size_t tensor_dim) {
-  const auto sequence =
-      cutting_order(spec.placements(), spec.order(), static_cast<std::int64_t>(tensor_dim));
-  std::vector<Cut> cuts;
-  for (const std::size_t mesh_dim : sequence) {
-    cuts.push_back({spec.placement(mesh_dim), spec.layout()->size(mesh_dim), coordinate[mesh_dim]});
+DimMap map_of_dim(const MeshLayout& layout, const Placements& placements, const ShardOrder& order,
+                  std::int64_t tensor_dim, std::int64_t length, const Coordinate& coordinate) {
+  InlineVector<Cut, 4> cuts;
+  for (const std::size_t mesh_dim : cutting_order(placements, order, tensor_dim)) {
+    cuts.push_back({placements[mesh_dim], layout.size(mesh_dim), coordinate[mesh_dim]});
   }
-  return dim_map(spec.shape()[tensor_dim], cuts);
+  return dim_map(length, cuts);
 }
+
+DimMap map_of_dim(const DTensorSpec& spec, const Coordinate& coordinate, std::size_t tensor_dim) {
+  return map_of_dim(*spec.layout(), spec.placements(), spec.order(),
+                    static_cast<std::int64_t>(tensor_dim), spec.shape()[tensor_dim], coordinate);
+}
+
+/// Compares the pieces of one tensor dim under two cuttings, the second by plain shards alone.
+struct PieceComparison {
+  const MeshLayout& layout;
+  const OrderedPlacements& strided;
+  const OrderedPlacements& ordered;
+  std::int64_t tensor_dim;
+  std::int64_t length;
+  InlineVector<std::size_t, 4> sequence;  ///< mesh dims that cut under `ordered`, first cut first
+  Coordinate coordinate;
+
+  /// Takes all pieces that hold an element and have the coordinates of the first `level` cuts,
+  /// which leave `left` elements.
+  bool agree(std::size_t level, std::int64_t left) {
+    if (level == sequence.size()) {
+      const auto piece_of = [&](const OrderedPlacements& cutting) {
+        return map_of_dim(layout, cutting.placements, cutting.order, tensor_dim, length,
+                          coordinate);
+      };
+      return piece_of(strided).runs == piece_of(ordered).runs;
+    }
+    const std::int64_t count = layout.size(sequence[level]);
+    for (std::int64_t index = 0; index < count; ++index) {
+      const std::int64_t size = chunk_of(left, count, index).size;
+      if (size == 0) break;
+      coordinate[sequence[level]] = index;
+      if (!agree(level + 1, size)) return false;
+    }
+    return true;
+  }
+};
 
 /// Strides of `shape` with dims in the memory order of `global`; sizes count as `smallest` at
 /// least.
@@ -150,6 +185,21 @@ DimMap dim_map(std::int64_t length, std::span<const Cut> cuts) {
     }
   }
   return map;
+}
+
+bool same_pieces(const MeshLayout& layout, const OrderedPlacements& strided,
+                 const OrderedPlacements& ordered, std::int64_t tensor_dim, std::int64_t length) {
+  PieceComparison comparison{
+      .layout = layout,
+      .strided = strided,
+      .ordered = ordered,
+      .tensor_dim = tensor_dim,
+      .length = length,
+      .sequence = cutting_order(ordered.placements, ordered.order, tensor_dim),
+      .coordinate = Coordinate(layout.ndim())};
+  std::int64_t pieces = 1;
+  for (const std::size_t mesh_dim : comparison.sequence) pieces *= layout.size(mesh_dim);
+  return length % pieces == 0 || comparison.agree(0, length);
 }
 
 Chunk local_chunk(const DTensorSpec& spec, const Coordinate& coordinate, std::size_t tensor_dim) {

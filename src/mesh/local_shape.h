@@ -48,5 +48,10 @@ struct Cut {
   std::int64_t index;  ///< coordinate on it
 };
 DimMap dim_map(std::int64_t length, std::span<const Cut> cuts);
+/// True when every rank owns the same elements of a tensor dim of `length` under strided shards as
+/// under the order that they mean (decode_strided). Both give each element to one piece: only the
+/// pieces that hold an element under `ordered`, whose shards are plain, are compared.
+bool same_pieces(const MeshLayout& layout, const OrderedPlacements& strided,
+                 const OrderedPlacements& ordered, std::int64_t tensor_dim, std::int64_t length);
 
 }  // namespace shardlab

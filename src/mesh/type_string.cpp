@@ -1,7 +1,6 @@
 // Prints what type_parser.cpp reads. A strided dim is printed as the order of mesh dims that it
 // means, if every rank then owns the same elements; on uneven sizes that may fail, and the factor
-// is printed. The question is answered for all pieces of the dim, in O(pieces), and only where the
-// length does not divide evenly.
+// is printed.
 #include "mesh/type_string.h"
 
 #include <fmt/format.h>
@@ -17,43 +16,17 @@ namespace {
 
 using MeshDims = InlineVector<std::size_t, 4>;
 
-std::vector<Cut> cuts_at(const MeshLayout& layout, const Placements& placements,
-                         const MeshDims& sequence, const Coordinate& coordinate) {
-  std::vector<Cut> cuts;
-  for (const std::size_t dim : sequence) {
-    cuts.push_back({placements[dim], layout.size(dim), coordinate[dim]});
-  }
-  return cuts;
-}
-
 /// The order that the strided shards of one tensor dim mean, if every rank owns the same elements
 /// under both. On uneven sizes they may differ (layout README): then the dim keeps its "~".
 std::optional<MeshDims> meaning_of_strided(const MeshLayout& layout, const Placements& placements,
                                            const MeshDims& in_mesh_order, std::int64_t length) {
-  Placements alone(placements.size());
-  std::int64_t pieces = 1;
-  for (const std::size_t dim : in_mesh_order) {
-    alone[dim] = placements[dim];
-    pieces *= layout.size(dim);
-  }
-  const auto decoded = decode_strided(alone, layout.shape());
-  if (!decoded) return std::nullopt;
-  const MeshDims sequence =
-      cutting_order(decoded->placements, decoded->order, placements[in_mesh_order[0]].dim);
-  if (length % pieces == 0) return sequence;
-  Coordinate coordinate(layout.ndim());
-  for (std::int64_t piece = 0; piece < pieces; ++piece) {
-    std::int64_t rest = piece;
-    for (const std::size_t dim : in_mesh_order) {
-      coordinate[dim] = rest % layout.size(dim);
-      rest /= layout.size(dim);
-    }
-    const DimMap strided = dim_map(length, cuts_at(layout, alone, in_mesh_order, coordinate));
-    const DimMap ordered =
-        dim_map(length, cuts_at(layout, decoded->placements, sequence, coordinate));
-    if (!(strided.runs == ordered.runs)) return std::nullopt;
-  }
-  return sequence;
+  OrderedPlacements alone{Placements(placements.size()), {}};
+  for (const std::size_t dim : in_mesh_order) alone.placements[dim] = placements[dim];
+  alone.order = default_order(alone.placements);
+  const auto decoded = decode_strided(alone.placements, layout.shape());
+  const std::int64_t tensor_dim = placements[in_mesh_order[0]].dim;
+  if (!decoded || !same_pieces(layout, alone, *decoded, tensor_dim, length)) return std::nullopt;
+  return cutting_order(decoded->placements, decoded->order, tensor_dim);
 }
 
 std::string dim_text(const MeshLayout& layout, const Placements& placements,

@@ -61,19 +61,6 @@ InlineVector<Cut, 4> cuts_of(const PlanState& state, const MeshLayout& layout, s
   return cuts;
 }
 
-/// True when no cut of a tensor dim leaves a remainder: strided shards then hold the elements of
-/// their order.
-bool cuts_evenly(const DTensorSpec& spec) {
-  Dims left = spec.shape();
-  for (std::size_t mesh_dim = 0; mesh_dim < spec.placements().size(); ++mesh_dim) {
-    if (!spec.placement(mesh_dim).is_shard()) continue;
-    std::int64_t& length = left[static_cast<std::size_t>(spec.placement(mesh_dim).dim)];
-    if (length % spec.layout()->size(mesh_dim) != 0) return false;
-    length /= spec.layout()->size(mesh_dim);
-  }
-  return true;
-}
-
 }  // namespace
 
 bool stands_for_order(const DTensorSpec& spec) {
@@ -87,18 +74,10 @@ bool decodable(const DTensorSpec& spec) {
   const MeshLayout& layout = *spec.layout();
   const auto decoded = decode_strided(spec.placements(), layout.shape());
   if (!decoded) return false;
-  if (cuts_evenly(spec)) return true;
-  const PlanState strided{spec.placements(), spec.order()};
-  const PlanState ordered{decoded->placements, decoded->order};
-  for (std::int64_t rank = 0; rank < layout.size(); ++rank) {
-    const Coordinate coordinate = layout.coordinate_at_index(rank);
-    for (std::size_t tensor_dim = 0; tensor_dim < spec.ndim(); ++tensor_dim) {
-      const auto dim = static_cast<std::int64_t>(tensor_dim);
-      const std::int64_t length = spec.shape()[tensor_dim];
-      const DimMap held = dim_map(length, cuts_of(strided, layout, dim, coordinate));
-      if (held.runs != dim_map(length, cuts_of(ordered, layout, dim, coordinate)).runs)
-        return false;
-    }
+  const OrderedPlacements strided{spec.placements(), spec.order()};
+  for (std::size_t dim = 0; dim < spec.ndim(); ++dim) {
+    if (!same_pieces(layout, strided, *decoded, static_cast<std::int64_t>(dim), spec.shape()[dim]))
+      return false;
   }
   return true;
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "mesh/spec.h"
@@ -209,4 +210,38 @@ TEST_CASE("local_view lists the global index runs of every dim") {
   CHECK(indices_of(view.dims[0]) == std::vector<std::int64_t>{3, 4});
   CHECK(indices_of(view.dims[1]) == std::vector<std::int64_t>{0, 2});
   CHECK(local_view(*spec, {0, 1}).dims[1].runs == InlineVector<IndexRun, 2>{{1, 1}});
+}
+
+TEST_CASE("K-19 strided shards and their order own the same pieces, as every rank by itself says") {
+  Arena arena;
+  int alike = 0, other = 0;
+  for (const Dims& mesh : {Dims{2, 2}, Dims{3, 2}, Dims{2, 4}, Dims{2, 3, 2}, Dims{3, 1, 5}}) {
+    const MeshLayout& layout = *arena.layout({mesh, {}, {}});
+    const Placements plain(mesh.size(), Placement::shard(0));
+    ShardOrder order = default_order(plain);
+    do {
+      const OrderedPlacements ordered{plain, order};
+      const OrderedPlacements strided{encode_strided(plain, order, mesh), default_order(plain)};
+      for (std::int64_t length = 0; length < 40; ++length) {
+        bool expected = true;
+        for (std::int64_t rank = 0; rank < layout.size(); ++rank) {
+          const Coordinate coordinate = layout.coordinate_at_index(rank);
+          const auto owned = [&](const OrderedPlacements& cutting) {
+            std::vector<Cut> cuts;
+            for (const std::size_t dim : cutting_order(cutting.placements, cutting.order, 0)) {
+              cuts.push_back({cutting.placements[dim], layout.size(dim), coordinate[dim]});
+            }
+            return indices_of(dim_map(length, cuts));
+          };
+          expected = expected && owned(strided) == owned(ordered);
+        }
+        CAPTURE(to_string(strided.placements));
+        CAPTURE(length);
+        CHECK(same_pieces(layout, strided, ordered, 0, length) == expected);
+        ++(expected ? alike : other);
+      }
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+  CHECK(alike > 100);
+  CHECK(other > 50);
 }
