@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "tensor/host.h"
 
@@ -27,18 +28,16 @@ double relative_of(DType dtype) {
   return std::max(kFewRoundings * roundoff, std::min(kMany, kRoundings * roundoff));
 }
 
-}  // namespace
-
-StepPrint::StepPrint(const Tensor& tensor) : StepPrint(read_doubles(tensor)) {}
-
-StepPrint::StepPrint(const std::vector<double>& elements) {
+template <typename T>
+void add_up(std::span<const T> elements, StepPrint& print) {
   // Elements of one weight add up by themselves.
   constexpr std::size_t kWeights = 7;
   double of_weight[kWeights] = {}, size_of_weight[kWeights] = {};
   const auto add = [&](std::size_t begin, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
-      of_weight[i] += elements[begin + i];
-      size_of_weight[i] += std::fabs(elements[begin + i]);
+      const double element = elements[begin + i];
+      of_weight[i] += element;
+      size_of_weight[i] += std::fabs(element);
     }
   };
   const std::size_t full = elements.size() / kWeights * kWeights;
@@ -46,12 +45,26 @@ StepPrint::StepPrint(const std::vector<double>& elements) {
   add(full, elements.size() - full);
   for (std::size_t i = 0; i < kWeights; ++i) {
     const auto weight = static_cast<double>(i + 1);
-    sums[0] += of_weight[i];
-    sums[1] += weight * of_weight[i];
-    sizes[0] += size_of_weight[i];
-    sizes[1] += weight * size_of_weight[i];
+    print.sums[0] += of_weight[i];
+    print.sums[1] += weight * of_weight[i];
+    print.sizes[0] += size_of_weight[i];
+    print.sizes[1] += weight * size_of_weight[i];
   }
 }
+
+}  // namespace
+
+StepPrint::StepPrint(const Tensor& tensor) {
+  const bool plain = tensor.dtype() == DType::kF32 && on_host(tensor) && tensor.contiguous();
+  if (!plain || tensor.numel() == 0) {
+    add_up<double>(read_doubles(tensor), *this);
+  } else {
+    const auto* elements = reinterpret_cast<const float*>(first_byte(tensor));
+    add_up<float>({elements, static_cast<std::size_t>(tensor.numel())}, *this);
+  }
+}
+
+StepPrint::StepPrint(const std::vector<double>& elements) { add_up<double>(elements, *this); }
 
 Json StepPrint::json() const { return {json_number(sums[0]), json_number(sums[1])}; }
 

@@ -91,8 +91,8 @@ const Json& print_on(const Json& print, std::size_t rank) {
   return print.is_object() ? print.at("ranks").at(rank) : print;
 }
 
-std::vector<double> doubles_of(const GlobalValue& value) {
-  if (!value.is_integral()) return value.reals;
+std::vector<double> doubles_of(GlobalValue&& value) {
+  if (!value.is_integral()) return std::move(value.reals);
   return {value.integers.begin(), value.integers.end()};
 }
 

@@ -2,6 +2,7 @@
 // that run scenarios.
 #pragma once
 
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct AloneRuns {
 struct KnownAlone {
   Run run;  ///< the recordings point into it
   AloneRuns runs;
+  /// The same in f64, on a thread of its own; not valid if nobody has begun it.
+  std::shared_future<std::shared_ptr<KnownAlone>> in_f64;
 };
 
 /// Options for running the program alone.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -32,8 +33,10 @@ std::optional<std::size_t> first_difference(const Tensor& a, const Tensor& b) {
   std::vector<std::byte> bytes_a(static_cast<std::size_t>(a.size_bytes())), bytes_b(bytes_a.size());
   a.device()->read(a, bytes_a.data());
   b.device()->read(b, bytes_b.data());
-  const auto [at, other] = std::mismatch(bytes_a.begin(), bytes_a.end(), bytes_b.begin());
-  if (at == bytes_a.end()) return std::nullopt;
+  if (bytes_a.empty() || std::memcmp(bytes_a.data(), bytes_b.data(), bytes_a.size()) == 0) {
+    return std::nullopt;
+  }
+  const auto at = std::mismatch(bytes_a.begin(), bytes_a.end(), bytes_b.begin()).first;
   return static_cast<std::size_t>(at - bytes_a.begin()) /
          static_cast<std::size_t>(item_bytes(a.dtype()));
 }
@@ -84,6 +87,10 @@ class Reduction {
       default:
         return 0;
     }
+  }
+  /// Also means: their terms are divided in the end.
+  bool sums() const {
+    return placement_.is_partial(ReduceOp::kSum) || placement_.is_partial(ReduceOp::kAvg);
   }
   // Parts add up each by itself; a product of complex numbers uses both parts of both.
   void add_element(double* sum, const double* term, std::size_t width) const {
@@ -205,11 +212,23 @@ void add_piece(const DTensorSpec& spec, const Coordinate& coordinate, const DTen
     });
     return;
   }
-  const std::vector<double> local = read_doubles(piece.local());
+  std::vector<double> local = read_doubles(piece.local());
+  if (!reduction.any() && local.size() == value.reals.size()) {
+    value.reals = std::move(local);
+    return;
+  }
   const std::size_t width = numbers_per_element(spec.dtype());
   if (!reduction.any()) {
     for_each_stretch(view, [&](std::size_t from, std::size_t to, std::size_t count) {
       std::copy_n(local.data() + from * width, count * width, value.reals.data() + to * width);
+    });
+    return;
+  }
+  if (reduction.sums()) {
+    for_each_stretch(view, [&](std::size_t from, std::size_t to, std::size_t count) {
+      const double* terms = local.data() + from * width;
+      double* sums = value.reals.data() + to * width;
+      for (std::size_t i = 0; i < count * width; ++i) sums[i] += terms[i];
     });
     return;
   }
