@@ -18,6 +18,7 @@ from program import Program
 
 SCENARIOS = pathlib.Path(sys.argv[2]).resolve()
 SHIPPED = "--shipped" in sys.argv
+LIKE_OTHERS = ("70b", "70b_recompute", "405b_recompute")
 
 
 def scenario(inputs, code, mesh="tp = 4"):
@@ -221,7 +222,8 @@ class Planted(Advise):
 class Shipped(Advise):
     def test_every_advice_holds_in_the_file(self):
         for file in sorted(SCENARIOS.glob("*/*.toml")):
-            if file.parent.name in ("zoo", "faults"):
+            # The three large ones have the programs of 405b and 8b_recompute.
+            if file.parent.name in ("zoo", "faults") or file.stem in LIKE_OTHERS:
                 continue
             with self.subTest(str(file)):
                 copy = self.folder / file.parent.name / file.name

@@ -151,7 +151,7 @@ void mutate_scenarios(std::size_t first) {
     // of a very long one, and of programs over three mesh dims, whose plans take long.
     const std::vector<CollectiveKind> kinds = collectives_of(subject.right);
     const bool few = kinds.size() > 60 || subject.right.run.layout->ndim() > 2;
-    const std::size_t most = few ? 3 : 12, step = (kinds.size() + most - 1) / most;
+    const std::size_t most = few ? 3 : 6, step = (kinds.size() + most - 1) / most;
     for (std::size_t index = 0; index < kinds.size(); index += step) {
       mutate(subject, static_cast<std::int64_t>(index), kinds[index], tallies);
     }

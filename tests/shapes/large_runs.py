@@ -50,10 +50,10 @@ SETTINGS = {
     "spellings_of_torch": {"mesh.tp": 2},
     "tp": {"mesh.tp": 65536, "params.hidden": 65536},
     "ulysses": {"mesh.sp": 4},
-    "zero_by_hand": {"mesh.dp": 1024},
-    "zero_one": {"mesh.dp": 1024},
-    "zero_three": {"mesh.dp": 1024},
-    "zero_two": {"mesh.dp": 1024},
+    "zero_by_hand": {"mesh.dp": 256},
+    "zero_one": {"mesh.dp": 256},
+    "zero_three": {"mesh.dp": 256},
+    "zero_two": {"mesh.dp": 256},
 }
 LLAMA = {"mesh.dp": 8192, "params.B": 8192}
 # Errors of programs that read values or make a group across the mesh.

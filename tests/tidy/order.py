@@ -111,13 +111,18 @@ class Effects:
 def unordered_calls(code):
     """Positions of calls with two effective arguments, and the name before the bracket."""
     effects = Effects(code)
+    if not effects.has(code):
+        return
     for at, mark in enumerate(code):
         if mark != "(":
             continue
         name = NAME_BEFORE.search(code, max(0, at - 80), at)
         if not name or NO_CALL.match(name[1]):
             continue
-        arguments = [without_lambdas(part) for part in parts(code[at + 1 : closing(code, at)])]
+        inside = code[at + 1 : closing(code, at)]
+        if "," not in inside or not effects.has(inside):
+            continue
+        arguments = [without_lambdas(part) for part in parts(inside)]
         if sum(effects.has(argument) for argument in arguments) > 1:
             yield at, name[1]
 
