@@ -331,25 +331,16 @@ template <typename T>
 struct CombineBody {
   CombineCall call;
   SHARDLAB_HD T combined(T a, T b) const {
-    switch (call.op) {
-      case ReduceOp::kSum:
-      case ReduceOp::kAvg:
-        return sum_of(a, b);
-      case ReduceOp::kProduct:
-        return product_of(a, b);
-      case ReduceOp::kMax:
-        return element::Maximum::apply(a, b);
-      case ReduceOp::kMin:
-        return element::Minimum::apply(a, b);
-      default:
-        break;
-    }
     if constexpr (std::is_integral_v<T>) {
       if (call.op == ReduceOp::kBitAnd) return a & b;
       if (call.op == ReduceOp::kBitOr) return a | b;
-      return a ^ b;
+      if (call.op == ReduceOp::kBitXor) return a ^ b;
     }
-    return a;
+    const Fold fold = call.op == ReduceOp::kProduct ? Fold::kProduct
+                      : call.op == ReduceOp::kMax   ? Fold::kMax
+                      : call.op == ReduceOp::kMin   ? Fold::kMin
+                                                    : Fold::kSum;
+    return folded(fold, a, b);
   }
   SHARDLAB_HD void operator()(std::int64_t i) const {
     T sum = load<T>(call.terms, call.dtype, i);

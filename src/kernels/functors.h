@@ -98,6 +98,18 @@ namespace element {
     }                                                           \
   };
 
+/// One expression for types of a kind, another for the rest.
+#define SHARDLAB_FUNCTION_BY(Kind, Name, Result, parameters, of_kind, of_others) \
+  struct Name {                                                                  \
+    template <typename T>                                                        \
+    SHARDLAB_HD static Result apply parameters {                                 \
+      if constexpr (Kind<T>)                                                     \
+        return of_kind;                                                          \
+      else                                                                       \
+        return of_others;                                                        \
+    }                                                                            \
+  };
+
 // Two tensors.
 
 SHARDLAB_FUNCTION(Add, T, (T a, T b), sum_of(a, b))
@@ -109,15 +121,8 @@ SHARDLAB_FUNCTION(Mul, T, (T a, T b), product_of(a, b))
 SHARDLAB_FUNCTION(Div, T, (T a, T b), a / b)
 
 // Division by zero of integers is refused before the loop.
-struct DivTrunc {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    if constexpr (Integer<T>)
-      return b == -1 ? difference_of<T>(0, a) : a / b;
-    else
-      return std::trunc(a / b);
-  }
-};
+SHARDLAB_FUNCTION_BY(Integer, DivTrunc, T, (T a, T b), b == -1 ? difference_of<T>(0, a) : a / b,
+                     std::trunc(a / b))
 
 // Python's floored remainder: the sign of the divisor.
 struct Remainder {
@@ -153,35 +158,17 @@ struct DivFloor {
   }
 };
 
-struct Fmod {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    if constexpr (Integer<T>)
-      return b == -1 ? 0 : a % b;
-    else
-      return std::fmod(a, b);
-  }
-};
+SHARDLAB_FUNCTION_BY(Integer, Fmod, T, (T a, T b), b == -1 ? 0 : a % b, std::fmod(a, b))
 
-struct Pow {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a, T b) {
-    if constexpr (Integer<T>)
-      return integer_power(a, b);
-    else
-      return std::pow(a, b);
+SHARDLAB_HD inline std::int64_t integer_power(std::int64_t base, std::int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  std::uint64_t result = 1, factor = bits_of(base);
+  for (; exponent > 0; exponent >>= 1, factor *= factor) {
+    if (exponent & 1) result *= factor;
   }
-
- private:
-  SHARDLAB_HD static std::int64_t integer_power(std::int64_t base, std::int64_t exponent) {
-    if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-    std::uint64_t result = 1, factor = bits_of(base);
-    for (; exponent > 0; exponent >>= 1, factor *= factor) {
-      if (exponent & 1) result *= factor;
-    }
-    return wrapped(result);
-  }
-};
+  return wrapped(result);
+}
+SHARDLAB_FUNCTION_BY(Integer, Pow, T, (T a, T b), integer_power(a, b), std::pow(a, b))
 
 // NaN wins over every number.
 struct Maximum {
@@ -238,52 +225,17 @@ SHARDLAB_FUNCTION(Addcdiv, T, (T self, T a, T b, T value), self + product_of(val
 // One tensor.
 
 SHARDLAB_FUNCTION(Positive, T, (T a), a)
-struct Neg {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    if constexpr (Integer<T>)
-      return difference_of<T>(0, a);
-    else
-      return -a;
-  }
-};
-struct Abs {
-  template <typename T>
-  SHARDLAB_HD static auto apply(T a) {
-    if constexpr (Integer<T>)
-      return a < 0 ? difference_of<T>(0, a) : a;
-    else
-      return std::abs(a);
-  }
-};
+SHARDLAB_FUNCTION_BY(Integer, Neg, T, (T a), difference_of<T>(0, a), -a)
+SHARDLAB_FUNCTION_BY(Integer, Abs, auto, (T a), a < 0 ? difference_of<T>(0, a) : a, std::abs(a))
 SHARDLAB_FUNCTION(Sign, T, (T a), T(int(a > 0) - int(a < 0)))
-struct Sgn {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    if constexpr (Complex<T>)
-      return a == T(0) ? T(0) : a / std::abs(a);
-    else
-      return Sign::apply(a);
-  }
-};
+SHARDLAB_FUNCTION_BY(Complex, Sgn, T, (T a), a == T(0) ? T(0) : a / std::abs(a), Sign::apply(a))
 SHARDLAB_FUNCTION(Square, T, (T a), product_of(a, a))
 SHARDLAB_FUNCTION(Reciprocal, T, (T a), T(1) / a)
-// Integers stay as they are.
-#define SHARDLAB_ROUNDING(Name, function) \
-  struct Name {                           \
-    template <typename T>                 \
-    SHARDLAB_HD static T apply(T a) {     \
-      if constexpr (Integer<T>)           \
-        return a;                         \
-      else                                \
-        return std::function(a);          \
-    }                                     \
-  };
-SHARDLAB_ROUNDING(Floor, floor)
-SHARDLAB_ROUNDING(Ceil, ceil)
-SHARDLAB_ROUNDING(Round, nearbyint)  // halves to the even neighbour
-SHARDLAB_ROUNDING(Trunc, trunc)
-#undef SHARDLAB_ROUNDING
+SHARDLAB_FUNCTION_BY(Integer, Floor, T, (T a), a, std::floor(a))
+SHARDLAB_FUNCTION_BY(Integer, Ceil, T, (T a), a, std::ceil(a))
+// Halves are rounded to the even neighbour.
+SHARDLAB_FUNCTION_BY(Integer, Round, T, (T a), a, std::nearbyint(a))
+SHARDLAB_FUNCTION_BY(Integer, Trunc, T, (T a), a, std::trunc(a))
 SHARDLAB_FUNCTION(Frac, T, (T a), a - std::trunc(a))
 SHARDLAB_FUNCTION(IsNan, bool, (T a), is_nan(a))
 struct IsInf {
@@ -308,15 +260,7 @@ struct IsFinite {
       return std::isfinite(a.real()) && std::isfinite(a.imag());
   }
 };
-struct Signbit {
-  template <typename T>
-  SHARDLAB_HD static bool apply(T a) {
-    if constexpr (Integer<T>)
-      return a < 0;
-    else
-      return std::signbit(a);
-  }
-};
+SHARDLAB_FUNCTION_BY(Integer, Signbit, bool, (T a), a < 0, std::signbit(a))
 SHARDLAB_FUNCTION(LogicalNot, bool, (T a), !truth(a))
 SHARDLAB_FUNCTION(BitwiseNot, T, (T a), ~a)
 

@@ -29,63 +29,28 @@ SHARDLAB_FUNCTION(Sqrt, T, (T a), std::sqrt(a))
 SHARDLAB_FUNCTION(Tan, T, (T a), std::tan(a))
 SHARDLAB_FUNCTION(Tanh, T, (T a), std::tanh(a))
 
-struct Exp2 {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    if constexpr (Real<T>)
-      return std::exp2(a);
-    else
-      return std::exp(a * T(0.693147180559945309417));
-  }
-};
-struct Expm1 {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    if constexpr (Real<T>)
-      return std::expm1(a);
-    else
-      return complex_expm1(a);
-  }
-
- private:
-  // exp(x + iy) - 1 without cancellation near 0.
-  template <typename T>
-  SHARDLAB_HD static T complex_expm1(T a) {
-    using R = typename T::value_type;
-    const R half_sine = std::sin(a.imag() / 2);
-    const R real = std::expm1(a.real()) * std::cos(a.imag()) - 2 * half_sine * half_sine;
-    return T(real, std::exp(a.real()) * std::sin(a.imag()));
-  }
-};
-struct Log2 {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    if constexpr (Real<T>)
-      return std::log2(a);
-    else
-      return std::log(a) / typename T::value_type(0.693147180559945309417);
-  }
-};
-struct Log1p {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    if constexpr (Real<T>)
-      return std::log1p(a);
-    else
-      return complex_log1p(a);
-  }
-
- private:
-  // |1 + a| = 1 + x (2 + x) + y^2 keeps the digits of a small real part.
-  template <typename T>
-  SHARDLAB_HD static T complex_log1p(T a) {
-    using R = typename T::value_type;
-    const R x = a.real(), y = a.imag();
-    const R angle = std::atan2(y, 1 + x);
-    if (std::abs(x) + std::abs(y) < R(0.5)) return T(std::log1p(x * (2 + x) + y * y) / 2, angle);
-    return T(std::log(std::abs(T(1) + a)), angle);
-  }
-};
+SHARDLAB_FUNCTION_BY(Real, Exp2, T, (T a), std::exp2(a), std::exp(T(0.693147180559945309417) * a))
+/// exp(x + iy) - 1 without cancellation near 0.
+template <typename T>
+SHARDLAB_HD T complex_expm1(T a) {
+  using R = typename T::value_type;
+  const R half_sine = std::sin(a.imag() / 2);
+  const R real = std::expm1(a.real()) * std::cos(a.imag()) - 2 * half_sine * half_sine;
+  return T(real, std::exp(a.real()) * std::sin(a.imag()));
+}
+SHARDLAB_FUNCTION_BY(Real, Expm1, T, (T a), std::expm1(a), complex_expm1(a))
+SHARDLAB_FUNCTION_BY(Real, Log2, T, (T a), std::log2(a),
+                     std::log(a) / typename T::value_type(0.693147180559945309417))
+/// |1 + a| = 1 + x (2 + x) + y^2 keeps the digits of a small real part.
+template <typename T>
+SHARDLAB_HD T complex_log1p(T a) {
+  using R = typename T::value_type;
+  const R x = a.real(), y = a.imag();
+  const R angle = std::atan2(y, 1 + x);
+  if (std::abs(x) + std::abs(y) < R(0.5)) return T(std::log1p(x * (2 + x) + y * y) / 2, angle);
+  return T(std::log(std::abs(T(1) + a)), angle);
+}
+SHARDLAB_FUNCTION_BY(Real, Log1p, T, (T a), std::log1p(a), complex_log1p(a))
 SHARDLAB_FUNCTION(Rsqrt, T, (T a), T(1) / std::sqrt(a))
 SHARDLAB_FUNCTION(Sigmoid, T, (T a), T(1) / (T(1) + std::exp(-a)))
 SHARDLAB_FUNCTION(Silu, T, (T a), a / (T(1) + std::exp(-a)))
