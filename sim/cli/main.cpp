@@ -505,8 +505,8 @@ void add_record(CLI::App& app, Parsed& parsed) {
       ->type_name("PYTHON");
   record->prefix_command();
   record->footer(
-      "`shardlab record [--out FILE] [--skip N] [--steps N] [--values none] [--level op] SCRIPT "
-      "[ARGUMENT...]`\n"
+      "`shardlab record [--out FILE] [--skip N] [--steps N] [--values none] [--level op|pieces] "
+      "SCRIPT [ARGUMENT...]`\n"
       "runs the script from its first forward to the end of its optimizer's first step, into "
       "step.json.gz.\n"
       "In a script: `with shardlab_record.record(\"step.json.gz\", model): train_step()`.\n"

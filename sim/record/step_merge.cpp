@@ -186,8 +186,10 @@ class StepMerger {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       text += fmt::format("{}rank {} {}", rank == 0 ? "" : ", ", rank, reported(ranks_[rank]));
     }
-    fail(ErrorKind::kUnsupported, Fix{"record a step in which all ranks make the same calls"},
-         "ranks part at event {}: {}", at_ + 1, text);
+    fail(
+        ErrorKind::kUnsupported,
+        Fix{"record pieces in place of DTensors: level=\"pieces\", shardlab record --level pieces"},
+        "ranks part at event {}: {}", at_ + 1, text);
   }
 
   // An event, or a value of its results.

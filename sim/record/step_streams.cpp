@@ -255,9 +255,11 @@ class Streams {
   }
 
   [[noreturn]] void refuse_labels(std::size_t rank, const Json& event) const {
-    fail(ErrorKind::kUnsupported, Fix{"record a step in which all ranks make the same calls"},
-         "{}: event {}{}: a DTensor in a program whose ranks make different calls",
-         files_[rank].path, next_[rank] + 1, recorded_place(files_[rank], event));
+    fail(
+        ErrorKind::kUnsupported,
+        Fix{"record pieces in place of DTensors: level=\"pieces\", shardlab record --level pieces"},
+        "{}: event {}{}: a DTensor in a program whose ranks make different calls",
+        files_[rank].path, next_[rank] + 1, recorded_place(files_[rank], event));
   }
 
   [[noreturn]] void refuse_stuck(std::size_t rank) const {

@@ -62,6 +62,7 @@ try:
     from torch.distributed.tensor import _dispatch as dtensor_dispatch
     from torch.distributed.tensor import _redistribute as dtensor_redistribute
     from torch.distributed.tensor._dtensor_spec import DTensorSpec
+    from torch.distributed.tensor._sharding_prop import ShardingPropagator
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     from torch.distributed.tensor.placement_types import Partial, Replicate, Shard
 except ImportError:  # a build of PyTorch without torch.distributed
@@ -396,6 +397,8 @@ class _Below(TorchDispatchMode):
         self.recorder = recorder
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if self.recorder.level == "pieces" and _is_distributed((args, kwargs or {})):
+            return NotImplemented  # DTensor's turn, whose ops on pieces come here
         return self.recorder.op(func, args, kwargs or {})
 
 
@@ -441,6 +444,21 @@ class _Moves:
         self.recorder, self.undo = recorder, []
         if DTensor.__module__ == __name__:
             return
+        if recorder.level == "pieces":
+            self.replace_quietly(ShardingPropagator, "_propagate_tensor_meta_non_cached")
+        else:
+            self.replace_all()
+        work, storage = torch._C._distributed_c10d.Work, torch.UntypedStorage
+        wait, resize = work.wait, storage.__dict__.get("resize_")
+        self.undo += [(work, "wait", wait), (storage, "resize_", resize)]
+        work.wait = lambda own, *args, **kwargs: recorder.quietly_wait(wait, own, *args, **kwargs)
+        storage.resize_ = lambda own, size: recorder.resize(own, size)
+
+        for name in OBJECTS:
+            for owner in (dist, dist.distributed_c10d):
+                self.replace_objects(owner, name)
+
+    def replace_all(self):
         move = dtensor_redistribute.Redistribute
         self.replace(move, "forward", self.redistribute)
         nested = getattr(dtensor_redistribute, "NestedRedistribute", None)
@@ -453,29 +471,25 @@ class _Moves:
         self.replace(dtensor_api._FromTorchTensor, "forward", self.from_local)
         self.replace(dtensor_api._FromTorchTensor, "backward", self.from_local_bwd)
         self.replace(dtensor_dispatch.OpDispatcher, "redistribute_local_args", self.implicit)
-        work, storage = torch._C._distributed_c10d.Work, torch.UntypedStorage
-        wait, resize = work.wait, storage.__dict__.get("resize_")
-        self.undo += [(work, "wait", wait), (storage, "resize_", resize)]
-        work.wait = lambda own, *args, **kwargs: recorder.quietly_wait(wait, own, *args, **kwargs)
-        storage.resize_ = lambda own, size: recorder.resize(own, size)
 
-        for name in OBJECTS:
-            for owner in (dist, dist.distributed_c10d):
-                self.replace_objects(owner, name)
-
-    def replace_objects(self, owner, name):
-        """Python's objects, pickled: numbers of the program, and no tensors of it."""
+    def replace_quietly(self, owner, name, run=None):
+        """A function whose ops are no part of the program: DTensor finds out shapes by such."""
         function = getattr(owner, name)
 
         def quietly(*args, **kwargs):
             self.recorder.quiet += 1
             try:
-                return _alone(function, args, kwargs)
+                return (run or function)(*args, **kwargs)
             finally:
                 self.recorder.quiet -= 1
 
         setattr(owner, name, quietly)
         self.undo.append((owner, name, function))
+
+    def replace_objects(self, owner, name):
+        """Python's objects, pickled: numbers of the program, and no tensors of it."""
+        function = getattr(owner, name)
+        self.replace_quietly(owner, name, lambda *args, **kwargs: _alone(function, args, kwargs))
 
     def replace(self, owner, name, make):
         original = owner.__dict__[name]
@@ -647,11 +661,15 @@ class _Names:
         for path, module in self.parts():
             for tensors in (module._parameters, module._buffers):
                 for name, own in tensors.items():
-                    if own is tensor:
+                    if own is tensor or self.is_piece(tensor, own):
                         return plain_path(path + name)
                     if own is not None and own.grad is tensor:
                         return plain_path(path + name) + ".grad"
         return self.of_state(tensor)
+
+    @staticmethod
+    def is_piece(tensor, whole):
+        return isinstance(whole, DTensor) and whole._local_tensor is tensor
 
     def parts(self):
         """(path with a dot at its end, module) of all modules, listed once for each model."""
@@ -757,6 +775,9 @@ class Recorder:
         self.last_sequence = torch.autograd._get_sequence_nr()
         for model in self.names.models:
             self.learn(model)
+            for name, own in self.names.tensors_of(model) if self.level == "pieces" else ():
+                if isinstance(own, DTensor) and own.requires_grad:
+                    self.watch_gradient(own, name)  # its piece is no leaf
         self.hook()
         self.moves = _Moves(self)
         self.contexts = [_Below(self)]
@@ -1148,6 +1169,7 @@ class Recorder:
 
     def key(self, tensor):
         """Equal for two handles of the same elements, also if they are different objects."""
+        tensor = self.told(tensor)
         if type(tensor) not in PLAIN and isinstance(tensor, DTensor):
             labels = tuple(_placements(tensor)), tuple(_sizes(tensor.shape))
             return (self.key(tensor._local_tensor), *labels, self.mesh(tensor.device_mesh))
@@ -1162,7 +1184,14 @@ class Recorder:
             tensor.is_neg(),
         )
 
+    def told(self, tensor):
+        """Of a DTensor its piece, where pieces are recorded."""
+        if self.level == "pieces" and isinstance(tensor, DTensor):
+            return _arrived(tensor._local_tensor)
+        return tensor
+
     def number(self, tensor):
+        tensor = self.told(tensor)
         pending = _in_flight(tensor)
         if pending is not None:
             self.quietly_wait(AsyncCollectiveTensor.trigger_wait, pending)
@@ -1175,6 +1204,7 @@ class Recorder:
         return found
 
     def describe(self, tensor):
+        tensor = self.told(tensor)
         key = self.key(tensor)
         if key not in self.numbers:
             self.numbers[key] = self.count
@@ -1205,6 +1235,7 @@ class Recorder:
         return event
 
     def result(self, tensor, print_it=True):
+        tensor = self.told(tensor)
         event = self.describe(tensor)
         if print_it and _in_flight(tensor) is not None:
             self.late.add(event["v"])
@@ -1296,7 +1327,7 @@ class Recorder:
         if owner is not None:
             return self.put_label("unwrap", owner, tensor)
         storage = self.storage_of(_pieces(tensor)[0])
-        if storage not in self.roots:
+        if storage not in self.roots and self.level != "pieces":
             self.name_owner(storage)
             if self.key(tensor) in self.numbers:
                 return self.numbers[self.key(tensor)]
@@ -1649,7 +1680,7 @@ class Recorder:
         name = func._schema.name
         run = func if _is_simulated(args) else lambda *a, **k: _alone(func, a, k)
         self.epoch += 1
-        if name == "c10d::barrier":
+        if name in ("c10d::barrier", "_c10d_functional::_wrap_tensor_autograd"):
             return run(*args, **kwargs)
         if name not in EXCHANGES:
             self.refuse("the message or collective %s" % func)
@@ -1858,7 +1889,8 @@ def record(path, model=None, optimizer=None, *, level="both", values="fp", data_
     path        of the file, ending in .json.gz
     model       a module, or a list of them: names of parameters, buffers and modules
     optimizer   names of its states
-    level       "both", or "op": a quarter cheaper, and no re-mesh
+    level       "both", or "op": a quarter cheaper, and no re-mesh; "pieces": the same, of DTensors
+                what each process has of them, for ranks that make different calls
     values      "fp": fingerprints of all results; "none": shapes alone
     data_limit  bytes of elements of inputs; of what comes later, the shapes alone
     """
@@ -2129,7 +2161,8 @@ def main(words=None):
     parser.add_argument("--skip", type=int, default=0, help="optimizer steps before")
     parser.add_argument("--steps", type=int, default=1, help="optimizer steps to record")
     parser.add_argument("--values", choices=("fp", "none"), default="fp", help="none: shapes alone")
-    parser.add_argument("--level", choices=("both", "op"), default="both", help="op: no re-mesh")
+    parser.add_argument("--level", choices=("both", "op", "pieces"), default="both",
+                        help="op: no re-mesh; pieces: of DTensors those of each rank")
     parser.add_argument("--ranks", type=int, default=1, help="all of them in this process")
     parser.add_argument("--processes", action="store_true", help="a process for each rank, on gloo")
     parser.add_argument("script", help="the script; what follows are its own arguments")

@@ -71,7 +71,7 @@ class Ranks(program.Program):
         return json.loads(output)
 
     def test_every_recorded_step_replays_on_all_its_ranks(self):
-        self.assertGreaterEqual(len(FILES), 25)
+        self.assertGreaterEqual(len(FILES), 26)
         for path in FILES:
             with self.subTest(path=path.name):
                 report = self.report(str(path))
@@ -160,7 +160,7 @@ class Ranks(program.Program):
         for name, change, field in (
                 ("chain_3", unsent, "message"), ("chain_3", unreceived, "message"),
                 ("ring_4", tagged, "message"), ("pipeline_2", unsent, "message"),
-                ("pipeline_2", another, "arrived")):
+                ("pipeline_2", another, "arrived"), ("stages_4", unsent, "message")):
             with self.subTest(name=name, change=change.__name__):
                 report = self.report(self.changed(name, change), code=1)
                 self.assertIn(field, [x["field"] for x in report["differences"]])
@@ -182,7 +182,7 @@ class Ranks(program.Program):
                                  r"at \S*parallel.py:\d+")
 
     def test_files_of_ranks_that_part_are_made_one(self):
-        for name in ("chain_3", "pipeline_2", "ring_4"):
+        for name in ("chain_3", "pipeline_2", "ring_4", "stages_4"):
             events, raw = steps.taken_apart(path_of(name))
             files = []
             for rank in range(events[0]["world"]):
@@ -195,6 +195,22 @@ class Ranks(program.Program):
                 self.fine("merge", *files, "--out", "y.json.gz")
                 self.assertEqual(self.report("y.json.gz")["agree"],
                                  self.report(str(path_of(name)))["agree"])
+
+    def test_a_wrong_piece_of_a_dtensor_is_found_on_ranks_that_part(self):
+        """Two stages, each cut over two ranks: pieces of DTensors, on each rank its own."""
+        events, _ = steps.taken_apart(path_of("stages_4"))
+        self.assertFalse([e for e in events if e["k"] == "mesh" or "placements" in str(e)])
+        for rank in range(4):
+            chosen = [i for i, e in enumerate(events)
+                      if e["k"] == "local_op" and e["at"] == rank and e["out"]
+                      and steps.is_float(e["out"][0]) and abs(e["out"][0]["fp"][1]) > 1]
+            self.assertGreater(len(chosen), 8)
+            for at in chosen[2:: len(chosen) // 2]:
+                def change(events, at=at):
+                    value = events[at]["out"][0]
+                    value["fp"] = [x * 1.01 for x in value["fp"]]
+                first = self.report(self.changed("stages_4", change), code=1)["differences"][0]
+                self.assertEqual(first["event"], at + 1)
 
     def test_another_reduction_is_found(self):
         def change(events):

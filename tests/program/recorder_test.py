@@ -75,7 +75,8 @@ def main(rank, name, path):
     torch.manual_seed(0)
     model, optimizer, step = parallel.PROCESSES[name](2)
     for turn in range(3):
-        with (shardlab_record.record(path, model, optimizer) if path and turn == 1
+        recorded = path and turn == 1
+        with (shardlab_record.record(path, model, optimizer, level=sys.argv[6]) if recorded
               else contextlib.nullcontext()):
             step()
     kept = [shardlab_record._pieces(x)[0].detach().numpy().tobytes() for x in model.parameters()]
@@ -184,14 +185,16 @@ class Recorder(program.Program):
     def test_recording_changes_no_bit_of_processes(self):
         script = self.folder / "processes.py"
         script.write_text(PROCESSES_SCRIPT, encoding="utf-8")
-        for name in ("fsdp", "ddp", "llama_sp", "pipeline", "experts"):
-            with self.subTest(name=name):
+        for name, level in (("fsdp", "both"), ("ddp", "both"), ("llama_sp", "both"),
+                            ("pipeline", "both"), ("experts", "both"), ("fsdp", "pieces")):
+            with self.subTest(name=name, level=level):
                 for path in ("", "step.json.gz"):
                     with socket.socket() as free:
                         free.bind(("localhost", 0))
                         port = str(free.getsockname()[1])
                     subprocess.run(
-                        [sys.executable, script.name, *sys.path[:2], port, name, path],
+                        [sys.executable, script.name, *sys.path[:2], port, name, path,
+                         level],
                         cwd=self.folder, check=True, capture_output=True, timeout=100)
                 for rank in "01":
                     self.assertEqual((self.folder / f"{name}.{rank}.plain").read_text(),

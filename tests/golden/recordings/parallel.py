@@ -510,6 +510,37 @@ def chain(ranks):
     return model, optimizer, step
 
 
+def stages(ranks):
+    """Two stages by hand, each cut over the ranks of its row of a mesh: ranks make other calls."""
+    from torch.distributed import recv, send
+
+    mesh = init_device_mesh("cpu", (2, ranks // 2), mesh_dim_names=("pp", "tp"))
+    torch.manual_seed(0)
+    model = parallelize_module(Mlp(), mesh["tp"],
+                               {"w1": ColwiseParallel(), "w2": RowwiseParallel()})
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+    batch, first = torch.randn(4, 16), mesh.get_local_rank("pp") == 0
+    rank = torch.distributed.get_rank()
+    other = rank + ranks // 2 if first else rank - ranks // 2
+
+    def step():
+        if first:
+            y = model(batch)
+            send(y.detach(), other)
+            gradient = torch.empty_like(y)
+            recv(gradient, other)
+            y.backward(gradient)
+        else:
+            x = torch.empty(4, 16)
+            recv(x, other)
+            x.requires_grad_()
+            model(x).pow(2).mean().backward()
+            send(x.grad, other)
+        optimizer.step()
+
+    return model, optimizer, step
+
+
 def lists(ranks):
     """Collectives of lists, over groups along no mesh dim; losses meet on rank 0."""
     dist = torch.distributed
@@ -548,5 +579,5 @@ def lists(ranks):
 # One file a process, on gloo.
 PROCESSES = {program.__name__: program for program in (
     fsdp, fsdp_uneven, fsdp_sp, ddp, by_hand, llama_tp, llama_sp, fsdp_hybrid, fsdp_mixed,
-    fsdp_checkpoint, fsdp_autocast, fsdp_rows, experts, ring, pipeline, chain, lists
+    fsdp_checkpoint, fsdp_autocast, fsdp_rows, experts, ring, pipeline, chain, lists, stages
 )}

@@ -27,7 +27,9 @@ PROCESSES = {  # on gloo
     "by_hand": 2, "ddp": 2, "fsdp": 2, "fsdp_uneven": 3, "fsdp_sp": 4, "fsdp_hybrid": 4,
     "fsdp_mixed": 2, "fsdp_checkpoint": 2, "fsdp_autocast": 2, "fsdp_rows": 2, "experts": 2,
     "ring": 4, "pipeline": 2, "chain": 3, "lists": 4,
+    "stages": 4,
 }
+PIECES = ("stages",)  # of DTensors those of each rank
 RANKS = {
     "mlp_tp": (2, 4), "next_token_tp": (2,), "mesh_2d": (4, 6), "tp_of_two": (4,), "llama_tp": (4,),
     "llama_sp": (2, 4), "llama_sp_loss": (4,), "llama_checkpoint": (4,), "llama_autocast": (4,),
@@ -35,10 +37,10 @@ RANKS = {
 }
 
 
-def record(program, path, values="fp"):
+def record(program, path, values="fp", level="both"):
     torch.manual_seed(0)
     model, optimizer, step = program()
-    recorder = shardlab_record.record(str(path), model, optimizer, values=values)
+    recorder = shardlab_record.record(str(path), model, optimizer, values=values, level=level)
     recorder.fills = shardlab_record.fill_parameters(model)
     with recorder:
         step()
@@ -51,7 +53,8 @@ def process(rank, name, count, path):
     os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="29571")
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", rank=rank, world_size=count)
-    record(functools.partial(parallel.PROCESSES[name], count), pathlib.Path(path))
+    level = "pieces" if name in PIECES else "both"
+    record(functools.partial(parallel.PROCESSES[name], count), pathlib.Path(path), level=level)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
