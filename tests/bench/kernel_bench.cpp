@@ -4,7 +4,9 @@
 // least value it should reach, 0 where nothing is required.
 //   product    the same product by Eigen, with the caches of this machine; for bf16 one of f32
 //   memory     the same bytes read and written by plain vector loads and stores; arrays have 128
-//              MiB in every dtype, so that they come from memory and not from the last cache
+//              MiB in every dtype, so that they come from memory and not from the last cache.
+//              Functions of bf16, and tanh and gelu of f64, compute longer with AVX2 than memory
+//              takes for their bytes: they stay below the mark (0.2 to 0.5)
 //   loop       the same data in the standard library or a bare loop
 // Small tensors: `beyond_ns`, the kernel less a bare loop over the elements; the mark is 150.
 // `--seconds=S`: for each row, 0.3 when it is left out. At the end: the ten slowest rows.
