@@ -142,9 +142,11 @@ class SequenceFinder {
     return std::nullopt;
   }
 
+  // The first one, where the call fails later.
   static std::size_t place_of(const Json& dim, std::size_t ndim) {
-    const auto given = integer_of<std::int64_t>(dim);
-    return static_cast<std::size_t>(given < 0 ? given + static_cast<std::int64_t>(ndim) : given);
+    const auto given = integer_of<std::int64_t>(dim), all = static_cast<std::int64_t>(ndim);
+    const bool there = given >= -all && given < all;
+    return there ? static_cast<std::size_t>(given < 0 ? given + all : given) : 0;
   }
 
   static std::size_t place_of_argument(const StepStatement& one, std::size_t ndim) {
@@ -166,8 +168,9 @@ class SequenceFinder {
                         b = bare == "t" ? 1 : place_of(args.at(2), ndim);
       std::swap(order.at(a), order.at(b));
     }
-    for (std::size_t i = 0; !swaps && args.size() > 1 && i < args.at(1).size(); ++i) {
-      order.at(i) = place_of(args.at(1).at(i), ndim);
+    const bool lists = !swaps && args.size() > 1 && args.at(1).is_array();
+    for (std::size_t i = 0; lists && i < std::min(ndim, args.at(1).size()); ++i) {
+      order[i] = place_of(args.at(1).at(i), ndim);
     }
     return order;
   }

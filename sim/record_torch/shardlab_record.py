@@ -445,7 +445,9 @@ class _Moves:
         if DTensor.__module__ == __name__:
             return
         if recorder.level == "pieces":
-            self.replace_quietly(ShardingPropagator, "_propagate_tensor_meta_non_cached")
+            names = "_propagate_tensor_meta_non_cached", "_propagate_tensor_meta"  # of older ones
+            name = next(name for name in names if hasattr(ShardingPropagator, name))
+            self.replace_quietly(ShardingPropagator, name)
         else:
             self.replace_all()
         work, storage = torch._C._distributed_c10d.Work, torch.UntypedStorage

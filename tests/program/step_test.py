@@ -479,6 +479,7 @@ class Steps(program.Program):
                     of(event)
         for of, told in ((lambda e: e.pop("known"), r"without all that is known"),
                          (lambda e: e.update(calls=[3]), r"'calls' of a function"),
+                         (lambda e: e.update(out=[{"v": 3}]), r"is not an integer"),
                          (lambda e: e.update(args=[{"v": 9999}]), r"value 9999"),
                          (lambda e: e.update(reentrant=True), r"use_reentrant=False")):
             errors = self.refused("run", self.changed("own_gradients", lambda x: change(x, of)))
