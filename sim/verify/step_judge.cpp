@@ -12,6 +12,7 @@
 #include "dispatch/local_call.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
+#include "sim/verify/global_value.h"
 #include "sim/verify/step_bounds.h"
 #include "sim/verify/step_compare.h"
 #include "sim/verify/step_eval.h"
