@@ -31,9 +31,9 @@ struct StepFunction;
 /// One line of the program.
 struct StepStatement {
   StatementKind kind = StatementKind::kCall;
-  const Json* event = nullptr;     ///< of the recording, which outlives the program
-  std::string op;                  ///< "aten.linear.default"
-  std::string renewed;             ///< in place of an op that writes: "aten.add.Tensor"; or empty
+  const Json* event = nullptr;  ///< of the recording, which outlives the program
+  std::string op;               ///< "aten.linear.default"
+  std::string renewed;  ///< in place of an op that writes or views: "aten.add.Tensor"; or empty
   std::vector<std::size_t> takes;  ///< numbers of its operands, in order
   std::vector<std::size_t> outs;   ///< numbers of its results
   std::size_t mask = 0;            ///< kDropout, kAttention, kChosen (indices): its value's number

@@ -51,9 +51,27 @@ class Renewer {
       if (writes_result(one) && !shared_later(one.takes[0], i, made)) one.renewed = other_op(one);
       made.insert(one.outs.begin(), one.outs.end());
     }
+    renew_views();
   }
 
  private:
+  // Results have other strides here than in some releases, which a view may not fit. A reshape is
+  // the same, if nothing writes to the memory.
+  void renew_views() {
+    std::set<std::size_t> written;
+    for (const StepStatement& one : program_.statements) {
+      const bool in_place = one.kind == StatementKind::kCall && bare_op(one.op).ends_with('_');
+      const bool writes = one.kind == StatementKind::kDrawn || in_place;
+      if (writes && one.renewed.empty() && !one.takes.empty())
+        written.insert(group_of(one.takes[0]));
+    }
+    for (StepStatement& one : program_.statements) {
+      const bool is_view = one.kind == StatementKind::kCall && one.op == "aten.view.default";
+      if (is_view && !written.contains(group_of(one.takes[0])))
+        one.renewed = "aten.reshape.default";
+    }
+  }
+
   void note_result(const StepStatement& one, const Json& out) {
     const auto v = integer_of<std::size_t>(out.at("v"));
     dtypes_[v] = recorded_meta(out).dtype;

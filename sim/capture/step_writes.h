@@ -7,7 +7,8 @@ namespace shardlab {
 
 /// On a mesh, a tensor that is written in place keeps its placements, and a call that would have to
 /// move it fails. A write to a result whose memory nothing else takes later gets `renewed`, the op
-/// that returns a new tensor: values and gradients are the same. Inputs are still written.
+/// that returns a new tensor: values and gradients are the same. Inputs are still written. A view
+/// of memory that nothing writes becomes a reshape.
 void renew_written(StepProgram& program);
 
 }  // namespace shardlab

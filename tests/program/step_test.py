@@ -403,7 +403,7 @@ class Steps(program.Program):
 
     def test_recordings_of_other_releases(self):
         files = sorted((RECORDINGS / "releases").glob("*.json.gz"))
-        self.assertEqual(len(files), 14)
+        self.assertEqual(len(files), 16)
         for path in files:
             with self.subTest(path=path.name):
                 report = json.loads(self.fine("replay", "--json", str(path)))
