@@ -106,6 +106,23 @@ class Ranks(program.Program):
                     report = self.report(self.changed(name, change), code=1)
                     self.assertEqual(report["differences"][0]["event"], at + 1)
 
+    def test_a_result_with_other_dims_is_a_difference_or_refused(self):
+        events, _ = steps.taken_apart(path_of("mlp_tp_2"))
+        made = [i for i, e in enumerate(events) if e["k"] in PLAYED and e.get("out")
+                and isinstance(e["out"][0], dict) and "shape" in e["out"][0]]
+        for dims in ([], [1, 1, 1]):
+            for at in made[::4]:
+                if events[at]["out"][0]["shape"] == dims:
+                    continue
+                with self.subTest(event=at, dims=dims):
+                    def change(events, at=at, dims=dims):
+                        events[at]["out"][0]["shape"] = dims
+                        events[at]["out"][0].pop("stride", None)
+                    code, output, errors = self.shardlab("replay", self.changed("mlp_tp_2", change))
+                    self.assertIn(code, (1, 2))
+                    self.assertNotIn("unexpected", output + errors)
+                    self.assertNotIn("was asked for", output + errors)
+
     def test_a_rule_of_another_release_is_no_wrong_value(self):
         def change(events):
             move = next(e for e in events if e["k"] == "op"
