@@ -49,19 +49,8 @@ def mlp_tp(ranks):
 def next_token_tp(ranks):
     """The batch on each rank is two views of one tensor, made before the step."""
     mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("tp",))
-    model = next_token()[0]
-    parallelize_module(model, mesh, {"2": ColwiseParallel(output_layouts=Replicate())})
-    optimizer = torch.optim.SGD([{"params": each.parameters()} for each in model], lr=0.1)
-    text = torch.randint(0, 32, (4, 13))
-    x, y = text[:, :-1], text[:, 1:]
-
-    def step():
-        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return model, optimizer, step
+    plan = {"2": ColwiseParallel(output_layouts=Replicate())}
+    return next_token(lambda model: parallelize_module(model, mesh, plan))
 
 
 def mesh_2d(ranks):
