@@ -306,6 +306,7 @@ std::string without_op(const std::string& op) {
 }
 
 const OpRow* recorded_row(const Json& event) {
+  if (!event.contains("op")) return nullptr;
   return all_ops().find(row_name(event.at("op").get<std::string>()));
 }
 

@@ -18,7 +18,7 @@ const MeshLayout* recorded_mesh(Arena& arena, const Json& program);
 const MeshLayout* recorded_layout(const Json& value, const MeshLayout* mesh, std::int64_t rank);
 /// The number of values of a recording, by its first line; they are numbered from 0.
 std::size_t recorded_values(const Json& program);
-/// The row of a recorded op, or null.
+/// The row of a recorded op; null: there is none, or the event is no call of an op.
 const OpRow* recorded_row(const Json& event);
 /// The change to a program with an op that has no row: "record it with ...".
 std::string without_op(const std::string& op);
