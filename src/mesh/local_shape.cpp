@@ -88,18 +88,10 @@ bool cut_by_strided(const DTensorSpec& spec, std::size_t tensor_dim) {
   return false;
 }
 
-DimMap map_of_dim(const MeshLayout& layout, const Placements& placements, const ShardOrder& order,
-                  std::int64_t tensor_dim, std::int64_t length, const Coordinate& coordinate) {
-  InlineVector<Cut, 4> cuts;
-  for (const std::size_t mesh_dim : cutting_order(placements, order, tensor_dim)) {
-    cuts.push_back({placements[mesh_dim], layout.size(mesh_dim), coordinate[mesh_dim]});
-  }
-  return dim_map(length, cuts);
-}
-
 DimMap map_of_dim(const DTensorSpec& spec, const Coordinate& coordinate, std::size_t tensor_dim) {
-  return map_of_dim(*spec.layout(), spec.placements(), spec.order(),
-                    static_cast<std::int64_t>(tensor_dim), spec.shape()[tensor_dim], coordinate);
+  return dim_map(spec.shape()[tensor_dim],
+                 cuts_of(*spec.layout(), spec.placements(), spec.order(),
+                         static_cast<std::int64_t>(tensor_dim), coordinate));
 }
 
 /// Compares the pieces of one tensor dim under two cuttings, the second by plain shards alone.
@@ -117,8 +109,8 @@ struct PieceComparison {
   bool agree(std::size_t level, std::int64_t left) {
     if (level == sequence.size()) {
       const auto piece_of = [&](const OrderedPlacements& cutting) {
-        return map_of_dim(layout, cutting.placements, cutting.order, tensor_dim, length,
-                          coordinate);
+        return dim_map(length,
+                       cuts_of(layout, cutting.placements, cutting.order, tensor_dim, coordinate));
       };
       return piece_of(strided).runs == piece_of(ordered).runs;
     }
@@ -169,6 +161,16 @@ Chunk chunk_of(std::int64_t length, std::int64_t count, std::int64_t index) {
   const bool beyond = chunk == 0 || index > length / chunk;  // index * chunk might overflow
   const std::int64_t offset = beyond ? length : std::min(index * chunk, length);
   return {std::min(chunk, length - offset), offset};
+}
+
+InlineVector<Cut, 4> cuts_of(const MeshLayout& layout, const Placements& placements,
+                             const ShardOrder& order, std::int64_t tensor_dim,
+                             const Coordinate& coordinate) {
+  InlineVector<Cut, 4> cuts;
+  for (const std::size_t mesh_dim : cutting_order(placements, order, tensor_dim)) {
+    cuts.push_back({placements[mesh_dim], layout.size(mesh_dim), coordinate[mesh_dim]});
+  }
+  return cuts;
 }
 
 DimMap dim_map(std::int64_t length, std::span<const Cut> cuts) {

@@ -48,6 +48,10 @@ struct Cut {
   std::int64_t index;  ///< coordinate on it
 };
 DimMap dim_map(std::int64_t length, std::span<const Cut> cuts);
+/// The cuts that mesh dims make in one tensor dim, first cut first, at one coordinate.
+InlineVector<Cut, 4> cuts_of(const MeshLayout& layout, const Placements& placements,
+                             const ShardOrder& order, std::int64_t tensor_dim,
+                             const Coordinate& coordinate);
 /// True when every rank owns the same elements of a tensor dim of `length` under strided shards as
 /// under the order that they mean (decode_strided). Both give each element to one piece: only the
 /// pieces that hold an element under `ordered`, whose shards are plain, are compared.

@@ -51,16 +51,6 @@ Dims graph_shape(const Plan& plan, std::size_t step, const Coordinate& coordinat
   return shape;
 }
 
-/// The cuts that the spec's mesh dims make in one tensor dim, first cut first, at one coordinate.
-InlineVector<Cut, 4> cuts_of(const PlanState& state, const MeshLayout& layout, std::int64_t dim,
-                             const Coordinate& coordinate) {
-  InlineVector<Cut, 4> cuts;
-  for (const std::size_t mesh_dim : cutting_order(state.placements, state.order, dim)) {
-    cuts.push_back({state.placements[mesh_dim], layout.size(mesh_dim), coordinate[mesh_dim]});
-  }
-  return cuts;
-}
-
 }  // namespace
 
 bool stands_for_order(const DTensorSpec& spec) {
@@ -85,7 +75,8 @@ bool decodable(const DTensorSpec& spec) {
 Dims state_shape(const DTensorSpec& spec, const PlanState& state, const Coordinate& coordinate) {
   Dims shape = spec.shape();
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
-    const auto cuts = cuts_of(state, *spec.layout(), static_cast<std::int64_t>(dim), coordinate);
+    const auto cuts = cuts_of(*spec.layout(), state.placements, state.order,
+                              static_cast<std::int64_t>(dim), coordinate);
     if (!cuts.empty()) shape[dim] = dim_map(shape[dim], cuts).local_size();
   }
   return shape;
@@ -96,7 +87,8 @@ LocalView state_view(const DTensorSpec& spec, const PlanState& state,
   LocalView view;
   view.global_shape = spec.shape();
   for (std::size_t dim = 0; dim < spec.ndim(); ++dim) {
-    const auto cuts = cuts_of(state, *spec.layout(), static_cast<std::int64_t>(dim), coordinate);
+    const auto cuts = cuts_of(*spec.layout(), state.placements, state.order,
+                              static_cast<std::int64_t>(dim), coordinate);
     view.dims.push_back(dim_map(spec.shape()[dim], cuts));
   }
   return view;
