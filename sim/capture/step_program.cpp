@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <deque>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -232,15 +233,13 @@ class ProgramReader {
 
   // The statements from there on, without gradients that they take.
   std::vector<StepStatement> taken_from(std::size_t begin) {
-    std::vector<StepStatement> taken;
-    for (std::size_t i = begin; i < program_.statements.size();) {
-      if (program_.statements[i].kind == StatementKind::kGradient && ++begin > 0) {
-        ++i;
-        continue;
-      }
-      taken.push_back(std::move(program_.statements[i]));
-      program_.statements.erase(program_.statements.begin() + static_cast<std::ptrdiff_t>(i));
-    }
+    auto& all = program_.statements;
+    const auto first = std::stable_partition(
+        all.begin() + static_cast<std::ptrdiff_t>(begin), all.end(),
+        [](const StepStatement& one) { return one.kind == StatementKind::kGradient; });
+    std::vector<StepStatement> taken(std::make_move_iterator(first),
+                                     std::make_move_iterator(all.end()));
+    all.erase(first, all.end());
     return taken;
   }
 
@@ -602,7 +601,7 @@ class ProgramReader {
     }
     const bool by_hand = std::ranges::any_of(program_.updates, [&](const StepStatement& one) {
       const auto given = one.takes.empty() ? given_.end() : given_.find(one.takes[0]);
-      return writes(one) && given != given_.end() && given->second->value("requires_grad", false);
+      return one.writes() && given != given_.end() && given->second->value("requires_grad", false);
     });
     if ((!steps && !by_hand) || !left_out_.empty()) program_.updates.clear();
     if ((steps || by_hand) && !left_out_.empty()) {
@@ -768,11 +767,6 @@ class ProgramReader {
     statement.takes = {statement.takes.at(0), statement.mask};
   }
 
-  static bool writes(const StepStatement& statement) {
-    return statement.kind == StatementKind::kDrawn ||
-           (bare_op(statement.op).ends_with('_') && statement.kind == StatementKind::kCall);
-  }
-
   // From the end: values that gradients are taken of, and calls that write.
   void keep_what_counts() {
     std::set<std::size_t> wanted = results_;
@@ -789,7 +783,7 @@ class ProgramReader {
           std::ranges::any_of(it->outs, [&](std::size_t v) { return wanted.contains(v); });
       const bool differentiates =
           it->kind == StatementKind::kBackward || it->kind == StatementKind::kGradients;
-      if (!differentiates && !used && !writes(*it)) continue;
+      if (!differentiates && !used && !it->writes()) continue;
       for (const std::size_t v : it->takes) wanted.insert(v);
       kept.push_back(std::move(*it));
     }
@@ -801,7 +795,7 @@ class ProgramReader {
   void end_parameters() {
     std::set<std::size_t> written;
     for (const StepStatement& update : program_.updates) {
-      if (writes(update)) written.insert(update.takes.begin(), update.takes.end());
+      if (update.writes()) written.insert(update.takes.begin(), update.takes.end());
     }
     for (const std::size_t v : written) {
       const auto given = given_.find(v);
@@ -866,7 +860,7 @@ class ProgramReader {
 
   // Data without a name is called as the call calls it that takes it first: "target".
   static std::string argument_name(const Json& user, std::size_t v) {
-    const OpRow* row = user.contains("op") ? recorded_row(user) : nullptr;
+    const OpRow* row = recorded_row(user);
     const Json args = user.value("args", Json::array());
     for (std::size_t i = 0; row != nullptr && i < args.size(); ++i) {
       bool takes = false;
@@ -885,7 +879,7 @@ class ProgramReader {
     if (base == given_.end() || base->second->value("requires_grad", false)) return false;
     if (base->second->contains("undefined")) return false;
     const auto shares = [&](const StepStatement& statement) {
-      if (!writes(statement) || statement.takes.empty()) return false;
+      if (!statement.writes() || statement.takes.empty()) return false;
       const auto written = given_.find(statement.takes[0]);
       return written != given_.end() &&
              (written->first == base->first || written->second->value("of", Json()) == base->first);

@@ -48,8 +48,7 @@ struct StepProgram {
 /// `recording` outlives the program. An optimizer that cannot be included is left out, and a note
 /// says why.
 ///   fails  Unsupported: a step that is no program of calls (an autograd.Function that writes to
-///   its
-///          operand, a view that no call made), with its place. Value: no calls, no backward
+///          its operand, a view that no call made), with its place. Value: no calls, no backward
 StepProgram program_of(const StepRecording& recording);
 
 }  // namespace shardlab

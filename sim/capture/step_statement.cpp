@@ -9,4 +9,9 @@ std::string bare_op(const std::string& op) {
   return op.substr(begin + 1, op.find('.', begin + 1) - begin - 1);
 }
 
+bool StepStatement::writes() const {
+  return kind == StatementKind::kDrawn ||
+         (bare_op(op).ends_with('_') && kind == StatementKind::kCall);
+}
+
 }  // namespace shardlab

@@ -48,6 +48,8 @@ struct StepStatement {
 
   /// Its only result is its first operand, as that of a call that writes in place.
   bool returns_first() const { return outs.size() == 1 && !takes.empty() && outs[0] == takes[0]; }
+  /// It writes to its first operand.
+  bool writes() const;
 };
 
 /// An autograd.Function: the calls of its forward, and those of its backward, which are its

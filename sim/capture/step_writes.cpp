@@ -60,10 +60,8 @@ class Renewer {
   void renew_views() {
     std::set<std::size_t> written;
     for (const StepStatement& one : program_.statements) {
-      const bool in_place = one.kind == StatementKind::kCall && bare_op(one.op).ends_with('_');
-      const bool writes = one.kind == StatementKind::kDrawn || in_place;
-      if (writes && one.renewed.empty() && !one.takes.empty())
-        written.insert(group_of(one.takes[0]));
+      const bool writes = one.writes() && one.renewed.empty();
+      if (writes && !one.takes.empty()) written.insert(group_of(one.takes[0]));
     }
     for (StepStatement& one : program_.statements) {
       const bool is_view = one.kind == StatementKind::kCall && one.op == "aten.view.default";
