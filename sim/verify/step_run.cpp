@@ -70,10 +70,18 @@ Steps::Steps(StepOptions options)
 Steps::~Steps() {
   {
     const std::lock_guard lock(mutex_);
-    over_ = true;
     complete_.clear();
   }
+  end_thread();
+}
+
+void Steps::end_thread() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
   more_.notify_one();
+  judge_complete();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -202,13 +210,7 @@ void Steps::judge(const Step& step) {
 }
 
 StepVerdict Steps::verdict() {
-  {
-    const std::lock_guard lock(mutex_);
-    over_ = true;
-  }
-  more_.notify_one();
-  judge_complete();
-  if (thread_.joinable()) thread_.join();
+  end_thread();
   const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
   StepVerdict verdict = verdict_;

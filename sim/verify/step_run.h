@@ -71,6 +71,7 @@ class Steps : public CallListener {
   void take(const StepKey& key, std::size_t index, StepPart&& part);
   bool goes_to_thread(std::int64_t bytes) const;  // the mutex is held
   void judge_complete();                          // until there are no more
+  void end_thread();                              // once it has judged what is left
   void judge(const Step& step);
   void skip(const std::string& reason);
   void add_wrong(WrongStep wrong);  // the mutex is held
