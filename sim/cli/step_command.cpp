@@ -16,6 +16,7 @@
 #include "sim/recorded/step_self_test.h"
 #include "sim/run/one_device.h"
 #include "sim/scenario/step_tensors.h"
+#include "sim/world/backends.h"
 
 namespace shardlab {
 
@@ -143,9 +144,12 @@ std::optional<OpenedStep> open_step(const std::string& path, const RunArguments&
   const bool as_recorded = arguments.dtype.empty();
   const ScenarioFile own = as_recorded ? opened.file : scenario_of(program, mesh, plan, {});
   const Scenario scenario = own.at(own.points().front());
+  const bool is_kept = as_recorded && opened.file.points().size() == 1;
+  const std::string& backend = arguments.backend.empty() ? scenario.backend : arguments.backend;
+  const bool is_judged = is_kept && !is_shape_only(backend);
   // Sums over ranks have another order, so that their values are judged by the run in f64.
   std::shared_future<std::shared_ptr<KnownAlone>> in_f64;
-  if (scenario.world > 1 && std::thread::hardware_concurrency() > 1) {
+  if (is_judged && scenario.world > 1 && std::thread::hardware_concurrency() > 1) {
     in_f64 = std::async(std::launch::async, [scenario] {
       return run_first_alone(scenario, all_ops(), Precision::kReference);
     });
@@ -156,7 +160,7 @@ std::optional<OpenedStep> open_step(const std::string& path, const RunArguments&
     code = kFailed;
     return std::nullopt;
   }
-  if (as_recorded && opened.file.points().size() == 1) opened.alone = std::move(alone);
+  if (is_kept) opened.alone = std::move(alone);
   return opened;
 }
 
