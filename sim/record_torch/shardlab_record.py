@@ -1038,13 +1038,14 @@ class Recorder:
 
     def numbered(self, values):
         """Tensors by number, other values as None. Nothing is read: data may be on its way."""
-        all_ = []
+        found = []
         for x in values:
-            known = self.numbers.get(self.key(x)) if isinstance(x, torch.Tensor) else None
-            new = known is None and isinstance(x, torch.Tensor)
-            number = self.number(x) if new else known
-            all_.append(None if number is None else {"v": number})
-        return all_
+            if isinstance(x, torch.Tensor):
+                known = self.numbers.get(self.key(x))
+                found.append({"v": self.number(x) if known is None else known})
+            else:
+                found.append(None)
+        return found
 
     def passed_by(self, tensor):
         """The autograd.Function that has returned the tensor as it was, or None."""
@@ -1171,7 +1172,7 @@ class Recorder:
 
     def key(self, tensor):
         """Equal for two handles of the same elements, also if they are different objects."""
-        tensor = self.told(tensor)
+        tensor = self.recorded_part(tensor)
         if type(tensor) not in PLAIN and isinstance(tensor, DTensor):
             labels = tuple(_placements(tensor)), tuple(_sizes(tensor.shape))
             return (self.key(tensor._local_tensor), *labels, self.mesh(tensor.device_mesh))
@@ -1186,14 +1187,14 @@ class Recorder:
             tensor.is_neg(),
         )
 
-    def told(self, tensor):
+    def recorded_part(self, tensor):
         """Of a DTensor its piece, where pieces are recorded."""
         if self.level == "pieces" and isinstance(tensor, DTensor):
             return _arrived(tensor._local_tensor)
         return tensor
 
     def number(self, tensor):
-        tensor = self.told(tensor)
+        tensor = self.recorded_part(tensor)
         pending = _in_flight(tensor)
         if pending is not None:
             self.quietly_wait(AsyncCollectiveTensor.trigger_wait, pending)
@@ -1206,7 +1207,7 @@ class Recorder:
         return found
 
     def describe(self, tensor):
-        tensor = self.told(tensor)
+        tensor = self.recorded_part(tensor)
         key = self.key(tensor)
         if key not in self.numbers:
             self.numbers[key] = self.count
@@ -1237,7 +1238,7 @@ class Recorder:
         return event
 
     def result(self, tensor, print_it=True):
-        tensor = self.told(tensor)
+        tensor = self.recorded_part(tensor)
         event = self.describe(tensor)
         if print_it and _in_flight(tensor) is not None:
             self.late.add(event["v"])
