@@ -89,6 +89,20 @@ void check_sizes(const StepProgram& program, const StepMesh& mesh) {
        program.recording->path, program.sizes_of_data.front());
 }
 
+// The run on one device. Sums over ranks have another order, so that their values are judged by the
+// run in f64, which goes beside it.
+std::shared_ptr<KnownAlone> alone_of(const Scenario& scenario, bool is_judged) {
+  std::shared_future<std::shared_ptr<KnownAlone>> in_f64;
+  if (is_judged && scenario.world > 1 && std::thread::hardware_concurrency() > 1) {
+    in_f64 = std::async(std::launch::async, [scenario] {
+      return run_first_alone(scenario, all_ops(), Precision::kReference);
+    });
+  }
+  auto alone = run_first_alone(scenario, all_ops());
+  alone->in_f64 = std::move(in_f64);
+  return alone;
+}
+
 }  // namespace
 
 ExportOptions export_options(const RunArguments& arguments) {
@@ -146,16 +160,7 @@ std::optional<OpenedStep> open_step(const std::string& path, const RunArguments&
   const Scenario scenario = own.at(own.points().front());
   const bool is_kept = as_recorded && opened.file.points().size() == 1;
   const std::string& backend = arguments.backend.empty() ? scenario.backend : arguments.backend;
-  const bool is_judged = is_kept && !is_shape_only(backend);
-  // Sums over ranks have another order, so that their values are judged by the run in f64.
-  std::shared_future<std::shared_ptr<KnownAlone>> in_f64;
-  if (is_judged && scenario.world > 1 && std::thread::hardware_concurrency() > 1) {
-    in_f64 = std::async(std::launch::async, [scenario] {
-      return run_first_alone(scenario, all_ops(), Precision::kReference);
-    });
-  }
-  auto alone = run_first_alone(scenario, all_ops());
-  alone->in_f64 = std::move(in_f64);
+  auto alone = alone_of(scenario, is_kept && !is_shape_only(backend));
   if (!holds_alone(program, scenario, *alone, arguments)) {
     code = kFailed;
     return std::nullopt;
