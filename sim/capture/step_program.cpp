@@ -932,9 +932,10 @@ class ProgramReader {
     for (const auto& v : own->arrives) {
       if (v) name(*v, "gradient");
     }
-    for (const auto* statements : {&own->forward, &own->backward}) {
-      for (const StepStatement& one : *statements) {
+    for (auto* statements : {&own->forward, &own->backward}) {
+      for (StepStatement& one : *statements) {
         for (const std::size_t v : one.outs) name(v, bare_op(one.op));
+        if (one.function) name_inside(one);
       }
     }
     statement.function = std::move(own);

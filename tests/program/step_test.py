@@ -486,6 +486,15 @@ class Steps(program.Program):
             self.assertRegex(errors, told)
             self.assertRegex(errors, r"programs.py:\d+")
 
+    def test_a_function_inside_of_a_function_has_names_of_its_own(self):
+        def twice(events):
+            at = next(i for i, e in enumerate(events) if e.get("name") == "Gated")
+            events.insert(at + 1, dict(events[at]))
+        code, output, errors = self.shardlab("run", "--summary",
+                                             self.changed("own_gradients", twice), "--mesh", "dp=2")
+        self.assertEqual(code, 0, errors)
+        self.assertRegex(output, r"\nok     x.json.gz  2 ranks, 74 values verified")
+
     def test_a_step_without_backward_runs_forward_alone(self):
         def change(events):
             end = next(i for i, e in enumerate(events) if e["k"] == "backward")
