@@ -174,7 +174,7 @@ class RecordedEvent {
     if (is_library_call(op)) return library_call(op);
     GivenArguments given;
     given.positional = arguments();
-    const Json keywords = event_.value("kwargs", Json::object());
+    const Json& keywords = keywords_of(event_);
     for (const auto& [name, recorded] : keywords.items()) {
       given.keywords.emplace_back(name, argument(recorded));
     }
@@ -184,7 +184,7 @@ class RecordedEvent {
 
   Results library_call(const std::string& op) const {
     ArgumentList out;
-    const Json keywords = event_.value("kwargs", Json::object());
+    const Json& keywords = keywords_of(event_);
     Arguments given = arguments();
     for (const auto& [name, recorded] : keywords.items()) {
       const Argument value = argument(recorded);
@@ -346,6 +346,12 @@ std::vector<double> recorded_elements(const Json& event, DType dtype, std::int64
   if (event.contains("data")) return recorded_numbers(event.at("data"));
   if (event.contains("fill")) return formula_elements(event.at("fill"), dtype, count);
   return std::vector<double>(static_cast<std::size_t>(is_complex(dtype) ? 2 * count : count));
+}
+
+const Json& keywords_of(const Json& event) {
+  static const Json kNone = Json::object();
+  const auto found = event.find("kwargs");
+  return found == event.end() ? kNone : *found;
 }
 
 Results run_recorded(const Json& event, const MeshLayout* mesh,

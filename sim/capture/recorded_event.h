@@ -34,6 +34,9 @@ std::vector<double> recorded_numbers(const Json& data);
 ///   fails  Value: too many for a test
 std::vector<double> recorded_elements(const Json& event, DType dtype, std::int64_t count);
 
+/// The arguments by name; an empty object without them.
+const Json& keywords_of(const Json& event);
+
 /// Calls visit(number) for every value in a recorded argument, result or list of them.
 template <typename Visit>
 void for_each_number(const Json& json, const Visit& visit) {

@@ -302,7 +302,7 @@ void RecordedForm::check_moves(const Json& event) const {
       if (!item.is_object()) refuse(list, "a list of objects", item);
     }
   }
-  for (const Json& move : event.value("redist", Json::array())) {
+  for (const Json& move : list_at(event, "redist")) {
     integer_between(field(move, "t", "redist"), 0, kMostValues, "redist.t");
     for (const char* side : {"from", "to"}) {
       const Json& placements = field(move, side, "redist");
@@ -311,7 +311,7 @@ void RecordedForm::check_moves(const Json& event) const {
                        std::clamp<std::size_t>(placements.size(), 1, names_.size()));
     }
   }
-  for (const Json& collective : event.value("comm", Json::array())) {
+  for (const Json& collective : list_at(event, "comm")) {
     require_text(field(collective, "c", "comm"), "comm.c");
     // One over several dims of the mesh has none.
     if (collective.contains("dim")) {

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -289,12 +291,17 @@ class Planner {
 
   // The state that an optimizer keeps of a parameter has the parameter's placements.
   void place_states() {
-    for (const StepInput& parameter : program_.inputs) {
-      if (!parameter.parameter) continue;
-      for (const StepInput& state : program_.inputs) {
-        const bool own = state.recorded.starts_with(parameter.recorded + ".") &&
-                         state.meta.shape == parameter.meta.shape;
-        if (own) plan_.cuts[state.value] = plan_.cuts[parameter.value];
+    std::map<std::string_view, const StepInput*> parameters;
+    for (const StepInput& input : program_.inputs) {
+      if (input.parameter) parameters[input.recorded] = &input;
+    }
+    for (const StepInput& state : program_.inputs) {
+      const std::string_view name = state.recorded;
+      for (std::size_t at = 0; (at = name.find('.', at + 1)) != std::string_view::npos;) {
+        const auto parameter = parameters.find(name.substr(0, at));
+        const bool own = parameter != parameters.end() &&
+                         parameter->second->meta.shape == state.meta.shape;
+        if (own) plan_.cuts[state.value] = plan_.cuts[parameter->second->value];
       }
     }
   }
@@ -389,7 +396,7 @@ class Planner {
     } else if (style.options.contains("sequence_dim")) {
       wanted = {fmt::format("Shard({})", style.options.at("sequence_dim"))};
     }
-    const Json values = event.value(output ? "out" : "in", Json::array());
+    const Json& values = list_at(event, output ? "out" : "in");
     for (std::size_t i = 0; i < std::min(values.size(), wanted.size()); ++i) {
       if (wanted[i] == "None") continue;
       const auto value = values.at(i).get<std::size_t>();
@@ -446,7 +453,7 @@ class Planner {
 
   bool place_module(const Json& event, const StepPlacing& placing) {
     const bool input = placing.of == StepPlacing::Of::kModuleInput;
-    const Json values = event.value(input ? "in" : "out", Json::array());
+    const Json& values = list_at(event, input ? "in" : "out");
     if (values.empty()) return false;
     return move_value(event, values.at(0).get<std::size_t>(), !input, moved_to(placing));
   }

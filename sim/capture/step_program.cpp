@@ -97,7 +97,7 @@ class ProgramReader {
   void find_results() {
     for (const Json& event : recording_.events) {
       if (event.at("k") != "module") continue;
-      for (const Json& v : event.at("out")) results_.insert(integer_of<std::size_t>(v));
+      for (const Json& v : list_at(event, "out")) results_.insert(integer_of<std::size_t>(v));
     }
   }
 
@@ -178,7 +178,7 @@ class ProgramReader {
       if (!copy.contains(key)) continue;
       for (Json& item : copy.at(key)) renumber(renumber, item);
     }
-    const Json through = event.value("through", Json::array());
+    const Json& through = list_at(event, "through");
     for (std::size_t i = 0; i < std::min(through.size(), event.value("of", Json()).size()); ++i) {
       if (through.at(i).is_null()) continue;
       Json root = {{"v", event.at("of").at(i)}, {"f", through.at(i)}};
@@ -254,7 +254,7 @@ class ProgramReader {
       note_cast(event);
       note_accumulation(event);
       for (const char* key : {"out", "mut"}) {
-        for (const Json& value : event.value(key, Json::array())) {
+        for (const Json& value : list_at(event, key)) {
           if (!value.is_object() || !value.contains("raw")) continue;
           const std::size_t v = number_in(value);
           const int time = ++elements_[v];
@@ -288,7 +288,7 @@ class ProgramReader {
       statement.roots.push_back(integer_of<std::size_t>(root));
     }
     statement.incoming.resize(statement.roots.size());
-    const Json gradients = event.value("grads", Json::array());
+    const Json& gradients = list_at(event, "grads");
     for (std::size_t i = 0; i < std::min(gradients.size(), statement.roots.size()); ++i) {
       if (gradients.at(i).is_number()) statement.incoming[i] = gradients.at(i);
     }
@@ -421,8 +421,9 @@ class ProgramReader {
   // Below autograd autocast shows: as casts, each of which it may use for several calls.
   void note_cast(const Json& op) {
     if (!is_cast(bare_op(op.at("op").get<std::string>())) || op.contains("error")) return;
-    const Json& out = op.at("out").at(0);
-    if (out.is_object() && out.contains("v")) casts_[number_in(out)] = &op;
+    for (const Json& out : list_at(op, "out")) {
+      if (out.is_object() && out.contains("v")) casts_[number_in(out)] = &op;
+    }
   }
 
   // False: it has cast something else than operands of the call.
@@ -436,7 +437,7 @@ class ProgramReader {
         const bool own = std::ranges::find(statement.takes, v) != statement.takes.end();
         if (cast == casts_.end() || own) return;
         const std::size_t from = number_in(cast->second->at("args").at(0));
-        const Json dtype = cast->second->value("kwargs", Json::object()).value("dtype", Json());
+        const Json dtype = keywords_of(*cast->second).value("dtype", Json());
         all = all && dtype.is_object() &&
               std::ranges::find(statement.takes, from) != statement.takes.end();
         if (all) statement.casts[from] = dtype_of(dtype.at("dtype"));
@@ -455,7 +456,7 @@ class ProgramReader {
     StepStatement statement{.event = &op, .op = op.at("op").get<std::string>()};
     statement.no_grad = no_grad;
     for_each_operand(op, [&](std::size_t v) { statement.takes.push_back(v); });
-    for (const Json& out : op.at("out")) {
+    for (const Json& out : list_at(op, "out")) {
       if (out.is_object() && out.contains("v")) statement.outs.push_back(number_in(out));
     }
     if (statement.outs.empty() || returns_operands(statement)) return;
@@ -520,7 +521,7 @@ class ProgramReader {
   };
 
   void note_number(const Json& event) {
-    for (const Json& out : event.value("out", Json::array())) {
+    for (const Json& out : list_at(event, "out")) {
       const Json number = out.is_object() ? out.value("scalar", Json()) : Json();
       const Json numbers = number.is_array() ? number : Json::array({number});
       for (const Json& one : numbers) {
@@ -552,7 +553,7 @@ class ProgramReader {
       }
     };
     for (const Json& argument : event.at("args")) look(look, argument);
-    for (const Json& argument : event.value("kwargs", Json::object())) look(look, argument);
+    for (const Json& argument : keywords_of(event)) look(look, argument);
   }
 
   // Sizes of pieces that follow from data hold for this data alone.
@@ -613,7 +614,7 @@ class ProgramReader {
     StepStatement statement{.kind = StatementKind::kCall, .event = &event, .no_grad = true};
     statement.op = event.at("op").get<std::string>();
     for_each_operand(event, [&](std::size_t v) { statement.takes.push_back(v); });
-    for (const Json& out : event.value("out", Json::array())) {
+    for (const Json& out : list_at(event, "out")) {
       if (out.is_object() && out.contains("v")) statement.outs.push_back(number_in(out));
     }
     const std::string bare = bare_op(statement.op);
@@ -728,7 +729,7 @@ class ProgramReader {
   static bool attends_without_dropout(const Json& event) {
     if (bare_op(event.at("op").get<std::string>()) != "scaled_dot_product_attention") return false;
     constexpr std::size_t kDropout = 4;
-    Json dropout = event.value("kwargs", Json::object()).value("dropout_p", Json(0.0));
+    Json dropout = keywords_of(event).value("dropout_p", Json(0.0));
     if (event.at("args").size() > kDropout) dropout = event.at("args").at(kDropout);
     return dropout.is_number() && dropout.get<double>() == 0;
   }
@@ -740,7 +741,7 @@ class ProgramReader {
         args.size() < 5 || args.size() > 6) {
       return false;
     }
-    const Json given = event.value("kwargs", Json::object());
+    const Json& given = keywords_of(event);
     return std::ranges::all_of(given.items(), [](const auto& one) {
       return one.key() == "scale" && one.value().is_number();
     });
@@ -758,7 +759,7 @@ class ProgramReader {
     statement.kind = StatementKind::kDropout;
     statement.scale = 1 / (1 - number_of(statement.event->at("args").at(probability)));
     for (const char* key : {"out", "mut"}) {
-      for (const Json& value : draw.value(key, Json::array())) {
+      for (const Json& value : list_at(draw, key)) {
         if (!value.is_object() || !value.contains("raw")) continue;
         statement.mask = number_in(value);  // of native_dropout's two results, the second
       }
@@ -861,7 +862,7 @@ class ProgramReader {
   // Data without a name is called as the call calls it that takes it first: "target".
   static std::string argument_name(const Json& user, std::size_t v) {
     const OpRow* row = recorded_row(user);
-    const Json args = user.value("args", Json::array());
+    const Json& args = list_at(user, "args");
     for (std::size_t i = 0; row != nullptr && i < args.size(); ++i) {
       bool takes = false;
       for_each_number(args.at(i), [&](std::size_t one) { takes = takes || one == v; });
@@ -952,7 +953,7 @@ class ProgramReader {
     if (statement.kind == StatementKind::kGradient) {
       program_.metas[statement.outs[0]] = recorded_meta(*statement.event);
     }
-    for (const Json& out : statement.event->value("out", Json::array())) {
+    for (const Json& out : list_at(*statement.event, "out")) {
       if (out.is_object() && out.contains("v")) {
         program_.metas.try_emplace(number_in(out), recorded_meta(out));
       }

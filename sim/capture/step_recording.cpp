@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -14,6 +15,7 @@
 #include "sim/capture/recorded_event.h"
 #include "sim/capture/recorded_form.h"
 #include "sim/capture/recorded_json.h"
+#include "sim/capture/step_statement.h"
 #include "sim/record/step_elements.h"
 #include "sim/record/step_streams.h"
 #include "tensor/host.h"
@@ -158,7 +160,7 @@ class StepReader {
     }
     refuse_unseen(end);
     guarded([&] {
-      for (const Json& output : end.value("outputs", Json::array())) {
+      for (const Json& output : list_at(end, "outputs")) {
         taken(output.at("v"));
         recording_.outputs[output.at("v").get<std::size_t>()] = output.at("name");
       }
@@ -452,7 +454,7 @@ class StepReader {
     };
     plain(event);
     for (const char* key : {"out", "mut"}) {
-      for (const Json& value : event.value(key, Json::array())) plain(value);
+      for (const Json& value : list_at(event, key)) plain(value);
     }
   }
 
@@ -464,11 +466,16 @@ class StepReader {
   }
 
   void check_keys(const Json& object) {
-    for (const KeyRow& row : kKeys) {
-      const auto found = object.find(row.key);
-      if (found == object.end() || (*found.*row.is)()) continue;
-      if (row.key == "offset" && counts_of_ranks(*found)) continue;
-      refuse(fmt::format("'{}' is {}, and not {}", row.key, found->dump(), row.what));
+    static const auto kRows = [] {
+      std::unordered_map<std::string_view, const KeyRow*> rows;
+      for (const KeyRow& row : kKeys) rows.emplace(row.key, &row);
+      return rows;
+    }();
+    for (const auto& [key, value] : object.items()) {
+      const auto row = kRows.find(key);
+      if (row == kRows.end() || (value.*row->second->is)()) continue;
+      if (key == "offset" && counts_of_ranks(value)) continue;
+      refuse(fmt::format("'{}' is {}, and not {}", key, value.dump(), row->second->what));
     }
   }
 
@@ -502,25 +509,26 @@ class StepReader {
       for (const Json& argument : event.at(key)) check_argument(argument);
     }
     if (kind == "call") integer_of<std::size_t>(event.at("c"));
+    if (event.contains("op")) check_op(event);
     if (kind == "module") check_module(event);
     const bool moves = std::ranges::find(kMoving, kind) != std::end(kMoving);
     if (moves) taken(event.at("in"));
     for (const char* key : {"in", "detached"}) {
       if (moves) break;
-      const Json numbers = event.value(key, Json::array());
+      const Json& numbers = list_at(event, key);
       if (!numbers.is_array()) refuse(fmt::format("'{}' is a list", key));
       for (const Json& number : numbers) taken(number);
     }
     if (kind == "backward") {
       if (!event.at("of").is_array()) refuse("'of' of a backward is a list");
       for (const char* key : {"of", "grads", "to", "only"}) {
-        for (const Json& number : event.value(key, Json::array())) {
+        for (const Json& number : list_at(event, key)) {
           if (!number.is_null() || key[0] != 'g') taken(number);
         }
       }
     }
     if (kind == "function" || kind == "rule") check_function(event);
-    for (const Json& one : event.value("through", Json::array())) {
+    for (const Json& one : list_at(event, "through")) {
       if (!one.is_null() && !one.is_number_unsigned()) refuse("'through' has functions");
     }
     if (kind == "alias") taken(event.at("of"));
@@ -529,7 +537,7 @@ class StepReader {
     if (value) check_value(event);
     for (const char* key : {"out", "mut"}) {
       if (kind == "module" || kind == "function" || kind == "rule") break;
-      for (const Json& out : event.value(key, Json::array())) {
+      for (const Json& out : list_at(event, key)) {
         if (out.is_null() || out.contains("scalar")) continue;
         check_value(out);
       }
@@ -538,13 +546,22 @@ class StepReader {
     if (kind == "op" || moves) form_->check(event);
   }
 
+  void check_op(const Json& event) {
+    const auto op = event.at("op").get<std::string>();
+    if (bare_op(op).find_first_not_of('_') == std::string::npos) {
+      refuse("'" + op + "' is no name of an op");
+    }
+    const bool ends = event.contains("out") || event.contains("error");
+    if (event.at("k") == "local_op" && !ends) refuse(op + " without 'out'");
+  }
+
   void taken(const Json& number) {
     const auto v = integer_of<std::size_t>(number);
     if (v >= given_.size() || !given_[v]) refuse(fmt::format("nothing has given value {}", v));
   }
 
   void check_module(const Json& event) {
-    for (const Json& number : event.value("out", Json::array())) taken(number);
+    for (const Json& number : list_at(event, "out")) taken(number);
     if (!is_range(event.value("c", Json()))) refuse("'c' of a module is the range of its calls");
   }
 
@@ -558,10 +575,10 @@ class StepReader {
     if (event.contains("calls") && !is_range(event.at("calls"))) {
       refuse("'calls' of a function is the range of its calls");
     }
-    for (const Json& value : event.value("args", Json::array())) {
+    for (const Json& value : list_at(event, "args")) {
       if (!value.is_null()) taken(value.at("v"));
     }
-    for (const Json& number : event.value("out", Json::array())) {
+    for (const Json& number : list_at(event, "out")) {
       if (!number.is_null()) taken(number);
     }
     if (!event.contains("f") || event.at("k") == "rule") return;

@@ -207,7 +207,7 @@ class StepWriter {
   static Json argument_of(const Json& event, std::size_t at, const char* keyword, Json standard) {
     const Json& args = event.at("args");
     if (args.size() > at) return args.at(at);
-    return event.value("kwargs", Json::object()).value(keyword, std::move(standard));
+    return keywords_of(event).value(keyword, std::move(standard));
   }
 
   // The arguments of backward() and grad(). Several values are one sum, in which each has its
@@ -320,7 +320,7 @@ class StepWriter {
            "{}: attention of values with fewer than 2 dims", program_.recording->path);
     }
     const double root = std::sqrt(static_cast<double>(q.back()));
-    const Json scale = one.event->value("kwargs", Json::object()).value("scale", Json());
+    const Json scale = keywords_of(*one.event).value("scale", Json());
     std::string scores =
         fmt::format("{} @ {}.transpose(-2, -1) {}", operand(one.takes[0]), operand(one.takes[1]),
                     scale.is_number() ? fmt::format("* {:#}", scale.get<double>())
@@ -403,7 +403,7 @@ class StepWriter {
   std::string placed_operand(std::size_t value) {
     std::string text = name(value);
     const Json& event = *now_->event;
-    for (const Json& detached : event.value("detached", Json::array())) {
+    for (const Json& detached : list_at(event, "detached")) {
       if (detached == value && !taped_) text += ".detach()";
     }
     const auto moved = plan_.before.find({at_, value});

@@ -30,7 +30,7 @@ class Renewer {
     for (std::size_t i = 0; i < program.statements.size(); ++i) {
       const StepStatement& one = program.statements[i];
       for (const std::size_t v : one.takes) last_use_[v] = i;
-      for (const Json& out : one.event->value("out", Json::array())) {
+      for (const Json& out : list_at(*one.event, "out")) {
         if (out.is_object() && out.contains("v")) note_result(one, out);
       }
     }

@@ -71,6 +71,12 @@ std::vector<std::int64_t> integers_of(const Json& list) {
   return integers;
 }
 
+const Json& list_at(const Json& object, const char* field) {
+  static const Json kNone = Json::array();
+  const auto found = object.find(field);
+  return found == object.end() ? kNone : *found;
+}
+
 Json json_of_dims(const MeshLayout& layout) {
   Json dims = Json::array();
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {

@@ -32,6 +32,9 @@ Integer integer_or(const Json& object, const char* field, Integer otherwise);
 /// A list of them.
 std::vector<std::int64_t> integers_of(const Json& list);
 
+/// The list, or object, of a field; an empty list without it.
+const Json& list_at(const Json& object, const char* field);
+
 /// [{"name": "dp", "size": 2}, ...], mesh dim 0 first.
 Json json_of_dims(const MeshLayout& layout);
 

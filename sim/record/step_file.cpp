@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <iterator>
+#include <sstream>
+#include <utility>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -137,7 +138,9 @@ bool is_step_file(const std::string& path, std::string_view form) {
 StepFile read_step_file(const std::string& path, const ExportOptions& options) {
   constexpr std::size_t kMostText = std::size_t{1} << 30;
   std::ifstream in(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  std::ostringstream read;
+  read << in.rdbuf();
+  std::string bytes = std::move(read).str();
   if (ZipArchive::begins(bytes)) {
     return step_of_exported(open_exported(path, std::move(bytes)), options);
   }

@@ -173,7 +173,7 @@ class Streams {
       return;
     }
     const std::size_t place = received_[route]++;
-    for (const Json& value : event.value("mut", Json::array())) {
+    for (const Json& value : list_at(event, "mut")) {
       awaited_[rank][integer_of<std::size_t>(value.at("v"))] = {route, place};
     }
   }

@@ -207,7 +207,7 @@ class ProgramChecker : public FactChecker {
   void compare_collectives(const Json& event, const PlayedEvent& played, CaseReport& report) const {
     const Json expected = recorded_collectives(event, player_->one_rank_recorded());
     const bool inside =
-        event.contains("inner") && event.value("redist", Json::array()) != played.moves;
+        event.contains("inner") && list_at(event, "redist") != played.moves;
     if (!inside) return report.expect("comm", expected, played.collectives);
     if (!has_in_order(expected, played.collectives)) {
       report.differs("comm", expected, played.collectives);
@@ -226,7 +226,7 @@ class ProgramChecker : public FactChecker {
       compare_value(fmt::format("out[{}]", index), out, played, index, event, report);
       ++index;
     }
-    for (const Json& written : event.value("mut", Json::array())) {
+    for (const Json& written : list_at(event, "mut")) {
       compare_written(written, event, report);
     }
   }

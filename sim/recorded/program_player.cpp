@@ -101,10 +101,10 @@ ProgramPlayer::ProgramPlayer(const Json& program)
       one_rank_recorded_(shapes_only_ || program.at("backend") == "gloo"),
       propagator_(all_ops(), PlanOptions{}) {
   layout_ = recorded_mesh(arena_, program);
-  for (const Json& names : program.value("meshes", Json::array())) {
+  for (const Json& names : list_at(program, "meshes")) {
     submeshes_.push_back(names.get<std::vector<std::string>>());
   }
-  for (const Json& ranks : program.value("groups", Json::array())) {
+  for (const Json& ranks : list_at(program, "groups")) {
     groups_.push_back(recorded_group(arena_, text_of_list(dims_of(ranks), ",")));
   }
   DeviceChoice choice;
@@ -231,7 +231,7 @@ void ProgramPlayer::suppose(const Json& event) {
 }
 
 void ProgramPlayer::forget(const Json& event) {
-  for (const Json& one : event.value("each", Json::array())) forget(one);
+  for (const Json& one : list_at(event, "each")) forget(one);
   for (const char* key : {"out", "mut"}) {
     if (!event.contains(key)) continue;
     for_each_number(event.at(key), [&](std::size_t number) {

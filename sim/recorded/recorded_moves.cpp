@@ -23,7 +23,7 @@ bool is_exchange(const Json& event, const Json& collective) {
 
 Json recorded_moves(const Json& event) {
   Json moves = Json::array();
-  for (const Json& move : event.value("redist", Json::array())) {
+  for (const Json& move : list_at(event, "redist")) {
     const bool masks = move.at("to").dump().find("MP(") != std::string::npos;
     if (!masks) moves.push_back(move);
   }
@@ -32,7 +32,7 @@ Json recorded_moves(const Json& event) {
 
 Json recorded_collectives(const Json& event, bool exchanges) {
   Json collectives = Json::array();
-  for (const Json& recorded : event.value("comm", Json::array())) {
+  for (const Json& recorded : list_at(event, "comm")) {
     const bool exchange = recorded.at("c") == "all_gather_into_tensor" && exchanges &&
                           recorded.contains("dim") && is_exchange(event, recorded);
     Json one = {{"c", exchange ? Json("shard_dim_alltoall") : recorded.at("c")}};

@@ -102,7 +102,7 @@ class StepComparison {
     Followed all;
     const auto take = [&](std::size_t number) { inherit(all, known_[number]); };
     for_each_taken(event, take);
-    for (const Json& one : event.value("each", Json::array())) for_each_taken(one, take);
+    for (const Json& one : list_at(event, "each")) for_each_taken(one, take);
     const bool reduces = is_collective(event) || kind.starts_with("redistribute");
     if (reduces || kind == "from_local" || kind == "to_local") {
       all.through.push_back(moved_by(recording, event));
@@ -226,7 +226,7 @@ class StepComparison {
     for (const char* key : {"out", "mut"}) {
       if (event.contains(key)) for_each_number(event.at(key), visit);
     }
-    for (const Json& one : event.value("each", Json::array())) for_each_given(one, visit);
+    for (const Json& one : list_at(event, "each")) for_each_given(one, visit);
   }
 
   static void inherit(Followed& all, const Followed& one) {

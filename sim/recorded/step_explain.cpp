@@ -311,7 +311,7 @@ std::vector<RankGroups> groups_of(const StepRecording& recording) {
   for (std::size_t chosen = 1; recording.ranks > 1 && chosen < std::size_t{1} << dims; ++chosen) {
     all.push_back(groups_along(shape, names, chosen));
   }
-  for (const Json& ranks : recording.mesh.value("groups", Json::array())) {
+  for (const Json& ranks : list_at(recording.mesh, "groups")) {
     RankGroups one{.groups = {ranks.get<Ranks>()}};
     one.name = ranks_text(one.groups[0]);
     if (one.groups[0].size() > 1) all.push_back(std::move(one));

@@ -108,7 +108,7 @@ std::vector<StepPoint> StepNames::at(std::size_t index, const ProgramPlayer& pla
   std::vector<StepPoint> points;
   const auto add_list = [&](const std::string& key, PointKind of, const char* list) {
     std::size_t i = 0;
-    for (const Json& value : event.value(list, Json::array())) {
+    for (const Json& value : list_at(event, list)) {
       const bool known = value.is_number() || (value.is_object() && value.contains("v"));
       if (known) points.push_back(point_of(event, fmt::format("{}[{}]", key, i), of, value));
       ++i;
@@ -150,7 +150,7 @@ std::vector<StepPoint> StepNames::at(std::size_t index, const ProgramPlayer& pla
     }
     const auto take = [&](std::size_t number) { point.operands.push_back(number); };
     if (kind == "module") {
-      for (const Json& number : event.value("in", Json::array()))
+      for (const Json& number : list_at(event, "in"))
         take(integer_of<std::size_t>(number));
     } else if (kind != "check" && kind != "input") {
       for_each_taken(event, take);

@@ -563,7 +563,7 @@ class StepPlayer {
       for_each_number(argument, visit);
     };
     if (!event.contains("args")) visit(integer_of<std::size_t>(event.at("in")));
-    for (const Json& argument : event.value("args", Json::array())) visit_argument(argument);
+    for (const Json& argument : list_at(event, "args")) visit_argument(argument);
     if (event.contains("kwargs")) {
       for (const Json& argument : event.at("kwargs")) visit_argument(argument);
     }
@@ -662,7 +662,7 @@ class StepPlayer {
     const PlayedEvent played = apart.play(local);
     if (played.error) return std::nullopt;
     std::size_t index = 0;
-    for (const Json& out : event.value("out", Json::array())) {
+    for (const Json& out : list_at(event, "out")) {
       const bool same = out.is_object() && out.contains("v") && out.at("v") == value.at("v");
       if (same) return StepPrint(played.results[0].at(index).tensor().local());
       ++index;

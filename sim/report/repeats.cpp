@@ -40,11 +40,19 @@ class Folding {
     return count;
   }
 
+  bool repeats(std::size_t length) const {
+    std::size_t equal = 0;
+    for (std::size_t i = 0; i + length < kinds_.size() && equal < length; ++i) {
+      equal = kinds_[i] == kinds_[i + length] ? equal + 1 : 0;
+    }
+    return equal == length;
+  }
+
   /// True when some body of this length repeats.
   bool fold(std::size_t length) {
+    if (!repeats(length)) return false;
     std::vector<int> kinds;
     std::vector<Repeat> repeats;
-    bool any = false;
     const auto keep = [&](std::size_t i) {
       kinds.push_back(kinds_[i]);
       repeats.push_back(std::move(repeats_[i]));
@@ -55,7 +63,6 @@ class Folding {
         for (const std::size_t end = i + equal + 1; i < end; ++i) keep(i);
         continue;
       }
-      any = true;
       const std::size_t times = equal / length + 1;
       for (const std::size_t begin = begin_of_body(i, equal % length); i < begin; ++i) keep(i);
       kinds.push_back(kind_of({kinds_.begin() + static_cast<std::ptrdiff_t>(i),
@@ -66,7 +73,7 @@ class Folding {
     }
     kinds_ = std::move(kinds);
     repeats_ = std::move(repeats);
-    return any;
+    return true;
   }
 
   // "b a b a b" is b, (a b) x 2 or (b a) x 2, b: the body begins with the element that was seen
