@@ -299,8 +299,8 @@ class Planner {
       const std::string_view name = state.recorded;
       for (std::size_t at = 0; (at = name.find('.', at + 1)) != std::string_view::npos;) {
         const auto parameter = parameters.find(name.substr(0, at));
-        const bool own = parameter != parameters.end() &&
-                         parameter->second->meta.shape == state.meta.shape;
+        const bool own =
+            parameter != parameters.end() && parameter->second->meta.shape == state.meta.shape;
         if (own) plan_.cuts[state.value] = plan_.cuts[parameter->second->value];
       }
     }

@@ -206,8 +206,7 @@ class ProgramChecker : public FactChecker {
 
   void compare_collectives(const Json& event, const PlayedEvent& played, CaseReport& report) const {
     const Json expected = recorded_collectives(event, player_->one_rank_recorded());
-    const bool inside =
-        event.contains("inner") && list_at(event, "redist") != played.moves;
+    const bool inside = event.contains("inner") && list_at(event, "redist") != played.moves;
     if (!inside) return report.expect("comm", expected, played.collectives);
     if (!has_in_order(expected, played.collectives)) {
       report.differs("comm", expected, played.collectives);

@@ -150,8 +150,7 @@ std::vector<StepPoint> StepNames::at(std::size_t index, const ProgramPlayer& pla
     }
     const auto take = [&](std::size_t number) { point.operands.push_back(number); };
     if (kind == "module") {
-      for (const Json& number : list_at(event, "in"))
-        take(integer_of<std::size_t>(number));
+      for (const Json& number : list_at(event, "in")) take(integer_of<std::size_t>(number));
     } else if (kind != "check" && kind != "input") {
       for_each_taken(event, take);
     }

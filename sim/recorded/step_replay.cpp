@@ -187,7 +187,15 @@ class StepPlayer {
     return player_.value(number, rank).local();
   }
   const Tensor& tensor_of(std::size_t number) const { return tensor_of(number, first_); }
-  bool has(std::size_t number) const { return player_.value(number, first_).defined(); }
+  // On every rank of the event.
+  bool has(std::size_t number) const { return ranks_with(number) == end_ - first_; }
+  std::size_t ranks_with(std::size_t number) const {
+    std::size_t count = 0;
+    for (std::size_t rank = first_; rank < end_; ++rank) {
+      if (player_.value(number, rank).defined()) ++count;
+    }
+    return count;
+  }
   // The values of the event's ranks.
   std::vector<DTensor> values_of(std::size_t number) const {
     std::vector<DTensor> values;
@@ -782,9 +790,15 @@ class StepPlayer {
   // A value once more, by name.
   void check(const Json& event) {
     const std::size_t number = number_in(event);
-    if (!has(number)) return;
+    const auto name = event.value("name", "arrived");
+    const std::size_t count = ranks_with(number);
+    if (count == 0) return;
+    if (count < end_ - first_) {
+      return add_difference(event, name, fmt::format("a value on {} ranks", end_ - first_),
+                            fmt::format("on {}", count));
+    }
     Known known = known_.at(number);
-    judge(event, event.value("name", "arrived"), event, known);
+    judge(event, name, event, known);
   }
 
   void add_difference(const Json& event, const std::string& field, std::string expected,
