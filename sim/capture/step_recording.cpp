@@ -607,7 +607,7 @@ class StepReader {
       const std::string& key = argument.begin().key();
       const Json& value = argument.begin().value();
       if (key == "v") return taken(value);
-      if (key == "f") return static_cast<void>(number_of(value));
+      if (key == "f" && value.is_string()) return static_cast<void>(number_of(value));
       if (key == "dtype") return static_cast<void>(dtype_of(value));
       if (std::ranges::find(kNamed, key) != std::end(kNamed) && value.is_string()) return;
       if (key == "ranks" && value.is_array() && value.size() == recording_.ranks) {

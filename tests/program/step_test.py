@@ -179,8 +179,17 @@ class Steps(program.Program):
         def no_place(events):
             op(events)["p"] = 1000
 
+        def no_results(events):
+            del op(events)["out"]
+
+        def no_name(events):
+            op(events)["op"] = "aten._.default"
+
+        def no_words(events):
+            op(events)["args"].append({"f": 2.5})
+
         for change in (unknown_value, later_value, unknown_kind, no_dtype, negative, huge, beyond,
-                       no_key, no_place):
+                       no_key, no_place, no_results, no_name, no_words):
             with self.subTest(change=change.__name__):
                 errors = self.refused("replay", self.changed("llama", change))
                 self.assertRegex(errors, r"x.json.gz: event \d+")
