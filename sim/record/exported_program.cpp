@@ -648,7 +648,7 @@ class ExportReader {
     const auto found = known_.find(name);
     if (found == known_.end()) fail(ErrorKind::kValue, "nothing has given the tensor '{}'", name);
     found->second.last_use = std::max(found->second.last_use, calls_ + 1);
-    takes_.emplace_back(calls_, name);
+    takes_.emplace_back(calls_, &found->second);
     return {{"v", found->second.number}};
   }
 
@@ -669,10 +669,9 @@ class ExportReader {
   Json result(const std::string& name) {
     Json value = described(name);
     value["v"] = values_;
-    if (!known_.emplace(name, Value{.number = values_, .maker = calls_}).second) {
-      fail(ErrorKind::kValue, "'{}' is given twice", name);
-    }
-    made_.push_back(name);
+    const auto [known, fresh] = known_.emplace(name, Value{.number = values_, .maker = calls_});
+    if (!fresh) fail(ErrorKind::kValue, "'{}' is given twice", name);
+    made_.push_back(&known->second);
     ++values_;
     return value;
   }
@@ -752,15 +751,15 @@ class ExportReader {
       Json in = Json::array(), out = Json::array();
       const auto from = std::ranges::lower_bound(takes_, module.first, {}, &Take::first);
       for (auto take = from; take != takes_.end() && take->first < end; ++take) {
-        const Value& value = known_.at(take->second);
+        const Value& value = *take->second;
         const bool outside = value.maker == kGiven || value.maker < module.first;
         if (!outside || value.state) continue;
         if (std::ranges::find(in, Json(value.number)) == in.end()) in.push_back(value.number);
       }
-      const auto maker = [&](const std::string& name) { return known_.at(name).maker; };
+      const auto maker = [](const Value* value) { return value->maker; };
       const auto made = std::ranges::lower_bound(made_, module.first, {}, maker);
-      for (auto name = made; name != made_.end() && maker(*name) < end; ++name) {
-        if (known_.at(*name).last_use > end) out.push_back(known_.at(*name).number);
+      for (auto value = made; value != made_.end() && maker(*value) < end; ++value) {
+        if ((*value)->last_use > end) out.push_back((*value)->number);
       }
       emit({{"k", "module"},
             {"m", module.path},
@@ -862,7 +861,7 @@ class ExportReader {
     }
   }
 
-  using Take = std::pair<std::size_t, std::string>;  // a call takes a tensor
+  using Take = std::pair<std::size_t, const Value*>;  // a call takes a tensor
 
   ExportedFiles files_;
   const ExportOptions& options_;
@@ -879,7 +878,7 @@ class ExportReader {
   std::map<std::string, std::string> tied_;              // by place in the archive
   std::map<std::string, std::int64_t> bounds_;           // of indices, by tensor
   std::unordered_map<std::string, Value> known_;         // tensors by name
-  std::vector<std::string> made_;                        // by calls, in their order
+  std::vector<const Value*> made_;                       // by calls, in their order
   std::vector<Take> takes_;                              // in the order of calls
   std::map<std::string, OpDescriptor> ops_;              // by target
   std::map<std::pair<std::string, std::int64_t>, std::size_t> places_;
