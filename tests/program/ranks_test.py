@@ -126,8 +126,8 @@ class Ranks(program.Program):
     def test_a_check_of_ranks_that_have_no_such_value_is_a_difference(self):
         events, _ = steps.taken_apart(path_of("pipeline_2"))
         at = next(i for i, e in enumerate(events) if e["k"] == "check" and "at" in e)
-        report = self.report(self.changed("pipeline_2", lambda events: events[at].pop("at")), code=1)
-        told = report["differences"][0]
+        name = self.changed("pipeline_2", lambda events: events[at].pop("at"))
+        told = self.report(name, code=1)["differences"][0]
         self.assertEqual((told["event"], told["expected"], told["got"]),
                          (at + 1, "a value on 2 ranks", "on 1"))
 
