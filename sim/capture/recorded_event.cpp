@@ -354,6 +354,12 @@ const Json& keywords_of(const Json& event) {
   return found == event.end() ? kNone : *found;
 }
 
+Json argument_of(const Json& event, std::size_t at, const char* keyword, Json standard) {
+  const Json& args = event.at("args");
+  if (args.size() > at) return args.at(at);
+  return keywords_of(event).value(keyword, std::move(standard));
+}
+
 Results run_recorded(const Json& event, const MeshLayout* mesh,
                      const std::vector<DTensor>& values) {
   const GradModeScope below_autograd(false);

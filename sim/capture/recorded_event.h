@@ -37,6 +37,9 @@ std::vector<double> recorded_elements(const Json& event, DType dtype, std::int64
 /// The arguments by name; an empty object without them.
 const Json& keywords_of(const Json& event);
 
+/// The argument at a position or by its name; `standard` where neither is given.
+Json argument_of(const Json& event, std::size_t at, const char* keyword, Json standard);
+
 /// Calls visit(number) for every value in a recorded argument, result or list of them.
 template <typename Visit>
 void for_each_number(const Json& json, const Visit& visit) {

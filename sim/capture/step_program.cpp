@@ -729,8 +729,7 @@ class ProgramReader {
   static bool attends_without_dropout(const Json& event) {
     if (bare_op(event.at("op").get<std::string>()) != "scaled_dot_product_attention") return false;
     constexpr std::size_t kDropout = 4;
-    Json dropout = keywords_of(event).value("dropout_p", Json(0.0));
-    if (event.at("args").size() > kDropout) dropout = event.at("args").at(kDropout);
+    const Json dropout = argument_of(event, kDropout, "dropout_p", 0.0);
     return dropout.is_number() && dropout.get<double>() == 0;
   }
 

@@ -204,12 +204,6 @@ class StepWriter {
                        operand(one.takes[0]), dim.dump(), indices, dim.dump(), dim.dump());
   }
 
-  static Json argument_of(const Json& event, std::size_t at, const char* keyword, Json standard) {
-    const Json& args = event.at("args");
-    if (args.size() > at) return args.at(at);
-    return keywords_of(event).value(keyword, std::move(standard));
-  }
-
   // The arguments of backward() and grad(). Several values are one sum, in which each has its
   // gradient as a factor.
   std::string roots(const StepStatement& one) {
