@@ -61,13 +61,16 @@ class SequenceFinder {
     if (made == maker_.end() || made->second->takes.empty()) return nullptr;
     const StepStatement& one = *made->second;
     const std::string bare = bare_op(one.op);
-    if (!to_softmax && (bare == "matmul" || bare == "bmm")) return &one;
+    if (!to_softmax && (bare == "matmul" || bare == "bmm")) {
+      return one.takes.size() > 1 ? &one : nullptr;
+    }
     static const std::set<std::string> kBetween = {"softmax", "_softmax",    "dropout", "mul",
                                                    "div",     "masked_fill", "add",     "to",
                                                    "where",   "masked_fill_"};
     if (!kBetween.contains(bare)) return nullptr;
     const bool found = bare == "softmax" || bare == "_softmax";
     for (const std::size_t v : one.takes) {
+      if (v == value) continue;  // an input that the statement writes to
       const StepStatement* product = product_before(v, to_softmax && !found);
       if (product != nullptr) return product;
     }

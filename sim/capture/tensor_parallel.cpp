@@ -203,7 +203,8 @@ class Cutter {
 
   // A table of words, which batches index; positions are few.
   void decide_embedding(std::size_t i) {
-    const StepInput* index = program_.input(statement(i).takes.at(1));
+    const StepStatement& one = statement(i);
+    const StepInput* index = one.takes.size() > 1 ? program_.input(one.takes[1]) : nullptr;
     if (index != nullptr && index->batch) cuts_[i] = LayerCut::kEmbedding;
   }
 

@@ -6,6 +6,7 @@
 
 #include "base/program_path.h"
 #include "dispatch/all_ops.h"
+#include "sim/capture/sequence_dims.h"
 #include "sim/capture/step_scenario.h"
 #include "sim/recorded/step_blame.h"
 #include "sim/recorded/step_replay.h"
@@ -114,4 +115,37 @@ TEST_CASE("B-29 an optimizer with another rate, and another gradient, are found"
     if (event.at("k") == "check" && event.value("pass", "") == "bwd") event["fp"] = {9.0, 9.0};
   }
   CHECK(!self_test_of(gradient).ok());
+}
+
+TEST_CASE("the sequence is found behind a mask that the program writes to") {
+  const Json event = {{"args", Json::array()}};
+  const auto call = [&](const char* op, std::vector<std::size_t> takes, std::size_t out) {
+    StepStatement statement{.event = &event, .op = op};
+    statement.takes = std::move(takes);
+    statement.outs = {out};
+    return statement;
+  };
+  enum { kQueries, kKeys, kMask, kValues, kScores, kMasked, kWeights, kResult };
+  StepProgram program;
+  for (const auto& [value, shape] : std::map<std::size_t, Dims>{{kQueries, {4, 6, 8}},
+                                                                {kKeys, {4, 8, 6}},
+                                                                {kMask, {6, 6}},
+                                                                {kValues, {4, 6, 8}},
+                                                                {kScores, {4, 6, 6}},
+                                                                {kMasked, {4, 6, 6}},
+                                                                {kWeights, {4, 6, 6}},
+                                                                {kResult, {4, 6, 8}}}) {
+    program.metas[value] = contiguous_meta(shape, DType::kF32);
+  }
+  program.statements = {call("aten.masked_fill_.Scalar", {kMask}, kMask),
+                        call("aten.matmul.default", {kQueries, kKeys}, kScores),
+                        call("aten.add.Tensor", {kMask, kScores}, kMasked),
+                        call("aten.softmax.int", {kMasked}, kWeights),
+                        call("aten.matmul.default", {kWeights, kValues}, kResult)};
+  const auto dims = sequence_dims(program);
+  CHECK(dims.at(kQueries) == 1);
+  CHECK(dims.at(kKeys) == 2);
+  CHECK(dims.at(kResult) == 1);
+  program.statements[1].takes.pop_back();  // of a damaged file
+  CHECK(sequence_dims(program).empty());
 }
