@@ -90,6 +90,7 @@ constexpr KeyRow kKeys[] = {
     {"m", kText, "a text"},
     {"class", kText, "a text"},
     {"pass", kText, "a text"},
+    {"node", kText, "a text"},
     {"op", kText, "a text"},
     {"name", kText, "a text"},
     {"program", kText, "a text"},

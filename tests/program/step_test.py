@@ -188,8 +188,11 @@ class Steps(program.Program):
         def no_words(events):
             op(events)["args"].append({"f": 2.5})
 
+        def no_text(events):
+            op(events)["node"] = 3
+
         for change in (unknown_value, later_value, unknown_kind, no_dtype, negative, huge, beyond,
-                       no_key, no_place, no_results, no_name, no_words):
+                       no_key, no_place, no_results, no_name, no_words, no_text):
             with self.subTest(change=change.__name__):
                 errors = self.refused("replay", self.changed("llama", change))
                 self.assertRegex(errors, r"x.json.gz: event \d+")
