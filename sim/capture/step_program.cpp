@@ -21,6 +21,15 @@ namespace {
 
 std::size_t number_in(const Json& value) { return integer_of<std::size_t>(value.at("v")); }
 
+// Results that are no values, as numbers, are left out.
+std::vector<std::size_t> results_of(const Json& event) {
+  std::vector<std::size_t> results;
+  for (const Json& out : list_at(event, "out")) {
+    if (out.is_object() && out.contains("v")) results.push_back(number_in(out));
+  }
+  return results;
+}
+
 std::string as_name(const std::string& path) {
   std::string name;
   for (const char c : path) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
@@ -179,7 +188,7 @@ class ProgramReader {
       for (Json& item : copy.at(key)) renumber(renumber, item);
     }
     const Json& through = list_at(event, "through");
-    for (std::size_t i = 0; i < std::min(through.size(), event.value("of", Json()).size()); ++i) {
+    for (std::size_t i = 0; i < std::min(through.size(), list_at(event, "of").size()); ++i) {
       if (through.at(i).is_null()) continue;
       Json root = {{"v", event.at("of").at(i)}, {"f", through.at(i)}};
       renumber(renumber, root);
@@ -390,9 +399,7 @@ class ProgramReader {
       make_gradient(v);
       statement.takes.push_back(v);
     });
-    for (const Json& out : event.at("out")) {
-      if (out.is_object() && out.contains("v")) statement.outs.push_back(number_in(out));
-    }
+    statement.outs = results_of(event);
     if (statement.outs.empty()) return note_number(event);
     const bool same = statement.outs.size() == 1 && statement.takes.size() == 1 &&
                       statement.outs == statement.takes;
@@ -421,9 +428,7 @@ class ProgramReader {
   // Below autograd autocast shows: as casts, each of which it may use for several calls.
   void note_cast(const Json& op) {
     if (!is_cast(bare_op(op.at("op").get<std::string>())) || op.contains("error")) return;
-    for (const Json& out : list_at(op, "out")) {
-      if (out.is_object() && out.contains("v")) casts_[number_in(out)] = &op;
-    }
+    for (const std::size_t v : results_of(op)) casts_[v] = &op;
   }
 
   // False: it has cast something else than operands of the call.
@@ -456,9 +461,7 @@ class ProgramReader {
     StepStatement statement{.event = &op, .op = op.at("op").get<std::string>()};
     statement.no_grad = no_grad;
     for_each_operand(op, [&](std::size_t v) { statement.takes.push_back(v); });
-    for (const Json& out : list_at(op, "out")) {
-      if (out.is_object() && out.contains("v")) statement.outs.push_back(number_in(out));
-    }
+    statement.outs = results_of(op);
     if (statement.outs.empty() || returns_operands(statement)) return;
     for (const std::size_t v : statement.takes) make_cast(v, no_grad);
     made_.insert(statement.outs.begin(), statement.outs.end());
@@ -614,9 +617,7 @@ class ProgramReader {
     StepStatement statement{.kind = StatementKind::kCall, .event = &event, .no_grad = true};
     statement.op = event.at("op").get<std::string>();
     for_each_operand(event, [&](std::size_t v) { statement.takes.push_back(v); });
-    for (const Json& out : list_at(event, "out")) {
-      if (out.is_object() && out.contains("v")) statement.outs.push_back(number_in(out));
-    }
+    statement.outs = results_of(event);
     const std::string bare = bare_op(statement.op);
     const auto leave_out = [&](const std::string& why) {
       left_out_ = fmt::format("{}, in {} at {}", why, statement.op, place_of(recording_, event));

@@ -40,7 +40,8 @@ class Folding {
     return count;
   }
 
-  bool repeats(std::size_t length) const {
+  /// True when some body of this length repeats.
+  bool any_repeats(std::size_t length) const {
     std::size_t equal = 0;
     for (std::size_t i = 0; i + length < kinds_.size() && equal < length; ++i) {
       equal = kinds_[i] == kinds_[i + length] ? equal + 1 : 0;
@@ -48,9 +49,9 @@ class Folding {
     return equal == length;
   }
 
-  /// True when some body of this length repeats.
+  /// False: no body of this length repeats, and nothing is moved.
   bool fold(std::size_t length) {
-    if (!repeats(length)) return false;
+    if (!any_repeats(length)) return false;
     std::vector<int> kinds;
     std::vector<Repeat> repeats;
     const auto keep = [&](std::size_t i) {
