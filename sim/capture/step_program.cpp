@@ -58,13 +58,28 @@ class ProgramReader {
   }
 
   StepProgram read() {
+    try {
+      read_program();
+    } catch (const Json::exception& error) {
+      refuse_event(recording_, reading_, error.what());
+    } catch (const std::logic_error& error) {
+      refuse_event(recording_, reading_, error.what());
+    }
+    return std::move(program_);
+  }
+
+ private:
+  void read_program() {
     if (!recording_.has_calls) {
       fail(ErrorKind::kValue, Fix{"record it with level=\"both\", the default"},
            "{}: the file has no calls above autograd, of which a program is made", recording_.path);
     }
     find_end();
     find_rules();
-    for (std::size_t i = 0; i < end_; ++i) read_event(recording_.events[i]);
+    for (std::size_t i = 0; i < end_; ++i) {
+      reading_ = &recording_.events[i];
+      read_event(*reading_);
+    }
     read_last_gradients();
     read_updates();
     keep_what_counts();
@@ -73,10 +88,8 @@ class ProgramReader {
     name_results();
     note_metas();
     mark_batch();
-    return std::move(program_);
   }
 
- private:
   [[noreturn]] void refuse(const Json& event, const std::string& what, const std::string& fix) {
     fail(ErrorKind::kUnsupported, Fix{fix}, "{}: {} at {} is not taken to another mesh yet",
          recording_.path, what, place_of(recording_, event));
@@ -427,7 +440,9 @@ class ProgramReader {
 
   // Below autograd autocast shows: as casts, each of which it may use for several calls.
   void note_cast(const Json& op) {
-    if (!is_cast(bare_op(op.at("op").get<std::string>())) || op.contains("error")) return;
+    const Json& args = op.at("args");
+    const bool one = !args.empty() && args[0].is_object() && args[0].contains("v");
+    if (!one || !is_cast(bare_op(op.at("op").get<std::string>())) || op.contains("error")) return;
     for (const std::size_t v : results_of(op)) casts_[v] = &op;
   }
 
@@ -591,6 +606,7 @@ class ProgramReader {
     steps = false;
     for (std::size_t i = end_; i < recording_.events.size() && left_out_.empty(); ++i) {
       const Json& event = recording_.events[i];
+      reading_ = &event;
       const auto kind = event.at("k").get<std::string>();
       if (kind == "input" || kind == "const" || kind == "alias") given_[number_in(event)] = &event;
       if (kind != "local_op") continue;
@@ -1021,6 +1037,7 @@ class ProgramReader {
   std::string left_out_;           // the reason why the optimizer is left out
   std::set<std::size_t> results_;  // of modules, where there is no backward
   std::size_t end_ = 0;
+  const Json* reading_ = nullptr;  // the event that an error names
   const Json* seed_ = nullptr;  // the call that makes the 1, if nothing else shows backward
 };
 

@@ -142,6 +142,16 @@ constexpr std::string_view kMoving[] = {
     "redistribute", "redistribute_bwd", "to_local", "to_local_bwd",
     "from_local",   "from_local_bwd",   "wrap",     "unwrap"};
 
+const Fix kAgain = {"record the step again: shardlab record train.py"};
+
+[[noreturn]] void refuse_at(const StepRecording& recording, std::size_t at, std::string_view what) {
+  std::string place = at < recording.events.size() && recording.events[at].is_object()
+                          ? place_of(recording, recording.events[at])
+                          : "";
+  if (!place.empty()) place = " (" + place + ")";
+  fail(ErrorKind::kValue, kAgain, "{}: event {}{}: {}", recording.path, at + 1, place, what);
+}
+
 class StepReader {
  public:
   explicit StepReader(StepFile file) : file_(std::move(file)) {
@@ -174,12 +184,7 @@ class StepReader {
  private:
   [[noreturn]] void refuse(const std::string& what) {
     reported_ = true;
-    std::string place = at_ < recording_.events.size() && recording_.events[at_].is_object()
-                            ? place_of(recording_, recording_.events[at_])
-                            : "";
-    if (!place.empty()) place = " (" + place + ")";
-    fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
-         "{}: event {}{}: {}", recording_.path, at_ + 1, place, what);
+    refuse_at(recording_, at_, what);
   }
 
   template <typename Read>
@@ -731,6 +736,11 @@ StepRecording read_step(const std::string& path, const ExportOptions& options) {
 
 StepRecording read_step(StepFile file) { return StepReader(std::move(file)).read(); }
 
+void refuse_event(const StepRecording& recording, const Json* event, std::string_view what) {
+  if (event == nullptr) fail(ErrorKind::kValue, kAgain, "{}: {}", recording.path, what);
+  refuse_at(recording, static_cast<std::size_t>(event - recording.events.data()), what);
+}
+
 std::string module_of(const Json& event) {
   const auto found = event.find("m");
   return found != event.end() && found->is_string() ? found->get<std::string>() : "";
@@ -777,7 +787,7 @@ Tensor recorded_tensor(Device& device, const StepRecording& recording, const Jso
   if (value.contains("raw_ranks")) own["raw"] = value.at("raw_ranks").at(rank);
   if (const auto raw = own.find("raw"); raw != own.end() && raw->is_array()) {
     if (integer_of<std::int64_t>(raw->at(1)) != count * item_bytes(meta.dtype)) {
-      fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
+      fail(ErrorKind::kValue, kAgain,
            "{}: value {} has {} bytes on rank {}, whose piece has {} elements", recording.path,
            value.at("v").dump(), raw->at(1).dump(), rank, count);
     }

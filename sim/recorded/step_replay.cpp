@@ -141,8 +141,7 @@ class StepPlayer {
 
  private:
   [[noreturn]] void refuse(const std::string& why) const {
-    fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
-         "{}: event {}: {}", recording_.path, at_ + 1, why);
+    refuse_event(recording_, &recording_.events[at_], why);
   }
 
   void play_event(const Json& event) {
