@@ -186,8 +186,9 @@ class Lexer {
 
   void op() {
     const std::string_view rest = text_.substr(at_, end_ - at_);
-    const auto found = std::find_if(kOperators.begin(), kOperators.end(),
-                                    [&](std::string_view op) { return rest.starts_with(op); });
+    // The first character decides nearly always, and costs no call.
+    const auto found = std::ranges::find_if(
+        kOperators, [&](std::string_view op) { return op[0] == rest[0] && rest.starts_with(op); });
     if (found == kOperators.end()) refuse_character();
     const char first = (*found)[0];
     if (first == '(' || first == '[' || first == '{') open();
