@@ -440,9 +440,7 @@ class ProgramReader {
 
   // Below autograd autocast shows: as casts, each of which it may use for several calls.
   void note_cast(const Json& op) {
-    const Json& args = op.at("args");
-    const bool one = !args.empty() && args[0].is_object() && args[0].contains("v");
-    if (!one || !is_cast(bare_op(op.at("op").get<std::string>())) || op.contains("error")) return;
+    if (!is_cast(bare_op(op.at("op").get<std::string>())) || op.contains("error")) return;
     for (const std::size_t v : results_of(op)) casts_[v] = &op;
   }
 
@@ -456,7 +454,9 @@ class ProgramReader {
         const auto cast = casts_.find(v);
         const bool own = std::ranges::find(statement.takes, v) != statement.takes.end();
         if (cast == casts_.end() || own) return;
-        const std::size_t from = number_in(cast->second->at("args").at(0));
+        const Json& given = cast->second->at("args").at(0);
+        if (!given.is_object()) refuse_event(recording_, cast->second, "a cast takes one tensor");
+        const std::size_t from = number_in(given);
         const Json dtype = keywords_of(*cast->second).value("dtype", Json());
         all = all && dtype.is_object() &&
               std::ranges::find(statement.takes, from) != statement.takes.end();

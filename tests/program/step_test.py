@@ -498,6 +498,14 @@ class Steps(program.Program):
             self.assertRegex(errors, told)
             self.assertRegex(errors, r"programs.py:\d+")
 
+    def test_a_cast_of_a_list_is_refused_by_place(self):
+        def change(events):
+            for event in events:
+                if event["k"] == "local_op" and event["op"].startswith("aten._to_copy"):
+                    event["args"] = [event["args"]]
+        errors = self.refused("run", self.changed("autocast", change))
+        self.assertRegex(errors, r"event \d+ \(0  programs.py:\d+\): a cast takes one tensor")
+
     def test_a_function_inside_of_a_function_has_names_of_its_own(self):
         def twice(events):
             at = next(i for i, e in enumerate(events) if e.get("name") == "Gated")
