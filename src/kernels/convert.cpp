@@ -239,11 +239,12 @@ void convert_strided(const StridedElements& to, const StridedElements& from,
                         item_bytes(to.dtype));
   }
   StridedLoop loop(shape);
-  loop.add_target(to.stride, item_bytes(to.dtype), to.data);
-  loop.add_source(from.stride, item_bytes(from.dtype), from.data);
-  loop.run_rows([&](const StridedLoop::Row& row) {
-    convert_run({row.to, row.stride[0], to.dtype}, {row.from(0), row.stride[1], from.dtype},
-                row.count);
+  loop.add(to.stride, item_bytes(to.dtype));
+  loop.add(from.stride, item_bytes(from.dtype));
+  loop.run([&](std::span<const std::int64_t> offset, std::span<const std::int64_t> stride,
+               std::int64_t count) {
+    convert_run({to.data + offset[0], stride[0], to.dtype},
+                {from.data + offset[1], stride[1], from.dtype}, count);
   });
 }
 

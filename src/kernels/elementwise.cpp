@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <complex>
+#include <vector>
 
 #include "base/error.h"
 #include "base/fix.h"
 #include "kernels/convert.h"
+#include "kernels/cpu_loops.h"
 #include "kernels/strided_loop.h"
 
 namespace shardlab {
@@ -82,40 +84,38 @@ class BlockRunner {
 
   void run() {
     if (one_row_) {
-      std::array<const std::byte*, kMaxOperands> from{};
       constexpr std::array<std::int64_t, kMaxOperands + 1> kOffsets{};
       std::array<std::int64_t, kMaxOperands + 1> strides{1};
-      for (std::size_t i = 0; i < operands_; ++i) {
-        from[i] = operand_[i].data;
-        strides[i + 1] = operand_[i].stride[0];
-      }
-      return run_row({target_, from.data(), kOffsets.data(), strides.data(), out_.numel()});
+      for (std::size_t i = 0; i < operands_; ++i) strides[i + 1] = operand_[i].stride[0];
+      return run_row(kOffsets, strides, out_.numel());
     }
     StridedLoop loop(out_.shape());
-    loop.add_target(out_.stride(), item_bytes(out_.dtype()), target_);
+    loop.add(out_.stride(), item_bytes(out_.dtype()));
     for (std::size_t i = 0; i < operands_; ++i) {
-      loop.add_source(operand_[i].stride, item_bytes(operand_[i].dtype), operand_[i].data);
+      loop.add(operand_[i].stride, item_bytes(operand_[i].dtype));
     }
-    loop.run_rows([this](const StridedLoop::Row& row) { run_row(row); });
+    loop.run([this](std::span<const std::int64_t> offset, std::span<const std::int64_t> stride,
+                    std::int64_t count) { run_row(offset, stride, count); });
   }
 
  private:
-  void run_row(const StridedLoop::Row& row) {
-    if (block_ == 0) plan({row.stride, operands_ + 1});
-    const std::int64_t block = block_ < 0 ? row.count : block_;
-    for (std::int64_t start = 0; start < row.count; start += block) {
-      const std::int64_t size = std::min(block, row.count - start);
+  void run_row(std::span<const std::int64_t> offset, std::span<const std::int64_t> stride,
+               std::int64_t count) {
+    if (block_ == 0) plan(stride);
+    const std::int64_t block = block_ < 0 ? count : block_;
+    for (std::int64_t start = 0; start < count; start += block) {
+      const std::int64_t size = std::min(block, count - start);
       std::array<const std::byte*, kMaxOperands> in{};
       for (std::size_t i = 0; i < operands_; ++i) {
         const DType dtype = operand_[i].dtype;
-        const std::int64_t stride = row.stride[i + 1];
-        const std::byte* from = row.from(i) + start * stride * item_bytes(dtype);
-        in[i] = direct_in_[i] ? from : load(i, {from, stride, dtype}, size);
+        const std::byte* from =
+            operand_[i].data + offset[i + 1] + start * stride[i + 1] * item_bytes(dtype);
+        in[i] = direct_in_[i] ? from : load(i, {from, stride[i + 1], dtype}, size);
       }
-      std::byte* to = row.to + start * row.stride[0] * item_bytes(out_.dtype());
+      std::byte* to = target_ + offset[0] + start * stride[0] * item_bytes(out_.dtype());
       loop_.run(in.data(), direct_out_ ? to : buffer_[kMaxOperands].bytes, size);
       if (!direct_out_) {
-        convert_run({to, row.stride[0], out_.dtype()}, {buffer_[kMaxOperands].bytes, 1, loop_.out},
+        convert_run({to, stride[0], out_.dtype()}, {buffer_[kMaxOperands].bytes, 1, loop_.out},
                     size);
       }
     }
@@ -199,6 +199,16 @@ bool run_directly(const Tensor& out, std::span<const LocalArg> operands, const E
   return true;
 }
 
+// A loop across rows of memory waits for each element. Large operands of which another dim has the
+// neighbours are copied first.
+bool is_across(const Tensor& out, const LocalArg& operand) {
+  constexpr std::int64_t kLeast = 4096;
+  const auto* tensor = std::get_if<Tensor>(&operand);
+  if (tensor == nullptr || tensor->numel() < kLeast || !out.contiguous()) return false;
+  const Dims& stride = tensor->stride();
+  return stride.back() > 1 && std::ranges::find(stride, 1) != stride.end();
+}
+
 std::span<const ElementLoop> loops_of(DType dtype) {
   switch (dtype) {
     case DType::kI32:
@@ -239,6 +249,16 @@ void run_elementwise(Element function, DType promoted, const Tensor& out,
   // f64 means that operands are not rounded.
   const DType rounded = computes_wider(promoted) ? promoted : DType::kF64;
   if (run_directly(out, operands, loop, rounded)) return;
+  std::vector<LocalArg> copied;
+  if (std::ranges::any_of(operands, [&](const LocalArg& one) { return is_across(out, one); })) {
+    copied.assign(operands.begin(), operands.end());
+    for (LocalArg& one : copied) {
+      if (!is_across(out, one)) continue;
+      const Tensor& tensor = std::get<Tensor>(one);
+      one = as_contiguous(cpu_loops(), tensor, tensor.dtype());
+    }
+    operands = copied;
+  }
   BlockRunner(out, operands, loop, rounded).run();
 }
 
