@@ -8,6 +8,7 @@
 #include <bit>
 #include <complex>
 #include <cstring>
+#include <memory>
 
 #include "base/fix.h"
 #include "kernels/element_types.h"
@@ -237,6 +238,14 @@ void convert_strided(const StridedElements& to, const StridedElements& from,
   if (to.dtype == from.dtype) {
     return strided_copy({to.data, to.stride}, {from.data, from.stride}, shape,
                         item_bytes(to.dtype));
+  }
+  if (is_across(shape, from.stride) && !is_across(shape, to.stride)) {
+    const Dims stride = contiguous_strides(shape);
+    const std::int64_t bytes = item_bytes(from.dtype);
+    const auto copy =
+        std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(product(shape) * bytes));
+    strided_copy({copy.get(), stride}, {from.data, from.stride}, shape, bytes);
+    return convert_strided(to, {copy.get(), from.dtype, stride}, shape);
   }
   StridedLoop loop(shape);
   loop.add(to.stride, item_bytes(to.dtype));

@@ -1,45 +1,42 @@
-// Sorting on the CPU. Elements become entries of an unsigned key and their place, no two of which
-// are equal.
+// Sorting on the CPU: entries of an element and its place, no two of which are equal.
 #include <algorithm>
 
 #include "kernels/cpu_loops.h"
 #include "kernels/rows.h"
-#include "kernels/sort_keys.h"
 
 namespace shardlab {
 
 namespace {
 
-template <SortOrder order, typename Key, typename T>
+template <SortOrder order, typename T>
+struct SortEntry {
+  T key;
+  std::int64_t place;
+
+  bool operator<(const SortEntry& other) const {
+    if (goes_before(order, key, other.key)) return true;
+    return place < other.place && !goes_before(order, other.key, key);
+  }
+};
+
+template <SortOrder order, typename T>
 void sort_by(Rows<T>& rows, std::int64_t wanted, T* keys, std::int64_t* places) {
   constexpr std::int64_t kMany = 8;
   const std::int64_t size = rows.size();
-  const auto entries = scratch<SortEntry<Key>>(size);
-  SortEntry<Key>* const first = entries.get();
+  const auto entries = scratch<SortEntry<order, T>>(size);
+  auto* const first = entries.get();
   for (std::int64_t i = 0; i < rows.count(); ++i) {
     const T* row = rows.row(i);
-    for (std::int64_t j = 0; j < size; ++j) {
-      first[j] = {sort_key<order>(row[j]), static_cast<Key>(j)};
-    }
+    for (std::int64_t j = 0; j < size; ++j) first[j] = {row[j], j};
     if (wanted < size / kMany) {
       std::partial_sort(first, first + wanted, first + size);
     } else {
       std::sort(first, first + size);
     }
     for (std::int64_t j = 0; j < wanted; ++j) {
-      *keys++ = row[first[j].place];
-      *places++ = static_cast<std::int64_t>(first[j].place);
+      *keys++ = first[j].key;
+      *places++ = first[j].place;
     }
-  }
-}
-
-// A place has the width of a key: rows that have more places take wide ones.
-template <SortOrder order, typename T>
-void sort_in(Rows<T>& rows, std::int64_t wanted, T* keys, std::int64_t* places) {
-  if (static_cast<std::uint64_t>(rows.size()) <= std::numeric_limits<SortKey<T>>::max()) {
-    sort_by<order, SortKey<T>, T>(rows, wanted, keys, places);
-  } else {
-    sort_by<order, std::uint64_t, T>(rows, wanted, keys, places);
   }
 }
 
@@ -57,11 +54,11 @@ Sorted CpuLoops::sorted(const Tensor& self, const DimMask& dim, SortOrder order,
     auto* const places = RowMajorOutput<std::int64_t>(made.places).data();
     switch (order) {
       case SortOrder::kAscending:
-        return sort_in<SortOrder::kAscending>(rows, wanted, keys, places);
+        return sort_by<SortOrder::kAscending>(rows, wanted, keys, places);
       case SortOrder::kDescending:
-        return sort_in<SortOrder::kDescending>(rows, wanted, keys, places);
+        return sort_by<SortOrder::kDescending>(rows, wanted, keys, places);
       case SortOrder::kNanFirst:
-        return sort_in<SortOrder::kNanFirst>(rows, wanted, keys, places);
+        return sort_by<SortOrder::kNanFirst>(rows, wanted, keys, places);
     }
   });
   return made;

@@ -199,16 +199,6 @@ bool run_directly(const Tensor& out, std::span<const LocalArg> operands, const E
   return true;
 }
 
-// A loop across rows of memory waits for each element. Large operands of which another dim has the
-// neighbours are copied first.
-bool is_across(const Tensor& out, const LocalArg& operand) {
-  constexpr std::int64_t kLeast = 4096;
-  const auto* tensor = std::get_if<Tensor>(&operand);
-  if (tensor == nullptr || tensor->numel() < kLeast || !out.contiguous()) return false;
-  const Dims& stride = tensor->stride();
-  return stride.back() > 1 && std::ranges::find(stride, 1) != stride.end();
-}
-
 std::span<const ElementLoop> loops_of(DType dtype) {
   switch (dtype) {
     case DType::kI32:
@@ -249,11 +239,15 @@ void run_elementwise(Element function, DType promoted, const Tensor& out,
   // f64 means that operands are not rounded.
   const DType rounded = computes_wider(promoted) ? promoted : DType::kF64;
   if (run_directly(out, operands, loop, rounded)) return;
+  const auto across = [&](const LocalArg& operand) {
+    const auto* tensor = std::get_if<Tensor>(&operand);
+    return tensor != nullptr && is_across(tensor->shape(), tensor->stride());
+  };
   std::vector<LocalArg> copied;
-  if (std::ranges::any_of(operands, [&](const LocalArg& one) { return is_across(out, one); })) {
+  if (out.contiguous() && std::ranges::any_of(operands, across)) {
     copied.assign(operands.begin(), operands.end());
     for (LocalArg& one : copied) {
-      if (!is_across(out, one)) continue;
+      if (!across(one)) continue;
       const Tensor& tensor = std::get<Tensor>(one);
       one = as_contiguous(cpu_loops(), tensor, tensor.dtype());
     }

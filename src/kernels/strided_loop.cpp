@@ -27,6 +27,12 @@ Tensor broadcast_view(const Tensor& tensor, const Dims& shape) {
   return tensor.as_view({shape, broadcast_strides(tensor, shape), tensor.dtype()}, tensor.offset());
 }
 
+bool is_across(std::span<const std::int64_t> shape, std::span<const std::int64_t> stride) {
+  constexpr std::int64_t kLeast = 4096;
+  return !shape.empty() && product(shape) >= kLeast && stride.back() > 1 &&
+         std::ranges::find(stride, 1) != stride.end();
+}
+
 void StridedLoop::add(std::span<const std::int64_t> stride, std::int64_t element_bytes) {
   strides_[arrays_].assign(stride.begin(), stride.end());
   bytes_[arrays_++] = element_bytes;
