@@ -1038,7 +1038,7 @@ class ProgramReader {
   std::set<std::size_t> results_;  // of modules, where there is no backward
   std::size_t end_ = 0;
   const Json* reading_ = nullptr;  // the event that an error names
-  const Json* seed_ = nullptr;  // the call that makes the 1, if nothing else shows backward
+  const Json* seed_ = nullptr;     // the call that makes the 1, if nothing else shows backward
 };
 
 }  // namespace

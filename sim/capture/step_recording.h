@@ -47,7 +47,8 @@ StepRecording read_step(StepFile file);
 
 /// "layers.0.attention.wo models.py:22", as far as the event has it; else empty.
 std::string place_of(const StepRecording& recording, const Json& event);
-/// Fails with Value: `event`, or the file if it is null, is not as a reader expects; `what` says so.
+/// Fails with Value: `event`, or the file if it is null, is not as a reader expects; `what` says
+/// so.
 [[noreturn]] void refuse_event(const StepRecording& recording, const Json* event,
                                std::string_view what);
 /// The module's path, or empty.

@@ -242,8 +242,8 @@ void convert_strided(const StridedElements& to, const StridedElements& from,
   if (is_across(shape, from.stride) && !is_across(shape, to.stride)) {
     const Dims stride = contiguous_strides(shape);
     const std::int64_t bytes = item_bytes(from.dtype);
-    const auto copy =
-        std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(product(shape) * bytes));
+    const auto copy = std::make_unique_for_overwrite<std::byte[]>(
+        static_cast<std::size_t>(product(shape) * bytes));
     strided_copy({copy.get(), stride}, {from.data, from.stride}, shape, bytes);
     return convert_strided(to, {copy.get(), from.dtype, stride}, shape);
   }

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/fix.h"
 #include "kernels/convert.h"
-#include "kernels/cpu_loops.h"
 #include "kernels/strided_loop.h"
 
 namespace shardlab {
@@ -249,7 +248,9 @@ void run_elementwise(Element function, DType promoted, const Tensor& out,
     for (LocalArg& one : copied) {
       if (!across(one)) continue;
       const Tensor& tensor = std::get<Tensor>(one);
-      one = as_contiguous(cpu_loops(), tensor, tensor.dtype());
+      const Tensor copy = empty(*out.device(), tensor.shape(), tensor.dtype());
+      convert_tensor(copy, tensor);
+      one = copy;
     }
     operands = copied;
   }

@@ -125,9 +125,9 @@ struct GridDim {
     const Number back = Number(0) - free.speed;
     const auto add = [&](double step, Number x, Number speed) {
       const bool is_far = step == -1 || step == 2;
-      const Number weight =
-          is_far ? ((a * x - Number(5) * a) * x + Number(8) * a) * x - Number(4) * a
-                 : ((a + Number(2)) * x - (a + Number(3))) * x * x + Number(1);
+      const Number weight = is_far
+                                ? ((a * x - Number(5) * a) * x + Number(8) * a) * x - Number(4) * a
+                                : ((a + Number(2)) * x - (a + Number(3))) * x * x + Number(1);
       const Number slope =
           is_far ? (Number(3) * a * x - Number(10) * a) * x + Number(8) * a
                  : (Number(3) * (a + Number(2)) * x - Number(2) * (a + Number(3))) * x;

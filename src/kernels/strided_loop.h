@@ -30,8 +30,8 @@ Dims broadcast_strides(const Tensor& tensor, std::span<const std::int64_t> shape
 /// The tensor broadcast to `shape`, on the same memory.
 Tensor broadcast_view(const Tensor& tensor, const Dims& shape);
 
-/// Whether neighbours in memory are along another dim than the last: a loop along the last waits for
-/// each element, and a copy, which goes block by block, pays first.
+/// Whether neighbours in memory are along another dim than the last: a loop along the last waits
+/// for each element, and a copy, which goes block by block, pays first.
 bool is_across(std::span<const std::int64_t> shape, std::span<const std::int64_t> stride);
 
 /// Orders the dims by the first array's strides and joins those that follow each other in all
