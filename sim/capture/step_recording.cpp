@@ -142,14 +142,13 @@ constexpr std::string_view kMoving[] = {
     "redistribute", "redistribute_bwd", "to_local", "to_local_bwd",
     "from_local",   "from_local_bwd",   "wrap",     "unwrap"};
 
-const Fix kAgain = {"record the step again: shardlab record train.py"};
-
 [[noreturn]] void refuse_at(const StepRecording& recording, std::size_t at, std::string_view what) {
   std::string place = at < recording.events.size() && recording.events[at].is_object()
                           ? place_of(recording, recording.events[at])
                           : "";
   if (!place.empty()) place = " (" + place + ")";
-  fail(ErrorKind::kValue, kAgain, "{}: event {}{}: {}", recording.path, at + 1, place, what);
+  fail(ErrorKind::kValue, Fix{std::string(kRecordAgain)}, "{}: event {}{}: {}", recording.path,
+       at + 1, place, what);
 }
 
 class StepReader {
@@ -737,7 +736,8 @@ StepRecording read_step(const std::string& path, const ExportOptions& options) {
 StepRecording read_step(StepFile file) { return StepReader(std::move(file)).read(); }
 
 void refuse_event(const StepRecording& recording, const Json* event, std::string_view what) {
-  if (event == nullptr) fail(ErrorKind::kValue, kAgain, "{}: {}", recording.path, what);
+  if (event == nullptr)
+    fail(ErrorKind::kValue, Fix{std::string(kRecordAgain)}, "{}: {}", recording.path, what);
   refuse_at(recording, static_cast<std::size_t>(event - recording.events.data()), what);
 }
 
@@ -787,7 +787,7 @@ Tensor recorded_tensor(Device& device, const StepRecording& recording, const Jso
   if (value.contains("raw_ranks")) own["raw"] = value.at("raw_ranks").at(rank);
   if (const auto raw = own.find("raw"); raw != own.end() && raw->is_array()) {
     if (integer_of<std::int64_t>(raw->at(1)) != count * item_bytes(meta.dtype)) {
-      fail(ErrorKind::kValue, kAgain,
+      fail(ErrorKind::kValue, Fix{std::string(kRecordAgain)},
            "{}: value {} has {} bytes on rank {}, whose piece has {} elements", recording.path,
            value.at("v").dump(), raw->at(1).dump(), rank, count);
     }

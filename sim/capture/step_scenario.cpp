@@ -310,7 +310,7 @@ class StepWriter {
   std::string attention(const StepStatement& one) {
     const Dims q = program_.shape_of(one.takes[0]), k = program_.shape_of(one.takes[1]);
     if (q.size() < 2 || k.size() < 2) {
-      fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
+      fail(ErrorKind::kValue, Fix{std::string(kRecordAgain)},
            "{}: attention of values with fewer than 2 dims", program_.recording->path);
     }
     const double root = std::sqrt(static_cast<double>(q.back()));

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/fix.h"
 #include "sim/record/json_value.h"
+#include "sim/record/step_file.h"
 #include "sim/record/stored_scalar.h"
 #include "tensor/host.h"
 
@@ -80,7 +81,7 @@ std::string_view stored_bytes(std::string_view raw, const Json& value, DType dty
   const auto bytes = static_cast<std::size_t>(item_bytes(dtype));
   const auto from = integer_of<std::size_t>(value.at("raw").at(0));
   if (from > raw.size() || static_cast<std::size_t>(count) > (raw.size() - from) / bytes) {
-    fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
+    fail(ErrorKind::kValue, Fix{std::string(kRecordAgain)},
          "the elements of value {} are outside of the file", value.at("v").dump());
   }
   return raw.substr(from, static_cast<std::size_t>(count) * bytes);

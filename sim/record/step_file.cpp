@@ -21,10 +21,9 @@ namespace shardlab {
 namespace {
 
 constexpr std::int64_t kSchema = 2;
-constexpr std::string_view kAgain = "record the step again: shardlab record train.py";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  fail(ErrorKind::kValue, Fix{std::string(kAgain)}, "{}: {}", path, what);
+  fail(ErrorKind::kValue, Fix{std::string(kRecordAgain)}, "{}: {}", path, what);
 }
 
 bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }

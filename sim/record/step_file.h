@@ -11,6 +11,9 @@
 
 namespace shardlab {
 
+/// Advice where a recording is damaged, or contradicts itself.
+inline constexpr std::string_view kRecordAgain = "record the step again: shardlab record train.py";
+
 /// True when the first line is that of a recording with a schema number of its own, or the file is
 /// an archive, as torch.export writes it. False for recordings without a number (schema 1) and
 /// files that cannot be read. `form` "dump": values by name alone.

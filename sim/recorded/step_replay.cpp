@@ -299,8 +299,7 @@ class StepPlayer {
     }
     const std::int64_t held = whole.storage()->buffer()->size_bytes() / item_bytes(meta.dtype);
     if (offset < 0 || last >= std::max<std::int64_t>(held, 1)) {
-      fail(ErrorKind::kValue, Fix{"record the step again: shardlab record train.py"},
-           "{}: event {}: a view beyond the memory of value {}", recording_.path, at_ + 1, base);
+      refuse(fmt::format("a view beyond the memory of value {}", base));
     }
     return whole.as_view(meta, offset);
   }
