@@ -153,9 +153,7 @@ class Convolution {
   /// Zeros, of which place `padding` is where the picture begins.
   Tensor frame() const {
     const Dims shape{sizes_.groups * sizes_.in_channels, reach(0), reach(1), reach(2)};
-    const Tensor framed = empty(loops_.device(), shape, compute_);
-    loops_.fill(framed, Scalar(0));
-    return framed;
+    return filled(loops_, shape, compute_, Scalar(0));
   }
   /// The part of a frame (sign 1) that is the picture's, or of a picture (-1) that is the frame's.
   Tensor shared_part(Tensor tensor, std::int64_t sign) const {
@@ -233,14 +231,12 @@ void weight_gradient(Loops& loops, const KernelCall& call) {
   const Convolution one(loops, call, input.shape(), out.shape(), gradient.shape());
   if (out.numel() == 0) return;
   const Tensor slopes = one.read(gradient), patches = one.patches();
-  const Tensor total = empty(loops.device(), out.shape(), compute_dtype(out.dtype()));
+  const Tensor total = filled(loops, out.shape(), compute_dtype(out.dtype()), Scalar(0));
   const Tensor part = empty(loops.device(), out.shape(), total.dtype());
-  loops.fill(total, Scalar(0));
   for (std::int64_t sample = 0; sample < one.samples(); ++sample) {
     one.gather(input, sample, patches);
     loops.multiply(one.weights(part), one.outputs(slopes, sample), transposed(patches));
-    const LocalArg terms[] = {total, part};
-    loops.run(Element::kAdd, total.dtype(), total, terms);
+    loops.run(Element::kAdd, total.dtype(), total, {total, part});
   }
   loops.convert(out, total);
 }

@@ -168,8 +168,7 @@ void native_dropout(Loops& loops, const KernelCall& call) {
   const Tensor scaled =
       computed(loops, Element::kDiv, DType::kF64, input.shape(), {input, Scalar(keep)});
   loops.draw({{Kind::kBernoulli, keep}, mask, call.view, call.random});
-  const LocalArg chosen[] = {mask, scaled, Scalar(0.0)};
-  loops.run(Element::kWhere, DType::kF64, values, chosen);
+  loops.run(Element::kWhere, DType::kF64, values, {mask, scaled, Scalar(0.0)});
 }
 
 enum class Triangle { kLower, kUpper };
@@ -185,11 +184,9 @@ void triangle(Loops& loops, const KernelCall& call) {
   const Tensor rows = numbered(loops, {row_count, 1});
   const Tensor edge =
       computed(loops, Element::kAdd, DType::kI64, rows.shape(), {rows, Scalar(int_arg(call, 1))});
-  const Tensor inside = empty(loops.device(), Dims{row_count, column_count}, DType::kBool);
-  const LocalArg compared[] = {columns, edge};
-  loops.run(kept == Triangle::kLower ? Element::kLe : Element::kGe, DType::kI64, inside, compared);
-  const LocalArg chosen[] = {inside, self, Scalar(0)};
-  loops.run(Element::kWhere, self.dtype(), out, chosen);
+  const Tensor inside = tested(loops, kept == Triangle::kLower ? Element::kLe : Element::kGe,
+                               DType::kI64, Dims{row_count, column_count}, {columns, edge});
+  loops.run(Element::kWhere, self.dtype(), out, {inside, self, Scalar(0)});
 }
 
 }  // namespace

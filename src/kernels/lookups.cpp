@@ -88,8 +88,8 @@ void scatter_reduce(Loops& loops, const KernelCall& call) {
   const DType compute = compute_dtype(out.dtype());
   Tensor result = empty(loops.device(), out.shape(), compute);
   loops.convert(result, at_least_one_dim(tensor_arg(call, 0)));
-  const Tensor counts = empty(loops.device(), out.shape(), DType::kI64);
-  loops.fill(counts, Scalar(scalar_arg(call, 5).to_bool() ? 1 : 0));
+  const Tensor counts =
+      filled(loops, out.shape(), DType::kI64, Scalar(scalar_arg(call, 5).to_bool() ? 1 : 0));
   const std::size_t dim = wrapped_dim(int_arg(call, 1), out.shape().size());
   const ScatterReduction reduction = scatter_reduction_named(*optional_text_arg(call, 4)).value();
   loops.scatter({fold_of(reduction),
@@ -110,11 +110,9 @@ void scatter_reduce(Loops& loops, const KernelCall& call) {
 
 // 1 / the number of uses of each row's index, of [n, 1].
 Tensor shares_of(Loops& loops, const Tensor& index, std::int64_t rows, DType compute) {
-  const Tensor uses = empty(loops.device(), Dims{rows, 1}, DType::kI64);
-  loops.fill(uses, Scalar(0));
+  const Tensor uses = filled(loops, Dims{rows, 1}, DType::kI64, Scalar(0));
   loops.scatter({Fold::kSum, uses, 0, index, Scalar(1), {"embedding"}});
-  const Tensor counted = empty(loops.device(), index.shape(), DType::kI64);
-  loops.look_up({counted, uses, 0, index, {"embedding"}});
+  const Tensor counted = picked(loops, uses, 0, index, {"embedding"});
   return computed(loops, Element::kDiv, compute, index.shape(), {Scalar(1.0), counted});
 }
 
@@ -122,8 +120,7 @@ Tensor shares_of(Loops& loops, const Tensor& index, std::int64_t rows, DType com
 void embedding_backward(Loops& loops, const KernelCall& call) {
   const Tensor &out = call.outputs[0], &index = tensor_arg(call, 1);
   const DType compute = compute_dtype(out.dtype());
-  const Tensor result = empty(loops.device(), out.shape(), compute);
-  loops.fill(result, Scalar(0));
+  const Tensor result = filled(loops, out.shape(), compute, Scalar(0));
   const Tensor grad = as_contiguous(loops, tensor_arg(call, 0), tensor_arg(call, 0).dtype());
   const TableLookup table(loops, grad, index);
   const Dims& column = table.column.shape();
@@ -134,9 +131,8 @@ void embedding_backward(Loops& loops, const KernelCall& call) {
   }
   const std::int64_t padding = int_arg(call, 3);
   if (padding >= 0) {
-    const Tensor skipped = empty(loops.device(), column, DType::kBool);
-    const LocalArg compared[] = {table.column, Scalar(padding)};
-    loops.run(Element::kEq, DType::kI64, skipped, compared);
+    const Tensor skipped =
+        tested(loops, Element::kEq, DType::kI64, column, {table.column, Scalar(padding)});
     rows = computed(loops, Element::kWhere, compute, rows.shape(), {skipped, Scalar(0.0), rows});
   }
   // One index for all columns of a row.
@@ -157,16 +153,12 @@ struct Targets {
                           ignored)} {
     const Dims column{target.numel(), 1};
     const Tensor given = shaped(as_contiguous(loops, target, DType::kI64), column);
-    skipped = empty(loops.device(), column, DType::kBool);
-    const LocalArg compared[] = {given, Scalar(ignored)};
-    loops.run(Element::kEq, DType::kI64, skipped, compared);
+    skipped = tested(loops, Element::kEq, DType::kI64, column, {given, Scalar(ignored)});
     classes = computed(loops, Element::kWhere, DType::kI64, column, {skipped, Scalar(0), given});
-    Tensor chosen = empty(loops.device(), column, compute);
-    if (weight == nullptr) {
-      loops.fill(chosen, Scalar(1.0));
-    } else {
-      const Tensor line = as_contiguous(loops, *weight, compute);
-      loops.look_up({chosen, shaped(line, {class_count, 1}), 0, classes, words});
+    LocalArg chosen = Scalar(1.0);
+    if (weight != nullptr) {
+      const Tensor line = shaped(as_contiguous(loops, *weight, compute), {class_count, 1});
+      chosen = picked(loops, line, 0, classes, words);
     }
     weights = computed(loops, Element::kWhere, compute, column, {skipped, Scalar(0.0), chosen});
   }
@@ -197,10 +189,9 @@ void nll_loss(Loops& loops, const KernelCall& call) {
   const auto reduction = static_cast<LossReduction>(int_arg(call, 3));
   const Targets targets(loops, tensor_arg(call, 1), optional_tensor_arg(call, 2), scores.size(1),
                         int_arg(call, 4), compute);
-  const Tensor picked = empty(loops.device(), targets.classes.shape(), scores.dtype());
-  loops.look_up({picked, scores, 1, targets.classes, targets.words});
+  const Tensor likely = picked(loops, scores, 1, targets.classes, targets.words);
   const Tensor losses = negated(
-      loops, computed(loops, Element::kMul, compute, picked.shape(), {picked, targets.weights}),
+      loops, computed(loops, Element::kMul, compute, likely.shape(), {likely, targets.weights}),
       targets);
   const Tensor &out = call.outputs[0], &total_weight = call.outputs[1];
   const DimMask all{1, 1};
@@ -209,15 +200,12 @@ void nll_loss(Loops& loops, const KernelCall& call) {
     loops.fill(total_weight, Scalar(0.0));
     return loops.convert(out, shaped(losses, out.shape()));
   }
-  loops.fold(Fold::kSum, compute, targets.weights, all, total_weight);
+  const Tensor weight = folded(loops, Fold::kSum, compute, targets.weights, all, Dims{});
+  loops.convert(total_weight, weight);
   if (reduction == LossReduction::kNone) return loops.convert(out, shaped(losses, out.shape()));
-  if (reduction == LossReduction::kSum) return loops.fold(Fold::kSum, compute, losses, all, out);
-  const Tensor loss = empty(loops.device(), Dims{}, compute);
-  const Tensor weight = empty(loops.device(), Dims{}, compute);
-  loops.fold(Fold::kSum, compute, losses, all, loss);
-  loops.fold(Fold::kSum, compute, targets.weights, all, weight);
-  const LocalArg operands[] = {loss, weight};
-  loops.run(Element::kDiv, compute, out, operands);
+  const Tensor loss = folded(loops, Fold::kSum, compute, losses, all, Dims{});
+  if (reduction == LossReduction::kSum) return loops.convert(out, loss);
+  loops.run(Element::kDiv, compute, out, {loss, weight});
 }
 
 // nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight)
@@ -239,8 +227,7 @@ void nll_loss_backward(Loops& loops, const KernelCall& call) {
   const Tensor slopes = negated(
       loops, computed(loops, Element::kMul, compute, incoming.shape(), {targets.weights, incoming}),
       targets);
-  const Tensor result = empty(loops.device(), scores.shape(), compute);
-  loops.fill(result, Scalar(0));
+  const Tensor result = filled(loops, scores.shape(), compute, Scalar(0));
   loops.scatter({Fold::kLast, result, 1, targets.classes, slopes, targets.words});
   loops.convert(call.outputs[0], shaped(result, call.outputs[0].shape()));
 }

@@ -10,7 +10,28 @@ namespace shardlab {
 Tensor computed(Loops& loops, Element function, DType compute, std::span<const std::int64_t> shape,
                 std::initializer_list<LocalArg> operands) {
   const Tensor out = empty(loops.device(), shape, compute);
-  loops.run(function, compute, out, std::span(operands.begin(), operands.size()));
+  loops.run(function, compute, out, operands);
+  return out;
+}
+
+Tensor tested(Loops& loops, Element function, DType compute, std::span<const std::int64_t> shape,
+              std::initializer_list<LocalArg> operands) {
+  const Tensor out = empty(loops.device(), shape, DType::kBool);
+  loops.run(function, compute, out, operands);
+  return out;
+}
+
+Tensor folded(Loops& loops, Fold fold, DType compute, const Tensor& self, const DimMask& reduced,
+              std::span<const std::int64_t> shape) {
+  const Tensor out = empty(loops.device(), shape, compute);
+  loops.fold(fold, compute, self, reduced, out);
+  return out;
+}
+
+Tensor filled(Loops& loops, std::span<const std::int64_t> shape, DType dtype,
+              const Scalar& number) {
+  const Tensor out = empty(loops.device(), shape, dtype);
+  loops.fill(out, number);
   return out;
 }
 
@@ -30,22 +51,17 @@ Tensor places_of_extrema(Loops& loops, Fold kind, const Tensor& self, const DimM
          "an empty dim has no largest or smallest element");
   }
   const DType compute = compute_dtype(self.dtype()), integer = DType::kI64;
-  const Tensor extrema = empty(loops.device(), kept, compute);
-  loops.fold(kind, compute, self, reduced, extrema);
+  const Tensor extrema = folded(loops, kind, compute, self, reduced, kept);
   // The least place of those that have the extremum, or NaN.
-  const Tensor has = empty(loops.device(), shape, DType::kBool);
-  const LocalArg compared[] = {self, extrema};
-  loops.run(Element::kEq, compute, has, compared);
+  const Tensor has = tested(loops, Element::kEq, compute, shape, {self, extrema});
   const Tensor number = numbered(loops, row);
   Tensor places =
       computed(loops, Element::kWhere, integer, shape, {has, number, Scalar(self.numel())});
   if (!is_integral(compute)) {
-    loops.run(Element::kIsNan, compute, has, std::span(compared).first(1));
-    places = computed(loops, Element::kWhere, integer, shape, {has, number, places});
+    const Tensor nan = tested(loops, Element::kIsNan, compute, shape, {self});
+    places = computed(loops, Element::kWhere, integer, shape, {nan, number, places});
   }
-  const Tensor found = empty(loops.device(), kept, integer);
-  loops.fold(Fold::kMin, integer, places, reduced, found);
-  return found;
+  return folded(loops, Fold::kMin, integer, places, reduced, kept);
 }
 
 void put_rows(Loops& loops, const Tensor& out, const Tensor& values) {
@@ -62,9 +78,10 @@ std::int64_t integer_part(const Scalar& number) {
   return number.is_integral() ? number.to_int() : truncated<std::int64_t>(number.to_double());
 }
 
-Tensor picked(Loops& loops, const Tensor& values, const Tensor& index) {
-  const Tensor out = empty(loops.device(), index.shape(), values.dtype());
-  loops.look_up({out, values, 1, index, {"picked"}});
+Tensor picked(Loops& loops, const Tensor& source, std::size_t dim, const Tensor& index,
+              const IndexWords& words) {
+  const Tensor out = empty(loops.device(), index.shape(), source.dtype());
+  loops.look_up({out, source, dim, index, words});
   return out;
 }
 

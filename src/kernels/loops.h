@@ -107,6 +107,10 @@ class Loops {
   /// broadcast, numbers are constant.
   virtual void run(Element function, DType promoted, const Tensor& out,
                    std::span<const LocalArg> operands) = 0;
+  void run(Element function, DType promoted, const Tensor& out,
+           std::initializer_list<LocalArg> operands) {
+    run(function, promoted, out, std::span(operands.begin(), operands.size()));
+  }
   /// Both fail with Value where an index is out of range.
   virtual void look_up(const Lookup& lookup) = 0;
   virtual void scatter(const Scatter& scatter) = 0;
@@ -141,6 +145,13 @@ class Loops {
 /// A new tensor of this shape in the compute dtype.
 Tensor computed(Loops& loops, Element function, DType compute, std::span<const std::int64_t> shape,
                 std::initializer_list<LocalArg> operands);
+/// A new tensor of bool: whether a comparison in the compute dtype holds.
+Tensor tested(Loops& loops, Element function, DType compute, std::span<const std::int64_t> shape,
+              std::initializer_list<LocalArg> operands);
+/// A new tensor of this shape in the compute dtype: rows of `self` as of Loops::fold.
+Tensor folded(Loops& loops, Fold fold, DType compute, const Tensor& self, const DimMask& reduced,
+              std::span<const std::int64_t> shape);
+Tensor filled(Loops& loops, std::span<const std::int64_t> shape, DType dtype, const Scalar& number);
 /// A contiguous tensor of `dtype` with the same elements; the tensor itself if it is that.
 Tensor as_contiguous(Loops& loops, const Tensor& tensor, DType dtype);
 
@@ -155,8 +166,9 @@ void put_rows(Loops& loops, const Tensor& out, const Tensor& values);
 Tensor numbered(Loops& loops, const Dims& shape);
 /// Integers exactly; a float truncated, one that no integer is near as a conversion gives it.
 std::int64_t integer_part(const Scalar& number);
-/// [rows, 1]: of each row of values [rows, size] the element at index [rows, 1].
-Tensor picked(Loops& loops, const Tensor& values, const Tensor& index);
+/// The elements of `source` at `index` along the dim, as of Loops::look_up, of the index's shape.
+Tensor picked(Loops& loops, const Tensor& source, std::size_t dim, const Tensor& index,
+              const IndexWords& words);
 
 /// A kernel of every device.
 using Kernel = void (*)(Loops& loops, const KernelCall& call);

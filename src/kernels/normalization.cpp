@@ -21,16 +21,13 @@ struct RowSteps {
     return computed(loops, function, compute, a.shape(), {a, b});
   }
   void into(Element function, const Tensor& out, const LocalArg& a, const LocalArg& b) const {
-    const LocalArg operands[] = {a, b};
-    loops.run(function, compute, out, operands);
+    loops.run(function, compute, out, {a, b});
   }
   /// One value for each row, of size 1 along its dims.
   Tensor folded(Fold fold, const Tensor& x) const {
     Dims shape = x.shape();
     for (std::size_t d = 0; d < rows.size(); ++d) shape[d] = rows[d] ? 1 : shape[d];
-    const Tensor out = empty(loops.device(), shape, compute);
-    loops.fold(fold, compute, x, rows, out);
-    return out;
+    return shardlab::folded(loops, fold, compute, x, rows, shape);
   }
   Tensor mean(const Tensor& x) const {
     const Scalar count(static_cast<double>(row_size(x, rows)));

@@ -87,9 +87,9 @@ void add_scaled(Loops& loops, const KernelCall& call) {
 }
 
 void rsub(Loops& loops, const KernelCall& call) {
-  const LocalArg operands[] = {call.args[0], call.args[1],
-                               call.args.size() < 3 ? LocalArg(Scalar(1)) : call.args[2]};
-  loops.run(Element::kRsubScaled, promote_operands(call.args.first(2)), call.outputs[0], operands);
+  loops.run(
+      Element::kRsubScaled, promote_operands(call.args.first(2)), call.outputs[0],
+      {call.args[0], call.args[1], call.args.size() < 3 ? LocalArg(Scalar(1)) : call.args[2]});
 }
 
 void div(Loops& loops, const KernelCall& call) {
@@ -113,8 +113,7 @@ void power(Loops& loops, const KernelCall& call) {
   }
   const double exponent = number->to_double();
   if (exponent == 2) {
-    const LocalArg twice[] = {given[0], given[0]};
-    return loops.run(Element::kMul, dtype, call.outputs[0], twice);
+    return loops.run(Element::kMul, dtype, call.outputs[0], {given[0], given[0]});
   }
   const Element function = exponent == 0.5    ? Element::kSqrt
                            : exponent == -0.5 ? Element::kRsqrt
@@ -140,14 +139,13 @@ void clamp(Loops& loops, const KernelCall& call) {
 template <Element function>
 void bound(Loops& loops, const KernelCall& call) {
   const DType dtype = promote_operands(call.args.first(2));
-  const LocalArg operands[] = {call.args[0], within_range(call.args[1], dtype)};
-  loops.run(function, dtype, call.outputs[0], operands);
+  loops.run(function, dtype, call.outputs[0], {call.args[0], within_range(call.args[1], dtype)});
 }
 
 // masked_fill(self, mask, value): the value takes self's dtype.
 void masked_fill(Loops& loops, const KernelCall& call) {
-  const LocalArg operands[] = {call.args[1], call.args[2], call.args[0]};
-  loops.run(Element::kWhere, tensor_arg(call, 0).dtype(), call.outputs[0], operands);
+  loops.run(Element::kWhere, tensor_arg(call, 0).dtype(), call.outputs[0],
+            {call.args[1], call.args[2], call.args[0]});
 }
 
 // bool inverts, integers flip their bits.

@@ -19,15 +19,10 @@ void add_product(Loops& loops, const KernelCall& call) {
   const Tensor product = empty(loops.device(), out.shape(), compute);
   loops.multiply(product, tensor_arg(call, 1), tensor_arg(call, 2));
   const Scalar &beta = scalar_arg(call, 3), &alpha = scalar_arg(call, 4);
-  if (!alpha.is_one()) {
-    const LocalArg scaled[] = {product, alpha};
-    loops.run(Element::kMul, compute, product, scaled);
-  }
+  if (!alpha.is_one()) loops.run(Element::kMul, compute, product, {product, alpha});
   if (!beta.to_bool()) return loops.convert(out, product);
-  const LocalArg operands[] = {product, self, beta};
-  const bool bare = beta.is_one();
-  loops.run(bare ? Element::kAdd : Element::kAddScaled, compute, out,
-            std::span(operands).first(bare ? 2 : 3));
+  if (beta.is_one()) return loops.run(Element::kAdd, compute, out, {product, self});
+  loops.run(Element::kAddScaled, compute, out, {product, self, beta});
 }
 
 Tensor reshaped(const Tensor& tensor, const Dims& shape, const Dims& stride) {

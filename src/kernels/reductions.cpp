@@ -31,10 +31,9 @@ void mean(Loops& loops, const KernelCall& call) {
   const Tensor self = converted_first(loops, tensor_arg(call, 0), out.dtype());
   const DimMask reduced = reduced_dims(call, 1, self);
   const DType compute = compute_dtype(out.dtype());
-  const Tensor sums = empty(loops.device(), out.shape(), compute);
-  loops.fold(Fold::kSum, compute, self, reduced, sums);
-  const LocalArg operands[] = {sums, Scalar(static_cast<double>(row_size(self, reduced)))};
-  loops.run(Element::kDiv, compute, out, operands);
+  const Tensor sums = folded(loops, Fold::kSum, compute, self, reduced, out.shape());
+  const Scalar count(static_cast<double>(row_size(self, reduced)));
+  loops.run(Element::kDiv, compute, out, {sums, count});
 }
 
 // Of an empty piece, the value of the stored dtype that changes no extremum; shape inference
@@ -73,10 +72,8 @@ void with_index(Loops& loops, const KernelCall& call) {
   const Tensor places = places_of_extrema(loops, kind, self, single_dim(int_arg(call, 1), self));
   put_rows(loops, call.outputs[1], places);
   if (self.dim() == 0) return loops.convert(call.outputs[0], self);
-  const Tensor values = empty(loops.device(), places.shape(), self.dtype());
-  loops.look_up(
-      {values, self, wrapped_dim(int_arg(call, 1), self.shape().size()), places, {"max"}});
-  put_rows(loops, call.outputs[0], values);
+  const std::size_t dim = wrapped_dim(int_arg(call, 1), self.shape().size());
+  put_rows(loops, call.outputs[0], picked(loops, self, dim, places, {"max"}));
 }
 
 // (self, dim) -> the running values along the dim, and for extrema their places.
@@ -101,13 +98,10 @@ void variance(Loops& loops, const KernelCall& call) {
   Tensor squares = empty(loops.device(), out.shape(), wide);
   loops.spread(self, reduced, means, squares);
   const auto count = static_cast<double>(row_size(self, reduced));
-  const LocalArg parts[] = {squares, Scalar(std::max(count - correction_of(call), 0.0))};
-  if (measure == Measure::kDeviation) {
-    loops.run(Element::kDiv, wide, squares, parts);
-    loops.run(Element::kSqrt, wide, out, std::span(parts).first(1));
-  } else {
-    loops.run(Element::kDiv, wide, out, parts);
-  }
+  const Scalar free(std::max(count - correction_of(call), 0.0));
+  const bool root = measure == Measure::kDeviation;
+  loops.run(Element::kDiv, wide, root ? squares : out, {squares, free});
+  if (root) loops.run(Element::kSqrt, wide, out, {squares});
   if (call.outputs.size() > 1) loops.convert(call.outputs[1], means);
 }
 
@@ -124,8 +118,7 @@ void vector_norm(Loops& loops, const KernelCall& call) {
   Tensor sizes = self;
   if (order != 2 || is_complex(self.dtype())) {
     sizes = empty(loops.device(), self.shape(), wide);
-    const LocalArg operand[] = {self};
-    loops.run(Element::kAbs, is_complex(self.dtype()) ? DType::kC128 : wide, sizes, operand);
+    loops.run(Element::kAbs, is_complex(self.dtype()) ? DType::kC128 : wide, sizes, {self});
   }
   if (std::isinf(order)) {
     // Of no elements, 0.
@@ -134,13 +127,11 @@ void vector_norm(Loops& loops, const KernelCall& call) {
   }
   if (order == 0) sizes = mapped(Element::kNe, {sizes, Scalar(0.0)});
   if (order == 0 || order == 1) return loops.fold(Fold::kSum, wide, sizes, reduced, out);
-  const Tensor sums = empty(loops.device(), out.shape(), wide);
   const Tensor powers = order == 2 ? mapped(Element::kSquare, {sizes})
                                    : mapped(Element::kPow, {sizes, Scalar(order)});
-  loops.fold(Fold::kSum, wide, powers, reduced, sums);
-  const LocalArg root[] = {sums, Scalar(1 / order)};
-  loops.run(order == 2 ? Element::kSqrt : Element::kPow, wide, out,
-            std::span(root).first(order == 2 ? 1 : 2));
+  const Tensor sums = folded(loops, Fold::kSum, wide, powers, reduced, out.shape());
+  if (order == 2) return loops.run(Element::kSqrt, wide, out, {sums});
+  loops.run(Element::kPow, wide, out, {sums, Scalar(1 / order)});
 }
 
 }  // namespace

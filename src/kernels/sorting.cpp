@@ -48,9 +48,10 @@ Tensor found(Loops& loops, const Tensor& sorted, const Tensor& wanted, std::int6
 
 // The elements at `index` [rows, 1] in sorted rows, and their old places.
 void put_picked(Loops& loops, const KernelCall& call, const Sorted& sorted, const Tensor& index) {
-  put_rows(loops, call.outputs[0], picked(loops, sorted.keys, index));
-  if (call.outputs.size() > 1)
-    put_rows(loops, call.outputs[1], picked(loops, sorted.places, index));
+  const IndexWords words{"sort"};
+  put_rows(loops, call.outputs[0], picked(loops, sorted.keys, 1, index, words));
+  if (call.outputs.size() == 1) return;
+  put_rows(loops, call.outputs[1], picked(loops, sorted.places, 1, index, words));
 }
 
 // kthvalue(self, k, dim, keepdim)
@@ -59,8 +60,7 @@ void kthvalue(Loops& loops, const KernelCall& call) {
   const DimMask dim = single_dim(int_arg(call, 2), self);
   const std::int64_t k = int_arg(call, 1), rows = call.outputs[0].numel();
   if (rows == 0) return;
-  const Tensor index = empty(loops.device(), Dims{rows, 1}, DType::kI64);
-  loops.fill(index, Scalar(k - 1));
+  const Tensor index = filled(loops, Dims{rows, 1}, DType::kI64, Scalar(k - 1));
   put_picked(loops, call, loops.sorted(self, dim, SortOrder::kAscending, k), index);
 }
 
@@ -74,21 +74,15 @@ Tensor median_index(Loops& loops, const Tensor& keys) {
   const Dims shape{keys.size(0), 1};
   const DType integer = DType::kI64;
   const Scalar middle((size - 1) / 2);
-  if (is_integral(keys.dtype())) {
-    const Tensor index = empty(loops.device(), shape, integer);
-    loops.fill(index, middle);
-    return index;
-  }
-  const Tensor nan = empty(loops.device(), shape, keys.dtype());
-  loops.fill(nan, Scalar(std::numeric_limits<double>::quiet_NaN()));
+  if (is_integral(keys.dtype())) return filled(loops, shape, integer, middle);
+  const Scalar missing_number(std::numeric_limits<double>::quiet_NaN());
+  const Tensor nan = filled(loops, shape, keys.dtype(), missing_number);
   const Tensor numbers = found(loops, keys, nan, 1, SortOrder::kAscending, Equals::kLeftOut);
   if (missing == Missing::kLeftOut) {
     const Tensor last = computed(loops, Element::kSub, integer, shape, {numbers, Scalar(1)});
     return computed(loops, Element::kDivTrunc, integer, shape, {last, Scalar(2)});
   }
-  const Tensor all = empty(loops.device(), shape, DType::kBool);
-  const LocalArg compared[] = {numbers, Scalar(size)};
-  loops.run(Element::kEq, integer, all, compared);
+  const Tensor all = tested(loops, Element::kEq, integer, shape, {numbers, Scalar(size)});
   return computed(loops, Element::kWhere, integer, shape, {all, middle, numbers});
 }
 
@@ -135,25 +129,20 @@ void mode(Loops& loops, const KernelCall& call) {
   const Tensor firsts = found(loops, keys, keys, size, order, Equals::kLeftOut);
   const Tensor before =
       computed(loops, Element::kSub, DType::kI64, shape, {numbered(loops, Dims{1, size}), firsts});
-  const Tensor nan = empty(loops.device(), shape, DType::kBool);
-  const LocalArg compared[] = {keys, keys};
-  loops.run(Element::kNe, keys.dtype(), nan, compared);
+  const Tensor nan = tested(loops, Element::kNe, keys.dtype(), shape, {keys, keys});
   const Tensor equals =
       computed(loops, Element::kWhere, DType::kI64, shape, {nan, Scalar(0), before});
   const Dims one_each{rows, 1};
   const Tensor last = places_of_extrema(loops, Fold::kMax, equals, inner);
-  const Tensor most = picked(loops, equals, last);
+  const Tensor most = picked(loops, equals, 1, last, {"mode"});
   const Tensor nans =
       computed(loops, Element::kWhere, DType::kI64, shape, {nan, Scalar(1), Scalar(0)});
-  const Tensor first_number = empty(loops.device(), one_each, DType::kI64);
-  loops.fold(Fold::kSum, DType::kI64, nans, inner, first_number);
+  const Tensor first_number = folded(loops, Fold::kSum, DType::kI64, nans, inner, one_each);
   const Tensor first_place =
       sorted.places.as_view({{rows, 1}, {size, 1}, sorted.places.dtype()}, 0);
-  const auto choose = [&](Element test, const Tensor& tested, const LocalArg& yes,
+  const auto choose = [&](Element test, const Tensor& number, const LocalArg& yes,
                           const LocalArg& no) {
-    const Tensor holds = empty(loops.device(), one_each, DType::kBool);
-    const LocalArg operands[] = {tested, Scalar(0)};
-    loops.run(test, DType::kI64, holds, operands);
+    const Tensor holds = tested(loops, test, DType::kI64, one_each, {number, Scalar(0)});
     return computed(loops, Element::kWhere, DType::kI64, one_each, {holds, yes, no});
   };
   const Tensor least = choose(Element::kEq, first_place, Scalar(0), first_number);
@@ -170,8 +159,7 @@ void bucketize(Loops& loops, const KernelCall& call) {
   if (const Tensor* self = optional_tensor_arg(call, 0)) {
     wanted = as_contiguous(loops, *self, wide);
   } else {
-    wanted = empty(loops.device(), out.shape(), wide);
-    loops.fill(wanted, Scalar(scalar_arg(call, 0).to_double()));
+    wanted = filled(loops, out.shape(), wide, Scalar(scalar_arg(call, 0).to_double()));
   }
   const Equals equals = scalar_arg(call, 3).to_bool() ? Equals::kCounted : Equals::kLeftOut;
   loops.convert(out,
