@@ -154,30 +154,24 @@ void convert_by_f32(const MutableElementRun& to, const ElementRun& from, std::in
   }
 }
 
+// `count` times the element at `from`, which has the target's dtype.
+void repeat(const MutableElementRun& to, const void* from, std::int64_t count) {
+  const std::int64_t none = 0;
+  strided_copy({to.data, {&to.stride, 1}}, {from, {&none, 1}}, {&count, 1}, item_bytes(to.dtype));
+}
+
 // The real parts, and zeros behind them.
 void convert_to_complex(const MutableElementRun& to, const ElementRun& from, std::int64_t count) {
   const DType part = real_dtype(to.dtype);
-  const std::int64_t bytes = item_bytes(part), stride = 2 * to.stride;
-  convert_run({to.data, stride, part}, from, count);
   const double zero = 0;
-  const std::int64_t zeros[] = {0}, shape[] = {count};
-  strided_copy({static_cast<std::byte*>(to.data) + bytes, {&stride, 1}}, {&zero, zeros}, shape,
-               bytes);
+  convert_run({to.data, 2 * to.stride, part}, from, count);
+  repeat({static_cast<std::byte*>(to.data) + item_bytes(part), 2 * to.stride, part}, &zero, count);
 }
 
-// Converted once, then repeated.
 void convert_constant(const MutableElementRun& to, const ElementRun& from, std::int64_t count) {
-  convert_run(to, {from.data, 1, from.dtype}, 1);
-  with_storage_type(to.dtype, [&](auto tag) {
-    using To = typename decltype(tag)::type;
-    auto* target = static_cast<To*>(to.data);
-    const To value = *target;
-    if (to.stride == 1) {
-      std::fill_n(target, count, value);
-    } else {
-      for (std::int64_t i = 1; i < count; ++i) target[i * to.stride] = value;
-    }
-  });
+  alignas(16) std::byte element[16];
+  convert_run({element, 1, to.dtype}, {from.data, 1, from.dtype}, 1);
+  repeat(to, element, count);
 }
 
 }  // namespace

@@ -177,27 +177,6 @@ class BlockRunner {
   std::array<BlockBuffer, kMaxOperands + 1> buffer_;
 };
 
-// The function can use everything in place: one call and no loop, the usual case of small tensors.
-bool run_directly(const Tensor& out, std::span<const LocalArg> operands, const ElementLoop& loop,
-                  DType rounded) {
-  if (out.dtype() != loop.out || !out.contiguous()) return false;
-  const bool rounds = rounded != DType::kF64;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const auto* tensor = std::get_if<Tensor>(&operands[i]);
-    if (tensor == nullptr || rounds || tensor->dtype() != loop.in[i] ||
-        tensor->shape() != out.shape() || !tensor->contiguous()) {
-      return false;
-    }
-  }
-  std::byte* target = writable_bytes(out);
-  std::array<const std::byte*, kMaxOperands> in{};
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    in[i] = readable_bytes(*std::get_if<Tensor>(&operands[i]));
-  }
-  loop.run(in.data(), target, out.numel());
-  return true;
-}
-
 std::span<const ElementLoop> loops_of(DType dtype) {
   switch (dtype) {
     case DType::kI32:
@@ -237,7 +216,6 @@ void run_elementwise(Element function, DType promoted, const Tensor& out,
   const ElementLoop& loop = find_loop(function, promoted, out.dtype());
   // f64 means that operands are not rounded.
   const DType rounded = computes_wider(promoted) ? promoted : DType::kF64;
-  if (run_directly(out, operands, loop, rounded)) return;
   const auto across = [&](const LocalArg& operand) {
     const auto* tensor = std::get_if<Tensor>(&operand);
     return tensor != nullptr && is_across(tensor->shape(), tensor->stride());

@@ -2,6 +2,7 @@
 // of complex numbers are along one more.
 #include "kernels/resampling.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/fix.h"
@@ -81,8 +82,7 @@ Tensor summed(Loops& loops, const Tensor& from, const Terms& terms) {
       computed(loops, Element::kMul, DType::kF64, all, {column_of(loops, terms.weight), picked});
   const Tensor shares =
       computed(loops, Element::kDiv, DType::kF64, all, {weighted, column_of(loops, terms.share)});
-  const Tensor sums = empty(loops.device(), Dims{all[0], results, all[2]}, DType::kF64);
-  loops.fill(sums, Scalar(0.0));
+  const Tensor sums = filled(loops, Dims{all[0], results, all[2]}, DType::kF64, Scalar(0.0));
   const Tensor index = column_of(loops, terms.result).as_view({all, {0, 1, 0}, DType::kI64}, 0);
   loops.scatter({Fold::kSum, sums, 1, index, shares, words});
   return computed(loops, Element::kDiv, DType::kF64, sums.shape(),
@@ -101,7 +101,8 @@ Tensor rounded_to_bytes(Loops& loops, const Tensor& values) {
 void resample(Loops& loops, const KernelCall& call) {
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
   if (out.numel() == 0) return;
-  const Resampling resampling = resampling_of(call);
+  const auto kernel = std::ranges::find(resampling_kernels(), call.kernel, &ResamplingKernel::id);
+  const Resampling resampling = kernel->plan(call);
   const bool forward = resampling.direction == Resampling::Direction::kForward;
   const DType wide = is_complex(self.dtype()) ? DType::kC128 : DType::kF64;
   Tensor values = as_contiguous(loops, self, wide);
@@ -134,8 +135,8 @@ void largest(Loops& loops, const KernelCall& call) {
          to_string(self.dtype()));
   }
   std::vector<double> shifts;
-  if (const int index = shifting_argument(call.kernel); index >= 0) {
-    const Tensor& numbers = tensor_arg(call, static_cast<std::size_t>(index));
+  if (call.kernel == KernelId::kFractionalMaxPool) {
+    const Tensor& numbers = tensor_arg(call, 3);
     shifts.resize(static_cast<std::size_t>(numbers.numel()));
     loops.device().read(as_contiguous(loops, numbers, DType::kF64), shifts.data());
   }
@@ -150,8 +151,10 @@ void largest(Loops& loops, const KernelCall& call) {
 }  // namespace
 
 void add_resample_kernels(KernelTable& table) {
-  for (const KernelId id : resampling_kernels()) table.set(id, resample);
-  for (const KernelId id : largest_kernels()) table.set(id, largest);
+  for (const ResamplingKernel& kernel : resampling_kernels()) table.set(kernel.id, resample);
+  table.set(KernelId::kMaxPool, largest);
+  table.set(KernelId::kAdaptiveMaxPool, largest);
+  table.set(KernelId::kFractionalMaxPool, largest);
 }
 
 }  // namespace shardlab

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/error.h"
 #include "kernels/kernel_args.h"
 
 namespace shardlab {
@@ -231,21 +230,16 @@ Resampling adaptive_mean_pooling(const KernelCall& call) {
   return made;
 }
 
-struct Planned {
-  KernelId id;
-  Resampling (*plan)(const KernelCall& call);
-};
-
 template <typename Filter, bool aligns>
-constexpr Planned upward(KernelId id) {
+constexpr ResamplingKernel upward(KernelId id) {
   return {id, upsampling<Filter, aligns, Direction::kForward>};
 }
 template <typename Filter, bool aligns>
-constexpr Planned back(KernelId id) {
+constexpr ResamplingKernel back(KernelId id) {
   return {id, upsampling<Filter, aligns, Direction::kBackward>};
 }
 
-constexpr Planned kPlans[] = {
+constexpr ResamplingKernel kKernels[] = {
     upward<Nearest<false>, false>(KernelId::kUpsampleNearest),
     back<Nearest<false>, false>(KernelId::kUpsampleNearestBackward),
     upward<Nearest<true>, false>(KernelId::kUpsampleNearestExact),
@@ -343,28 +337,7 @@ PoolWindows fractional_windows(const KernelCall& call, std::span<const double> s
 
 }  // namespace
 
-std::span<const KernelId> resampling_kernels() {
-  static const std::vector<KernelId> ids = [] {
-    std::vector<KernelId> all;
-    for (const Planned& planned : kPlans) all.push_back(planned.id);
-    return all;
-  }();
-  return ids;
-}
-
-Resampling resampling_of(const KernelCall& call) {
-  const auto* const planned = std::ranges::find(kPlans, call.kernel, &Planned::id);
-  check_invariant(planned != std::end(kPlans), "a kernel that resamples");
-  return planned->plan(call);
-}
-
-std::span<const KernelId> largest_kernels() {
-  static constexpr KernelId kIds[] = {KernelId::kMaxPool, KernelId::kAdaptiveMaxPool,
-                                      KernelId::kFractionalMaxPool};
-  return kIds;
-}
-
-int shifting_argument(KernelId id) { return id == KernelId::kFractionalMaxPool ? 3 : -1; }
+std::span<const ResamplingKernel> resampling_kernels() { return kKernels; }
 
 PoolWindows pool_windows_of(const KernelCall& call, std::span<const double> shifts) {
   if (call.kernel == KernelId::kMaxPool) return largest_windows(call);

@@ -36,10 +36,13 @@ struct Resampling {
   std::vector<SampledDim> dims;  ///< in this order
 };
 
-/// The kernels of upsampling and mean pooling, which are linear and run dim by dim.
-std::span<const KernelId> resampling_kernels();
-/// Of a call of one of them whose output has elements.
-Resampling resampling_of(const KernelCall& call);
+/// A kernel of upsampling or mean pooling, which are linear and run dim by dim.
+struct ResamplingKernel {
+  KernelId id;
+  /// Of a call whose output has elements.
+  Resampling (*plan)(const KernelCall& call);
+};
+std::span<const ResamplingKernel> resampling_kernels();
 
 /// The places of one result along one dim, from `first` on in steps.
 struct Steps {
@@ -56,11 +59,8 @@ struct PoolWindows {
   std::int64_t out[3] = {1, 1, 1};
 };
 
-/// The kernels that take the largest.
-std::span<const KernelId> largest_kernels();
-/// The argument of such a kernel that holds numbers that shift windows by plane; none: -1.
-int shifting_argument(KernelId id);
-/// Of a call of one of them whose output has elements; `shifts` are that argument's elements.
+/// Of a call of kMaxPool, kAdaptiveMaxPool or kFractionalMaxPool whose output has elements; the
+/// last one's `shifts` are the elements of its argument 3, which shift windows by plane.
 PoolWindows pool_windows_of(const KernelCall& call, std::span<const double> shifts);
 
 }  // namespace shardlab
