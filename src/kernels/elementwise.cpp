@@ -177,6 +177,20 @@ class BlockRunner {
   std::array<BlockBuffer, kMaxOperands + 1> buffer_;
 };
 
+// The function can use everything in place: one call and no walk, the usual case of small tensors.
+bool run_directly(const Tensor& out, std::span<const LocalArg> operands, const ElementLoop& loop) {
+  if (out.dtype() != loop.out || !is_one_row(out, operands)) return false;
+  std::byte* const target = writable_bytes(out);
+  std::array<const std::byte*, kMaxOperands> in{};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const auto* tensor = std::get_if<Tensor>(&operands[i]);
+    if (tensor == nullptr || tensor->dtype() != loop.in[i]) return false;
+    in[i] = readable_bytes(*tensor);
+  }
+  loop.run(in.data(), target, out.numel());
+  return true;
+}
+
 std::span<const ElementLoop> loops_of(DType dtype) {
   switch (dtype) {
     case DType::kI32:
@@ -216,6 +230,7 @@ void run_elementwise(Element function, DType promoted, const Tensor& out,
   const ElementLoop& loop = find_loop(function, promoted, out.dtype());
   // f64 means that operands are not rounded.
   const DType rounded = computes_wider(promoted) ? promoted : DType::kF64;
+  if (rounded == DType::kF64 && run_directly(out, operands, loop)) return;
   const auto across = [&](const LocalArg& operand) {
     const auto* tensor = std::get_if<Tensor>(&operand);
     return tensor != nullptr && is_across(tensor->shape(), tensor->stride());
