@@ -130,7 +130,7 @@ BufferRef TableDevice::allocate(std::size_t size_bytes) {
   const MemoryPool::Block block = pool_->take(size_bytes);
   if (block.data == nullptr) {
     fail(ErrorKind::kRuntime, Fix{"use smaller sizes, or fewer ranks per device"},
-         "device cuda cannot allocate {} bytes; {} bytes are held", size_bytes, held_bytes_);
+         "device cuda {} {} bytes; {} bytes are held", kCannotAllocate, size_bytes, held_bytes_);
   }
   held_bytes_ += static_cast<std::int64_t>(size_bytes);
   peak_bytes_ = std::max(peak_bytes_, held_bytes_);

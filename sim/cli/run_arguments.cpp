@@ -23,6 +23,7 @@
 #include "sim/report/memory_curve.h"
 #include "sim/report/run_json.h"
 #include "sim/run/process_records.h"
+#include "sim/world/devices.h"
 
 namespace shardlab {
 
@@ -38,9 +39,8 @@ bool seeded(const RunArguments& arguments) {
 MemoryLimits memory_limits(const RunArguments& arguments) {
   // A fiber's stack, its context, groups, recordings: as measured for a rank of a small scenario.
   constexpr std::int64_t kBytesPerRank = 65536;
-  const std::int64_t pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   return {.bytes_per_rank = kBytesPerRank,
-          .available_bytes = arguments.memory_bytes.value_or(pages * page_bytes)};
+          .available_bytes = arguments.memory_bytes.value_or(machine_bytes())};
 }
 
 // Other ranks' events are not known if each rank keeps its own.

@@ -99,11 +99,13 @@ class ProgramChecker : public FactChecker {
   }
 
  private:
+  static constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // calls are small
+
   void begin_program(const Json& program) {
     player_ = nullptr;
     form_.emplace(program);
     random_ = !program.at("values").get<bool>();
-    player_ = std::make_unique<ProgramPlayer>(program);
+    player_ = std::make_unique<ProgramPlayer>(program, kMostBytes);
   }
 
   // Drops the results of a call that is not played; of shapes alone they are in the file.

@@ -96,7 +96,7 @@ const Json* event_on(const Json& event, std::size_t rank) {
   return own == each->end() ? nullptr : &*own;
 }
 
-ProgramPlayer::ProgramPlayer(const Json& program)
+ProgramPlayer::ProgramPlayer(const Json& program, std::int64_t most_bytes)
     : shapes_only_(program.at("backend") == "fake"),
       one_rank_recorded_(shapes_only_ || program.at("backend") == "gloo"),
       propagator_(all_ops(), PlanOptions{}) {
@@ -108,7 +108,7 @@ ProgramPlayer::ProgramPlayer(const Json& program)
     groups_.push_back(recorded_group(arena_, text_of_list(dims_of(ranks), ",")));
   }
   DeviceChoice choice;
-  choice.most_bytes = std::int64_t{1} << 30;
+  choice.most_bytes = most_bytes;
   device_ = shapes_only_ ? make_shape_device() : make_device(choice, "threads");
   WorldOptions options;
   options.ranks = layout_->size();

@@ -31,9 +31,9 @@ const Json* event_on(const Json& event, std::size_t rank);
 /// Used by one thread.
 class ProgramPlayer {
  public:
-  /// `program`: the first line of the file. Fails with Value if it is malformed, Unsupported for a
-  /// mesh that is too large to run.
-  explicit ProgramPlayer(const Json& program);
+  /// `program`: the first line of the file; `most_bytes`: of the memory of all ranks. Fails with
+  /// Value if it is malformed, Unsupported for a mesh that is too large to run.
+  ProgramPlayer(const Json& program, std::int64_t most_bytes);
   ~ProgramPlayer();
   ProgramPlayer(const ProgramPlayer&) = delete;
   ProgramPlayer& operator=(const ProgramPlayer&) = delete;

@@ -30,25 +30,25 @@ double relative_of(DType dtype) {
 
 template <typename T>
 void add_up(std::span<const T> elements, StepPrint& print) {
-  // Elements of one weight add up by themselves.
-  constexpr std::size_t kWeights = 7;
-  double of_weight[kWeights] = {}, size_of_weight[kWeights] = {};
+  // Elements of one lane have one weight and add up by themselves.
+  constexpr std::size_t kWeights = 7, kLanes = 4 * kWeights;
+  double sums[kLanes] = {}, sizes[kLanes] = {};
   const auto add = [&](std::size_t begin, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       const double element = elements[begin + i];
-      of_weight[i] += element;
-      size_of_weight[i] += std::fabs(element);
+      sums[i] += element;
+      sizes[i] += std::fabs(element);
     }
   };
-  const std::size_t full = elements.size() / kWeights * kWeights;
-  for (std::size_t begin = 0; begin < full; begin += kWeights) add(begin, kWeights);
+  const std::size_t full = elements.size() / kLanes * kLanes;
+  for (std::size_t begin = 0; begin < full; begin += kLanes) add(begin, kLanes);
   add(full, elements.size() - full);
-  for (std::size_t i = 0; i < kWeights; ++i) {
-    const auto weight = static_cast<double>(i + 1);
-    print.sums[0] += of_weight[i];
-    print.sums[1] += weight * of_weight[i];
-    print.sizes[0] += size_of_weight[i];
-    print.sizes[1] += weight * size_of_weight[i];
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const auto weight = static_cast<double>(i % kWeights + 1);
+    print.sums[0] += sums[i];
+    print.sums[1] += weight * sums[i];
+    print.sizes[0] += sizes[i];
+    print.sizes[1] += weight * sizes[i];
   }
 }
 

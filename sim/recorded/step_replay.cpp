@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -24,6 +25,7 @@
 #include "sim/recorded/reference_errors.h"
 #include "sim/recorded/step_print.h"
 #include "sim/verify/global_value.h"
+#include "sim/world/devices.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -86,6 +88,41 @@ std::size_t number_in(const Json& value) { return integer_of<std::size_t>(value.
 
 bool is_whole(const Json& value) { return value.contains("placements"); }
 
+// Calls visit(number) for every number in an event that may be a value's; those of calls that a
+// backward is "of" are among them.
+template <typename Visit>
+void for_each_named(const Json& json, const Visit& visit, bool is_number = false) {
+  if (is_number && json.is_number_unsigned()) return visit(integer_of<std::size_t>(json));
+  if (json.is_array()) {
+    for (const Json& item : json) for_each_named(item, visit, is_number);
+  } else if (json.is_object()) {
+    for (const auto& [key, value] : json.items()) {
+      for_each_named(value, visit, key == "v" || key == "of" || key == "in" || key == "out");
+    }
+  }
+}
+
+constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+
+// For each value the index of the last event that names it. Those of messages stay: either side may
+// come first.
+std::vector<std::size_t> last_uses(const StepRecording& recording) {
+  std::vector<std::size_t> last(recording.values, 0);
+  std::vector<bool> is_sent(recording.values, false);
+  for (std::size_t i = 0; i < recording.events.size(); ++i) {
+    const Json& event = recording.events[i];
+    for_each_named(event, [&](std::size_t number) {
+      if (number >= last.size()) return;
+      last[number] = i;
+      if (is_recorded_message(event)) is_sent[number] = true;
+    });
+  }
+  for (std::size_t number = 0; number < last.size(); ++number) {
+    if (is_sent[number]) last[number] = kNever;
+  }
+  return last;
+}
+
 // This rank's fingerprint, if each rank has one.
 const Json& print_on(const Json& print, std::size_t rank) {
   return print.is_object() ? print.at("ranks").at(rank) : print;
@@ -116,7 +153,10 @@ Dims strides_like(const Dims& shape, const TensorMeta& whole) {
 class StepPlayer {
  public:
   explicit StepPlayer(const StepRecording& recording)
-      : recording_(recording), player_(recording.mesh), known_(recording.values) {}
+      : recording_(recording),
+        player_(recording.mesh, machine_bytes()),
+        known_(recording.values),
+        last_use_(last_uses(recording)) {}
 
   StepReplay play(const AfterEvent& after) {
     replay_.rules_are_ours = recording_.torch.starts_with(kRelease);
@@ -124,6 +164,9 @@ class StepPlayer {
       try {
         play_event(recording_.events[at_]);
         if (after) after(at_, player_);
+        for_each_named(recording_.events[at_], [&](std::size_t number) {
+          if (number < last_use_.size() && last_use_[number] == at_) let_go(number);
+        });
       } catch (const Json::exception& error) {
         refuse(error.what());
       } catch (const std::logic_error& error) {
@@ -142,6 +185,20 @@ class StepPlayer {
  private:
   [[noreturn]] void refuse(const std::string& why) const {
     refuse_event(recording_, &recording_.events[at_], why);
+  }
+
+  // A value that no later event names needs no memory.
+  void let_go(std::size_t number) {
+    for (std::size_t rank = 0; rank < player_.ranks(); ++rank) {
+      const DTensor& value = player_.value(number, rank);
+      if (!value.defined()) continue;
+      const auto sharing = by_memory_.find(value.local().storage().get());
+      if (sharing != by_memory_.end()) {
+        std::erase(sharing->second, number);
+        if (sharing->second.empty()) by_memory_.erase(sharing);
+      }
+      player_.put(number, rank, {});
+    }
   }
 
   void play_event(const Json& event) {
@@ -267,12 +324,9 @@ class StepPlayer {
 
   static std::vector<StepPrint> prints_of(const std::vector<DTensor>& values,
                                           std::vector<AssemblyFault>& faults) {
+    if (values.at(0).distributed()) return {StepPrint(doubles_of(whole_of(values, faults)))};
     std::vector<StepPrint> prints;
-    if (!values.at(0).distributed()) {
-      for (const DTensor& value : values) prints.emplace_back(value.local());
-      return prints;
-    }
-    prints.emplace_back(doubles_of(whole_of(values, faults)));
+    for (const DTensor& value : values) prints.emplace_back(value.local());
     return prints;
   }
 
@@ -477,6 +531,10 @@ class StepPlayer {
       ++replay_.skipped;
       return player_.suppose(event);
     }
+    if (played.error && is_out_of_memory(*played.error)) {
+      throw Error(*played.error)
+          .with("event", fmt::format("{}  {}", at_ + 1, place_of(recording_, event)));
+    }
     if (!event.contains("error")) {
       add_difference(event, "error", "a result", played.error->text());
     } else if (!played.error && event.at("k") == "op") {
@@ -652,7 +710,7 @@ class StepPlayer {
     program["mesh"] = {1};
     program["mesh_dim_names"] = {"all"};
     program["meshes"] = program["groups"] = Json::array();
-    ProgramPlayer apart(program);
+    ProgramPlayer apart(program, machine_bytes());
     for (const auto& [number, values] : before_) {
       std::vector<AssemblyFault> faults;
       const GlobalValue whole = whole_of(values, faults);
@@ -819,7 +877,8 @@ class StepPlayer {
   const StepRecording& recording_;
   ProgramPlayer player_;
   std::vector<Known> known_;
-  Snapshots before_;  // operands of the op that is being judged
+  std::vector<std::size_t> last_use_;  // by number: index of an event
+  Snapshots before_;                   // operands of the op that is being judged
   StepReplay replay_;
   std::size_t at_ = 0;
   std::size_t first_ = 0, end_ = 1;  // the ranks of the event

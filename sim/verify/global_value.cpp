@@ -213,12 +213,14 @@ void add_piece(const DTensorSpec& spec, const Coordinate& coordinate, const DTen
     return;
   }
   std::vector<double> local = read_doubles(piece.local());
-  if (!reduction.any() && local.size() == value.reals.size()) {
+  const std::size_t width = numbers_per_element(spec.dtype());
+  const std::size_t numbers = static_cast<std::size_t>(spec.numel()) * width;
+  if (!reduction.any() && local.size() == numbers) {
     value.reals = std::move(local);
     return;
   }
-  const std::size_t width = numbers_per_element(spec.dtype());
   if (!reduction.any()) {
+    value.reals.resize(numbers);
     for_each_stretch(view, [&](std::size_t from, std::size_t to, std::size_t count) {
       std::copy_n(local.data() + from * width, count * width, value.reals.data() + to * width);
     });
@@ -280,8 +282,6 @@ GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces
     value.integers.assign(elements, reduction.any() ? reduction.integer_start() : 0);
   } else if (reduction.any()) {
     value.reals = reduction.start(elements, width);
-  } else {
-    value.reals.assign(elements * width, 0);
   }
   for (std::int64_t index = 0; index < layout.size(); ++index) {
     const Coordinate coordinate = layout.coordinate_at_index(index);
@@ -302,6 +302,7 @@ GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces
     std::string fault = replicas_differ(spec, first, other, coordinate, piece.local());
     if (!fault.empty()) faults.push_back({std::move(fault)});
   }
+  if (!value.is_integral()) value.reals.resize(elements * width);  // without a piece, zeros
   if (reduction.any()) {
     for (double& number : value.reals) number = reduction.finish(number);
     for (std::int64_t& number : value.integers) {

@@ -1,6 +1,8 @@
 // The table of devices.
 #include "sim/world/devices.h"
 
+#include <unistd.h>
+
 #include "backends/cuda/cuda.h"
 #include "backends/nccl/nccl.h"
 #include "base/error.h"
@@ -9,6 +11,8 @@
 #include "tensor/cpu_device.h"
 
 namespace shardlab {
+
+std::int64_t machine_bytes() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE); }
 
 std::vector<std::string_view> device_names() { return {"cpu", "cuda"}; }
 

@@ -26,6 +26,10 @@ std::int64_t extent_bytes(const TensorMeta& meta) {
 
 }  // namespace
 
+bool is_out_of_memory(const Error& error) {
+  return error.summary().find(kCannotAllocate) != std::string::npos;
+}
+
 Tensor empty(Device& device, const TensorMeta& meta) {
   const auto size_bytes = static_cast<std::size_t>(extent_bytes(meta));
   return Tensor(make_ref<Storage>(device.allocate(size_bytes)), meta);

@@ -62,6 +62,10 @@ class Device {
   virtual MemoryUse memory() const = 0;
 };
 
+/// How every device says that there is no memory; is_out_of_memory() knows the error by it.
+inline constexpr std::string_view kCannotAllocate = "cannot allocate";
+bool is_out_of_memory(const Error& error);
+
 /// A new uninitialised tensor with these strides (which must be dense and non-overlapping).
 Tensor empty(Device& device, const TensorMeta& meta);
 Tensor empty(Device& device, std::span<const std::int64_t> shape, DType dtype);

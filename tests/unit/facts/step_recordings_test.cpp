@@ -2,17 +2,21 @@
 // which finds a change in the file.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <string>
 
 #include "base/program_path.h"
 #include "dispatch/all_ops.h"
 #include "sim/capture/sequence_dims.h"
 #include "sim/capture/step_scenario.h"
+#include "sim/recorded/program_player.h"
 #include "sim/recorded/step_blame.h"
 #include "sim/recorded/step_replay.h"
 #include "sim/recorded/step_self_test.h"
 #include "sim/run/one_device.h"
 #include "sim/scenario/scenario_file.h"
+#include "tensor/device.h"
 
 using namespace shardlab;
 
@@ -72,6 +76,39 @@ TEST_CASE("B-32 the first value that another program made wrong is named, with i
   CHECK(!blame.wrong[0].follows);
   REQUIRE(!blame.edits.empty());
   CHECK(blame.edits[0].text.starts_with("dist.all_reduce(y)"));
+}
+
+TEST_CASE("B-28 a replay holds no value that no later event names") {
+  for (const char* name :
+       {"llama__2.15.0", "ranks/llama_tp_4__2.15.0", "ranks/pipeline_2__2.15.0"}) {
+    CAPTURE(name);
+    const StepRecording recording = stored(name);
+    std::size_t most = 0, last = 0;
+    replay_step(recording, [&](std::size_t, const ProgramPlayer& player) {
+      last = 0;
+      for (std::size_t number = 0; number < recording.values; ++number) {
+        last += player.value(number).defined() ? 1 : 0;
+      }
+      most = std::max(most, last);
+    });
+    CHECK(most < recording.values / 2);
+    CHECK(last < recording.values / 20);
+  }
+}
+
+TEST_CASE("B-28 a replay that has no memory says so at the event, and finds no difference") {
+  StepRecording recording = recorded("two_batches");
+  Json& event = event_of(recording, "local_op", "aten.relu.default");
+  event["op"] = "aten.zeros.default";
+  event["args"] = Json::array({Json::array({std::int64_t{1} << 50})});
+  try {
+    replay_step(recording);
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(is_out_of_memory(error));
+    REQUIRE(error.find("event") != nullptr);
+    CHECK(error.find("event")->starts_with(std::to_string(&event - recording.events.data() + 1)));
+  }
 }
 
 TEST_CASE("B-28 a number that is not PyTorch's is a difference at its event") {
