@@ -112,6 +112,8 @@ void power(Loops& loops, const KernelCall& call) {
     return loops.run(Element::kPow, dtype, call.outputs[0], given);
   }
   const double exponent = number->to_double();
+  if (exponent == 0) return loops.fill(call.outputs[0], Scalar(1));
+  if (exponent == 1) return loops.run(Element::kPositive, dtype, call.outputs[0], given.first(1));
   if (exponent == 2) {
     return loops.run(Element::kMul, dtype, call.outputs[0], {given[0], given[0]});
   }
