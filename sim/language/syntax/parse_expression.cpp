@@ -189,6 +189,7 @@ ExpressionPtr Parser::named_expression() {
 ExpressionPtr Parser::expression() {
   const Nesting nesting = nest();
   if (at_keyword("lambda")) return lambda_expression();
+  const SourceSpan start = peek().span;
   ExpressionPtr value = logical_or();
   if (!at_keyword("if")) return value;
   ++at_;
@@ -197,7 +198,7 @@ ExpressionPtr Parser::expression() {
     unexpected("'else' of a conditional expression", "write it as a if condition else b");
   }
   ExpressionPtr other = expression();
-  const SourceSpan span = join(value->span, other->span);
+  const SourceSpan span = join(start, last_span());
   const int depth = deepest({value.get(), condition.get(), other.get()});
   return finish(span, depth,
                 ast::Conditional{std::move(condition), std::move(value), std::move(other)});
@@ -207,12 +208,13 @@ ExpressionPtr Parser::logical_or() { return logical(ast::BoolOp::kOr, &Parser::l
 ExpressionPtr Parser::logical_and() { return logical(ast::BoolOp::kAnd, &Parser::logical_not); }
 
 ExpressionPtr Parser::logical(ast::BoolOp op, ExpressionPtr (Parser::*operand)()) {
+  const SourceSpan start = peek().span;
   ExpressionPtr first = (this->*operand)();
   if (!at_keyword(to_string(op))) return first;
   ast::Logical node{op, {}};
   node.operands.push_back(std::move(first));
   while (accept_keyword(to_string(op))) node.operands.push_back((this->*operand)());
-  const SourceSpan span = join(node.operands.front()->span, node.operands.back()->span);
+  const SourceSpan span = join(start, last_span());
   int depth = 0;
   for (const auto& item : node.operands) depth = std::max(depth, item->depth);
   return finish(span, depth, std::move(node));
@@ -223,7 +225,7 @@ ExpressionPtr Parser::logical_not() {
   const Nesting nesting = nest();
   const SourceSpan start = next().span;
   ExpressionPtr operand = logical_not();
-  const SourceSpan span = join(start, operand->span);
+  const SourceSpan span = join(start, last_span());
   const int depth = operand->depth;
   return finish(span, depth, ast::Unary{ast::UnaryOp::kNot, std::move(operand)});
 }
@@ -249,6 +251,7 @@ bool Parser::accept_comparison(ast::CompareOp& op) {
 }
 
 ExpressionPtr Parser::comparison() {
+  const SourceSpan start = peek().span;
   ExpressionPtr first = binary(0);
   ast::CompareOp op{};
   if (!accept_comparison(op)) return first;
@@ -260,11 +263,12 @@ ExpressionPtr Parser::comparison() {
     node.operands.push_back(binary(0));
     depth = std::max(depth, node.operands.back()->depth);
   } while (accept_comparison(op));
-  const SourceSpan span = join(node.operands.front()->span, node.operands.back()->span);
+  const SourceSpan span = join(start, last_span());
   return finish(span, depth, std::move(node));
 }
 
 ExpressionPtr Parser::binary(int loosest) {
+  const SourceSpan start = peek().span;
   ExpressionPtr left = unary();
   while (peek().kind == TokenKind::kOperator) {
     const auto row = std::find_if(kBinary.begin(), kBinary.end(), [&](const BinaryRow& candidate) {
@@ -273,7 +277,7 @@ ExpressionPtr Parser::binary(int loosest) {
     if (row == kBinary.end()) break;
     ++at_;
     ExpressionPtr right = binary(row->precedence + 1);
-    const SourceSpan span = join(left->span, right->span);
+    const SourceSpan span = join(start, last_span());
     const int depth = deepest({left.get(), right.get()});
     left = finish(span, depth, ast::Binary{row->op, std::move(left), std::move(right)});
   }
@@ -290,42 +294,44 @@ ExpressionPtr Parser::unary() {
                                               : ast::UnaryOp::kInvert;
   const SourceSpan start = token.span;
   ExpressionPtr operand = unary();
-  const SourceSpan span = join(start, operand->span);
+  const SourceSpan span = join(start, last_span());
   const int depth = operand->depth;
   return finish(span, depth, ast::Unary{op, std::move(operand)});
 }
 
 ExpressionPtr Parser::power() {
+  const SourceSpan start = peek().span;
   ExpressionPtr base = postfix();
   if (!accept_operator("**")) return base;
   const Nesting nesting = nest();
   ExpressionPtr exponent = unary();
-  const SourceSpan span = join(base->span, exponent->span);
+  const SourceSpan span = join(start, last_span());
   const int depth = deepest({base.get(), exponent.get()});
   return finish(span, depth,
                 ast::Binary{ast::BinaryOp::kPow, std::move(base), std::move(exponent)});
 }
 
 ExpressionPtr Parser::postfix() {
+  const SourceSpan start = peek().span;
   ExpressionPtr object = atom();
   while (true) {
     if (accept_operator(".")) {
       const SourceSpan name_span = peek().span;
       std::string name = expect_name("a name after '.'", "name an attribute or a method: x.shape");
-      const SourceSpan span = join(object->span, name_span);
+      const SourceSpan span = join(start, name_span);
       const int depth = object->depth;
       object = finish(span, depth, ast::Attribute{std::move(object), std::move(name), name_span});
     } else if (at_operator("(")) {
-      object = call(std::move(object));
+      object = call(start, std::move(object));
     } else if (at_operator("[")) {
-      object = subscript(std::move(object));
+      object = subscript(start, std::move(object));
     } else {
       return object;
     }
   }
 }
 
-ExpressionPtr Parser::call(ExpressionPtr function) {
+ExpressionPtr Parser::call(SourceSpan start, ExpressionPtr function) {
   next();
   ast::Call node;
   int depth = function->depth;
@@ -335,7 +341,7 @@ ExpressionPtr Parser::call(ExpressionPtr function) {
     if (!accept_operator(",")) break;
   }
   expect_operator(")", "the arguments", "separate arguments with commas: f(a, b)");
-  const SourceSpan span{function->span.begin, last_span().end};
+  const SourceSpan span = join(start, last_span());
   node.function = std::move(function);
   return finish(span, depth, std::move(node));
 }
@@ -379,7 +385,7 @@ ast::CallArgument Parser::call_argument(const std::vector<ast::CallArgument>& be
   return argument;
 }
 
-ExpressionPtr Parser::subscript(ExpressionPtr object) {
+ExpressionPtr Parser::subscript(SourceSpan start, ExpressionPtr object) {
   const std::uint32_t begin = next().span.end;
   ExpressionPtr index = slice_or_expression();
   if (at_operator(",")) {
@@ -394,7 +400,7 @@ ExpressionPtr Parser::subscript(ExpressionPtr object) {
     index = finish({begin, last_span().end}, depth, std::move(tuple));
   }
   expect_operator("]", "the index", "separate indices with commas: x[a, b]");
-  const SourceSpan span{object->span.begin, last_span().end};
+  const SourceSpan span = join(start, last_span());
   const int depth = deepest({object.get(), index.get()});
   return finish(span, depth, ast::Subscript{std::move(object), std::move(index)});
 }

@@ -90,9 +90,9 @@ class Parser {
   ast::ExpressionPtr unary();
   ast::ExpressionPtr power();
   ast::ExpressionPtr postfix();
-  ast::ExpressionPtr call(ast::ExpressionPtr function);
+  ast::ExpressionPtr call(SourceSpan start, ast::ExpressionPtr function);
   ast::CallArgument call_argument(const std::vector<ast::CallArgument>& before);
-  ast::ExpressionPtr subscript(ast::ExpressionPtr object);
+  ast::ExpressionPtr subscript(SourceSpan start, ast::ExpressionPtr object);
   ast::ExpressionPtr slice_or_expression();
   ast::ExpressionPtr atom();
   ast::ExpressionPtr strings();

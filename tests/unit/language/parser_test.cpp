@@ -311,6 +311,18 @@ TEST_CASE("hostile nesting is refused before it can overflow the stack") {
   CHECK(report_of("x = y" + repeat(" and y", 10000)) == "");
 }
 
+TEST_CASE("an expression begins and ends with the brackets of its parts") {
+  for (const char* text :
+       {"(a + b).sum()", "(a)(b)", "(a)[0]", "(a) * (b)", "(a) ** (b)", "(a) == (b)", "(a) or (b)",
+        "(a) and (b)", "(a) if b else (c)", "-(a)", "not (a)", "((a) + b).x + (c)"}) {
+    CAPTURE(text);
+    const SourcePtr source = source_of("x = " + std::string(text) + "\n");
+    const ast::Program program = parse_program(source);
+    const auto& assign = std::get<ast::Assign>(program.body.at(0).node);
+    CHECK(source->text(assign.value->span) == text);
+  }
+}
+
 TEST_CASE("spans of nested nodes point to their text") {
   const SourcePtr source = source_of("y = f(a, dim=g(b)) + c\n");
   const ast::Program program = parse_program(source);
