@@ -25,7 +25,6 @@
 #include "sim/recorded/reference_errors.h"
 #include "sim/recorded/step_print.h"
 #include "sim/verify/global_value.h"
-#include "sim/world/devices.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -152,9 +151,9 @@ Dims strides_like(const Dims& shape, const TensorMeta& whole) {
 
 class StepPlayer {
  public:
-  explicit StepPlayer(const StepRecording& recording)
+  StepPlayer(const StepRecording& recording, std::int64_t most_bytes)
       : recording_(recording),
-        player_(recording.mesh, machine_bytes()),
+        player_(recording.mesh, most_bytes),
         known_(recording.values),
         last_use_(last_uses(recording)) {}
 
@@ -171,6 +170,13 @@ class StepPlayer {
         refuse(error.what());
       } catch (const std::logic_error& error) {
         refuse(error.what());
+      } catch (const Error& error) {
+        if (!is_out_of_memory(error)) throw;
+        const Json& event = recording_.events[at_];
+        const std::string place = place_of(recording_, event);
+        throw Error(error).with(
+            "event",
+            fmt::format("{}  {}", at_ + 1, place.empty() ? event.value("name", "") : place));
       }
     }
     for (const auto& [route, messages] : sent_) {
@@ -199,6 +205,13 @@ class StepPlayer {
       }
       player_.put(number, rank, {});
     }
+  }
+
+  // A call that had no memory says nothing about its values.
+  PlayedEvent played_by(const Json& event) {
+    PlayedEvent played = player_.play(event);
+    if (played.error && is_out_of_memory(*played.error)) throw Error(*played.error);
+    return played;
   }
 
   void play_event(const Json& event) {
@@ -264,7 +277,7 @@ class StepPlayer {
   // Inputs and constants. A formula is that of the whole; elements in the file are of pieces.
   void give(const Json& event) {
     if (is_whole(event) && (event.contains("fill") || recording_.shapes_only)) {
-      const PlayedEvent played = player_.play(event);
+      const PlayedEvent played = played_by(event);
       if (played.error) throw Error(*played.error);
       player_.keep(event, played);
     } else {
@@ -395,7 +408,7 @@ class StepPlayer {
         if (!recording_.shapes_only) before_.emplace_back(number, snapshots_of(number));
       });
     }
-    PlayedEvent played = player_.play(event);
+    PlayedEvent played = played_by(event);
     if (played.error || parts[0]->contains("error")) {
       player_.forget(event);
       return compare_errors(*parts[0], played);
@@ -530,10 +543,6 @@ class StepPlayer {
     if (recording_.shapes_only && played.error && played.error->kind() == ErrorKind::kUnsupported) {
       ++replay_.skipped;
       return player_.suppose(event);
-    }
-    if (played.error && is_out_of_memory(*played.error)) {
-      throw Error(*played.error)
-          .with("event", fmt::format("{}  {}", at_ + 1, place_of(recording_, event)));
     }
     if (!event.contains("error")) {
       add_difference(event, "error", "a result", played.error->text());
@@ -816,7 +825,7 @@ class StepPlayer {
         player_.put(number, first_ + i, DTensor(std::move(moved), values[i].spec()));
       }
     }
-    const PlayedEvent played = player_.play(event);
+    const PlayedEvent played = played_by(event);
     std::vector<StepPrint> prints;
     std::vector<AssemblyFault> faults;
     if (!played.error) prints = prints_of(number_in(value), faults);
@@ -888,8 +897,9 @@ class StepPlayer {
 
 }  // namespace
 
-StepReplay replay_step(const StepRecording& recording, const AfterEvent& after) {
-  return StepPlayer(recording).play(after);
+StepReplay replay_step(const StepRecording& recording, const AfterEvent& after,
+                       std::int64_t most_bytes) {
+  return StepPlayer(recording, most_bytes).play(after);
 }
 
 std::string text(const StepDifference& difference, std::string_view verdict) {

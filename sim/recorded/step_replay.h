@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/capture/step_recording.h"
+#include "sim/world/devices.h"
 
 namespace shardlab {
 
@@ -54,8 +55,11 @@ struct StepReplay {
 using AfterEvent = std::function<void(std::size_t, ProgramPlayer&)>;
 
 /// Runs all ops, backward and optimizer too, on as many simulated ranks as were recorded.
-///   fails  Value: elements that the file should have and does not
-StepReplay replay_step(const StepRecording& recording, const AfterEvent& after = {});
+/// `most_bytes`: of the memory of all ranks.
+///   fails  Value: elements that the file should have and does not. Runtime, is_out_of_memory():
+///          the event is named
+StepReplay replay_step(const StepRecording& recording, const AfterEvent& after = {},
+                       std::int64_t most_bytes = machine_bytes());
 
 /// For people: differences, then one line.
 std::string replay_text(const StepRecording& recording, const StepReplay& replay);

@@ -197,6 +197,13 @@ class Steps(program.Program):
                 errors = self.refused("replay", self.changed("llama", change))
                 self.assertRegex(errors, r"x.json.gz: event \d+")
 
+    def test_a_replay_without_memory_names_the_event_and_tells_no_difference(self):
+        path = next(file for file in FILES if file.name.startswith("llama__"))
+        for memory, place in ("1KiB", "tok_embeddings.weight"), ("200KiB", "layers.0"):
+            errors = self.refused("replay", path, "--memory", memory)
+            self.assertRegex(errors, r"error: device cpu cannot allocate \d+ bytes")
+            self.assertRegex(errors, rf"\n  event       \d+  {place}")
+
     def test_what_the_recorder_could_not_see_is_refused_by_name(self):
         def change(events):
             events[-1]["refused"] = {"a transform of torch.func": [3, "train.py:12"]}
