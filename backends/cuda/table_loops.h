@@ -20,6 +20,7 @@ class TableLoops : public Loops {
 
   void convert(const Tensor& out, const Tensor& source) override;
   void fill(const Tensor& out, const Scalar& number) override;
+  using Loops::run;
   void run(Element function, DType promoted, const Tensor& out,
            std::span<const LocalArg> operands) override;
   void look_up(const Lookup& lookup) override;

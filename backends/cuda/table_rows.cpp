@@ -90,8 +90,7 @@ void TableLoops::spread(const Tensor& self, const DimMask& reduced, const Tensor
   const DType wide = DType::kF64;
   Dims shape = self.shape();
   for (std::size_t d = 0; d < shape.size(); ++d) shape[d] = reduced[d] ? 1 : shape[d];
-  const Tensor sums = empty(device(), shape, wide);
-  fold(Fold::kSum, wide, self, reduced, sums);
+  const Tensor sums = folded(*this, Fold::kSum, wide, self, reduced, shape);
   const Scalar count(static_cast<double>(row_size(self, reduced)));
   const Tensor mean = computed(*this, Element::kDiv, wide, shape, {sums, count});
   const Tensor away = computed(*this, Element::kSub, wide, self.shape(), {self, mean});

@@ -121,8 +121,7 @@ void TableLoops::run(Element function, DType promoted, const Tensor& out,
 
 void TableLoops::convert(const Tensor& out, const Tensor& source) {
   if (out.dtype() != source.dtype()) {
-    const LocalArg operand[] = {source};
-    return run(Element::kPositive, compute_dtype_here(source.dtype()), out, operand);
+    return run(Element::kPositive, compute_dtype_here(source.dtype()), out, {source});
   }
   if (out.numel() == 0) return;
   MoveCall call{};
@@ -148,9 +147,8 @@ void TableLoops::fill(const Tensor& out, const Scalar& number) {
     device().write(one, element);
     return convert(out, one);
   }
-  const LocalArg operand[] = {number};
   const DType compute = number.is_integral() ? DType::kI64 : DType::kF64;
-  run(Element::kPositive, compute, out, operand);
+  run(Element::kPositive, compute, out, {number});
 }
 
 }  // namespace shardlab::cuda

@@ -103,8 +103,7 @@ nlohmann::json json_of(const Blame& blame) {
 
 // The first result of a recording that is not PyTorch's.
 int blame_replay(const BlameArguments& arguments, const StepRecording& recording) {
-  const StepReplay replay =
-      replay_step(recording, {}, arguments.run.memory_bytes.value_or(machine_bytes()));
+  const StepReplay replay = replay_step(recording, {}, most_bytes_of(arguments.run));
   const bool json = arguments.run.common.output == Output::kJson;
   if (json) {
     print_text(json_line(replay_json(recording, replay)) + "\n");

@@ -35,12 +35,10 @@ bool seeded(const RunArguments& arguments) {
   return arguments.schedules > 0 || arguments.scheduler == SchedulerKind::kSeeded;
 }
 
-// The memory that the machine has, or that the user allows.
 MemoryLimits memory_limits(const RunArguments& arguments) {
   // A fiber's stack, its context, groups, recordings: as measured for a rank of a small scenario.
   constexpr std::int64_t kBytesPerRank = 65536;
-  return {.bytes_per_rank = kBytesPerRank,
-          .available_bytes = arguments.memory_bytes.value_or(machine_bytes())};
+  return {.bytes_per_rank = kBytesPerRank, .available_bytes = most_bytes_of(arguments)};
 }
 
 // Other ranks' events are not known if each rank keeps its own.
@@ -53,6 +51,10 @@ void require_all_ranks(const std::string& option, const std::string& backend) {
 }
 
 }  // namespace
+
+std::int64_t most_bytes_of(const RunArguments& arguments) {
+  return arguments.memory_bytes.value_or(machine_bytes());
+}
 
 std::optional<std::uint64_t> seed_of_inputs(const RunArguments& arguments) {
   return seeded(arguments) ? std::nullopt : arguments.seed;

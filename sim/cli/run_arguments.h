@@ -18,6 +18,8 @@ class ControlChannel;
 
 /// --seed, unless it is that of the order of ranks.
 std::optional<std::uint64_t> seed_of_inputs(const RunArguments& arguments);
+/// --memory, or the machine's.
+std::int64_t most_bytes_of(const RunArguments& arguments);
 /// Values in place of the file's. --seed is among them unless it is the schedule's.
 std::vector<Setting> settings_of(const RunArguments& arguments);
 /// The files, "-" for standard input, and all .toml files below the folders. A name that is no path

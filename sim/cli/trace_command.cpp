@@ -328,8 +328,7 @@ int compare_recordings(const std::vector<std::string>& paths, Output output) {
 int compare_step(const std::string& path, const RunArguments& arguments) {
   const Output output = arguments.common.output;
   const StepRecording recording = read_step(path, export_options(arguments));
-  const StepReplay replay =
-      replay_step(recording, {}, arguments.memory_bytes.value_or(machine_bytes()));
+  const StepReplay replay = replay_step(recording, {}, most_bytes_of(arguments));
   print_text(output == Output::kJson ? replay_json(recording, replay).dump() + "\n"
                                      : replay_text(recording, replay));
   return replay.ok() ? kFine : kFailed;

@@ -107,17 +107,12 @@ constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 // come first.
 std::vector<std::size_t> last_uses(const StepRecording& recording) {
   std::vector<std::size_t> last(recording.values, 0);
-  std::vector<bool> is_sent(recording.values, false);
   for (std::size_t i = 0; i < recording.events.size(); ++i) {
     const Json& event = recording.events[i];
+    const std::size_t use = is_recorded_message(event) ? kNever : i;
     for_each_named(event, [&](std::size_t number) {
-      if (number >= last.size()) return;
-      last[number] = i;
-      if (is_recorded_message(event)) is_sent[number] = true;
+      if (number < last.size()) last[number] = std::max(last[number], use);
     });
-  }
-  for (std::size_t number = 0; number < last.size(); ++number) {
-    if (is_sent[number]) last[number] = kNever;
   }
   return last;
 }

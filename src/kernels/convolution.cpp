@@ -124,8 +124,7 @@ class Convolution {
     Tensor from = patches.as_view(contiguous_meta(windows.shape, compute_), 0);
     for (std::int64_t tap = 0; tap < count_of(sizes_.kernel); ++tap) {
       const Tensor sums = at_tap(to, tap);
-      const LocalArg terms[] = {sums, at_tap(from, tap)};
-      loops_.run(Element::kAdd, compute_, sums, terms);
+      loops_.run(Element::kAdd, compute_, sums, {sums, at_tap(from, tap)});
     }
     loops_.convert(shared_part(picture_of(pictures, sample), -1), shared_part(framed, 1));
   }

@@ -102,6 +102,7 @@ void resample(Loops& loops, const KernelCall& call) {
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
   if (out.numel() == 0) return;
   const auto kernel = std::ranges::find(resampling_kernels(), call.kernel, &ResamplingKernel::id);
+  check_invariant(kernel != resampling_kernels().end(), "a kernel that resamples");
   const Resampling resampling = kernel->plan(call);
   const bool forward = resampling.direction == Resampling::Direction::kForward;
   const DType wide = is_complex(self.dtype()) ? DType::kC128 : DType::kF64;
