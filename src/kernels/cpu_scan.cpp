@@ -74,13 +74,13 @@ void scan_extrema(const Tensor& self, const DimMask& dim, const Tensor& to, cons
     for (std::int64_t i = 0; i < rows.count(); ++i) {
       const T* row = rows.row(i);
       indices.write(i, [&](std::int64_t* index) {
-        std::int64_t best = 0;
-        for (std::int64_t j = 0; j < rows.size(); ++j) {
-          if (takes_over<extreme>(row[j], row[best])) best = j;
-          index[j] = best;
-        }
         values.write(i, [&](T* value) {
-          for (std::int64_t j = 0; j < rows.size(); ++j) value[j] = row[index[j]];
+          std::int64_t best = 0;
+          for (std::int64_t j = 0; j < rows.size(); ++j) {
+            if (takes_over<extreme>(row[j], row[best])) best = j;
+            index[j] = best;
+            value[j] = row[best];
+          }
         });
       });
     }

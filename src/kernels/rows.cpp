@@ -1,6 +1,8 @@
 // A reduction over any dims becomes one over the last of a permuted view: kept dims first, reduced
-// ones behind, both in row-major order. Nothing is copied.
+// ones behind, both in row-major order. Nothing is copied here: a group is a view, too.
 #include "kernels/rows.h"
+
+#include <algorithm>
 
 #include "kernels/convert.h"
 
@@ -59,42 +61,48 @@ RowLayout::RowLayout(const Tensor& source, const DimMask& reduced) {
       meta.shape.push_back(source.shape()[d]);
       meta.stride.push_back(source.stride()[d]);
       (wanted ? size_ : rows_) *= source.shape()[d];
-      if (!wanted) {
-        kept_shape_.push_back(source.shape()[d]);
-        kept_stride_.push_back(source.stride()[d]);
-      }
     }
+    if (!wanted) kept_ = meta.shape.size();
   }
-  const std::size_t kept = kept_shape_.size();
-  in_one_piece_ = is_contiguous({meta.shape.data() + kept, meta.shape.size() - kept},
-                                {meta.stride.data() + kept, meta.stride.size() - kept});
+  in_one_piece_ = is_contiguous({meta.shape.data() + kept_, meta.shape.size() - kept_},
+                                {meta.stride.data() + kept_, meta.stride.size() - kept_});
   permuted_ = source.as_view(std::move(meta), source.offset());
 }
 
 std::int64_t RowLayout::columns() const {
-  if (kept_stride_.empty() || kept_stride_.back() != 1 || rows_ * size_ == 0) return 0;
   const Dims &shape = permuted_.shape(), &stride = permuted_.stride();
-  for (std::size_t d = kept_shape_.size(); d + 1 < shape.size(); ++d) {
+  if (kept_ == 0 || stride[kept_ - 1] != 1 || rows_ * size_ == 0) return 0;
+  for (std::size_t d = kept_; d + 1 < shape.size(); ++d) {
     if (stride[d] != stride[d + 1] * shape[d + 1]) return 0;
   }
-  return kept_shape_.back();
+  return shape[kept_ - 1];
 }
 
-Tensor RowLayout::row(std::int64_t index) const {
-  const std::size_t kept = kept_shape_.size();
+RowGroup RowLayout::group_of(std::int64_t row, std::int64_t element_bytes) const {
+  if (rows_ == 0 || kept_ == 0) return {0, rows_, permuted_};
   const std::span<const std::int64_t> shape = permuted_.shape(), stride = permuted_.stride();
-  return permuted_.as_view(
-      {Dims(shape.subspan(kept)), Dims(stride.subspan(kept)), permuted_.dtype()},
-      permuted_.offset() + offset_of(index));
+  constexpr std::int64_t kCached = std::int64_t{256} << 10, kLines = 256;
+  std::size_t dim = kept_ - 1;
+  const std::int64_t fewest = stride[dim] == 1 ? kLines / element_bytes : 1;
+  const std::int64_t most = std::max(kCached / (size_ * element_bytes + 1), fewest);
+  std::int64_t behind = 1;  // rows per index of the dim
+  for (; dim > 0 && behind * shape[dim] <= most; --dim) behind *= shape[dim];
+  const std::int64_t index = row / behind, first = index * behind;
+  const std::int64_t part =
+      std::min(std::max<std::int64_t>(most / behind, 1), shape[dim] - index % shape[dim]);
+  TensorMeta meta{Dims(shape.subspan(dim)), Dims(stride.subspan(dim)), permuted_.dtype()};
+  meta.shape[0] = part;
+  return {first, part * behind,
+          permuted_.as_view(std::move(meta), permuted_.offset() + offset_of(first))};
 }
 
 std::int64_t RowLayout::offset_of(std::int64_t row) const {
   std::int64_t offset = 0;
-  for (std::size_t d = kept_shape_.size(); d-- > 1;) {
-    offset += row % kept_shape_[d] * kept_stride_[d];
-    row /= kept_shape_[d];
+  for (std::size_t d = kept_; d-- > 0;) {
+    offset += row % permuted_.shape()[d] * permuted_.stride()[d];
+    row /= permuted_.shape()[d];
   }
-  return kept_shape_.empty() ? 0 : offset + row * kept_stride_[0];
+  return offset;
 }
 
 }  // namespace shardlab

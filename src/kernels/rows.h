@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -27,6 +26,15 @@ DimMask normalized_dims(const Tensor& input, const KernelCall& call, std::size_t
 /// or (self, unbiased). None means 1.
 double correction_of(const KernelCall& call);
 
+/// Neighbours that are copied together: rows `first` on, `count` of them, as a view in their order.
+struct RowGroup {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  Tensor rows;
+
+  bool has(std::int64_t row) const { return row >= first && row < first + count; }
+};
+
 /// The layout of rows in memory: element r of row i is at offset_of(i) + r, counted in elements.
 class RowLayout {
  public:
@@ -43,22 +51,29 @@ class RowLayout {
   std::int64_t columns() const;
   /// The stride of such a column.
   std::int64_t column_stride() const { return permuted_.stride().back(); }
-  /// One row, with its dims.
-  Tensor row(std::int64_t index) const;
+  /// A group that begins at the row or before it: a part of one kept dim with all of those behind
+  /// it, as many rows as a core's cache has room for as elements of so many bytes, but whole cache
+  /// lines of the source. None is larger than that of row 0.
+  RowGroup group_of(std::int64_t row, std::int64_t element_bytes) const;
+  /// Memory for a group as T; none where rows can be used in place.
+  template <typename T>
+  Scratch<T> buffer() const {
+    if (in_one_piece_ && permuted_.dtype() == dtype_of<T>()) return nullptr;
+    return scratch<T>(group_of(0, sizeof(T)).count * size_);
+  }
   /// The source with the kept dims in front.
   const Tensor& permuted() const { return permuted_; }
 
  private:
   Tensor permuted_;
-  Dims kept_shape_;
-  Dims kept_stride_;
+  std::size_t kept_ = 0;  // its first dims
   std::int64_t rows_ = 1;
   std::int64_t size_ = 1;
   bool in_one_piece_ = true;
 };
 
 /// The rows as T. Not for several threads: a call may reuse one buffer. Rows in several pieces are
-/// copied one by one, or at once where neighbours share cache lines.
+/// copied in groups.
 template <typename T>
 class Rows {
  public:
@@ -67,26 +82,19 @@ class Rows {
       : layout_(std::move(layout)),
         dtype_(source.dtype()),
         data_(readable_bytes(source)),
-        copied_(layout_.columns() > 1 && !layout_.in_one_piece()) {
-    if (copied_) {
-      buffer_ = scratch<T>(source.numel());
-      load_row_major(buffer_.get(), dtype_of<T>(), layout_.permuted());
-    } else if (dtype_ != dtype_of<T>() || !layout_.in_one_piece()) {
-      buffer_ = scratch<T>(layout_.size());
-    }
-  }
+        buffer_(layout_.buffer<T>()) {}
 
   std::int64_t count() const { return layout_.rows(); }
   std::int64_t size() const { return layout_.size(); }
 
   /// Elements [first, first + number) of a row. Valid until the next call.
   const T* part(std::int64_t index, std::int64_t first, std::int64_t number) {
-    if (copied_) return buffer_.get() + index * size() + first;
     if (!layout_.in_one_piece()) {
-      if (std::exchange(held_, index) != index) {
-        load_row_major(buffer_.get(), dtype_of<T>(), layout_.row(index));
+      if (!held_.has(index)) {
+        held_ = layout_.group_of(index, sizeof(T));
+        load_row_major(buffer_.get(), dtype_of<T>(), held_.rows);
       }
-      return buffer_.get() + first;
+      return buffer_.get() + (index - held_.first) * size() + first;
     }
     const std::byte* from = data_ + (layout_.offset_of(index) + first) * item_bytes(dtype_);
     if (!buffer_) return reinterpret_cast<const T*>(from);
@@ -99,9 +107,8 @@ class Rows {
   RowLayout layout_;
   DType dtype_;
   const std::byte* data_;
-  bool copied_;
   Scratch<T> buffer_;
-  std::int64_t held_ = -1;  // the row in the buffer
+  RowGroup held_;  // the rows in the buffer
 };
 
 /// The output with `dim` innermost, computed row by row, once each and in order. Made before any
@@ -110,35 +117,29 @@ class Rows {
 template <typename T>
 class OutputRows {
  public:
-  OutputRows(const Tensor& out, const DimMask& dim) : layout_(out, dim), dtype_(out.dtype()) {
-    if (layout_.in_one_piece()) {
-      data_ = writable_bytes(out);
-      if (dtype_ != dtype_of<T>()) buffer_ = scratch<T>(layout_.size());
-    } else {
-      result_.emplace(layout_.permuted());
-    }
-  }
+  OutputRows(const Tensor& out, const DimMask& dim)
+      : layout_(out, dim), data_(writable_bytes(out)), buffer_(layout_.buffer<T>()) {}
 
   /// fill(row) computes the elements of a row, as T.
   template <typename Fill>
   void write(std::int64_t index, const Fill& fill) {
-    if (result_) return fill(result_->data() + index * layout_.size());
-    std::byte* to = data_ + layout_.offset_of(index) * item_bytes(dtype_);
-    if (!buffer_) return fill(reinterpret_cast<T*>(to));
-    fill(buffer_.get());
-    convert_run({to, 1, dtype_}, {buffer_.get(), 1, dtype_of<T>()}, layout_.size());
+    if (!buffer_) return fill(reinterpret_cast<T*>(data_) + layout_.offset_of(index));
+    if (!held_.has(index)) {
+      store();
+      held_ = layout_.group_of(index, sizeof(T));
+    }
+    fill(buffer_.get() + (index - held_.first) * layout_.size());
   }
   /// Once all rows are written.
   void store() const {
-    if (result_) result_->store();
+    if (held_.count > 0) store_row_major(held_.rows, buffer_.get(), dtype_of<T>());
   }
 
  private:
   RowLayout layout_;
-  DType dtype_;
-  std::byte* data_ = nullptr;
+  std::byte* data_;
   Scratch<T> buffer_;
-  std::optional<RowMajorOutput<T>> result_;
+  RowGroup held_;  // the rows in the buffer
 };
 
 }  // namespace shardlab

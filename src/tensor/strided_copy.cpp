@@ -52,6 +52,8 @@ template <typename T>
 void copy_row(T* to, const T* from, const CopyDim& row) {
   if (row.to == 1 && row.from == 1) {
     std::memcpy(static_cast<void*>(to), from, static_cast<std::size_t>(row.size) * sizeof(T));
+  } else if (row.to == 1 && row.from == 0) {
+    std::fill_n(to, row.size, *from);
   } else if (row.to == 1) {
     for (std::int64_t i = 0; i < row.size; ++i) to[i] = from[i * row.from];
   } else {

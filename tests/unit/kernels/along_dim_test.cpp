@@ -382,3 +382,27 @@ TEST_CASE("topk takes the smallest where it is asked to, along any dim, none and
   CHECK(take(3, 0, true, Dims{3, 2}).values == std::vector<float>{6, 9, 5, 3, 4, 1});
   CHECK(take(0, 1, true, Dims{3, 0}).values.empty());
 }
+
+TEST_CASE("rows that are copied a group at a time add up like a plain loop, in place, too") {
+  // Of the last kept dim a part, all but a part, and all with a part of the dim before; rows longer
+  // than the room for a group; one group of all; none.
+  for (const Dims& shape : {Dims{3, 400, 500}, Dims{2, 300, 110}, Dims{7, 300, 4, 40},
+                            Dims{4, 9000, 35}, Dims{2, 3, 2}, Dims{0, 3, 2}, Dims{3, 2, 0}}) {
+    CAPTURE(product(shape));
+    Kernels kernels;
+    std::vector<std::int64_t> elements;
+    for (std::int64_t i = 0; i < product(shape); ++i) elements.push_back(i * i % 1009 - 400);
+    std::vector<std::int64_t> expected = elements;
+    const std::int64_t behind = product(shape) == 0 ? 1 : product(shape) / (shape[0] * shape[1]);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      if (at / behind % shape[1] != 0) expected[i] += expected[i - std::size_t(behind)];
+    }
+    const Tensor x = kernels.i64(shape, elements);
+    const std::vector<LocalArg> args = {x, Scalar(1)};
+    const Tensor apart = kernels.run(KernelId::kCumsum, args, shape, DType::kI64);
+    CHECK(values_of<std::int64_t>(apart) == expected);
+    kernels.run(KernelId::kCumsum, args, std::vector<Tensor>{x});
+    CHECK(values_of<std::int64_t>(x) == expected);
+  }
+}
