@@ -58,8 +58,9 @@ def place_of(patch, source):
     return found[0]
 
 
-# A type and a name before "=": a declaration. Inside a branch it would end with the branch.
-DECLARATION = re.compile(r"(?:const )?(?!return\b|throw\b|else\b)[\w:]+(<.*>)?[\s&*]+\w+ = ")
+# A type and a name before "=" or brackets: a declaration. Inside a branch it would end with it.
+DECLARATION = re.compile(
+    r"(?:const )?(?!return\b|throw\b|else\b)[\w:]+(<.*>)?[\s&*]+\w+( = |[({])")
 
 
 def constant(name):

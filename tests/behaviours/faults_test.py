@@ -59,9 +59,9 @@ class Patched(unittest.TestCase):
         self.assertIn("(planted_third ? (f(x, \"[\")) : (f(x, '(')))", text)
 
     def test_a_declaration_is_refused(self):
-        with self.assertRaisesRegex(Unclear, "third: its text is a declaration"):
-            patched("a.cpp", "int& half = halves[1];",
-                    [Patch("third", "a.cpp", "int& half = halves[1];", "int& half = halves[0];")])
+        for text in ("int& half = halves[1];", "const Half half(halves[1]);", "Half half{1};"):
+            with self.assertRaisesRegex(Unclear, "third: its text is a declaration"):
+                patched("a.cpp", text, [Patch("third", "a.cpp", text, "Half half;")])
 
 
 if __name__ == "__main__":

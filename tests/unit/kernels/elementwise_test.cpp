@@ -65,7 +65,7 @@ TEST_CASE("writing in place leaves a snapshot of the value alone") {
   CHECK(values_of<float>(before) == std::vector<float>{1, 2});
 }
 
-TEST_CASE("operands broadcast, and outputs have any strides") {
+TEST_CASE("V-28 operands broadcast, and outputs have any strides") {
   Kernels kernels;
   const Tensor column = kernels.f32({2, 1}, {10, 20}), row = kernels.f32({3}, {1, 2, 3});
   const Tensor out = empty(kernels.device(), TensorMeta{{2, 3}, {1, 2}, DType::kF32});
