@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/fix.h"
 #include "sim/record/text_lines.h"
 #include "trace/graph_json.h"
 
@@ -20,6 +21,11 @@ std::vector<ProgramGraph> graphs_in(const std::string& path, const std::string& 
 }
 
 std::vector<ProgramGraph> graphs_of_file(const std::string& path) {
+  if (path.ends_with(".py")) {
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("record a PyTorch program first: shardlab record {}", path)},
+         "{}: a recording or a graph is replayed, and this is a Python file", path);
+  }
   return graphs_in(path, read_text(path));
 }
 
