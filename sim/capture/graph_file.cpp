@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "sim/record/step_file.h"
 #include "sim/record/text_lines.h"
 #include "trace/graph_json.h"
 
@@ -22,8 +23,7 @@ std::vector<ProgramGraph> graphs_in(const std::string& path, const std::string& 
 
 std::vector<ProgramGraph> graphs_of_file(const std::string& path) {
   if (path.ends_with(".py")) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("record a PyTorch program first: shardlab record {}", path)},
+    fail(ErrorKind::kValue, Fix{fmt::format("{}{}", kRecordFirst, path)},
          "{}: a recording or a graph is replayed, and this is a Python file", path);
   }
   return graphs_in(path, read_text(path));

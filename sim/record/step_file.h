@@ -13,6 +13,8 @@ namespace shardlab {
 
 /// Advice where a recording is damaged, or contradicts itself.
 inline constexpr std::string_view kRecordAgain = "record the step again: shardlab record train.py";
+/// Advice, before its path, where a Python file is given in place of one.
+inline constexpr std::string_view kRecordFirst = "record a PyTorch program first: shardlab record ";
 
 /// True when the first line is that of a recording with a schema number of its own, or the file is
 /// an archive, as torch.export writes it. False for recordings without a number (schema 1) and

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "sim/record/step_file.h"
+
 namespace shardlab {
 
 namespace {
@@ -133,11 +135,8 @@ class Converter {
 std::string fix_of(const SourceText& file, std::uint32_t at) {
   const std::string_view text = file.text();
   if (file.file().ends_with(".py")) {
-    return fmt::format(
-        "record a PyTorch program first: shardlab record {0}; the code of a scenario comes in by "
-        "file "
-        "= \"{0}\" below [program]",
-        file.file());
+    return fmt::format("{0}{1}; the code of a scenario comes in by file = \"{1}\" below [program]",
+                       kRecordFirst, file.file());
   }
   const std::size_t begin = text.find_last_of(" =[{,\n", at) + 1;
   const std::size_t end = text.find_first_of(" ]},\n", at);
