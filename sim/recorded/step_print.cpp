@@ -7,6 +7,7 @@
 #include <cmath>
 #include <span>
 
+#include "sim/verify/global_value.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -28,43 +29,64 @@ double relative_of(DType dtype) {
   return std::max(kFewRoundings * roundoff, std::min(kMany, kRoundings * roundoff));
 }
 
-template <typename T>
-void add_up(std::span<const T> elements, StepPrint& print) {
-  // Elements of one lane have one weight and add up by themselves.
-  constexpr std::size_t kWeights = 7, kLanes = 4 * kWeights;
-  double sums[kLanes] = {}, sizes[kLanes] = {};
-  const auto add = [&](std::size_t begin, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const double element = elements[begin + i];
-      sums[i] += element;
-      sizes[i] += std::fabs(element);
-    }
-  };
-  const std::size_t full = elements.size() / kLanes * kLanes;
-  for (std::size_t begin = 0; begin < full; begin += kLanes) add(begin, kLanes);
-  add(full, elements.size() - full);
-  for (std::size_t i = 0; i < kLanes; ++i) {
-    const auto weight = static_cast<double>(i % kWeights + 1);
-    print.sums[0] += sums[i];
-    print.sums[1] += weight * sums[i];
-    print.sizes[0] += sizes[i];
-    print.sizes[1] += weight * sizes[i];
-  }
-}
-
 }  // namespace
 
-StepPrint::StepPrint(const Tensor& tensor) {
-  const bool plain = tensor.dtype() == DType::kF32 && on_host(tensor) && tensor.contiguous();
-  if (!plain || tensor.numel() == 0) {
-    add_up<double>(read_doubles(tensor), *this);
-  } else {
-    const auto* elements = reinterpret_cast<const float*>(first_byte(tensor));
-    add_up<float>({elements, static_cast<std::size_t>(tensor.numel())}, *this);
+template <typename T>
+void PrintSum::add(std::size_t first, std::span<const T> elements) {
+  const auto add_some = [&](std::size_t lane, std::span<const T> some) {
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const double element = some[i];
+      sums_[lane + i] += element;
+      sizes_[lane + i] += std::fabs(element);
+    }
+  };
+  const std::size_t lane = first % kLanes;
+  std::size_t at = std::min(elements.size(), (kLanes - lane) % kLanes);
+  add_some(lane, elements.first(at));
+  for (; at + kLanes <= elements.size(); at += kLanes) {
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      const double element = elements[at + i];
+      sums_[i] += element;
+      sizes_[i] += std::fabs(element);
+    }
   }
+  add_some(0, elements.subspan(at));
+}
+template void PrintSum::add(std::size_t, std::span<const float>);
+template void PrintSum::add(std::size_t, std::span<const double>);
+
+void PrintSum::add_piece(const Tensor& piece, const LocalView& view) {
+  const std::size_t width = is_complex(piece.dtype()) ? 2 : 1;
+  with_numbers(piece, [&](auto elements) {
+    for_each_stretch(view, [&](std::size_t local, std::size_t global, std::size_t count) {
+      add(global * width, elements.subspan(local * width, count * width));
+    });
+  });
 }
 
-StepPrint::StepPrint(const std::vector<double>& elements) { add_up<double>(elements, *this); }
+StepPrint PrintSum::print() const {
+  StepPrint print;
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const auto weight = static_cast<double>(i % kWeights + 1);
+    print.sums[0] += sums_[i];
+    print.sums[1] += weight * sums_[i];
+    print.sizes[0] += sizes_[i];
+    print.sizes[1] += weight * sizes_[i];
+  }
+  return print;
+}
+
+StepPrint::StepPrint(const Tensor& tensor) {
+  PrintSum sum;
+  with_numbers(tensor, [&](auto elements) { sum.add(0, elements); });
+  *this = sum.print();
+}
+
+StepPrint::StepPrint(const std::vector<double>& elements) {
+  PrintSum sum;
+  sum.add(0, std::span(elements));
+  *this = sum.print();
+}
 
 Json StepPrint::json() const { return {json_number(sums[0]), json_number(sums[1])}; }
 

@@ -1,10 +1,12 @@
 // step_print.h - fingerprints of recorded values, and the allowed distance of two.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/dtype.h"
 #include "sim/record/json_value.h"
+#include "tensor/local_view.h"
 #include "tensor/tensor.h"
 
 namespace shardlab {
@@ -14,9 +16,26 @@ struct StepPrint {
   double sums[2] = {0, 0};
   double sizes[2] = {0, 0};
 
+  StepPrint() = default;
   explicit StepPrint(const Tensor& tensor);
   explicit StepPrint(const std::vector<double>& elements);
   Json json() const;
+};
+
+/// The fingerprint of a value that comes in pieces, in any order. Nothing is put together.
+class PrintSum {
+ public:
+  /// A rank's piece: its elements are where `view` says.
+  void add_piece(const Tensor& piece, const LocalView& view);
+  /// Elements, float or double, that follow each other from the row-major index `first`.
+  template <typename T>
+  void add(std::size_t first, std::span<const T> elements);
+  StepPrint print() const;
+
+ private:
+  // Elements of one lane have one weight and add up by themselves: as many as fill vectors.
+  static constexpr std::size_t kWeights = 7, kLanes = 8 * kWeights;
+  double sums_[kLanes] = {}, sizes_[kLanes] = {};
 };
 
 /// The origin of an op's result.

@@ -332,10 +332,26 @@ class StepPlayer {
 
   static std::vector<StepPrint> prints_of(const std::vector<DTensor>& values,
                                           std::vector<AssemblyFault>& faults) {
-    if (values.at(0).distributed()) return {StepPrint(doubles_of(whole_of(values, faults)))};
     std::vector<StepPrint> prints;
-    for (const DTensor& value : values) prints.emplace_back(value.local());
+    if (values.at(0).distributed()) {
+      prints.push_back(print_of_whole(values, faults));
+    } else {
+      for (const DTensor& value : values) prints.emplace_back(value.local());
+    }
     return prints;
+  }
+
+  static StepPrint print_of_whole(const std::vector<DTensor>& values,
+                                  std::vector<AssemblyFault>& faults) {
+    const DTensorSpec& spec = *values.at(0).spec();
+    if (spec.has_partial()) return StepPrint(doubles_of(whole_of(values, faults)));
+    const std::vector<DTensor> pieces = pieces_of(values);
+    PrintSum sum;
+    for (const std::int64_t index : pieces_to_read(spec, pieces, faults)) {
+      const LocalView view = local_view(spec, spec.layout()->coordinate_at_index(index));
+      sum.add_piece(pieces.at(static_cast<std::size_t>(index)).local(), view);
+    }
+    return sum.print();
   }
 
   // A view that no op has made.
@@ -741,13 +757,17 @@ class StepPlayer {
   static GlobalValue whole_of(const std::vector<DTensor>& values,
                               std::vector<AssemblyFault>& faults) {
     if (!values.at(0).distributed()) return whole_value(values.at(0).local());
-    // For a value on a part of the mesh, the part that holds rank 0.
+    return assemble(*values.at(0).spec(), pieces_of(values), faults);
+  }
+
+  // By index in the layout. For a value on a part of the mesh, the part that holds rank 0.
+  static std::vector<DTensor> pieces_of(const std::vector<DTensor>& values) {
     const DTensorSpec& spec = *values.at(0).spec();
     std::vector<DTensor> pieces;
     for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
       pieces.push_back(values.at(static_cast<std::size_t>(spec.layout()->rank_at_index(i))));
     }
-    return assemble(spec, pieces, faults);
+    return pieces;
   }
 
   static bool makes_pieces(const Json& event) {

@@ -30,9 +30,8 @@ std::optional<std::size_t> first_difference(const Tensor& a, const Tensor& b) {
       a.stride() == b.stride()) {
     return std::nullopt;
   }
-  std::vector<std::byte> bytes_a(static_cast<std::size_t>(a.size_bytes())), bytes_b(bytes_a.size());
-  a.device()->read(a, bytes_a.data());
-  b.device()->read(b, bytes_b.data());
+  std::vector<std::byte> copies[2];
+  const std::span bytes_a = bytes_of(a, copies[0]), bytes_b = bytes_of(b, copies[1]);
   if (bytes_a.empty() || std::memcmp(bytes_a.data(), bytes_b.data(), bytes_a.size()) == 0) {
     return std::nullopt;
   }
@@ -212,31 +211,25 @@ void add_piece(const DTensorSpec& spec, const Coordinate& coordinate, const DTen
     });
     return;
   }
-  std::vector<double> local = read_doubles(piece.local());
   const std::size_t width = numbers_per_element(spec.dtype());
   const std::size_t numbers = static_cast<std::size_t>(spec.numel()) * width;
-  if (!reduction.any() && local.size() == numbers) {
-    value.reals = std::move(local);
-    return;
-  }
-  if (!reduction.any()) {
-    value.reals.resize(numbers);
-    for_each_stretch(view, [&](std::size_t from, std::size_t to, std::size_t count) {
-      std::copy_n(local.data() + from * width, count * width, value.reals.data() + to * width);
-    });
-    return;
-  }
-  if (reduction.sums()) {
-    for_each_stretch(view, [&](std::size_t from, std::size_t to, std::size_t count) {
-      const double* terms = local.data() + from * width;
-      double* sums = value.reals.data() + to * width;
-      for (std::size_t i = 0; i < count * width; ++i) sums[i] += terms[i];
-    });
-    return;
-  }
-  for_each_element(view, [&](std::size_t from, std::size_t to) {
-    if (!counts(from)) return;
-    reduction.add_element(value.reals.data() + to * width, local.data() + from * width, width);
+  with_numbers(piece.local(), [&](auto local) {
+    if (!reduction.any() && local.size() == numbers) {
+      value.reals.assign(local.begin(), local.end());
+    } else if (!reduction.any() || reduction.sums()) {
+      value.reals.resize(numbers);
+      for_each_stretch(view, [&](std::size_t from, std::size_t to, std::size_t count) {
+        const auto* terms = &local[from * width];
+        double* sums = &value.reals[to * width];
+        if (!reduction.any()) std::copy_n(terms, count * width, sums);
+        for (std::size_t i = 0; reduction.any() && i < count * width; ++i) sums[i] += terms[i];
+      });
+    } else {
+      for_each_element(view, [&](std::size_t from, std::size_t to) {
+        const double term[] = {local[from * width], local[from * width + width - 1]};
+        if (counts(from)) reduction.add_element(&value.reals[to * width], term, width);
+      });
+    }
   });
 }
 
@@ -270,19 +263,11 @@ Coordinate representative(const DTensorSpec& spec, Coordinate coordinate) {
   return coordinate;
 }
 
-GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
-                     std::vector<AssemblyFault>& faults) {
+std::vector<std::int64_t> pieces_to_read(const DTensorSpec& spec,
+                                         const std::vector<DTensor>& pieces,
+                                         std::vector<AssemblyFault>& faults) {
   const MeshLayout& layout = *spec.layout();
-  const Reduction reduction(spec);
-  GlobalValue value;
-  value.meta = contiguous_meta(spec.shape(), spec.dtype());
-  const auto elements = static_cast<std::size_t>(spec.numel());
-  const std::size_t width = numbers_per_element(spec.dtype());
-  if (value.is_integral()) {
-    value.integers.assign(elements, reduction.any() ? reduction.integer_start() : 0);
-  } else if (reduction.any()) {
-    value.reals = reduction.start(elements, width);
-  }
+  std::vector<std::int64_t> to_read;
   for (std::int64_t index = 0; index < layout.size(); ++index) {
     const Coordinate coordinate = layout.coordinate_at_index(index);
     const DTensor& piece = pieces[static_cast<std::size_t>(index)];
@@ -295,12 +280,31 @@ GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces
     }
     const Coordinate first = representative(spec, coordinate);
     if (first == coordinate) {
-      add_piece(spec, coordinate, piece, reduction, value);
+      to_read.push_back(index);
       continue;
     }
     const Tensor& other = pieces[static_cast<std::size_t>(layout.index_of(first))].local();
     std::string fault = replicas_differ(spec, first, other, coordinate, piece.local());
     if (!fault.empty()) faults.push_back({std::move(fault)});
+  }
+  return to_read;
+}
+
+GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
+                     std::vector<AssemblyFault>& faults) {
+  const Reduction reduction(spec);
+  GlobalValue value;
+  value.meta = contiguous_meta(spec.shape(), spec.dtype());
+  const auto elements = static_cast<std::size_t>(spec.numel());
+  const std::size_t width = numbers_per_element(spec.dtype());
+  if (value.is_integral()) {
+    value.integers.assign(elements, reduction.any() ? reduction.integer_start() : 0);
+  } else if (reduction.any()) {
+    value.reals = reduction.start(elements, width);
+  }
+  for (const std::int64_t index : pieces_to_read(spec, pieces, faults)) {
+    const DTensor& piece = pieces[static_cast<std::size_t>(index)];
+    add_piece(spec, spec.layout()->coordinate_at_index(index), piece, reduction, value);
   }
   if (!value.is_integral()) value.reals.resize(elements * width);  // without a piece, zeros
   if (reduction.any()) {

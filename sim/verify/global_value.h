@@ -37,6 +37,11 @@ Coordinate representative(const DTensorSpec& spec, Coordinate coordinate);
 /// difference is added to `faults`.
 GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
                      std::vector<AssemblyFault>& faults);
+/// The pieces, by index, that the elements of the whole are in: one of equal replicas, none of a
+/// wrong shape. `faults` has what assemble() finds.
+std::vector<std::int64_t> pieces_to_read(const DTensorSpec& spec,
+                                         const std::vector<DTensor>& pieces,
+                                         std::vector<AssemblyFault>& faults);
 /// The value of a plain tensor, read by way of its device: the host waits for it.
 GlobalValue whole_value(const Tensor& tensor);
 

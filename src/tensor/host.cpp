@@ -30,6 +30,13 @@ std::vector<std::byte> read_bytes(const Tensor& tensor) {
   return bytes;
 }
 
+std::span<const std::byte> bytes_of(const Tensor& tensor, std::vector<std::byte>& copy) {
+  if (on_host(tensor) && tensor.contiguous() && tensor.numel() > 0)
+    return {first_byte(tensor), static_cast<std::size_t>(tensor.size_bytes())};
+  copy = read_bytes(tensor);
+  return copy;
+}
+
 namespace {
 
 // Calls visit(T{}) with the stored element type of a real dtype.
@@ -97,9 +104,8 @@ std::size_t numbers_in(const Tensor& tensor) {
 
 template <typename Out, typename Convert>
 std::vector<Out> read_as(const Tensor& tensor, Convert convert) {
-  const bool in_place = on_host(tensor) && tensor.contiguous() && tensor.numel() > 0;
-  const std::vector<std::byte> copy = in_place ? std::vector<std::byte>() : read_bytes(tensor);
-  const std::byte* bytes = in_place ? first_byte(tensor) : copy.data();
+  std::vector<std::byte> copy;
+  const std::byte* bytes = bytes_of(tensor, copy).data();
   std::vector<Out> values(numbers_in(tensor));
   with_stored_type(tensor.dtype(), [&](auto example) {
     using T = decltype(example);
