@@ -132,15 +132,12 @@ class RecordedRank {
  private:
   // A file can ask for calls that no program can write.
   void run_line(const Json& event, std::size_t line) {
+    const auto refuse = [&](const std::string& what) { refuse_line(recording_.path, line, what); };
     try {
-      run(event);
+      read_or_refuse([&] { run(event); }, refuse);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kInternal) throw;
-      refuse_line(recording_.path, line, error.summary());
-    } catch (const std::logic_error& error) {  // a number without a value
-      refuse_line(recording_.path, line, error.what());
-    } catch (const Json::exception& error) {
-      refuse_line(recording_.path, line, error.what());
+      refuse(error.summary());
     }
   }
 

@@ -81,7 +81,7 @@ class FunctionReader {
 
   // A call that writes to an operand would change it for the program, too.
   void note_result(const StepStatement& one, std::set<std::size_t>& made) const {
-    const bool writes = bare_op(one.op).ends_with('_') && !one.takes.empty();
+    const bool writes = is_in_place(one.op) && !one.takes.empty();
     if (writes && !made.contains(one.takes[0])) {
       refuse("which writes to a tensor that it was given", "let it write to a clone");
     }

@@ -185,7 +185,7 @@ class Planner {
     for (std::size_t i = 0; i < program_.statements.size(); ++i) {
       const StepStatement& one = program_.statements[i];
       for (const std::size_t v : one.takes) {
-        if (bare_op(one.op).ends_with('_') && v == one.takes[0]) continue;  // it writes to it
+        if (is_in_place(one.op) && v == one.takes[0]) continue;  // it writes to it
         const StepInput* input = program_.input(v);
         if (input != nullptr && input->parameter && !input->meta.shape.empty()) {
           plan_.before[{i, v}] = whole;

@@ -58,13 +58,8 @@ class ProgramReader {
   }
 
   StepProgram read() {
-    try {
-      read_program();
-    } catch (const Json::exception& error) {
-      refuse_event(recording_, reading_, error.what());
-    } catch (const std::logic_error& error) {
-      refuse_event(recording_, reading_, error.what());
-    }
+    read_or_refuse([&] { read_program(); },
+                   [&](const char* what) { refuse_event(recording_, reading_, what); });
     return std::move(program_);
   }
 
@@ -513,7 +508,7 @@ class ProgramReader {
         refuse(*statement.event, "what " + statement.op + " draws", "record it with its values");
       }
     }
-    if (statement.returns_first() && bare.ends_with('_')) {
+    if (statement.returns_first() && is_in_place(statement.op)) {
       draw_in_place(statement);
       return true;
     }
@@ -712,7 +707,7 @@ class ProgramReader {
       lower(*statement.event);
       return false;
     }
-    if (statement.returns_first() && bare.ends_with('_')) {
+    if (statement.returns_first() && is_in_place(statement.op)) {
       draw_in_place(statement);
       return true;
     }

@@ -147,8 +147,8 @@ constexpr std::string_view kMoving[] = {
                           ? place_of(recording, recording.events[at])
                           : "";
   if (!place.empty()) place = " (" + place + ")";
-  fail(ErrorKind::kValue, Fix{std::string(kRecordAgain)}, "{}: event {}{}: {}", recording.path,
-       at + 1, place, what);
+  fail(ErrorKind::kValue, Fix{record_again()}, "{}: event {}{}: {}", recording.path, at + 1, place,
+       what);
 }
 
 class StepReader {
@@ -736,8 +736,9 @@ StepRecording read_step(const std::string& path, const ExportOptions& options) {
 StepRecording read_step(StepFile file) { return StepReader(std::move(file)).read(); }
 
 void refuse_event(const StepRecording& recording, const Json* event, std::string_view what) {
-  if (event == nullptr)
-    fail(ErrorKind::kValue, Fix{std::string(kRecordAgain)}, "{}: {}", recording.path, what);
+  if (event == nullptr) {
+    fail(ErrorKind::kValue, Fix{record_again()}, "{}: {}", recording.path, what);
+  }
   refuse_at(recording, static_cast<std::size_t>(event - recording.events.data()), what);
 }
 
@@ -787,7 +788,7 @@ Tensor recorded_tensor(Device& device, const StepRecording& recording, const Jso
   if (value.contains("raw_ranks")) own["raw"] = value.at("raw_ranks").at(rank);
   if (const auto raw = own.find("raw"); raw != own.end() && raw->is_array()) {
     if (integer_of<std::int64_t>(raw->at(1)) != count * item_bytes(meta.dtype)) {
-      fail(ErrorKind::kValue, Fix{std::string(kRecordAgain)},
+      fail(ErrorKind::kValue, Fix{record_again()},
            "{}: value {} has {} bytes on rank {}, whose piece has {} elements", recording.path,
            value.at("v").dump(), raw->at(1).dump(), rank, count);
     }

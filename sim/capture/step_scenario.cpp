@@ -97,7 +97,7 @@ class StepWriter {
       text += indent + line + comment(*one.event) + "\n";
       for (const std::string& moved : behind(one)) text += indent + moved + "\n";
       // A moved copy is the old value, once something is written.
-      if (bare_op(one.op).ends_with('_')) moved_.clear();
+      if (is_in_place(one.op)) moved_.clear();
     }
     return text + updates();
   }
@@ -119,8 +119,7 @@ class StepWriter {
       return fmt::format("{} = {}.detach()", name(one.outs[0]), name(one.takes[0]));
     }
     if (one.kind == StatementKind::kGradient) return gradient(one);
-    const std::string bare = bare_op(one.op);
-    if (bare.ends_with('_')) return fmt::format("{}({})", one.op, arguments(one));
+    if (is_in_place(one.op)) return fmt::format("{}({})", one.op, arguments(one));
     return statement(one);
   }
 
@@ -310,8 +309,8 @@ class StepWriter {
   std::string attention(const StepStatement& one) {
     const Dims q = program_.shape_of(one.takes[0]), k = program_.shape_of(one.takes[1]);
     if (q.size() < 2 || k.size() < 2) {
-      fail(ErrorKind::kValue, Fix{std::string(kRecordAgain)},
-           "{}: attention of values with fewer than 2 dims", program_.recording->path);
+      fail(ErrorKind::kValue, Fix{record_again()}, "{}: attention of values with fewer than 2 dims",
+           program_.recording->path);
     }
     const double root = std::sqrt(static_cast<double>(q.back()));
     const Json scale = keywords_of(*one.event).value("scale", Json());

@@ -9,9 +9,10 @@ std::string bare_op(const std::string& op) {
   return op.substr(begin + 1, op.find('.', begin + 1) - begin - 1);
 }
 
+bool is_in_place(const std::string& op) { return bare_op(op).ends_with('_'); }
+
 bool StepStatement::writes() const {
-  return kind == StatementKind::kDrawn ||
-         (bare_op(op).ends_with('_') && kind == StatementKind::kCall);
+  return kind == StatementKind::kDrawn || (is_in_place(op) && kind == StatementKind::kCall);
 }
 
 }  // namespace shardlab

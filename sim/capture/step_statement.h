@@ -66,5 +66,7 @@ struct StepFunction {
 
 /// "aten.linear.default" is "linear".
 std::string bare_op(const std::string& op);
+/// It is named as one that writes to its first operand: aten.add_.Tensor.
+bool is_in_place(const std::string& op);
 
 }  // namespace shardlab

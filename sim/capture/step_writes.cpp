@@ -94,8 +94,8 @@ class Renewer {
 
   // A call that writes to a result of the program, and returns it.
   bool writes_result(const StepStatement& one) const {
-    return one.kind == StatementKind::kCall && bare_op(one.op).ends_with('_') &&
-           one.returns_first() && program_.input(one.takes[0]) == nullptr;
+    return one.kind == StatementKind::kCall && is_in_place(one.op) && one.returns_first() &&
+           program_.input(one.takes[0]) == nullptr;
   }
 
   bool shared_later(std::size_t written, std::size_t at, const std::set<std::size_t>& made) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string_view>
 
 #include "sim/record/json.h"
@@ -17,5 +18,18 @@ Json read_json(std::string_view text);
 /// The same.
 ///   fails  nlohmann's parse_error: no JSON
 Json parsed_json(std::string_view text);
+
+/// Calls read(). If the JSON has another form than read() takes, as a value of another kind or an
+/// index that does not exist, refuse(text) is called, which throws.
+template <typename Read, typename Refuse>
+void read_or_refuse(const Read& read, const Refuse& refuse) {
+  try {
+    read();
+  } catch (const Json::exception& error) {
+    refuse(error.what());
+  } catch (const std::logic_error& error) {
+    refuse(error.what());
+  }
+}
 
 }  // namespace shardlab

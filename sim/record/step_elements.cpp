@@ -81,8 +81,8 @@ std::string_view stored_bytes(std::string_view raw, const Json& value, DType dty
   const auto bytes = static_cast<std::size_t>(item_bytes(dtype));
   const auto from = integer_of<std::size_t>(value.at("raw").at(0));
   if (from > raw.size() || static_cast<std::size_t>(count) > (raw.size() - from) / bytes) {
-    fail(ErrorKind::kValue, Fix{std::string(kRecordAgain)},
-         "the elements of value {} are outside of the file", value.at("v").dump());
+    fail(ErrorKind::kValue, Fix{record_again()}, "the elements of value {} are outside of the file",
+         value.at("v").dump());
   }
   return raw.substr(from, static_cast<std::size_t>(count) * bytes);
 }

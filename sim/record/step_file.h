@@ -12,7 +12,7 @@
 namespace shardlab {
 
 /// Advice where a recording is damaged, or contradicts itself.
-inline constexpr std::string_view kRecordAgain = "record the step again: shardlab record train.py";
+inline std::string record_again() { return "record the step again: shardlab record train.py"; }
 /// Advice, before its path, where a Python file is given in place of one.
 inline constexpr std::string_view kRecordFirst = "record a PyTorch program first: shardlab record ";
 

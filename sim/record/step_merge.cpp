@@ -309,18 +309,13 @@ class StepMerger {
 }  // namespace
 
 MergedSteps merge_steps(const std::vector<std::string>& paths, const std::string& out) {
-  const auto damaged = [&](const std::exception& error) {
-    fail(ErrorKind::kValue, Fix{"record it again"}, "{}: a damaged recording: {}", paths.at(0),
-         error.what());
-  };
-  try {
-    return StepMerger(paths).write(out);
-  } catch (const Json::exception& error) {
-    damaged(error);
-  } catch (const std::out_of_range& error) {
-    damaged(error);
-  }
-  return {};
+  MergedSteps merged;
+  read_or_refuse([&] { merged = StepMerger(paths).write(out); },
+                 [&](const char* what) {
+                   fail(ErrorKind::kValue, Fix{"record it again"}, "{}: a damaged recording: {}",
+                        paths.at(0), what);
+                 });
+  return merged;
 }
 
 }  // namespace shardlab

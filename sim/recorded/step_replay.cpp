@@ -155,24 +155,20 @@ class StepPlayer {
   StepReplay play(const AfterEvent& after) {
     replay_.rules_are_ours = recording_.torch.starts_with(kRelease);
     for (at_ = 0; at_ < recording_.events.size(); ++at_) {
+      const Json& event = recording_.events[at_];
       try {
-        play_event(recording_.events[at_]);
-        if (after) after(at_, player_);
-        for_each_named(recording_.events[at_], [&](std::size_t number) {
-          if (number < last_use_.size() && last_use_[number] == at_) let_go(number);
-        });
-      } catch (const Json::exception& error) {
-        refuse(error.what());
-      } catch (const std::logic_error& error) {
-        refuse(error.what());
+        read_or_refuse([&] { play_event(event); }, [&](const char* what) { refuse(what); });
       } catch (const Error& error) {
         if (!is_out_of_memory(error)) throw;
-        const Json& event = recording_.events[at_];
         const std::string place = place_of(recording_, event);
         throw Error(error).with(
             "event",
             fmt::format("{}  {}", at_ + 1, place.empty() ? event.value("name", "") : place));
       }
+      if (after) after(at_, player_);
+      for_each_named(event, [&](std::size_t number) {
+        if (number < last_use_.size() && last_use_[number] == at_) let_go(number);
+      });
     }
     for (const auto& [route, messages] : sent_) {
       for (const Message& one : messages) left_over(one, "a rank that receives it");
