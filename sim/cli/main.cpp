@@ -506,9 +506,12 @@ void add_record(CLI::App& app, Parsed& parsed) {
   record->prefix_command();
   record->footer(
       "`shardlab record [--out FILE] [--skip N] [--steps N] [--values none] [--level op|pieces] "
-      "SCRIPT [ARGUMENT...]`\n"
-      "runs the script from its first forward to the end of its optimizer's first step, into "
-      "step.json.gz.\n"
+      "[--ranks N [--processes]] SCRIPT [ARGUMENT...]`\n"
+      "records the script from its first forward or message to the end of its optimizer's first "
+      "step, into step.json.gz.\n"
+      "--ranks N: all ranks in one process; with --processes, for FSDP2, DDP and messages, a "
+      "process "
+      "each on gloo.\n"
       "In a script: `with shardlab_record.record(\"step.json.gz\", model): train_step()`.\n"
       "Examples:\n"
       "  shardlab record --print-path\n"

@@ -24,6 +24,7 @@ the file for them. It needs PyTorch alone; one thread records at a time.
 import argparse
 import contextlib
 import fnmatch
+import functools
 import gzip
 import inspect
 import json
@@ -35,6 +36,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import weakref
 
 try:
@@ -777,9 +779,6 @@ class Recorder:
         self.last_sequence = torch.autograd._get_sequence_nr()
         for model in self.names.models:
             self.learn(model)
-            for name, own in self.names.tensors_of(model) if self.level == "pieces" else ():
-                if isinstance(own, DTensor) and own.requires_grad:
-                    self.watch_gradient(own, name)  # its piece is no leaf
         self.hook()
         self.moves = _Moves(self)
         self.contexts = [_Below(self)]
@@ -889,6 +888,9 @@ class Recorder:
         for path, module in model.named_modules():
             path = begin + plain_path(path) if path else begin[:-1] or type(module).__name__
             self.paths.setdefault(id(module), (module, path))
+        for name, own in self.names.tensors_of(model) if self.level == "pieces" else ():
+            if isinstance(own, DTensor) and own.requires_grad:
+                self.watch_gradient(own, name)  # its piece is no leaf
 
     def path_of(self, module):
         if id(module) not in self.paths:
@@ -2056,7 +2058,10 @@ class _Done(SystemExit):
 
 
 class _Steps:
-    """Records a script from its first forward on, until an optimizer has made `steps` steps."""
+    """Records a script from its first forward or message on, until an optimizer has made `steps`
+    steps. A stage of a pipeline receives before its first forward."""
+
+    MESSAGES = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 
     def __init__(self, path, skip, steps, options):
         self.path, self.skip, self.steps, self.options = path, skip, steps, options
@@ -2068,14 +2073,38 @@ class _Steps:
             torch.nn.modules.module.register_module_forward_pre_hook(self.forward_begins),
             optimizer.register_optimizer_step_post_hook(self.step_ends),
         ]
+        self.messages = []  # (where it is, its name, what it was)
+        for name in self.MESSAGES if dist.is_available() else ():
+            function = getattr(dist, name)
+            begins = self.beginning(function)
+            for owner in (dist, dist.distributed_c10d):
+                self.messages.append((owner, name, function))
+                setattr(owner, name, begins)
+
+    def beginning(self, function):
+        @functools.wraps(function)
+        def begins(*args, **kwargs):
+            if self.is_due():
+                self.begin(None)
+            return function(*args, **kwargs)
+
+        return begins
+
+    def is_due(self):
+        return self.recorder is None and self.handles and self.made >= self.skip
+
+    def begin(self, model):
+        self.recorder = record(self.path, model, **self.options)
+        self.recorder.__enter__()
 
     def forward_begins(self, module, args):
-        if self.recorder is None and self.made >= self.skip and torch.is_grad_enabled():
-            self.recorder = record(self.path, module, **self.options)
-            self.recorder.__enter__()
+        if self.is_due() and torch.is_grad_enabled():
+            self.begin(module)
             self.recorder.name_batch(module, args, {})
             # The hooks of the recording come too late for the module that has started it.
             self.recorder.module_begins(module, args)
+        elif self.recorder is not None and not self.recorder.names.models:
+            self.recorder.name_batch(module, args, {})
 
     def step_ends(self, optimizer, args, kwargs):
         self.made += 1
@@ -2083,13 +2112,15 @@ class _Steps:
             self.end()
             raise _Done(0)
 
-    def end(self):
+    def end(self, kind=None, error=None, trace=None):
         if self.recorder is not None:
-            self.recorder.__exit__(None, None, None)
+            self.recorder.__exit__(kind, error, trace)
             self.recorder = None
         for handle in self.handles:
             handle.remove()
-        self.handles = []
+        for owner, name, function in self.messages:
+            setattr(owner, name, function)
+        self.handles, self.messages = [], []
 
 
 def from_first_forward(path, **options):
@@ -2126,7 +2157,8 @@ def _processes(given, words):
         time.sleep(0.05)
         ended = [process for process in running if process.poll() is not None]
         running = [process for process in running if process not in ended]
-        code = next((process.returncode for process in ended if process.returncode), code)
+        # The first that fails; the others are stopped.
+        code = code or next((process.returncode for process in ended if process.returncode), 0)
         if code:
             for process in running:
                 process.terminate()
@@ -2151,7 +2183,7 @@ def _run(given):
         return True
     finally:
         began = steps.recorder is not None
-        steps.end()
+        steps.end(*sys.exc_info())
     return began
 
 
@@ -2179,8 +2211,20 @@ def main(words=None):
         return _processes(given, words or sys.argv[1:])
     sys.argv = [given.script] + given.arguments
     sys.path[0] = os.path.dirname(os.path.abspath(given.script))
-    with _ranks(1 if given.processes else given.ranks):
-        began = _run(given)
+    together = given.ranks > 1 and not given.processes
+    try:
+        with _ranks(given.ranks if together else 1):
+            began = _run(given)
+    except Exception:
+        if not together:
+            raise
+        traceback.print_exc()
+        sys.stderr.write(
+            "error: the script failed with all ranks in one process (FSDP2, DDP and messages do)\n"
+            "  fix         give each rank a process: shardlab record --ranks %d --processes %s\n"
+            % (given.ranks, given.script)
+        )
+        return 1
     if began:
         return 0
     sys.stderr.write(

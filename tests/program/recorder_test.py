@@ -62,6 +62,33 @@ dist.destroy_process_group()
 """
 
 
+# The second stage receives before its first forward.
+PIPELINE_SCRIPT = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+last = dist.get_rank() == 1
+torch.manual_seed(dist.get_rank())
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(2):
+    for batch in range(2):
+        given = torch.randn(4, 8)
+        if last:
+            dist.batch_isend_irecv([dist.P2POp(dist.irecv, given, 0)])[0].wait()
+            given.requires_grad_()
+        result = model(given)
+        if last:
+            result.square().mean().backward()
+            dist.send(given.grad, 0)
+        else:
+            dist.send(result.detach(), 1)
+            gradient = torch.empty(4, 8)
+            dist.recv(gradient, 1)
+            result.backward(gradient)
+    optimizer.step()
+"""
+
+
 # Each process prints its parameters after three steps; with a path it records the second.
 PROCESSES_SCRIPT = """
 import contextlib, hashlib, os, sys, torch, torch.distributed as dist
@@ -211,6 +238,29 @@ class Recorder(program.Program):
         self.assertEqual(code, 0, errors)
         self.assertIn("step.json.gz: ", output)
         self.assertRegex(self.fine("replay", "step.json.gz"), r"2 ranks, \d+ ops: .* 0 differ")
+
+    def test_a_pipeline_is_recorded_from_its_first_message_on(self):
+        (self.folder / "train.py").write_text(PIPELINE_SCRIPT, encoding="utf-8")
+        for skip in ("0", "1"):
+            code, _, errors = self.shardlab("record", "--python", sys.executable, "--ranks", "2",
+                                            "--processes", "--skip", skip, "train.py")
+            self.assertEqual(code, 0, errors)
+            self.assertRegex(self.fine("replay", "step.json.gz"), r"2 ranks, \d+ ops: .* 0 differ")
+
+    def test_a_script_that_fails_with_all_ranks_in_one_process_is_told_of_processes(self):
+        (self.folder / "train.py").write_text(PIPELINE_SCRIPT, encoding="utf-8")
+        code, _, errors = self.shardlab(
+            "record", "--python", sys.executable, "--ranks", "2", "train.py")
+        self.assertEqual(code, 1)
+        self.assertIn("shardlab record --ranks 2 --processes train.py", errors)
+
+    def test_processes_end_with_the_code_of_the_first_that_fails(self):
+        (self.folder / "train.py").write_text(
+            "import os, sys, time\n"
+            "time.sleep(60) if os.environ['RANK'] == '0' else sys.exit(7)\n", encoding="utf-8")
+        code, _, _ = self.shardlab(
+            "record", "--python", sys.executable, "--ranks", "2", "--processes", "train.py")
+        self.assertEqual(code, 7)
 
     def test_a_message_is_refused_by_name_and_place(self):
         store = torch.distributed.HashStore()
