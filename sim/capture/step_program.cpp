@@ -311,7 +311,9 @@ class ProgramReader {
     }
     statement.takes = statement.roots;
     for (const auto& gradient : statement.incoming) {
-      if (gradient) statement.takes.push_back(*gradient);
+      if (!gradient) continue;
+      make_gradient(*gradient);
+      statement.takes.push_back(*gradient);
     }
     if (statement.roots.empty()) {
       refuse(event, "a backward of values that no call has made", "differentiate a result");
@@ -375,6 +377,9 @@ class ProgramReader {
   std::optional<std::size_t> parameter_of(const std::string& gradient) const {
     if (!gradient.ends_with(".grad")) return std::nullopt;
     const std::string name = gradient.substr(0, gradient.size() - 5);
+    for (const std::size_t leaf : leaves_) {
+      if (name == fmt::format("v{}", leaf)) return leaf;
+    }
     for (const auto& [number, input] : given_) {
       if (input->value("name", "") != name || !input->value("requires_grad", false)) continue;
       return number;
@@ -407,6 +412,9 @@ class ProgramReader {
       make_gradient(v);
       statement.takes.push_back(v);
     });
+    for (const Json& leaf : list_at(event, "leaves")) {
+      leaves_.insert(integer_of<std::size_t>(leaf));
+    }
     statement.outs = results_of(event);
     if (statement.outs.empty()) return note_number(event);
     const bool same = statement.outs.size() == 1 && statement.takes.size() == 1 &&
@@ -843,8 +851,12 @@ class ProgramReader {
 
   void add_input(const Json& user, std::size_t v) {
     const auto found = given_.find(v);
-    const bool view = found != given_.end() && found->second->value("k", "") == "alias";
-    if (found == given_.end() || (view && !is_part_of_given(*found->second))) {
+    if (found == given_.end()) {
+      refuse(user, "a value that no call has made, as the gradient of a detached tensor",
+             "give it memory of its own: x.detach().clone().requires_grad_()");
+    }
+    const bool view = found->second->value("k", "") == "alias";
+    if (view && !is_part_of_given(*found->second)) {
       refuse(user, "a view of memory that no call has made", "take it by an op: x[...]");
     }
     const Json& event = *found->second;
@@ -1023,6 +1035,7 @@ class ProgramReader {
   std::vector<Number> numbers_;
   std::map<std::size_t, std::string> gradients_;  // as backward leaves them: "w.grad", by number
   std::set<std::string> graded_;                  // the names of those before the first step
+  std::set<std::size_t> leaves_;                  // results that require a gradient afterwards
   std::set<std::string> fresh_gradients_;         // those that a backward has left so far
   std::map<std::size_t, const Json*> gradient_checks_;  // gradients as a backward leaves them
   bool adds_up_ = false;                                // the gradient that comes next, to another

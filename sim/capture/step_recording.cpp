@@ -109,6 +109,7 @@ constexpr KeyRow kKeys[] = {
     {"to", kList, "a list"},
     {"placements", kList, "a list"},
     {"detached", kList, "a list"},
+    {"leaves", kList, "a list"},
     {"kwargs", kObject, "an object"},
     {"fill", kObject, "an object"},
     {"p", kCount, "a count"},
@@ -518,7 +519,7 @@ class StepReader {
     if (kind == "module") check_module(event);
     const bool moves = std::ranges::find(kMoving, kind) != std::end(kMoving);
     if (moves) taken(event.at("in"));
-    for (const char* key : {"in", "detached"}) {
+    for (const char* key : {"in", "detached", "leaves"}) {
       if (moves) break;
       const Json& numbers = list_at(event, key);
       if (!numbers.is_array()) refuse(fmt::format("'{}' is a list", key));

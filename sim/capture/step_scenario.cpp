@@ -92,6 +92,10 @@ class StepWriter {
       inside = one.no_grad;
       const std::string indent = inside ? "    " : "";
       before_.clear();
+      for (const Json& leaf : list_at(*one.event, "leaves")) {
+        before_.push_back(name(integer_of<std::size_t>(leaf)) + ".requires_grad_()");
+        moved_.clear();
+      }
       const std::string line = statement(one);
       for (const std::string& moved : before_) text += indent + moved + "\n";
       text += indent + line + comment(*one.event) + "\n";
@@ -124,6 +128,8 @@ class StepWriter {
   }
 
   std::string gradient(const StepStatement& one) const {
+    if (program_.input(one.takes[0]) == nullptr)
+      return fmt::format("{} = {}.grad.clone()", name(one.outs[0]), name(one.takes[0]));
     return fmt::format("{} = {}.grad.redistribute({}).clone()", name(one.outs[0]),
                        name(one.takes[0]), placed(one.takes[0]));
   }

@@ -1565,6 +1565,9 @@ class Recorder:
         for tensor in tensors:
             number = self.numbers.get(self.key(tensor))
             if tensor.requires_grad:
+                if self.is_new_leaf(tensor, number):
+                    event.setdefault("leaves", []).append(number)
+                    self.watch_gradient(tensor, "v%d" % number)
                 self.taped.add(number)
             elif number in self.taped:
                 detached.append(number)
@@ -1574,6 +1577,11 @@ class Recorder:
             self.mark(event["args"], args, event.get("detached", ()))
             for name, value in event.get("kwargs", {}).items():
                 self.mark(value, kwargs[name], event.get("detached", ()))
+
+    def is_new_leaf(self, tensor, number):
+        """A result that the program has made a leaf: x = (a + b).requires_grad_()."""
+        own = number is not None and number not in self.taped and id(tensor) not in self.hooked
+        return own and tensor.is_leaf and type(tensor) is torch.Tensor
 
     def op(self, func, args, kwargs):
         if self.passes(func):
@@ -2057,6 +2065,14 @@ class _Done(SystemExit):
     """The requested steps are recorded."""
 
 
+def _is_registering():
+    """Inside of register_parametrization, which runs a new module while the model is being made."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_name != "register_parametrization":
+        frame = frame.f_back
+    return frame is not None
+
+
 class _Steps:
     """Records a script from its first forward or message on, until an optimizer has made `steps`
     steps. A stage of a pipeline receives before its first forward."""
@@ -2098,7 +2114,7 @@ class _Steps:
         self.recorder.__enter__()
 
     def forward_begins(self, module, args):
-        if self.is_due() and torch.is_grad_enabled():
+        if self.is_due() and torch.is_grad_enabled() and not _is_registering():
             self.begin(module)
             self.recorder.name_batch(module, args, {})
             # The hooks of the recording come too late for the module that has started it.

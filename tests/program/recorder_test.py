@@ -353,6 +353,15 @@ class Recorder(program.Program):
         run = self.fine("run", "--summary", "step.json.gz", "--mesh", "dp=4", "--plan", "fsdp")
         self.assertIn("4 gradients are PyTorch's, 0 differ", run)
 
+    def test_a_script_is_not_recorded_while_its_model_is_made(self):
+        linear = "torch.nn.Linear(8, 32)"
+        normed = SCRIPT.replace(linear, f"torch.nn.utils.parametrizations.weight_norm({linear})")
+        (self.folder / "train.py").write_text(normed, encoding="utf-8")
+        code, _, errors = self.shardlab("record", "--python", sys.executable, "train.py")
+        self.assertEqual(code, 0, errors)
+        run = self.fine("run", "--summary", "step.json.gz", "--mesh", "dp=4", "--plan", "fsdp")
+        self.assertIn("5 gradients are PyTorch's, 0 differ", run)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

@@ -232,6 +232,7 @@ class Steps(program.Program):
             ("own_gradients", "megatron", "dp=2,tp=2"), ("own_gradients", "fsdp", "x=3"),
             ("own_gradients", "sequence", "tp=4"), ("roots", "hsdp", "a=2,b=2"),
             ("roots", "replicate", "dp=4"), ("roots", "fsdp+tp", "dp=2,tp=3"),
+            ("leaves", "fsdp", "dp=3"), ("leaves", "megatron", "dp=2,tp=2"),
             ("next_token", "fsdp", "dp=2"), ("next_token", "megatron", "dp=2,tp=2"),
         ):
             with self.subTest(name=name, plan=plan, mesh=mesh):
@@ -248,6 +249,7 @@ class Steps(program.Program):
                           if e["k"] == "check" and e.get("pass") == "bwd"}
                 wanted = sum(e["k"] in ("input", "const") and e.get("requires_grad", False)
                              and e.get("name", f"v{e['v']}") + ".grad" in graded for e in events)
+                wanted += sum(f"v{v}.grad" in graded for e in events for v in e.get("leaves", []))
                 gradients = [v for v in run["values"] if v["name"].endswith(".grad")]
                 self.assertEqual(len(gradients), wanted)
                 if textbook:

@@ -691,8 +691,36 @@ def time_first():
     return model, None, step
 
 
+def leaves():
+    """Results that the program makes leaves: points between two batches, of whose gradient there is
+    a penalty; noise that is moved along its gradient; and a value that cuts a backward in two."""
+    model = nn.ModuleDict({"trunk": nn.Linear(8, 16), "head": nn.Linear(16, 1)})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    real, false, noise = torch.randn(12, 8), torch.randn(12, 8), torch.randn(12, 8)
+
+    def score(x):
+        return model["head"](F.softplus(model["trunk"](x)))
+
+    def step():
+        between = (0.3 * real + 0.7 * false).requires_grad_()
+        slope, = torch.autograd.grad(score(between).sum(), between, create_graph=True)
+        moved = (0.1 * noise).requires_grad_()
+        score(real + moved).mean().backward()
+        moved = (moved + 0.05 * moved.grad.sign()).detach()
+        optimizer.zero_grad()
+        hidden = F.softplus(model["trunk"](real + moved))
+        cut = hidden.detach().clone().requires_grad_()
+        loss = model["head"](cut).square().mean() + (slope.norm(dim=-1) - 1).square().mean()
+        loss.backward()
+        hidden.backward(cut.grad)
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step
+
+
 PROGRAMS = {program.__name__: program for program in (
     llama, llama_gqa, gpt, convolutions, two_batches, next_token, bf16, autocast, written, gammas,
     preferences, residual, experts, adversaries, masked, ascent, drawn_inside, constant, choices,
-    own_gradients, roots, time_first
+    own_gradients, roots, time_first, leaves
 )}
