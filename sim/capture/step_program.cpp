@@ -399,7 +399,18 @@ class ProgramReader {
     program_.statements.push_back(std::move(statement));
   }
 
+  // If the call becomes several statements, its operands are leaves before the first.
   void read_call(const Json& given) {
+    const std::size_t begin = program_.statements.size();
+    add_call(given);
+    for (const Json& leaf : list_at(given, "leaves")) {
+      leaves_.insert(integer_of<std::size_t>(leaf));
+      if (begin < program_.statements.size())
+        program_.statements[begin].leaves.push_back(integer_of<std::size_t>(leaf));
+    }
+  }
+
+  void add_call(const Json& given) {
     const Json& event = renumbered(given);
     begin_functions(integer_of<std::size_t>(event.at("c")));
     find_numbers(event);
@@ -412,9 +423,6 @@ class ProgramReader {
       make_gradient(v);
       statement.takes.push_back(v);
     });
-    for (const Json& leaf : list_at(event, "leaves")) {
-      leaves_.insert(integer_of<std::size_t>(leaf));
-    }
     statement.outs = results_of(event);
     if (statement.outs.empty()) return note_number(event);
     const bool same = statement.outs.size() == 1 && statement.takes.size() == 1 &&

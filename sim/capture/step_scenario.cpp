@@ -92,8 +92,9 @@ class StepWriter {
       inside = one.no_grad;
       const std::string indent = inside ? "    " : "";
       before_.clear();
-      for (const Json& leaf : list_at(*one.event, "leaves")) {
-        before_.push_back(name(integer_of<std::size_t>(leaf)) + ".requires_grad_()");
+      for (const std::size_t leaf : one.leaves) {
+        if (!program_.names.contains(leaf)) continue;  // nothing takes it
+        before_.push_back(name(leaf) + ".requires_grad_()");
         moved_.clear();
       }
       const std::string line = statement(one);

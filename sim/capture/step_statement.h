@@ -39,6 +39,7 @@ struct StepStatement {
   std::size_t mask = 0;            ///< kDropout, kAttention, kChosen (indices): its value's number
   double scale = 1;                ///< the same: the factor of kept elements
   bool no_grad = false;
+  std::vector<std::size_t> leaves;     ///< results that require a gradient from here on
   std::map<std::size_t, DType> casts;  ///< operands that autocast has cast for it
   std::vector<std::size_t> resets;     ///< kBackward: parameters whose gradients begin anew
   /// kBackward, kGradients: the values that are differentiated, and their gradients, by number
