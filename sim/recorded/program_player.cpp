@@ -21,6 +21,7 @@
 #include "schema/torch_spelling.h"
 #include "sim/capture/library_calls.h"
 #include "sim/capture/recorded_json.h"
+#include "sim/capture/step_statement.h"
 #include "sim/language/values/op_call.h"
 #include "sim/world/devices.h"
 #include "sim/world/rank_life.h"
@@ -232,10 +233,18 @@ void ProgramPlayer::suppose(const Json& event) {
 
 void ProgramPlayer::forget(const Json& event) {
   for (const Json& one : list_at(event, "each")) forget(one);
-  for (const char* key : {"out", "mut"}) {
+  const bool in_place = is_in_place(event.value("op", ""));
+  for (const std::string key : {"out", "mut"}) {
     if (!event.contains(key)) continue;
     for_each_number(event.at(key), [&](std::size_t number) {
-      for (std::vector<DTensor>& rank : values_) rank.at(number) = {};
+      for (std::vector<DTensor>& rank : values_) {
+        const DTensor written = std::exchange(rank.at(number), {});
+        if (!written.defined() || (key == "out" && !in_place)) continue;
+        // Memory that is written is that of its views, too.
+        for (DTensor& value : rank) {
+          if (value.defined() && value.local().storage() == written.local().storage()) value = {};
+        }
+      }
     });
   }
 }
