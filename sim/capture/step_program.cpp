@@ -377,9 +377,7 @@ class ProgramReader {
   std::optional<std::size_t> parameter_of(const std::string& gradient) const {
     if (!gradient.ends_with(".grad")) return std::nullopt;
     const std::string name = gradient.substr(0, gradient.size() - 5);
-    for (const std::size_t leaf : leaves_) {
-      if (name == fmt::format("v{}", leaf)) return leaf;
-    }
+    if (const auto leaf = leaves_.find(name); leaf != leaves_.end()) return leaf->second;
     for (const auto& [number, input] : given_) {
       if (input->value("name", "") != name || !input->value("requires_grad", false)) continue;
       return number;
@@ -404,9 +402,9 @@ class ProgramReader {
     const std::size_t begin = program_.statements.size();
     add_call(given);
     for (const Json& leaf : list_at(given, "leaves")) {
-      leaves_.insert(integer_of<std::size_t>(leaf));
-      if (begin < program_.statements.size())
-        program_.statements[begin].leaves.push_back(integer_of<std::size_t>(leaf));
+      const auto v = integer_of<std::size_t>(leaf);
+      leaves_.emplace(fmt::format("v{}", v), v);
+      if (begin < program_.statements.size()) program_.statements[begin].leaves.push_back(v);
     }
   }
 
@@ -1043,8 +1041,8 @@ class ProgramReader {
   std::vector<Number> numbers_;
   std::map<std::size_t, std::string> gradients_;  // as backward leaves them: "w.grad", by number
   std::set<std::string> graded_;                  // the names of those before the first step
-  std::set<std::size_t> leaves_;                  // results that require a gradient afterwards
-  std::set<std::string> fresh_gradients_;         // those that a backward has left so far
+  std::map<std::string, std::size_t> leaves_;  // results that require a gradient, as in "v5.grad"
+  std::set<std::string> fresh_gradients_;      // those that a backward has left so far
   std::map<std::size_t, const Json*> gradient_checks_;  // gradients as a backward leaves them
   bool adds_up_ = false;                                // the gradient that comes next, to another
   std::set<std::size_t> updated_;                       // existing values that updates take

@@ -33,7 +33,8 @@ double relative_of(DType dtype) {
 
 template <typename T>
 void PrintSum::add(std::size_t first, std::span<const T> elements) {
-  const auto add_some = [&](std::size_t lane, std::span<const T> some) {
+  // The size of a span of kLanes is a constant, and its loop one of vectors.
+  const auto add_some = [&](std::size_t lane, auto some) {
     for (std::size_t i = 0; i < some.size(); ++i) {
       const double element = some[i];
       sums_[lane + i] += element;
@@ -44,11 +45,7 @@ void PrintSum::add(std::size_t first, std::span<const T> elements) {
   std::size_t at = std::min(elements.size(), (kLanes - lane) % kLanes);
   add_some(lane, elements.first(at));
   for (; at + kLanes <= elements.size(); at += kLanes) {
-    for (std::size_t i = 0; i < kLanes; ++i) {
-      const double element = elements[at + i];
-      sums_[i] += element;
-      sizes_[i] += std::fabs(element);
-    }
+    add_some(0, elements.subspan(at).template first<kLanes>());
   }
   add_some(0, elements.subspan(at));
 }

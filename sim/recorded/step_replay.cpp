@@ -157,7 +157,8 @@ class StepPlayer {
     for (at_ = 0; at_ < recording_.events.size(); ++at_) {
       const Json& event = recording_.events[at_];
       try {
-        read_or_refuse([&] { play_event(event); }, [&](const char* what) { refuse(what); });
+        read_or_refuse([&] { play_and_drop(event, after); },
+                       [&](const char* what) { refuse(what); });
       } catch (const Error& error) {
         if (!is_out_of_memory(error)) throw;
         const std::string place = place_of(recording_, event);
@@ -165,10 +166,6 @@ class StepPlayer {
             "event",
             fmt::format("{}  {}", at_ + 1, place.empty() ? event.value("name", "") : place));
       }
-      if (after) after(at_, player_);
-      for_each_named(event, [&](std::size_t number) {
-        if (number < last_use_.size() && last_use_[number] == at_) let_go(number);
-      });
     }
     for (const auto& [route, messages] : sent_) {
       for (const Message& one : messages) left_over(one, "a rank that receives it");
@@ -180,6 +177,15 @@ class StepPlayer {
   }
 
  private:
+  // Values that no later event names are dropped.
+  void play_and_drop(const Json& event, const AfterEvent& after) {
+    play_event(event);
+    if (after) after(at_, player_);
+    for_each_named(event, [&](std::size_t number) {
+      if (number < last_use_.size() && last_use_[number] == at_) let_go(number);
+    });
+  }
+
   [[noreturn]] void refuse(const std::string& why) const {
     refuse_event(recording_, &recording_.events[at_], why);
   }

@@ -221,8 +221,11 @@ void add_piece(const DTensorSpec& spec, const Coordinate& coordinate, const DTen
       for_each_stretch(view, [&](std::size_t from, std::size_t to, std::size_t count) {
         const auto* terms = &local[from * width];
         double* sums = &value.reals[to * width];
-        if (!reduction.any()) std::copy_n(terms, count * width, sums);
-        for (std::size_t i = 0; reduction.any() && i < count * width; ++i) sums[i] += terms[i];
+        if (reduction.any()) {
+          for (std::size_t i = 0; i < count * width; ++i) sums[i] += terms[i];
+        } else {
+          std::copy_n(terms, count * width, sums);
+        }
       });
     } else {
       for_each_element(view, [&](std::size_t from, std::size_t to) {
