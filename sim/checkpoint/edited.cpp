@@ -1,0 +1,520 @@
+// An edit wraps the function that makes a tensor's elements: nothing is read before a tensor is
+// asked for.
+#include "sim/checkpoint/edited.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <set>
+
+#include "base/fix.h"
+#include "base/nearest.h"
+#include "base/text_of_list.h"
+#include "kernels/convert.h"
+
+namespace shardlab {
+
+namespace {
+
+using Edits = std::vector<Edit>;
+using Texts = std::vector<std::string>;
+
+[[noreturn]] void refuse(const Edit& edit, std::string_view what) {
+  const std::vector<EditOption>& all = edit_options();
+  const auto option = std::ranges::find(all, edit.option, &EditOption::name);
+  fail(ErrorKind::kValue, Fix{option == all.end() ? "" : option->form}, "{}: {}", edit.command(),
+       what);
+}
+
+Texts parts_of(std::string_view text, std::string_view separator) {
+  Texts parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, at), text.size());
+    const std::string_view part = text.substr(at, end - at);
+    const std::size_t from = std::min(part.find_first_not_of(' '), part.size());
+    parts.emplace_back(part.substr(from, part.find_last_not_of(' ') + 1 - from));
+    at = end + separator.size();
+  }
+  return parts;
+}
+
+std::int64_t number_in(const Edit& edit, std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = fault == std::errc() && end == text.data() + text.size() && number >= 0;
+  if (!whole) refuse(edit, fmt::format("'{}' is no number", text));
+  return number;
+}
+
+// ---- names ----
+
+// The length of "*" or "{i}" at the begin of a text; 0 if there is none.
+std::size_t open_part(std::string_view text) {
+  if (text.starts_with('*')) return 1;
+  return text.starts_with('{') ? text.find('}') + 1 : 0;  // npos + 1 is 0
+}
+
+using OpenParts = std::vector<std::pair<std::string_view, std::string_view>>;  // and their texts
+
+// How much of the name the pattern takes, up to a dot or the end.
+std::optional<std::size_t> taken(std::string_view pattern, std::string_view name, OpenParts& open) {
+  if (pattern.empty()) {
+    return name.empty() || name[0] == '.' ? std::optional<std::size_t>(0) : std::nullopt;
+  }
+  const std::size_t part = open_part(pattern),
+                    most = part == 1 ? name.size() : std::min(name.find('.'), name.size());
+  if (part == 0) {
+    if (name.empty() || name[0] != pattern[0]) return std::nullopt;
+    const auto rest = taken(pattern.substr(1), name.substr(1), open);
+    return rest ? std::optional(*rest + 1) : std::nullopt;
+  }
+  for (std::size_t size = most + 1; size-- > (part == 1 ? 0 : 1);) {
+    open.emplace_back(pattern.substr(0, part), name.substr(0, size));
+    if (const auto rest = taken(pattern.substr(part), name.substr(size), open)) return *rest + size;
+    open.pop_back();
+  }
+  return std::nullopt;
+}
+
+// The name with `by` in place of the parts that the pattern takes; empty if it takes none.
+std::optional<std::string> name_like(std::string_view name, std::string_view pattern,
+                                     std::string_view by) {
+  for (std::size_t at = 0; at < name.size();
+       at = std::min(name.find('.', at), name.size() - 1) + 1) {
+    OpenParts open;
+    const auto size = taken(pattern, name.substr(at), open);
+    if (!size) continue;
+    std::string out(name.substr(0, at));
+    while (!by.empty()) {
+      const std::size_t part = open_part(by);
+      const auto found = std::ranges::find(open, by.substr(0, part), &OpenParts::value_type::first);
+      const bool known = part > 0 && found != open.end();
+      out += known ? found->second : by.substr(0, 1);
+      if (known) open.erase(found);
+      by.remove_prefix(known ? part : 1);
+    }
+    return out + std::string(name.substr(at + *size));
+  }
+  return std::nullopt;
+}
+
+// The tensors that fit.
+std::vector<MadeTensor*> fitting(const Edit& edit, const std::string& pattern,
+                                 MadeTensors& tensors) {
+  std::vector<MadeTensor*> found;
+  Texts known;
+  for (MadeTensor& tensor : tensors) {
+    if (name_like(tensor.name, pattern, "")) found.push_back(&tensor);
+    known.push_back(tensor.name);
+  }
+  if (found.empty()) {
+    fail(ErrorKind::kValue, Fix{suggest(pattern, known)}, "{}: it fits no tensor", edit.command());
+  }
+  return found;
+}
+
+// ---- the edits ----
+
+Edits rename(const Edit& edit, MadeTensors& tensors) {
+  const auto [from, to] = two_parts(edit, "->");
+  for (MadeTensor* tensor : fitting(edit, from, tensors))
+    tensor->name = *name_like(tensor->name, from, to);
+  return {{"rename", fmt::format("{} -> {}", to, from)}};
+}
+
+// Rows of one tensor as several.
+Edits split(const Edit& edit, MadeTensors& tensors) {
+  const auto [from, list] = two_parts(edit, "=");
+  Texts names;
+  MadeTensors parts;
+  std::set<std::string> gone;
+  for (const MadeTensor* whole : fitting(edit, from, tensors)) {
+    std::int64_t begin = 0;
+    names.clear();
+    for (const std::string& text : parts_of(list, ",")) {
+      const auto [name, size] = two_parts({edit.option, text}, ":");
+      MadeTensor part = *whole;
+      names.push_back(name);
+      part.name = *name_like(whole->name, from, name);
+      if (!part.shape.empty()) part.shape[0] = number_in(edit, size);
+      part.make([of = whole->elements, begin, size = part.bytes()] {
+        return of().substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(size));
+      });
+      begin += part.bytes();
+      parts.push_back(std::move(part));
+    }
+    if (begin != whole->bytes())
+      refuse(edit, fmt::format("{} has another number of rows", whole->text()));
+    gone.insert(whole->name);
+  }
+  std::erase_if(tensors, [&](const MadeTensor& one) { return gone.contains(one.name); });
+  tensors.insert(tensors.end(), parts.begin(), parts.end());
+  return {{"join", fmt::format("{} = {}", from, text_of_list(names, ", "))}};
+}
+
+Edits join(const Edit& edit, MadeTensors& tensors) {
+  const auto [to, list] = two_parts(edit, "=");
+  const Texts names = parts_of(list, ",");
+  MadeTensors joined;
+  std::set<std::string> gone, sizes;
+  for (const MadeTensor* first : fitting(edit, names[0], tensors)) {
+    MadeTensor whole = *first;
+    whole.name = *name_like(first->name, names[0], to);
+    Texts texts;
+    MadeTensors parts;
+    std::int64_t rows = 0;
+    for (const std::string& name : names) {
+      const std::string part = *name_like(first->name, names[0], name);
+      const MadeTensor* found = find(tensors, part);
+      Dims shape = found == nullptr || found->shape.empty() ? Dims{} : found->shape;
+      const std::int64_t own = shape.empty() ? 0 : shape[0];
+      if (!shape.empty()) shape[0] = first->shape[0];
+      if (found == nullptr || found->type != first->type || shape.empty() ||
+          shape != first->shape) {
+        refuse(edit, fmt::format("'{}' is not there, or does not fit {}", part, first->text()));
+      }
+      rows += own;
+      texts.push_back(fmt::format("{}:{}", name, own));
+      parts.push_back(*found);
+      gone.insert(part);
+    }
+    whole.shape[0] = rows;
+    whole.make([parts] {
+      std::string all;
+      for (const MadeTensor& part : parts) all += part.elements();
+      return all;
+    });
+    sizes.insert(text_of_list(texts, ", "));
+    joined.push_back(std::move(whole));
+  }
+  std::erase_if(tensors, [&](const MadeTensor& one) { return gone.contains(one.name); });
+  tensors.insert(tensors.end(), joined.begin(), joined.end());
+  if (sizes.size() > 1) return {};
+  return {{"split", fmt::format("{} = {}", to, *sizes.begin())}};
+}
+
+void swap(const Edit& edit, MadeTensor& tensor, const Swap& how) {
+  if (product(Dims{how.o, how.a, how.b, how.r}) != product(tensor.shape) ||
+      tensor.type == nullptr) {
+    refuse(edit, fmt::format("{} is not {} elements", tensor.text(), how.text()));
+  }
+  tensor.make(
+      [of = tensor.elements, item = tensor.item(), how] { return swapped(of(), item, how); });
+}
+
+// "halves q=32,kv=8": heads of the query and of the keys.
+Edits rope(const Edit& edit, MadeTensors& tensors) {
+  const Texts words = parts_of(edit.text, " ");
+  const bool halves = words[0] == "halves";
+  if (words.size() != 2 || (!halves && words[0] != "pairs")) {
+    refuse(edit, "halves or pairs is expected, and --heads before it");
+  }
+  for (const std::string& part : parts_of(words[1], ",")) {
+    const auto [name, count] = two_parts({edit.option, part}, "=");
+    const std::int64_t heads = std::max<std::int64_t>(number_in(edit, count), 1);
+    const Texts q = {"q_proj", "wq", "q", "query", "to_q"},
+                k = {"k_proj", "wk", "k", "key", "to_k"};
+    bool any = false;
+    for (MadeTensor& tensor : tensors) {
+      const bool fits = std::ranges::any_of(
+          name == "q"                   ? q
+          : name == "kv" || name == "k" ? k
+                                        : Texts{name},
+          [&](const std::string& one) { return name_like(tensor.name, one, "").has_value(); });
+      if (!fits || tensor.shape.empty()) continue;
+      any = true;
+      const std::int64_t half = tensor.shape[0] / heads / 2, rest = around(tensor.shape, 0).second;
+      swap(edit, tensor, halves ? Swap{heads, half, 2, rest} : Swap{heads, 2, half, rest});
+    }
+    if (!any) refuse(edit, fmt::format("no tensor is called '{}'", name));
+  }
+  return {{"rope", (halves ? "pairs " : "halves ") + words[1]}};
+}
+
+Edits transpose(const Edit& edit, MadeTensors& tensors) {
+  for (MadeTensor* tensor : fitting(edit, edit.text, tensors)) {
+    Dims& shape = tensor->shape;
+    if (shape.size() < 2) refuse(edit, fmt::format("{} has no two dims", tensor->text()));
+    std::int64_t &rows = shape[shape.size() - 2], &columns = shape.back();
+    swap(edit, *tensor, {around(shape, shape.size() - 2).first, rows, columns, 1});
+    std::swap(rows, columns);
+  }
+  return {edit};
+}
+
+Edits swap_dims(const Edit& edit, MadeTensors& tensors) {
+  const auto [pattern, list] = two_parts(edit, "=");
+  Dims sizes;
+  for (const std::string& part : parts_of(list, ",")) sizes.push_back(number_in(edit, part));
+  if (sizes.size() != 4) refuse(edit, "four sizes are expected");
+  for (MadeTensor* tensor : fitting(edit, pattern, tensors))
+    swap(edit, *tensor, {sizes[0], sizes[1], sizes[2], sizes[3]});
+  return {{"swap",
+           fmt::format("{} = {}", pattern, Swap{sizes[0], sizes[2], sizes[1], sizes[3]}.text())}};
+}
+
+Picked indices_in(const Edit& edit, const std::string& text, std::int64_t size) {
+  Picked indices;
+  for (const std::string& run : parts_of(text, "+")) {
+    const std::size_t colon = run.find(':');
+    const std::int64_t from = number_in(edit, run.substr(0, colon));
+    const std::int64_t to =
+        colon == std::string::npos ? from + 1 : number_in(edit, run.substr(colon + 1));
+    if (to > size) refuse(edit, fmt::format("{} is outside of 0:{}", run, size));
+    for (std::int64_t i = from; i < to; ++i) indices.push_back(i);
+  }
+  return indices;
+}
+
+// "qkv = [0:12+24:30, _]".
+Edits pick(const Edit& edit, MadeTensors& tensors) {
+  const auto [pattern, list] = two_parts(edit, "=");
+  const Texts dims =
+      parts_of(list.substr(1, list.size() - std::min<std::size_t>(list.size(), 2)), ",");
+  Texts inverse = dims;
+  for (MadeTensor* tensor : fitting(edit, pattern, tensors)) {
+    if (list[0] != '[' || list.back() != ']' || dims.size() != tensor->shape.size() ||
+        tensor->type == nullptr) {
+      refuse(edit,
+             fmt::format("an entry for each dim of {} in brackets is expected", tensor->text()));
+    }
+    for (std::size_t dim = 0; dim < dims.size(); ++dim) {
+      if (dims[dim] == "_") continue;
+      const Picked indices = indices_in(edit, dims[dim], tensor->shape[dim]);
+      const Picked places = inverse_of(indices, tensor->shape[dim]);
+      const bool all = std::ranges::count(places, -1) == 0 && places.size() == indices.size();
+      inverse[dim] = all ? text_of(places) : "";
+      tensor->make([of = tensor->elements, shape = tensor->shape, item = tensor->item(), dim,
+                    indices] { return picked(of(), shape, item, dim, indices); });
+      tensor->shape[dim] = static_cast<std::int64_t>(indices.size());
+    }
+  }
+  if (std::ranges::count(inverse, "") > 0) return {};
+  return {{"pick", fmt::format("{} = [{}]", pattern, text_of_list(inverse, ", "))}};
+}
+
+// "bf16", of all floats, or "*.weight = bf16".
+Edits convert(const Edit& edit, MadeTensors& tensors) {
+  const bool all = edit.text.find('=') == std::string::npos;
+  const auto [pattern, name] = all ? std::pair{std::string("*"), edit.text} : two_parts(edit, "=");
+  const auto to = parse_dtype(name);
+  if (!to || !is_floating(*to)) refuse(edit, fmt::format("'{}' is no dtype of floats", name));
+  Edits inverse;
+  bool lost = false;
+  for (MadeTensor* tensor : fitting(edit, pattern, tensors)) {
+    const auto from = tensor->type == nullptr ? std::nullopt : tensor->type->dtype;
+    if (!from || !is_floating(*from) || from == to) continue;
+    // f16 and bf16 do not hold each other.
+    lost |= item_bytes(*from) >= item_bytes(*to);
+    inverse.push_back({"dtype", fmt::format("{} = {}", tensor->name, to_string(*from))});
+    tensor->make([of = tensor->elements, from, to] { return converted(of(), *from, *to); });
+    tensor->type = &stored_type(*to);
+  }
+  return lost ? Edits{} : inverse;
+}
+
+Edits scale(const Edit& edit, MadeTensors& tensors) {
+  const auto [pattern, text] = two_parts(edit, "=");
+  const double factor = std::strtod(text.c_str(), nullptr);
+  for (MadeTensor* tensor : fitting(edit, pattern, tensors)) {
+    const auto dtype = tensor->type == nullptr ? std::nullopt : tensor->type->dtype;
+    if (factor == 0 || !dtype || !is_floating(*dtype))
+      refuse(edit, fmt::format("a factor of {} is expected", tensor->text()));
+    tensor->make([of = tensor->elements, dtype, factor] { return scaled(of(), *dtype, factor); });
+  }
+  int exponent = 0;
+  const bool exact = std::abs(std::frexp(factor, &exponent)) == 0.5;
+  return exact ? Edits{{"scale", fmt::format("{} = {}", pattern, 1 / factor)}} : Edits{};
+}
+
+Edits drop(const Edit& edit, MadeTensors& tensors) {
+  fitting(edit, edit.text, tensors);
+  std::erase_if(tensors, [&](const MadeTensor& one) {
+    return name_like(one.name, edit.text, "").has_value();
+  });
+  return {};
+}
+
+Edits tie(const Edit& edit, MadeTensors& tensors) {
+  const auto [name, of] = two_parts(edit, "=");
+  const MadeTensor* source = find(tensors, of);
+  if (source == nullptr) refuse(edit, fmt::format("there is no tensor '{}'", of));
+  MadeTensor tied = *source;
+  tied.name = name;
+  const std::size_t there =
+      std::erase_if(tensors, [&name = name](const MadeTensor& one) { return one.name == name; });
+  tensors.push_back(std::move(tied));
+  return there > 0 ? Edits{} : Edits{{"drop", name}};
+}
+
+}  // namespace
+
+std::pair<std::string, std::string> two_parts(const Edit& edit, std::string_view separator) {
+  const Texts parts = parts_of(edit.text, separator);
+  if (parts.size() == 2 && !parts[0].empty() && !parts[1].empty()) return {parts[0], parts[1]};
+  refuse(edit, fmt::format("two parts with '{}' between them are expected", separator));
+}
+
+std::string MadeTensor::type_text() const {
+  return fmt::format("{}[{}]", type == nullptr ? "?" : type->name, text_of_list(shape, ", "));
+}
+
+MadeTensors tensors_of(const Checkpoint& checkpoint) {
+  MadeTensors tensors;
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    const auto read = [&checkpoint, &tensor](std::size_t last) {
+      std::string bytes(static_cast<std::size_t>(tensor.bytes()), '\0');
+      checkpoint.read(tensor, {Dims(tensor.shape.size()), tensor.shape}, bytes.data(), last);
+      return bytes;
+    };
+    tensors.push_back({tensor.name, tensor.type, tensor.shape, [read] { return read(0); }});
+    tensors.back().rows = [&checkpoint, &tensor](std::int64_t from, std::int64_t to, char* out) {
+      Box part{Dims(tensor.shape.size()), tensor.shape};
+      part.from[0] = from;
+      part.shape[0] = to - from;
+      checkpoint.read(tensor, part, out);
+    };
+    if (tensor.shape.empty() || tensor.type == nullptr) tensors.back().rows = nullptr;
+    std::int64_t held = 0;
+    for (const StoredPiece& piece : tensor.pieces) held += product(piece.box.shape);
+    for (std::size_t i = 1; held > tensor.count() && i < tensor.pieces.size(); ++i) {
+      tensors.back().variants.push_back([read, i] { return read(i); });
+    }
+  }
+  return tensors;
+}
+
+bool for_blocks(const MadeTensor& tensor, const std::function<bool(std::string_view)>& take) {
+  constexpr std::int64_t kBlock = 1 << 20;
+  if (!tensor.rows) return take(tensor.elements());
+  const std::int64_t rows = tensor.shape[0], row = tensor.bytes() / std::max<std::int64_t>(rows, 1);
+  const std::int64_t step =
+      std::max<std::int64_t>(kBlock / std::max<std::int64_t>(row, 1) / 16, 1) * 16;
+  std::string block(static_cast<std::size_t>(std::min(step, rows) * row), '\0');
+  for (std::int64_t from = 0; from < rows; from += step) {
+    const std::int64_t to = std::min(rows, from + step);
+    tensor.rows(from, to, block.data());
+    if (!take(std::string_view(block).substr(0, static_cast<std::size_t>((to - from) * row))))
+      return false;
+  }
+  return true;
+}
+
+const MadeTensor* find(const MadeTensors& tensors, std::string_view name) {
+  const auto found = std::ranges::find(tensors, name, &MadeTensor::name);
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+std::string Edit::command() const {
+  const Texts words = parts_of(text, " ");
+  if (option == "rope" && words.size() == 2)
+    return fmt::format("--heads {} --rope {}", words[1], words[0]);
+  return fmt::format("--{} '{}'", option, text);
+}
+
+const std::vector<EditOption>& edit_options() {
+  static const std::vector<EditOption> kOptions = {
+      {"rename", "give tensors another name", "--rename 'old.{i}.x -> new.{i}.y'", rename},
+      {"split", "rows of one tensor as several", "--split 'qkv = q:4096, k:1024, v:1024'", split},
+      {"join", "tensors as rows of one", "--join 'qkv = q, k, v'", join},
+      {"rope", "rows of each head of q and k as halves, or as pairs",
+       "--heads q=32,kv=8 --rope halves", rope},
+      {"transpose", "the last two dims change places", "--transpose '*.weight'", transpose},
+      {"pick", "indices along dims, in this order", "--pick 'embed.weight = [0:37+40:43, _]'",
+       pick},
+      {"swap", "elements as o x a x b x r: a and b change places", "--swap 'w = 1, 2, 128, 64'",
+       swap_dims},
+      {"dtype", "round floats", "--dtype bf16, --dtype '*.weight = bf16'", convert},
+      {"scale", "multiply", "--scale 'o.bias = 0.25'", scale},
+      {"drop", "leave tensors out", "--drop 'optim.*'", drop},
+      {"tie", "give the first the elements of the second", "--tie 'head.weight = embed.weight'",
+       tie}};
+  return kOptions;
+}
+
+std::vector<Edit> apply(const Edit& edit, MadeTensors& tensors) {
+  const auto row = std::ranges::find_if(
+      edit_options(), [&](const EditOption& one) { return one.name == edit.option; });
+  const std::vector<Edit> inverse = row->apply(edit, tensors);
+  std::set<std::string> names;
+  for (const MadeTensor& tensor : tensors) {
+    if (!names.insert(tensor.name).second)
+      refuse(edit, fmt::format("two tensors are then called '{}'", tensor.name));
+  }
+  return inverse;
+}
+
+std::string text_of(const Picked& picked) {
+  Texts runs;
+  for (std::size_t i = 0, end = 0; i < picked.size(); i = end) {
+    const bool zeros = picked[i] < 0;
+    for (end = i + 1; end < picked.size() && picked[end] == (zeros ? -1 : picked[end - 1] + 1);)
+      ++end;
+    runs.push_back(zeros          ? fmt::format("{} of zeros", end - i)
+                   : end == i + 1 ? fmt::format("{}", picked[i])
+                                  : fmt::format("{}:{}", picked[i], picked[end - 1] + 1));
+  }
+  return text_of_list(runs, "+");
+}
+
+Picked inverse_of(const Picked& picked, std::int64_t size) {
+  Picked places(static_cast<std::size_t>(size), -1);
+  for (std::size_t i = picked.size(); i-- > 0;) {
+    if (picked[i] >= 0) places[static_cast<std::size_t>(picked[i])] = static_cast<std::int64_t>(i);
+  }
+  return places;
+}
+
+std::pair<std::int64_t, std::int64_t> around(const Dims& shape, std::size_t dim) {
+  const auto cut = static_cast<std::ptrdiff_t>(dim);
+  return {product(Dims(shape.begin(), shape.begin() + cut)),
+          product(Dims(shape.begin() + cut + 1, shape.end()))};
+}
+
+std::string picked(const std::string& elements, const Dims& shape, std::int64_t item,
+                   std::size_t dim, const Picked& indices) {
+  const auto [outer, inner] = around(shape, dim);
+  const auto run = static_cast<std::size_t>(inner * item);
+  std::string out(static_cast<std::size_t>(outer) * indices.size() * run, '\0');
+  char* to = out.data();
+  for (std::int64_t o = 0; o < outer; ++o) {
+    for (const std::int64_t index : indices) {
+      const auto from =
+          static_cast<std::size_t>(o * shape[dim] + std::max<std::int64_t>(index, 0)) * run;
+      if (index >= 0) std::memcpy(to, elements.data() + from, run);
+      to += run;
+    }
+  }
+  return out;
+}
+
+std::string Swap::text() const { return fmt::format("{}, {}, {}, {}", o, a, b, r); }
+
+std::string swapped(const std::string& elements, std::int64_t item, const Swap& swap) {
+  const auto run = static_cast<std::size_t>(swap.r * item);
+  std::string out(elements.size(), '\0');
+  char* to = out.data();
+  for (std::int64_t at = 0; at < product(Dims{swap.o, swap.a, swap.b}); ++at, to += run) {
+    const std::int64_t from = swap.source(at * swap.r) * item;
+    std::memcpy(to, elements.data() + from, run);
+  }
+  return out;
+}
+
+std::string converted(const std::string& elements, DType from, DType to) {
+  const auto count = static_cast<std::int64_t>(elements.size()) / item_bytes(from);
+  std::string out(static_cast<std::size_t>(count * item_bytes(to)), '\0');
+  convert_run({out.data(), 1, to}, {elements.data(), 1, from}, count);
+  return out;
+}
+
+std::string scaled(const std::string& elements, DType dtype, double factor) {
+  std::string wide = converted(elements, dtype, DType::kF64);
+  auto* numbers = reinterpret_cast<double*>(wide.data());
+  for (std::size_t i = 0; i < wide.size() / sizeof(double); ++i) numbers[i] *= factor;
+  return converted(wide, DType::kF64, dtype);
+}
+
+}  // namespace shardlab

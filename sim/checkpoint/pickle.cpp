@@ -1,0 +1,446 @@
+// Values are nodes of 16 bytes in one list, which name each other by number: as a pickle may use
+// one value many times, and itself, nothing here follows them without a limit.
+#include "sim/checkpoint/pickle.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/escaped_text.h"
+#include "base/fix.h"
+
+namespace shardlab {
+
+namespace {
+
+using Kind = PickleKind;
+
+// Of any opcode of protocols 0 to 5. Those from 0x80 on are in their order, others behind their
+// code.
+std::string opcode_name(char code) {
+  constexpr std::string_view kLow =
+      " (MARK .STOP 0POP 1POP_MARK 2DUP FFLOAT IINT JBININT KBININT1 LLONG MBININT2 NNONE PPERSID "
+      "QBINPERSID RREDUCE SSTRING TBINSTRING USHORT_BINSTRING VUNICODE XBINUNICODE aAPPEND bBUILD "
+      "cGLOBAL dDICT }EMPTY_DICT eAPPENDS gGET hBINGET iINST jLONG_BINGET lLIST ]EMPTY_LIST oOBJ "
+      "pPUT qBINPUT rLONG_BINPUT sSETITEM tTUPLE )EMPTY_TUPLE uSETITEMS GBINFLOAT BBINBYTES "
+      "CSHORT_BINBYTES ";
+  constexpr std::string_view kHigh =
+      " PROTO NEWOBJ EXT1 EXT2 EXT4 TUPLE1 TUPLE2 TUPLE3 NEWTRUE NEWFALSE LONG1 LONG4 "
+      "SHORT_BINUNICODE BINUNICODE8 BINBYTES8 EMPTY_SET ADDITEMS FROZENSET NEWOBJ_EX STACK_GLOBAL "
+      "MEMOIZE FRAME BYTEARRAY8 NEXT_BUFFER READONLY_BUFFER ";
+  const bool low = static_cast<unsigned char>(code) < 0x80;
+  const std::string_view names = low ? kLow : kHigh;
+  std::size_t at = low ? names.find(std::string{' ', code}) : 0;
+  for (auto i = static_cast<unsigned char>(code); !low && i > 0x80 && at < names.size(); --i) {
+    at = names.find(' ', at + 1);
+  }
+  if (at >= names.size() - 1) return fmt::format("0x{:02x}", static_cast<unsigned char>(code));
+  const std::size_t begin = at + (low ? 2 : 1);
+  return std::string(names.substr(begin, names.find(' ', begin) - begin));
+}
+
+constexpr std::string_view kOrderedDict = "collections OrderedDict";
+
+}  // namespace
+
+class PickleMachine {
+ public:
+  PickleMachine(Pickle& pickle, const PickleRules& rules) : pickle_(pickle), rules_(rules) {}
+
+  void run() {
+    pickle_.nodes_.emplace_back();  // 0: none
+    for (char code = take(1)[0]; code != '.'; code = take(1)[0]) {
+      begin_ = at_ - 1;
+      if (!step(code)) {
+        fail(ErrorKind::kUnsupported, Fix{"save it with PyTorch's torch.save or checkpoint.save"},
+             "{}: the pickle has the opcode {} at byte {}, which is not read", pickle_.path_,
+             opcode_name(code), begin_);
+      }
+      check_memory();
+    }
+    begin_ = at_ - 1;
+    pickle_.root_ = pop();
+  }
+
+ private:
+  using Node = Pickle::Node;
+
+  [[noreturn]] void refuse(std::string_view what) const {
+    fail(ErrorKind::kValue, Fix{"write the file again"},
+         "{}: the pickle is damaged: {} at byte {} {}", pickle_.path_,
+         begin_ < pickle_.bytes_.size() ? opcode_name(pickle_.bytes_[begin_]) : "its begin", begin_,
+         what);
+  }
+
+  void check_memory() const {
+    constexpr std::size_t kFree = 32 << 20;
+    const std::size_t numbers =
+        pickle_.entries_.size() + stack_.size() + memo_.size() + marks_.size();
+    const std::size_t held = pickle_.nodes_.size() * sizeof(Node) + numbers * sizeof(std::uint32_t);
+    if (held > 3 * pickle_.bytes_.size() + kFree)
+      refuse("is one value more than the size explains");
+  }
+
+  // ---- the bytes ----
+
+  std::string_view take(std::uint64_t count) {
+    if (count > pickle_.bytes_.size() - at_) refuse("goes on after the end");
+    at_ += count;
+    return std::string_view(pickle_.bytes_).substr(at_ - count, count);
+  }
+  std::uint64_t number(int width) {
+    std::uint64_t value = 0;
+    const std::string_view bytes = take(static_cast<std::uint64_t>(width));
+    std::memcpy(&value, bytes.data(), bytes.size());
+    return value;
+  }
+  std::string_view line() {
+    const std::size_t end = std::min(pickle_.bytes_.find('\n', at_), pickle_.bytes_.size());
+    const std::string_view text = take(end + 1 - at_);
+    return text.substr(0, text.size() - 1);
+  }
+
+  // ---- nodes and the stack ----
+
+  bool push(std::uint32_t index) {
+    stack_.push_back(index);
+    return true;
+  }
+  bool add(Node node) {
+    pickle_.nodes_.push_back(node);
+    return push(static_cast<std::uint32_t>(pickle_.nodes_.size() - 1));
+  }
+  bool add_text(std::uint64_t count, Kind kind = Kind::kText) {
+    const std::size_t at = at_;
+    return add({kind, true, static_cast<std::uint32_t>(take(count).size()), at});
+  }
+  bool add_long(std::uint64_t width) {
+    if (width > 8) return add_text(width, Kind::kLong);
+    const std::uint64_t value = number(static_cast<int>(width));
+    const auto left = 64 - 8 * width;
+    const auto wide = left == 64 ? 0 : static_cast<std::int64_t>(value << left) >> left;
+    return add({.kind = Kind::kInteger, .data = static_cast<std::uint64_t>(wide)});
+  }
+  // The lowest place of the stack that opcodes may use.
+  std::size_t lowest() const { return marks_.empty() ? 0 : marks_.back(); }
+  std::uint32_t pop() {
+    if (stack_.size() <= lowest()) refuse("finds nothing on the stack");
+    const std::uint32_t top = stack_.back();
+    stack_.pop_back();
+    return top;
+  }
+  bool mark() {
+    marks_.push_back(static_cast<std::uint32_t>(stack_.size()));
+    return true;
+  }
+  std::size_t take_mark() {
+    if (marks_.empty()) refuse("finds no mark");
+    const std::size_t from = lowest();
+    marks_.pop_back();
+    return from;
+  }
+  Node& node(std::uint32_t index) { return pickle_.nodes_[index]; }
+
+  // ---- the opcodes ----
+
+  // Whether it is one that is read.
+  bool step(char c) {
+    if (c == '\x94') return memoize(memo_.size());
+    if (c == 'h') return recall(number(1));
+    if (c == 'K') return add({.kind = Kind::kInteger, .data = number(1)});
+    if (c == 'M') return add({.kind = Kind::kInteger, .data = number(2)});
+    if (c == '\x8c') return add_text(number(1));
+    if (c >= '\x85' && c <= '\x87') return add_tuple(stack_.size() + '\x84' - c);
+    if (c == 'R' || c == '\x81') return call();
+    if (c == ')') return add({.kind = Kind::kTuple});
+    if (c == '}') return add({.kind = Kind::kDict});
+    if (c == ']') return add({.kind = Kind::kList});
+    if (c == '(') return mark();
+    if (c == 'u') return extend(Kind::kDict, take_mark());
+    if (c == 'b') return build();
+    if (c == 'N') return push(0);
+    if (c == '\x88' || c == '\x89') return add({.kind = Kind::kBool, .data = c == '\x88'});
+    if (c == 'J') return add({.kind = Kind::kInteger, .data = sign_extended(number(4))});
+    if (c == '\x8a') return add_long(number(1));
+    if (c == 'G') return add({.kind = Kind::kReal, .data = __builtin_bswap64(number(8))});
+    if (c == 'X') return add_text(number(4));
+    if (c == '\x8d') return add_text(number(8));
+    if (c == 't') return add_tuple(take_mark());
+    if (c == 'a') return extend(Kind::kList, stack_.size() - 1);
+    if (c == 'e') return extend(Kind::kList, take_mark());
+    if (c == 's') return extend(Kind::kDict, stack_.size() - 2);
+    if (c == 'q') return memoize(number(1));
+    if (c == 'r') return memoize(number(4));
+    if (c == 'j') return recall(number(4));
+    if (c == 'Q') return add({.kind = Kind::kStored, .data = pop()});
+    if (c == 'c') {
+      const std::string_view module = line();
+      return add_class(module, line());
+    }
+    if (c == '\x93') {
+      const std::string_view name = name_at(pop());
+      return add_class(name_at(pop()), name);
+    }
+    if (c == '\x80' && number(1) > 5) refuse("has a protocol above 5");
+    if (c == '\x95' && number(8) > pickle_.bytes_.size() - at_) refuse("goes on after the end");
+    return c == '\x80' || c == '\x95';
+  }
+
+  static std::uint64_t sign_extended(std::uint64_t value) {
+    return static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(value)});
+  }
+
+  // Of the values from this place of the stack on.
+  bool add_tuple(std::size_t from) {
+    if (from < lowest() || from > stack_.size()) refuse("finds nothing on the stack");
+    const Node tuple{Kind::kTuple, true, static_cast<std::uint32_t>(stack_.size() - from),
+                     pickle_.entries_.size()};
+    const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(from);
+    pickle_.entries_.insert(pickle_.entries_.end(), begin, stack_.end());
+    stack_.resize(from);
+    return add(tuple);
+  }
+
+  // Adds the values from this place of the stack on to the container below them.
+  bool extend(Kind kind, std::size_t from) {
+    if (from <= lowest() || from > stack_.size()) refuse("finds nothing on the stack");
+    const std::size_t more = stack_.size() - from;
+    if (kind == Kind::kDict && more % 2 != 0) refuse("finds a key without a value");
+    std::uint32_t target = stack_[from - 1];
+    if (node(target).kind == Kind::kRecord && !node(target).known) {
+      std::uint32_t& own = pickle_.entries_[node(target).data + 3];
+      if (own == 0) {
+        own = static_cast<std::uint32_t>(pickle_.nodes_.size());
+        pickle_.nodes_.push_back({.kind = kind});
+      }
+      target = own;
+    }
+    Node& grown = node(target);
+    if (grown.kind != kind) refuse("finds another container");
+    auto& entries = pickle_.entries_;
+    // There is room for the next power of two: n entries are moved log n times.
+    if (grown.count + more > (grown.count == 0 ? 0 : std::bit_ceil(grown.count))) {
+      const std::size_t to = entries.size();
+      entries.resize(to + std::bit_ceil(grown.count + more));
+      for (std::size_t i = 0; i < grown.count; ++i) entries[to + i] = entries[grown.data + i];
+      grown.data = to;
+    }
+    for (; from < stack_.size(); ++from) entries[grown.data + grown.count++] = stack_[from];
+    stack_.resize(stack_.size() - more);
+    return true;
+  }
+
+  bool memoize(std::uint64_t place) {
+    if (place >= pickle_.bytes_.size()) refuse("has a place that is too large");
+    const std::uint32_t top = pop();
+    if (place >= memo_.size()) memo_.resize(place + 1, kNothing);
+    memo_[place] = top;
+    return push(top);
+  }
+  bool recall(std::uint64_t place) {
+    if (place >= memo_.size() || memo_[place] == kNothing) refuse("finds nothing in its place");
+    return push(memo_[place]);
+  }
+
+  std::string_view name_at(std::uint32_t index) {
+    const Node& text = node(index);
+    if (text.kind != Kind::kText) refuse("finds no name");
+    return std::string_view(pickle_.bytes_).substr(text.data, text.count);
+  }
+
+  bool add_class(std::string_view module, std::string_view name) {
+    const auto type = fmt::format("{} {}", module, name);
+    const bool known = type == kOrderedDict || (rules_.knows != nullptr && rules_.knows(type));
+    if (!known && rules_.others == PickleRules::Others::kRefused) {
+      fail(ErrorKind::kUnsupported,
+           Fix{"save plain values and tensors: classes of other programs are not read"},
+           "{}: the pickle has a {} ({} at byte {})", pickle_.path_,
+           escaped_text(fmt::format("{}.{}", module, name), "\\x{:02x}"),
+           opcode_name(pickle_.bytes_[begin_]), begin_);
+    }
+    pickle_.has_others_ |= !known;
+    const auto [found, fresh] = classes_.emplace(type, pickle_.classes_.size());
+    if (fresh) pickle_.classes_.push_back(type);
+    return add({.kind = Kind::kClass, .known = known, .data = found->second});
+  }
+
+  bool call() {
+    const std::uint32_t arguments = pop();
+    std::uint32_t callee = pop();
+    const bool inert = node(callee).kind == Kind::kRecord && !node(callee).known;
+    if (inert) callee = pickle_.entries_[node(callee).data];
+    if (node(callee).kind != Kind::kClass) refuse("finds no class");
+    if (node(arguments).kind != Kind::kTuple) refuse("finds no arguments");
+    const bool dict = pickle_.classes_[node(callee).data] == kOrderedDict;
+    if (dict && node(arguments).count == 0) return add({.kind = Kind::kDict});
+    const Node record{Kind::kRecord, node(callee).known, 4, pickle_.entries_.size()};
+    for (const std::uint32_t entry : {callee, arguments, 0u, 0u}) pickle_.entries_.push_back(entry);
+    return add(record);
+  }
+
+  // The attributes of an OrderedDict, as the versions of modules, are no part of its value.
+  bool build() {
+    const std::uint32_t state = pop(), target = pop();
+    if (node(target).kind == Kind::kRecord) {
+      pickle_.entries_[node(target).data + 2] = state;
+    } else if (node(target).kind != Kind::kDict) {
+      refuse("finds no object");
+    }
+    return push(target);
+  }
+
+  static constexpr std::uint32_t kNothing = ~0u;  // in a place of the memo
+
+  Pickle& pickle_;
+  const PickleRules& rules_;
+  std::size_t at_ = 0, begin_ = 0;  // in the bytes; of the opcode
+  std::deque<std::uint32_t> stack_, memo_, marks_;
+  std::map<std::string, std::uint64_t> classes_;
+};
+
+Pickle Pickle::read(std::string path, std::string bytes, const PickleRules& rules) {
+  constexpr std::size_t kMost = 0xFFFFFFFF;
+  Pickle pickle;
+  pickle.path_ = std::move(path);
+  pickle.bytes_ = std::move(bytes);
+  if (pickle.bytes_.size() > kMost) {
+    fail(ErrorKind::kUnsupported, Fix{"save it in parts"}, "{}: a pickle of more than 4 GiB",
+         pickle.path_);
+  }
+  PickleMachine(pickle, rules).run();
+  return pickle;
+}
+
+// ---- values ----
+
+PickleKind PickleValue::kind() const { return pickle_->node(node_).kind; }
+
+void PickleValue::refuse(std::string_view what) const {
+  fail(ErrorKind::kValue, Fix{"write the file again"}, "{}: {}, and it is {}", pickle_->path_, what,
+       print());
+}
+
+std::int64_t PickleValue::integer() const {
+  if (!is(Kind::kInteger) && !is(Kind::kBool)) refuse("an integer is expected");
+  return static_cast<std::int64_t>(pickle_->node(node_).data);
+}
+
+double PickleValue::real() const {
+  if (!is(Kind::kReal)) return static_cast<double>(integer());
+  return std::bit_cast<double>(pickle_->node(node_).data);
+}
+
+std::string_view PickleValue::text() const {
+  if (!is(Kind::kText) && !is(Kind::kLong)) refuse("a text is expected");
+  const Pickle::Node& node = pickle_->node(node_);
+  return std::string_view(pickle_->bytes_).substr(node.data, node.count);
+}
+
+std::size_t PickleValue::size() const {
+  const std::uint32_t count = pickle_->node(node_).count;
+  if (is(Kind::kDict)) return count / 2;
+  if (!is(Kind::kList) && !is(Kind::kTuple)) refuse("a list is expected");
+  return count;
+}
+
+PickleValue PickleValue::at(std::size_t i) const {
+  if (i >= size()) refuse(fmt::format("an entry {} is expected", i));
+  const std::size_t place = is(Kind::kDict) ? 2 * i + 1 : i;
+  return {pickle_, pickle_->entries_[pickle_->node(node_).data + place]};
+}
+
+PickleValue PickleValue::key(std::size_t i) const {
+  if (!is(Kind::kDict) || i >= size()) refuse("a dict is expected");
+  return {pickle_, pickle_->entries_[pickle_->node(node_).data + 2 * i]};
+}
+
+std::optional<PickleValue> PickleValue::find(std::string_view key) const {
+  if (is(Kind::kRecord)) {
+    std::optional<PickleValue> fields = state();
+    // With slots: a dict of none, and one of them.
+    if (fields && fields->is(Kind::kTuple) && fields->size() == 2) fields = fields->at(1);
+    return fields && fields->is(Kind::kDict) ? fields->find(key) : std::nullopt;
+  }
+  if (!is(Kind::kDict)) refuse("a dict is expected");
+  for (std::size_t i = size(); i-- > 0;) {
+    const PickleValue name = this->key(i);
+    if (name.is(Kind::kText) && name.text() == key) return at(i);
+  }
+  return std::nullopt;
+}
+
+PickleValue PickleValue::at(std::string_view key) const {
+  const std::optional<PickleValue> found = find(key);
+  if (!found) refuse(fmt::format("'{}' is expected in it", key));
+  return *found;
+}
+
+std::string_view PickleValue::type() const {
+  const Pickle::Node& node = pickle_->node(node_);
+  if (is(Kind::kClass)) return pickle_->classes_[node.data];
+  if (!is(Kind::kRecord)) refuse("an object is expected");
+  return PickleValue(pickle_, pickle_->entries_[node.data]).type();
+}
+
+bool PickleValue::known() const { return pickle_->node(node_).known; }
+
+PickleValue PickleValue::arguments() const {
+  const Pickle::Node& node = pickle_->node(node_);
+  if (is(Kind::kStored)) return {pickle_, static_cast<std::uint32_t>(node.data)};
+  if (!is(Kind::kRecord)) refuse("an object is expected");
+  return {pickle_, pickle_->entries_[node.data + 1]};
+}
+
+std::optional<PickleValue> PickleValue::state() const {
+  if (!is(Kind::kRecord)) refuse("an object is expected");
+  const std::uint32_t state = pickle_->entries_[pickle_->node(node_).data + 2];
+  return state == 0 ? std::nullopt : std::optional(PickleValue(pickle_, state));
+}
+
+std::string PickleValue::print(std::size_t most) const {
+  std::string out;
+  print(out, most, 0);
+  return out;
+}
+
+void PickleValue::print(std::string& out, std::size_t most, int depth) const {
+  constexpr int kDeepest = 64;
+  if (out.size() >= most || depth > kDeepest) {
+    if (!out.ends_with("...")) out += "...";
+    return;
+  }
+  const Pickle::Node& node = pickle_->node(node_);
+  const auto entries = [&](std::size_t count, std::string_view ends) {
+    out += ends[0];
+    for (std::size_t i = 0; i < count && !out.ends_with("..."); ++i) {
+      const bool value = is(Kind::kDict) && i % 2 == 1;
+      if (i > 0) out += value ? ": " : ", ";
+      PickleValue(pickle_, pickle_->entries_[node.data + i]).print(out, most, depth + 1);
+    }
+    out += ends[1];
+  };
+  if (node.kind == Kind::kNone) out += "None";
+  if (node.kind == Kind::kBool) out += node.data != 0 ? "True" : "False";
+  if (node.kind == Kind::kInteger) out += fmt::format("{}", integer());
+  if (node.kind == Kind::kLong) out += fmt::format("an integer of {} bytes", node.count);
+  if (node.kind == Kind::kReal) out += fmt::format("{}", real());
+  if (node.kind == Kind::kClass) out += type();
+  if (node.kind == Kind::kList) entries(node.count, "[]");
+  if (node.kind == Kind::kTuple) entries(node.count, "()");
+  if (node.kind == Kind::kDict) entries(node.count, "{}");
+  if (node.kind == Kind::kText) {
+    out += fmt::format("\"{}\"{}", escaped_text(text().substr(0, most), "\\x{:02x}"),
+                       node.count > most ? "..." : "");
+  }
+  if (node.kind == Kind::kRecord) {
+    entries(pickle_->entries_[node.data + 3] != 0 ? 4 : state() ? 3 : 2, "<>");
+  }
+  if (node.kind == Kind::kStored) {
+    out += "stored ";
+    arguments().print(out, most, depth + 1);
+  }
+}
+
+}  // namespace shardlab

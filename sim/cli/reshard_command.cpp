@@ -1,0 +1,293 @@
+// reshard: from any format to safetensors, with edits and placements; or whether two hold the same.
+#include "sim/cli/reshard_command.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "base/bytes_text.h"
+#include "base/fix.h"
+#include "base/nearest.h"
+#include "base/text_of_list.h"
+#include "mesh/shard_pattern.h"
+#include "sim/checkpoint/writer.h"
+#include "sim/cli/options.h"
+#include "sim/cli/spec_arguments.h"
+#include "sim/files/json_value.h"
+#include "sim/recording/recording.h"
+#include "sim/remesh/plan.h"
+#include "sim/remesh/program.h"
+#include "sim/report/checkpoint_report.h"
+
+namespace shardlab {
+
+namespace {
+
+using ShowProgress = std::function<void(std::int64_t, std::int64_t)>;
+
+ShowProgress progress_of(const char* what) {
+  if (isatty(STDERR_FILENO) == 0) return nullptr;
+  return [what](std::int64_t done, std::int64_t all) {
+    constexpr std::int64_t kWidth = 40;
+    const std::int64_t filled = all == 0 ? kWidth : kWidth * done / all;
+    const std::string bar(static_cast<std::size_t>(filled), '=');
+    std::fputs(fmt::format("\r{} [{:{}}] {}", what, bar, kWidth,
+                           done == all ? "\r\x1b[K" : bytes_text(static_cast<double>(done)))
+                   .c_str(),
+               stderr);
+  };
+}
+
+// The edits that undo all of these, the last one first.
+std::string undone_by(const std::vector<Edit>& edits, MadeTensors& tensors) {
+  std::vector<Edit> inverse;
+  std::string lost;
+  for (const Edit& edit : edits) {
+    const std::vector<Edit> undo = apply(edit, tensors);
+    if (undo.empty()) lost += " " + edit.command();
+    inverse.insert(inverse.begin(), undo.begin(), undo.end());
+  }
+  std::string text;
+  for (const Edit& edit : inverse) text += " " + edit.command();
+  return lost.empty() ? text : ", which is lost with" + lost;
+}
+
+// The placements of a plan of `run` for weights with the names of common models.
+std::string planned(const std::string& plan, const MeshLayout& mesh, const MadeTensor& tensor) {
+  constexpr std::string_view kCut[] = {
+      " q k v qkv wq wk wv wqkv q_proj k_proj v_proj qkv_proj query key value query_key_value w1 "
+      "w3 w13 gate up gate_up gate_proj up_proj gate_up_proj fc1 dense_h_to_4h linear_qkv "
+      "linear_fc1 embed embed_tokens tok_embeddings wte word_embeddings head lm_head output ",
+      " o wo o_proj out_proj dense w2 down down_proj fc2 dense_4h_to_h linear_proj linear_fc2 "};
+  if (std::ranges::find(plan_names(), plan) == plan_names().end())
+    fail(ErrorKind::kValue, Fix{suggest(plan, plan_names())}, "--plan {}: no such plan", plan);
+  std::vector<std::string> cuts(tensor.shape.size());
+  const auto cut = [&](std::size_t dim, std::size_t mesh_dim) {
+    if (dim < cuts.size()) cuts[dim] += (cuts[dim].empty() ? "" : ",") + mesh.names()[mesh_dim];
+  };
+  const std::size_t all = mesh.ndim(),
+                    end = std::min(tensor.name.rfind(".weight"), tensor.name.rfind(".bias"));
+  const bool fsdp = plan.find("sdp") != std::string::npos, both = plan == "fsdp+tp";
+  if (end != std::string::npos && (both || plan == "megatron" || plan == "sequence")) {
+    const std::size_t begin = tensor.name.rfind('.', end - 1) + 1;
+    const std::string part = fmt::format(" {} ", tensor.name.substr(begin, end - begin));
+    for (const std::size_t dim : {0, 1}) {
+      if (kCut[dim].find(part) != std::string::npos) cut(dim, all - 1);
+    }
+  }
+  for (std::size_t i = plan == "hsdp" && all > 1 ? 1 : 0; fsdp && i + (both ? 1 : 0) < all; ++i)
+    cut(0, i);
+  for (std::string& names : cuts) names = names.empty() ? "_" : fmt::format("_@({})", names);
+  return fmt::format("[{}]", text_of_list(cuts, ", "));
+}
+
+std::vector<const DTensorSpec*> specs_of(const ReshardArguments& arguments,
+                                         const MadeTensors& tensors, const MeshLayout* mesh) {
+  std::vector<const DTensorSpec*> specs;
+  std::set<std::string> used;
+  for (const MadeTensor& tensor : tensors) {
+    std::string type =
+        planned(arguments.plan.empty() ? "replicate" : arguments.plan, *mesh, tensor);
+    for (const std::string& text : arguments.placements) {
+      const auto [pattern, placements] = two_parts({"to", text}, "=");
+      if (!name_fits(pattern, tensor.name)) continue;
+      type = placements;
+      used.insert(text);
+      break;
+    }
+    specs.push_back(parse_spec(with_sizes(type, tensor.shape, tensor.text()), mesh));
+    if (specs.back()->has_partial() || specs.back()->shape() != tensor.shape) {
+      fail(ErrorKind::kValue, Fix{"write _ for each size, and cuts alone"},
+           "--to {}: {} cannot be stored so", type, tensor.text());
+    }
+  }
+  for (const std::string& text : arguments.placements) {
+    if (!used.contains(text))
+      fail(ErrorKind::kValue, Fix{"names are those after all edits"},
+           "--to '{}' is the first for no tensor", text);
+  }
+  return specs;
+}
+
+int convert(const ReshardArguments& arguments) {
+  const Checkpoint from = Checkpoint::open(arguments.paths[0]);
+  MadeTensors tensors = tensors_of(from);
+  for (const StoredTensor& tensor : from.tensors()) {
+    for (const PieceFault& fault : faults_of(tensor, 1)) {
+      if (!fault.pieces.empty()) continue;
+      fail(ErrorKind::kValue,
+           Fix{fmt::format("shardlab show {} --tensor {}", from.path(), tensor.name)},
+           "{}: no piece has all of '{}'", from.path(), tensor.name);
+    }
+  }
+  const std::string undo = undone_by(arguments.edits, tensors);
+  WriteOptions options{.most_bytes = arguments.most_bytes,
+                       .replace = arguments.force,
+                       .progress = progress_of("writing")};
+  std::vector<const DTensorSpec*> specs;
+  if (!arguments.mesh.empty()) {
+    options.mesh = parse_mesh(arguments.mesh);
+    specs = specs_of(arguments, tensors, options.mesh);
+    options.placed = [&specs](std::size_t i) { return specs[i]; };
+  }
+  const std::vector<std::string> files = write_tensors(arguments.paths[1], tensors, options);
+  std::int64_t bytes = 0;
+  for (const MadeTensor& tensor : tensors) bytes += tensor.bytes();
+  if (arguments.common.output == Output::kJson) {
+    Json edits = Json::array();
+    for (const Edit& edit : arguments.edits) edits.push_back(edit.command());
+    print_text(
+        json_line(
+            {{"files", files}, {"tensors", tensors.size()}, {"bytes", bytes}, {"edits", edits}}) +
+        "\n");
+    return kFine;
+  }
+  print_text(fmt::format("{}: {}, {}, {}\n", arguments.paths[1],
+                         counted(static_cast<std::int64_t>(files.size()), "file"),
+                         counted(static_cast<std::int64_t>(tensors.size()), "tensor"),
+                         bytes_text(static_cast<double>(bytes))));
+  for (const Edit& edit : arguments.edits) print_text("  edit     " + edit.command() + "\n");
+  if (!arguments.edits.empty())
+    print_text(fmt::format("  undo     shardlab reshard {} BACK{}\n", arguments.paths[1], undo));
+  if (!from.objects().empty())
+    print_text(fmt::format("  left out {}: safetensors holds tensors alone\n",
+                           counted(static_cast<std::int64_t>(from.objects().size()), "object")));
+  return kFine;
+}
+
+void compare_objects(const Checkpoint& a, const Checkpoint& b, CheckpointComparison& out) {
+  for (const StoredObject& object : a.objects()) {
+    const auto other = std::ranges::find(b.objects(), object.name, &StoredObject::name);
+    if (other == b.objects().end()) continue;
+    const std::string x = a.print(object), y = b.print(*other);
+    if (x != y)
+      out.others.push_back(
+          fmt::format("{}: {} in A, {} in B", object.name, x.substr(0, 60), y.substr(0, 60)));
+  }
+}
+
+// Parameters of a recording as tensors without elements.
+MadeTensors parameters_of(const std::string& path) {
+  const RecordedProgram recording = read_recording(path);
+  const CallProgram program = program_of(recording);
+  MadeTensors tensors;
+  for (const CallInput& input : program.inputs) {
+    if (input.parameter)
+      tensors.push_back(
+          {input.recorded, &stored_type(input.meta.dtype), input.meta.shape, nullptr});
+  }
+  return tensors;
+}
+
+int check(const ReshardArguments& arguments) {
+  const Checkpoint a = Checkpoint::open(arguments.paths[0]);
+  MadeTensors tensors = tensors_of(a);
+  undone_by(arguments.edits, tensors);
+  CheckpointComparison comparison;
+  if (!arguments.against.empty()) {
+    for (MadeTensor& tensor : tensors) tensor.elements = nullptr;
+    comparison = compare(tensors, parameters_of(arguments.against), nullptr);
+  } else {
+    const Checkpoint b = Checkpoint::open(arguments.paths[1]);
+    comparison = compare(tensors, tensors_of(b), progress_of("comparing"));
+    compare_objects(a, b, comparison);
+  }
+  const std::string repair =
+      arguments.paths.size() < 2 ? "" : fmt::format("shardlab reshard {} C", arguments.paths[1]);
+  print_text(arguments.common.output == Output::kJson ? comparison_json(comparison) + "\n"
+                                                      : comparison_text(comparison, repair));
+  return comparison.ok() ? kFine : kFailed;
+}
+
+// Edits, with the heads that were given before.
+std::vector<Edit> edits_of(const CLI::App& command) {
+  std::vector<Edit> edits;
+  std::map<const CLI::Option*, std::size_t> taken;
+  std::string heads;
+  for (const CLI::Option* option : command.parse_order()) {
+    const std::string name = option->get_lnames().empty() ? "" : option->get_lnames()[0];
+    const std::size_t place = taken[option]++;
+    const std::string value = place < option->results().size() ? option->results()[place] : "";
+    if (name == "heads") heads = " " + value;
+    const bool edit = std::ranges::any_of(edit_options(),
+                                          [&](const EditOption& one) { return one.name == name; });
+    if (edit) edits.push_back({name, name == "rope" ? value + heads : value});
+  }
+  return edits;
+}
+
+// As @common of commands.txt.
+void add_common(CLI::App& command, CommonArguments& common) {
+  command
+      .add_option("--color", common.color, "colours: auto, always or never (NO_COLOR is honoured)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  command.add_flag_callback(
+      "--json", [&common] { common.output = Output::kJson; }, "the same facts for machines");
+}
+
+}  // namespace
+
+void add_reshard(CLI::App& app, ReshardArguments& arguments, std::function<int()>& chosen) {
+  auto* command =
+      app.add_subcommand("reshard", "convert a checkpoint, or check that two hold the same");
+  command
+      ->add_option("FROM TO", arguments.paths,
+                   "a checkpoint of any format, and a .safetensors file or a folder to write; with "
+                   "--check two checkpoints")
+      ->expected(1, 2)
+      ->required();
+  command->add_flag("--check", arguments.check,
+                    "compare A with B, and name the mistake that makes B of A");
+  for (const auto& [name, text, type, about] :
+       {std::tuple{
+            "--against", &arguments.against, "step.json.gz",
+            "with --check: a recorded step, whose parameters are compared by name and shape"},
+        {"--mesh", &arguments.mesh, "DIM=SIZE,...",
+         "write a file for each rank of this mesh: dp=2,tp=4"},
+        {"--plan", &arguments.plan, "PLAN",
+         "placements of weights with usual names: megatron, sequence, fsdp, hsdp, fsdp+tp or "
+         "replicate"}})
+    command->add_option(name, *text, about)->type_name(type);
+  command
+      ->add_option("--to", arguments.placements,
+                   "placements of tensors by name, the first that fits: 'layers.*.wq.weight = "
+                   "[_@tp, _]'; others are whole on each rank")
+      ->type_name("NAME=[...]")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--max-bytes", arguments.most_bytes,
+                   "of a file (default 5GB); several have an index")
+      ->transform(CLI::AsSizeValue(true));
+  command->add_flag("--force", arguments.force, "replace what is there");
+  command->add_option("--heads", arguments.texts, "for --rope: heads of the query and of the keys")
+      ->type_name("q=32,kv=8")
+      ->allow_extra_args(false);
+  for (const EditOption& option : edit_options()) {
+    command
+        ->add_option(fmt::format("--{}", option.name), arguments.texts,
+                     fmt::format("{}: {}", option.about, option.form))
+        ->type_name("EDIT")
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+  add_common(*command, arguments.common);
+  command->footer(
+      "Examples:\n"
+      "  shardlab reshard checkpoint model.safetensors --dtype bf16\n"
+      "  shardlab reshard checkpoint ranks --mesh dp=2,tp=4 --plan fsdp+tp\n"
+      "  shardlab reshard checkpoint hf --rename 'wq -> q_proj' --heads q=4,kv=2 --rope halves\n"
+      "  shardlab reshard --check before.safetensors after.safetensors\n"
+      "Edits are made in the order in which they are given; names in them are whole parts between\n"
+      "dots. What was done is printed, with the edits that undo it.\n"
+      "Exit codes: 0 written, or equal; 1 different; 2 it cannot be read or written.");
+  command->callback([command, &arguments, &chosen] {
+    arguments.edits = edits_of(*command);
+    chosen = [&arguments] {
+      return guarded([&] { return arguments.check ? check(arguments) : convert(arguments); });
+    };
+  });
+}
+
+}  // namespace shardlab

@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""`shardlab show` and `reshard` on checkpoints, and checkpoints in scenarios.
+
+    checkpoint_test.py PROGRAM ROOT
+
+What files hold is written and read here by plain Python, never by the program under test.
+"""
+
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import unittest
+
+from program import PROGRAM, Program
+
+ROOT = pathlib.Path(sys.argv[2]).resolve()
+CORPUS = ROOT / "tests/golden/checkpoints"
+
+
+def stored(path):
+    """{name: (dtype, shape, bytes)} of a safetensors file, and its metadata."""
+    data = pathlib.Path(path).read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    metadata = header.pop("__metadata__", {})
+    body = data[8 + size :]
+    return {
+        name: (entry["dtype"], entry["shape"], body[slice(*entry["data_offsets"])])
+        for name, entry in header.items()
+    }, metadata
+
+
+def f32(*numbers):
+    return struct.pack(f"<{len(numbers)}f", *numbers)
+
+
+class Checkpoints(Program):
+    def write(self, name, **tensors):
+        """A safetensors file of f32: name -> (shape, numbers)."""
+        header, body = {}, b""
+        for key, (shape, numbers) in tensors.items():
+            data = f32(*numbers)
+            header[key] = {"dtype": "F32", "shape": shape,
+                           "data_offsets": [len(body), len(body) + len(data)]}
+            body += data
+        text = json.dumps(header).encode()
+        (self.folder / name).write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+    def refused(self, *arguments):
+        code, output, errors = self.shardlab(*arguments)
+        self.assertEqual((code, output), (2, ""), errors)
+        self.assertTrue(errors.startswith("error: "), errors)
+        return errors
+
+    def test_layers_are_folded(self):
+        tensors = {f"layers.{i}.w": ([2, 2], [i, 1, 2, 3]) for i in range(3)}
+        self.write("x.safetensors", **tensors, head=([1], [5]))
+        self.assertIn("  layers.*.w  f32[2, 2]  16 B  1 piece  x.safetensors  x 3\n",
+                      self.fine("show", "x.safetensors"))
+        full = self.fine("show", "--full", "x.safetensors")
+        self.assertNotIn("*", full)
+        self.assertIn("  layers.2.w  f32[2, 2]  16 B  1 piece  x.safetensors\n", full)
+
+    def test_what_is_missing_or_not_read_is_told(self):
+        self.write("a.safetensors", w=([2], [1, 2]))
+        self.write("old.safetensors", w=([1], [1]))
+        (self.folder / "m.safetensors.index.json").write_text(
+            '{"weight_map": {"w": "a.safetensors", "v": "a.safetensors"}}', encoding="utf-8")
+        shown = self.fine("show", ".")
+        self.assertIn("note: 'v' is not in a.safetensors, where the index has it\n", shown)
+        self.assertIn("note: old.safetensors is not read: the index does not name it\n", shown)
+        self.assertIn("no tensor 'u'", self.refused("show", "a.safetensors", "--tensor", "u"))
+        self.assertIn("a type needs a mesh", self.refused("show", "f32[8]"))
+        self.assertIn("no checkpoint in it", self.refused("show", str(ROOT / "sim")))
+
+    def test_a_conversion_is_what_its_edits_say(self):
+        self.write("a.safetensors", **{
+            "layers.0.qkv": ([4, 2], range(8)), "layers.0.w": ([2, 2], [1, 2, 3, 4])})
+        printed = self.fine(
+            "reshard", "a.safetensors", "b.safetensors", "--split", "qkv = q:2, k:1, v:1",
+            "--transpose", "w", "--rename", "layers.{i} -> model.{i}", "--dtype", "w = f64")
+        tensors, _ = stored(self.folder / "b.safetensors")
+        self.assertEqual(tensors, {
+            "model.0.q": ("F32", [2, 2], f32(0, 1, 2, 3)),
+            "model.0.k": ("F32", [1, 2], f32(4, 5)),
+            "model.0.v": ("F32", [1, 2], f32(6, 7)),
+            "model.0.w": ("F64", [2, 2], struct.pack("<4d", 1, 3, 2, 4)),
+        })
+        (undo,) = [line for line in printed.splitlines() if line.startswith("  undo ")]
+        done = subprocess.run(
+            undo.removeprefix("  undo ").replace("shardlab", PROGRAM)
+            .replace("BACK", "c.safetensors"),
+            shell=True, cwd=self.folder, capture_output=True, encoding="utf-8", check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.fine("reshard", "--check", "a.safetensors", "c.safetensors")
+
+    def test_files_of_ranks_have_their_places(self):
+        self.write("a.safetensors", w=([5, 2], range(10)), b=([3], [1, 2, 3]))
+        self.fine("reshard", "a.safetensors", "ranks", "--mesh", "dp=2,tp=2", "--to",
+                  "w = [_@(tp,dp), _]", "--to", "b=[_@dp]")
+        names = sorted(path.name for path in (self.folder / "ranks").iterdir())
+        self.assertEqual(names, [f"shard-0000{i}-model-00001-of-00001.safetensors"
+                                 for i in (1, 2, 3, 4)])
+        found = {}
+        for rank, name in enumerate(names):
+            tensors, metadata = stored(self.folder / "ranks" / name)
+            places = json.loads(metadata["DCP_SHARDING_INFO"])
+            found[rank] = {key: (places[key]["saved_offsets"], tensor[1], tensor[2])
+                           for key, tensor in tensors.items()}
+        # tp cuts first, into 3 and 2 rows; then dp: rank = 2 dp + tp.
+        self.assertEqual(found, {
+            0: {"w": ([0, 0], [2, 2], f32(0, 1, 2, 3)), "b": ([0], [2], f32(1, 2))},
+            1: {"w": ([3, 0], [1, 2], f32(6, 7))},
+            2: {"w": ([2, 0], [1, 2], f32(4, 5)), "b": ([2], [1], f32(3))},
+            3: {"w": ([4, 0], [1, 2], f32(8, 9))},
+        })
+
+    def test_differences_have_their_exit_code(self):
+        self.write("a.safetensors", w=([2], [1, 2]), v=([1], [3]), old=([2], [7, 8]))
+        self.write("b.safetensors", w=([2], [1, 5]), v=([1], [3]), new=([2], [7, 8]))
+        code, output, errors = self.shardlab("reshard", "--check", "a.safetensors", "b.safetensors")
+        self.assertEqual((code, errors), (1, ""))
+        self.assertIn("equal      1 tensor, 4 B\n", output)
+        self.assertIn("nothing explains all of it: dim 0 at 1\n", output)
+        self.assertIn("new  f32[2]  in B alone, equal to old\n", output)
+        self.assertIn("--rename 'new -> old'", output)
+        self.assertIn("cannot be read", self.refused("reshard", "--check", "a.safetensors", "c"))
+
+    def test_what_is_there_is_kept(self):
+        self.write("a.safetensors", w=([2], [1, 2]))
+        (self.folder / "b").mkdir()
+        (self.folder / "b/notes.txt").write_text("mine", encoding="utf-8")
+        self.assertIn("is there already", self.refused("reshard", "a.safetensors", "b"))
+        self.assertIn("has notes.txt", self.refused("reshard", "a.safetensors", "b", "--force"))
+        self.assertEqual((self.folder / "b/notes.txt").read_text(encoding="utf-8"), "mine")
+        self.fine("reshard", "a.safetensors", "c")
+        self.fine("reshard", "a.safetensors", "c", "--force")
+        self.assertEqual({path.name for path in self.folder.iterdir()}, {"a.safetensors", "b", "c"})
+
+    def test_files_have_at_most_so_many_bytes(self):
+        self.write("a.safetensors", w=([2], [1, 2]), v=([1], [3]), u=([3], [4, 5, 6]))
+        self.fine("reshard", "a.safetensors", "b", "--max-bytes", "12")
+        index = json.loads((self.folder / "b/model.safetensors.index.json").read_text("utf-8"))
+        self.assertEqual(index["weight_map"], {
+            "w": "model-00001-of-00002.safetensors", "v": "model-00001-of-00002.safetensors",
+            "u": "model-00002-of-00002.safetensors"})
+        self.fine("reshard", "--check", "a.safetensors", "b")
+        # A file that is named is one.
+        self.fine("reshard", "a.safetensors", "c.safetensors", "--max-bytes", "4")
+        self.fine("reshard", "--check", "a.safetensors", "c.safetensors")
+
+    def test_bad_edits_are_refused(self):
+        self.write("a.safetensors", **{"x.q": ([4, 2], range(8)), "x.w": ([2], [1, 2])})
+        for options, message in (
+            (("--rename", "q"), "two parts with '->' between them are expected"),
+            (("--rename", "y -> z"), "it fits no tensor"),
+            (("--rename", "q -> w"), "two tensors are then called 'x.w'"),
+            (("--split", "q = a:1, b:2"), "has another number of rows"),
+            (("--split", "q = a"), "two parts with ':'"),
+            (("--join", "all = q, w"), "does not fit"),
+            (("--rope", "halves"), "--heads before it"),
+            (("--heads", "q=3", "--rope", "halves"), "is not 3, 0, 2, 2 elements"),
+            (("--transpose", "w"), "has no two dims"),
+            (("--pick", "q = [0:5, _]"), "0:5 is outside of 0:4"),
+            (("--pick", "q = 0"), "in brackets is expected"),
+            (("--swap", "q = 1, 2"), "four sizes are expected"),
+            (("--dtype", "i8"), "'i8' is no dtype of floats"),
+            (("--scale", "q = 0"), "a factor of"),
+            (("--tie", "q = y"), "there is no tensor 'y'"),
+            (("--drop", "y"), "it fits no tensor"),
+            (("--mesh", "x=2", "--to", "x.q=[_@x]"), "x.q"),
+            (("--mesh", "x=2", "--to", "y=[_@x]"), "is the first for no tensor"),
+            (("--mesh", "x=2", "--plan", "none"), "no such plan"),
+        ):
+            with self.subTest(options=options):
+                self.assertIn(message, self.refused("reshard", "a.safetensors", "b", *options))
+        self.assertFalse((self.folder / "b").exists())
+
+    def test_parameters_of_a_recording(self):
+        recording = str(ROOT / "tests/golden/recordings/llama__2.15.0.json.gz")
+        self.write("a.safetensors", w=([2], [1, 2]))
+        code, output, _ = self.shardlab(
+            "reshard", "--check", "a.safetensors", "--against", recording)
+        self.assertEqual(code, 1)
+        self.assertIn("in A alone", output)
+        self.assertIn("in B alone", output)
+
+    def test_values_of_a_run(self):
+        scenario = """
+            [mesh]
+            x = 2
+            [inputs]
+            w = {{ type = "f32[3@x, 2]", file = "{file}", tensor = "w" }}
+            [program]
+            code = '''
+            y = w * 2
+            loss = y.sum()
+            '''
+            [expect]
+            {expect}
+            """
+        lines = "\n".join(line.removeprefix(" " * 12) for line in scenario.splitlines())
+        self.write("a.safetensors", w=([3, 2], range(6)))
+        self.fine("run", "--save", "saved", text=lines.format(file="a.safetensors", expect=""))
+        found = {}
+        for path in sorted((self.folder / "saved").iterdir()):
+            for name, (_, _, data) in stored(path)[0].items():
+                found[name] = found.get(name, b"") + data
+        self.assertEqual(found["y"], f32(0, 2, 4, 6, 8, 10))
+        self.assertEqual(found["loss"], f32(30))
+        expect = 'checkpoint = "saved"'
+        again = self.fine("run", text=lines.format(file="a.safetensors", expect=expect))
+        self.assertIn("met  checkpoint", again)
+        self.assertIn("is there already", self.refused("run", "--save", "saved", "t.toml"))
+        self.write("b.safetensors", y=([3, 2], [0, 2, 4, 6, 8, 11]))
+        text = lines.format(file="a.safetensors", expect='checkpoint = "b.safetensors"')
+        code, output, _ = self.shardlab("run", text=text)
+        self.assertEqual(code, 1)
+        self.assertIn("'y' f32[3, 2] has other elements, 1 of them", output)
+        self.fine("run", text=text + "tolerance = { f32 = 0.2 }\n")
+        self.plant(t=lines.format(file=CORPUS / "fsdp_4_empty", expect=""))
+        self.assertIn("'w' of", self.refused("run", "t.toml"))
+        lines = lines.replace("3@x, 2", "5@x, 3")
+        self.plant(t=lines.format(file=CORPUS / "fsdp_4_empty", expect=""))
+        self.fine("run", "t.toml")
+
+    def test_memory_is_that_of_two_tensors(self):
+        count, size = 8, 1 << 22
+        header, body = {}, b"\x01\x02\x03\x04" * size
+        for i in range(count):
+            header[f"w{i}"] = {"dtype": "F32", "shape": [1024, size // 1024],
+                               "data_offsets": [i * 4 * size, (i + 1) * 4 * size]}
+        text = json.dumps(header).encode()
+        with open(self.folder / "a.safetensors", "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            for _ in range(count):
+                file.write(body)
+        limit = 2 * 4 * size + (64 << 20)
+        for arguments in (("--check", "a.safetensors", "a.safetensors"),
+                          ("a.safetensors", "b", "--mesh", "x=2", "--to", "w*=[_, _@x]"),
+                          ("a.safetensors", "c", "--swap", "w* = 1, 1024, 64, 64")):
+            with subprocess.Popen([PROGRAM, "reshard", *arguments], cwd=self.folder,
+                                  stdout=subprocess.DEVNULL) as done:
+                _, status, usage = os.wait4(done.pid, 0)
+                done.returncode = status
+            self.assertEqual(status, 0)
+            self.assertLess(usage.ru_maxrss * 1024, limit, arguments)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,88 @@
+// Pairs with a mistake that was planted by hand: numbers say where each element is from.
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "sim/checkpoint/compare.h"
+
+using namespace shardlab;
+
+namespace {
+
+using PlainNumbers = std::vector<std::uint8_t>;
+
+MadeTensor bytes_of(const std::string& name, Dims shape, const PlainNumbers& numbers) {
+  MadeTensor tensor{name, &stored_type(DType::kU8), std::move(shape),
+                    [numbers] { return std::string(numbers.begin(), numbers.end()); }};
+  const auto row = static_cast<std::int64_t>(numbers.size()) / tensor.shape[0];
+  tensor.rows = [numbers, row](std::int64_t from, std::int64_t to, char* out) {
+    std::copy(numbers.begin() + from * row, numbers.begin() + to * row, out);
+  };
+  return tensor;
+}
+
+PlainNumbers counted_up(std::size_t count) {
+  PlainNumbers numbers(count);
+  std::iota(numbers.begin(), numbers.end(), std::uint8_t{1});
+  return numbers;
+}
+
+// One row a number.
+PlainNumbers rows(const std::vector<int>& order) {
+  PlainNumbers numbers;
+  for (const int row : order) {
+    for (int i = 1; i <= 2; ++i)
+      numbers.push_back(static_cast<std::uint8_t>(row < 0 ? 0 : 2 * row + i));
+  }
+  return numbers;
+}
+
+TensorDifference only_difference(const std::string& name, const Dims& shape,
+                                 const PlainNumbers& b) {
+  const std::size_t count = static_cast<std::size_t>(product(shape));
+  const CheckpointComparison found =
+      compare({bytes_of(name, shape, counted_up(count))}, {bytes_of(name, shape, b)}, nullptr);
+  REQUIRE(found.differences.size() == 1);
+  return found.differences[0];
+}
+
+}  // namespace
+
+TEST_CASE("B-52 one bit is a difference, of which nothing is told that is not so") {
+  PlainNumbers b = counted_up(16);
+  b[13] ^= 64;
+  const TensorDifference found = only_difference("w", {8, 2}, b);
+  CHECK_FALSE(found.mistake.has_value());
+  CHECK(found.wrong == "6");
+  CHECK(found.counts.differ == 1);
+  MadeTensors a = {bytes_of("w", {8, 2}, counted_up(16)), bytes_of("none", {2, 0}, {})};
+  CHECK(compare(a, a, nullptr).ok());
+  a[1].rows = nullptr;
+  CHECK(compare(a, a, nullptr).equal == 2);
+}
+
+TEST_CASE("B-52 a mistake has its name, and edits that make A of B") {
+  struct Case {
+    const char *name, *id, *told;
+    PlainNumbers b;
+    bool mended;
+  };
+  for (const Case& one : std::vector<Case>{
+           // Cut by x in halves, these by y in halves; joined as if y had cut first.
+           {"w", "order-of-cuts", "dim=0; mesh=2 x 2", rows({0, 1, 4, 5, 2, 3, 6, 7}), true},
+           {"q", "rope-pairs", "dim=0; heads=1; b=pairs", rows({0, 4, 1, 5, 2, 6, 3, 7}), true},
+           {"w", "piece-missing", "dim=0; ranks=4; order=0, 1, -1, 3 (-1: zeros)",
+            rows({0, 1, 2, 3, -1, -1, 6, 7}), false},
+           {"w", "piece-twice", "dim=0; ranks=4; order=0, 1, 1, 3", rows({0, 1, 2, 3, 2, 3, 6, 7}),
+            false},
+           {"expert", "expert-order", "dim=0; ranks=8; order=7, 1, 2, 3, 4, 5, 6, 0",
+            rows({7, 1, 2, 3, 4, 5, 6, 0}), true},
+       }) {
+    CAPTURE(one.id);
+    const TensorDifference found = only_difference(one.name, {8, 2}, one.b);
+    REQUIRE(found.mistake.has_value());
+    CHECK(found.mistake->id == one.id);
+    CHECK(found.mistake->told == one.told);
+    CHECK(found.tried == one.mended);
+  }
+}
