@@ -130,9 +130,12 @@ std::string signature(const Call& call) {
 namespace {
 
 // The shape is the business of either side.
-std::string_view difference_of_message(const TensorMeta& sent, const TensorMeta& expected) {
-  if (sent.dtype != expected.dtype) return kDtypes;
-  return product(sent.shape) == product(expected.shape) ? "" : "different sizes";
+std::string_view difference_of_message(const Call& sent, const Call& received) {
+  const TensorMeta &meta = sent.x->meta(), &expected = *received.expected;
+  if (meta.dtype != expected.dtype) return kDtypes;
+  if (product(meta.shape) != product(expected.shape)) return "different sizes";
+  const bool labelled = sent.op_name != nullptr && received.op_name != nullptr;
+  return labelled && std::string_view(sent.op_name) != received.op_name ? kLabels : "";
 }
 
 }  // namespace
@@ -140,7 +143,7 @@ std::string_view difference_of_message(const TensorMeta& sent, const TensorMeta&
 std::string_view difference(const Call& a, const Call& b) {
   if (&a == &b) return "";
   if (a.kind == CollectiveKind::kSend && b.kind == CollectiveKind::kRecv) {
-    return difference_of_message(a.x->meta(), *b.expected);
+    return difference_of_message(a, b);
   }
   if (a.kind == CollectiveKind::kRecv && b.kind == CollectiveKind::kSend) return difference(b, a);
   if (a.kind != b.kind) return "different collectives";

@@ -23,6 +23,8 @@ std::string signature(const Call& call);
 /// The reason why two ranks of a group cannot meet in these calls: "different dtypes", ...; empty
 /// when they may meet. Conditions on pairs only are left out. A static text.
 std::string_view difference(const Call& a, const Call& b);
+/// The difference between messages whose labels are not the same: each would get another one.
+inline constexpr std::string_view kLabels = "different labels";
 /// True when two ranks may meet in these calls, as far as two calls can show.
 inline bool compatible(const Call& a, const Call& b) { return difference(a, b).empty(); }
 /// Whether rank `to` takes the data that rank `from` gives it. All calls have arrived and are

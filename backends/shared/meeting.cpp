@@ -110,6 +110,13 @@ std::string cause_of_message(const Meeting& meeting) {
     return fmt::format("rank {} {}", meeting.ranks[i],
                        sentence_of(meeting, call, " " + meta_text(meta)));
   };
+  const char *sent = meeting.calls[0]->op_name, *received = meeting.calls[1]->op_name;
+  if (difference(*meeting.calls[0], *meeting.calls[1]) == kLabels) {
+    return fmt::format(
+        "wrong message: rank {} receives {}, rank {} sent {} (message {} from {} to {})",
+        meeting.ranks[1], received, meeting.ranks[0], sent, meeting.sequence + 1, meeting.ranks[0],
+        meeting.ranks[1]);
+  }
   return side(0) + ", and " + side(1);
 }
 
@@ -184,78 +191,6 @@ Verdict mismatch(const Meeting& meeting) {
   }
   std::ranges::sort(verdict.ranks, {}, &RankReport::rank);
   return verdict;
-}
-
-std::vector<std::int64_t> missed(std::span<const RankReport> reports) {
-  std::vector<bool> awaited(reports.size());
-  for (const RankReport& report : reports) {
-    for (const std::int64_t rank : report.missing) awaited[static_cast<std::size_t>(rank)] = true;
-  }
-  std::vector<std::int64_t> all;
-  std::vector<std::int64_t> ended;
-  for (const RankReport& report : reports) {
-    if (!awaited[static_cast<std::size_t>(report.rank)]) continue;
-    all.push_back(report.rank);
-    if (report.state == RankReport::State::kEnded) ended.push_back(report.rank);
-  }
-  return ended.empty() ? all : ended;
-}
-
-namespace {
-
-// Awaited by this one: of those that wait themselves the lowest, so that the walk finds a circle.
-const RankReport* next_awaited(std::span<const RankReport> reports, const RankReport& report) {
-  for (const std::int64_t rank : report.missing) {
-    const RankReport& awaited = reports[static_cast<std::size_t>(rank)];
-    if (awaited.state == RankReport::State::kWaits) return &awaited;
-  }
-  return nullptr;
-}
-
-// The ranks of the circle that a walk from `start` ends in, the lowest first; empty: it ends at a
-// rank that waits for no other.
-std::vector<const RankReport*> circle_from(std::span<const RankReport> reports,
-                                           const RankReport& start) {
-  std::vector<const RankReport*> walk;
-  const RankReport* at = &start;
-  while (at != nullptr && std::ranges::find(walk, at) == walk.end()) {
-    walk.push_back(at);
-    at = next_awaited(reports, *at);
-  }
-  if (at == nullptr) return {};
-  walk.erase(walk.begin(), std::ranges::find(walk, at));
-  std::rotate(walk.begin(), std::ranges::min_element(walk, {}, &RankReport::rank), walk.end());
-  return walk;
-}
-
-std::string text_of_circle(const std::vector<const RankReport*>& circle) {
-  std::string text;
-  for (const RankReport* report : circle) {
-    const std::string_view between = circle.size() == 2 ? " while " : ", ";
-    if (!text.empty()) text += between;
-    text += fmt::format("rank {} {}", report->rank, report->does);
-  }
-  return text;
-}
-
-}  // namespace
-
-std::string circle_of(std::span<const RankReport> reports) {
-  for (const RankReport& report : reports) {
-    if (report.state != RankReport::State::kWaits) continue;
-    const bool all_ended = std::ranges::all_of(report.missing, [&](std::int64_t rank) {
-      return reports[static_cast<std::size_t>(rank)].state == RankReport::State::kEnded;
-    });
-    if (!report.message || !all_ended) continue;
-    return fmt::format("rank {} {}, {}", report.rank, report.does,
-                       report.missing.size() > 1 ? "and all others have ended" : "which has ended");
-  }
-  for (const RankReport& report : reports) {
-    if (report.state != RankReport::State::kWaits) continue;
-    const std::vector<const RankReport*> circle = circle_from(reports, report);
-    if (std::ranges::any_of(circle, &RankReport::message)) return text_of_circle(circle);
-  }
-  return {};
 }
 
 }  // namespace shardlab::backends

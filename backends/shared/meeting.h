@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/shared/call.h"
+#include "backends/shared/waits.h"
 #include "comm/verdict.h"
 
 namespace shardlab::backends {
@@ -34,10 +35,5 @@ void describe(const Meeting& meeting, const Call& call, RankReport& report);
 Verdict verdict_on_failed(std::vector<std::int64_t> ranks, std::string cause);
 /// All ranks have entered, and their calls do not fit together.
 Verdict mismatch(const Meeting& meeting);
-/// The ranks that a deadlock misses: awaited ranks that have ended, else all that are awaited.
-std::vector<std::int64_t> missed(std::span<const RankReport> reports);
-/// Verdict::cause of a deadlock: "rank 0 sends to rank 1 (line 12) while rank 1 sends to rank 0
-/// (line 12)"; empty where no message takes part. `reports` by rank.
-std::string circle_of(std::span<const RankReport> reports);
 
 }  // namespace shardlab::backends

@@ -8,6 +8,7 @@
 
 #include "backends/threads/world.h"
 #include "tensor/device.h"
+#include "tensor/pending_storage.h"
 
 namespace shardlab::threads {
 
@@ -23,8 +24,9 @@ struct Seat {
 // An asynchronous call. Its round holds it until it is over, its tensor until it is waited for.
 class PendingCall final : public Work {
  public:
-  PendingCall(const Seat& seat, const Call& call)
+  PendingCall(const Seat& seat, const Call& call, Traffic::Id posted)
       : seat_(seat),
+        posted_(posted),
         call_(call.kind),
         x_(call.x != nullptr ? call.x->snapshot() : Tensor()),
         expected_(call.expected != nullptr ? *call.expected : TensorMeta()),
@@ -49,21 +51,35 @@ class PendingCall final : public Work {
 
   Ref<Storage> start() {
     seat_.group.enter(seat_.rank, seat_.sequence, call_, Entry::kGoesOn, Ref<Counted>(this));
-    auto storage = make_ref<Storage>(BufferRef{});
+    auto storage = make_ref<PendingStorage>();
     storage_ = storage.get();
-    storage->set_pending(Ref<Work>(this));
+    storage->await(Ref<Work>(this));
     return storage;
   }
 
   // Called by the Storage, so it is alive.
   void wait() override {
+    World& world = seat_.group.world();
+    world.tell_wait(posted_);
+    if (goes_on()) return storage_->complete({});
     seat_.group.await(seat_.rank, seat_.sequence, call_, Entry::kGoesOn);
+    world.await(posted_);
     storage_->complete(std::move(call_.result));
   }
-  bool done() const override { return call_.over(); }
+  bool done() const override {
+    World& world = seat_.group.world();
+    world.scheduler().yield();
+    return world.complete(posted_) && (goes_on() || call_.over());
+  }
 
  private:
+  // A buffered send is complete before its round is over.
+  bool goes_on() const {
+    return call_.kind == CollectiveKind::kSend && seat_.group.world().buffers_sends();
+  }
+
   const Seat seat_;
+  const Traffic::Id posted_;
   Call call_;
   const Tensor x_;
   const TensorMeta expected_;
@@ -108,12 +124,17 @@ class alignas(32) ThreadsCommunicator final : public Communicator {
   std::int32_t any_sender(const Call& call);
   /// A seat in its parts, which need no room on the stack.
   void enter_and_wait(Group& group, std::size_t rank, std::uint64_t sequence, Call& call);
+  Traffic::Id post(const Call& call) {
+    if (!world().has_fabric()) return -1;
+    return world().post(group_, group_.ranks()[own_rank()], call, std::exchange(any_, false));
+  }
   /// A separate function, so that ranks that only meet need little of their stacks: a rendezvous of
   /// many touches them all.
   [[gnu::noinline]] Tensor give_tensor(Call& call);
 
   Group& group_;
   const std::int64_t rank_;
+  bool any_ = false;  // the call that is posted next was a receive from any
   std::uint64_t sequence_ = 0;
   // Messages of this rank, by sender, receiver and tag.
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Channel> channels_;
@@ -145,12 +166,13 @@ std::int32_t ThreadsCommunicator::any_sender(const Call& call) {
   const auto own = static_cast<std::int32_t>(rank_), ranks = static_cast<std::int32_t>(size());
   const std::int64_t global = group_.ranks()[static_cast<std::size_t>(rank_)];
   const auto find = [&] {
-    std::int32_t from = 0;
-    for (; from < ranks; ++from) {
+    std::vector<std::int32_t> senders;
+    for (std::int32_t from = 0; from < ranks; ++from) {
       Channel& way = channel(from, own, call.tag);
-      if (way.group->sent(way.received)) break;
+      if (way.group->sent(way.received)) senders.push_back(from);
     }
-    return from;
+    const std::int32_t sender = world().sender_for(global, senders);
+    return sender < 0 ? ranks : sender;
   };
   world().scheduler().interleave();
   world().begin_any({&group_, global, &call});
@@ -165,14 +187,20 @@ void ThreadsCommunicator::enter_and_wait(Group& group, std::size_t rank, std::ui
                                          Call& call) {
   Scheduler& scheduler = world().scheduler();
   scheduler.interleave();
+  const Traffic::Id posted = post(call);
   group.enter(rank, sequence, call, Entry::kBlocks, nullptr);
+  world().tell_wait(posted);
   group.await(rank, sequence, call, Entry::kBlocks);
+  world().await(posted);
   if (call.kind == CollectiveKind::kBatch) take_results(*std::get<backends::BatchPart*>(call.part));
   scheduler.interleave();
 }
 
 Tensor ThreadsCommunicator::perform(Call& call) {
-  if (call.kind == CollectiveKind::kRecv && call.from < 0) call.from = any_sender(call);
+  if (call.kind == CollectiveKind::kRecv && call.from < 0) {
+    any_ = true;
+    call.from = any_sender(call);
+  }
   if (gives_tensor(call.kind)) return give_tensor(call);
   meet(call);
   return {};
@@ -180,9 +208,13 @@ Tensor ThreadsCommunicator::perform(Call& call) {
 
 Tensor ThreadsCommunicator::give_tensor(Call& call) {
   TensorMeta meta = result_meta(call, rank_);
-  if (call.issue == Issue::kAsync) {
-    const auto pending = make_ref<PendingCall>(seat_of(call), call);
+  const bool goes_on = call.kind == CollectiveKind::kSend && world().buffers_sends();
+  if (call.issue == Issue::kAsync || goes_on) {
     world().scheduler().interleave();
+    const Traffic::Id posted = post(call);
+    // It waits, if for nothing: on other fabrics the program stops here.
+    if (call.issue != Issue::kAsync) world().tell_wait(posted);
+    const auto pending = make_ref<PendingCall>(seat_of(call), call, posted);
     Tensor result(pending->start(), std::move(meta));
     world().scheduler().interleave();
     return result;

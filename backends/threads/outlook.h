@@ -1,23 +1,15 @@
 // outlook.h - the waiting ranks that can still advance: wait-for analysis of all open rounds.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "backends/shared/waits.h"
+
 namespace shardlab::threads {
 
-class Group;
-
-/// A round that some ranks of its group have not entered. Global ranks.
-struct OpenRound {
-  const Group* group = nullptr;
-  std::uint64_t sequence = 0;
-  std::vector<std::int64_t> blocked;  ///< have entered and wait
-  std::vector<std::int64_t> missing;
-  bool torn = false;  ///< never completes, whichever ranks enter
-  bool any = false;   ///< one of the missing is enough
-};
+/// A round that some ranks of its group have not entered; its place is the group.
+using OpenRound = backends::OpenWait;
 
 /// For each rank whether it waits and never will advance, whatever the others do but fail: each of
 /// its round's missing ranks has ended or is stuck itself somewhere. `before` and `after` are two

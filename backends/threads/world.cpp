@@ -86,7 +86,7 @@ std::vector<OpenRound> World::any_rounds() const {
   const std::lock_guard lock(mutex_);
   std::vector<OpenRound> rounds;
   for (const AnyWait& wait : any_waits_) {
-    OpenRound round{.group = wait.group,
+    OpenRound round{.place = wait.group,
                     .sequence = 0,
                     .blocked = {wait.rank},
                     .missing = wait.group->ranks(),
@@ -102,8 +102,14 @@ std::unique_ptr<Communicator> World::world(std::int64_t rank) {
 }
 
 void World::settle(std::int64_t rank) {
-  if (pending_ == 0) return;
-  for (Group* group : groups()) group->settle(rank);
+  if (has_fabric()) {
+    const std::lock_guard lock(fabric_mutex_);
+    log(FabricLog::Event::Kind::kEnd, static_cast<std::int32_t>(rank), -1);
+  }
+  if (pending_ != 0) {
+    for (Group* group : groups()) group->settle(rank);
+  }
+  if (has_fabric()) settle_fabric(rank);
 }
 
 void World::rank_ended(std::int64_t rank) {
@@ -156,6 +162,7 @@ std::vector<RankReport> World::reports() const {
     report.state = status_[static_cast<std::size_t>(rank)].state.load(std::memory_order_acquire);
   }
   for (const Group* group : groups()) group->report(result);
+  if (has_fabric()) report_fabric(result);
   const std::lock_guard lock(mutex_);
   for (const AnyWait& wait : any_waits_) {
     RankReport& report = result[static_cast<std::size_t>(wait.rank)];
@@ -193,6 +200,7 @@ std::vector<std::int64_t> World::failed_ranks() const {
 }
 
 void World::conclude() {
+  if (choose()) return;
   const std::vector<std::int64_t> failed = failed_ranks();
   if (failed.empty()) return fail_with(verdict_on_waiting({}), nullptr);
   blame(failed);

@@ -13,7 +13,9 @@
 #include <tuple>
 #include <vector>
 
+#include "backends/shared/traffic.h"
 #include "backends/threads/group.h"
+#include "backends/threads/threads.h"
 #include "base/scheduler.h"
 #include "comm/backend.h"
 
@@ -50,6 +52,20 @@ class World final : public Backend {
   void end_any(std::int64_t rank);
   /// A message was sent to this rank.
   void tell_sent(std::int64_t rank);
+
+  // If the world has a fabric, an operation is complete when it says so; else with its round.
+  bool has_fabric() const { return traffic_ != nullptr; }
+  bool buffers_sends() const { return has_fabric() && fabric_.transport == Transport::kBuffered; }
+  void use(const Fabric& fabric);
+  /// Posts the rank's part of a call; the rank may have to wait before.
+  Traffic::Id post(Group& group, std::int64_t rank, const Call& call, bool any);
+  /// A rank asks whether it is complete.
+  bool complete(Traffic::Id id);
+  /// The rank that posted it waits; to be called before it waits for the round.
+  void tell_wait(Traffic::Id id);
+  void await(Traffic::Id id);
+  /// The sender that a receive from any is to take, of those that have sent; -1: none yet.
+  std::int32_t sender_for(std::int64_t rank, const std::vector<std::int32_t>& senders);
 
   /// Of asynchronous calls whose round is not over.
   void count_pending(std::int64_t change) { pending_.fetch_add(change); }
@@ -88,6 +104,34 @@ class World final : public Backend {
   /// By rank.
   std::vector<bool> stuck() const;
   bool has_ended(std::int64_t rank) const;
+  // With the fabric's mutex held.
+  void posted(Traffic::Id id, const Group& group, const Call& call);
+  void log_call(Traffic::Id id, const Group& group, const Call& call, bool joins, bool any);
+  void wake_completed();
+  void log(FabricLog::Event::Kind kind, std::int32_t rank, std::int32_t call);
+  void await_batch(std::int64_t rank);
+  std::string action(Traffic::Id id) const;
+  void report_fabric(std::vector<RankReport>& by_rank) const;
+  /// Waits for all that the rank has posted.
+  void settle_fabric(std::int64_t rank);
+  /// When nobody can go on: a receive from any takes a message. False: none can.
+  bool choose();
+
+  /// The place of an operation.
+  struct Posted {
+    CollectiveKind kind = CollectiveKind::kBarrier;
+    const Group* group = nullptr;
+    SourcePosition position;
+    std::int32_t call = -1;  ///< in the log
+  };
+  /// The state of a rank towards the fabric.
+  struct Poster {
+    Traffic::Id waits_for = -1;
+    Traffic::Id first = 0;  ///< of the last batch
+    std::uint32_t batch = 0;
+    std::int32_t sender = -1;                ///< chosen for a receive from any
+    std::vector<std::int32_t> senders = {};  ///< that it could take
+  };
 
   Scheduler& scheduler_;
   const std::int64_t ranks_;
@@ -106,6 +150,12 @@ class World final : public Backend {
   std::map<Way, Group*> channels_;
   std::vector<AnyWait> any_waits_;
   Group* everyone_ = nullptr;
+  Fabric fabric_;
+  mutable std::mutex fabric_mutex_;  // guards the following
+  std::unique_ptr<Traffic> traffic_;
+  std::map<const Group*, std::int32_t> fabric_groups_;
+  std::vector<Posted> posted_;
+  std::vector<Poster> posters_;
 };
 
 }  // namespace shardlab::threads

@@ -1,0 +1,310 @@
+// Entries are recognised by their keys when a dict is closed, whichever form the file has. Words
+// are found by a digest of the values that make them, so that only new ones become text.
+#include "sim/autopsy/flight_values.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace shardlab {
+
+using Kind = FlightValue::Kind;
+
+namespace {
+
+// In the order of Field.
+constexpr std::string_view kKeys[] = {"record_id",
+                                      "process_group",
+                                      "collective_seq_id",
+                                      "p2p_seq_id",
+                                      "profiling_name",
+                                      "time_created_ns",
+                                      "time_discovered_started_ns",
+                                      "input_sizes",
+                                      "input_dtypes",
+                                      "output_sizes",
+                                      "state",
+                                      "retired",
+                                      "is_p2p",
+                                      "frames",
+                                      "name",
+                                      "filename",
+                                      "line"};
+
+constexpr std::uint64_t kPrime = 0x9E3779B97F4A7C15ULL;
+
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t sum = (a ^ b) * kPrime;
+  return sum ^ (sum >> 29);
+}
+
+std::uint64_t digest_of(std::string_view text) {
+  std::uint64_t result = text.size();
+  for (; text.size() >= 8; text.remove_prefix(8)) {
+    std::uint64_t word = 0;
+    std::copy_n(text.data(), 8, reinterpret_cast<char*>(&word));
+    result = mixed(result, word);
+  }
+  std::uint64_t rest = 0;
+  std::copy_n(text.data(), text.size(), reinterpret_cast<char*>(&rest));
+  return mixed(result, rest);
+}
+
+}  // namespace
+
+FlightValues::Field FlightValues::field_of(std::string_view key) {
+  Known& known = known_[reinterpret_cast<std::uintptr_t>(key.data()) / 8 % known_.size()];
+  if (known.text == key.data() && known.count == key.size()) return Field(known.field);
+  const auto found = std::ranges::find(kKeys, key);
+  const auto field = static_cast<std::uint8_t>(found - std::begin(kKeys));
+  known = {key.data(), static_cast<std::uint32_t>(key.size()), field};
+  return Field(field);
+}
+
+void FlightValues::begin(FlightDump& dump) {
+  dump_ = &dump;
+  size_ = memo_size_ = 0;
+  pool_.clear();
+  marks_.clear();
+  boxes_.clear();
+  frames_.clear();
+  numbers_.clear();
+  groups_.clear();
+  known_ = {};
+}
+
+bool FlightValues::close() {
+  if (marks_.empty()) return false;
+  const std::size_t from = marks_.back();
+  marks_.pop_back();
+  return from <= size_ && extend(from, size_ - from);
+}
+
+bool FlightValues::extend(std::size_t from, std::size_t count) {
+  const std::size_t lowest = marks_.empty() ? 0 : marks_.back();
+  if (from > size_ || from <= lowest) return false;
+  FlightValue& target = stack_[from - 1];
+  if (target.kind != Kind::kList && target.kind != Kind::kDict) return false;
+  if (target.kind == Kind::kDict) {
+    if (count % 2 != 0) return false;
+    std::array<FlightValue, kFieldCount> fields{};
+    std::uint32_t found = 0;
+    for (std::size_t i = from; i < size_; i += 2) {
+      if (stack_[i].kind != Kind::kText) continue;
+      const Field field = field_of(stack_[i].view());
+      if (field == kOther) continue;
+      fields[field] = stack_[i + 1];
+      found |= 1u << field;
+    }
+    const bool entry = (found >> kRecord & 1) != 0 && (found >> kOp & 1) != 0;
+    if (entry || (found >> kFile & 1) != 0) {
+      size_ = from;
+      FlightValue& made = stack_[size_ - 1];
+      if (entry) {
+        made = {};
+        take_entry(fields);
+        return true;
+      }
+      made = {
+          .kind = Kind::kFrame, .count = 0, .integer = static_cast<std::int64_t>(frames_.size())};
+      frames_.push_back({fields[kName].view(), fields[kFile].view(), fields[kLine].integer});
+      return true;
+    }
+  }
+  move_into(boxes_[static_cast<std::size_t>(target.integer)], from);
+  return true;
+}
+
+// A box that is full moves to the end, where it has room to grow.
+void FlightValues::move_into(Box& box, std::size_t from) {
+  const std::size_t count = box.count + size_ - from, begin = pool_.size();
+  if (count > box.room) {
+    pool_.resize(begin + (box.count == 0 ? count : 2 * count));
+    std::copy_n(pool_.data() + box.begin, box.count, pool_.data() + begin);
+    box = {begin, box.count, pool_.size() - begin};
+  }
+  std::copy_n(stack_.data() + from, size_ - from, pool_.data() + box.begin + box.count);
+  box.count = count;
+  size_ = from;
+}
+
+bool FlightValues::close_tuple() {
+  if (marks_.empty() || marks_.back() > size_) return false;
+  const std::size_t count = size_ - marks_.back();
+  marks_.pop_back();
+  return make_tuple(count);
+}
+
+bool FlightValues::make_tuple(std::size_t count) {
+  if (count > size_ - (marks_.empty() ? 0 : marks_.back())) return false;
+  boxes_.push_back({});
+  move_into(boxes_.back(), size_ - count);
+  push(Kind::kList, static_cast<std::int64_t>(boxes_.size()) - 1);
+  return true;
+}
+
+const FlightValue* FlightValues::items(const FlightValue& container, std::size_t& count) const {
+  count = 0;
+  if (container.kind != Kind::kList && container.kind != Kind::kDict) return nullptr;
+  const Box& box = boxes_[static_cast<std::size_t>(container.integer)];
+  count = box.count;
+  return pool_.data() + box.begin;
+}
+
+std::uint64_t FlightValues::digest(const FlightValue& value) const {
+  if (value.kind == Kind::kText) return digest_of(value.view());
+  if (value.kind == Kind::kInteger) return static_cast<std::uint64_t>(value.integer);
+  std::size_t count = 0;
+  const FlightValue* all = items(value, count);
+  std::uint64_t result = count;
+  // Lists of lists of sizes: deeper ones are no part of a word.
+  for (std::size_t i = 0; i < count; ++i) {
+    std::size_t inner = 0;
+    const FlightValue* sizes = items(all[i], inner);
+    std::uint64_t one = all[i].kind == Kind::kText ? digest_of(all[i].view()) : inner;
+    for (std::size_t j = 0; j < inner; ++j) {
+      one = mixed(one, static_cast<std::uint64_t>(sizes[j].integer));
+    }
+    result = mixed(result, one);
+  }
+  return result;
+}
+
+// "[8192]", "[2, 3], [4]", "Float".
+std::string FlightValues::text_of(const FlightValue& value) const {
+  if (value.kind == Kind::kText) return std::string(value.view());
+  if (value.kind == Kind::kInteger) return std::to_string(value.integer);
+  std::size_t count = 0;
+  const FlightValue* all = items(value, count);
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool list = all[i].kind == Kind::kList;
+    if (i > 0) text += ", ";
+    std::size_t inner = 0;
+    const FlightValue* sizes = list ? items(all[i], inner) : nullptr;
+    if (!list) text += std::string(all[i].view());
+    if (list) text += '[';
+    for (std::size_t j = 0; j < inner; ++j) {
+      text += (j > 0 ? ", " : "") + std::to_string(sizes[j].integer);
+    }
+    if (list) text += ']';
+  }
+  return text;
+}
+
+bool FlightValues::is_torch(std::string_view file) const {
+  return file.starts_with("torch/") || file.find("/torch/") != std::string_view::npos ||
+         file.starts_with("<");
+}
+
+const FlightValues::Frame* FlightValues::user_frame(const FlightValue& frames) const {
+  std::size_t count = 0;
+  const FlightValue* all = items(frames, count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (all[i].kind != Kind::kFrame) continue;
+    const Frame& frame = frames_[static_cast<std::size_t>(all[i].integer)];
+    if (!is_torch(frame.file)) return &frame;
+  }
+  return nullptr;
+}
+
+std::int32_t FlightValues::word_of(const std::array<FlightValue, kFieldCount>& fields) {
+  std::size_t count = 0;
+  const FlightValue* group = items(fields[kGroup], count);
+  const FlightValue description = count > 1 ? group[1] : FlightValue{};
+  const Frame* frame = user_frame(fields[kFrames]);
+  std::uint64_t key = digest(description);
+  for (const Field field : {kOp, kSizes, kOutputSizes, kDtypes}) {
+    key = mixed(key, digest(fields[field]));
+  }
+  if (frame != nullptr) {
+    key = mixed(mixed(key, digest_of(frame->function)), static_cast<std::uint64_t>(frame->line));
+    key = mixed(key, digest_of(frame->file));
+  }
+  const auto [known, fresh] = numbers_.try_emplace(key, 0);
+  if (!fresh) return known->second;
+  std::string_view op = fields[kOp].view();
+  op.remove_prefix(std::min(op.size(), op.find(':') + 1));
+  FlightWord word{.group = std::string(description.view()),
+                  .op = std::string(op),
+                  .sizes = text_of(fields[kSizes]),
+                  .output_sizes = text_of(fields[kOutputSizes]),
+                  .dtypes = text_of(fields[kDtypes]),
+                  .function = {},
+                  .file = {}};
+  if (frame != nullptr) {
+    word.function = frame->function;
+    word.file = frame->file;
+    word.line = frame->line;
+  }
+  return known->second = words_.number_of(word);
+}
+
+void FlightValues::take_entry(const std::array<FlightValue, kFieldCount>& fields) {
+  std::size_t count = 0;
+  const FlightValue* group = items(fields[kGroup], count);
+  const std::string_view name = count > 0 ? group[0].view() : std::string_view();
+  const auto [known, fresh] =
+      groups_.try_emplace(name, static_cast<std::int32_t>(dump_->names.size()));
+  if (fresh) dump_->names.emplace_back(name);
+  const bool message = fields[kIsMessage].integer != 0;
+  dump_->entries.push_back(
+      {.record = fields[kRecord].integer,
+       .sequence = fields[message ? kMessageSequence : kSequence].integer,
+       .created_ns = fields[kCreated].integer,
+       .started_ns = fields[kStarted].kind == Kind::kInteger ? fields[kStarted].integer : 0,
+       .word = word_of(fields),
+       .group = known->second,
+       .message = message,
+       .pending = fields[kState].view() != "completed" && fields[kRetired].integer == 0});
+}
+
+namespace {
+
+// "[0, 1]".
+std::vector<std::int64_t> ranks_in(std::string_view text) {
+  std::vector<std::int64_t> ranks;
+  for (std::size_t i = 0; i < text.size();) {
+    std::int64_t rank = 0;
+    const auto [end, problem] = std::from_chars(text.data() + i, text.data() + text.size(), rank);
+    if (problem == std::errc()) ranks.push_back(rank);
+    i = std::max(i + 1, static_cast<std::size_t>(end - text.data()));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+void FlightValues::take_groups(const FlightValue& config) {
+  std::size_t count = 0;
+  const FlightValue* all = items(config, count);
+  for (std::size_t i = 0; i + 1 < count; i += 2) {
+    FlightGroup& group = dump_->groups.emplace_back();
+    group.name = all[i].view();
+    std::size_t parts = 0;
+    const FlightValue* part = items(all[i + 1], parts);
+    for (std::size_t j = 0; j + 1 < parts; j += 2) {
+      if (part[j].view() == "desc") group.description = part[j + 1].view();
+      if (part[j].view() == "ranks") group.ranks = ranks_in(text_of(part[j + 1]));
+    }
+  }
+}
+
+// An entry that is not complete is none.
+void FlightValues::finish() {
+  const std::size_t entries = dump_->entries.size();
+  while (!marks_.empty()) {
+    const std::size_t from = marks_.back();
+    const bool dict = from > 0 && from <= size_ && stack_[from - 1].kind == Kind::kDict;
+    if (dict && (size_ - from) % 2 != 0) --size_;
+    const std::size_t before = std::min(from, size_);
+    if (!close()) size_ = before;
+  }
+  dump_->entries.resize(entries);
+  std::size_t count = 0;
+  const FlightValue* root = size_ == 0 ? nullptr : items(stack_.front(), count);
+  for (std::size_t i = 0; i + 1 < count; i += 2) {
+    if (root[i].view() == "pg_config") take_groups(root[i + 1]);
+  }
+}
+
+}  // namespace shardlab

@@ -1,0 +1,158 @@
+// flight_values.h - the values of a dump while it is read, and entries as they are complete.
+// Private to the readers.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "sim/autopsy/flight_dump.h"
+
+namespace shardlab {
+
+/// A value, small enough to copy. Text is in the file's bytes.
+struct FlightValue {
+  enum class Kind : std::uint32_t { kNone, kBool, kInteger, kReal, kText, kList, kDict, kFrame };
+  Kind kind = Kind::kNone;
+  std::uint32_t count = 0;  ///< of text
+  union {
+    std::int64_t integer = 0;  ///< a number; of containers and frames their place
+    const char* text;
+  };
+  std::string_view view() const {
+    return kind == Kind::kText ? std::string_view(text, count) : std::string_view();
+  }
+};
+
+/// A stack of values as both forms of a dump build them. Dicts that are entries go to the dump at
+/// once.
+class FlightValues {
+ public:
+  explicit FlightValues(FlightWords& words) : words_(words) {}
+  /// For the next file: memory is kept.
+  void begin(FlightDump& dump);
+
+  void push(FlightValue value) {
+    if (size_ == stack_.size()) stack_.resize(2 * size_ + kRoom);
+    stack_[size_++] = value;
+  }
+  void push(FlightValue::Kind kind, std::int64_t value = 0) {
+    push({.kind = kind, .count = 0, .integer = value});
+  }
+  void push_text(std::string_view text) {
+    FlightValue value{.kind = FlightValue::Kind::kText,
+                      .count = static_cast<std::uint32_t>(text.size()),
+                      .integer = 0};
+    value.text = text.data();
+    push(value);
+  }
+  void push_container(FlightValue::Kind kind) {
+    push(kind, static_cast<std::int64_t>(boxes_.size()));
+    boxes_.push_back({});
+  }
+  void mark() { marks_.push_back(static_cast<std::uint32_t>(size_)); }
+  std::size_t size() const { return size_; }
+  const FlightValue& top() const { return stack_[size_ - 1]; }
+  /// The value that a pickle has put aside under this number; null: none.
+  const FlightValue* kept(std::uint64_t place) const {
+    return place < memo_size_ ? &memo_[place] : nullptr;
+  }
+  std::size_t kept_count() const { return memo_size_; }
+  void keep(std::uint64_t place) {
+    if (place >= memo_.size()) memo_.resize(2 * place + kRoom);
+    memo_[place] = top();
+    memo_size_ = std::max<std::size_t>(memo_size_, place + 1);
+  }
+  /// The values above the last mark, or the last `count`, become entries of the container below
+  /// them. False: there is no such container.
+  bool close();
+  bool append(std::size_t count) { return extend(size_ - count, count); }
+  /// They become a tuple in its place.
+  bool close_tuple();
+  bool make_tuple(std::size_t count);
+  /// The end of the file, or of a part of one: what is open is closed.
+  void finish();
+
+ private:
+  struct Box {
+    std::size_t begin = 0, count = 0, room = 0;
+  };
+  struct Frame {
+    std::string_view function, file;
+    std::int64_t line = 0;
+  };
+  enum Field : std::uint8_t {
+    kRecord,
+    kGroup,
+    kSequence,
+    kMessageSequence,
+    kOp,
+    kCreated,
+    kStarted,
+    kSizes,
+    kDtypes,
+    kOutputSizes,
+    kState,
+    kRetired,
+    kIsMessage,
+    kFrames,
+    kName,
+    kFile,
+    kLine,
+    kFieldCount,
+    kOther = kFieldCount
+  };
+
+  bool extend(std::size_t from, std::size_t count);
+  void move_into(Box& box, std::size_t from);
+  Field field_of(std::string_view key);
+  void take_entry(const std::array<FlightValue, kFieldCount>& fields);
+  std::int32_t word_of(const std::array<FlightValue, kFieldCount>& fields);
+  const Frame* user_frame(const FlightValue& frames) const;
+  bool is_torch(std::string_view file) const;
+  const FlightValue* items(const FlightValue& container, std::size_t& count) const;
+  std::uint64_t digest(const FlightValue& value) const;
+  std::string text_of(const FlightValue& value) const;
+  void take_groups(const FlightValue& config);
+
+  static constexpr std::size_t kRoom = 1024;
+
+  FlightDump* dump_ = nullptr;
+  FlightWords& words_;
+  std::vector<FlightValue> stack_, memo_, pool_;
+  std::size_t size_ = 0, memo_size_ = 0;  // of the stack and the memo
+  std::vector<std::uint32_t> marks_;
+  std::vector<Box> boxes_;
+  std::vector<Frame> frames_;
+  std::unordered_map<std::uint64_t, std::int32_t> numbers_;  // of words, by digest
+  std::unordered_map<std::string_view, std::int32_t> groups_;
+  struct Known {
+    const char* text = nullptr;
+    std::uint32_t count = 0;
+    std::uint8_t field = 0;
+  };
+  std::array<Known, 64> known_{};  // keys that a pickle names by their place
+};
+
+/// The texts of a file that are not in its bytes as they are.
+using FlightTexts = std::unordered_set<std::string>;
+
+/// Both push the file's value; false: it ends early.
+///   fails  Value: damaged, with the byte
+bool read_flight_pickle(const std::string& path, std::string_view bytes, FlightValues& values);
+bool read_flight_json(const std::string& path, std::string_view bytes, FlightValues& values,
+                      FlightTexts& texts);
+
+/// Reads a pickle or JSON, compressed or not. The rank is the number at the end of the file's name,
+/// else the only one that its groups have.
+///   fails  Value: no dump, or damaged, with the byte; another opcode, by name; no rank
+FlightDump read_flight_dump(const std::string& path, FlightValues& values);
+/// The same of a file's bytes.
+FlightDump flight_dump_of(const std::string& path, const std::string& bytes, FlightValues& values);
+
+}  // namespace shardlab

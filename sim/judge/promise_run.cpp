@@ -1,0 +1,143 @@
+// The run that is proven has buffers: it gets as far as any run can. If receives from any rank can
+// meet several senders, each way is a run of its own; polls are tried in drawn orders of ranks.
+#include "sim/judge/promise_run.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/fix.h"
+#include "sim/judge/posted_steps.h"
+#include "sim/run/program_run.h"
+#include "sim/run/run.h"
+
+namespace shardlab {
+
+namespace {
+
+class PromiseRun {
+ public:
+  PromiseRun(const Scenario& scenario, const OpRegistry& ops, const ScenarioOptions& options,
+             const PromiseOptions& asked)
+      : scenario_(scenario), ops_(ops), options_(options), asked_(asked) {}
+
+  Promise run() {
+    Heard heard = hear(Transport::kBuffered, {}, 0);
+    Promise promise = std::move(heard.promise);
+    promise.asked = asked_.asked.value_or(scenario_.expect.transports.value_or(kUsualTransports));
+    if (heard.error && !heard.hangs && promise.wrong.empty()) {
+      promise.open.insert(promise.open.begin(), {"the program fails:", *heard.error});
+    } else if (promise.open.empty()) {
+      promise.run(asked_.lazy_groups);
+    } else {
+      promise.tried.emplace();
+      const bool polls =
+          std::ranges::find(promise.open, "C2", &OpenCondition::name) != promise.open.end();
+      polls ? draw(promise) : meet(promise);
+    }
+    return promise;
+  }
+
+ private:
+  // One run of the ranks.
+  struct Heard {
+    Promise promise;
+    FabricLog log;
+    bool hangs = false;
+    std::optional<std::string> error;
+    std::uint64_t steps = 0;
+  };
+
+  Heard hear(Transport transport, const std::vector<std::size_t>& way, std::uint64_t seed) const {
+    Heard heard;
+    heard.log.most = 20'000'000;
+    heard.log.chooses = seed == 0;
+    heard.log.way = way;
+    ScenarioOptions options = options_;
+    options.transport = transport;
+    options.lazy_groups = asked_.lazy_groups;
+    options.log = &heard.log;
+    options.workers = 1;
+    if (seed != 0) options.schedule = {.kind = SchedulerKind::kSeeded, .seed = seed};
+    Run run = prepare_run(scenario_, ops_, options);
+    ProgramRun program;
+    run_on_ranks(run, nullptr, program);
+    heard.hangs = run.verdict && run.verdict->kind == VerdictKind::kDeadlock;
+    if (run.error) heard.error = run.error->summary();
+    heard.steps = run.steps;
+    heard.promise = promise_of(heard.log, scenario_.world);
+    return heard;
+  }
+
+  // A run that hangs explains itself: the first one's steps are the promise's from here on.
+  void keep(Promise& promise, Transport transport, Heard& heard) const {
+    ++promise.tried->runs;
+    if (!heard.hangs) return;
+    StepsOutcome outcome = run_steps(heard.promise.steps, {.transport = transport});
+    const bool first =
+        std::ranges::all_of(promise.outcomes, [](const auto& one) { return one.second.ends(); });
+    first ? promise.steps = std::move(heard.promise.steps) : (outcome.chain.clear(), promise.steps);
+    promise.outcomes[transport] = std::move(outcome);
+  }
+
+  // Every way in which receives from any rank can be met, depth first.
+  void meet(Promise& promise) const {
+    for (const Transport transport :
+         {Transport::kNonblocking, Transport::kBlocking, Transport::kBuffered}) {
+      std::set<std::vector<std::int64_t>> leaves;
+      std::vector<std::size_t> way;
+      std::int64_t runs = 0;
+      for (bool more = true; more && !promise.outcomes.contains(transport); ++runs) {
+        promise.tried->all = promise.tried->all && runs < asked_.runs;
+        if (runs == asked_.runs) break;
+        Heard heard = hear(transport, way, 0);
+        std::vector<std::int64_t> met;
+        for (const FabricLog::Call& call : heard.log.calls) {
+          if (call.any) met.insert(met.end(), {call.rank, call.what.peer});
+        }
+        leaves.insert(met);
+        keep(promise, transport, heard);
+        way = heard.log.way;
+        way.resize(heard.log.ways.size());
+        while (!way.empty() && ++way.back() == heard.log.ways[way.size() - 1]) way.pop_back();
+        more = !way.empty();
+      }
+      promise.outcomes.try_emplace(transport);
+      promise.tried->leaves =
+          std::max(promise.tried->leaves, static_cast<std::int64_t>(leaves.size()));
+    }
+  }
+
+  // Orders of PCT.
+  void draw(Promise& promise) const {
+    std::uint64_t steps = 1;
+    for (const Transport transport : promise.asked) {
+      for (std::int64_t i = 0; i < asked_.runs && !promise.outcomes.contains(transport); ++i) {
+        const auto number = static_cast<std::uint64_t>(i) + 1;
+        Heard heard = hear(transport, {}, i == 0 ? number : pct_seed(steps, number));
+        steps = std::max(steps, heard.steps);
+        keep(promise, transport, heard);
+      }
+      promise.outcomes.try_emplace(transport);
+    }
+    promise.tried->bound = pct_bound(scenario_.world, steps);
+  }
+
+  const Scenario& scenario_;
+  const OpRegistry& ops_;
+  const ScenarioOptions& options_;
+  const PromiseOptions& asked_;
+};
+
+}  // namespace
+
+Promise promise_of(const Scenario& scenario, const OpRegistry& all_ops,
+                   const ScenarioOptions& options, const PromiseOptions& asked) {
+  if (options.backend != "threads") {
+    fail(ErrorKind::kUnsupported, Fix{"--backend threads"},
+         "a promise follows from the steps of all ranks, which backend {} does not run here",
+         options.backend);
+  }
+  return PromiseRun(scenario, all_ops, options, asked).run();
+}
+
+}  // namespace shardlab

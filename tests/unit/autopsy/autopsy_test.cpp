@@ -1,0 +1,185 @@
+// Dumps with one rank that parts, written here as JSON, and what is said of it.
+#include "sim/autopsy/autopsy.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "sim/autopsy/flight_values.h"
+#include "sim/files/json_value.h"
+#include "tests/support/refusal.h"
+
+namespace shardlab {
+namespace {
+
+struct Entry {
+  std::string op = "all_reduce";
+  std::int64_t size = 8, line = 10;
+  std::string group = "dp";
+  bool pending = false;
+};
+
+// Four ranks in "dp", which is all.
+Json dump_of(const std::vector<Entry>& entries) {
+  Json dump = {{"version", "2.10"},
+               {"pg_config", {{"0", {{"name", "0"}, {"desc", "dp"}, {"ranks", "[0, 1, 2, 3]"}}}}},
+               {"entries", Json::array()}};
+  for (const Entry& entry : entries) {
+    const std::size_t number = dump["entries"].size();
+    dump["entries"].push_back(
+        {{"record_id", number},
+         {"process_group", {"0", entry.group}},
+         {"collective_seq_id", number + 1},
+         {"p2p_seq_id", 0},
+         {"profiling_name", "nccl:" + entry.op},
+         {"time_created_ns", 1000 * number},
+         {"input_sizes", {{entry.size}}},
+         {"input_dtypes", {"Float"}},
+         {"output_sizes", {{entry.size}}},
+         {"state", entry.pending ? "started" : "completed"},
+         {"retired", !entry.pending},
+         {"is_p2p", entry.op.starts_with("send") || entry.op.starts_with("recv")},
+         {"frames",
+          {{{"name", "c"}, {"filename", "/torch/distributed/c10d.py"}, {"line", 1}},
+           {{"name", "step"}, {"filename", "train.py"}, {"line", entry.line}}}}});
+  }
+  return dump;
+}
+
+class Dumps {
+ public:
+  void add(std::int64_t rank, const std::vector<Entry>& entries) {
+    add_file("rank_" + std::to_string(rank), dump_of(entries).dump());
+  }
+  void add_file(const std::string& name, const std::string& bytes) {
+    FlightValues values(words);
+    all.push_back(flight_dump_of(name, bytes, values));
+  }
+  Autopsy autopsy() const { return autopsy_of(all, words); }
+
+  FlightWords words;
+  std::vector<FlightDump> all;
+};
+
+constexpr std::int64_t kOdd = 2;
+
+// Rank 2 has `odd`, the others have `usual`.
+struct Parted : Dumps {
+  Parted(const std::vector<Entry>& usual, const std::vector<Entry>& odd) {
+    for (std::int64_t rank = 0; rank < 4; ++rank) add(rank, rank == kOdd ? odd : usual);
+  }
+};
+
+TEST_CASE("B-42 the rank that calls something else is named, wherever it is in the list") {
+  const Entry first{.line = 9}, wanted{.op = "reduce_scatter", .line = 12, .pending = true};
+  struct Case {
+    std::vector<Entry> odd;
+    std::string kind;
+    std::int64_t line;
+  };
+  const Entry later{.line = 15};
+  const std::vector<Case> cases = {
+      {{first, {.op = "all_gather", .line = 13, .pending = true}}, "other_kind", 13},
+      {{first, {.op = "reduce_scatter", .size = 9, .line = 12, .pending = true}}, "other_size", 12},
+      {{first, {.op = "broadcast", .line = 11}, wanted}, "extra", 11},
+      {{first}, "stopped", 12},
+  };
+  for (const Case& one : cases) {
+    CAPTURE(one.kind);
+    const Parted dumps({first, wanted}, one.odd);
+    const Autopsy found = dumps.autopsy();
+    CHECK(to_string(found.kind) == one.kind);
+    CHECK(found.culprits == std::vector<std::int64_t>{kOdd});
+    CHECK(found.line == one.line);
+    const std::string text = found.text(dumps.words);
+    CHECK(std::ranges::count(text, '\n') <= 12);
+    CHECK(text.find("Rank 2 parted first") != std::string::npos);
+  }
+  // A call that is skipped: the next one comes in its place.
+  const Autopsy skipped =
+      Parted({first, wanted, {.line = 15}}, {first, {.line = 15, .pending = true}}).autopsy();
+  CHECK(to_string(skipped.kind) == "skipped");
+  CHECK(skipped.culprits == std::vector<std::int64_t>{kOdd});
+  CHECK(skipped.line == 12);
+}
+
+TEST_CASE("B-42 nobody is blamed where all have called, or nothing waits") {
+  const Entry done, waits{.pending = true};
+  CHECK(to_string(Parted({done, done}, {done, done}).autopsy().kind) == "healthy");
+  const Autopsy stuck = Parted({done, waits}, {done, waits}).autopsy();
+  CHECK(to_string(stuck.kind) == "device_stuck");
+  CHECK(stuck.culprits.empty());
+  Dumps two;
+  two.add(0, {done, {.op = "all_gather", .pending = true}});
+  two.add(1, {done, {.op = "broadcast", .pending = true}});
+  const Autopsy tie = two.autopsy();
+  CHECK(tie.tie);
+  CHECK(tie.culprits == std::vector<std::int64_t>{0, 1});
+}
+
+TEST_CASE("B-42 messages that wait for each other are a circle, and nobody is blamed") {
+  const auto autopsy_of_two = [](const std::vector<Entry>& first,
+                                 const std::vector<Entry>& second) {
+    Dumps dumps;
+    dumps.add(0, first);
+    dumps.add(1, second);
+    const Autopsy found = dumps.autopsy();
+    return std::pair(found, found.text(dumps.words));
+  };
+  const auto message = [](std::string op, std::int64_t line) {
+    return Entry{.op = std::move(op), .line = line, .pending = true};
+  };
+  const Entry to_1 = message("send 0->1", 11), from_1 = message("recv 0<-1", 12);
+  const Entry to_0 = message("send 1->0", 14), from_0 = message("recv 1<-0", 15);
+  const auto [head_on, text] = autopsy_of_two({to_1, from_1}, {to_0, from_0});
+  CHECK(head_on.culprits.empty());
+  REQUIRE(head_on.circle.size() == 2);
+  CHECK(head_on.line == 11);
+  CHECK(text.find("Nobody parted: ranks 0,1 wait for each other") != std::string::npos);
+  CHECK(text.find("train.py:14") != std::string::npos);
+  // Its twin meets: the network does not deliver.
+  const Autopsy meets = autopsy_of_two({to_1, from_1}, {from_0, to_0}).first;
+  CHECK(meets.circle.empty());
+  CHECK(to_string(meets.kind) == "device_stuck");
+  const Autopsy lost = autopsy_of_two({{.line = 9}, from_1}, {{.line = 9}}).first;
+  CHECK(to_string(lost.kind) == "lost_send");
+  CHECK(lost.culprits == std::vector<std::int64_t>{1});
+  CHECK(lost.line == 12);
+}
+
+TEST_CASE("B-42 a dump that is cut keeps the entries before the cut") {
+  const std::string whole = dump_of({{.line = 9}, {.line = 10}, {.line = 11}}).dump();
+  const std::size_t last = whole.rfind("record_id");
+  Dumps dumps;
+  dumps.add_file("rank_0.json", whole.substr(0, last - 30));
+  CHECK(dumps.all[0].cut);
+  CHECK(dumps.all[0].entries.size() == 2);
+  CHECK(dumps.all[0].rank == 0);
+}
+
+TEST_CASE("B-42 what is no dump, of two jobs or of no rank is refused") {
+  Dumps dumps;
+  const auto refused = [&](const std::string& name, const std::string& bytes) {
+    return refusal_of([&] { dumps.add_file(name, bytes); });
+  };
+  const auto has = [](const std::string& text, std::string_view part) {
+    CAPTURE(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  has(refused("rank_0", "{\"a\": 1}"), "rank_0: no dump of a flight recorder");
+  has(refused("rank_0", "{\"entries\": }"), "rank_0: the JSON is damaged at byte 13");
+  has(refused("trace", dump_of({{}}).dump()), "trace: whose dump is it?");
+  has(refused("rank_0", std::string("\x80\x02}c", 4)), "the opcode GLOBAL at byte 3");
+  const auto all_refused = [&] { return refusal_of([&] { dumps.autopsy(); }); };
+  dumps.add(0, {{}});
+  dumps.add(0, {{}});
+  has(all_refused(), "rank 0 has two dumps");
+  dumps.all.pop_back();
+  Json other = dump_of({{}});
+  other["pg_config"]["0"]["ranks"] = "[0, 1]";
+  dumps.add_file("rank_1", other.dump());
+  has(all_refused(), "a dump of another job: its group '0' has other ranks");
+}
+
+}  // namespace
+}  // namespace shardlab
