@@ -12,7 +12,6 @@ namespace shardlab::mpi {
 /// A send or receive under way. The memory of its message must stay until it is over.
 struct Request {
   std::uint64_t handle = 0;  ///< the library's own, a pointer or a number
-  int expected = -1;         ///< bytes of a receive that has not arrived
 };
 
 /// A message of at most kMostBytes.
@@ -31,10 +30,10 @@ struct Api {
   /// Waits for all processes of the job.
   int (*finish)();
   int (*send)(const Message& message, Request* request);
+  /// For a message of at most so many bytes: some libraries write a longer one all the same.
   int (*receive)(const Message& message, Request* request);
-  /// Whether all are over; those that are become null. A message of another length than its
-  /// receive is an error.
-  int (*test_all)(int count, Request* requests, int* done);
+  /// Whether it is over; then it becomes null.
+  int (*test)(Request* request, int* done);
   /// Cancels a receive: it is soon over, unless its message has begun to arrive.
   int (*cancel_receive)(Request* request);
   /// On all processes of the job: a new run begins, and messages that were not received are
@@ -44,8 +43,6 @@ struct Api {
   int (*broadcast)(void* data, int bytes, int root);
   /// The largest tag of a run.
   int most_tag;
-  /// 1: the code means that a message had another length than its receive.
-  int (*truncated)(int code);
   const char* (*error_text)(int code);
   /// "Open MPI v4.1.4".
   const char* version;

@@ -23,6 +23,7 @@ class MpiBackend final : public Backend {
     if (!channel().failed()) channel().tell_ended();
   }
   void rank_failed(std::int64_t rank, const Error& cause) override {
+    if (channel().failed()) return;
     channel().tell_failed(backends::verdict_on_failed({rank}, cause.summary()));
   }
   const Verdict* verdict() const override {
@@ -45,6 +46,8 @@ process::ControlChannel& join() { return Session::get().channel(); }
 std::unique_ptr<Backend> make_backend(CollectiveChecks checks) {
   return std::make_unique<MpiBackend>(checks);
 }
+
+std::string libraries() { return Session::get().api().version; }
 
 std::string launcher(std::int64_t ranks) { return fmt::format("mpirun -n {}", ranks); }
 

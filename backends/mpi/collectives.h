@@ -17,8 +17,8 @@ struct Seat {
   std::span<const std::int64_t> ranks;  ///< global, in group order
   int tag;
 };
-/// Tags that a group takes.
-inline constexpr int kTagsPerGroup = 2;
+/// Tags that a group takes: of two steps, and of the rests of their pieces.
+inline constexpr int kTagsPerGroup = 2 * kTagOfRests;
 
 /// A collective with one result of this shape. Reads all that `call` points to at once, but for x's
 /// elements. `result` is filled in when the operation is over.

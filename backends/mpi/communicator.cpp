@@ -78,6 +78,22 @@ std::int64_t way_of(const Call& call) {
   if (!is_message(call.kind)) return 0;
   return call.kind == CollectiveKind::kSend ? call.to + 1 : -1 - call.from;
 }
+// Both ends of a message have the same.
+Header header_of(const Call& call, std::uint64_t sequence) {
+  const bool message = is_message(call.kind);
+  Header header{.sequence = sequence,
+                .root = call.root,
+                .dim = call.dim,
+                .concat_dim = call.concat_dim,
+                .kind = message ? CollectiveKind::kSend : call.kind,
+                .op = call.op};
+  if (call.x != nullptr && call.x->defined()) {
+    header.dtype = call.x->dtype();
+  } else if (call.expected != nullptr) {
+    header.dtype = call.expected->dtype;
+  }
+  return header;
+}
 constexpr std::int64_t kAnySender = std::numeric_limits<std::int64_t>::min();
 
 class MpiCommunicator final : public Communicator {
@@ -124,7 +140,8 @@ class MpiCommunicator final : public Communicator {
   }
   /// As the call that was entered last.
   void label(Operation& operation) const {
-    operation.transfer.call = {kind_, group_.name, sequence_ - 1};
+    operation.transfer.call = call_;
+    operation.transfer.group = group_.name;
   }
   void begin_when_met(Operation& operation, std::optional<process::CallPlace> compared) {
     if (!compared) return;
@@ -141,12 +158,12 @@ class MpiCommunicator final : public Communicator {
   const std::size_t rank_;
   std::uint64_t sequence_ = 0;  ///< calls entered, but messages
   process::Ways ways_;
-  CollectiveKind kind_ = CollectiveKind::kBarrier;  ///< of the last one
+  Header call_;  ///< the last one
 };
 
 std::optional<process::CallPlace> MpiCommunicator::enter(const Call& call, Issue issue) {
   const process::CallPlace place = place_of(call);
-  kind_ = call.kind;
+  call_ = header_of(call, place.sequence);
   if (size() == 1) return std::nullopt;
   run_.session.channel().enter({place, group_.name, ranks_of(call), issue == Issue::kWait}, call,
                                run_.checks);
@@ -179,7 +196,6 @@ void MpiCommunicator::find_sender(Call& call) {
   }
   process::ControlChannel& channel = run_.session.channel();
   const process::CallPlace any = ways_.next(call);
-  kind_ = call.kind;
   channel.enter({any, group_.name, group_.ranks, true}, call, run_.checks);
   const auto found = std::make_shared<Operation>(run_.session, tag_of(call));
   found->way = kAnySender;
@@ -203,7 +219,7 @@ Tensor MpiCommunicator::perform(Call& call) {
   std::optional<process::CallPlace> compared;
   if (call.kind == CollectiveKind::kRecv && call.from < 0) {
     find_sender(call);
-    ways_.next(call);
+    call_ = header_of(call, ways_.next(call).sequence);
   } else {
     compared = enter(call, call.issue);
   }

@@ -110,7 +110,8 @@ void scatter(const DeskRef& desk, Operation& operation, const Call& call) {
   std::byte* bundled = output;
   if (me == root) {
     for (std::size_t i = 0; i < desk->size(); ++i) {
-      std::byte* parts = bundles[i].ranks.empty() ? nullptr : packed_parts(*desk, bundles[i], call);
+      if (bundles[i].ranks.empty()) continue;
+      std::byte* parts = packed_parts(*desk, bundles[i], call);
       if (i != root) {
         ways.sends.push_back({desk->ranks[i], parts, bundles[i].offsets.back()});
       } else if (bytes > 0) {

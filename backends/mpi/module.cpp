@@ -89,29 +89,16 @@ int receive(const Message& message, Request* request) {
   const int code = MPI_Irecv(message.data, message.bytes, MPI_BYTE, message.peer, tag_of(message),
                              job(), &handle);
   keep(handle, *request);
-  request->expected = message.bytes;
   return code;
 }
 
-int test_all(int count, Request* requests, int* done) {
+int test(Request* request, int* done) {
   *done = 1;
-  for (int i = 0; i < count; ++i) {
-    MPI_Request handle = native(requests[i]);
-    if (handle == MPI_REQUEST_NULL) continue;
-    int over = 0, bytes = 0;
-    MPI_Status status;
-    const int code = MPI_Test(&handle, &over, &status);
-    keep(handle, requests[i]);  // an error, too, ends the request
-    if (code != MPI_SUCCESS) return code;
-    if (over == 0) {
-      *done = 0;
-    } else if (requests[i].expected >= 0) {
-      MPI_Get_count(&status, MPI_BYTE, &bytes);
-      if (bytes != requests[i].expected) return MPI_ERR_TRUNCATE;
-      requests[i].expected = -1;
-    }
-  }
-  return MPI_SUCCESS;
+  MPI_Request handle = native(*request);
+  if (handle == MPI_REQUEST_NULL) return MPI_SUCCESS;
+  const int code = MPI_Test(&handle, done, MPI_STATUS_IGNORE);
+  keep(handle, *request);  // an error, too, ends the request
+  return code;
 }
 
 int cancel_receive(Request* request) {
@@ -125,11 +112,6 @@ int broadcast(void* data, int bytes, int root) {
 }
 
 int finish() { return MPI_Finalize(); }
-
-int truncated(int code) {
-  int kind = MPI_SUCCESS;
-  return MPI_Error_class(code, &kind) == MPI_SUCCESS && kind == MPI_ERR_TRUNCATE ? 1 : 0;
-}
 
 const char* error_text(int code) {
   static char text[MPI_MAX_ERROR_STRING];
@@ -155,12 +137,11 @@ extern "C" __attribute__((visibility("default"))) Api* shardlab_mpi_table() {
       .finish = finish,
       .send = send,
       .receive = receive,
-      .test_all = test_all,
+      .test = test,
       .cancel_receive = cancel_receive,
       .renew = renew,
       .broadcast = broadcast,
       .most_tag = kMostTag,
-      .truncated = truncated,
       .error_text = error_text,
       .version = version(),
   };

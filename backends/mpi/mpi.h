@@ -24,6 +24,9 @@ process::ControlChannel& join();
 /// The backend of the run that has begun on the channel.
 std::unique_ptr<Backend> make_backend(CollectiveChecks checks);
 
+/// "Open MPI v4.1.4". After join().
+std::string libraries();
+
 /// "mpirun -n 8".
 std::string launcher(std::int64_t ranks);
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,51 +19,134 @@
 
 namespace shardlab::mpi {
 
+namespace {
+
+// "all_reduce(f32, sum), call 3".
+std::string text_of(const Header& call) {
+  const bool reduces = call.kind == CollectiveKind::kAllReduce ||
+                       call.kind == CollectiveKind::kReduce ||
+                       call.kind == CollectiveKind::kReduceScatter;
+  std::string text = fmt::format("{}({}", to_string(call.kind), to_string(call.dtype));
+  if (reduces) text += fmt::format(", {}", to_string(call.op));
+  if (call.root >= 0) text += fmt::format(", root {}", call.root);
+  if (call.dim != 0 || call.concat_dim != 0) {
+    text += fmt::format(", dims {} and {}", call.dim, call.concat_dim);
+  }
+  return text + fmt::format("), call {}", call.sequence);
+}
+
+}  // namespace
+
+// Memory that MPI still uses is not given back: cancel() has said so, and the operation stays.
+Transfer::~Transfer() {
+  for (FirstMessageRef& first : sent_) session_.give_back(std::move(first));
+  for (Awaited& awaited : awaited_) {
+    if (awaited.first) session_.give_back(std::move(awaited.first));
+  }
+}
+
 void Transfer::start(const Pieces& sends, const Pieces& receives, int tag) {
-  const auto start_all = [&](const Pieces& pieces, std::vector<Request>& requests, auto function,
-                             const char* what) {
-    for (const Piece& piece : pieces) {
-      for (std::size_t offset = 0; offset < piece.bytes; offset += kMostBytes) {
-        const std::size_t bytes = std::min(kMostBytes, piece.bytes - offset);
-        const Message message{static_cast<std::byte*>(piece.data) + offset, static_cast<int>(bytes),
-                              static_cast<int>(piece.peer), tag};
-        session_.check(function(message, &requests.emplace_back()), what);
-      }
+  for (const Piece& piece : receives) {
+    Awaited& awaited = awaited_.emplace_back(Awaited{piece, tag, session_.take_first()});
+    const Message message{awaited.first.get(), sizeof(FirstMessage), static_cast<int>(piece.peer),
+                          tag};
+    session_.check(session_.api().receive(message, &awaited.request), "MPI_Irecv");
+  }
+  for (const Piece& piece : sends) send(piece, tag);
+}
+
+void Transfer::send(const Piece& piece, int tag) {
+  FirstMessage& first = *sent_.emplace_back(session_.take_first());
+  const std::size_t bytes = std::min(kFirstBytes, piece.bytes);
+  first.header = call;
+  first.header.bytes = piece.bytes;
+  if (bytes > 0) std::memcpy(first.bytes, piece.data, bytes);
+  const Message message{&first, static_cast<int>(offsetof(FirstMessage, bytes) + bytes),
+                        static_cast<int>(piece.peer), tag};
+  session_.check(session_.api().send(message, &sends_.emplace_back()), "MPI_Isend");
+  start_rest(piece, tag, sends_, true);
+}
+
+void Transfer::start_rest(const Piece& piece, int tag, std::vector<Request>& requests, bool sends) {
+  const auto function = sends ? session_.api().send : session_.api().receive;
+  for (std::size_t offset = kFirstBytes; offset < piece.bytes; offset += kMostBytes) {
+    const std::size_t bytes = std::min(kMostBytes, piece.bytes - offset);
+    const Message message{static_cast<std::byte*>(piece.data) + offset, static_cast<int>(bytes),
+                          static_cast<int>(piece.peer), tag + kTagOfRests};
+    session_.check(function(message, &requests.emplace_back()), sends ? "MPI_Isend" : "MPI_Irecv");
+  }
+}
+
+bool Transfer::take_firsts() {
+  std::set<std::int64_t> behind;
+  for (Awaited& awaited : awaited_) {
+    if (!awaited.first || (!behind.empty() && behind.contains(awaited.piece.peer))) continue;
+    int done = 0;
+    session_.check(session_.api().test(&awaited.request, &done), "a collective");
+    if (done == 0) {
+      behind.insert(awaited.piece.peer);
+      continue;
     }
-  };
-  start_all(receives, receives_, session_.api().receive, "MPI_Irecv");
-  start_all(sends, sends_, session_.api().send, "MPI_Isend");
+    const Piece& piece = awaited.piece;
+    check(awaited.first->header, piece);
+    const std::size_t bytes = std::min(kFirstBytes, piece.bytes);
+    if (bytes > 0) std::memcpy(piece.data, awaited.first->bytes, bytes);
+    session_.give_back(std::move(awaited.first));
+    start_rest(piece, awaited.tag, rests_, false);
+  }
+  if (behind.empty()) awaited_.clear();
+  return behind.empty();
+}
+
+void Transfer::check(const Header& theirs, const Piece& piece) const {
+  Header mine = call;
+  mine.bytes = theirs.bytes;
+  const std::int64_t rank = session_.channel().rank();
+  std::string text;
+  if (theirs != mine) {
+    text = fmt::format("calls differ on group {}: rank {} is in {}, rank {} in {}", group, rank,
+                       text_of(mine), piece.peer, text_of(theirs));
+  } else if (theirs.bytes != piece.bytes) {
+    text = fmt::format(
+        "sizes differ in {} on group {}, call {}: rank {} got a message of {} bytes from rank {}, "
+        "and its own shape and dtype say {}",
+        to_string(call.kind), group, call.sequence, rank, theirs.bytes, piece.peer, piece.bytes);
+  } else {
+    return;
+  }
+  throw Error(ErrorKind::kRuntime, std::move(text))
+      .with("fix", "--check-collectives (WorldOptions::checks) says which rank brings what");
 }
 
 bool Transfer::test(std::vector<Request>& requests) {
-  int done = 0;
-  const auto count = static_cast<int>(requests.size());
-  const int code = session_.api().test_all(count, requests.data(), &done);
-  if (code != 0 && session_.api().truncated(code) != 0) {
-    throw Error(
-        ErrorKind::kRuntime,
-        fmt::format("sizes differ in {} on group {}, call {}: rank {} got a message of "
-                    "another length than its own shape and dtype say",
-                    to_string(call.kind), call.group, call.sequence, session_.channel().rank()))
-        .with("fix", "--check-collectives (WorldOptions::checks) says which rank brings what");
+  bool all = true;
+  for (Request& request : requests) {
+    int done = 0;
+    session_.check(session_.api().test(&request, &done), "a collective");
+    all = all && done != 0;
   }
-  session_.check(code, "a collective");
-  if (done != 0) requests.clear();
-  return done != 0;
+  if (all) requests.clear();
+  return all;
 }
 
 bool Transfer::done() {
-  const bool received = test(receives_);
-  return test(sends_) && received;
+  const bool taken = take_firsts();
+  const bool received = test(rests_) && taken;
+  const bool sent = test(sends_);
+  if (sent) {
+    for (FirstMessageRef& first : sent_) session_.give_back(std::move(first));
+    sent_.clear();
+  }
+  return sent && received;
 }
 
 // Once a message has begun to arrive, MPI writes until its sender has sent it all, and the sender
 // may have stopped.
 bool Transfer::cancel() {
-  for (Request& request : receives_) {
-    session_.api().cancel_receive(&request);
-    request.expected = -1;
+  for (Awaited& awaited : awaited_) {
+    if (awaited.first) rests_.push_back(awaited.request);
   }
+  for (Request& request : rests_) session_.api().cancel_receive(&request);
   const process::Clock::time_point deadline = process::Clock::now() + backends::kLastMessages;
   const auto over = [this](std::vector<Request>& requests) {
     try {
@@ -71,7 +155,7 @@ bool Transfer::cancel() {
       return false;
     }
   };
-  while (!over(receives_)) {
+  while (!over(rests_)) {
     if (process::Clock::now() > deadline) return false;
     sched_yield();
   }
@@ -98,12 +182,16 @@ bool Engine::advance() {
   bool moved = false;
   // Messages of a group share a tag in each step, so later operations of a group begin no further
   // step before the earlier ones have begun all of theirs.
-  std::set<std::pair<int, std::int64_t>> held, waiting;
+  std::set<std::pair<int, std::int64_t>> held, waiting, behind;
   for (auto place = operations_.begin(); place != operations_.end();) {
     Operation& operation = **place;
     const std::pair order(operation.tag, operation.way);
     while (true) {
-      if (!operation.arrived) operation.arrived = operation.transfer.done();
+      // Rests are received in the order of their operations.
+      if (!operation.arrived && !behind.contains(order)) {
+        operation.arrived = operation.transfer.done();
+      }
+      if (!operation.arrived) behind.insert(order);
       if (!operation.arrived || operation.begun == operation.steps.size()) break;
       if (operation.begun > 0 && held.contains(order)) break;
       if (operation.begun == 0) {

@@ -13,45 +13,61 @@
 #include <string>
 #include <vector>
 
+#include "backends/mpi/first_message.h"
 #include "backends/mpi/session.h"
 #include "comm/communicator.h"
 
 namespace shardlab::mpi {
 
-/// Memory to or from a rank of the job. No bytes: no message.
+/// Memory to or from a rank of the job.
 struct Piece {
   std::int64_t peer;
   void* data;  ///< of a send, only read
   std::size_t bytes;
 };
 using Pieces = std::vector<Piece>;
-
-/// The name of a collective, for messages.
-struct CallName {
-  CollectiveKind kind = CollectiveKind::kBarrier;
-  std::string group;
-  std::uint64_t sequence = 0;  ///< on the group
-};
+/// Distance of the tag of a piece's rest from the tag of the step.
+inline constexpr int kTagOfRests = 2;
 
 /// The messages of one step.
 class Transfer {
  public:
   explicit Transfer(Session& session) : session_(session) {}
+  ~Transfer();
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
 
-  CallName call;
+  Header call;        ///< `bytes` are filled in
+  std::string group;  ///< name
 
-  /// Pieces meet in the order in which both sides name them, per tag.
+  /// Pieces meet in the order in which both sides name them, per tag; empty ones, too. The
+  /// rest of a piece that a first message does not hold is sent under `tag` + kTagOfRests.
   void start(const Pieces& sends, const Pieces& receives, int tag);
-  /// Fails with Runtime when a message has another length than its receiver expects.
+  /// Fails with Runtime when a rank sends a piece of another call, or of another length than its
+  /// receiver expects; no byte of it has been written then.
   bool done();
   /// Cancels receives that have not arrived. False when memory is still read or written.
   bool cancel();
 
  private:
+  struct Awaited {
+    Piece piece;
+    int tag;
+    FirstMessageRef first;  ///< null: it has arrived
+    Request request = {};
+  };
+
+  void send(const Piece& piece, int tag);
+  void start_rest(const Piece& piece, int tag, std::vector<Request>& requests, bool sends);
+  /// Takes first messages that have arrived, those of a rank in their order.
+  bool take_firsts();
+  void check(const Header& theirs, const Piece& piece) const;
   bool test(std::vector<Request>& requests);
 
   Session& session_;
-  std::vector<Request> sends_, receives_;
+  std::vector<Awaited> awaited_;
+  std::vector<FirstMessageRef> sent_;
+  std::vector<Request> sends_, rests_;
 };
 
 /// Steps that follow each other: each may start the transfer, and the next starts when it is done.

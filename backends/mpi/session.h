@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/mpi/api.h"
+#include "backends/mpi/first_message.h"
 #include "backends/process/control_channel.h"
 
 namespace shardlab::mpi {
@@ -27,19 +29,22 @@ class Session {
   const Api& api() const { return *api_; }
   process::ControlChannel& channel() { return *channel_; }
   /// For each rank of the job the number of its host.
-  const std::vector<std::int64_t>& hosts() const { return hosts_; }
+  const std::vector<std::int64_t>& hosts() const { return channel_->hosts(); }
   /// The longest wait of a collective for other ranks: 300 s, or SHARDLAB_PATIENCE.
   std::chrono::milliseconds patience() const { return patience_; }
   /// Messages that are left over from an earlier run are not seen by the next one.
   void begin_run();
+  /// Memory for a first message, used again; its contents are any.
+  FirstMessageRef take_first();
+  void give_back(FirstMessageRef first) { spare_.push_back(std::move(first)); }
   /// Fails with Runtime, naming the call, unless `code` is 0.
   void check(int code, const char* what) const;
 
  private:
   const Api* api_;
   std::unique_ptr<process::ControlChannel> channel_;
-  std::vector<std::int64_t> hosts_;
   std::chrono::milliseconds patience_;
+  std::vector<FirstMessageRef> spare_;
 };
 
 }  // namespace shardlab::mpi

@@ -30,7 +30,13 @@ enum class Result : int {
 };
 
 /// cudaError_t, the values that are used here.
-enum class CudaError : int { kSuccess = 0, kInvalidValue = 1, kNoDevice = 100, kNotReady = 600 };
+enum class CudaError : int {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kNoDevice = 100,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+};
 
 /// ncclDataType_t.
 enum class DataType : int {
@@ -68,8 +74,9 @@ struct Config {
   const char* net_name = nullptr;
   int split_share = INT_MIN;
 };
-/// The oldest library that reads Config and has split.
-inline constexpr int kOldestVersion = 21800;
+/// The oldest library that may abort a communicator while threads are inside of others
+/// (NVIDIA/nccl#992).
+inline constexpr int kOldestVersion = 21901;
 /// Colour of a rank that gets no communicator from a split.
 inline constexpr int kNoColor = -1;
 
@@ -100,12 +107,16 @@ struct Api {
                           Comm comm, Stream stream);
   Result (*Broadcast)(const void* from, void* to, std::size_t count, DataType type, int root,
                       Comm comm, Stream stream);
+  Result (*Reduce)(const void* from, void* to, std::size_t count, DataType type, RedOp op, int root,
+                   Comm comm, Stream stream);
   Result (*Send)(const void* from, std::size_t count, DataType type, int peer, Comm comm,
                  Stream stream);
   Result (*Recv)(void* to, std::size_t count, DataType type, int peer, Comm comm, Stream stream);
 
   // libcudart
   CudaError (*GetDeviceCount)(int* count);
+  CudaError (*RuntimeGetVersion)(int* version);
+  CudaError (*DriverGetVersion)(int* version);
   CudaError (*SetDevice)(int device);
   CudaError (*StreamCreateWithFlags)(Stream* stream, unsigned int flags);
   CudaError (*StreamDestroy)(Stream stream);

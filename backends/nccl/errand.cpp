@@ -2,6 +2,10 @@
 // process: the thread that uses it may still run then.
 #include "backends/nccl/errand.h"
 
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -23,16 +27,37 @@ LeftBehind& left_behind() {
 
 }  // namespace
 
-Errand::Errand(std::function<void()> body)
-    : task_(std::make_shared<Task>(std::move(body))), thread_([task = task_] {
-        task->body();
-        task->over = true;
+Errand::Errand()
+    : task_(std::make_shared<Task>()), thread_([task = task_] {
+        std::unique_lock lock(task->mutex);
+        while (true) {
+          task->changed.wait(lock, [&] { return task->ends || task->body != nullptr; });
+          if (task->body == nullptr) return;
+          lock.unlock();
+          task->body();
+          lock.lock();
+          task->body = nullptr;
+          task->over = true;
+        }
       }) {}
 
-Errand::~Errand() { join(); }
+Errand::~Errand() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(task_->mutex);
+    task_->ends = true;
+  }
+  task_->changed.notify_all();
+  thread_.join();
+}
 
-void Errand::join() {
-  if (thread_.joinable()) thread_.join();
+void Errand::begin(std::function<void()> body) {
+  {
+    const std::lock_guard lock(task_->mutex);
+    task_->over = false;
+    task_->body = std::move(body);
+  }
+  task_->changed.notify_all();
 }
 
 bool Errand::wait(std::chrono::milliseconds most) const {
@@ -48,6 +73,14 @@ void Errand::leave() {
 
 void keep_for_ever(std::shared_ptr<void> memory) {
   const std::lock_guard lock(left_behind().mutex);
+#ifdef __GLIBC__
+  // Libraries would wait for the thread in their destructors.
+  const auto end = [](int code, void*) {
+    std::fflush(nullptr);
+    _exit(code);
+  };
+  if (left_behind().all.empty()) on_exit(end, nullptr);
+#endif
   left_behind().all.push_back(std::move(memory));
 }
 

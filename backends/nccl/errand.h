@@ -3,37 +3,40 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
-#include <utility>
 
 namespace shardlab::nccl {
 
-/// One thread, from the beginning to the end of one function. Used by one other thread.
+/// One thread for one function after another. Used by one other thread.
 class Errand {
  public:
-  /// Begins at once. `body` throws nothing, and owns all that it uses: it may outlive everything
-  /// but the process.
-  explicit Errand(std::function<void()> body);
-  /// join()s, where it was not left.
+  Errand();
+  /// Waits for the function under way, unless it was left.
   ~Errand();
   Errand(const Errand&) = delete;
   Errand& operator=(const Errand&) = delete;
 
+  /// Runs `body`, which throws nothing and owns all that it uses: it may outlive everything but the
+  /// process. The one before is over.
+  void begin(std::function<void()> body);
   bool over() const { return task_->over; }
-  void join();
   /// Waits until it is over, or for `most`; whether it is.
   bool wait(std::chrono::milliseconds most) const;
   /// It is not awaited any more: it may run until the process ends, and the memory that it uses
-  /// stays.
+  /// stays. The process then ends without the destructors of libraries, which would wait for it.
   void leave();
 
  private:
   struct Task {
-    explicit Task(std::function<void()> given) : body(std::move(given)) {}
-    const std::function<void()> body;
-    std::atomic<bool> over{false};
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::function<void()> body;  ///< to begin
+    bool ends = false;
+    std::atomic<bool> over{true};
   };
 
   const std::shared_ptr<Task> task_;

@@ -68,7 +68,7 @@ class Planner {
   Planner(Session& session, const GroupPlace& place, Device& device)
       : session_(session), place_(place), device_(device) {}
 
-  Exchange all_reduce(const Tensor& x, ReduceOp op);
+  Exchange all_reduce(const Tensor& x, ReduceOp op, std::int32_t destination);
   Exchange all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, const Dims& shape);
   Exchange reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths, ReduceOp op);
   Exchange all_to_all(const Tensor& x, const Call& call, const Dims& shape);
@@ -209,7 +209,8 @@ Tensor Planner::floats_of(Session& session, const Tensor& integers, const Tensor
                  empty(*integers.device(), meta.shape, meta.dtype));
 }
 
-Exchange Planner::all_reduce(const Tensor& x, ReduceOp op) {
+// To all ranks, or to one.
+Exchange Planner::all_reduce(const Tensor& x, ReduceOp op, std::int32_t destination) {
   hold(x);
   const auto native = native_reduction(x.dtype(), op);
   if (native) {
@@ -217,12 +218,17 @@ Exchange Planner::all_reduce(const Tensor& x, ReduceOp op) {
     const Tensor from = stands_in ? integers_of(x, op, *native->stand_in) : x;
     // Integers of its own are reduced where they are.
     const Tensor arrived = stands_in ? from : hold(empty(device_, x.shape(), x.dtype()));
+    const bool to_all = destination < 0;
+    std::vector<GroupCall> calls =
+        reduce_call(to_all ? GroupCall::Kind::kAllReduce : GroupCall::Kind::kReduce, from, arrived,
+                    from, *native);
+    for (GroupCall& call : calls) call.peer = destination;
     return done(
         [&session = session_, arrived, stands_in, op,
          meta = contiguous_meta(x.shape(), x.dtype())] {
           return stands_in ? floats_of(session, arrived, meta, op) : arrived;
         },
-        reduce_call(GroupCall::Kind::kAllReduce, from, arrived, from, *native));
+        std::move(calls));
   }
   const Tensor all = memory(x.numel() * static_cast<std::int64_t>(size()), x.dtype());
   return done([&session = session_, ranks = size(), all, shape = x.shape(),
@@ -475,7 +481,7 @@ Exchange plan_exchange(Session& session, const GroupPlace& place, const Call& ca
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kReduce:
-      return planner.all_reduce(x, call.op);
+      return planner.all_reduce(x, call.op, call.root);
     case CollectiveKind::kAllGather:
       return planner.all_gather(x, call.dim, call.lengths, shape);
     case CollectiveKind::kReduceScatter:

@@ -4,8 +4,11 @@
 
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "backends/nccl/library.h"
+#include "backends/shared/patience.h"
+#include "base/hash.h"
 
 namespace shardlab::nccl {
 
@@ -15,7 +18,8 @@ namespace {
 constexpr int kAbortsAreGrouped = 22403;
 
 constexpr const char* kNamesOfCalls[] = {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter",
-                                         "ncclBroadcast", "ncclSend",      "ncclRecv"};
+                                         "ncclBroadcast", "ncclSend",      "ncclRecv",
+                                         "ncclReduce"};
 
 // NCCL's group of this thread. One that is left open would only queue all later calls, aborts among
 // them.
@@ -51,6 +55,9 @@ Result made(const Lane& lane, Comm comm, const GroupCall& call) {
                                lane.stream);
     case Kind::kBroadcast:
       return api.Broadcast(call.from, call.to, call.count, call.type, call.peer, comm, lane.stream);
+    case Kind::kReduce:
+      return api.Reduce(call.from, call.to, call.count, call.type, call.op, call.peer, comm,
+                        lane.stream);
     case Kind::kSend:
       return api.Send(call.from, call.count, call.type, call.peer, comm, lane.stream);
     case Kind::kRecv:
@@ -59,25 +66,50 @@ Result made(const Lane& lane, Comm comm, const GroupCall& call) {
   return Result::kInvalidUsage;
 }
 
+bool is_message(const GroupCall& call) {
+  return call.kind == GroupCall::Kind::kSend || call.kind == GroupCall::Kind::kRecv;
+}
+
+Signature signature_of(const GroupCall& call) {
+  return {static_cast<std::int64_t>(call.kind),
+          is_message(call) ? 0 : static_cast<std::int64_t>(call.count),
+          static_cast<std::int64_t>(call.type), static_cast<std::int64_t>(call.op),
+          std::int64_t{call.peer}};
+}
+
 }  // namespace
 
-Signature signature_of(std::span<const GroupCall> calls) {
-  Signature signature;
+std::vector<Signature> signatures_of(std::span<const GroupCall> calls) {
+  std::vector<Signature> all;
+  std::uint64_t together = 0;
+  std::int64_t collectives = 0;
   for (const GroupCall& call : calls) {
-    signature.insert(signature.end(),
-                     {static_cast<std::int64_t>(call.kind), static_cast<std::int64_t>(call.count),
-                      static_cast<std::int64_t>(call.type), static_cast<std::int64_t>(call.op),
-                      std::int64_t{call.peer}});
+    all.push_back(signature_of(call));
+    if (is_message(call)) continue;
+    together = hash_range(together, all.back());
+    ++collectives;
   }
-  return signature;
+  if (collectives > 1) all.push_back({-1, collectives, static_cast<std::int64_t>(together), 0, 0});
+  return all;
+}
+
+Result settled(const Lane& lane, Comm comm, Result result) {
+  backends::Patience patience;
+  while (result == Result::kInProgress && comm != nullptr && !*lane.cut) {
+    patience.pause();
+    const Result asked = lane.api.CommGetAsyncError(comm, &result);
+    if (asked != Result::kSuccess) return asked;
+  }
+  return result;
 }
 
 Outcome make_group(const Lane& lane, Comm comm, std::span<const GroupCall> calls) noexcept {
   try {
     Group group(lane.api);
     for (const GroupCall& call : calls) {
-      check(lane.api, made(lane, comm, call), kNamesOfCalls[static_cast<int>(call.kind)], lane.rank,
-            comm);
+      const Result result = made(lane, comm, call);
+      if (result == Result::kInProgress) continue;
+      check(lane.api, result, kNamesOfCalls[static_cast<int>(call.kind)], lane.rank, comm);
     }
     return {group.end(), std::nullopt};
   } catch (const Error& error) {

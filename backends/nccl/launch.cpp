@@ -228,7 +228,9 @@ Launch launch_of(const Lookup& lookup) {
 }
 
 int ordinal_of(const Launch& launch, const Lookup& lookup, int visible) {
-  const std::int64_t usual = visible == 1 ? 0 : launch.local_rank;
+  const bool shared = lookup("NCCL_MULTI_RANK_GPU_ENABLE").value_or("") == "1";
+  const std::int64_t own = shared ? launch.local_rank % std::max(visible, 1) : launch.local_rank;
+  const std::int64_t usual = visible == 1 ? 0 : own;
   return static_cast<int>(number(lookup, "SHARDLAB_DEVICE_ORDINAL", usual));
 }
 

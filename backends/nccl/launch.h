@@ -42,8 +42,9 @@ std::vector<std::string> launchers_of(const Lookup& lookup);
 ///          or rank 0 cannot be found
 Launch launch_of(const Lookup& lookup);
 
-/// The device of this process among those that it sees: the only one, else that of its local rank;
-/// SHARDLAB_DEVICE_ORDINAL overrides this.
+/// The device of this process among those that it sees: the only one, else that of its local rank,
+/// which begins anew behind the last one where NCCL lets ranks share a device
+/// (NCCL_MULTI_RANK_GPU_ENABLE=1, from version 2.30 on); SHARDLAB_DEVICE_ORDINAL overrides this.
 ///   fails  Value when that is not a number
 int ordinal_of(const Launch& launch, const Lookup& lookup, int visible);
 

@@ -19,6 +19,13 @@ constexpr const char* kNcclNames[] = {"libnccl.so.2", "libnccl.so"};
 constexpr const char* kCudaNames[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0",
                                       "libcudart.so"};
 
+constexpr const char* kNewEnough = "install NCCL 2.19.1 or newer";
+
+// "2.28.9" of 22809.
+std::string version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10'000, version / 100 % 100, version % 100);
+}
+
 // One that the process has opened already has priority: that of device cuda, whose streams and
 // events are passed on.
 void* open_any(std::span<const char* const> names) {
@@ -40,8 +47,7 @@ template <typename Function>
 void take(void* library, const char* name, Function*& function) {
   void* symbol = dlsym(library, name);
   if (symbol == nullptr) {
-    refuse_missing("usable NCCL", fmt::format("the library has no {}", name),
-                   "install NCCL 2.18 or newer");
+    refuse_missing("usable NCCL", fmt::format("the library has no {}", name), kNewEnough);
   }
   function = reinterpret_cast<Function*>(symbol);
 }
@@ -63,12 +69,15 @@ void take_nccl(void* library, Api& api) {
   take(library, "ncclAllGather", api.AllGather);
   take(library, "ncclReduceScatter", api.ReduceScatter);
   take(library, "ncclBroadcast", api.Broadcast);
+  take(library, "ncclReduce", api.Reduce);
   take(library, "ncclSend", api.Send);
   take(library, "ncclRecv", api.Recv);
 }
 
 void take_cuda(void* library, Api& api) {
   take(library, "cudaGetDeviceCount", api.GetDeviceCount);
+  take(library, "cudaRuntimeGetVersion", api.RuntimeGetVersion);
+  take(library, "cudaDriverGetVersion", api.DriverGetVersion);
   take(library, "cudaSetDevice", api.SetDevice);
   take(library, "cudaStreamCreateWithFlags", api.StreamCreateWithFlags);
   take(library, "cudaStreamDestroy", api.StreamDestroy);
@@ -106,8 +115,10 @@ Api load(const std::string& path) {
   int version = 0;
   api.GetVersion(&version);
   if (version < kOldestVersion) {
-    refuse_missing("usable NCCL", fmt::format("version {} cannot split", version),
-                   "install NCCL 2.18 or newer");
+    refuse_missing("usable NCCL",
+                   fmt::format("version {} may hang where a communicator is aborted beside others",
+                               version_text(version)),
+                   kNewEnough);
   }
   return api;
 }
@@ -121,6 +132,18 @@ const Api& open_library(const std::string& path) {
   const auto found = open.find(path);
   if (found != open.end()) return found->second;
   return open.emplace(path, load(path)).first->second;
+}
+
+std::string versions(const Api& api) {
+  int nccl = 0, runtime = 0, driver = 0;
+  api.GetVersion(&nccl);
+  api.RuntimeGetVersion(&runtime);
+  api.DriverGetVersion(&driver);
+  const auto cuda = [](int version) {
+    return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  };
+  return fmt::format("NCCL {}, CUDA {}, driver for CUDA {}", version_text(nccl), cuda(runtime),
+                     cuda(driver));
 }
 
 void check(const Api& api, Result result, const char* call, std::int64_t rank, Comm comm) {

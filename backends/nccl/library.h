@@ -15,6 +15,9 @@ namespace shardlab::nccl {
 /// and how to get it, and when the library is older than kOldestVersion.
 const Api& open_library(const std::string& path);
 
+/// "NCCL 2.28.9, CUDA 12.8, driver for CUDA 13.0".
+std::string versions(const Api& api);
+
 /// Throws Runtime with the call's text, the rank and the library's error text for `comm` (which may
 /// be null), unless the call succeeded.
 void check(const Api& api, Result result, const char* call, std::int64_t rank, Comm comm);

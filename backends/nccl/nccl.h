@@ -4,7 +4,7 @@
 // Groups are split when a mesh is made; all collectives of a process share one stream. Reductions
 // that NCCL does not do (see native.h) are gathered and combined in rank order on each rank;
 // extrema of floats are taken of integers, so that NaN wins; f16 and bf16 sums are NCCL's own and
-// round as it rounds.
+// round as it rounds; sums and products of bools are extrema of bytes, which are 0 or 1.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,9 @@ std::unique_ptr<Backend> make_backend(CollectiveChecks checks);
 /// The number of this process's device among those that it sees (launch.h, ordinal_of). After
 /// join().
 int device_ordinal();
+
+/// "NCCL 2.28.9, CUDA 12.8, driver for CUDA 13.0". After join().
+std::string libraries();
 
 /// "torchrun --nproc-per-node 8 --no-python".
 std::string launcher(std::int64_t ranks);

@@ -19,6 +19,8 @@ std::unique_ptr<Backend> make_backend(CollectiveChecks) { refuse(); }
 
 int device_ordinal() { refuse(); }
 
+std::string libraries() { refuse(); }
+
 std::string launcher(std::int64_t) { refuse(); }
 
 }  // namespace shardlab::nccl

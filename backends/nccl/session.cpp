@@ -7,9 +7,15 @@
 // as they are needed; so do start, split and end. All of these are visits: a thread of their own
 // makes them, and the rank waits for that thread as it waits for everything, checking the state of
 // the other communicators, the failure of another rank and a stated patience. A group of calls is a
-// visit unless its communicator has completed one of the same signature before, whose connections
-// it takes; then the rank makes it itself. This does not wait for the device either: only few of
-// the calls before it may be in flight, and a group of more calls than that is always a visit.
+// visit unless its communicator has completed calls of the same signatures before, whose
+// connections it takes; then the rank makes it itself. This does not wait for the device either:
+// only few of the calls before it may be in flight, and a group of more calls than that is always a
+// visit. One thread makes all visits of a session.
+//
+// If the environment makes launches wait (CUDA_LAUNCH_BLOCKING), the rank may be inside of NCCL for
+// ever all the same. The watching thread then reports and cuts, and if the rank does not come
+// back, ends the process with the message. If the environment makes communicators that do not block
+// (NCCL_COMM_BLOCKING=0), calls in progress are polled, by the rank with all its checks.
 //
 // A failure is reported first, because NCCL's abort waits for the other ranks of the node. Then the
 // rank waits for its visit, if one is under way: it returns as soon as another rank has closed its
@@ -33,6 +39,7 @@
 #include <utility>
 
 #include "backends/nccl/library.h"
+#include "backends/process/last_resort.h"
 #include "comm/verdict.h"
 
 namespace shardlab::nccl {
@@ -47,6 +54,8 @@ constexpr std::chrono::milliseconds kReportTakes{1'500};
 // that is not far shorter; and the longest time for the aborts of the others, who wait for theirs.
 constexpr std::chrono::milliseconds kVisitTakes{1'000};
 constexpr int kAbortTakesVisits = 2;
+// The longest time for the device to come to an end once its communicators have.
+constexpr std::chrono::milliseconds kDeviceTakes{10'000};
 // The period of the watching thread's checks.
 constexpr std::chrono::milliseconds kLooks{100};
 
@@ -98,7 +107,7 @@ Session::~Session() {
   if (hearing.joinable()) hearing.join();
   if (left_) return;  // the stream and its events stay
   const Api& api = lane_->api;
-  api.StreamSynchronize(lane_->stream);
+  synchronize();
   for (const Kept& kept : kept_) api.EventDestroy(kept.event);
   for (const Milestone& milestone : milestones_) api.EventDestroy(milestone.event);
   for (const Event event : free_) api.EventDestroy(event);
@@ -153,10 +162,11 @@ void Session::check_outcome(Comm comm, const Outcome& outcome, const std::string
 Result Session::state_of(Comm comm) {
   const std::lock_guard lock(mutex_);
   if (aborted_) return Result::kRemoteError;
-  // The visit will report it.
-  if (visit_ && visit_->comm == comm) return Result::kSuccess;
+  // Whoever uses it will report it.
+  if (is_used(comm)) return Result::kSuccess;
   Result state = Result::kSuccess;
   const Result asked = lane_->api.CommGetAsyncError(comm, &state);
+  if (state == Result::kInProgress) state = Result::kSuccess;
   return asked == Result::kSuccess ? state : asked;
 }
 
@@ -194,24 +204,35 @@ void Session::keep_watch() {
   lane_->api.SetDevice(lane_->device);
   Patience away;
   std::uint64_t asked = 0;
+  std::optional<Patience> cut;  // while the rank is inside of a call
   while (true) {
+    bool inside = false, aborted = false;
     {
       std::unique_lock lock(mutex_);
       if (ending_.wait_for(lock, kLooks, [this] { return ended_; })) return;
-      if (aborted_) continue;
+      inside = inside_ != nullptr;
+      aborted = aborted_;
     }
-    const bool pending = lane_->api.StreamQuery(lane_->stream) == CudaError::kNotReady;
+    if (aborted) {
+      if (!inside) cut.reset();
+      if (inside && !cut) cut.emplace();
+      if (cut && cut->waited() > (1 + kAbortTakesVisits) * visit_takes()) {
+        peers_.end_process(fmt::format("rank {} is inside of a launch", lane_->rank));
+      }
+      continue;
+    }
+    const CudaError device = lane_->api.StreamQuery(lane_->stream);
     const std::uint64_t now = asked_;
-    if (std::exchange(asked, now) != now || !pending) {
+    if (std::exchange(asked, now) != now || (device == CudaError::kSuccess && !inside)) {
       away = Patience();
     } else {
-      ask_for_rank(away.waited());
+      ask_for_rank(away.waited(), device);
     }
   }
 }
 
 // Reports and cuts; the rank itself finds the error that it throws.
-void Session::ask_for_rank(std::chrono::milliseconds waited) {
+void Session::ask_for_rank(std::chrono::milliseconds waited, CudaError device) {
   {
     const std::lock_guard lock(asking_);
     peers_.wait_on(waited, patience_);
@@ -222,11 +243,14 @@ void Session::ask_for_rank(std::chrono::milliseconds waited) {
     const std::lock_guard lock(mutex_);
     comms = alive_;
   }
-  const auto failed =
-      std::ranges::find_if(comms, [&](Comm comm) { return state_of(comm) != Result::kSuccess; });
-  if (failed == comms.end() && waited < patience_) return;
-  const char* why =
-      failed == comms.end() ? "they have not come to an end" : "NCCL reports that one has failed";
+  const bool failed =
+      std::ranges::any_of(comms, [&](Comm comm) { return state_of(comm) != Result::kSuccess; });
+  // CUDA's own errors stay, and end all work of the process on the device.
+  const bool broken = device != CudaError::kSuccess && device != CudaError::kNotReady;
+  if (!failed && !broken && waited < patience_) return;
+  const std::string why = broken   ? lane_->api.CudaGetErrorString(device)
+                          : failed ? "NCCL reports that one has failed"
+                                   : "they have not come to an end";
   const std::chrono::duration<double> seconds = waited;
   peers_.tell(Error(ErrorKind::kRuntime,
                     fmt::format("rank {} has launched work behind collectives for {:.3g} s, and {}",
@@ -256,10 +280,11 @@ Outcome Session::visit(Comm comm, std::function<Outcome()> call, std::function<v
   {
     const std::lock_guard lock(mutex_);
     if (aborted_) return {Result::kRemoteError, std::nullopt};
-    visit_.reset(new Visit{comm, std::move(back), Errand(body)});
+    visit_ = {comm, std::move(back)};
   }
+  visits_->begin(body);
   Patience patience;
-  while (!visit_->errand.over()) {
+  while (!visits_->over()) {
     check_wait(patience.waited(), what);
     patience.pause();
   }
@@ -270,7 +295,6 @@ Outcome Session::visit(Comm comm, std::function<Outcome()> call, std::function<v
 }
 
 void Session::come_back() {
-  visit_->errand.join();
   const std::lock_guard lock(mutex_);
   if (visit_->back) visit_->back();
   visit_.reset();
@@ -278,7 +302,7 @@ void Session::come_back() {
 
 void Session::leave_behind() {
   left_ = true;
-  visit_->errand.leave();
+  visits_->leave();
   const std::lock_guard lock(mutex_);
   std::erase(alive_, visit_->comm);
   visit_.reset();
@@ -296,9 +320,9 @@ Comm Session::join(const UniqueId& id, std::int64_t size, std::int64_t rank) {
   const auto call = [lane = lane_, made, id, size, rank] {
     Config config;
     config.blocking = 1;
-    return Outcome{lane->api.CommInitRankConfig(made.get(), static_cast<int>(size), id,
-                                                static_cast<int>(rank), &config),
-                   std::nullopt};
+    const Result begun = lane->api.CommInitRankConfig(made.get(), static_cast<int>(size), id,
+                                                      static_cast<int>(rank), &config);
+    return Outcome{settled(*lane, *made, begun), std::nullopt};
   };
   const Outcome outcome = visit(nullptr, call, joins(made), kJoin);
   check_outcome(*made, outcome, kJoin);
@@ -309,7 +333,10 @@ Comm Session::split(Comm parent, int color, int key) {
   drain("collectives before a split");
   const auto made = std::make_shared<Comm>(nullptr);
   const auto call = [lane = lane_, made, parent, color, key] {
-    return Outcome{lane->api.CommSplit(parent, color, key, made.get(), nullptr), std::nullopt};
+    const Result begun = lane->api.CommSplit(parent, color, key, made.get(), nullptr);
+    const Result split = settled(*lane, parent, begun);
+    if (begun != Result::kInProgress || split != Result::kSuccess) return Outcome{split, {}};
+    return Outcome{settled(*lane, *made, Result::kInProgress), std::nullopt};
   };
   const Outcome outcome = visit(parent, call, joins(made), kSplit);
   check_outcome(parent, outcome, kSplit);
@@ -323,23 +350,45 @@ void Session::post(Comm comm, std::span<const GroupCall> calls, std::shared_ptr<
   drop_reached();
   side_.order_before(lane_->api, lane_->stream);
   std::set<Signature>& completed = completed_[comm];
-  Signature signature = signature_of(calls);
-  if (calls.size() <= kMostInFlight && completed.contains(signature)) {
-    check_outcome(comm, call_directly(comm, calls), what);
+  const std::vector<Signature> signatures = signatures_of(calls);
+  const auto known = [&](const Signature& signature) { return completed.contains(signature); };
+  if (calls.size() <= kMostInFlight && std::ranges::all_of(signatures, known)) {
+    check_outcome(comm, call_directly(comm, calls, what), what);
   } else {
     const auto call = [lane = lane_, comm, own = std::vector(calls.begin(), calls.end()),
-                       memory = std::move(memory)] { return make_group(*lane, comm, own); };
+                       memory = std::move(memory)] {
+      Outcome outcome = make_group(*lane, comm, own);
+      outcome.result = settled(*lane, comm, outcome.result);
+      return outcome;
+    };
     check_outcome(comm, visit(comm, call, nullptr, what), what);
     if (completed.size() >= kMostSignatures) completed.clear();
-    completed.insert(std::move(signature));
+    completed.insert(signatures.begin(), signatures.end());
   }
   count_posted(calls.size());
 }
 
-Outcome Session::call_directly(Comm comm, std::span<const GroupCall> calls) {
-  const std::lock_guard lock(mutex_);
-  if (aborted_) return {Result::kRemoteError, std::nullopt};
-  return make_group(*lane_, comm, calls);
+Outcome Session::call_directly(Comm comm, std::span<const GroupCall> calls,
+                               const std::string& what) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) return {Result::kRemoteError, std::nullopt};
+    inside_ = comm;
+  }
+  Outcome outcome = make_group(*lane_, comm, calls);
+  {
+    const std::lock_guard lock(mutex_);
+    inside_ = nullptr;
+    if (aborted_) return {Result::kRemoteError, std::nullopt};
+  }
+  if (outcome.result != Result::kInProgress) return outcome;
+  const auto over = [&] {
+    const std::lock_guard lock(mutex_);
+    return aborted_ || lane_->api.CommGetAsyncError(comm, &outcome.result) != Result::kSuccess ||
+           outcome.result != Result::kInProgress;
+  };
+  poll_until(over, what);
+  return outcome;
 }
 
 // Calls in flight may keep a launch from returning.
@@ -446,7 +495,7 @@ void Session::end_one(Comm comm) {
   drain("the last collectives");
   const auto finalized = std::make_shared<Result>(Result::kInternalError);
   const auto call = [lane = lane_, comm, finalized] {
-    *finalized = lane->api.CommFinalize(comm);
+    *finalized = settled(*lane, comm, lane->api.CommFinalize(comm));
     if (*finalized == Result::kSuccess) lane->api.CommDestroy(comm);
     return Outcome{*finalized, std::nullopt};
   };
@@ -477,16 +526,16 @@ void Session::end() noexcept {
   if (left) abort();
 }
 
-// On a thread of its own: the reporting thread must not wait for the others. The communicator of a
-// visit is left out.
+// On a thread of its own: the reporting thread must not wait for the others. A communicator that a
+// thread uses is left out.
 void Session::abort_alive() {
   std::vector<Comm> comms;
   for (const Comm comm : std::exchange(alive_, {})) {
-    (visit_ && visit_->comm == comm ? alive_ : comms).push_back(comm);
+    (is_used(comm) ? alive_ : comms).push_back(comm);
   }
   if (comms.empty()) return;
-  aborts_.push_back(std::make_unique<Errand>(
-      [lane = lane_, comms = std::move(comms)] { abort_together(*lane, comms); }));
+  aborts_.push_back(std::make_unique<Errand>());
+  aborts_.back()->begin([lane = lane_, comms = std::move(comms)] { abort_together(*lane, comms); });
 }
 
 // While a visit is under way the rank waits for it, receives the failure there, and aborts.
@@ -517,12 +566,24 @@ void Session::abort_rest() {
   abort_alive();
 }
 
+std::chrono::milliseconds Session::visit_takes() const {
+  return std::min(kVisitTakes, 4 * patience_);
+}
+
+void Session::synchronize() {
+  const process::LastResort limit(kDeviceTakes, [this] {
+    peers_.end_process(fmt::format("the device of rank {} does not come to an end", lane_->rank));
+    return std::string();
+  });
+  lane_->api.StreamSynchronize(lane_->stream);
+}
+
 void Session::abort() noexcept {
-  const std::chrono::milliseconds visit_takes = std::min(kVisitTakes, 4 * patience_);
-  const std::chrono::milliseconds abort_takes = kAbortTakesVisits * visit_takes;
-  if (visit_ && visit_->errand.wait(visit_takes)) come_back();
+  const std::chrono::milliseconds abort_takes = kAbortTakesVisits * visit_takes();
+  *lane_->cut = true;
+  if (visit_ && visits_->wait(visit_takes())) come_back();
   abort_rest();
-  if (visit_) visit_->errand.wait(abort_takes) ? come_back() : leave_behind();
+  if (visit_) visits_->wait(abort_takes) ? come_back() : leave_behind();
   abort_rest();
   std::vector<std::unique_ptr<Errand>> aborts;
   {
@@ -537,7 +598,7 @@ void Session::abort() noexcept {
   }
   if (!left_) {
     // Nothing writes to memory of others after this.
-    lane_->api.StreamSynchronize(lane_->stream);
+    synchronize();
     for (const Kept& kept : std::exchange(kept_, {})) release(kept.event);
     return;
   }

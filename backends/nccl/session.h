@@ -42,6 +42,9 @@ class Peers {
   /// Reports that this rank fails. Called before it aborts: NCCL's abort waits for the other ranks
   /// of its node, which get there only once they have received the failure.
   virtual void tell(const Error& reason) const = 0;
+  /// Ends the process, because this rank, or its device, is inside of a call that never returns:
+  /// says failure(), or else `what`. Any thread.
+  [[noreturn]] virtual void end_process(const std::string& what) const = 0;
 };
 
 /// The largest number of posted calls that may be in flight when the next one is made on the rank's
@@ -127,8 +130,9 @@ class Session {
   void come_back();
   /// The visit did not return.
   void leave_behind();
-  /// Makes a group that waits for no other rank.
-  Outcome call_directly(Comm comm, std::span<const GroupCall> calls);
+  /// Makes a group that waits for no other rank, on the rank's thread; a launch may wait for the
+  /// device all the same, where CUDA_LAUNCH_BLOCKING is set for example.
+  Outcome call_directly(Comm comm, std::span<const GroupCall> calls, const std::string& what);
   /// Puts a new communicator, where there is one, among those that are alive. For visit().
   std::function<void()> joins(std::shared_ptr<Comm> made);
   /// Makes a thread abort all that are alive, but for that of the visit. With the mutex held.
@@ -148,7 +152,15 @@ class Session {
   void hear_others();
   /// The watching thread: checks in place of the rank while it does not check itself.
   void keep_watch();
-  void ask_for_rank(std::chrono::milliseconds waited);
+  void ask_for_rank(std::chrono::milliseconds waited, CudaError device);
+  /// Whether a thread is inside of a call of this communicator. With the mutex held.
+  bool is_used(Comm comm) const {
+    return comm != nullptr && (inside_ == comm || (visit_ && visit_->comm == comm));
+  }
+  /// How long the calls of a visit may take once a failure is known.
+  std::chrono::milliseconds visit_takes() const;
+  /// Waits for the device, at most for a few seconds: then the process ends.
+  void synchronize();
   void end_one(Comm comm);
   Result state_of(Comm comm);
   void check_states(const std::string& what);
@@ -161,7 +173,6 @@ class Session {
   struct Visit {
     Comm comm;
     std::function<void()> back;
-    Errand errand;
   };
   struct Milestone {
     std::uint64_t posted;  ///< calls, of which the last is before the event
@@ -178,14 +189,17 @@ class Session {
   Event last_ = nullptr;  ///< recorded; events are recorded again for later marks only
   std::vector<Kept> kept_;
   std::map<Comm, std::set<Signature>> completed_;
+  std::unique_ptr<Errand> visits_ = std::make_unique<Errand>();
   std::uint64_t posted_ = 0;  ///< calls
   std::uint64_t over_ = 0;    ///< of these are known to be over
   std::deque<Milestone> milestones_;
   bool left_ = false;  ///< something has been left behind
-  /// Guards the following, and NCCL's calls, but for those of visits.
+  /// Guards the following, and questions about states. No call of NCCL that may wait is made under
+  /// it.
   std::mutex mutex_;
   std::vector<Comm> alive_;
-  std::unique_ptr<Visit> visit_;  ///< under way; set and taken by the rank's thread only
+  std::optional<Visit> visit_;  ///< under way; set and taken by the rank's thread only
+  Comm inside_ = nullptr;       ///< of a group that the rank's thread makes itself
   bool aborted_ = false;
   bool ended_ = false;
   std::vector<std::unique_ptr<Errand>> aborts_;  ///< under way

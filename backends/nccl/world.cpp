@@ -1,8 +1,11 @@
 // A process is one rank of one job for its whole life and runs worlds one after the other. The
 // control channel carries NCCL's id, verdicts and the numbers of hosts.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -12,7 +15,8 @@
 #include "backends/nccl/launch.h"
 #include "backends/nccl/library.h"
 #include "backends/nccl/nccl.h"
-#include "backends/process/hosts.h"
+#include "backends/process/last_resort.h"
+#include "backends/process/presence.h"
 #include "backends/shared/meeting.h"
 
 namespace shardlab::nccl {
@@ -29,7 +33,7 @@ class Job {
 
   const Api& api() const { return api_; }
   process::ControlChannel& channel() { return *channel_; }
-  const std::vector<std::int64_t>& hosts() const { return hosts_; }
+  const std::vector<std::int64_t>& hosts() const { return channel_->hosts(); }
   int device() const {
     int visible = 0;
     check(api_, api_.GetDeviceCount(&visible), "cudaGetDeviceCount", launch_.rank);
@@ -40,6 +44,7 @@ class Job {
   Job()
       : launch_(launch_of(environment)),
         api_(open_library(environment("SHARDLAB_NCCL_LIBRARY").value_or(""))) {
+    process::mark_presence(fmt::format("{} {}", launch_.job, launch_.port), launch_.rank);
     process::Membership membership;
     membership.rank = launch_.rank;
     membership.size = launch_.size;
@@ -49,13 +54,12 @@ class Job {
     membership.job = launch_.job;
     membership.patience = backends::longest_join();
     channel_ = process::ControlChannel::open(membership);
-    hosts_ = process::host_numbers(*channel_);
+    channel_->learn_places();
   }
 
   const Launch launch_;
   const Api& api_;
   std::unique_ptr<process::ControlChannel> channel_;
-  std::vector<std::int64_t> hosts_;
 };
 
 class ChannelPeers final : public Peers {
@@ -73,6 +77,14 @@ class ChannelPeers final : public Peers {
   void wait_on(std::chrono::milliseconds waited,
                std::chrono::milliseconds patience) const override {
     if (!channel_.failed()) channel_.wait_on(waited, patience);
+  }
+  [[noreturn]] void end_process(const std::string& what) const override {
+    const bool failed = channel_.failed();
+    const std::string text = failed ? to_error(channel_.verdict()).text() : what;
+    if (channel_.speaks()) fmt::print(stderr, "error: {}\n", text);
+    channel_.write_errors(text, failed ? channel_.verdict().culprits : channel_.gone());
+    std::fflush(nullptr);
+    _exit(kOnlyByOthers);
   }
   void tell(const Error& reason) const override {
     if (channel_.failed()) return;
@@ -185,6 +197,8 @@ std::unique_ptr<Backend> make_backend(CollectiveChecks checks) {
 }
 
 int device_ordinal() { return Job::get().device(); }
+
+std::string libraries() { return versions(Job::get().api()); }
 
 std::string launcher(std::int64_t ranks) {
   return fmt::format("torchrun --nproc-per-node {} --no-python", ranks);

@@ -8,12 +8,14 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "backends/process/hub.h"
 #include "backends/process/job_state.h"
 #include "backends/process/lines.h"
 #include "backends/process/messages.h"
+#include "backends/process/places.h"
 #include "backends/process/rendezvous.h"
 #include "base/fix.h"
 
@@ -74,8 +76,8 @@ class ControlChannel::Impl {
       : state_(membership.rank, membership.size),
         longest_wait_(membership.longest_wait),
         lines_(std::move(connections), membership.rank == 0 ? kTick : std::chrono::milliseconds(-1),
-               {[this](std::size_t line, const std::vector<Frame>& frames, bool open) {
-                  hear(line, frames, open);
+               {[this](std::size_t line, const std::vector<Frame>& frames, LineState state) {
+                  hear(line, frames, state);
                 },
                 [this] { pause(); }}) {}
 
@@ -85,17 +87,33 @@ class ControlChannel::Impl {
   std::int64_t size() const { return state_.size; }
   bool failed() const { return state_.failed.load(std::memory_order_acquire); }
 
+  // Whoever gathers has work to do with what it gets: others wait for that.
   std::vector<std::string> exchange(std::string_view mine, std::int64_t root, bool ends_run) {
-    board_.now(ends_run ? Doing::kEnded : Doing::kWaits, ends_run ? kEndOfRun : kExchange);
-    std::vector<std::string> parts = bring(mine, {sequence_++, root, state_.run, ends_run});
-    if (!ends_run) board_.now(Doing::kComputes);
+    const Doing next = ends_run         ? Doing::kEnded
+                       : root == rank() ? Doing::kReports
+                                        : Doing::kComputes;
+    board_.now(next == Doing::kComputes ? Doing::kWaits : next, ends_run ? kEndOfRun : kExchange);
+    std::vector<std::string> parts = bring(mine, {sequence_, root, state_.run, ends_run});
+    if (!ends_run) board_.now(next);
     return parts;
+  }
+
+  void learn_places() { places_ = Places(exchange(Places::mine(), kEveryRank, false)); }
+  const Places& places() const { return places_; }
+  bool speaks() {
+    const std::lock_guard lock(state_.mutex);
+    return places_.first_of_host(rank(), state_.silent_ranks());
   }
 
   bool leave(std::string_view reason) {
     tell_hub(Message::kLeaves, std::string(reason));
     std::unique_lock lock(state_.mutex);
     await(lock, [&] { return state_.all_leave || state_.gone(0); });
+    // Then nobody passes on that others have left, and launchers end them when this process ends.
+    const bool speaks = places_.first_of_host(rank(), state_.silent_ranks());
+    if (state_.gone(0) && rank() != 0 && !speaks) {
+      state_.changed.wait_for(lock, kAnswerTakes, [] { return false; });
+    }
     return state_.gone_ranks().empty();
   }
 
@@ -106,9 +124,9 @@ class ControlChannel::Impl {
       const std::lock_guard lock(state_.mutex);
       start_run();
     }
-    if (failed()) return refuse_to_go_on_alone();
-    const std::vector<std::string> all = exchange(about, kEveryRank, false);
-    refuse_to_go_on_alone();
+    std::vector<std::string> all;
+    if (!failed()) all = exchange(about, kEveryRank, false);
+    refuse_without_others();
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].empty() || all[0].empty() || all[i] == all[0]) continue;
       const std::lock_guard lock(state_.mutex);
@@ -221,14 +239,14 @@ class ControlChannel::Impl {
   std::vector<std::string> bring(std::string_view mine, const Contribution& contribution) {
     if (rank() == 0) {
       const std::lock_guard lock(state_.mutex);
-      if (state_.gone(0)) return alone(mine);
-      hub_.contribute(0, contribution, std::string(mine));
+      if (!state_.gone(0)) hub_.contribute(0, contribution, std::string(mine));
     } else {
       Writer writer;
       writer.put(contribution);
       writer.put_text(mine);
       send(0, Message::kContribution, writer.bytes());
     }
+    ++sequence_;  // unless there was no memory
     std::unique_lock lock(state_.mutex);
     // Rank 0 stays until it has passed everything on.
     await(lock, [&] { return !hub_.holds(contribution.sequence); });
@@ -238,7 +256,12 @@ class ControlChannel::Impl {
              state_.gone(rank());
     });
     auto found = state_.results.extract(contribution.sequence);
-    return found.empty() ? alone(mine) : std::move(found.mapped());
+    if (found.empty()) return alone(mine);
+    // The news that rank 0 is gone follows the last exchange that it passes on.
+    if (contribution.ends_run && found.mapped()[0].empty()) {
+      state_.changed.wait_for(lock, kAnswerTakes, [&] { return state_.gone(0); });
+    }
+    return std::move(found.mapped());
   }
 
   std::vector<std::string> alone(std::string_view mine) const {
@@ -259,12 +282,15 @@ class ControlChannel::Impl {
     state_.failed = state_.verdicts.contains(state_.run);
   }
 
-  // The others may have missed this rank in the run before, and it receives that only now.
-  void refuse_to_go_on_alone() {
+  // The own rank may be among them: the others missed it in the run before, and it hears that now.
+  void refuse_without_others() {
     const std::lock_guard lock(state_.mutex);
-    if (!state_.gone(rank())) return;
+    const std::vector<std::int64_t> gone = state_.gone_ranks();
+    if (gone.empty()) return;
     state_.active = false;
-    refuse_without(rank());
+    // Ranks that have said why they left may have left because of another.
+    const std::vector<std::int64_t> silent = state_.silent_ranks();
+    refuse_without(silent.empty() ? gone.front() : silent.front());
   }
 
   [[noreturn]] void refuse_without(std::int64_t rank) {
@@ -325,7 +351,9 @@ class ControlChannel::Impl {
   void lose_hub(Clock::duration waited) {
     if (state_.gone(0)) return;
     const LongWait wait{rank(), seconds_of(waited), board_.standing(0)};
-    state_.lose(0, kNoAnswer, verdict_without_hub(wait, size()));
+    state_.lose(0, kNoAnswer, Spoke::kNo, verdict_without_hub(wait, size()));
+    // If it goes on one day, it hears what the others think.
+    send(0, Message::kGone, gone_payload(0, kNoAnswer, Spoke::kNo));
   }
 
   std::string long_wait(std::chrono::milliseconds waited, bool lost_patience) {
@@ -373,7 +401,7 @@ class ControlChannel::Impl {
 
   // Called on the background thread, as are the functions below. On rank 0, messages of a process
   // that is gone for the others no longer count.
-  void hear(std::size_t line, const std::vector<Frame>& frames, bool open) {
+  void hear(std::size_t line, const std::vector<Frame>& frames, LineState state) {
     const std::int64_t from = rank() == 0 ? static_cast<std::int64_t>(line) + 1 : 0;
     const std::lock_guard lock(state_.mutex);
     try {
@@ -381,9 +409,14 @@ class ControlChannel::Impl {
         if (rank() != 0 || !state_.gone(from)) handle(from, frame);
       }
     } catch (const Error&) {
-      open = false;
+      state = LineState::kClosed;
+    } catch (const std::bad_alloc&) {
+      state = LineState::kNoMemory;
     }
-    if (!open && !state_.all_leave) lose(from, "");
+    if (state == LineState::kOpen || state_.all_leave) return;
+    lose(from, state == LineState::kClosed
+                   ? std::string()
+                   : fmt::format("rank {} has no memory left for what it sent", rank()));
   }
 
   void pause() {
@@ -394,9 +427,9 @@ class ControlChannel::Impl {
     announce();
   }
 
-  void lose(std::int64_t other, const std::string& reason) {
-    if (rank() == 0) return hub_.lose(other, reason);
-    if (!state_.gone(other)) state_.lose(other, reason, verdict_on_gone(other, reason));
+  void lose(std::int64_t other, const std::string& reason, Spoke said = Spoke::kNo) {
+    if (rank() == 0) return hub_.lose(other, reason, said);
+    if (!state_.gone(other)) state_.lose(other, reason, said, verdict_on_gone(other, reason));
   }
 
   void handle(std::int64_t from, const Frame& frame) {
@@ -417,7 +450,8 @@ class ControlChannel::Impl {
       }
       case Message::kGone: {
         const auto other = reader.get<std::int64_t>();
-        return lose(other, reader.text());
+        const std::string reason = reader.text();
+        return lose(other, reason, reader.get<Spoke>());
       }
       case Message::kAllLeave:
         state_.all_leave = true;
@@ -458,8 +492,9 @@ class ControlChannel::Impl {
              return lines_.moved(static_cast<std::size_t>(from) - 1);
            }};  ///< of rank 0; not called on other ranks
   std::atomic<bool> reported_of_wait_ = false;
-  std::uint64_t sequence_ = 0;  ///< the program's thread only
-  std::uint64_t asked_ = 0;     ///< rank 0, for a sign of life; under the mutex, as the rest
+  std::uint64_t sequence_ = 0;  ///< the program's thread only, as the next
+  Places places_;
+  std::uint64_t asked_ = 0;  ///< rank 0, for a sign of life; under the mutex, as the rest
   std::uint64_t answered_ = 0;
   std::optional<Verdict> own_verdict_;  ///< until rank 0 has decided
   std::function<void()> notify_;
@@ -477,6 +512,13 @@ ControlChannel::~ControlChannel() = default;
 
 std::int64_t ControlChannel::rank() const { return impl_->rank(); }
 std::int64_t ControlChannel::size() const { return impl_->size(); }
+void ControlChannel::learn_places() { impl_->learn_places(); }
+const std::vector<std::int64_t>& ControlChannel::hosts() const { return impl_->places().hosts(); }
+bool ControlChannel::speaks() const { return impl_->speaks(); }
+void ControlChannel::write_errors(std::string_view text,
+                                  std::span<const std::int64_t> culprits) const {
+  impl_->places().write_errors(rank(), speaks(), text, culprits);
+}
 std::vector<std::string> ControlChannel::exchange(std::string_view mine) {
   return impl_->exchange(mine, kEveryRank, false);
 }

@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,11 +65,23 @@ class ControlChannel {
   std::int64_t rank() const;
   std::int64_t size() const;
 
+  /// The processes tell each other where they are. All take part, once, before the following.
+  void learn_places();
+  /// For each rank the number of its host, counted from 0 in the order of ranks.
+  const std::vector<std::int64_t>& hosts() const;
+  /// Whether this process speaks to people for all of its host: the first of those that are left.
+  bool speaks() const;
+  /// Before this process ends with a failure: writes it for the launcher (places.h). `culprits`
+  /// empty: this rank is.
+  void write_errors(std::string_view text, std::span<const std::int64_t> culprits = {}) const;
+
   /// The texts of all processes, by rank, on every process; empty for those that are gone. All that
   /// are left take part, also after a failure. A process that does not arrive for the longest wait
   /// is gone, but for one that reports().
   std::vector<std::string> exchange(std::string_view mine);
-  /// The same on `root` only; elsewhere nothing, and only rank 0 waits for the others.
+  /// The same on `root` only, which reports() from then on; elsewhere nothing, and only rank 0
+  /// waits for the others. As an exchange, it may be tried again with a shorter text when there is
+  /// no memory for `mine` (std::bad_alloc).
   std::vector<std::string> gather(std::string_view mine, std::int64_t root);
 
   /// A world without failures; those of earlier ones are forgotten. `about` describes the run, a
@@ -118,7 +131,8 @@ class ControlChannel {
   std::vector<std::string> end_run(std::string_view mine);
   /// This process takes part in no further run. Returns when no other does: true when all have left
   /// properly, false when some are gone. Processes that still run fail, with `reason` if there is
-  /// one.
+  /// one. After the longest wait rank 0 prints who has not left; after another they count as gone.
+  /// Once a process has spoken that speaks(), its launcher may hear that others failed.
   bool leave(std::string_view reason = "");
   /// Ranks whose processes are gone.
   std::vector<std::int64_t> gone() const;

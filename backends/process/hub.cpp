@@ -4,6 +4,7 @@
 #include "backends/process/hub.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <set>
 #include <utility>
@@ -90,12 +91,20 @@ void Hub::finish_rounds() {
   while (!rounds_.empty() && missing_from(rounds_.begin()->second).empty()) {
     auto node = rounds_.extract(rounds_.begin());
     Round& round = node.mapped();
+    // From here on the next one may be waited for.
+    if (!rounds_.empty()) rounds_.begin()->second.since = Clock::now();
+    for (std::int64_t rank = 0; rank < state_.size; ++rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      if (!round.here[index] && leaving_[index]) lose_leaving(rank, "");
+    }
     const std::int64_t root = round.contribution.root;
-    Writer writer;
-    writer.put(round.contribution);
-    for (const std::string& part : round.parts) writer.put_text(part);
-    if (root == kEveryRank) send_to_all(Message::kEveryone, writer.take());
-    if (root > 0 && !state_.gone(root)) send_(root, Message::kEveryone, writer.bytes());
+    if (root != 0) {
+      Writer writer;
+      writer.put(round.contribution);
+      for (const std::string& part : round.parts) writer.put_text(part);
+      if (root == kEveryRank) send_to_all(Message::kEveryone, writer.take());
+      if (root > 0 && !state_.gone(root)) send_(root, Message::kEveryone, writer.bytes());
+    }
     if (root <= 0) state_.store(round.contribution, std::move(round.parts));
     state_.changed.notify_all();
   }
@@ -107,26 +116,32 @@ void Hub::decide(std::uint64_t run, const Verdict& verdict) {
   state_.hear_verdict(run);
 }
 
-void Hub::lose(std::int64_t rank, const std::string& reason) {
+void Hub::lose(std::int64_t rank, const std::string& reason, Spoke said) {
   if (state_.gone(rank)) return;
-  Writer writer;
-  writer.put(rank);
-  writer.put_text(reason);
+  const std::string news = gone_payload(rank, reason, said);
   // The process is informed, too, if it still exists: the others do not wait for it any more.
-  if (rank != 0) send_to_all(Message::kGone, std::string(writer.bytes()));
-  state_.lose(rank, reason, verdict_on_gone(rank, reason));
+  if (rank != 0) send_to_all(Message::kGone, news);
+  const Verdict verdict = verdict_on_gone(rank, reason);
+  if (rank == 0 && state_.active) decide(state_.run, verdict);  // before the run's end is passed on
+  state_.lose(rank, reason, said, verdict);
   finish_rounds();
   // A process that learns that rank 0 is gone waits for no exchange any more.
-  if (rank == 0) send_to_all(Message::kGone, writer.take());
+  if (rank == 0) send_to_all(Message::kGone, news);
   see_all_leave();
 }
 
 void Hub::leave(std::int64_t rank, const std::string& reason) {
   leaving_[static_cast<std::size_t>(rank)] = reason;
-  if (state_.active) return lose(rank, reason);
+  if (state_.active) return lose_leaving(rank, "");
   if (!leaving_since_) leaving_since_ = Clock::now();
   finish_rounds();
   see_all_leave();
+}
+
+// A process that gives a reason has told people of it.
+void Hub::lose_leaving(std::int64_t rank, const char* usual) {
+  const std::string reason = *leaving_[static_cast<std::size_t>(rank)];
+  lose(rank, reason.empty() ? usual : reason, reason.empty() ? Spoke::kNo : Spoke::kYes);
 }
 
 void Hub::see_all_leave() {
@@ -141,9 +156,7 @@ void Hub::see_all_leave() {
 void Hub::begin_run() {
   for (std::size_t i = 0; i < leaving_.size(); ++i) {
     if (!leaving_[i]) continue;
-    const std::string reason =
-        leaving_[i]->empty() ? "its process left before the run began" : *leaving_[i];
-    lose(static_cast<std::int64_t>(i), reason);
+    lose_leaving(static_cast<std::int64_t>(i), "its process left before the run began");
   }
   calls_.erase(calls_.begin(), calls_.upper_bound(state_.run));
 }
@@ -244,13 +257,39 @@ void Hub::conclude() {
     return;
   }
   if (question.at_the_end) {
-    leaving_since_ = Clock::now();
+    see_who_stays(question);
   } else {
     decide(question.run, question.inquiry.verdict());
   }
   for (const std::int64_t rank : question.inquiry.silent()) {
     if (!moved_since(rank, question.asked)) lose(rank, kNoAnswer);
   }
+}
+
+// Ranks that answer may have work to do after their last run: they are named, and have as long
+// again.
+void Hub::see_who_stays(const Question& question) {
+  leaving_since_ = Clock::now();
+  const std::vector<std::int64_t> silent = question.inquiry.silent();
+  std::vector<std::int64_t> staying;
+  for (std::int64_t rank = 0; rank < state_.size; ++rank) {
+    const bool answers = std::ranges::find(silent, rank) == silent.end();
+    if (answers && !state_.gone(rank) && !leaving_[static_cast<std::size_t>(rank)]) {
+      staying.push_back(rank);
+    }
+  }
+  if (staying.empty()) return;
+  const double seconds = std::chrono::duration<double>(longest_wait_).count();
+  const std::string text =
+      fmt::format("{} {} not ended {:.3g} s after the last run", fold_ranks(staying),
+                  staying.size() == 1 ? "has" : "have", seconds);
+  if (std::exchange(told_of_stay_, true)) {
+    for (const std::int64_t rank : staying) lose(rank, text);
+    return;
+  }
+  fmt::print(stderr,
+             "warning: {}; the others wait as long again (SHARDLAB_PATIENCE=SECONDS: longer)\n",
+             text);
 }
 
 void Hub::conclude_round(const Question& question, Round& round) {

@@ -36,7 +36,7 @@ class Hub {
   bool holds(std::uint64_t sequence) const { return rounds_.contains(sequence); }
   /// The first verdict on a run counts.
   void decide(std::uint64_t run, const Verdict& verdict);
-  void lose(std::int64_t rank, const std::string& reason);
+  void lose(std::int64_t rank, const std::string& reason, Spoke said = Spoke::kNo);
   void leave(std::int64_t rank, const std::string& reason);
   /// Before a run begins: ranks that have left are gone, and earlier runs are forgotten.
   void begin_run();
@@ -83,6 +83,8 @@ class Hub {
                bool at_the_end);
   void conclude();
   void conclude_round(const Question& question, Round& round);
+  void lose_leaving(std::int64_t rank, const char* usual);
+  void see_who_stays(const Question& question);
   bool over(const Question& question) const;
   /// Whether bytes have passed to or from that rank since: its answer follows them.
   bool moved_since(std::int64_t rank, Clock::time_point time) const { return moved_(rank) > time; }
@@ -99,6 +101,7 @@ class Hub {
   std::uint64_t questions_ = 0;
   std::vector<std::optional<std::string>> leaving_;  ///< by rank: why
   std::optional<Clock::time_point> leaving_since_;   ///< or asked about it
+  bool told_of_stay_ = false;                        ///< people, of ranks that do not leave
 };
 
 }  // namespace shardlab::process

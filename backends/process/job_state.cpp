@@ -15,6 +15,14 @@ std::string verdict_payload(std::uint64_t run, const Verdict& verdict) {
   return writer.take();
 }
 
+std::string gone_payload(std::int64_t rank, std::string_view reason, Spoke said) {
+  Writer writer;
+  writer.put(rank);
+  writer.put_text(reason);
+  writer.put(said);
+  return writer.take();
+}
+
 std::vector<std::int64_t> JobState::gone_ranks() const {
   std::vector<std::int64_t> ranks;
   for (std::int64_t other = 0; other < size; ++other) {
@@ -23,12 +31,21 @@ std::vector<std::int64_t> JobState::gone_ranks() const {
   return ranks;
 }
 
-void JobState::lose(std::int64_t other, std::string reason, const Verdict& verdict) {
+std::vector<std::int64_t> JobState::silent_ranks() const {
+  std::vector<std::int64_t> ranks = gone_ranks();
+  std::erase_if(ranks,
+                [&](std::int64_t r) { return said[static_cast<std::size_t>(r)] == Spoke::kYes; });
+  return ranks;
+}
+
+void JobState::lose(std::int64_t other, std::string reason, Spoke has_said,
+                    const Verdict& verdict) {
   if (active) {
     verdicts.try_emplace(run, verdict);
     failed = true;
   }
-  why_gone[static_cast<std::size_t>(other)] = reason.empty() ? "it ended" : std::move(reason);
+  said[static_cast<std::size_t>(other)] = has_said;
+  why_gone[static_cast<std::size_t>(other)] = reason.empty() ? kItEnded : std::move(reason);
   changed.notify_all();
 }
 

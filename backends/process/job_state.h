@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/process/entered_call.h"
@@ -49,21 +50,33 @@ inline constexpr std::int64_t kEveryRank = -1;
 inline constexpr std::chrono::milliseconds kAnswerTakes{1'000};
 /// The longest time that the end of a failed run waits for ranks that compute.
 inline constexpr std::chrono::milliseconds kEndTakes{2'000};
+inline constexpr const char* kItEnded = "its process ended (killed, crashed, or exited)";
 inline constexpr const char* kNoAnswer = "it does not answer: it is stopped, or cut off";
 
 std::string verdict_payload(std::uint64_t run, const Verdict& verdict);
 
+/// Whether a process that is gone has told people why, before it left.
+enum class Spoke : std::uint8_t { kNo, kYes };
+
+/// The payload of Message::kGone.
+std::string gone_payload(std::int64_t rank, std::string_view reason, Spoke said);
+
 /// Any thread, under the mutex.
 struct JobState {
   JobState(std::int64_t own_rank, std::int64_t ranks)
-      : rank(own_rank), size(ranks), why_gone(static_cast<std::size_t>(ranks)) {}
+      : rank(own_rank),
+        size(ranks),
+        why_gone(static_cast<std::size_t>(ranks)),
+        said(static_cast<std::size_t>(ranks)) {}
 
   bool gone(std::int64_t other) const {
     return why_gone[static_cast<std::size_t>(other)].has_value();
   }
   std::vector<std::int64_t> gone_ranks() const;
+  /// Those that have not said why.
+  std::vector<std::int64_t> silent_ranks() const;
   /// From now on that rank is; the run fails with `verdict`, if there is one and it has none.
-  void lose(std::int64_t other, std::string reason, const Verdict& verdict);
+  void lose(std::int64_t other, std::string reason, Spoke said, const Verdict& verdict);
   /// The run fails, unless it is another one.
   void hear_verdict(std::uint64_t of_run);
   /// The parts of an exchange.
@@ -73,6 +86,7 @@ struct JobState {
   std::mutex mutex;  ///< guards the members below, but for `failed`
   std::condition_variable changed;
   std::vector<std::optional<std::string>> why_gone;           ///< by rank; none: it is not
+  std::vector<Spoke> said;                                    ///< by rank, of those that are
   bool all_leave = false;                                     ///< no process takes part any more
   std::map<std::uint64_t, std::vector<std::string>> results;  ///< of exchanges, by sequence
   std::map<std::uint64_t, Verdict> verdicts;                  ///< by run

@@ -7,9 +7,12 @@
 #include <cstdio>
 #include <utility>
 
+#include "backends/process/places.h"
+#include "backends/process/presence.h"
+
 namespace shardlab::process {
 
-LastResort::LastResort(std::chrono::milliseconds most, std::string reason)
+LastResort::LastResort(std::chrono::milliseconds most, std::function<std::string()> reason)
     : watching_([this, most, reason = std::move(reason)] { watch(most, reason); }) {}
 
 LastResort::~LastResort() {
@@ -21,12 +24,15 @@ LastResort::~LastResort() {
   watching_.join();
 }
 
-void LastResort::watch(std::chrono::milliseconds most, const std::string& reason) {
+void LastResort::watch(std::chrono::milliseconds most, const std::function<std::string()>& reason) {
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, most, [this] { return over_; })) return;
-  fmt::print(stderr, "error: {}\n", reason);
+  const std::string text = reason();
+  if (!text.empty()) fmt::print(stderr, "error: {}\n", text);
+  write_own_error(text);
   std::fflush(nullptr);
-  _exit(1);
+  if (!text.empty()) stay_present();
+  _exit(2);
 }
 
 }  // namespace shardlab::process

@@ -4,23 +4,33 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
 
+namespace shardlab {
+
+/// Exit code of a process that ends only because another one failed, was lost, or fell silent.
+inline constexpr int kOnlyByOthers = 4;
+
+}  // namespace shardlab
+
 namespace shardlab::process {
 
-/// Unless it is destroyed within `most`, prints `error: REASON` and ends the process with exit code
-/// 1, without calling libraries: they would wait.
+/// Unless it is destroyed within `most`, prints `error: REASON`, unless that is empty, writes it
+/// for the launcher (places.h), and ends the process with exit code 2, without calling libraries:
+/// they would wait.
 class LastResort {
  public:
-  LastResort(std::chrono::milliseconds most, std::string reason);
+  /// `reason` is called when the time is over, on another thread.
+  LastResort(std::chrono::milliseconds most, std::function<std::string()> reason);
   ~LastResort();
   LastResort(const LastResort&) = delete;
   LastResort& operator=(const LastResort&) = delete;
 
  private:
-  void watch(std::chrono::milliseconds most, const std::string& reason);
+  void watch(std::chrono::milliseconds most, const std::function<std::string()>& reason);
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <new>
 #include <optional>
 
 #include "backends/process/stream_socket.h"
@@ -17,7 +19,15 @@ Lines::Lines(std::vector<Connection> connections, std::chrono::milliseconds tick
       tick_(tick),
       ears_(std::move(ears)),
       wake_(make_pipe()),
-      listening_([this] { listen(); }) {}
+      listening_([this] {
+        try {
+          listen();
+        } catch (const std::bad_alloc&) {
+          // Not even for the news of it.
+          std::fputs("error: out of memory\n", stderr);
+          _exit(2);
+        }
+      }) {}
 
 Lines::~Lines() {
   if (!listening_.joinable()) return;
@@ -82,17 +92,21 @@ void Lines::take_wakes() {
 // A peer whose message makes no sense counts as gone.
 bool Lines::take_in(std::size_t line) {
   const std::size_t before = connections_[line].unread();
-  bool open = connections_[line].receive();
-  if (connections_[line].unread() != before) move(line);
+  bool open = false;
   std::vector<Frame> frames;
   try {
+    open = connections_[line].receive();
+    if (connections_[line].unread() != before) move(line);
     while (std::optional<Frame> frame = connections_[line].next()) {
       frames.push_back(std::move(*frame));
     }
   } catch (const Error&) {
     open = false;
+  } catch (const std::bad_alloc&) {
+    ears_.hear(line, {}, LineState::kNoMemory);
+    return false;
   }
-  ears_.hear(line, frames, open);
+  ears_.hear(line, frames, open ? LineState::kOpen : LineState::kClosed);
   return open;
 }
 

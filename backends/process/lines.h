@@ -19,14 +19,20 @@
 
 namespace shardlab::process {
 
+enum class LineState : std::uint8_t {
+  kOpen,
+  kClosed,    ///< by the peer, or because of a message that makes no sense
+  kNoMemory,  ///< here, for what the peer has sent
+};
+
 /// Lines are numbered from 0. Any thread sends.
 class Lines {
  public:
   /// Functions that are called on the thread for received data.
   struct Ears {
-    /// Frames of one line, in their order; none: a part of one arrived. Not open: nothing arrives
-    /// from there any more.
-    std::function<void(std::size_t line, const std::vector<Frame>& frames, bool open)> hear;
+    /// Frames of one line, in their order; none: a part of one arrived. Unless it is open, nothing
+    /// arrives from there any more.
+    std::function<void(std::size_t line, const std::vector<Frame>& frames, LineState state)> hear;
     /// After all lines that had something, and once a `tick` at least.
     std::function<void()> pause;
   };

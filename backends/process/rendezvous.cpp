@@ -9,8 +9,11 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
+#include "backends/process/job_state.h"
+#include "backends/process/presence.h"
 #include "backends/process/wire.h"
 #include "base/fix.h"
 
@@ -213,22 +216,38 @@ std::optional<Frame> answer_of(Connection& connection, Clock::time_point deadlin
   return frame;
 }
 
+// Rank 0 hears it, if it goes on one day. A launcher that has ended rank 0 ends this process, too,
+// before it tells a story of its own.
+[[noreturn]] void refuse_silence(const Membership& membership, Connection& connection,
+                                 bool waited) {
+  rank_zero_is_silent();
+  const std::string place = fmt::format("rank 0 ({})", place_text(membership));
+  if (waited) {
+    connection.send(static_cast<std::uint32_t>(Message::kGone),
+                    gone_payload(0, kNoAnswer, Spoke::kNo));
+    fail(ErrorKind::kRuntime, Fix{kStartAll}, "{} does not answer: it is stopped, or cut off",
+         place);
+  }
+  std::this_thread::sleep_for(backends::kLastMessages);
+  fail(ErrorKind::kRuntime, Fix{"see what rank 0 wrote; then start the job again"},
+       "{} left before the job began", place);
+}
+
 std::vector<Connection> join(const Membership& membership, Clock::time_point deadline) {
   Connection connection = find_rank_zero(membership, deadline);
   const std::string place = fmt::format("rank 0 ({})", place_text(membership));
   if (!connection) {
+    rank_zero_is_silent();
     fail(ErrorKind::kRuntime, Fix{kStartAll}, "rank {} did not reach {} within {}", membership.rank,
          place, seconds_text(membership.patience));
   }
   connection.send(type(Greeting::kHello), hello(membership));
-  const std::optional<Frame> frame = answer_of(connection, deadline + membership.patience);
+  const Clock::time_point patient_until = deadline + membership.patience;
+  const std::optional<Frame> frame = answer_of(connection, patient_until);
   if (frame && frame->type == type(Greeting::kRefused)) {
     fail(ErrorKind::kRuntime, Fix{kStartAll}, "{}", frame->payload);
   }
-  if (!frame) {
-    fail(ErrorKind::kRuntime, Fix{"see what rank 0 wrote; then start the job again"},
-         "{} left before the job began", place);
-  }
+  if (!frame) refuse_silence(membership, connection, Clock::now() >= patient_until);
   std::vector<Connection> result;
   result.push_back(std::move(connection));
   return result;

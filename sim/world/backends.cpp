@@ -18,12 +18,14 @@ namespace {
 constexpr ProcessBackend kMpi = {
     .join = mpi::join,
     .make = mpi::make_backend,
+    .libraries = mpi::libraries,
     .launcher = mpi::launcher,
 };
 
 constexpr ProcessBackend kNccl = {
     .join = nccl::join,
     .make = nccl::make_backend,
+    .libraries = nccl::libraries,
     .launcher = nccl::launcher,
 };
 
@@ -76,6 +78,11 @@ bool is_shape_only(std::string_view name) {
 bool can_share_kernels(std::string_view name) {
   const BackendEntry& entry = find_backend(name);
   return entry.processes == nullptr && !entry.by_class;
+}
+
+process::ControlChannel* channel_of(std::string_view name) {
+  const ProcessBackend* processes = find_backend(name).processes;
+  return processes == nullptr ? nullptr : &processes->join();
 }
 
 const BackendEntry& find_backend(std::string_view name) {

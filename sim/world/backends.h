@@ -29,6 +29,8 @@ struct ProcessBackend {
   process::ControlChannel& (*join)();
   /// Makes the backend of a run, which has begun on the channel.
   std::unique_ptr<Backend> (*make)(CollectiveChecks checks);
+  /// The libraries below it, as a line that is the same on all ranks. After join().
+  std::string (*libraries)();
   /// The words to type for this many processes: "mpirun -n 8".
   std::string (*launcher)(std::int64_t ranks);
 };
@@ -53,6 +55,9 @@ bool is_shape_only(std::string_view name);
 /// True when ranks may take over each other's results: they are in one process, and have data.
 /// Fails as find_backend.
 bool can_share_kernels(std::string_view name);
+/// The other processes of this backend's job, which is joined with the first call; null if all
+/// ranks share a process. Fails as find_backend and as ProcessBackend::join.
+process::ControlChannel* channel_of(std::string_view name);
 /// Fails with Value, naming the known ones, for an unknown name. The entry does not move.
 const BackendEntry& find_backend(std::string_view name);
 

@@ -267,7 +267,7 @@ class Exploration final : public RankQuestions {
                              std::move(stop),
                              senders_[rank_],
                              [this](const auto& answer) { ask(answer); }};
-    RankLife life(options_, rank_, &device_, nullptr);
+    RankLife life(options_, 0, rank_, &device_, nullptr);
     log->error = life.run([&] { return fake::make_world_communicator(place); },
                           [&](RankContext& context) {
                             context.questions = this;
@@ -277,7 +277,8 @@ class Exploration final : public RankQuestions {
   }
 
   [[noreturn]] void refuse() const {
-    if (!senders_.empty()) {
+    const auto any = [](const auto& of_rank) { return !of_rank.second.empty(); };
+    if (std::ranges::any_of(senders_, any)) {
       throw Error(
           ErrorKind::kUnsupported,
           fmt::format("on a shape-only mesh a class of ranks runs again for each message that "

@@ -29,16 +29,17 @@ RankOutcome outcome_of(const std::function<void()>& function) {
   } catch (const std::exception& exception) {
     return {foreign_error(exception), std::current_exception()};
   } catch (...) {
-    return {Error(ErrorKind::kInternal, "an exception of unknown type"), std::current_exception()};
+    return {Error(ErrorKind::kInternal, kUnknownException), std::current_exception()};
   }
 }
 
 }  // namespace
 
-RankLife::RankLife(const WorldOptions& options, std::int64_t rank, Device* device,
-                   Scheduler* scheduler)
+RankLife::RankLife(const WorldOptions& options, std::uint64_t run, std::int64_t rank,
+                   Device* device, Scheduler* scheduler)
     : options_(options), outside_(nullptr) {
   context_.rank = rank;
+  if (run != 0) context_.identity = (run << 32) + static_cast<std::uint64_t>(rank) + 1;
   context_.world_size = options.ranks;
   context_.device = device;
   context_.scheduler = scheduler;
@@ -49,7 +50,10 @@ RankLife::RankLife(const WorldOptions& options, std::int64_t rank, Device* devic
   context_.random.seed = options.seed;
   context_.mixed = options.mixed;
   context_.implicit = options.implicit;
-  if (options.sends == SendMode::kBuffered) context_.mode |= kModeBufferedSends;
+  if (options.transport) {
+    context_.mode |= has_fabric(options) ? kModePolls : kModeBufferedSends;
+    if (*options.transport >= Transport::kPairQueue) context_.mode |= kModeQueues;
+  }
   outside_ = set_current_rank(&context_);
 }
 

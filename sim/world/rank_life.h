@@ -15,6 +15,9 @@ namespace shardlab {
 
 class Communicator;
 
+/// The words for an exception that says nothing.
+inline constexpr const char* kUnknownException = "an exception of unknown type";
+
 /// The exception of a rank; neither if it reached its end.
 struct RankOutcome {
   std::optional<Error> error;
@@ -24,8 +27,10 @@ struct RankOutcome {
 /// While it lives, the calling thread or fiber is the rank.
 class RankLife {
  public:
-  /// `scheduler`: null if nothing runs at the same time as the rank.
-  RankLife(const WorldOptions& options, std::int64_t rank, Device* device, Scheduler* scheduler);
+  /// `run`: a number of its own for each run of a world, equal for its ranks; 0 if the rank stands
+  /// for others. `scheduler`: null if nothing runs at the same time as the rank.
+  RankLife(const WorldOptions& options, std::uint64_t run, std::int64_t rank, Device* device,
+           Scheduler* scheduler);
   ~RankLife() { set_current_rank(outside_); }
   RankLife(const RankLife&) = delete;
   RankLife& operator=(const RankLife&) = delete;

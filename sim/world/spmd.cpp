@@ -3,15 +3,19 @@
 #include "sim/world/spmd.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 
+#include "backends/process/control_channel.h"
 #include "dispatch/all_ops.h"
 #include "propagate/propagator.h"
+#include "schema/op_registry.h"
 #include "sim/world/devices.h"
+#include "sim/world/last_words.h"
+#include "sim/world/rank_life.h"
 #include "sim/world/written_graph.h"
 
 namespace shardlab {
@@ -36,16 +40,6 @@ void rethrow(const WorldResult& result, const SchedulerOptions& schedule) {
     if (schedule.kind != SchedulerKind::kSeeded) throw;
     throw error.with("schedule", fmt::format("seeded, seed {}", schedule.seed));
   }
-}
-
-// True when the process whose lowest rank is `own` reports why ranks failed: rank 0's, which may
-// have been killed, and that of the first rank that only heard of it.
-bool reports(const WorldResult& result, std::int64_t own) {
-  std::int64_t sound = 0;
-  for (const RankFailure& failure : result.failures) {
-    if (failure.rank == sound && !failure.consequence) ++sound;
-  }
-  return own == 0 || own == sound;
 }
 
 }  // namespace
@@ -79,27 +73,31 @@ void spmd(WorldOptions options, const std::function<void(RankContext&)>& body) {
 
 int run_main(int argc, char** argv, WorldOptions defaults,
              const std::function<void(RankContext&)>& body) {
-  std::mutex mutex;
-  std::int64_t own = std::numeric_limits<std::int64_t>::max();
+  constexpr int kFailed = 1, kCannotRun = 2;
+  process::ControlChannel* channel = nullptr;
+  std::optional<Verdict> verdict;
+  int code = kCannotRun;
+  std::string text;
   try {
     WorldOptions options = options_from(argc, argv, std::move(defaults));
+    channel = channel_of(options.backend);
     const SchedulerOptions schedule = options.schedule;
-    const WorldResult result = try_spmd(std::move(options), [&](RankContext& rank) {
-      {
-        const std::lock_guard lock(mutex);
-        own = std::min(own, rank.rank);
-      }
-      body(rank);
-    });
-    if (!result.ok() && !reports(result, own)) return 1;
+    const WorldResult result = try_spmd(std::move(options), body);
+    if (result.ok()) return 0;
+    verdict = result.verdict;
+    code = only_by_others(channel, verdict) ? kOnlyByOthers : kFailed;
     rethrow(result, schedule);
-    return 0;
   } catch (const Error& error) {
-    std::fputs(fmt::format("error: {}\n", error.text()).c_str(), stderr);
+    text = error.text();
   } catch (const std::exception& error) {
-    std::fputs(fmt::format("error: {}\n", error.what()).c_str(), stderr);
+    text = error.what();
+  } catch (...) {
+    text = kUnknownException;
   }
-  return 1;
+  // The others may not have begun.
+  const bool alone = code == kCannotRun;
+  say_last_words(channel, text, verdict, alone ? text.substr(0, text.find('\n')) : std::string());
+  return code;
 }
 
 WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&)>& body) {

@@ -34,9 +34,10 @@ WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&
 ///          ProcessBackend::join
 WorldOptions options_from(int& argc, char** argv, WorldOptions defaults = {});
 
-/// All of a program's main(): `body` on the ranks of options_from(). Returns 0; or 1 if it fails,
-/// once stderr has the message: of several processes those of rank 0 and of the first rank that
-/// only heard of it write it.
+/// All of a program's main(): `body` on the ranks of options_from(). Returns 0; 1 if it fails; 2 if
+/// it cannot run as asked; 4 if ranks are processes and this one ends only because another failed,
+/// was lost or fell silent (sim/contract.md). Whatever happened, stderr has the message, of several
+/// processes that of the first one that is left on each host; all write it for torchrun.
 int run_main(int argc, char** argv, WorldOptions defaults,
              const std::function<void(RankContext&)>& body);
 

@@ -5,12 +5,20 @@
 // reports the same.
 #include "sim/world/world.h"
 
+#include <dlfcn.h>
+#include <zlib.h>
+
 #include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "backends/process/control_channel.h"
 #include "backends/process/messages.h"
+#include "backends/threads/threads.h"
 #include "base/fix.h"
+#include "base/program_path.h"
 #include "base/rank_ranges.h"
 #include "base/version.h"
 #include "comm/communicator.h"
@@ -40,7 +48,7 @@ class RankRuns {
 
   void serve(std::int64_t rank) {
     const auto index = static_cast<std::size_t>(rank);
-    RankLife life(options_, rank, devices_[index], &scheduler_);
+    RankLife life(options_, run_, rank, devices_[index], &scheduler_);
     outcomes_[index] = life.run([&] { return backend_->world(rank); },
                                 [&](RankContext& context) {
                                   body_(context, {.index = index});
@@ -84,7 +92,13 @@ class RankRuns {
   }
 
  private:
+  static std::uint64_t next_run() {
+    static std::atomic<std::uint64_t> runs = 0;
+    return ++runs;
+  }
+
   const WorldOptions& options_;
+  const std::uint64_t run_ = next_run();
   Scheduler& scheduler_;
   const std::vector<Device*> devices_;
   const RankBody& body_;
@@ -92,15 +106,50 @@ class RankRuns {
   std::vector<RankOutcome> outcomes_;
 };
 
+// "train (11812344 bytes, 7ca1b201)".
+std::string digest_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  uLong sum = crc32_z(0, nullptr, 0);
+  std::size_t size = 0;
+  std::vector<char> block(1 << 16);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
+    const auto count = static_cast<std::size_t>(file.gcount());
+    sum = crc32_z(sum, reinterpret_cast<const Bytef*>(block.data()), count);
+    size += count;
+  }
+  return fmt::format("{} ({} bytes, {:08x})", path.filename().string(), size, sum);
+}
+
+// The running program's file, that of the library if it is another one, and its words.
+const std::string& this_program() {
+  static const std::string text = [] {
+    const std::filesystem::path program = program_path();
+    std::string result = "program " + digest_of(program);
+    Dl_info library{};
+    std::error_code unreadable;
+    if (dladdr(reinterpret_cast<const void*>(&digest_of), &library) != 0) {
+      const auto path = std::filesystem::canonical(library.dli_fname, unreadable);
+      if (!unreadable && path != program) result += " with " + digest_of(path);
+    }
+    std::ifstream words("/proc/self/cmdline");
+    std::string word;
+    std::getline(words, word, '\0');
+    while (std::getline(words, word, '\0')) result += " " + word;
+    return result;
+  }();
+  return text;
+}
+
 // All that must be the same in all processes, a line for each.
-std::string about(const WorldOptions& options) {
+std::string about(const WorldOptions& options, const ProcessBackend& processes) {
   return fmt::format(
-      "shardlab {}\n{}\n{} ranks, collective checks {}, seed {}, mixed tensors {}, implicit "
-      "redistribution {}\n",
-      version(), options.program.empty() ? "a program in C++" : options.program, options.ranks,
-      options.checks == CollectiveChecks::kOn ? "on" : "off", options.seed,
+      "shardlab {}\n{}\n{}\n{} ranks, collective checks {}, seed {}, mixed tensors {}, implicit "
+      "redistribution {}, transport {}, device {}\n",
+      version(), processes.libraries(), options.program.empty() ? this_program() : options.program,
+      options.ranks, options.checks == CollectiveChecks::kOn ? "on" : "off", options.seed,
       options.mixed == MixedTensors::kRefuse ? "refused" : "as replicas",
-      static_cast<int>(options.implicit));
+      static_cast<int>(options.implicit),
+      options.transport ? to_string(*options.transport) : "of its own", options.device_type);
 }
 
 // The failure that explains the others. Among ranks that failed on their own the lowest is taken,
@@ -169,8 +218,18 @@ void WorldResult::rethrow() const {
   throw merged();
 }
 
+bool has_fabric(const WorldOptions& options) {
+  return (options.transport || options.log != nullptr) && options.backend == "threads";
+}
+
 World::World(WorldOptions options)
     : options_(std::move(options)), backend_(find_backend(options_.backend)) {
+  const bool buffered = options_.transport.value_or(Transport::kBuffered) == Transport::kBuffered;
+  if (!buffered && !has_fabric(options_)) {
+    fail(ErrorKind::kUnsupported, Fix{"--backend threads, or leave --transport out"},
+         "backend {} has its own fabric: only `threads` is like {}", options_.backend,
+         to_string(*options_.transport));
+  }
   if (options_.ranks < 1) {
     fail(ErrorKind::kValue, Fix{"set WorldOptions::ranks"},
          "the world has {} ranks; it must have at least 1", options_.ranks);
@@ -207,14 +266,25 @@ WorldResult World::run(const RankBody& body) {
   for (std::int64_t rank = 0; rank < options_.ranks; ++rank) {
     devices.push_back(&options_.device(rank));
   }
-  if (channel_ != nullptr) channel_->begin_run(about(options_));
+  if (channel_ != nullptr) channel_->begin_run(about(options_, *backend_.processes));
   std::unique_ptr<Backend> backend = channel_ != nullptr
                                          ? backend_.processes->make(options_.checks)
                                          : backend_.make(options_.ranks, *scheduler_);
+  if (has_fabric(options_)) {
+    const SchedulerOptions& schedule = options_.schedule;
+    use_fabric(
+        *backend,
+        {.transport = options_.transport.value_or(Transport::kNonblocking),
+         .lazy_groups = options_.lazy_groups,
+         .seed = schedule.kind == SchedulerKind::kSeeded ? schedule.seed + 1 : 0,
+         .log = options_.log != nullptr && options_.log->events.empty() ? options_.log : nullptr});
+  }
   RankRuns run(options_, *scheduler_, std::move(devices), std::move(backend), body);
   scheduler_->run(options_.ranks, [&run](std::int64_t rank) { run.serve(rank); });
   if (channel_ != nullptr) run.share_outcomes(*channel_);
-  return run.result();
+  WorldResult result = run.result();
+  result.steps = drawn_steps(*scheduler_);
+  return result;
 }
 
 WorldResult World::run(const std::function<void(RankContext&)>& body) {

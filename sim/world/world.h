@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/shared/fabric_log.h"
 #include "base/error.h"
 #include "base/rank_context.h"
 #include "comm/forwarding_communicator.h"
@@ -25,19 +26,17 @@ namespace shardlab {
 /// The text of a class in reports, by the index of its run: equal texts are one class.
 using ClassText = std::function<std::string(std::size_t index)>;
 
-/// The time at which a rank that sends a message continues: when it is received, as with NCCL, or
-/// at once.
-enum class SendMode : std::uint8_t { kRendezvous, kBuffered };
-
 /// The ranks and their shared parts. All objects outlive the run.
 struct WorldOptions {
   std::int64_t ranks = 1;  ///< may exceed the mesh
   SchedulerOptions schedule = {};
   /// `schedule` does not matter if each rank has a process, and if ranks are run by class.
   std::string backend = "threads";
-  CollectiveChecks checks = CollectiveChecks::kOff;
+  /// If each rank has a process: whether calls are compared before data moves, some 50 us each.
+  CollectiveChecks checks = CollectiveChecks::kOn;
   /// The program, as a line of text that is the same on all ranks: "long.toml (156 bytes, 7ca1b2)".
   /// If each rank has a process, another line on one of them is refused before anything runs.
+  /// Empty: the program's file, by its digest, and the words of its command line.
   std::string program = {};
   /// The device of each rank; called once per rank, in rank order, before any rank starts. One
   /// device may serve all ranks. Classes of ranks have that of rank 0, which has shapes only.
@@ -52,7 +51,11 @@ struct WorldOptions {
   PlanCache* plans = nullptr;        ///< shared by all ranks
   MixedTensors mixed = MixedTensors::kRefuse;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
-  SendMode sends = SendMode::kRendezvous;
+  /// The fabric between ranks. None: kNonblocking, but that a poll waits and is true. Backends
+  /// other than `threads` have kBuffered alone.
+  std::optional<Transport> transport = {};
+  bool lazy_groups = false;  ///< of a transport: communicators are made at first use
+  FabricLog* log = nullptr;  ///< of `threads`: what ranks post and wait for; may be null
   CommunicatorDecorator communicator = {};  ///< none: the backend's own
 
   // For a backend that runs one rank of each class.
@@ -97,6 +100,7 @@ struct WorldResult {
   std::optional<Verdict> verdict;     ///< empty when no rank failed
   std::vector<RankClass> classes;     ///< in the order in which they ran; that of rank 0 first
   std::vector<std::size_t> class_of;  ///< by rank; empty without classes and beyond 4,096 ranks
+  std::uint64_t steps = 0;            ///< ranks that a scheduler has drawn, in all
   bool ok() const { return failures.empty(); }
   /// All failures in one: the primary one, as the lowest rank that failed with it reports it; part
   /// "failed" names all ranks that failed with it, "others" the failures that further ranks had on
@@ -105,6 +109,9 @@ struct WorldResult {
   /// Throws merged() unless ok(); an exception of another type than Error is thrown as it was.
   void rethrow() const;
 };
+
+/// Whether its ranks are on the fabric of `threads`.
+bool has_fabric(const WorldOptions& options);
 
 /// A world may run many bodies, one after another; it keeps stacks between runs. Each run starts
 /// with fresh contexts, groups and meshes. If each rank has a process of its own, all processes

@@ -19,6 +19,8 @@
 #include "comm/observer.h"
 #include "dispatch/local_call.h"
 #include "dispatch/plain_calls.h"
+#include "schema/op_row.h"
+#include "tensor/pending_storage.h"
 
 namespace shardlab {
 
@@ -97,6 +99,7 @@ void check_tensors(const CollectInto& what, const ProcessGroup& group) {
         refuse(what, group, Fix{"collectives take local tensors: x.to_local()"},
                "{} is distributed", type_string(x));
       }
+      check_own(to_string(what.kind), x);
       if (first == nullptr) first = &x;
       if (x.dtype() == first->dtype()) continue;
       refuse(what, group,
@@ -355,6 +358,9 @@ class CollectiveWork {
     for (const DTensor& x : what_.inputs) add(group, x, Use::kSent);
   }
 
+  bool done() const {
+    return finished_ || !result_.defined() || PendingStorage::done(*result_.local().storage());
+  }
   void finish() {
     if (std::exchange(finished_, true)) return;
     for (const auto& place : in_flight_) current_rank().meshes->in_flight().remove(place);
@@ -384,6 +390,8 @@ void run_collect_into(const CollectIntoEvent& event) {
   const FillingScope scope;
   const CollectInto what{event.kind, *event.inputs, *event.outputs,
                          event.op,   event.root,    event.tag};
+  check_tensors(what, *event.group);
+  check_sizes(what, *event.group);
   for (const DTensor& x : what.inputs) bring_up_to_date(x);
   const bool buffered = what.kind == Kind::kSend && (current_rank().mode & kModeBufferedSends) != 0;
   const Issue issue = event.work != nullptr || buffered ? Issue::kAsync : Issue::kWait;
@@ -396,6 +404,8 @@ void run_collect_into(const CollectIntoEvent& event) {
   }
   *event.work = std::make_shared<CollectiveWork>(what, *event.group, result);
 }
+
+bool is_done(const CollectiveWork& work) { return work.done(); }
 
 void run_wait(CollectiveWork& work) {
   const FillingScope scope;
@@ -485,9 +495,7 @@ CollectInto in_lists(const CollectInto& what, const ProcessGroup& group) {
 CollectiveWorkRef performed(const CollectInto& given, ProcessGroup& group, const SourceLine& place,
                             bool waits, std::int64_t* came_from = nullptr) {
   return at_place(place, [&] {
-    check_tensors(given, group);
     const CollectInto what = in_lists(given, group);
-    check_sizes(what, group);
     CollectiveWorkRef work;
     program_calls().perform(CollectIntoEvent{what.kind, &group, &what.inputs, &what.outputs,
                                              what.op, what.root, what.tag, came_from,
@@ -514,8 +522,42 @@ CollectiveWorkRef start_collect_into(const CollectInto& what, ProcessGroup& grou
 }
 
 void wait(const CollectiveWorkRef& work, SourceLine place) {
-  const PlaceScope scope(place);
-  program_calls().perform(WaitEvent{work.get()});
+  at_place(place, [&] {
+    if (work == nullptr) {
+      fail(ErrorKind::kValue, Fix{"wait for what start_collect_into(), isend() or irecv() gave"},
+           "wait: there is no collective to wait for");
+    }
+    program_calls().perform(WaitEvent{work.get()});
+  });
+}
+
+namespace {
+
+CollectInto message(Kind kind, const DTensor& x, std::int64_t peer, std::int64_t tag) {
+  CollectInto what{.kind = kind, .root = peer, .tag = tag};
+  (kind == Kind::kSend ? what.inputs : what.outputs) = {x};
+  return what;
+}
+
+}  // namespace
+
+void send(Operand x, std::int64_t to, ProcessGroup& group, std::int64_t tag) {
+  collect_into(message(Kind::kSend, x, to, tag), group, x.place);
+}
+
+std::int64_t recv(Operand into, std::int64_t from, ProcessGroup& group, std::int64_t tag) {
+  const CollectInto what = message(Kind::kRecv, into, from, tag);
+  if (from == kAnyRank) return receive_from_any(what, group, into.place);
+  collect_into(what, group, into.place);
+  return from;
+}
+
+CollectiveWorkRef isend(Operand x, std::int64_t to, ProcessGroup& group, std::int64_t tag) {
+  return start_collect_into(message(Kind::kSend, x, to, tag), group, x.place);
+}
+
+CollectiveWorkRef irecv(Operand into, std::int64_t from, ProcessGroup& group, std::int64_t tag) {
+  return start_collect_into(message(Kind::kRecv, into, from, tag), group, into.place);
 }
 
 }  // namespace shardlab

@@ -19,9 +19,12 @@ namespace shardlab {
 
 namespace {
 
-std::int64_t dim_of(const DTensor& x, std::int64_t dim) { return wrap_dim(dim, x.ndim()); }
+std::int64_t dim_of(const Operand& x, std::int64_t dim) {
+  return at_place(x.place, [&] { return wrap_dim(dim, x.tensor.ndim()); });
+}
 
 void check_operand(std::string_view name, const DTensor& x, bool carries) {
+  check_own(name, x);
   if (x.distributed()) {
     throw Error(ErrorKind::kValue, fmt::format("{}: {} is distributed", name, type_string(x)))
         .with("fix", "collectives take local tensors: x.to_local()");
@@ -33,12 +36,13 @@ void check_operand(std::string_view name, const DTensor& x, bool carries) {
 }
 
 DTensor collected(const SourceLine& place, const CollectiveEvent& event) {
-  const PlaceScope scope(place);
-  const bool linear = carries_gradients(event.kind, event.op);
-  check_operand(linear ? std::string(to_string(event.kind))
-                       : fmt::format("{} of {}", to_string(event.kind), to_string(event.op)),
-                event.x, linear);
-  return program_calls().perform(event).at(0).tensor();
+  return at_place(place, [&] {
+    const bool linear = carries_gradients(event.kind, event.op);
+    check_operand(linear ? std::string(to_string(event.kind))
+                         : fmt::format("{} of {}", to_string(event.kind), to_string(event.op)),
+                  event.x, linear);
+    return program_calls().perform(event).at(0).tensor();
+  });
 }
 
 // Worded as in collect_into().

@@ -70,7 +70,17 @@ class CollectiveWork;
 using CollectiveWorkRef = std::shared_ptr<CollectiveWork>;
 CollectiveWorkRef start_collect_into(const CollectInto& what, ProcessGroup& group,
                                      SourceLine place = {});
-/// Returns when the outputs are written; at once the second time.
+/// Returns when the outputs are written; at once the second time. Fails with Value for none.
 void wait(const CollectiveWorkRef& work, SourceLine place = {});
+/// Whether wait() would return at once. Never waits.
+bool is_done(const CollectiveWork& work);
+
+// Messages, by the names of torch.distributed: collect_into() with one tensor. `to` and `from` are
+// places in the group.
+void send(Operand x, std::int64_t to, ProcessGroup& group, std::int64_t tag = 0);
+/// Fills `into`, from any rank if that is kAnyRank. Returns the sender's place.
+std::int64_t recv(Operand into, std::int64_t from, ProcessGroup& group, std::int64_t tag = 0);
+CollectiveWorkRef isend(Operand x, std::int64_t to, ProcessGroup& group, std::int64_t tag = 0);
+CollectiveWorkRef irecv(Operand into, std::int64_t from, ProcessGroup& group, std::int64_t tag = 0);
 
 }  // namespace shardlab

@@ -8,7 +8,7 @@
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
-#include "dispatch/factory.h"
+#include "dispatch/prepare.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "tensor/device.h"

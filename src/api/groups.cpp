@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "api/mesh.h"
+#include "autograd/at_place.h"
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/rank_context.h"
@@ -16,15 +17,16 @@ namespace shardlab {
 
 namespace {
 
-std::size_t dim_named(const MeshLayout& mesh, std::string_view name, std::string_view function) {
-  if (name.empty() && mesh.ndim() == 1) return 0;
+std::size_t dim_named(const MeshLayout* mesh, std::string_view name, std::string_view function) {
+  check_mesh(mesh, function);
+  if (name.empty() && mesh->ndim() == 1) return 0;
   if (name.empty()) {
     throw Error(ErrorKind::kRuntime,
-                fmt::format("{}: the mesh has {} dims, and none is named", function, mesh.ndim()))
-        .with("mesh", mesh.text())
-        .with("fix", fmt::format("{}(mesh, \"{}\")", function, mesh.names()[0]));
+                fmt::format("{}: the mesh has {} dims, and none is named", function, mesh->ndim()))
+        .with("mesh", mesh->text())
+        .with("fix", fmt::format("{}(mesh, \"{}\")", function, mesh->names()[0]));
   }
-  return mesh_dim_named(mesh, name, function);
+  return mesh_dim_named(*mesh, name, function);
 }
 
 std::vector<ProcessGroup*> groups_of(const MeshLayout* mesh) {
@@ -38,20 +40,26 @@ std::vector<ProcessGroup*> groups_of(const MeshLayout* mesh) {
 }  // namespace
 
 std::optional<Coordinate> get_coordinate(const MeshLayout* mesh) {
+  check_mesh(mesh, "get_coordinate");
   return mesh->coordinate_of(current_rank().rank);
 }
 
-std::int64_t get_local_rank(const MeshLayout* mesh, std::string_view dim) {
-  const std::size_t index = dim_named(*mesh, dim, "get_local_rank");
-  if (const auto coordinate = get_coordinate(mesh)) return (*coordinate)[index];
-  throw Error(ErrorKind::kRuntime,
-              fmt::format("get_local_rank: rank {} is not in the mesh", current_rank().rank))
-      .with("mesh", mesh->text())
-      .with("fix", "ask on the ranks of the mesh only: if (get_coordinate(mesh))");
+std::int64_t get_local_rank(const MeshLayout* mesh, std::string_view dim, SourceLine place) {
+  return at_place(place, [&] {
+    const std::size_t index = dim_named(mesh, dim, "get_local_rank");
+    if (const auto coordinate = get_coordinate(mesh)) return (*coordinate)[index];
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("get_local_rank: rank {} is not in the mesh", current_rank().rank))
+        .with("mesh", mesh->text())
+        .with("fix", "ask on the ranks of the mesh only: if (get_coordinate(mesh))");
+  });
 }
 
-ProcessGroup& get_group(const MeshLayout* mesh, std::string_view dim) {
-  return device_mesh(mesh).group(dim_named(*mesh, dim, "get_group"));
+ProcessGroup& get_group(const MeshLayout* mesh, std::string_view dim, SourceLine place) {
+  return at_place(place, [&]() -> ProcessGroup& {
+    const std::size_t index = dim_named(mesh, dim, "get_group");
+    return device_mesh(mesh).group(index);
+  });
 }
 
 std::vector<ProcessGroup*> groups_of(const OnPieces& call, char letter) {

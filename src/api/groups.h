@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/source_line.h"
 #include "comm/process_group.h"
 
 namespace shardlab {
@@ -18,11 +19,13 @@ struct OnPieces;  // schema/op_row.h
 /// The coordinate of this rank; empty outside of the mesh.
 std::optional<Coordinate> get_coordinate(const MeshLayout* mesh);
 /// Its entry for one dim; of a mesh of one dim that needs no name.
-///   fails  Value: no such dim. Runtime: outside of the mesh, or no dim named of several
-std::int64_t get_local_rank(const MeshLayout* mesh, std::string_view dim = "");
+///   fails  Value: no such dim, or no mesh. Runtime: outside of the mesh, or no dim named of
+///   several
+std::int64_t get_local_rank(const MeshLayout* mesh, std::string_view dim = "",
+                            SourceLine place = {});
 /// The group along one dim that holds this rank. The mesh has been constructed.
 ///   fails  as get_local_rank
-ProcessGroup& get_group(const MeshLayout* mesh, std::string_view dim = "");
+ProcessGroup& get_group(const MeshLayout* mesh, std::string_view dim = "", SourceLine place = {});
 /// In a program that computes an op on pieces (ops/core/factor_rule.h): this rank's groups along
 /// the mesh dims that cut the dim of this letter, first cut first; none where it is not cut.
 std::vector<ProcessGroup*> groups_of(const OnPieces& call, char letter);

@@ -13,6 +13,7 @@
 #include "dispatch/factory.h"
 #include "dispatch/plain_calls.h"
 #include "mesh/type_string.h"
+#include "schema/binder.h"
 #include "schema/op_row.h"
 #include "trace/digest.h"
 

@@ -12,6 +12,7 @@
 #include "autograd/program.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
+#include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"
 #include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
@@ -98,13 +99,21 @@ const MeshLayout* init_mesh(const std::vector<MeshDim>& dims,
   return at_place(place, [&] { return construct_mesh(process_arena().layout(std::move(init))); });
 }
 
+void check_mesh(const MeshLayout* mesh, std::string_view function) {
+  if (mesh != nullptr) return;
+  fail(ErrorKind::kValue, Fix{"const MeshLayout* mesh = init_mesh({{\"dp\", 2}})"},
+       "{}: the mesh is null", function);
+}
+
 const MeshLayout* construct_mesh(const MeshLayout* layout) {
+  check_mesh(layout, "construct_mesh");
   const bool known = current_rank().meshes->contains(layout);
   if (!known) program_calls().perform(MeshEvent{layout, {}});
   return layout;
 }
 
 const MeshLayout* submesh(const MeshLayout* mesh, const std::vector<std::string>& dims) {
+  check_mesh(mesh, "submesh");
   const std::optional<Coordinate> coordinate = mesh->coordinate_of(current_rank().rank);
   return construct_mesh(
       slice_layout(mesh, dims, coordinate ? *coordinate : mesh->coordinate_at_index(0)));
@@ -112,6 +121,7 @@ const MeshLayout* submesh(const MeshLayout* mesh, const std::vector<std::string>
 
 const DTensorSpec* spec_of(std::string_view text, const MeshLayout* mesh, const TensorMeta& meta,
                            const std::optional<Placements>& base) {
+  check_mesh(mesh, "a placement");
   if (text.find('[') != std::string_view::npos) return spec_of_type(text, mesh, meta);
   const Placements start = base.value_or(Placements(mesh->ndim()));
   return spec_of(parsed(text, [&] { return parse_placements_by_dim(text, *mesh, start); }), mesh,
@@ -119,6 +129,7 @@ const DTensorSpec* spec_of(std::string_view text, const MeshLayout* mesh, const 
 }
 
 const DTensorSpec* spec_of(Placements placements, const MeshLayout* mesh, const TensorMeta& meta) {
+  check_mesh(mesh, "a placement");
   return mesh->arena().spec(mesh, normalized(std::move(placements), meta.shape.size()), meta);
 }
 

@@ -34,6 +34,9 @@ std::vector<MeshDim> parse_mesh_dims(std::string_view text);
 const MeshLayout* init_mesh(const std::vector<MeshDim>& dims,
                             const std::vector<std::int64_t>& ranks = {}, SourceLine place = {});
 
+/// Fails with Value, naming the function, where there is no mesh.
+void check_mesh(const MeshLayout* mesh, std::string_view function);
+
 /// Constructs the mesh of a layout on this rank where it is missing; every rank of the world calls
 /// this.
 ///   fails  as MeshRegistry::construct

@@ -1,9 +1,12 @@
 // One call for all parameters of a mesh: an op takes lists of tensors of one mesh, and plain ones.
 #include "api/optimizers.h"
 
+#include <cmath>
 #include <utility>
 
+#include "api/collectives.h"
 #include "api/factories.h"
+#include "api/tensor_ops.h"
 #include "autograd/at_place.h"
 #include "autograd/autograd.h"
 #include "autograd/grad_mode.h"
@@ -14,6 +17,7 @@
 #include "mesh/type_string.h"
 #include "schema/argument.h"
 #include "schema/calls.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 
@@ -173,5 +177,34 @@ void Adam::step(SourceLine place) {
 }
 
 void Adam::zero_grad() { drop_grads(parameters_); }
+
+double clip_grad_norm_(const std::vector<DTensor>& parameters, double most, ProcessGroup* group,
+                       SourceLine place) {
+  return at_place(place, [&] {
+    const NoGradGuard guard;
+    std::vector<DTensor> gradients;
+    double whole = 0;
+    DTensor parts = full({}, 0.0, DType::kF64);  // of plain gradients
+    for (const DTensor& parameter : parameters) {
+      const DTensor gradient = parameter.grad();
+      if (!gradient.defined()) continue;
+      gradients.push_back(gradient);
+      const DTensor squares = sum(pow(to(gradient, DType::kF64), 2));
+      if (gradient.distributed()) {
+        whole += squares.item().to_double();
+      } else {
+        parts += squares;
+      }
+    }
+    if (group != nullptr) parts = all_reduce(parts, ReduceOp::kSum, *group);
+    const double norm = std::sqrt(whole + parts.item().to_double());
+    constexpr double kOfTorch = 1e-6;
+    const double scale = most / (norm + kOfTorch);
+    for (const DTensor& gradient : gradients) {
+      if (scale < 1) gradient.mul_(scale);
+    }
+    return norm;
+  });
+}
 
 }  // namespace shardlab

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/process_group.h"
 #include "mesh/dtensor.h"
 
 namespace shardlab {
@@ -79,5 +80,12 @@ class AdamW : public Adam {
   explicit AdamW(std::vector<DTensor> parameters, const AdamOptions& options = {})
       : Adam(std::move(parameters), options, WeightDecay::kDecoupled) {}
 };
+
+/// Returns the 2-norm of all gradients together, those of distributed parameters whole; if it is
+/// larger than `most`, all are scaled down to that, in place, as torch.nn.utils.clip_grad_norm_
+/// does it. `group`: its ranks hold different parts of plain gradients (ZeRO); null: plain ones
+/// count once. All ranks of the meshes, and of the group, call it.
+double clip_grad_norm_(const std::vector<DTensor>& parameters, double most,
+                       ProcessGroup* group = nullptr, SourceLine place = {});
 
 }  // namespace shardlab

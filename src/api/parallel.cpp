@@ -12,6 +12,7 @@
 #include "autograd/program.h"
 #include "mesh/mesh_dim.h"
 #include "mesh/placement_dims.h"
+#include "mesh/shard_pattern.h"
 #include "mesh/type_string.h"
 #include "schema/argument.h"
 #include "schema/torch_spelling.h"
@@ -30,44 +31,10 @@ DTensor placed(const DTensor& weight, const MeshLayout* mesh, std::string_view m
   return distribute_tensor(weight, mesh, placements);
 }
 
-// `*` matches any run of characters.
-bool matches(std::string_view pattern, std::string_view name) {
-  if (pattern.empty()) return name.empty();
-  if (pattern.front() == '*') {
-    return matches(pattern.substr(1), name) || (!name.empty() && matches(pattern, name.substr(1)));
-  }
-  return !name.empty() && pattern.front() == name.front() &&
-         matches(pattern.substr(1), name.substr(1));
-}
-
 // A parameter on the mesh where it is by now.
 DTensor moved(const DTensor& parameter, const MeshLayout* mesh, const std::string& type) {
   if (parameter.distributed()) return redistribute(parameter, type);
   return distribute_tensor(parameter, mesh, type);
-}
-
-// The sizes of a parameter where the pattern has "_" for a size. Mesh dims may have the letter in
-// their names, and commas between them: "[_@(data_parallel,tp), _]".
-std::string with_sizes(const std::string& pattern, const std::string& name,
-                       const DTensor& parameter) {
-  std::string text;
-  std::size_t dim = 0;
-  bool before_size = false, among_cuts = false;
-  for (const char letter : pattern) {
-    if (letter == '(') among_cuts = true;
-    if (letter == ')') among_cuts = false;
-    const bool next = letter == ',' && !among_cuts;
-    if (next) ++dim;
-    const bool open = before_size && letter == '_';
-    if (open && dim >= parameter.ndim()) {
-      throw Error(ErrorKind::kValue, fmt::format("the pattern {} has more dims than '{}', {}",
-                                                 pattern, name, Argument(parameter).text()))
-          .with("fix", "write a size, or _ for it, for each dim");
-    }
-    text += open ? std::to_string(parameter.shape()[dim]) : std::string(1, letter);
-    before_size = letter == '[' || next || (before_size && letter == ' ');
-  }
-  return text;
 }
 
 }  // namespace
@@ -140,7 +107,7 @@ NamedTensors shard(const NamedTensors& parameters, const MeshLayout* mesh,
   for (const auto& [name, parameter] : parameters) {
     // Bindings are captured by name since clang 16 only.
     const auto found = std::ranges::find_if(patterns, [&name = name](const ShardPattern& pattern) {
-      return matches(pattern.first, name);
+      return name_fits(pattern.first, name);
     });
     if (found == patterns.end()) {
       const bool there = parameter.distributed();
@@ -149,7 +116,10 @@ NamedTensors shard(const NamedTensors& parameters, const MeshLayout* mesh,
       continue;
     }
     used[static_cast<std::size_t>(found - patterns.begin())] = true;
-    placed_ones[name] = moved(parameter, mesh, with_sizes(found->second, name, parameter));
+    placed_ones[name] =
+        moved(parameter, mesh,
+              with_sizes(found->second, parameter.shape(),
+                         fmt::format("'{}', {}", name, Argument(parameter).text())));
   }
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     if (used[i]) continue;

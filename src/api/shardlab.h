@@ -7,6 +7,7 @@
 #include "api/debug_mode.h"            // IWYU pragma: export
 #include "api/distribute.h"            // IWYU pragma: export
 #include "api/factories.h"             // IWYU pragma: export
+#include "api/files.h"                 // IWYU pragma: export
 #include "api/groups.h"                // IWYU pragma: export
 #include "api/mesh.h"                  // IWYU pragma: export
 #include "api/modules.h"               // IWYU pragma: export

@@ -1,15 +1,29 @@
 // A method of a tensor, x.sum(), is the function of that name with x first.
 #include "api/tensor_ops.h"
 #include "autograd/tape.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
-DTensor DTensor::matmul(const DTensor& other, SourceLine place) const {
-  return shardlab::matmul({*this, place}, other);
+#define SHARDLAB_LIST(...) __VA_ARGS__
+#define SHARDLAB_DEFAULT(value)
+#define SHARDLAB_METHOD(result, name, parameters, arguments)              \
+  result DTensor::name(SHARDLAB_LIST parameters SourceLine place) const { \
+    return shardlab::name(Operand(*this, place) SHARDLAB_LIST arguments); \
+  }
+#define SHARDLAB_METHODS(name)                                        \
+  SHARDLAB_METHOD(DTensor, name, (const DTensor& other, ), (, other)) \
+  SHARDLAB_METHOD(DTensor, name, (Scalar other, ), (, other))
+#include "mesh/tensor_methods.inc"
+
+DTensor::operator bool() const {
+  if (numel() != 1) {
+    fail(ErrorKind::kValue, Fix{"reduce it first: (a == b).amin(); a.is_same(b) compares handles"},
+         "the truth of a tensor of {} elements: it must have 1", numel());
+  }
+  return item().to_double() != 0;
 }
-DTensor DTensor::sum(SourceLine place) const { return shardlab::sum({*this, place}); }
-DTensor DTensor::mean(SourceLine place) const { return shardlab::mean({*this, place}); }
-DTensor DTensor::clone(SourceLine place) const { return shardlab::clone({*this, place}); }
+
 Scalar DTensor::item(SourceLine place) const { return shardlab::item({*this, place}); }
 DTensor DTensor::full_tensor(SourceLine place) const {
   return shardlab::full_tensor({*this, place});

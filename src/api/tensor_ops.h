@@ -101,7 +101,7 @@ inline const DTensor& operator/=(Operand x, Scalar y) {
   return x.tensor;
 }
 
-// Comparisons give bool tensors. They are functions: == between handles is identity.
+// Comparisons give bool tensors; x.is_same(y) compares handles.
 /// Element by element, operands broadcast; a NaN is unequal to everything, itself included.
 DTensor eq(Operand a, const DTensor& b);
 DTensor eq(Operand a, Scalar b);
@@ -115,6 +115,19 @@ DTensor gt(Operand a, const DTensor& b);
 DTensor gt(Operand a, Scalar b);
 DTensor ge(Operand a, const DTensor& b);
 DTensor ge(Operand a, Scalar b);
+// Python's operators, as calls of these.
+inline DTensor operator==(Operand a, Operand b) { return eq(a, b); }
+inline DTensor operator==(Operand a, Scalar b) { return eq(a, b); }
+inline DTensor operator!=(Operand a, Operand b) { return ne(a, b); }
+inline DTensor operator!=(Operand a, Scalar b) { return ne(a, b); }
+inline DTensor operator<(Operand a, const DTensor& b) { return lt(a, b); }
+inline DTensor operator<(Operand a, Scalar b) { return lt(a, b); }
+inline DTensor operator<=(Operand a, const DTensor& b) { return le(a, b); }
+inline DTensor operator<=(Operand a, Scalar b) { return le(a, b); }
+inline DTensor operator>(Operand a, const DTensor& b) { return gt(a, b); }
+inline DTensor operator>(Operand a, Scalar b) { return gt(a, b); }
+inline DTensor operator>=(Operand a, const DTensor& b) { return ge(a, b); }
+inline DTensor operator>=(Operand a, Scalar b) { return ge(a, b); }
 /// Elements of `a` where `condition` holds, else of `b`; all three broadcast.
 DTensor where(Operand condition, const DTensor& a, const DTensor& b);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The installed copy is complete, and may be moved: programs and tests build and run against it.
 
-    install_test.py Programs|Extensions BUILD LIBDIR COMPILER...
+    install_test.py Programs|Examples|Extensions BUILD LIBDIR COMPILER...
 
 Installs BUILD below a temporary folder, renames that, asks pkg-config and CMake there, builds the
 programs of this folder outside of the repository and runs them, and the examples of all pages: a
@@ -27,6 +27,12 @@ from commands import output  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLE = re.compile(r"^```cpp (\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PART, BUILD, LIBDIR, *COMPILER = sys.argv[1:]
+ON_ONE_HOST = {  # for jobs of mpirun
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "ASAN_OPTIONS": "detect_leaks=0",
+}
 
 
 class Installed(unittest.TestCase):
@@ -67,8 +73,11 @@ class Installed(unittest.TestCase):
         if program.exists():
             return program
         source = self.folder / f"{name}.cpp"
-        source.write_text(text or (HERE / source.name).read_text(encoding="utf-8"),
-                          encoding="utf-8")
+        if text is None:
+            here = HERE / source.name
+            text = (here if here.exists() else HERE / "examples" / source.name).read_text(
+                encoding="utf-8")
+        source.write_text(text, encoding="utf-8")
         warnings = ("-Wall", "-Wextra", "-Werror")
         examples = f"-I{self.folder}"
         output(*COMPILER, *warnings, examples, source, *self.flags(package), "-o", program)
@@ -97,7 +106,7 @@ class Programs(Installed):
             output(self.build("pages")),
             r"^by hand: 0\.9 1\.9 2\.9\n"
             r"around: 0\.5 0\.5 0\.5\naround: 0 gathers, not recorded\n"
-            r"own gradient: 2 2 2\n"
+            r"own gradient: 2 2 2\nmemory: 0\.5 1 of 12\n"
             r"traced: the graph does not fit: .*\n"
             r"x  f32\[8@dp, 16\]  \w+\ndigests \w+ \w+\n",
         )
@@ -114,14 +123,7 @@ class Programs(Installed):
         if not shutil.which("mpirun") or not (modules / "libshardlab_mpi.so").exists():
             return
         # Four processes: as many ranks, without an option for it.
-        environment = {
-            **os.environ,
-            "SHARDLAB_MODULES": str(modules),
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1",
-            "ASAN_OPTIONS": "detect_leaks=0",
-        }
+        environment = {**os.environ, **ON_ONE_HOST, "SHARDLAB_MODULES": str(modules)}
         job = ("mpirun", "-n", "4", program, "--backend", "mpi")
         # Its installation was moved since it was built.
         untold = {key: value for key, value in environment.items() if key != "SHARDLAB_MODULES"}
@@ -167,6 +169,43 @@ class Programs(Installed):
     def test_a_program(self):
         told = output(self.build("program"))
         self.assertEqual(told, "f32[3, 2]{sum:tp} -> f32[3, 2], 10\n")
+
+
+class Examples(Installed):
+    """The programs of examples/, on threads and, where it is, over MPI: with the same output."""
+
+    def told(self, name, *arguments):
+        program = self.build(name)
+        told = output(program, *arguments, cwd=self.folder)
+        modules = self.prefix / "lib/shardlab"
+        if not arguments and shutil.which("mpirun") and (modules / "libshardlab_mpi.so").exists():
+            environment = {**os.environ, **ON_ONE_HOST, "SHARDLAB_MODULES": str(modules)}
+            job = ("mpirun", "-n", "4", program, "--backend", "mpi")
+            self.assertEqual(output(*job, cwd=self.folder, env=environment), told)
+        return told
+
+    def test_zero1(self):
+        numbers = re.compile(r"(\d+\.\d+)")
+        four, one = (list(map(float, numbers.findall(self.told("zero1", *arguments))))
+                     for arguments in ((), ("--ranks", "1")))
+        self.assertEqual(len(four), 10)
+        for mine, others in zip(four, one):
+            self.assertAlmostEqual(mine, others, delta=2e-4)
+        self.assertLess(four[8], four[0])  # losses
+
+    def test_gpipe(self):
+        self.assertRegex(self.told("pipe"), r"^stage 1: loss \d\.\d{4} \|g\| 0\.\d{5}\n$")
+
+    def test_an_op_of_ones_own(self):
+        self.assertIn("1 passed", output(self.build("own_op")))
+
+    def test_data_in_and_out(self):
+        row = range(8, 16)
+        self.assertEqual(self.told("memory"), f"144 {sum(x * x for x in row)}\n")
+
+    def test_a_communicator_that_counts(self):
+        # Each rank: a gather for the product, the sum of its terms, a gather of the whole.
+        self.assertEqual(output(self.build("counting")), "12 calls\n")
 
 
 class Extensions(Installed):
@@ -229,14 +268,6 @@ class Extensions(Installed):
             " 0 all_gather\n",
         )
 
-    def test_a_program_that_was_written_from_a_graph(self):
-        scenario = self.prefix / "share/shardlab/scenarios/models/fsdp_linear.toml"
-        graph = self.folder / "linear.graph"
-        trace = (self.prefix / "bin/shardlab", "trace", scenario, "--cpp", "--out", graph)
-        told = output(self.build("written", text=output(*trace))).splitlines()
-        head = json.loads(graph.read_text(encoding="utf-8").splitlines()[0])
-        self.assertEqual(told[-1].split(), ["digests", *head["digests"]])
-
     def shrunk(self, program, *arguments, code=1):
         """The output of a wrong program, the summary of shrink, and the scenario that is left,
         which is run: as it expects, it fails."""
@@ -282,13 +313,7 @@ class Extensions(Installed):
     def test_the_program_finds_its_module_for_mpi(self):
         if not (self.prefix / "lib/shardlab/libshardlab_mpi.so").exists():
             self.skipTest("built without MPI")
-        environment = {
-            "PATH": os.environ["PATH"],
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1",
-            "ASAN_OPTIONS": "detect_leaks=0",
-        }
+        environment = {"PATH": os.environ["PATH"], **ON_ONE_HOST}
         job = ("mpirun", "-n", "4", self.prefix / "bin/shardlab", "run", "--backend", "mpi")
         told = output(*job, "models/fsdp_linear", cwd=self.folder, env=environment)
         self.assertIn("ok     ", told)

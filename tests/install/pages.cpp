@@ -3,6 +3,8 @@
 #include <shardlab/trace.h>
 
 #include <cstdio>
+#include <span>
+#include <vector>
 
 using namespace shardlab;
 
@@ -48,6 +50,11 @@ void sum_in_backward(const MeshLayout* mesh, bool speaks) {
   if (speaks) tell("own gradient", grad_of(x));
 }
 
+void write_to_memory(bool speaks) {
+#include <memory.inc>
+  if (speaks) std::printf("memory: %g %g of %zu\n", numbers[0], numbers[5], numbers.size());
+}
+
 void trace_values(const MeshLayout* mesh, bool speaks) {
   const DTensor x = distribute_tensor(tensor({4, 8}, {2}), mesh, "tp=S(0)");
   const DTensor y = distribute_tensor(tensor({4, 8}, {2}), init_mesh({{"x", 2}}), "x=S(0)");
@@ -66,6 +73,7 @@ int main(int argc, char** argv) {
     step_by_hand(tp, rank.rank == 0);
     count_and_change(tp, rank.rank == 0);
     sum_in_backward(tp, rank.rank == 0);
+    write_to_memory(rank.rank == 0);
     trace_values(tp, rank.rank == 0);
     const MeshLayout* mesh = init_mesh({{"dp", 2}});
 #include <drawn_inputs.inc>

@@ -4,8 +4,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <memory>
 #include <new>
 #include <thread>
@@ -34,6 +36,10 @@ Shared& shared() {
   return *new (memory) Shared{};
 }
 
+SharedPeers::SharedPeers(const Shared& common)
+    : common_(common),
+      rank_(current_rank_or_null() == nullptr ? 0 : static_cast<int>(current_rank().rank)) {}
+
 std::optional<Error> SharedPeers::failure() const {
   if (common_.failed_rank == 0) return std::nullopt;
   return Error(ErrorKind::kRuntime, fmt::format("rank {} failed", common_.failed_rank - 1));
@@ -41,7 +47,13 @@ std::optional<Error> SharedPeers::failure() const {
 
 void SharedPeers::tell(const Error&) const {
   int none = 0;
-  common_.failed_rank.compare_exchange_strong(none, static_cast<int>(current_rank().rank) + 1);
+  common_.failed_rank.compare_exchange_strong(none, rank_ + 1);
+}
+
+void SharedPeers::end_process(const std::string& what) const {
+  fmt::print(stderr, "{}: {}", failure() ? failure()->summary() : "no failure", what);
+  std::fflush(stderr);
+  _exit(4);
 }
 
 Counts& counts() {
@@ -79,6 +91,7 @@ Api counting_api() {
   api.Send = [](const void* from, std::size_t count, DataType type, int peer, Comm comm,
                 Stream stream) {
     counts().send += 1;
+    counts().sent_elsewhere += current_rank_or_null() == nullptr ? 1 : 0;
     return double_api().Send(from, count, type, peer, comm, stream);
   };
   return api;

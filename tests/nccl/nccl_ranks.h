@@ -30,12 +30,15 @@ Shared& shared();
 /// Hears of failures, and reports them, through memory that all processes see.
 class SharedPeers final : public Peers {
  public:
-  explicit SharedPeers(const Shared& common) : common_(common) {}
+  /// On the rank that fails; tell() is called on any thread.
+  explicit SharedPeers(const Shared& common);
   std::optional<Error> failure() const override;
   void tell(const Error&) const override;
+  [[noreturn]] void end_process(const std::string& what) const override;
 
  private:
   const Shared& common_;
+  const int rank_;
 };
 
 /// NCCL's collectives that have been called in this process.
@@ -47,6 +50,7 @@ struct Counts {
   int refused = 0;        ///< of the following all_reduces
   int float_extrema = 0;  ///< of NCCL's own, which leave NaN out
   int elsewhere = 0;      ///< all_reduces by another thread than the rank's
+  int sent_elsewhere = 0;
 };
 Counts& counts();
 /// Called by each all_reduce, in its group.

@@ -1,6 +1,7 @@
 // Collectives, sends and receives of the double, and their groups. If communicators block, the end
 // of a group waits for the ranks that it reaches for the first time, as NCCL waits where it makes
-// connections: for each kind of call and number of elements, which is as often as it could be.
+// connections: for each kind of call, and of collectives for each number of elements, which is as
+// often as it could be.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -73,7 +74,9 @@ Bytes input_of(const Call& call) {
 Bytes output_of(const Call& call) {
   const Operation& operation = call.operation;
   const std::size_t bytes = operation.count * bytes_of(operation.type);
-  if (operation.kind == Kind::kSend) return {};
+  const bool elsewhere =
+      operation.kind == Kind::kReduce && operation.peer != call.comm->place->rank;
+  if (operation.kind == Kind::kSend || elsewhere) return {};
   return {static_cast<const std::byte*>(operation.to),
           operation.kind == Kind::kAllGather ? bytes * ranks_of(call) : bytes};
 }
@@ -162,8 +165,10 @@ Result check(const Call& call) {
   }
   const bool needs_from = operation.kind != Kind::kRecv && (operation.kind != Kind::kBroadcast ||
                                                             operation.peer == comm.place->rank);
-  if (operation.count > 0 && ((needs_from && operation.from == nullptr) ||
-                              (operation.kind != Kind::kSend && operation.to == nullptr))) {
+  const bool needs_to = operation.kind != Kind::kSend &&
+                        (operation.kind != Kind::kReduce || operation.peer == comm.place->rank);
+  if (operation.count > 0 &&
+      ((needs_from && operation.from == nullptr) || (needs_to && operation.to == nullptr))) {
     return refuse(comm, Result::kInvalidArgument, text(operation) + ": null buffer");
   }
   return Result::kSuccess;
@@ -183,7 +188,9 @@ void come(const Call& call, std::vector<Awaited>& awaited) {
   const Operation& operation = call.operation;
   const int me = comm.place->rank, peer = operation.peer;
   if (!comm.blocking) return;
-  const CommHandle::Reach reach{static_cast<int>(operation.kind), operation.count,
+  // A message takes all channels of its peer, whatever its length.
+  const std::size_t count = operation.kind >= Kind::kSend ? 0 : operation.count;
+  const CommHandle::Reach reach{static_cast<int>(operation.kind), count,
                                 static_cast<int>(operation.type), static_cast<int>(operation.op),
                                 peer};
   if (!comm.connected.insert(reach).second) return;
@@ -255,7 +262,13 @@ Result launch(std::vector<Call> calls) {
   }
   if (result == Result::kInProgress) threads_made() += 1;
   calls_in_flight() += static_cast<int>(flight->calls.size());
-  flight->calls.front().stream->state.push([flight] { flight->run(); });
+  StreamState& stream = flight->calls.front().stream->state;
+  count_launch();
+  stream.push([flight] {
+    if (!device_is_broken()) flight->run();
+  });
+  // As CUDA_LAUNCH_BLOCKING=1 makes it: a launch returns when it is over.
+  if (launches_block()) stream.drain();
   return result;
 }
 
@@ -337,6 +350,11 @@ Result ncclReduceScatter(const void* from, void* to, std::size_t count, DataType
 Result ncclBroadcast(const void* from, void* to, std::size_t count, DataType type, int root,
                      Comm comm, Stream stream) {
   return submit(comm, stream, {Kind::kBroadcast, from, to, count, type, RedOp::kSum, root});
+}
+
+Result ncclReduce(const void* from, void* to, std::size_t count, DataType type, RedOp op, int root,
+                  Comm comm, Stream stream) {
+  return submit(comm, stream, {Kind::kReduce, from, to, count, type, op, root});
 }
 
 Result ncclSend(const void* from, std::size_t count, DataType type, int peer, Comm comm,

@@ -43,7 +43,15 @@ class Handles {
     const std::lock_guard lock(mutex_);
     return all_.emplace_back(handle.release());
   }
+  // The teardown of CUDA waits for threads that are inside of it.
   ~Handles() {
+    const Deadline deadline;
+    while (std::ranges::any_of(all_, [](const CommHandle* handle) {
+      return handle->inside.load() != std::thread::id();
+    })) {
+      if (deadline.passed()) hang("the end of the process waits for a thread inside of NCCL");
+      std::this_thread::yield();
+    }
     const auto alive = std::ranges::count_if(all_, [](const CommHandle* handle) {
       return handle->state != State::kDestroyed && handle->state != State::kAborted;
     });
@@ -68,7 +76,11 @@ std::string missing(std::uint64_t come, int ranks) {
   return text;
 }
 
+// From 2.30 on ranks may share a device.
 void check_devices(const Region& region) {
+  constexpr int kMayShare = 23000;
+  const char* shared = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  if (shared != nullptr && std::atoi(shared) == 1 && version() >= kMayShare) return;
   for (int a = 0; a < region.ranks(); ++a) {
     for (int b = 0; b < a; ++b) {
       if (region.head().device[a].load() != region.head().device[b].load()) continue;
@@ -377,7 +389,10 @@ Result ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Conf
       rank >= ranks) {
     return Result::kInvalidArgument;
   }
-  const bool blocking = config == nullptr || config->blocking != 0;
+  // The environment wins, as with NCCL.
+  const char* told = std::getenv("NCCL_COMM_BLOCKING");
+  const bool blocking =
+      told != nullptr ? std::atoi(told) != 0 : config == nullptr || config->blocking != 0;
   std::string error;
   const Result result = attach(content.region, ranks, rank, blocking, comm, error);
   if (result != Result::kSuccess) {

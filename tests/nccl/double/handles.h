@@ -64,6 +64,13 @@ int current_device();
 /// may be computed later than the call is made.
 bool work_pending();
 
+/// Whether CUDA_LAUNCH_BLOCKING is set: then every launch waits for its end.
+bool launches_block();
+/// CUDA's errors stay: from launch number SHARDLAB_NCCL_DOUBLE_BREAKS (1: the first) on the device
+/// of this process does nothing any more, and all calls about it fail.
+void count_launch();
+bool device_is_broken();
+
 /// ncclGetVersion: that of the newest headers, or SHARDLAB_NCCL_DOUBLE_VERSION.
 int version();
 

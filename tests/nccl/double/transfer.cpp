@@ -19,9 +19,12 @@ namespace shardlab::nccl_double {
 namespace {
 
 constexpr const char* kNames[] = {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter",
-                                  "ncclBroadcast", "ncclSend",      "ncclRecv"};
+                                  "ncclBroadcast", "ncclReduce",    "ncclSend",
+                                  "ncclRecv"};
 
-bool reduces(Kind kind) { return kind == Kind::kAllReduce || kind == Kind::kReduceScatter; }
+bool reduces(Kind kind) {
+  return kind == Kind::kAllReduce || kind == Kind::kReduceScatter || kind == Kind::kReduce;
+}
 
 // One end of a message: header, then bytes, through a ring.
 struct Message {
@@ -174,6 +177,13 @@ void Runner::start(const Place& place, const Operation& operation) {
         if (operation.peer == place.rank) add(place, operation, peer, from, nullptr, bytes);
         if (operation.peer == peer) add(place, operation, peer, nullptr, to, bytes);
         break;
+      case Kind::kReduce:
+        if (operation.peer == place.rank) {
+          parts[index].resize(bytes);
+          add(place, operation, peer, nullptr, parts[index].data(), bytes);
+        }
+        if (operation.peer == peer) add(place, operation, peer, from, nullptr, bytes);
+        break;
       default:
         parts[index].resize(bytes);
         add(place, operation, peer,
@@ -236,7 +246,8 @@ void Runner::finish() const {
     if (operation.kind == Kind::kBroadcast && operation.peer == grouped.place->rank) {
       std::memmove(to, from, bytes);
     }
-    if (!reduces(operation.kind)) continue;
+    const bool elsewhere = operation.kind == Kind::kReduce && operation.peer != grouped.place->rank;
+    if (!reduces(operation.kind) || elsewhere) continue;
     std::vector<const void*> inputs;
     for (const auto& part : received_.at(&operation)) inputs.push_back(part.data());
     inputs[rank] = operation.kind == Kind::kReduceScatter ? from + rank * bytes : from;
@@ -250,7 +261,9 @@ std::string text(const Operation& operation) {
   std::string result = fmt::format("{}({} x {}", kNames[static_cast<int>(operation.kind)],
                                    operation.count, name_of(operation.type));
   if (reduces(operation.kind)) result += ", " + name_of(operation.op);
-  if (operation.kind == Kind::kBroadcast) result += fmt::format(", root {}", operation.peer);
+  if (operation.kind == Kind::kBroadcast || operation.kind == Kind::kReduce) {
+    result += fmt::format(", root {}", operation.peer);
+  }
   if (operation.kind == Kind::kSend) result += fmt::format(", to rank {}", operation.peer);
   if (operation.kind == Kind::kRecv) result += fmt::format(", from rank {}", operation.peer);
   return result + fmt::format("), call {}", operation.sequence);

@@ -13,7 +13,15 @@
 
 namespace shardlab::nccl_double {
 
-enum class Kind : std::int32_t { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kSend, kRecv };
+enum class Kind : std::int32_t {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kReduce,
+  kSend,
+  kRecv,
+};
 
 /// One call as a rank made it.
 struct Operation {
@@ -23,7 +31,7 @@ struct Operation {
   std::size_t count = 0;  ///< as NCCL counts: of the call's signature
   nccl::DataType type = nccl::DataType::kInt8;
   nccl::RedOp op = nccl::RedOp::kSum;
-  std::int32_t peer = -1;  ///< root of a broadcast
+  std::int32_t peer = -1;  ///< root of a broadcast or reduce
   std::uint64_t sequence = 0;
 };
 /// "ncclAllReduce(12 x ncclFloat32, ncclSum), call 3".
