@@ -35,7 +35,8 @@ double most_sent(const Run& run) {
 std::set<std::string> compared_names(const ScenarioResult& result) {
   std::set<std::string> names;
   for (const ValueReport& value : result.judgement.values) {
-    if (value.verified) names.insert(value.name);
+    // A name of [reference] that ranks hold terms of is left as terms, on the way or not.
+    if (value.facts.agrees() || is_wrong(value)) names.insert(value.name);
   }
   return names;
 }
@@ -270,7 +271,11 @@ Advised advise(const Scenario& scenario, const OpRegistry& registry, const Advic
   const ScenarioResult before = run_scenario(scenario, registry, run);
   const double most_seconds = std::max(options.most_time * watch.seconds(), options.least_seconds);
   Advised advised{.failure = "", .before = cost_of(before.run), .all = {}};
-  if (const Symptom symptom = symptom_of(before); symptom.kind != Symptom::Kind::kNone) {
+  const Symptom symptom = symptom_of(before);
+  // Values that differ are as they are meant for all that is known; edits have to keep them.
+  const bool differs = symptom.kind == Symptom::Kind::kValue &&
+                       std::ranges::none_of(before.judgement.values, is_wrong);
+  if (symptom.kind != Symptom::Kind::kNone && !differs) {
     advised.failure = to_string(symptom);
     return advised;
   }

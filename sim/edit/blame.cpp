@@ -16,9 +16,9 @@
 #include "sim/edit/trials.h"
 #include "sim/edit/type_sizes.h"
 #include "sim/judge/expected_mistake.h"
+#include "sim/language/run/def_use.h"
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/scenario/toml_text.h"
-#include "sim/verify/labels/literal_size.h"
 
 namespace shardlab {
 
@@ -27,14 +27,11 @@ namespace {
 constexpr std::size_t kMostEdits = 3;
 constexpr std::int64_t kMostMore = 40;  // tried after the first that is proven
 
-// "w" of "w.grad" and "outs[1]".
-std::string base_of(const std::string& name) { return name.substr(0, name.find_first_of(".[")); }
-
 // Names of values that are compared, or those that are wrong.
 std::set<std::string> names_of(const ScenarioResult& result, bool wrong) {
   std::set<std::string> names;
   for (const ValueReport& value : result.judgement.values) {
-    if (wrong ? is_wrong(value) : value.verified) names.insert(value.name);
+    if (wrong ? is_wrong(value) : is_verified(value) || is_wrong(value)) names.insert(value.name);
   }
   return names;
 }
@@ -152,12 +149,13 @@ void tell_value(const ScenarioResult& result, const ValueReport& first, Blame& b
   const std::int64_t line = blame.line();
   blame.what = fmt::format("{} {}: {}", first.name, first.type, first.comparison.what);
   blame.held_by = first.holders;
-  const std::set<std::string> following =
-      follow_from(*result.run.scenario.program, static_cast<int>(line));
+  const DefUse flow(*result.run.scenario.program);
+  const DefUse::Ids after = flow.makes(flow.on_line(static_cast<int>(line)));
   for (const ValueReport& value : result.judgement.values) {
     if (!is_wrong(value) || &value == &first) continue;
-    const bool gradient = value.name.ends_with(".grad");
-    const bool follows = following.contains(gradient ? ".grad" : base_of(value.name));
+    const bool follows = std::ranges::any_of(flow.held_by(value.name), [&](DefUse::Id id) {
+      return std::ranges::binary_search(after, id);
+    });
     blame.later.push_back({value.name, value.line, follows});
   }
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "sim/language/run/program_traits.h"
+#include "sim/language/run/def_use.h"
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/language/syntax/lexer.h"
 
@@ -11,10 +11,10 @@ namespace shardlab {
 
 std::string text_as_reference(const Scenario& scenario, const std::set<std::string>& compared) {
   std::set<std::string> kept;
-  const ProgramTraits traits = traits_of(*scenario.program);
+  const DefUse flow(*scenario.program);
   for (const std::string& name : compared) {
     // In a world of one there is no other rank to follow.
-    if (!traits.follows_rank(name)) kept.insert(name.substr(0, name.find_first_of(".[")));
+    if (!flow.follows_rank(name)) kept.insert(name.substr(0, name.find_first_of(".[")));
   }
   for (const ScenarioInput& input : scenario.inputs) kept.insert(input.name);
   const std::vector<std::string> bound = ast::bound_names(scenario.program->body);

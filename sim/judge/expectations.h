@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/record/trace.h"
+#include "sim/log/trace.h"
 #include "sim/run/recording.h"
 #include "sim/run/run_options.h"
 #include "sim/scenario/scenario.h"

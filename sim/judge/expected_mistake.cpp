@@ -55,21 +55,28 @@ ExpectationReport report_on(std::string what, const std::string& expected, const
 
 }  // namespace
 
-// Values have a cause, calls do not.
+// Values have a cause, calls do not. A value that is wrong comes before one that differs.
 std::optional<Mistake> mistake_of(const Run& run, const Findings& found) {
   if (run.error) return failure_of(run, found.parted);
-  const auto& values = found.values;
-  auto first = std::ranges::find_if(
-      values, [&](const ValueReport& value) { return is_wrong(value) && !value.cause.empty(); });
-  if (first == values.end()) first = std::ranges::find_if(values, is_wrong);
-  if (first != values.end()) {
-    return Mistake{first->cause.id,
-                   {line_of_cause(*first)},
-                   first->cause.empty() ? first->comparison.what : first->cause.text,
-                   &*first};
+  for (const Outcome outcome : {Outcome::kWrong, Outcome::kDiffers}) {
+    const ValueReport* first = nullptr;
+    for (const ValueReport& value : found.values) {
+      if (value.outcome() != outcome) continue;
+      if (first == nullptr || (first->cause.empty() && !value.cause.empty())) first = &value;
+    }
+    if (first != nullptr) {
+      const std::string& what = outcome == Outcome::kWrong ? first->comparison.what : first->reason;
+      return Mistake{first->cause.id,
+                     {line_of_cause(*first)},
+                     first->cause.empty() ? what : first->cause.text,
+                     first};
+    }
+    const bool wrong = outcome == Outcome::kWrong && found.steps.wrong.has_value();
+    if (wrong) {
+      return Mistake{{}, {found.steps.wrong->place.position.line}, found.steps.wrong->text()};
+    }
   }
-  if (!found.steps.wrong) return std::nullopt;
-  return Mistake{{}, {found.steps.wrong->place.position.line}, found.steps.wrong->text()};
+  return std::nullopt;
 }
 
 bool check_mistake(const Run& run, const Findings& found, std::vector<ExpectationReport>& reports) {

@@ -7,10 +7,10 @@
 #include <algorithm>
 
 #include "comm/verdict.h"
-#include "sim/capture/capture.h"
-#include "sim/capture/graph_file.h"
-#include "sim/capture/recorders.h"
-#include "sim/scenario/npy.h"
+#include "sim/graph/capture.h"
+#include "sim/graph/graph_file.h"
+#include "sim/graph/recorders.h"
+#include "sim/scenario/checkpoint_input.h"
 #include "trace/compare_graphs.h"
 #include "trace/graph_break.h"
 

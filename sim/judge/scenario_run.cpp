@@ -6,9 +6,11 @@
 
 #include <algorithm>
 
-#include "sim/capture/recorders.h"
+#include "sim/graph/recorders.h"
 #include "sim/judge/expected_mistake.h"
 #include "sim/judge/graph_expectations.h"
+#include "sim/judge/kept_tensors.h"
+#include "sim/judge/posted_steps.h"
 #include "sim/judge/verdict.h"
 #include "sim/run/process_records.h"
 #include "sim/run/program_run.h"
@@ -66,11 +68,14 @@ void check_missing_gradients(const Scenario& scenario, const ProgramRun& ranks,
   }
 }
 
-// The first value that is not compared and why, or why none is.
+bool is_open(const ValueReport& value) { return value.row->fails_strictly && !value.row->fails; }
+
+// The first value that is not verified and why, or why none is.
 std::string first_open(const ScenarioJudgement& judgement) {
-  const auto open = std::ranges::find(judgement.values, false, &ValueReport::verified);
+  const auto open = std::ranges::find_if(judgement.values, is_open);
   if (open == judgement.values.end()) return judgement.not_verified;
-  return fmt::format("{} ({}): {}", open->name, open->where.at(), open->not_verified);
+  return fmt::format("{} ({}) {}: {}", open->name, open->where.at(), word_of(open->outcome()),
+                     open->reason);
 }
 
 ExpectationReport open_values(const ScenarioJudgement& judgement, std::string what,
@@ -92,8 +97,29 @@ ExpectationReport open_values(const ScenarioJudgement& judgement, std::string wh
   return report;
 }
 
+void check_outcomes(const Run& run, ScenarioJudgement& judgement) {
+  const ValueCounts counts = count_values(judgement.values);
+  for (const auto& [key, bound] : run.scenario.expect.outcomes) {
+    if (run.shapes_only()) {
+      judgement.warnings.emplace_back("[expect]: outcomes are not looked at: shapes only");
+      return;
+    }
+    for (std::size_t i = 0; i < kOutcomes; ++i) {
+      if (key_of(static_cast<Outcome>(i)) != key) continue;
+      const bool met = bound.holds(counts.of[i]);
+      judgement.expectations.push_back(
+          {.what = "outcomes." + key,
+           .met = met,
+           .text = met ? fmt::format("{}", counts.of[i])
+                       : fmt::format("expected {}, got {}", bound.text, counts.of[i]),
+           .where = bound.where});
+    }
+  }
+}
+
 // After the verdict: whether enough values were compared for a verdict.
 void check_open_values(const Run& run, ScenarioJudgement& judgement) {
+  check_outcomes(run, judgement);
   const std::optional<Bound>& expected = run.scenario.expect.not_verified;
   if (expected && run.shapes_only()) {
     judgement.warnings.emplace_back("[expect]: not_verified is not looked at: shapes only");
@@ -104,16 +130,12 @@ void check_open_values(const Run& run, ScenarioJudgement& judgement) {
   judgement.expectations.push_back(open_values(judgement, "--strict", {.text = "0", .where = {}}));
 }
 
-// The ranks once more, with sends that wait: if they never end, the program depends on buffers,
-// which a backend need not have.
-void look_for_buffers(const Run& run, ScenarioJudgement& judgement) {
-  const bool sends = std::ranges::any_of(run.counts, [](const CollectiveCounts& counts) {
-    return counts.total(CollectiveKind::kSend) > 0;
-  });
-  const bool simulated = find_backend(run.options.backend).processes == nullptr;
-  if (!sends || !simulated || run.options.sends != SendMode::kBuffered) return;
+// The verdict on the program on another fabric.
+std::optional<Verdict> run_again(const Run& run, std::optional<Transport> transport,
+                                 FabricLog* log) {
   ScenarioOptions options = run.options;
-  options.sends = SendMode::kRendezvous;
+  options.transport = transport;
+  options.log = log;
   options.memory_timeline = false;
   ProgramRun again;
   again.scenario = &run.scenario;
@@ -121,8 +143,47 @@ void look_for_buffers(const Run& run, ScenarioJudgement& judgement) {
   again.layout = again.reported = run.layout;
   again.reporting_rank = run.reporting_rank;
   execute(again, *run.propagator, run.scenario.world, options);
-  if (!again.verdict || again.verdict->kind != VerdictKind::kDeadlock) return;
-  judgement.warnings.push_back("works only with buffered sends: " + again.verdict->cause);
+  return again.verdict;
+}
+
+// The ranks once more, with sends that wait: if they never end, the program depends on buffers,
+// which a backend need not have.
+void look_for_buffers(const Run& run, ScenarioJudgement& judgement) {
+  const bool sends = std::ranges::any_of(run.counts, [](const CollectiveCounts& counts) {
+    return counts.total(CollectiveKind::kSend) > 0;
+  });
+  const bool simulated = find_backend(run.options.backend).processes == nullptr;
+  if (!sends || !simulated || run.options.transport != Transport::kBuffered) return;
+  const std::optional<Verdict> verdict = run_again(run, std::nullopt, nullptr);
+  if (!verdict || verdict->kind != VerdictKind::kDeadlock) return;
+  judgement.warnings.push_back("works only with buffered sends: " + verdict->cause);
+}
+
+// The steps of the ranks on each transport. A run that hangs does not know those behind; one with
+// buffers gets as far as any can.
+void judge_orders(const Run& run, ScenarioJudgement& judgement) {
+  const std::optional<std::vector<Transport>>& expected = run.scenario.expect.transports;
+  const FabricLog* log = run.options.log;
+  const bool known = log != nullptr && run.options.backend == "threads" && !log->full();
+  if (!known && expected) {
+    judgement.warnings.emplace_back("[expect]: transports are not looked at: no steps are known");
+  }
+  if (!known || (!expected && (run.error || !has_orders(*log)))) return;
+  FabricLog further;
+  std::optional<Verdict> verdict;
+  if (run.error) verdict = run_again(run, Transport::kBuffered, &further);
+  Promise promise = promise_of(run.error ? further : *log, run.scenario.world);
+  if (verdict && verdict->kind != VerdictKind::kDeadlock) {
+    promise.open.push_back({"the program fails:", verdict->cause});
+  }
+  promise.asked = expected.value_or(kUsualTransports);
+  if (promise.open.empty()) promise.run(run.options.lazy_groups);
+  judgement.promise = promise.headline();
+  if (!expected) return;
+  judgement.expectations.push_back({.what = "transports",
+                                    .met = promise.kind() == Promise::Kind::kFree,
+                                    .text = judgement.promise,
+                                    .where = {}});
 }
 
 // Once all else is known.
@@ -145,7 +206,10 @@ void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   if (!run.error) run.error = verdicts.failed_assertion();
   judge_failure(run, judgement);
   if (run.verdict) verdicts.explain_failure();
-  if (run.error) return judge_mistake(run, judgement);
+  if (run.error) {
+    judge_orders(run, judgement);
+    return judge_mistake(run, judgement);
+  }
 
   std::vector<const Recording*> recordings;
   for (const Recording& recording : ranks.recordings) recordings.push_back(&recording);
@@ -158,7 +222,15 @@ void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders
   check_missing_gradients(run.scenario, ranks, judgement);
   if (recorders != nullptr) check_graphs(run, *recorders, judgement.expectations);
   verdicts.verify();
+  if (run.scenario.expect.checkpoint) {
+    judgement.expectations.push_back(
+        check_checkpoint(run.scenario, kept_tensors(judgement.values, run.layout)));
+    if (run.options.keep_elements == 0) {
+      for (ValueReport& value : judgement.values) value.kept.clear();
+    }
+  }
   look_for_buffers(run, judgement);
+  judge_orders(run, judgement);
   judge_mistake(run, judgement);
   check_open_values(run, judgement);
 }
@@ -204,7 +276,7 @@ bool ScenarioResult::met() const {
   }
   if (judgement.failure_expected) return true;
   if (run.error || judgement.steps.wrong_found()) return false;
-  return count_values(judgement.values).wrong == 0;
+  return std::ranges::none_of(judgement.values, is_wrong);
 }
 
 std::int64_t ScenarioResult::line_to_look_at() const {
@@ -227,17 +299,27 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   CallListeners listeners;
   if (steps != nullptr) listeners.add(*steps);
   if (recorders != nullptr) listeners.add(*recorders);
+  FabricLog log;
+  log.most = 100'000;
+  constexpr std::int64_t kMostRanks = 64;  // of those that are proven in passing
+  const bool proven = options.backend == "threads" && options.log == nullptr &&
+                      (scenario.expect.transports || scenario.world <= kMostRanks);
+  if (proven) result.run.options.log = &log;
   run_on_ranks(result.run, listeners.empty() ? nullptr : &listeners, ranks);
   if (steps != nullptr) result.judgement.steps = steps->verdict();
   process::ControlChannel* channel = channel_of(options.backend);
   if (channel != nullptr && !result.run.reported_elsewhere) channel->reports();
   const std::int64_t reporter = result.run.reporting_rank;
   if (result.run.reported_elsewhere) {
-    result.judgement.met_elsewhere = share_finding(*channel, reporter, false, result.run.error);
+    result.judgement.met_elsewhere = share_finding(
+        *channel, reporter, result.run.error ? RunFinding::kRunFailed : RunFinding::kNotMet);
     return result;
   }
   judge(result, ranks, recorders.get());
-  if (channel != nullptr) share_finding(*channel, reporter, result.met(), {});
+  result.run.options.log = options.log;
+  if (channel != nullptr) {
+    share_finding(*channel, reporter, result.met() ? RunFinding::kMet : RunFinding::kNotMet);
+  }
   return result;
 }
 

@@ -23,6 +23,7 @@ struct ScenarioJudgement {
   std::string not_verified_fix;       ///< the fix for the user, or empty
   std::vector<std::string> warnings;  ///< about values that could not be decided
   std::vector<ExpectationReport> expectations;
+  std::string promise;  ///< Promise::headline(), where messages or several groups occur
   Cause parted;  ///< of ranks that wait for each other: the branch that separated them, or empty
   bool failure_expected = false;  ///< [expect] asked for the error, verdict or mistake of the run
   bool met_elsewhere = false;     ///< the finding of the process that reports

@@ -57,10 +57,12 @@ ScheduleSearch try_schedules(const Scenario& scenario, const OpRegistry& registr
   for (std::int64_t i = 0; i < range.count; ++i) {
     Fingerprints seen;
     options.schedule.kind = SchedulerKind::kSeeded;
-    options.schedule.seed = range.first_seed + static_cast<std::uint64_t>(i);
+    const std::uint64_t seed = range.first_seed + static_cast<std::uint64_t>(i);
+    options.schedule.seed = search.steps == 0 ? seed : pct_seed(search.steps, seed);
     options.recorded = [&](const std::vector<Recording>& ranks) { seen = fingerprints_of(ranks); };
     search.result = run_scenario(scenario, registry, options);
     search.result.run.options.recorded = nullptr;
+    search.steps = std::max(search.steps, search.result.run.steps);
     // The progress of ranks in a run that fails differs.
     if (!search.result.run.error) {
       if (!first) first = seen;

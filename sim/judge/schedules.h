@@ -19,9 +19,11 @@ struct ScheduleSearch {
   /// those under the first schedule is a failure: an unmet expectation "schedule".
   ScenarioResult result;
   std::int64_t passed = 0;  ///< schedules before the failure
+  std::uint64_t steps = 0;  ///< ranks that were drawn, in the longest of them
 };
 
-/// Runs the scenario under one schedule after the other until one fails. The scheduler of `options`
+/// Runs the scenario under one schedule after the other until one fails: the first is drawn step
+/// by step, the others are those of PCT over its number of steps. The scheduler of `options`
 /// is replaced.
 ///   fails  as run_scenario
 ScheduleSearch try_schedules(const Scenario& scenario, const OpRegistry& registry,

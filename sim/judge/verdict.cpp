@@ -1,33 +1,36 @@
-// A value is right when it agrees with the single-device run of the program. The rank and world of
-// that run are clear as long as the program works on DTensors. If the program works on plain
-// tensors, the single-device run may get the true number of ranks, or a world of one rank
-// (all_reduce(g) / world_size): a value has to agree with one of the two runs.
+// One device runs the same program. As long as the program works on DTensors its world is the true
+// one; of plain tensors it is a world of one rank: all mesh dims 1. Everything is run once, in the
+// program's dtypes and in f64, then each value gets its outcome (outcome.h).
 #include "sim/judge/verdict.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <set>
 
-#include "sim/language/run/program_traits.h"
+#include "sim/judge/literals.h"
+#include "sim/judge/parts_by_rank.h"
+#include "sim/language/run/call_names.h"
+#include "sim/language/run/def_use.h"
 #include "sim/language/syntax/ast_walk.h"
+#include "sim/language/syntax/parser.h"
 #include "sim/run/one_device.h"
 #include "sim/run/process_records.h"
 #include "sim/verify/assertions.h"
 #include "sim/verify/causes.h"
 #include "sim/verify/evidence.h"
-#include "sim/verify/labels/literal_size.h"
+#include "sim/verify/labels/size_of_piece.h"
+#include "sim/verify/labels/suspects.h"
 #include "sim/verify/parting_branches.h"
-#include "sim/verify/verify.h"
+#include "sim/verify/reasons.h"
+#include "sim/verify/roles.h"
 
 namespace shardlab {
 
-// Named, because the header declares Verification, which has these as members.
-namespace verification {
-
 // One choice of rank and world for the single-device run, in the program's dtypes and in f64.
-struct Meaning {
-  AloneOptions alone;
+struct Alone {
+  AloneOptions options;
   AloneRuns single;
   AloneRuns reference;  ///< of no run until it is needed
   const std::string& failure() const {
@@ -40,15 +43,11 @@ struct Meaning {
 struct CallLogs {
   explicit CallLogs(std::int64_t ranks) : ranks(ranks), alone(1) {}
   CallLog ranks, alone;
+  std::vector<MatchedCall> matched;
   bool complete = false;  ///< all of them ran to their ends
 };
 
-}  // namespace verification
-
 namespace {
-
-using verification::CallLogs;
-using verification::Meaning;
 
 // A program that reads its rank has one reference run per rank: up to this many, or as many as have
 // together this many elements of inputs.
@@ -78,20 +77,33 @@ bool has_jumps(const ast::Program& program) {
   });
 }
 
+std::set<std::string> expected_names(const Scenario& scenario) {
+  std::set<std::string> names;
+  for (const ExpectedType& type : scenario.expect.types) names.insert(type.full_name());
+  for (const ExpectedName& gradient : scenario.expect.gradients) {
+    names.insert(gradient.name + ".grad");
+  }
+  return names;
+}
+
 // Values that [expect] names, at their end, and gradients.
 void keep_outputs_only(const Scenario& scenario, std::vector<ValueReport>& values) {
+  const std::set<std::string> named = expected_names(scenario);
   std::vector<ValueReport> kept;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::string& name = values[i].name;
-    const bool gradient = name.ends_with(".grad");
-    const bool named = std::any_of(scenario.expect.types.begin(), scenario.expect.types.end(),
-                                   [&](const ExpectedType& t) { return t.full_name() == name; });
     const bool last =
         std::none_of(values.begin() + static_cast<std::ptrdiff_t>(i) + 1, values.end(),
                      [&](const ValueReport& v) { return v.name == name; });
-    if (gradient || (named && last)) kept.push_back(values[i]);
+    if (name.ends_with(".grad") || (named.contains(name) && last)) kept.push_back(values[i]);
   }
   values = std::move(kept);
+}
+
+std::vector<const Recording*> recordings_of(const ProgramRun& run) {
+  std::vector<const Recording*> all;
+  for (const Recording& recording : run.recordings) all.push_back(&recording);
+  return all;
 }
 
 }  // namespace
@@ -102,10 +114,10 @@ class Verification {
       : run_(run), judgement_(judgement), ranks_(ranks), traits_(traits_of(*run.scenario.program)) {
     inputs_.ranks = recordings_of(ranks);
     inputs_.reporting_rank = static_cast<std::size_t>(run.reporting_rank);
-    inputs_.traits = &traits_;
+    inputs_.leaves = traits_.leaves;
     inputs_.mesh = run.layout;
     inputs_.tolerance = run.scenario.expect.tolerance;
-    inputs_.keep = run.options.keep_elements;
+    inputs_.keep = run.scenario.expect.checkpoint ? kKeepAll : run.options.keep_elements;
     if (const auto& memory = run.options.memory) {
       constexpr std::int64_t kBytesEach = 64;  // three values as doubles, and marks of their pieces
       inputs_.most_elements = memory->available_bytes / kBytesEach;
@@ -115,43 +127,31 @@ class Verification {
   // Only a run in f64 decides which values are close; it is made if the program asks.
   std::optional<Error> failed_assertion() {
     if (!traits_.asserts_close) return std::nullopt;
-    run_in_f64();
-    if (!in_f64_->error) {
-      return shardlab::failed_assertion(recordings_of(*in_f64_), inputs_.ranks);
-    }
+    run_ranks_in_f64();
+    if (!in_f64_->error) return shardlab::failed_assertion(recordings_of(*in_f64_), inputs_.ranks);
     judgement_.warnings.push_back("assert_close is not decided: in f64 the program fails: " +
                                   in_f64_->error->summary());
     return std::nullopt;
   }
 
   void explain_failure() {
-    judgement_.parted = parted_at(*run_.scenario.program, traits_, inputs_.ranks);
+    judgement_.parted = parted_at(*run_.scenario.program, flow(), inputs_.ranks);
   }
 
   void run() {
     if (run_.scenario.expect.verify == Verify::kNone) {
-      judgement_.not_verified = "verify = \"none\"";
-      if (inputs_.keep > 0) judgement_.values = verify_values(inputs_);
+      judgement_.not_verified = inputs_.nothing = "verify = \"none\"";
+      if (inputs_.keep == 0) return;
+      judgement_.values = verify_values(inputs_);
+      for (ValueReport& report : judgement_.values) report.row = &outcome_of(report.facts);
       return;
     }
-    if (traits_.leaves) {
-      for (std::string& text : parting_branches(*run_.scenario.program, traits_, inputs_.ranks)) {
-        judgement_.warnings.push_back(std::move(text));
-      }
-    }
     inputs_.nothing = "the single-device run does not get here";
-    run_alone_as_meant();
-    run_reference();
-    judgement_.values = verify_values(inputs_);
-    if (traits_.leaves || in_doubt(judgement_.values)) {
-      run_alone_in_f64();
-      judge_again();
-      if (traits_.leaves || in_doubt(judgement_.values)) decide_in_f64();
+    if (traits_.leaves) {
+      judge_plain();
+    } else {
+      judge_distributed();
     }
-    doubt_jumps();
-    doubt_sums();
-    doubt_literal_sizes();
-    warn_of_terms();
     explain_first();
     if (run_.scenario.expect.verify == Verify::kOutputs) {
       keep_outputs_only(run_.scenario, judgement_.values);
@@ -159,84 +159,433 @@ class Verification {
   }
 
  private:
-  static std::vector<const Recording*> recordings_of(const ProgramRun& run) {
-    std::vector<const Recording*> all;
-    for (const Recording& recording : run.recordings) all.push_back(&recording);
-    return all;
+  const DefUse& flow() {
+    if (!flow_) flow_.emplace(*run_.scenario.program);
+    return *flow_;
+  }
+
+  // All that the program names is distributed, or whole on all ranks: one device has the true
+  // world, and f64 is asked only where the program's dtypes leave a doubt.
+  void judge_distributed() {
+    const std::int64_t ranks = run_.scenario.world;
+    const bool by_rank = traits_.reads_rank;
+    const std::int64_t runs =
+        by_rank ? std::min(ranks, most_reference_runs(run_.scenario)) : std::int64_t{1};
+    alone_ = {.options = alone_options(ReportedWorld::kTrue, runs), .single = {}, .reference = {}};
+    const auto& known = run_.options.alone;
+    alone_.single = known && runs == 1 ? std::move(known->runs)
+                                       : run_alone(alone_.options, *run_.propagator, run_.options);
+    take_alone();
+    run_reference();
+    judgement_.values = verify_values(inputs_);
+    if (in_doubt(judgement_.values)) {
+      run_alone_in_f64();
+      verify_again(inputs_, judgement_.values);
+      if (in_doubt(judgement_.values)) {
+        take_ranks_in_f64();
+        verify_again(inputs_, judgement_.values);
+      }
+    }
+    for (ValueReport& report : judgement_.values) {
+      report.facts.role = ValueFacts::Role::kClaim;
+      report.facts.claims_terms = true;
+      report.facts.by_rank = by_rank && flow().follows_rank(report.name);
+      report.facts.other_program =
+          report.facts.by_rank && report.facts.fits == ValueFacts::Fits::kNoValue;
+      if (report.replicas_differ) report.facts.by_rank = false;
+    }
+    doubt_jumps();
+    for (ValueReport& report : judgement_.values) report.row = &outcome_of(report.facts);
+  }
+
+  void judge_plain() {
+    inputs_.flow = &flow();
+    for (std::string& text : parting_branches(*run_.scenario.program, flow(), inputs_.ranks)) {
+      judgement_.warnings.push_back(std::move(text));
+    }
+    take_ranks_in_f64();
+    AloneOptions options = alone_options(ReportedWorld::kOne, 1);
+    options.parts = parts_->expressions();
+    if (!options.parts->empty()) options.on_part = parts_->wholes();
+    alone_ = {.options = options, .single = {}, .reference = {}};
+    run_in_f64(alone_);
+    alone_.options.precision = Precision::kDeclared;
+    alone_.single = run_alone(alone_.options, *run_.propagator, run_.options);
+    take_alone();
+    take_alone_in_f64();
+    run_reference();
+    if (inputs_.given.single != nullptr) run_reference_in_f64();
+    judgement_.values = verify_values(inputs_);
+    RoleInputs roles{.flow = &flow(), .expected = expected_names(run_.scenario)};
+    roles.pieces = parts_->pieces();
+    find_roles(roles, judgement_.values);
+    if (std::ranges::any_of(judgement_.values, is_open_claim)) {
+      roles.cut_elements = cut_elements();
+      find_roles(roles, judgement_.values);
+    }
+    for (ValueReport& report : judgement_.values) {
+      if (report.replicas_differ) report.facts.by_rank = report.facts.other_program = false;
+      if (is_in_other_order(report)) {
+        report.facts.by_rank = flow().any(before(report), DefUse::Kind::kRank);
+      }
+    }
+    ask_every_rank();
+    look_for_literals();
+    find_outcomes(flow(), judgement_.values);
+    tell_reasons(inputs_, judgement_.values);
+    accept_other_orders();
+  }
+
+  // Replicas that differ by the order of additions are no wrong call.
+  void accept_other_orders() {
+    StepVerdict& steps = judgement_.steps;
+    const auto& wrong = steps.wrong;
+    if (!wrong || !wrong->unequal_replicas || steps.wrong_calls > 1) return;
+    const bool accepted = std::ranges::any_of(judgement_.values, [&](const ValueReport& report) {
+      return report.row->letter == 'A' && report.line == wrong->place.position.line;
+    });
+    if (!accepted) return;
+    steps.wrong.reset();
+    steps.wrong_calls = 0;
+    ++steps.bounded;
+  }
+
+  static bool is_open_claim(const ValueReport& report) {
+    const ValueFacts& facts = report.facts;
+    return facts.comparable && !facts.agrees() && facts.role != ValueFacts::Role::kOnTheWay;
+  }
+
+  // Ranks hold the rows of which its label speaks in an order that no label has: the numbers by
+  // which ranks take pieces, which do not count else, are the difference.
+  bool is_in_other_order(const ValueReport& report) const {
+    if (report.spec == nullptr || report.spec->is_replicated() || !is_open_claim(report)) {
+      return false;
+    }
+    const auto held = held_by_ranks(inputs_, report);
+    const auto expected = expected_of(inputs_, report);
+    if (!held || !expected || report.replicas_differ) return false;
+    const double relative = taken_as_equal(!inputs_.ranks_in_f64.empty(), held->front().meta.dtype);
+    const auto label = label_of(*held, *expected, *report.spec->layout(), relative);
+    return label && label->by_rows && label->placements == report.spec->placements();
+  }
+
+  DefUse::Ids before(const ValueReport& report) { return flow().made_of(nodes_of(flow(), report)); }
+
+  // Runs of one device in f64, with another program or another world.
+  VerifyInputs inputs_with(const AloneRuns& runs) const {
+    VerifyInputs other = inputs_;
+    other.one_device.emplace();
+    other.one_device->single = other.one_device->reference = runs.recordings;
+    other.one_device->failure = runs.failure;
+    other.keep = 0;
+    return other;
+  }
+
+  std::set<int> cut_elements() {
+    const auto* calls = matched();
+    return calls == nullptr ? std::set<int>() : cut_element_lines(*calls);
+  }
+
+  // A value that one rank has sent to all is one device's only if every rank would have it: rank
+  // 0's zeros agree with those of one device by chance. Zeros that nobody keeps do not count.
+  void ask_every_rank() {
+    const auto from_one = [&](const ValueReport& report) {
+      if (!report.facts.agrees() || !report.facts.by_rank || report.facts.given) return false;
+      const auto near = flow().made_of_until(nodes_of(flow(), report),
+                                             {DefUse::Kind::kReduced, DefUse::Kind::kGathered});
+      const auto& nodes = flow().nodes();
+      const bool drawn = std::ranges::any_of(
+          near, [&](DefUse::Id id) { return !nodes[id].op.empty() && draws(nodes[id].op); });
+      return flow().any(near, DefUse::Kind::kFromOne) && !drawn;
+    };
+    if (std::ranges::none_of(judgement_.values, from_one)) return;
+    AloneOptions options = alone_options(ReportedWorld::kTrue, run_.scenario.world);
+    options.reported_ranks = std::min(run_.scenario.world, most_reference_runs(run_.scenario));
+    options.precision = Precision::kReference;
+    const AloneRuns told = run_alone(options, *run_.propagator, run_.options);
+    for (ValueReport& report : judgement_.values) {
+      if (!from_one(report)) continue;
+      for (std::size_t rank = 0; rank < told.recordings.size(); ++rank) {
+        const auto own = numbers_of(*told.recordings[rank], report);
+        const auto all = expected_of(inputs_, report);
+        if (!own || !all || is_blank(*own) || same_values(*own, *all)) continue;
+        report.facts.fits = ValueFacts::Fits::kNo;
+        report.comparison.what =
+            fmt::format("one rank sends it to all, and rank {} has another value of it", rank);
+        break;
+      }
+    }
+  }
+
+  static bool is_blank(const GlobalValue& value) {
+    const auto uniform = [](const auto& numbers) {
+      return std::ranges::adjacent_find(numbers, std::ranges::not_equal_to{}) == numbers.end();
+    };
+    return uniform(value.reals) && uniform(value.integers);
+  }
+
+  static bool same_values(const GlobalValue& a, const GlobalValue& b) {
+    return a.meta.shape == b.meta.shape && a.integers == b.integers &&
+           all_close(a.reals, b.reals, rounding::kRelativeInF64 * largest_finite(b.reals));
+  }
+
+  void look_for_literals() {
+    const std::vector<SizeInText> literals = literals_of(flow(), run_.events);
+    const bool failed = !inputs_.one_device->failure.empty();
+    const bool off = std::ranges::any_of(judgement_.values, is_open_claim);
+    if ((off || failed) && !literals.empty()) take_for_sizes(literals);
+    if (inputs_.one_device->other_shape) doubt_shapes_of_text();
+    if (off) tell_the_ranks();
+    for (const SizeInText& literal : literals) {
+      if (literal.divides_sum) doubt(flow().makes({literal.node}), text_of(literal));
+    }
+    const bool divides = std::ranges::any_of(
+        flow().nodes(), [](const FlowNode& node) { return node.factor > 1 && node.divides; });
+    const auto* calls = off || !divides ? nullptr : matched();
+    const auto piece = calls == nullptr ? std::nullopt : size_of_piece(*calls, *run_.layout);
+    if (piece) doubt(flow().makes(flow().on_line(piece->line)), piece->text);
+  }
+
+  std::string text_of(const SizeInText& literal) {
+    return literal.text(flow().line_of(literal.node));
+  }
+
+  // Values that agree with one device, which divides by the same number.
+  void doubt(const DefUse::Ids& after, const std::string& reason) {
+    for (ValueReport& report : judgement_.values) {
+      if (!report.facts.agrees() || report.facts.given) continue;
+      if (!follows(report, after)) continue;
+      report.facts.literal = true;
+      report.reason = reason;
+    }
+  }
+
+  // With its numbers as they are in a world of one the program on one device agrees.
+  void take_for_sizes(const std::vector<SizeInText>& literals) {
+    Scenario meant = run_.scenario;
+    const SourceText& source = *meant.program->source;
+    AloneRuns runs;
+    try {
+      meant.program = std::make_shared<const ast::Program>(parse_program(
+          std::make_shared<const SourceText>(source.file(), text_of_one(source.text(), literals))));
+      AloneOptions options = alone_.options;
+      options.scenario = &meant;
+      options.precision = Precision::kReference;
+      runs = run_alone(options, *run_.propagator, run_.options);
+    } catch (const Error&) {
+      return;
+    }
+    const VerifyInputs other = inputs_with(runs);
+    for (ValueReport& report : judgement_.values) {
+      if (report.facts.agrees() || report.facts.given) continue;
+      const auto all = before(report);
+      const auto literal = std::ranges::find_if(literals, [&](const SizeInText& one) {
+        return std::ranges::binary_search(all, one.node);
+      });
+      if (literal == literals.end()) continue;
+      const bool lists_only = literal->list && !runs.failure.empty();
+      if (!lists_only && !agrees_in(other, report)) continue;
+      report.facts.literal = report.facts.comparable = true;
+      report.reason = text_of(*literal);
+    }
+  }
+
+  // A gather fills a tensor to which the text gives the shape that several ranks make.
+  void doubt_shapes_of_text() {
+    for (ValueReport& report : judgement_.values) {
+      const bool gathered = flow().any(before(report), DefUse::Kind::kGathered);
+      if (report.facts.agrees() || report.facts.given || !gathered) continue;
+      report.facts.literal = true;
+      report.reason =
+          "follows from a gather into a tensor to which the text gives the shape that several "
+          "ranks "
+          "make: one device has another; write it with dist.get_world_size(), or say in "
+          "[reference] "
+          "what is meant";
+    }
+  }
+
+  // Values that one device has only if it is told the number of ranks.
+  void tell_the_ranks() {
+    const auto by_world = [&](const ValueReport& report) {
+      const ValueFacts& facts = report.facts;
+      return is_open_claim(report) && !facts.by_rank && !facts.given && !facts.literal &&
+             flow().any(before(report), DefUse::Kind::kWorld);
+    };
+    if (std::ranges::none_of(judgement_.values, by_world)) return;
+    AloneOptions options = alone_options(ReportedWorld::kTrue, 1);
+    options.precision = Precision::kReference;
+    const AloneRuns runs = run_alone(options, *run_.propagator, run_.options);
+    const VerifyInputs other = inputs_with(runs);
+    for (ValueReport& report : judgement_.values) {
+      if (!by_world(report) || !agrees_in(other, report)) continue;
+      report.facts.literal = true;
+      report.reason = fmt::format(
+          "it agrees only if one device is told the number of ranks, {}; say in [reference] "
+          "whether it should; {}",
+          run_.scenario.world, report.comparison.what);
+    }
   }
 
   // Only the first wrong values are explained: those that follow from them are wrong, too.
   void explain_first() {
     constexpr int kMost = 3;
     int tried = 0;
-    std::optional<Cause> lost;
     for (ValueReport& report : judgement_.values) {
-      if (!is_wrong(report)) continue;
-      if (tried == 0 && traits_.leaves) lost = find_lost();
+      if (!is_off(report)) continue;
       if (tried++ == kMost) return;
-      if (!report.cause.empty()) continue;
-      report.cause = explain_wrong(inputs_, report, run_.scenario, *run_.layout, lost);
-      if (report.cause.line == 0) report.cause.line = line_behind(report, lost);
+      report.cause = explain(report);
       if (tried > 1 && report.cause.id == causes::kNone) report.cause = {};
     }
   }
 
-  // The line for a cause found by numbers alone: the call with the same mistake. A gradient is at
-  // its input, and the first wrong call of backward is its place.
-  int line_behind(const ValueReport& report, const std::optional<Cause>& lost) const {
-    const bool gradient = report.name.ends_with(".grad");
-    if (lost && lost->id == report.cause.id && (gradient || lost->line <= report.line)) {
-      return lost->line;
+  // A label that fits what ranks hold; the step at which the meaning was lost; a value on the way
+  // that is off in a known way, and with which the program is right if it is not; this value.
+  Cause explain(const ValueReport& report) {
+    Cause cause = cause_by_numbers(inputs_, report, run_.scenario, *run_.layout);
+    const bool label = cause.id == causes::kOtherLabel && report.spec != nullptr &&
+                       cause.text.find("=P(") == std::string::npos;
+    const bool number = cause.id == causes::kUnequalNumber;
+    if (traits_.leaves && !label && !number) {
+      if (auto step = cause_by_steps(report)) {
+        const bool named = cause.id == causes::kTermAdded && step->id == causes::kReplicaCounted;
+        if (named) step->id = cause.id;  // the number has a name of its own
+        return *step;
+      }
+      if (auto part = cause_by_parts(report)) return *part;
     }
+    if (cause.empty()) {
+      cause = last_cause(inputs_, report, run_.scenario, *run_.layout);
+      cause.line = first_part_line(report);
+    }
+    // A gradient is at its input, and the first wrong call of backward is its place.
     const std::optional<WrongStep>& wrong = judgement_.steps.wrong;
-    const bool known = gradient && wrong && wrong->place.pass == Pass::kBackward;
-    return known ? wrong->place.position.line : 0;
+    const bool known = wrong && wrong->place.pass == Pass::kBackward;
+    if (report.name.ends_with(".grad") && known && cause.line == 0) {
+      cause.line = wrong->place.position.line;
+    }
+    return cause;
   }
 
-  // The ranks and one device once more, in f64, with all operands and results of their calls. Made
+  // The line of the first value on the way that is not right; 0: there is none. Ranks may go apart
+  // in values that follow from the rank.
+  int first_part_line(const ValueReport& report) {
+    if (!traits_.leaves) return 0;
+    const auto all = before(report);
+    for (const ValueReport& part : judgement_.values) {
+      const bool told = part.outcome() == Outcome::kPartOfCause && !part.facts.by_rank;
+      if (told && follows(part, all)) return part.line;
+    }
+    return 0;
+  }
+
+  bool follows(const ValueReport& report, const DefUse::Ids& from) {
+    return std::ranges::any_of(nodes_of(flow(), report),
+                               [&](DefUse::Id id) { return std::ranges::binary_search(from, id); });
+  }
+
+  std::optional<Cause> cause_by_parts(const ValueReport& report) {
+    const auto all = before(report);
+    for (const ValueReport& part : judgement_.values) {
+      if (part.outcome() != Outcome::kPartOfCause || !follows(part, all)) continue;
+      Cause cause = cause_by_numbers(inputs_, part, run_.scenario, *run_.layout);
+      if (cause.empty() || !is_right_with_right(part, report)) continue;
+      if (cause.line == 0) cause.line = part.line;
+      return cause;
+    }
+    return std::nullopt;
+  }
+
+  // The value is right where a part of it is: the step that made the part gives one device's.
+  bool is_right_with_right(const ValueReport& part, const ValueReport& report) {
+    const auto held = held_by_ranks(inputs_, part);
+    const auto expected = expected_of(inputs_, part);
+    if (!held || !expected || matched() == nullptr) return false;
+    const auto& steps =
+        logs_->ranks.by_rank()[static_cast<std::size_t>(run_.layout->rank_at_index(0))];
+    for (std::size_t i = steps.size(); i-- > 0;) {
+      const LoggedCall& step = steps[i];
+      for (std::size_t k = 0; k < step.results.size(); ++k) {
+        const bool same = step.results[k].meta.shape == expected->meta.shape &&
+                          step.results[k].reals == (*held)[0].reals &&
+                          step.results[k].integers == (*held)[0].integers;
+        if (!same) continue;
+        const auto ranks = static_cast<std::size_t>(run_.scenario.world);
+        return is_right_with({{step.key, k, {ranks, expected}}}, report);
+      }
+    }
+    return false;
+  }
+
+  std::optional<Cause> cause_by_steps(const ValueReport& report) {
+    const auto* calls = matched();
+    if (calls == nullptr) return std::nullopt;
+    const auto all = before(report);
+    Suspicions suspicions{.calls = *calls,
+                          .layout = run_.layout,
+                          .relative = rounding::kRelativeInF64,
+                          .path = {},
+                          .by_backward = flow().any(all, DefUse::Kind::kBackward),
+                          .mends = {}};
+    const SourceText& source = *run_.scenario.program->source;
+    for (const DefUse::Id id : all) {
+      const SourcePlace place = source.place(flow().nodes()[id].begin);
+      suspicions.path.emplace(place.line, place.column);
+    }
+    suspicions.mends = [&](const std::vector<ChangedResult>& changes,
+                           std::vector<MatchedCall>& steps) {
+      return is_right_with(changes, report, &steps);
+    };
+    return cause_on_path(suspicions);
+  }
+
+  // The ranks once more with some results changed.
+  bool is_right_with(const std::vector<ChangedResult>& changes, const ValueReport& report,
+                     std::vector<MatchedCall>* steps = nullptr) {
+    ProgramRun again;
+    prepare_in_f64(again);
+    auto changed = std::make_unique<CallLog>(run_.scenario.world, changes);
+    again.listener = changed.get();
+    ScenarioOptions options = simulated();
+    options.sharing = KernelSharing::kOff;
+    execute(again, *run_.propagator, run_.scenario.world, options);
+    if (again.error) return false;
+    VerifyInputs other = inputs_;
+    other.keep = 0;
+    other.ranks_in_f64 = recordings_of(again);
+    if (agrees_in(other, report)) return true;
+    if (steps != nullptr) {
+      trial_ = std::move(changed);
+      *steps = matched_calls(*trial_, logs_->alone, *run_.layout, rounding::kRelativeInF64);
+    }
+    return false;
+  }
+
+  // The ranks and one device once more, in f64, with all operands and results of their steps. Made
   // once; null if they do not run.
-  const CallLogs* logged_calls() {
+  const std::vector<MatchedCall>* matched() {
     if (!logs_) {
       logs_.emplace(run_.scenario.world);
       logs_->complete = log_calls(*logs_);
+      if (logs_->complete) {
+        logs_->matched =
+            matched_calls(logs_->ranks, logs_->alone, *run_.layout, rounding::kRelativeInF64);
+      }
     }
-    return logs_->complete ? &*logs_ : nullptr;
+    return logs_->complete ? &logs_->matched : nullptr;
   }
 
   bool log_calls(CallLogs& logs) {
-    if (meanings_.empty() || in_f64_ == std::nullopt || in_f64_->error) return false;
+    if (!in_f64_ || in_f64_->error) return false;
     ProgramRun again;
     prepare_in_f64(again);
     again.listener = &logs.ranks;
     execute(again, *run_.propagator, run_.scenario.world, simulated());
-    AloneOptions alone = meanings_.back().alone;  // a world of one where there is one
+    AloneOptions alone = alone_.options;
     alone.precision = Precision::kReference;
-    alone.reported_ranks = 1;
     alone.listener = &logs.alone;
     run_alone(alone, *run_.propagator, run_.options);
     return !again.error;
-  }
-
-  std::optional<Cause> find_lost() {
-    const CallLogs* logs = logged_calls();
-    if (logs == nullptr) return std::nullopt;
-    return first_lost(logs->ranks, logs->alone, *run_.layout, kRelativeInF64);
-  }
-
-  // A term is never claimed to be whole. If no other value is compared either, the last term is
-  // reported.
-  void warn_of_terms() {
-    if (count_values(judgement_.values).verified > 0) return;
-    const auto last = std::ranges::find_if(
-        judgement_.values.rbegin(), judgement_.values.rend(), [](const ValueReport& report) {
-          return report.not_verified.starts_with("each rank holds") &&
-                 report.not_verified.find("a term of") != std::string::npos;
-        });
-    if (last == judgement_.values.rend()) return;
-    judgement_.warnings.push_back(
-        fmt::format("nothing is verified, and of {} in line {} {}: if it is meant to be whole, a "
-                    "collective is missing",
-                    last->name, last->line, last->not_verified));
   }
 
   // In a program of distributed tensors alone a value is made by its calls. If each of them is
@@ -245,173 +594,101 @@ class Verification {
   void doubt_jumps() {
     const StepVerdict& steps = judgement_.steps;
     const bool all_right = steps.judged && !steps.wrong_found() && steps.skipped.empty();
-    if (traits_.leaves || !all_right || inputs_.given.single != nullptr) return;
+    if (!all_right || inputs_.given.single != nullptr) return;
     if (!has_jumps(*run_.scenario.program)) return;
     for (ValueReport& report : judgement_.values) {
       Comparison& comparison = report.comparison;
-      if (!is_wrong(report)) continue;
-      if (report.replicas_differ || comparison.worst_index < 0) continue;
+      const bool number_off = report.facts.fits == ValueFacts::Fits::kNo &&
+                              comparison.agreement == Agreement::kWrong &&
+                              comparison.worst_index >= 0;
+      if (!number_off || report.replicas_differ) continue;
+      report.facts.fits = ValueFacts::Fits::kReplicas;
       comparison.agreement = Agreement::kUndecided;
       comparison.what.clear();
       report.holders.clear();
     }
   }
 
-  // A sum of the ranks' averages is no mistake if the program divides it by their number.
-  void doubt_sums() {
-    if (!traits_.leaves || inputs_.ranks_in_f64.empty()) return;
-    for (ValueReport& report : judgement_.values) {
-      if (!is_wrong(report)) continue;
-      const std::optional<double> factor = times_too_large(report);
-      if (!factor) continue;
-      const CallLogs* logs = logged_calls();
-      if (logs == nullptr) return;
-      const RecordedValue& held = *inputs_.ranks_in_f64.front()->find(report.key());
-      const auto line = line_that_divides(*run_.scenario.program, logs->ranks.by_rank().front(),
-                                          report.name, whole_value(held.value.local()), *factor);
-      if (!line) continue;
-      report.verified = false;
-      report.not_verified =
-          fmt::format("is {:.0f} times one device's, and line {} divides it", *factor, *line);
-      report.comparison = {};
-      report.holders.clear();
-    }
+  AloneOptions alone_options(ReportedWorld world, std::int64_t runs) const {
+    return {.scenario = &run_.scenario,
+            .layout = run_.layout,
+            .registry = ranks_.registry,
+            .answers = &ranks_.answers,
+            .answers_rank = traits_.reads_rank ? ranks_.reporting_rank : 0,
+            .world = world,
+            .reported_ranks = runs};
   }
 
-  // The one count of ranks by which a plain value is larger than one device's, in f64.
-  std::optional<double> times_too_large(const ValueReport& report) const {
-    const RecordedValue* held = inputs_.ranks_in_f64.front()->find(report.key());
-    const OneDeviceValues& one = inputs_.one_device.back();  // a world of one where there is one
-    const RecordedValue* single =
-        one.reference.empty() ? nullptr : one.reference[0]->find(report.key());
-    if (held == nullptr || single == nullptr || held->value.distributed()) return std::nullopt;
-    if (held->value.shape() != single->value.shape()) return std::nullopt;
-    const GlobalValue got = whole_value(held->value.local());
-    GlobalValue expected = whole_value(single->value.local());
-    const double factor = report.comparison.got / report.comparison.expected;
-    for (double& number : expected.reals) number *= factor;
-    const bool whole =
-        factor > 1.5 && std::fabs(factor - std::round(factor)) < 1e-6 &&
-        all_close(got.reals, expected.reals, kRelativeInF64 * largest_finite(expected.reals));
-    return whole ? std::optional(std::round(factor)) : std::nullopt;
+  void take_alone() {
+    inputs_.one_device.emplace();
+    inputs_.one_device->single = alone_.single.recordings;
+    note_failure();
   }
 
-  // One device divides by the size of a piece, too, if that number is in the text.
-  void doubt_literal_sizes() {
-    if (count_values(judgement_.values).wrong > 0) return;
-    if (!traits_.leaves || !divides_by_numbers(*run_.scenario.program)) return;
-    const CallLogs* logs = logged_calls();
-    if (logs == nullptr) return;
-    const auto literal = literal_size(logs->ranks, logs->alone, *run_.layout, kRelativeInF64);
-    if (!literal) return;
-    const std::set<std::string> names = follow_from(*run_.scenario.program, literal->line);
-    for (ValueReport& report : judgement_.values) {
-      if (!report.verified || !traits_.follows_exchange(report.name)) continue;
-      const std::string own = report.name.substr(report.name.rfind('.') + 1);
-      const bool gradient = report.name.ends_with(".grad");
-      if (!names.contains(gradient ? ".grad" : own.substr(0, own.find('[')))) continue;
-      const Recording* given = inputs_.given.single;
-      if (given != nullptr && given_value(*given, report.name) != nullptr) continue;
-      report.verified = false;
-      report.not_verified = literal->text;
-    }
-  }
-
-  void run_alone_as_meant() {
-    const std::int64_t ranks = run_.scenario.world;
-    const std::int64_t runs =
-        traits_.reads_rank ? std::min(ranks, most_reference_runs(run_.scenario)) : 1;
-    if (traits_.reads_rank) inputs_.reported_ranks = runs;
-    add_meaning(ReportedWorld::kTrue, runs);
-    const bool counts = traits_.reads_rank || traits_.reads_world;
-    if (traits_.leaves && counts) add_meaning(ReportedWorld::kOne, 1);
-    note_failures();
-  }
-
-  void note_failures() {
-    for (std::size_t i = 0; i < meanings_.size(); ++i) {
-      inputs_.one_device[i].complete = meanings_[i].runs();
-      inputs_.one_device[i].other_shape =
-          std::ranges::any_of(meanings_[i].single.recordings, &Recording::has_other_shape);
-    }
-    if (inputs_.given.single != nullptr || std::ranges::any_of(meanings_, &Meaning::runs)) return;
-    judgement_.not_verified =
-        fmt::format("the single-device run fails: {}", meanings_.back().failure());
+  void note_failure() {
+    OneDeviceValues& one = *inputs_.one_device;
+    one.failure = alone_.failure();
+    one.other_shape = std::ranges::any_of(alone_.single.recordings, &Recording::has_other_shape);
+    if (one.failure.empty()) return;
+    inputs_.nothing = "the single-device run fails: " + one.failure;
+    if (inputs_.given.single != nullptr) return;
+    judgement_.not_verified = inputs_.nothing;
     judgement_.not_verified_fix =
         "say in [reference] what the single-device run computes, or expect verify = \"none\"";
   }
 
-  void add_meaning(ReportedWorld world, std::int64_t runs) {
-    Meaning meaning;
-    meaning.alone = {.scenario = &run_.scenario,
-                     .layout = run_.layout,
-                     .registry = ranks_.registry,
-                     .answers = &ranks_.answers,
-                     .answers_rank = traits_.reads_rank ? ranks_.reporting_rank : 0,
-                     .world = world,
-                     .reported_ranks = runs};
-    if (run_.options.alone && runs == 1) {
-      meaning.single = std::move(run_.options.alone->runs);
-    } else {
-      meaning.single = run_alone(meaning.alone, *run_.propagator, run_.options);
-    }
-    inputs_.one_device.push_back({.single = meaning.single.recordings,
-                                  .reference = {},
-                                  .one_rank = world == ReportedWorld::kOne});
-    meanings_.push_back(std::move(meaning));
-  }
-
   // True if there was such a run already, which did not fail.
-  bool takes_known_f64(Meaning& meaning) {
-    const auto& alone = run_.options.alone;
-    if (!alone || !alone->in_f64.valid() || &meaning != meanings_.data()) return false;
+  bool takes_known_f64() {
+    const auto& known = run_.options.alone;
+    if (!known || !known->in_f64.valid() || traits_.leaves) return false;
     try {
-      meaning.reference = std::move(alone->in_f64.get()->runs);
+      alone_.reference = std::move(known->in_f64.get()->runs);
     } catch (const Error&) {
       return false;
     }
     return true;
   }
 
-  void run_in_f64(Meaning& meaning) {
-    if (takes_known_f64(meaning)) return;
-    meaning.alone.precision = Precision::kReference;
-    meaning.reference = run_alone(meaning.alone, *run_.propagator, run_.options);
+  void run_in_f64(Alone& alone) {
+    alone.options.precision = Precision::kReference;
+    alone.reference = run_alone(alone.options, *run_.propagator, run_.options);
   }
 
   // Only made when the error of the single-device run itself is needed: most values are close
   // enough to that run in the program's dtypes.
   void run_alone_in_f64() {
-    for (std::size_t i = 0; i < meanings_.size(); ++i) {
-      run_in_f64(meanings_[i]);
-      OneDeviceValues& one = inputs_.one_device[i];
-      one.reference = meanings_[i].reference.recordings;
-      for (std::size_t rank = 0; rank < std::min(one.single.size(), one.reference.size()); ++rank) {
-        one.largest =
-            std::max(one.largest, largest_in_f64(*one.single[rank], *one.reference[rank]));
-      }
+    if (!takes_known_f64()) run_in_f64(alone_);
+    take_alone_in_f64();
+    if (inputs_.given.single != nullptr) run_reference_in_f64();
+  }
+
+  void take_alone_in_f64() {
+    OneDeviceValues& one = *inputs_.one_device;
+    one.reference = alone_.reference.recordings;
+    for (std::size_t rank = 0; rank < std::min(one.single.size(), one.reference.size()); ++rank) {
+      one.largest = std::max(one.largest, largest_in_f64(*one.single[rank], *one.reference[rank]));
     }
-    if (inputs_.given.single != nullptr) {
-      run_in_f64(given_);
-      inputs_.given.reference = given_.reference.recordings[0];
-      inputs_.given.largest = largest_in_f64(*inputs_.given.single, *inputs_.given.reference);
-      if (!reference_runs()) inputs_.given = {};
-    }
-    note_failures();
+    note_failure();
+  }
+
+  void run_reference_in_f64() {
+    run_in_f64(given_);
+    inputs_.given.reference = given_.reference.recordings[0];
+    inputs_.given.largest = largest_in_f64(*inputs_.given.single, *inputs_.given.reference);
+    if (!reference_runs()) inputs_.given = {};
   }
 
   void run_reference() {
     if (!run_.scenario.reference) return;
     reference_program_ = as_reference(run_.scenario);
-    given_.alone = {.scenario = &reference_program_,
-                    .layout = run_.layout,
-                    .registry = ranks_.registry,
-                    .world = ReportedWorld::kOne};
-    given_.single = run_alone(given_.alone, *run_.propagator, run_.options);
+    given_.options = {.scenario = &reference_program_,
+                      .layout = run_.layout,
+                      .registry = ranks_.registry,
+                      .world = ReportedWorld::kOne};
+    given_.single = run_alone(given_.options, *run_.propagator, run_.options);
     if (!reference_runs()) return;
     judgement_.not_verified.clear();
     judgement_.not_verified_fix.clear();
-    inputs_.nothing = "the single-device run does not get here, and [reference] does not name it";
     inputs_.given.single = given_.single.recordings[0];
   }
 
@@ -424,10 +701,15 @@ class Verification {
 
   // The ranks once more, in f64: rounding is then too small to be taken for a mistake, and no
   // mistake is small enough to be taken for rounding. They share this process on every backend.
-  void run_in_f64() {
+  void run_ranks_in_f64() {
     if (in_f64_) return;
     in_f64_.emplace();
     prepare_in_f64(*in_f64_);
+    if (traits_.leaves) {
+      parts_.emplace(flow().parts_by_rank, *run_.layout, run_.scenario.world);
+      in_f64_->parts = parts_->expressions();
+      if (!in_f64_->parts->empty()) in_f64_->on_part = parts_->listener();
+    }
     execute(*in_f64_, *run_.propagator, run_.scenario.world, simulated());
   }
 
@@ -448,32 +730,24 @@ class Verification {
 
   // A number that overflows in its dtype, and not in f64, may turn a branch: then the values of f64
   // are those of another path.
-  void decide_in_f64() {
-    run_in_f64();
+  void take_ranks_in_f64() {
+    run_ranks_in_f64();
     if (in_f64_->error || !same_branches(ranks_.answers, in_f64_->answers)) return;
     inputs_.ranks_in_f64 = recordings_of(*in_f64_);
-    judge_again();
-  }
-
-  // If the program works on local tensors, all values are judged again in f64, not only those in
-  // doubt.
-  void judge_again() {
-    if (traits_.leaves) {
-      judgement_.values = verify_values(inputs_);
-    } else {
-      verify_again(inputs_, judgement_.values);
-    }
   }
 
   const Run& run_;
   ScenarioJudgement& judgement_;
   const ProgramRun& ranks_;
   ProgramTraits traits_;
-  std::vector<Meaning> meanings_;
+  std::optional<DefUse> flow_;
+  std::optional<PartsByRank> parts_;
+  Alone alone_;
   Scenario reference_program_;
-  Meaning given_;
+  Alone given_;
   std::optional<ProgramRun> in_f64_;
   std::optional<CallLogs> logs_;
+  std::unique_ptr<CallLog> trial_;  // of the last run with changed results
   VerifyInputs inputs_;
 };
 

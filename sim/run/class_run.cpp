@@ -9,7 +9,7 @@
 #include "backends/fake/shape_device.h"
 #include "base/text_of_list.h"
 #include "propagate/propagator.h"
-#include "sim/record/event_log.h"
+#include "sim/log/event_log.h"
 #include "sim/world/world.h"
 
 namespace shardlab {

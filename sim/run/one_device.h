@@ -43,9 +43,11 @@ struct AloneOptions {
   std::int64_t answers_rank = 0;       ///< the rank of `answers`
   Precision precision = Precision::kDeclared;
   ReportedWorld world = ReportedWorld::kTrue;
-  std::int64_t reported_ranks = 1;   ///< number of runs, as ranks 0, 1, ...
-  std::int64_t reported_rank = 0;    ///< of a single run
-  CallListener* listener = nullptr;  ///< hears the calls of a single run; may be null
+  std::int64_t reported_ranks = 1;              ///< number of runs, as ranks 0, 1, ...
+  std::int64_t reported_rank = 0;               ///< of a single run
+  CallListener* listener = nullptr;             ///< hears the calls of a single run; may be null
+  const std::set<SourceSpan>* parts = nullptr;  ///< as of ProgramRun
+  PartListener on_part;
 };
 
 /// Runs the scenario's program alone, without the answers of a rank: it must not ask for any.

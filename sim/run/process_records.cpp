@@ -4,13 +4,13 @@
 #include "sim/run/process_records.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <utility>
 
 #include "backends/process/wire.h"
 #include "base/fix.h"
 #include "redistribute/redistribute.h"
-#include "sim/world/backends.h"
 
 namespace shardlab {
 
@@ -180,42 +180,86 @@ void adopt(RankRecords& records, std::size_t rank, std::string_view bytes) {
 
 }  // namespace
 
-process::ControlChannel* channel_of(std::string_view backend) {
-  const ProcessBackend* processes = find_backend(backend).processes;
-  return processes == nullptr ? nullptr : &processes->join();
-}
-
 std::int64_t reporter_of(process::ControlChannel& channel, std::int64_t rank) {
   const std::vector<std::int64_t> gone = channel.gone();
-  const auto is_gone = [&](std::int64_t r) { return std::ranges::find(gone, r) != gone.end(); };
+  const auto is_gone = [&](std::int64_t r) { return std::ranges::binary_search(gone, r); };
   if (!is_gone(rank)) return rank;
-  std::int64_t first = 0;
-  while (is_gone(first)) ++first;
-  return first;
+  for (std::int64_t first = 0; first < channel.size(); ++first) {
+    if (!is_gone(first)) return first;
+  }
+  return channel.rank() == 0 ? channel.size() - 1 : 0;  // not this one, whom the others have lost
 }
+
+namespace {
+
+constexpr const char* kSeeThatRank = "see what that rank wrote before; then start the job again";
+// Before the records of a rank, or before the reason why it has none.
+constexpr char kHere = '+', kNotHere = '-';
+constexpr std::string_view kComplete = "complete";
+
+// Gives what the reporter says, on all ranks. `usual`: where it cannot come, or empty.
+std::string said_by(process::ControlChannel& channel, std::int64_t reporter, std::string_view mine,
+                    std::string_view usual) {
+  const std::vector<std::string> all = channel.exchange(mine);
+  // A reporter that has spoken may be gone by now: it has ended.
+  const std::string& said = all[static_cast<std::size_t>(reporter)];
+  if (!said.empty()) return said;
+  if (!usual.empty()) return std::string(usual);
+  // It may be there, and rank 0 gone, through which all goes.
+  const bool is_gone = !channel.why_gone(reporter).empty();
+  const std::int64_t lost = is_gone ? reporter : 0;
+  fail(ErrorKind::kRuntime, Fix{kSeeThatRank}, "rank {}{}: {}", lost,
+       is_gone ? ", which judges, was lost before its judgement arrived"
+               : " was lost before its values arrived",
+       channel.why_gone(lost));
+}
+
+// Gives the parts of all ranks on the reporter. A rank that has no memory for its records says so.
+std::vector<std::string> gathered(process::ControlChannel& channel, std::int64_t reporter,
+                                  ValuesToo values, const RankRecords& records) {
+  const auto me = static_cast<std::size_t>(channel.rank());
+  try {
+    const bool sends = channel.rank() != reporter;
+    const std::string mine = sends ? kHere + bytes_of(records, me, values) : std::string();
+    return channel.gather(mine, reporter);
+  } catch (const std::bad_alloc&) {
+    return channel.gather(fmt::format("{}there is no memory left for them", kNotHere), reporter);
+  }
+}
+
+}  // namespace
 
 void gather_records(process::ControlChannel& channel, std::int64_t reporter, ValuesToo values,
                     RankRecords& records) {
-  const auto me = static_cast<std::size_t>(channel.rank());
-  const std::string mine =
-      channel.rank() == reporter ? std::string() : bytes_of(records, me, values);
-  const std::vector<std::string> all = channel.gather(mine, reporter);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (rank != me && !all[rank].empty()) adopt(records, rank, all[rank]);
+  const std::vector<std::string> all = gathered(channel, reporter, values, records);
+  std::string lost;
+  for (std::int64_t rank = 0; rank < static_cast<std::int64_t>(all.size()); ++rank) {
+    const std::string& part = all[static_cast<std::size_t>(rank)];
+    if (rank == reporter) continue;
+    try {
+      if (part.starts_with(kHere)) {
+        adopt(records, static_cast<std::size_t>(rank), std::string_view(part).substr(1));
+        continue;
+      }
+    } catch (const std::bad_alloc&) {
+      lost = fmt::format("rank {} has no memory for the values of rank {}", reporter, rank);
+      break;
+    }
+    const std::string why = part.empty() ? channel.why_gone(rank) : part.substr(1);
+    if (why.empty()) continue;  // rank 0 is gone, which should have passed the values on
+    if (!lost.empty()) lost += "; ";
+    lost += fmt::format("rank {} was lost before its values arrived: {}", rank, why);
   }
+  // A run that has failed has no values to judge.
+  if (values == ValuesToo::kNo) return;
+  lost = said_by(channel, reporter, lost.empty() ? kComplete : lost, "");
+  if (lost != kComplete) fail(ErrorKind::kRuntime, Fix{kSeeThatRank}, "{}", lost);
 }
 
-bool share_finding(process::ControlChannel& channel, std::int64_t reporter, bool met,
-                   const std::optional<Error>& own) {
-  const std::vector<std::string> all = channel.exchange(met ? "met" : "not met");
-  // A reporter that has sent its finding may be gone by now: it has ended.
-  const std::string& found = all[static_cast<std::size_t>(reporter)];
-  if (found.empty() && own) throw *own;
-  if (found.empty()) {
-    fail(ErrorKind::kRuntime, Fix{"see what that rank wrote before; then start the job again"},
-         "rank {}, which reports, is gone: {}", reporter, channel.why_gone(reporter));
-  }
-  return found == "met";
+bool share_finding(process::ControlChannel& channel, std::int64_t reporter, RunFinding mine) {
+  const bool failed = mine == RunFinding::kRunFailed;
+  const char* word = mine == RunFinding::kMet ? "met" : "not met";
+  return said_by(channel, reporter, word, failed ? word : "") == "met";
 }
 
 }  // namespace shardlab

@@ -2,22 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string_view>
 #include <vector>
 
 #include "backends/process/control_channel.h"
-#include "sim/record/trace.h"
+#include "sim/log/trace.h"
 #include "sim/run/recording.h"
 #include "sim/run/run_options.h"
 #include "sim/scenario/scenario.h"
+#include "sim/world/backends.h"
 #include "tensor/device.h"
 
 namespace shardlab {
-
-/// The other processes of this backend's job, which is joined with the first call; null if all
-/// ranks share a process.
-process::ControlChannel* channel_of(std::string_view backend);
 
 /// The rank whose process verifies and prints: `rank`, or the first that is left.
 std::int64_t reporter_of(process::ControlChannel& channel, std::int64_t rank);
@@ -35,14 +30,17 @@ struct RankRecords {
 /// Fills in the other ranks' entries in the reporter's process: lines, values (unless the run
 /// failed, when they are not used), counts, peaks. Physical memory becomes the sum of all
 /// processes.
+///   fails  Runtime, the same on all ranks: values of a rank have not arrived, so that nothing can
+///          be judged: its process is gone, or has no memory for them
 enum class ValuesToo : std::uint8_t { kNo, kYes };
 void gather_records(process::ControlChannel& channel, std::int64_t reporter, ValuesToo values,
                     RankRecords& records);
 
-/// The finding of the reporter, sent to all. `own`: the error that ended the run on this rank.
-///   fails  `own` where the finding cannot come, as rank 0, which passes all on, is silent; without
-///          one Runtime: the reporter's process is gone
-bool share_finding(process::ControlChannel& channel, std::int64_t reporter, bool met,
-                   const std::optional<Error>& own);
+/// On the reporter whether all is as expected; on others whether the run has failed, so that a
+/// finding that cannot come is not missed.
+enum class RunFinding : std::uint8_t { kMet, kNotMet, kRunFailed };
+/// The finding of the reporter, sent to all: whether it is kMet.
+///   fails  Runtime: the reporter's process is gone
+bool share_finding(process::ControlChannel& channel, std::int64_t reporter, RunFinding mine);
 
 }  // namespace shardlab

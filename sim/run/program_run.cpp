@@ -15,7 +15,7 @@
 #include "comm/device_mesh.h"
 #include "mesh/type_string.h"
 #include "propagate/propagator.h"
-#include "sim/record/marks.h"
+#include "sim/log/marks.h"
 #include "sim/run/class_run.h"
 #include "sim/run/inputs.h"
 #include "sim/run/process_records.h"
@@ -37,7 +37,7 @@ void keep_what_is_left(const ProgramRun& run, const Interpreter& interpreter,
     const Value* value = interpreter.find(name);
     if (value == nullptr || !value->is_tensor()) return;
     const auto& tensor = value->as<DTensor>();
-    if (std::ranges::find(done, tensor) != done.end()) return;
+    if (std::ranges::any_of(done, same_as(tensor))) return;
     const DTensor gradient = grad_of(tensor);
     if (!gradient.defined()) return;
     done.push_back(tensor);
@@ -87,6 +87,21 @@ std::string_view scheduler_name(const ScenarioOptions& options) {
   return single ? "single" : to_string(options.schedule.kind);
 }
 
+static void pass_parts_on(const ProgramRun& run, std::size_t index, Recording& recording) {
+  if (!run.on_part) return;
+  recording.on_part = [&run, index](SourceSpan expression, std::int64_t before, const Value& whole,
+                                    const Value& part) {
+    return run.on_part(index, expression, before, whole, part);
+  };
+}
+
+static DTensor made_input(const ProgramRun& run, const ScenarioInput& input) {
+  const MakingScope scope(HeldFor::kInput);
+  return run.tensors == Tensors::kPlain
+             ? make_plain_input(*run.scenario, input, run.layout, run.precision)
+             : make_input(*run.scenario, input, run.layout, run.precision);
+}
+
 void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   const std::size_t index = runs.index;
   Recording& recording = run.recordings[index];
@@ -106,15 +121,14 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
        .keeps = keeps ? &run.answers : nullptr,
        .follows = run.follows ? &*run.follows : nullptr,
        .sink = &recording,
+       .parts = run.on_part ? run.parts : nullptr,
        .questions = runs.questions,
        .step_limit = run.step_limit});
+  pass_parts_on(run, index, recording);
   if (rank.rank == run.reporting_rank) run.inputs.clear();
   std::vector<GivenInput> given;
   for (const ScenarioInput& input : run.scenario->inputs) {
-    const MakingScope scope(HeldFor::kInput);
-    const DTensor value = run.tensors == Tensors::kPlain
-                              ? make_plain_input(*run.scenario, input, run.layout, run.precision)
-                              : make_input(*run.scenario, input, run.layout, run.precision);
+    const DTensor value = made_input(run, input);
     if (run.precision == Precision::kDeclared) run.shared_inputs.share(input, value);
     if (input.requires_grad) require_grad(value);
     if (rank.rank == run.reporting_rank) {
@@ -156,7 +170,7 @@ std::string what_runs(const Scenario& scenario, const ScenarioOptions& options) 
                                    crc32_z(0, bytes, text.size()));
   for (const std::string& setting : scenario.settings) result += " " + setting;
   if (options.planner) result += fmt::format(" --planner {}", to_string(*options.planner));
-  if (options.sends == SendMode::kBuffered) result += " --sends buffered";
+  if (options.transport) result += fmt::format(" --transport {}", to_string(*options.transport));
   return result + " --device " + options.device.name;
 }
 
@@ -174,7 +188,11 @@ WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_
   world.plans = &propagator.plans();
   world.implicit = run.scenario->expect.implicit;
   world.communicator = options.communicator;
-  world.sends = options.sends;
+  world.transport = options.transport;
+  world.lazy_groups = options.lazy_groups;
+  if (run.tensors == Tensors::kOnMesh && run.precision == Precision::kDeclared) {
+    world.log = options.log;
+  }
   world.layout = run.layout;
   return world;
 }
@@ -185,6 +203,7 @@ void take_outcome(ProgramRun& run, const WorldResult& outcome) {
     for (Trace& trace : run.traces) trace.ends_early();
   }
   run.verdict = outcome.verdict;
+  run.steps = outcome.steps;
 }
 
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,

@@ -18,6 +18,12 @@
 
 namespace shardlab {
 
+/// `rank` is an index of recordings; the rest as of Recording::on_part. Called by several ranks at
+/// a time.
+using PartListener =
+    std::function<std::optional<Value>(std::size_t rank, SourceSpan expression, std::int64_t before,
+                                       const Value& whole, const Value& part)>;
+
 /// The program and its options, then its records. One object per world of a verdict; filled in by
 /// execute().
 struct ProgramRun {
@@ -43,10 +49,15 @@ struct ProgramRun {
   /// Runs on each rank in place of the scenario's program; none: that.
   std::function<void(const RunsFor& runs, const std::vector<GivenInput>& inputs)> body;
   CallListener* listener = nullptr;  ///< hears the calls of all ranks; may be null
+  /// Expressions that take a part out of a value, and who hears of it on each rank (a recording's
+  /// on_part); null: none.
+  const std::set<SourceSpan>* parts = nullptr;
+  PartListener on_part;
   std::vector<InputReport> inputs;
   SharedInputs shared_inputs;
   std::optional<Error> error;
   std::optional<Verdict> verdict;
+  std::uint64_t steps = 0;  ///< as in WorldResult
   MemoryReport memory;
   std::optional<SharingStats> kernels;
   std::vector<ClassReport> classes;   ///< of a shape-only mesh; traces and recordings are by class

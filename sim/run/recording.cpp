@@ -10,7 +10,7 @@
 #include "base/rank_context.h"
 #include "sim/language/values/size_value.h"
 #include "sim/language/values/tensor_data.h"
-#include "sim/record/marks.h"
+#include "sim/log/marks.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -28,13 +28,17 @@ void Recording::adopt(RecordedValue value) {
 
 void Recording::assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                          const Where& where) {
-  if (value.is_number()) numbers_[name] = to_double(number_of(value));
+  if (value.is_number()) {
+    numbers_[name] = to_double(number_of(value));
+    numbered_[name] = where;
+  }
   if (const SizeObject* size = size_of(value)) numbers_[name] = static_cast<double>(size->now());
+  named_.insert(name);
   std::int64_t visited = 0;
   const auto record = [&](const std::string& full, const DTensor& tensor) {
     const DTensor kept = detached(tensor);
     Last& last = last_[full];
-    last = {kept, where, last.occurrences + 1};
+    last = {kept, where, last.occurrences + 1, occurrence};
     keep({full, occurrence, kept, where});
   };
   visit(name, value, record, visited);
@@ -42,6 +46,63 @@ void Recording::assigned(const std::string& name, std::int64_t occurrence, const
 
 std::string name_of_read(const std::string& name, SourceSpan place) {
   return fmt::format("{}@{}", name, place.begin);
+}
+
+namespace {
+
+RecordedNumber recorded_number(const std::string& name, std::int64_t occurrence, const Value& value,
+                               const Where& where) {
+  const DType dtype = value.is<bool>()     ? DType::kBool
+                      : value.is_integer() ? DType::kI64
+                                           : DType::kF64;
+  return {name, occurrence, to_double(number_of(value)), dtype, where, false};
+}
+
+// The bytes of a tensor without later writes are still at the same place.
+bool same_elements(const Tensor& before, const Tensor& now) {
+  if (before.meta() != now.meta()) return false;
+  const bool untouched = before.storage()->buffer() == now.storage()->buffer();
+  if (untouched && before.offset() == now.offset()) return true;
+  if (now.device()->shape_only()) return true;
+  std::vector<std::byte> was(static_cast<std::size_t>(before.size_bytes())), is(was.size());
+  before.device()->read(before, was.data());
+  now.device()->read(now, is.data());
+  return was == is;
+}
+
+bool same_memory(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() && a.offset() == b.offset() && a.meta() == b.meta();
+}
+
+}  // namespace
+
+void Recording::number_shown(const std::string& name, std::int64_t occurrence, const Value& number,
+                             const Where& where) {
+  numbers_kept_.push_back(recorded_number(name, occurrence, number, where));
+}
+
+void Recording::replaced(const std::string& name, const Value& before, const Value& now) {
+  if (!named_.contains(name)) return;
+  std::int64_t visited = 0;
+  const auto* next = now.get<DTensor>();
+  visit(
+      name, before,
+      [&](const std::string& full, const DTensor& tensor) {
+        const auto found = last_.find(full);
+        if (found == last_.end() || tensor.distributed()) return;
+        const Last& last = found->second;
+        const std::int64_t number = last.occurrence;
+        if (number < 0 || last.value.distributed()) return;
+        if (next != nullptr && !next->distributed() && same_memory(tensor.local(), next->local())) {
+          const auto kept = by_key_.find(fmt::format("{}#{}", full, number));
+          if (kept != by_key_.end()) values_[kept->second].changed = true;
+        } else if (!same_elements(last.value.local(), tensor.local())) {
+          RecordedValue end{full, -1 - number, detached(tensor), last.where};
+          note_change(end.value);
+          keep(std::move(end));
+        }
+      },
+      visited);
 }
 
 // Snapshots keep their memory, so that one address is never two values.
@@ -93,38 +154,27 @@ std::int64_t Recording::passes_of(const std::string& name) const {
 }
 
 void Recording::begins_with(const std::string& name, const DTensor& value, const Where& where) {
-  last_[name] = {detached(value), where, 0};
+  last_[name] = {detached(value), where, 0, -1};
 }
 
 void Recording::ends(const std::string& name, const Value& value) {
   std::int64_t visited = 0;
+  if (const auto numbered = numbered_.find(name);
+      value.is_number() && numbered != numbered_.end()) {
+    numbers_kept_.push_back(recorded_number(name, 0, value, numbered->second));
+    numbers_kept_.back().at_end = true;
+  }
   visit(
       name, value, [this](const std::string& full, const DTensor& tensor) { end_of(full, tensor); },
       visited);
 }
-
-namespace {
-
-// The bytes of a tensor without later writes are still at the same place.
-bool same_elements(const Tensor& before, const Tensor& now) {
-  if (before.meta() != now.meta()) return false;
-  const bool untouched = before.storage()->buffer() == now.storage()->buffer();
-  if (untouched && before.offset() == now.offset()) return true;
-  if (now.device()->shape_only()) return true;
-  std::vector<std::byte> was(static_cast<std::size_t>(before.size_bytes())), is(was.size());
-  before.device()->read(before, was.data());
-  now.device()->read(now, is.data());
-  return was == is;
-}
-
-}  // namespace
 
 // A name that no statement assigned is that of a loop, which is not recorded.
 void Recording::end_of(const std::string& name, const DTensor& value) {
   const auto found = last_.find(name);
   if (found == last_.end()) return;
   const Last& last = found->second;
-  RecordedValue end{name, last.occurrences, detached(value), last.where};
+  RecordedValue end{name, last.occurrence + 1, detached(value), last.where};
   end.at_end = true;
   end.changed =
       last.value.spec() != value.spec() || !same_elements(last.value.local(), value.local());
@@ -159,6 +209,21 @@ void Recording::visit(const std::string& name, const Value& value, const Visitor
 const Where* Recording::where(const std::string& name) const {
   const auto found = last_.find(name);
   return found == last_.end() ? nullptr : &found->second.where;
+}
+
+const RecordedValue* Recording::at_last_write(const std::string& name,
+                                              std::int64_t occurrence) const {
+  if (const RecordedValue* written = find(fmt::format("{}#{}", name, -1 - occurrence))) {
+    return written;
+  }
+  const RecordedValue* end = find(name + "#end");
+  const bool last = end != nullptr && end->occurrence == occurrence + 1;
+  return last && end->changed ? end : find(fmt::format("{}#{}", name, occurrence));
+}
+
+std::int64_t Recording::last_number(const std::string& name) const {
+  const auto found = last_.find(name);
+  return found == last_.end() ? -1 : found->second.occurrence;
 }
 
 const RecordedValue* Recording::find(const std::string& key) const {

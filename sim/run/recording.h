@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sim/language/run/interpreter.h"
-#include "sim/record/trace.h"
+#include "sim/log/trace.h"
 
 namespace shardlab {
 
@@ -22,15 +22,29 @@ struct RecordedValue {
   /// "x", "outs[1]" for a tensor inside a list, "w.grad" for a gradient, "x.item()" for a value
   /// that the program reads.
   std::string name;
+  /// Below 0: the value number -1 - occurrence of the name as it is when the name gets another one,
+  /// if a write in place has changed it.
   std::int64_t occurrence = 0;
   DTensor value;
   Where where;
   std::size_t event = 0;  ///< number of events in the rank's trace before it
   bool at_end = false;    ///< the value of the name when the program ends
-  bool changed = false;   ///< since the name got it, by a write in place
+  bool changed = false;   ///< since the name got it, by a write in place; the name keeps it
   bool read = false;      ///< by the program, under no name; `changed`: no record has its bytes
 
   /// Equal for the same value on every rank: "x#0", "x#end".
+  std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
+};
+
+/// A number that the program prints, or that a name holds at the end.
+struct RecordedNumber {
+  std::string name;
+  std::int64_t occurrence = 0;
+  double number = 0;
+  DType dtype = DType::kF64;  ///< or i64, bool
+  Where where;                ///< of the print, or of the statement that gave the name its value
+  bool at_end = false;
+
   std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
 };
 
@@ -59,6 +73,18 @@ class Recording : public ValueSink {
                 const Where& where) override;
   void read(const std::string& name, std::int64_t occurrence, const DTensor& tensor,
             const Where& where, bool shown) override;
+  void replaced(const std::string& name, const Value& before, const Value& now) override;
+  void number_shown(const std::string& name, std::int64_t occurrence, const Value& number,
+                    const Where& where) override;
+  std::optional<Value> taken(SourceSpan expression, const Value& whole,
+                             const Value& part) override {
+    return on_part ? on_part(expression, parts_taken_[expression]++, whole, part) : std::nullopt;
+  }
+  /// Hears of each part that the program takes (ProgramSetup::parts), with the number of those that
+  /// the expression took before; may give another value to go on with.
+  std::function<std::optional<Value>(SourceSpan expression, std::int64_t before, const Value& whole,
+                                     const Value& part)>
+      on_part;
   void begins(SourceSpan statement) override {
     if (statements_.size() < kMostStatements) statements_.push_back(statement.begin);
   }
@@ -89,6 +115,13 @@ class Recording : public ValueSink {
   const std::vector<RecordedValue>& values() const { return values_; }
   /// By RecordedValue::key(); null if this rank has no such value.
   const RecordedValue* find(const std::string& key) const;
+  /// The value number `occurrence` of a name as it is at its last write, before the name gets
+  /// another one; null if this rank has none.
+  const RecordedValue* at_last_write(const std::string& name, std::int64_t occurrence) const;
+  /// The number of the last value that a name got; -1: it got none.
+  std::int64_t last_number(const std::string& name) const;
+  /// Numbers that are printed, in order, then those of names at the end.
+  const std::vector<RecordedNumber>& numbers_kept() const { return numbers_kept_; }
   /// The place at which a name got its last value; null for names that have none.
   const Where* where(const std::string& name) const;
   const std::vector<PrintedLine>& lines() const { return lines_; }
@@ -120,6 +153,7 @@ class Recording : public ValueSink {
     DTensor value;
     Where where;
     std::int64_t occurrences = 0;
+    std::int64_t occurrence = -1;  ///< the number of the last one; -1: an input
   };
 
   // Gives the number of events so far, so that reports can put values and events into one order.
@@ -133,9 +167,13 @@ class Recording : public ValueSink {
   mutable std::unordered_map<std::string, std::size_t> by_key_;
   mutable std::size_t in_by_key_ = 0;
   std::unordered_map<std::string, Last> last_;
+  std::unordered_set<std::string> named_;  ///< by a statement
   std::vector<PrintedLine> lines_;
   std::vector<AssertedPair> pairs_;
   std::map<std::string, double> numbers_, reads_;
+  std::vector<RecordedNumber> numbers_kept_;
+  std::map<std::string, Where> numbered_;  ///< of the last number of a name
+  std::map<SourceSpan, std::int64_t> parts_taken_;
   std::unordered_map<std::string, Accumulated> gradients_;
   std::size_t traced_breaks_ = 0;
   bool other_shape_ = false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "schema/computation.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

@@ -10,6 +10,8 @@
 #include "base/fix.h"
 #include "mesh/local_shape.h"
 #include "ops/core/factor_rule.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "sim/language/run/local_program.h"
 #include "sim/run/process_records.h"
 #include "sim/run/program_run.h"
@@ -85,6 +87,7 @@ void keep(Run& run, ProgramRun& program) {
   run.kernels = program.kernels;
   run.classes = program.classes;
   run.verdict = program.verdict;
+  run.steps = program.steps;
   run.error = program.error;
   // With classes the reporting rank's comes first.
   const auto reporter = run.shapes_only() ? 0 : static_cast<std::size_t>(run.reporting_rank);
@@ -182,6 +185,7 @@ void run_on_ranks(Run& run, CallListener* listener, ProgramRun& program) {
     run.reported_elsewhere = channel->rank() != run.reporting_rank;
     if (run.reported_elsewhere) {
       run.error = program.error;
+      run.verdict = program.verdict;
       return;
     }
   }

@@ -49,6 +49,7 @@ struct Run {
   std::optional<Error> error;  ///< of the program; also an assert_close that is found not to hold
   /// The reason why the ranks could not continue: with it `error` is the same on every rank.
   std::optional<Verdict> verdict;
+  std::uint64_t steps = 0;  ///< ranks that the scheduler `seeded` has drawn
   MemoryReport memory;
   std::vector<MemoryPoint> memory_timeline;  ///< of the reporting rank, if it was asked for
   std::optional<SharingStats> kernels;       ///< on the ranks, if they may be shared

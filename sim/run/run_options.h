@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/memory_account.h"
-#include "sim/record/progress.h"
-#include "sim/record/trace.h"
+#include "sim/log/progress.h"
+#include "sim/log/trace.h"
 #include "sim/run/recording.h"
 #include "sim/scenario/scenario.h"
 #include "sim/world/devices.h"
@@ -36,8 +36,10 @@ struct ScenarioOptions {
   /// Whether equal kernels of several ranks run once. Results are the same bit for bit.
   KernelSharing sharing = KernelSharing::kOn;
   /// Whether ranks in different processes compare their calls before they communicate (B-5).
-  CollectiveChecks checks = CollectiveChecks::kOff;
-  SendMode sends = SendMode::kRendezvous;          ///< of the program's messages
+  CollectiveChecks checks = CollectiveChecks::kOn;
+  std::optional<Transport> transport;              ///< between ranks; none: as WorldOptions has it
+  bool lazy_groups = false;                        ///< communicators are made at first use
+  FabricLog* log = nullptr;                        ///< of the ranks' first run; may be null
   std::optional<MemoryLimits> memory;              ///< none: no limit
   std::optional<PlannerKind> planner;              ///< instead of the scenario's
   CommunicatorDecorator communicator;              ///< on the ranks, never in the single-device run

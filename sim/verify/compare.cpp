@@ -130,7 +130,7 @@ std::optional<Comparison> compare_near(const GlobalValue& sharded, const GlobalV
   const Extent all = extent_of(sharded.reals.data(), single.reals.data(), sharded.reals.size());
   Comparison result;
   result.agreement = Agreement::kEnvelope;
-  result.allowed = 16 * unit_roundoff(sharded.meta.dtype) * all.size;
+  result.allowed = rounding::kRoundings * unit_roundoff(sharded.meta.dtype) * all.size;
   if (!all.finite || all.distance > result.allowed || sharded.reals.empty()) return std::nullopt;
   std::size_t worst = 0;
   while (std::fabs(sharded.reals[worst] - single.reals[worst]) != all.distance) ++worst;
@@ -156,8 +156,8 @@ Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& singl
   const double user = judgement.relative_tolerance ? *judgement.relative_tolerance * scale : 0;
   Comparison result;
   result.agreement = Agreement::kEnvelope;
-  result.allowed = 4 * largest_distance(single.reals, reference.reals) +
-                   16 * unit_roundoff(sharded.meta.dtype) * scale;
+  result.allowed = rounding::kOwnErrors * largest_distance(single.reals, reference.reals) +
+                   rounding::kRoundings * unit_roundoff(sharded.meta.dtype) * scale;
   for (std::size_t i = 0; i < sharded.reals.size(); ++i) {
     // Sharding did not cause an overflow of the narrow dtype that the single-device run shows, too.
     if (!std::isfinite(sharded.reals[i]) && same_bits_or_nan(sharded.reals[i], single.reals[i]))
@@ -214,7 +214,7 @@ bool all_close(const std::vector<double>& a, const std::vector<double>& b, doubl
 }
 
 double taken_as_equal(bool in_f64, DType dtype) {
-  return in_f64 ? kRelativeInF64 : 256 * unit_roundoff(dtype);
+  return in_f64 ? rounding::kRelativeInF64 : rounding::kEqualRoundings * unit_roundoff(dtype);
 }
 
 double farthest(const GlobalValue& a, const GlobalValue& b) {
@@ -225,7 +225,7 @@ double farthest(const GlobalValue& a, const GlobalValue& b) {
 F64Noise f64_noise(const GlobalValue& single, const GlobalValue& reference, double astray,
                    double largest) {
   if (single.is_integral() || single.reals.size() != reference.reals.size()) return {};
-  constexpr double kLuck = 1000;
+  using rounding::kLuck;
   const double own = unit_roundoff(single.meta.dtype), u = unit_roundoff(DType::kF64);
   // A mistake is as large in f64, so errors in the program's own dtype excuse nothing.
   if (u < own) return {.any = kLuck * u / own * std::max(farthest(single, reference), astray)};
@@ -250,7 +250,7 @@ Comparison compare_in_f64(const GlobalValue& sharded, const GlobalValue& referen
     const auto first = reference.reals.begin() + static_cast<std::ptrdiff_t>(begin);
     const double scale = largest_finite({first, first + static_cast<std::ptrdiff_t>(row)});
     const double of_zero = scale <= noise.of_zero ? noise.of_zero : 0;
-    const double allowed = kRelativeInF64 * scale + noise.any + of_zero;
+    const double allowed = rounding::kRelativeInF64 * scale + noise.any + of_zero;
     for (std::size_t i = begin; i < begin + row; ++i) {
       const double error = distance(sharded.reals[i], reference.reals[i]);
       if (error > allowed) count(result, element_of(sharded, i));

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "sim/verify/global_value.h"
+#include "sim/verify/rounding.h"
 
 namespace shardlab {
 
@@ -53,8 +54,6 @@ struct Judgement {
 Comparison compare(const GlobalValue& sharded, const GlobalValue& single,
                    const GlobalValue& reference, const Judgement& judgement);
 
-/// Elements of runs in f64 are right within this share of the largest in their row.
-inline constexpr double kRelativeInF64 = 1e-9;
 /// Numbers this close, relative to the largest, count as equal: in runs in f64, or in `dtype`.
 double taken_as_equal(bool in_f64, DType dtype);
 

@@ -10,25 +10,11 @@
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/scenario/type_text.h"
 #include "sim/verify/causes.h"
+#include "sim/verify/roles.h"
 
 namespace shardlab {
 
 namespace {
-
-using Recordings = std::vector<const Recording*>;
-
-// The tensor of each rank of `layout`, by mesh index; nothing if one of them has no such value.
-std::optional<std::vector<DTensor>> held_by(const Recordings& ranks, const std::string& key,
-                                            const MeshLayout& layout) {
-  std::vector<DTensor> held;
-  for (std::int64_t i = 0; i < layout.size(); ++i) {
-    const RecordedValue* value =
-        ranks[static_cast<std::size_t>(layout.rank_at_index(i))]->find(key);
-    if (value == nullptr || is_integral(value->value.dtype())) return std::nullopt;
-    held.push_back(value->value);
-  }
-  return held;
-}
 
 // The largest value that is explained: each hypothesis reads all elements once per known value.
 constexpr std::int64_t kMostElements = 1 << 20;
@@ -38,56 +24,71 @@ class Collector {
   Collector(const VerifyInputs& inputs, const Scenario& scenario, const MeshLayout& layout)
       : inputs_(inputs), scenario_(scenario), layout_(layout) {}
 
-  std::optional<Evidence> collect(const std::string& key) {
+  std::optional<Evidence> collect(const ValueReport& report) {
     const bool in_f64 = !inputs_.ranks_in_f64.empty();
-    const Recordings& ranks = in_f64 ? inputs_.ranks_in_f64 : inputs_.ranks;
-    const MeshLayout& layout = layout_of(ranks, key);
-    const auto held = held_by(ranks, key, layout);
-    if (!held || held->front().numel() > kMostElements) return std::nullopt;
+    const MeshLayout& layout = report.spec != nullptr ? *report.spec->layout() : layout_;
+    auto held = held_by_ranks(inputs_, report);
+    auto expected = expected_of(inputs_, report);
+    if (!held || !expected || held->front().is_integral()) return std::nullopt;
+    if (product(held->front().meta.shape) > kMostElements) return std::nullopt;
     Evidence evidence;
     evidence.layout = &layout;
-    evidence.relative = taken_as_equal(in_f64, held->front().dtype());
-    for (const DTensor& piece : *held) evidence.held.push_back(whole_value(piece.local()));
+    evidence.relative = taken_as_equal(in_f64, held->front().meta.dtype);
+    evidence.held = std::move(*held);
+    evidence.expected = std::move(*expected);
     evidence.got = evidence.held.front();
-    if (held->front().distributed()) {
-      const DTensorSpec* spec = held->front().spec();
-      for (const DTensor& piece : *held) {
-        if (piece.spec() != spec) return std::nullopt;
-      }
-      std::vector<AssemblyFault> faults;
-      evidence.got = assemble(*spec, *held, faults);
-      evidence.spec = spec;
-    }
+    if (report.spec != nullptr && !assemble_pieces(report, evidence)) return std::nullopt;
     add_counts(evidence);
     if (&layout == &layout_) add_cuts(evidence);
     add_numbers(evidence);
+    add_known(report, evidence);
     return evidence;
   }
 
-  // From the single-device run: the value itself, and the values before it that a mistake may add.
-  static bool add_expected(const Recording& alone, const std::string& key, Evidence& evidence) {
-    const RecordedValue* expected = alone.find(key);
-    if (expected == nullptr) return false;
-    evidence.expected = whole_value(expected->value.local());
-    evidence.known.clear();
-    constexpr std::size_t kMostKnown = 64;
-    for (const RecordedValue& value : alone.values()) {
-      if (value.key() == key || evidence.known.size() == kMostKnown) continue;
-      if (value.value.numel() > kMostElements || is_integral(value.value.dtype())) continue;
-      evidence.known.push_back({value.name, whole_value(value.value.local())});
+ private:
+  bool assemble_pieces(const ValueReport& report, Evidence& evidence) const {
+    const auto& ranks = inputs_.ranks_in_f64.empty() ? inputs_.ranks : inputs_.ranks_in_f64;
+    const MeshLayout& layout = *evidence.layout;
+    std::vector<DTensor> pieces;
+    const DTensorSpec* spec = nullptr;
+    for (std::int64_t i = 0; i < layout.size(); ++i) {
+      const auto rank = static_cast<std::size_t>(layout.rank_at_index(i));
+      const RecordedValue* held = value_of(*ranks[rank], report);
+      if (held == nullptr || !held->value.distributed()) return false;
+      if (spec == nullptr) spec = held->value.spec();
+      if (held->value.spec() != spec) return false;
+      pieces.push_back(held->value);
     }
+    std::vector<AssemblyFault> faults;
+    evidence.got = assemble(*spec, pieces, faults);
+    evidence.spec = spec;
     return true;
   }
 
- private:
-  // The mesh of the value on the first rank that has it distributed, which may be a submesh: the
-  // ranks of other submeshes hold values of their own.
-  const MeshLayout& layout_of(const Recordings& ranks, const std::string& key) const {
-    for (const Recording* rank : ranks) {
-      const RecordedValue* value = rank->find(key);
-      if (value != nullptr && value->value.distributed()) return *value->value.spec()->layout();
+  // Values of one device from which the wrong one is made: a mistake may add them.
+  void add_known(const ValueReport& report, Evidence& evidence) const {
+    constexpr std::size_t kMostKnown = 64;
+    const bool in_f64 = inputs_.one_device && !inputs_.one_device->reference.empty();
+    if (!inputs_.one_device) return;
+    const Recording* alone =
+        in_f64 ? inputs_.one_device->reference[0] : inputs_.one_device->single[0];
+    DefUse::Ids before;
+    if (inputs_.flow != nullptr) before = inputs_.flow->made_of(nodes_of(*inputs_.flow, report));
+    for (const RecordedValue& value : alone->values()) {
+      if (value.name == report.name || evidence.known.size() == kMostKnown) continue;
+      if (value.value.numel() > kMostElements || is_integral(value.value.dtype())) continue;
+      if (inputs_.flow != nullptr && value.where.source) {
+        DefUse::Ids held = inputs_.flow->held_by(value.name, value.where.span.begin);
+        if (held.empty()) held = inputs_.flow->held_by(value.name);
+        if (std::ranges::none_of(held, [&](DefUse::Id id) {
+              return std::ranges::binary_search(before, id) &&
+                     inputs_.flow->nodes()[id].kind != DefUse::Kind::kDecides;
+            })) {
+          continue;
+        }
+      }
+      evidence.known.push_back({value.name, whole_value(value.value.local())});
     }
-    return layout_;
   }
 
   void add_counts(Evidence& evidence) const {
@@ -122,7 +123,7 @@ class Collector {
   // the rank.
   void add_numbers(Evidence& evidence) const {
     for (const auto& [name, first] : inputs_.ranks.front()->numbers()) {
-      if (inputs_.traits != nullptr && inputs_.traits->follows_rank(name)) continue;
+      if (inputs_.flow != nullptr && inputs_.flow->follows_rank(name)) continue;
       UnequalNumber number{name, {{0, first}}};
       for (std::size_t rank = 1; rank < inputs_.ranks.size(); ++rank) {
         const auto& others = inputs_.ranks[rank]->numbers();
@@ -162,44 +163,24 @@ int line_bound(const ast::Program& program, const ast::Block& block, std::string
   return found;
 }
 
-// The verdict's expectation, and the only one that causes are tried against: [reference] if it has
-// the name, else a world of one, else any other run.
-std::pair<const Recording*, std::string> expected_of(const VerifyInputs& inputs,
-                                                     const ValueReport& report) {
-  const Recording* given = inputs.given.reference;
-  if (given != nullptr && given_value(*given, report.name) != nullptr) {
-    return {given, report.name + "#end"};
-  }
-  const Recording* found = nullptr;
-  for (const OneDeviceValues& one : inputs.one_device) {
-    if (one.reference.empty() || one.reference[0]->find(report.key()) == nullptr) continue;
-    if (found == nullptr || one.one_rank) found = one.reference[0];
-  }
-  return {found, report.key()};
-}
-
 }  // namespace
 
-Cause explain_wrong(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
-                    const MeshLayout& layout, const std::optional<Cause>& lost) {
-  if (!is_wrong(report)) return {};
-  auto evidence = Collector(inputs, scenario, layout).collect(report.key());
-  const auto [alone, name] = expected_of(inputs, report);
-  const bool known =
-      evidence && alone != nullptr && Collector::add_expected(*alone, name, *evidence);
-  if (known) {
-    if (Cause cause = cause_of(*evidence); !cause.empty()) {
-      if (cause.id == causes::kUnequalNumber) {
-        const ast::Program& program = *scenario.program;
-        cause.line = line_bound(program, program.body, evidence->numbers.front().name, report.line);
-      }
-      return cause;
-    }
+Cause cause_by_numbers(const VerifyInputs& inputs, const ValueReport& report,
+                       const Scenario& scenario, const MeshLayout& layout) {
+  const auto evidence = Collector(inputs, scenario, layout).collect(report);
+  if (!evidence) return {};
+  Cause cause = cause_of(*evidence);
+  if (cause.id == causes::kUnequalNumber) {
+    const ast::Program& program = *scenario.program;
+    cause.line = line_bound(program, program.body, evidence->numbers.front().name, report.line);
   }
-  // A loss after the line that makes a value is no reason for it; gradients come last.
-  const bool before = lost && (report.name.ends_with(".grad") || lost->line <= report.line);
-  if (before) return *lost;
-  return known ? last_resort(*evidence) : Cause{};
+  return cause;
+}
+
+Cause last_cause(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
+                 const MeshLayout& layout) {
+  const auto evidence = Collector(inputs, scenario, layout).collect(report);
+  return evidence ? last_resort(*evidence) : Cause{causes::kNone, std::string(kNoCause)};
 }
 
 }  // namespace shardlab

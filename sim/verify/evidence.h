@@ -5,15 +5,16 @@
 #include <optional>
 
 #include "sim/scenario/scenario.h"
-#include "sim/verify/labels/lost_meaning.h"
 #include "sim/verify/verify.h"
 
 namespace shardlab {
 
-/// The reason why a wrong value may be wrong; empty for values that are not wrong or whose numbers
-/// are not known. `layout` is that of the whole mesh. `lost`: the call at which the meaning of
-/// plain values was lost, if it is known.
-Cause explain_wrong(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
-                    const MeshLayout& layout, const std::optional<Cause>& lost);
+/// The mistake that fits the numbers of a value: empty if none does, or if they are not known.
+/// `layout` is that of the whole mesh.
+Cause cause_by_numbers(const VerifyInputs& inputs, const ValueReport& report,
+                       const Scenario& scenario, const MeshLayout& layout);
+/// For lack of a better cause, as last_resort().
+Cause last_cause(const VerifyInputs& inputs, const ValueReport& report, const Scenario& scenario,
+                 const MeshLayout& layout);
 
 }  // namespace shardlab

@@ -8,6 +8,7 @@
 #include "mesh/local_shape.h"
 #include "sim/verify/extent.h"
 #include "sim/verify/global_value.h"
+#include "sim/verify/rounding.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -70,11 +71,11 @@ std::optional<Comparison> compare_pieces(const DTensorSpec& spec,
     if (!finite) return std::nullopt;
   }
   const double roundoff = unit_roundoff(DType::kF32);
-  if (apart < 0 || apart > 16 * roundoff * size) return std::nullopt;
+  if (apart < 0 || apart > rounding::kRoundings * roundoff * size) return std::nullopt;
   Comparison result;
   result.agreement = Agreement::kEnvelope;
   result.error = apart;
-  result.allowed = 16 * roundoff * size;
+  result.allowed = rounding::kRoundings * roundoff * size;
   result.worst_index = static_cast<std::int64_t>(worst);
   result.got = got;
   result.expected = expected[worst];

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/language/run/call_names.h"
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/language/values/builtin.h"
 #include "sim/verify/global_value.h"
@@ -85,10 +86,10 @@ std::string difference(const Recordings& ranks, const std::string& name) {
   return {};
 }
 
-// The names under which the traits know a part of a condition, and under which its number is
-// recorded.
+// The names under which the analysis of names knows a part of a condition, and under which its
+// number is recorded.
 struct Asked {
-  explicit Asked(const ast::Expression& part) {
+  explicit Asked(const ast::Expression& part) : begin(part.span.begin) {
     if (const auto* named = std::get_if<ast::Name>(&part.node)) {
       text = name = number = named->id;
       return;
@@ -101,12 +102,13 @@ struct Asked {
   }
   std::string text;  // the values that ranks should reduce
   std::string name, number;
+  std::uint32_t begin = 0;  // of the part
 };
 
 class Search {
  public:
-  Search(const ast::Program& program, const ProgramTraits& traits, const Recordings& ranks)
-      : program_(program), traits_(traits), ranks_(ranks) {}
+  Search(const ast::Program& program, const DefUse& flow, const Recordings& ranks)
+      : program_(program), flow_(flow), ranks_(ranks) {}
 
   std::vector<std::string> run() {
     look(program_.body);
@@ -142,7 +144,7 @@ class Search {
     ast::any_part(condition, [&](const ast::Expression& part) {
       const Asked asked(part);
       for (const std::string& prefix : {prefix_, std::string()}) {
-        if (traits_.follows_rank(prefix + asked.name)) continue;
+        if (flow_.follows_rank(prefix + asked.name) || flow_.follows_rank(asked.begin)) continue;
         const std::string text = difference(ranks_, prefix + asked.number);
         if (text.empty()) continue;
         found_.push_back(fmt::format(
@@ -156,7 +158,7 @@ class Search {
   }
 
   const ast::Program& program_;
-  const ProgramTraits& traits_;
+  const DefUse& flow_;
   const Recordings& ranks_;
   std::string prefix_;  // of the names of the visited def
   std::vector<std::string> found_;
@@ -225,12 +227,12 @@ class Turns {
   std::vector<std::size_t> open_;
 };
 
-bool tells_ranks_apart(const ast::Expression& condition, const ProgramTraits& traits) {
+bool tells_ranks_apart(const ast::Expression& condition, const DefUse& flow) {
   constexpr std::string_view kTells[] = {"rank",           "coordinate",     "get_rank",
                                          "get_coordinate", "get_local_rank", "get_group_rank"};
   return ast::any_part(condition, [&](const ast::Expression& part) {
     if (const auto* name = std::get_if<ast::Name>(&part.node)) {
-      return std::ranges::count(kTells, name->id) > 0 || traits.follows_rank(name->id);
+      return std::ranges::count(kTells, name->id) > 0 || flow.follows_rank(name->id);
     }
     const auto* attribute = std::get_if<ast::Attribute>(&part.node);
     return attribute != nullptr && std::ranges::count(kTells, attribute->name) > 0;
@@ -272,7 +274,7 @@ std::string numbers_in(const Turn& turn, const Recordings& ranks, std::size_t on
 
 }  // namespace
 
-Cause parted_at(const ast::Program& program, const ProgramTraits& traits, const Recordings& ranks) {
+Cause parted_at(const ast::Program& program, const DefUse& flow, const Recordings& ranks) {
   const auto longest = std::ranges::max_element(
       ranks, {}, [](const Recording* rank) { return rank->statements().size(); });
   if (longest == ranks.end()) return {};
@@ -292,7 +294,7 @@ Cause parted_at(const ast::Program& program, const ProgramTraits& traits, const 
   const std::uint32_t here = ours[first], there = ends ? 0 : theirs[first];
   const Turns turns(program.body);
   const Turn* turn = turns.between(ours[first - 1], here, there);
-  if (turn == nullptr || tells_ranks_apart(*turn->asks, traits)) return {};
+  if (turn == nullptr || tells_ranks_apart(*turn->asks, flow)) return {};
   if (ends && (turn->begin != ours[first - 1] || ast::any_part(*turn->asks, meets_here))) return {};
   const bool goes_in = std::ranges::count(turn->inside, here) > 0;
   const auto own = static_cast<std::size_t>(longest - ranks.begin());
@@ -310,9 +312,9 @@ Cause parted_at(const ast::Program& program, const ProgramTraits& traits, const 
           at};
 }
 
-std::vector<std::string> parting_branches(const ast::Program& program, const ProgramTraits& traits,
+std::vector<std::string> parting_branches(const ast::Program& program, const DefUse& flow,
                                           const Recordings& ranks) {
-  return Search(program, traits, ranks).run();
+  return Search(program, flow, ranks).run();
 }
 
 }  // namespace shardlab

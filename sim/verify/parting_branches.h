@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/language/run/program_traits.h"
+#include "sim/language/run/def_use.h"
 #include "sim/run/recording.h"
 #include "sim/scenario/cause.h"
 
@@ -15,13 +15,13 @@ namespace shardlab {
 /// One sentence per branch or loop whose condition names a plain tensor or a number that differed
 /// between ranks, and which contains a collective; branches on the rank's number are meant by the
 /// program and left out. Recordings by global rank.
-std::vector<std::string> parting_branches(const ast::Program& program, const ProgramTraits& traits,
+std::vector<std::string> parting_branches(const ast::Program& program, const DefUse& flow,
                                           const std::vector<const Recording*>& ranks);
 
 /// The branch or loop at which ranks that wait for each other first took different ways, with its
 /// numbers if it names any; empty if there is none, or if the program itself branches on the rank's
 /// number.
-Cause parted_at(const ast::Program& program, const ProgramTraits& traits,
+Cause parted_at(const ast::Program& program, const DefUse& flow,
                 const std::vector<const Recording*>& ranks);
 
 }  // namespace shardlab

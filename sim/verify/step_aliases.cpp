@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "schema/op_row.h"
 #include "sim/verify/step_part.h"
 
 namespace shardlab {

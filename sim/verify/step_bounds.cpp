@@ -1,13 +1,15 @@
-// n additions in any order err by at most (n - 1) u_acc times the sum of the absolute terms
-// (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). Rounding errors of independent
-// sign stay below 8 sqrt(n) u_acc of it but with probability 2 exp(-32) = 3e-14 per element
-// (Hoeffding). A dtype's smallest numbers have an absolute error, and a sum of large ones may leave
-// the dtype on its way: both are known by the size of the terms, not by the result.
+// The constants are derived in rounding.h. A dtype's smallest numbers have an absolute error, and a
+// sum of large ones may leave the dtype on its way: both are known by the size of the terms, not by
+// the result.
 #include "sim/verify/step_bounds.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "schema/computation.h"
+#include "schema/op_row.h"
+#include "sim/verify/rounding.h"
 
 namespace shardlab {
 
@@ -19,9 +21,10 @@ Summing summing_of(const OpRow& row) {
 
 double RoundingBound::allowed(double exact, double terms, double absolute, double own,
                               double moved) const {
-  const double sum = 8 * u * std::fabs(exact) + u * ranks * terms +
-                     std::min(n, 8 * std::sqrt(n)) * u_accumulator * absolute + 4 * (own + moved) +
-                     least;
+  using namespace rounding;
+  const double sum = kResultRoundings * u * std::fabs(exact) + u * ranks * terms +
+                     std::min(n, kHoeffding * std::sqrt(n)) * u_accumulator * absolute +
+                     kResponses * (own + moved) + least;
   return share * sum;
 }
 
@@ -98,7 +101,8 @@ Misses misses(const FloatResult& result, const RoundingBound& bound) {
   double worst_share = -1;
   for (std::size_t i = 0; i < result.got.size(); ++i) {
     const double off = std::fabs(result.got[i] - result.exact[i]);
-    const bool near = off <= bound.share * 8 * bound.u * std::fabs(result.exact[i]);
+    const bool near =
+        off <= bound.share * rounding::kResultRoundings * bound.u * std::fabs(result.exact[i]);
     if (near && std::isfinite(off)) continue;
     const double allowed = allowance(result, bound, i);
     if (allowed == kUndecided) ++found.undecided;

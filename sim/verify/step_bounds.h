@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 #include "sim/verify/step_verdict.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// The way in which an op's kernels round.
 enum class Summing : std::uint8_t {

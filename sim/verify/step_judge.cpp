@@ -12,7 +12,11 @@
 #include "dispatch/local_call.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
+#include "schema/computation.h"
+#include "schema/op_row.h"
+#include "schema/sharding_rule.h"
 #include "sim/verify/global_value.h"
+#include "sim/verify/rounding.h"
 #include "sim/verify/step_bounds.h"
 #include "sim/verify/step_compare.h"
 #include "sim/verify/step_eval.h"
@@ -537,7 +541,7 @@ class OpJudge {
   template <class Change>
   std::vector<double> moves_of(std::size_t index, const std::vector<double>& exact, double step,
                                const Change& change) {
-    constexpr int kSamples = 4;
+    using rounding::kSamples;
     std::vector<double> squares(exact.size(), 0);
     for (int sample = 0; sample < kSamples; ++sample) {
       const std::vector<Tensor> operands = changed([&](const WholeValue& operand, std::size_t i) {

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "comm/observer.h"
-#include "schema/op_row.h"
+#include "schema/calls.h"
 #include "sim/verify/step_verdict.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// A dispatched op, a change of placements that is not an op, or a collective of the program.
 enum class PartKind : std::uint8_t { kOp, kPlaced, kCollective };

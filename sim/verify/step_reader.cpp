@@ -16,6 +16,7 @@
 #include "mesh/type_string.h"
 #include "redistribute/redistribute.h"
 #include "schema/call_record.h"
+#include "schema/op_row.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -171,7 +172,7 @@ bool StepReader::made_inside(const Frame& frame, const Results& results) {
   for_each_tensor(results, [&](const DTensor& tensor) {
     all = all && std::ranges::any_of(frame.inner, [&](const Made& made) {
             if (made.handle != tensor.impl()) return false;
-            if (made.value == tensor) return true;
+            if (made.value.is_same(tensor)) return true;
             return tensor.local().defined() &&
                    made.value.local().storage()->buffer() == tensor.local().storage()->buffer();
           });

@@ -1,18 +1,21 @@
 // verify.h - every recorded value of all ranks against the single-device run: in the dtypes of the
-// program, and, if that leaves a doubt, in f64 on both sides.
+// program, and, if that leaves a doubt, in f64 on both sides; then its outcome.
 #pragma once
 
+#include <array>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "sim/language/run/program_traits.h"
+#include "sim/language/run/def_use.h"
 #include "sim/run/recording.h"
 #include "sim/scenario/cause.h"
 #include "sim/scenario/scenario.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/kept_value.h"
+#include "sim/verify/labels/label.h"
+#include "sim/verify/outcome.h"
 
 namespace shardlab {
 
@@ -26,22 +29,32 @@ struct ValueReport {
   const DTensorSpec* spec = nullptr;  ///< of `type`; null: it has no placements
   std::size_t event = 0;         ///< earlier events in the reporting rank's trace; 0: not its own
   bool in_floats = true;         ///< neither integers nor bools
+  bool number = false;           ///< of the program's own, not a tensor
+  bool read = false;             ///< by the program, under no name
+  bool last = true;              ///< the last that the name gets
   bool replicas_differ = false;  ///< ranks that must hold the same do not
-  bool verified = false;
-  std::string not_verified;  ///< the reason otherwise
-  Comparison comparison;
-  std::string holders;      ///< of the wrong element: "ranks 0,4 at [3, 1]"
-  std::int64_t passes = 0;  ///< of a gradient: the number of backward passes in it
-  Cause cause;              ///< of the first wrong values: the mistake that fits
-  int line = 0;             ///< of `where`
+  ValueFacts facts;
+  const OutcomeRow* row = nullptr;  ///< of the table; never null once it is judged
+  /// The sentence behind the outcome: what ranks hold, the reason why it is not compared, or
+  /// how it differs. May be empty.
+  std::string reason;
+  std::optional<Label> label;  ///< of what ranks hold of a plain value, if it is not R
+  Comparison comparison;       ///< with the value of one device; none of a value that it has not
+  std::string holders;         ///< of the wrong element: "ranks 0,4 at [3, 1]"
+  std::int64_t passes = 0;     ///< of a gradient: the number of backward passes in it
+  Cause cause;                 ///< of the first wrong values: the mistake that fits
+  int line = 0;                ///< of `where`
   std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
+  Outcome outcome() const { return row->outcome; }
   /// One; or one per rank if ranks hold their own, one per sub-mesh for a slice of the mesh.
   std::vector<KeptValue> kept;
 };
 
-/// Whether it is compared, and off by more than rounding explains.
-inline bool is_wrong(const ValueReport& value) {
-  return value.verified && value.comparison.agreement == Agreement::kWrong;
+inline bool is_wrong(const ValueReport& value) { return value.outcome() == Outcome::kWrong; }
+inline bool is_verified(const ValueReport& value) { return value.outcome() == Outcome::kVerified; }
+/// Whether somebody has to look at it: the ranks do not hold what one device has.
+inline bool is_off(const ValueReport& value) {
+  return is_wrong(value) || value.outcome() == Outcome::kDiffers;
 }
 
 /// The line that matters of a value's cause.
@@ -49,9 +62,11 @@ inline int line_of_cause(const ValueReport& value) {
   return value.cause.line > 0 ? value.cause.line : value.line;
 }
 
-/// The number of compared values, of wrong ones among these, and of values not compared.
+/// The number of values of each outcome, and of those that fail under --strict without being wrong.
 struct ValueCounts {
-  std::int64_t verified = 0, wrong = 0, not_verified = 0;
+  std::array<std::int64_t, kOutcomes> of{};
+  std::int64_t not_verified = 0;
+  std::int64_t operator[](Outcome outcome) const { return of[static_cast<std::size_t>(outcome)]; }
 };
 ValueCounts count_values(const std::vector<ValueReport>& reports);
 
@@ -60,13 +75,11 @@ ValueCounts count_values(const std::vector<ValueReport>& reports);
 struct OneDeviceValues {
   std::vector<const Recording*> single;     ///< in the program's dtypes
   std::vector<const Recording*> reference;  ///< likewise, in f64; empty: not run yet
-  /// False if a run failed: its values so far can confirm a value, but not contradict it.
-  bool complete = true;
+  /// Empty if it ran to its end. Else its values so far can confirm a value, not contradict it.
+  std::string failure;
   /// It filled a tensor to which the text gives the shape that several ranks make: values that
   /// follow from a collective can be confirmed, but not contradicted.
   bool other_shape = false;
-  /// The program sees a world of one rank, which fits collectives that return their inputs.
-  bool one_rank = false;
   double largest = 0;  ///< finite number of the runs in f64, of programs with values in f64
 };
 
@@ -86,14 +99,13 @@ struct VerifyInputs {
   std::vector<const Recording*> ranks;         ///< by global rank
   std::vector<const Recording*> ranks_in_f64;  ///< likewise, the same program in f64; may be empty
   std::size_t reporting_rank = 0;              ///< whose events are counted
-  /// The possible single-device runs: a value is right when it agrees with one of them. None:
-  /// nothing is verified, values are only kept and replicas compared.
-  std::vector<OneDeviceValues> one_device;
-  /// For a program that reads its rank: the number of ranks, from 0 on, with a single-device run.
-  std::int64_t reported_ranks = std::numeric_limits<std::int64_t>::max();
+  /// The program leaves the distributed world: then `one_device` is the world of one.
+  bool leaves = false;
+  /// Not given: nothing is verified, values are only kept and replicas compared.
+  std::optional<OneDeviceValues> one_device;
   ReferenceValues given;
-  std::string nothing = "not asked for";  ///< why a value that none of them has is not verified
-  const ProgramTraits* traits = nullptr;  ///< of the program
+  std::string nothing = "not asked for";  ///< why a value that it does not have is not compared
+  const DefUse* flow = nullptr;           ///< of the program; null: it has no text
   const MeshLayout* mesh = nullptr;       ///< of all ranks; null: no value is labelled
   std::vector<std::pair<DType, double>> tolerance;
   std::int64_t keep = 0;  ///< elements of each value to keep; 0: no values
@@ -111,10 +123,13 @@ void list_values(const Recording& recording, const std::string& reason,
                  std::vector<ValueReport>& reports);
 
 /// In the order of the first rank that recorded a value; values that only some ranks have come
-/// last. The final value of a name is left out if nothing changed it. Without single-device runs in
+/// last. The facts about agreement are filled in, the others are not. Without single-device runs in
 /// f64, floats are compared with those in the program's dtypes: within 16 roundings of them a value
 /// is within the envelope, whatever the error of the single-device run is.
 std::vector<ValueReport> verify_values(const VerifyInputs& inputs);
+
+/// Whether a value agrees in other runs: in f64, or in the program's dtypes if f64 was not run.
+bool agrees_in(const VerifyInputs& inputs, ValueReport report);
 
 /// Judges the values once more that are in doubt.
 void verify_again(const VerifyInputs& inputs, std::vector<ValueReport>& reports);
@@ -122,5 +137,15 @@ void verify_again(const VerifyInputs& inputs, std::vector<ValueReport>& reports)
 /// True when a value is not right in the program's dtypes, or only by the user's tolerance: runs in
 /// f64 decide.
 bool in_doubt(const std::vector<ValueReport>& reports);
+
+/// The value of a name on one rank, as a report counts it: at its last write. Null if it has none.
+const RecordedValue* value_of(const Recording& recording, const ValueReport& report);
+/// The same in numbers, also for a number of the program.
+std::optional<GlobalValue> numbers_of(const Recording& recording, const ValueReport& report);
+/// The ranks' parts, by mesh index, and one device's value: of runs in f64 if there
+/// are any. Nothing where a rank has none.
+std::optional<std::vector<GlobalValue>> held_by_ranks(const VerifyInputs& inputs,
+                                                      const ValueReport& report);
+std::optional<GlobalValue> expected_of(const VerifyInputs& inputs, const ValueReport& report);
 
 }  // namespace shardlab

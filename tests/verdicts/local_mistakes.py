@@ -253,7 +253,7 @@ def parted(rng):
     values = [1.0] * n
     values[rng.randrange(n)] = 9.0
     inputs = [("x", drawn_type("f32", [n], {0: "dp"}, values=values))]
-    begin = ["s = x.to_local().sum().item()", "y = x.to_local() * 2"]
+    begin = ["s = x.to_local().sum().item()", "y = x.to_local().sum() * 2"]
     branch = ["if s > 4:", '    y = all_reduce(y, "sum", group="dp")']
     right = ['t = all_reduce(x.to_local().sum(), "sum", group="dp")', "s = t.item()",
              begin[1]] + branch

@@ -3,9 +3,9 @@
 
     local_rewrites.py PROGRAM [--count N] [--seed N] FILE...
 
-FILE: a scenario, a recorded program (*.jsonl.gz), which is written as a scenario first, or a
-folder. A file and one to three of the distributed values that its program names are drawn. After
-each a line is added that takes the pieces and labels them as they were: `x =
+FILE: a scenario, a recorded program (*.json.gz), which is written as a scenario on a mesh first,
+or a folder. A file and one to three of the distributed values that its program names are drawn.
+After each a line is added that takes the pieces and labels them as they were: `x =
 from_local(x.to_local(), .)`. The program has the same meaning then, except for gradients of a
 former leaf, which such a program may ask for in vain: those that fail are counted as refused. No
 value and no call may be wrong. Exit code 1 when any is.
@@ -17,6 +17,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -68,9 +69,11 @@ def scenario_of(program, path, folder):
     it."""
     if path.suffix == ".toml":
         return path
-    done = subprocess.run([program, "trace", "--toml", path], capture_output=True, encoding="utf-8",
-                          timeout=TIME_LIMIT_S, check=False)
-    written = pathlib.Path(folder) / f"{path.name.removesuffix('.jsonl.gz')}.toml"
+    shutil.copy(path, folder)  # the scenario takes its tensors from the file beside it
+    done = subprocess.run([program, "run", "--toml", "--mesh", "dp=2,tp=2", "--plan", "megatron",
+                           path], capture_output=True, encoding="utf-8", timeout=TIME_LIMIT_S,
+                          check=False)
+    written = pathlib.Path(folder) / f"{path.name.removesuffix('.json.gz')}.toml"
     written.write_text(done.stdout, encoding="utf-8")
     return written if done.returncode == 0 and done.stdout else None
 
@@ -92,7 +95,7 @@ def main():
     rng = random.Random(options.seed)
     paths = sorted(path for file in options.files
                    for path in ([file] if file.is_file()
-                                else [*file.rglob("*.toml"), *file.rglob("*.jsonl.gz")])
+                                else [*file.rglob("*.toml"), *file.rglob("*.json.gz")])
                    if path.parent.name != "zoo")
     known, ran, refused, alarms = {}, 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:

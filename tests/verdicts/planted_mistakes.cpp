@@ -29,6 +29,7 @@
 
 #include "dispatch/all_ops.h"
 #include "kernels/kernel_id.h"
+#include "schema/op_registry.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/run/program_run.h"
 #include "sim/scenario/scenario_file.h"
@@ -179,7 +180,7 @@ class Program {
       const std::string key =
           value.name + "#" + (value.at_end ? "end" : std::to_string(value.occurrence));
       outcome.reported.insert(key);
-      if (!value.verified) outcome.unverified.insert(key);
+      if (!is_verified(value) && !is_off(value)) outcome.unverified.insert(key);
     }
     return outcome;
   }

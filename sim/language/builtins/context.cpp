@@ -15,9 +15,9 @@ Value make_context(Arguments&&... arguments) {
   return ObjectValue{std::make_shared<Context>(std::forward<Arguments>(arguments)...)};
 }
 
-class GradContext final : public ContextManager {
+class GradModeContext final : public ContextManager {
  public:
-  explicit GradContext(bool enabled) : enabled_(enabled) {}
+  explicit GradModeContext(bool enabled) : enabled_(enabled) {}
   std::string_view kind() const override { return "gradient mode"; }
   Value enter(Interpreter&, const Value&) override {
     before_.push_back(grad_enabled());
@@ -36,23 +36,23 @@ class GradContext final : public ContextManager {
 
 Value run_no_grad(Interpreter&, const Value*, CallValues call) {
   const Parameters given("no_grad", {}, std::move(call));
-  return make_context<GradContext>(false);
+  return make_context<GradModeContext>(false);
 }
 
 Value run_enable_grad(Interpreter&, const Value*, CallValues call) {
   const Parameters given("enable_grad", {}, std::move(call));
-  return make_context<GradContext>(true);
+  return make_context<GradModeContext>(true);
 }
 
 // PyTorch's also takes effect without a `with`, and then nothing undoes it.
 Value run_set_grad_enabled(Interpreter&, const Value*, CallValues call) {
   const Parameters given("set_grad_enabled", {"mode"}, std::move(call));
-  return make_context<GradContext>(given.flag_or("mode", true));
+  return make_context<GradModeContext>(given.flag_or("mode", true));
 }
 
 Value run_inference_mode(Interpreter&, const Value*, CallValues call) {
   const Parameters given("inference_mode", {"mode="}, std::move(call));
-  return make_context<GradContext>(!given.flag_or("mode", true));
+  return make_context<GradModeContext>(!given.flag_or("mode", true));
 }
 
 Value run_is_grad_enabled(Interpreter&, const Value*, CallValues call) {

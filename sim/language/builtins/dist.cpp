@@ -2,6 +2,9 @@
 // wait for. The single-device run gives the result of one rank whose inputs all ranks share, so
 // that reductions leave a tensor as it is.
 #include "api/collectives.h"
+#include "base/place_text.h"
+#include "comm/filling.h"
+#include "comm/observer.h"
 #include "dispatch/plain_calls.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/values/object.h"
@@ -21,6 +24,7 @@ class WorkObject final : public Object {
   void wait() {
     if (work_ != nullptr) shardlab::wait(std::exchange(work_, nullptr));
   }
+  bool done() const { return work_ == nullptr || is_done(*work_); }
 
  private:
   CollectiveWorkRef work_;
@@ -32,9 +36,24 @@ Value wait_for_work(Interpreter&, const Value* self, CallValues call) {
   return true;
 }
 
-// The time of completion depends on the schedule: here the answer comes after completion.
+// The time of completion depends on the fabric: without one the answer comes after completion.
 Value is_work_completed(Interpreter& in, const Value* self, CallValues) {
-  return wait_for_work(in, self, {});
+  return in.answer(
+      [&] {
+        auto& work = dynamic_cast<WorkObject&>(*self->as<ObjectValue>().object);
+        in.note_effect("a poll");
+        const bool done = work.done();
+        if ((current_rank().mode & kModePolls) != 0) return Value(done);
+        if (Observer* const observer = observer_to_tell()) {
+          observer->warning(fmt::format(
+              "{}: is_completed() waits here, and is True; elsewhere it may be False, and the "
+              "program go on otherwise: shardlab run --transport nonblocking",
+              place_text(current_rank().position)));
+        }
+        work.wait();
+        return Value(true);
+      },
+      true);
 }
 
 // As many rows of `whole` as `piece` has elements, at `place`; the first rows if `whole` has none
@@ -102,7 +121,7 @@ Value performed(const DistCall& call, const CollectInto& what) {
     fill_alone(what, call.reported_place());
   } else if (async) {
     call.interpreter().note_effect("an asynchronous collective");
-    work = start_collect_into(what, call.group());
+    work = kept_work(call.interpreter(), start_collect_into(what, call.group()));
   } else {
     collect_into(what, call.group());
   }
@@ -256,6 +275,25 @@ Value dist_barrier(Interpreter& in, const Value*, CallValues values) {
 }
 
 }  // namespace
+
+CollectiveWorkRef kept_work(Interpreter& in, CollectiveWorkRef work) {
+  std::erase_if(in.posted_works(), [](const auto& one) { return one.expired(); });
+  in.posted_works().push_back(work);
+  return work;
+}
+
+Value run_synchronize(Interpreter& in, const Value*, CallValues) {
+  if (in.plain()) return {};
+  RankContext& rank = current_rank();
+  rank.mode |= kModeSynchronizes;
+  for (const auto& one : in.posted_works()) {
+    const CollectiveWorkRef work = one.lock();
+    if (work == nullptr || is_done(*work)) continue;
+    if ((rank.mode & kModeQueues) != 0) shardlab::wait(work);
+  }
+  rank.mode &= ~kModeSynchronizes;
+  return {};
+}
 
 Value work_value(CollectiveWorkRef work) {
   return ObjectValue{std::make_shared<WorkObject>(std::move(work))};

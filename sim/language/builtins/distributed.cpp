@@ -25,7 +25,7 @@ namespace {
 enum class Common : std::int64_t { kNothing, kMemory, kHandle };
 
 Common common(const DTensor& source, const DTensor& result) {
-  if (source == result) return Common::kHandle;
+  if (source.is_same(result)) return Common::kHandle;
   const bool shares = source.local().storage() == result.local().storage();
   return shares ? Common::kMemory : Common::kNothing;
 }
@@ -350,7 +350,7 @@ DTensor placed_parameter(Interpreter& in, const DTensor& tensor,
                          const std::function<DTensor()>& on_mesh) {
   const DTensor out = moved(in, tensor, on_mesh).as<DTensor>();
   const Value leaf = in.answer([&] { return Value(is_leaf(out)); }, true);
-  const bool stays = out == tensor || !tensor.requires_grad() || !leaf.as<bool>();
+  const bool stays = out.is_same(tensor) || !tensor.requires_grad() || !leaf.as<bool>();
   if (!in.plain() || stays) return out;
   const DTensor own = detached(out);
   require_grad(own);

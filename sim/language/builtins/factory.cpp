@@ -7,6 +7,7 @@
 #include "base/fix.h"
 #include "comm/device_mesh.h"
 #include "ops/torch/torch_names.h"
+#include "schema/op_registry.h"
 #include "schema/op_row.h"
 #include "sim/language/builtins/placing.h"
 #include "sim/language/run/interpreter.h"

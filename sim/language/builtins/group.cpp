@@ -6,6 +6,7 @@
 
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "sim/language/run/dist_calls.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/global_names.h"
@@ -226,10 +227,15 @@ Value run_get_backend(Interpreter& in, const Value*, CallValues call) {
 
 BuiltinTable dist_group_builtins() {
   static const Builtin kTable[] = {
-      {"destroy_process_group", run_destroy},    {"get_backend", run_get_backend},
-      {"get_global_rank", run_translated<true>}, {"get_group_rank", run_translated<false>},
-      {"init_process_group", run_init},          {"is_available", run_is_there},
-      {"is_initialized", run_is_there},          {"new_group", run_new_group},
+      {"destroy_process_group", run_destroy},
+      {"get_backend", run_get_backend},
+      {"get_global_rank", run_translated<true>},
+      {"get_group_rank", run_translated<false>},
+      {"init_process_group", run_init},
+      {"is_available", run_is_there},
+      {"is_initialized", run_is_there},
+      {"new_group", run_new_group},
+      {"pipeline_schedule", run_pipeline_schedule},
   };
   return kTable;
 }

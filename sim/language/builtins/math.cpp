@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/fix.h"
+#include "sim/language/run/dist_calls.h"
 #include "sim/language/run/interpreter.h"
 
 namespace shardlab {
@@ -159,7 +160,7 @@ BuiltinTable math_builtins() {
 BuiltinTable cuda_builtins() {
   static const Builtin kTable[] = {
       {"current_device", run_zero}, {"device_count", run_zero}, {"empty_cache", run_none},
-      {"is_available", run_false},  {"set_device", run_none},   {"synchronize", run_none},
+      {"is_available", run_false},  {"set_device", run_none},   {"synchronize", run_synchronize},
   };
   return kTable;
 }

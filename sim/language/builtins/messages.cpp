@@ -1,7 +1,11 @@
 // Messages between two ranks. The single-device run, which is one rank, sends to no rank, and its
 // receive buffers stay as they are: another rank's message is not known.
+#include <mutex>
+#include <set>
+
 #include "api/collectives.h"
 #include "base/place_text.h"
+#include "comm/filling.h"
 #include "comm/observer.h"
 #include "sim/language/run/dist_calls.h"
 #include "sim/language/values/object.h"
@@ -44,7 +48,7 @@ CollectInto message_of(const DistCall& call, const MessageNames& names) {
 DistCall message_call(Interpreter& in, const MessageNames& names, CallValues values) {
   return {in,
           names.function,
-          {"tensor", names.peer_parameter, "group=", "tag=", names.place_parameter},
+          {"tensor", names.peer_parameter, "group=", "tag=", names.place_parameter, "label="},
           std::move(values)};
 }
 
@@ -57,31 +61,78 @@ void tell_of_order() {
       place_text(current_rank().position)));
 }
 
-CollectiveWorkRef posted(Interpreter& in, const CollectInto& what, ProcessGroup& group) {
+// Labels live as long as the process: reports name them after a rank has ended.
+const char* kept_label(const std::string& label) {
+  static std::mutex mutex;
+  static std::set<std::string> labels;
+  const std::lock_guard lock(mutex);
+  return labels.insert(label).first->c_str();
+}
+
+// While one lives, calls of the rank carry a label, in place of the op that communicates.
+class LabelScope {
+ public:
+  explicit LabelScope(const char* label) : rank_(current_rank()), before_(rank_.op) {
+    if (label != nullptr) rank_.op = label;
+  }
+  ~LabelScope() { rank_.op = before_; }
+  LabelScope(const LabelScope&) = delete;
+  LabelScope& operator=(const LabelScope&) = delete;
+
+ private:
+  RankContext& rank_;
+  const char* before_;
+};
+
+const char* label_of(const DistCall& call) {
+  const bool given = call.given().has("label");
+  return given ? kept_label(call.given()["label"].as<std::string>()) : nullptr;
+}
+
+CollectiveWorkRef posted(Interpreter& in, const CollectInto& what, ProcessGroup& group,
+                         const char* label) {
   in.note_effect("an asynchronous message");
-  return start_collect_into(what, group);
+  const LabelScope scope(label);
+  return kept_work(in, start_collect_into(what, group));
 }
 
 Value run_posted(Interpreter& in, const MessageNames& names, CallValues values) {
   const DistCall call = message_call(in, names, std::move(values));
   if (!call.takes_part()) return call.nothing();
   const CollectInto what = message_of(call, names);
-  return work_value(in.plain() ? nullptr : posted(in, what, call.group()));
+  return work_value(in.plain() ? nullptr : posted(in, what, call.group(), label_of(call)));
 }
 
 // An operand of batch_isend_irecv.
 class MessageObject final : public Object {
  public:
   /// Null: it is made in the single-device run, or outside of the group.
-  MessageObject(CollectInto what, ProcessGroup* group) : what_(std::move(what)), group_(group) {}
+  MessageObject(CollectInto what, ProcessGroup* group, const char* label)
+      : what_(std::move(what)), group_(group), label_(label) {}
   std::string_view kind() const override { return "P2POp"; }
   Value post(Interpreter& in) const {
-    return work_value(group_ == nullptr ? nullptr : posted(in, what_, *group_));
+    return work_value(group_ == nullptr ? nullptr : posted(in, what_, *group_, label_));
   }
 
  private:
   CollectInto what_;
   ProcessGroup* group_;
+  const char* label_;
+};
+
+// While one lives, messages that the rank posts are one batch.
+class BatchScope {
+ public:
+  BatchScope() : rank_(current_rank()) {
+    rank_.mode ^= kModeOddBatch;
+    rank_.mode |= kModeBatch;
+  }
+  ~BatchScope() { rank_.mode &= ~kModeBatch; }
+  BatchScope(const BatchScope&) = delete;
+  BatchScope& operator=(const BatchScope&) = delete;
+
+ private:
+  RankContext& rank_;
 };
 
 }  // namespace
@@ -95,6 +146,7 @@ Value run_send(Interpreter& in, const Value*, CallValues values) {
     call.refuse("name another rank; isend and irecv may name the own one",
                 "the destination is rank {} itself", in.setup().rank);
   }
+  const LabelScope scope(label_of(call));
   collect_into(what, call.group());
   return call.nothing();
 }
@@ -107,6 +159,7 @@ Value run_recv(Interpreter& in, const Value*, CallValues values) {
   const bool named = call.given().has("src");
   if (in.plain())
     return named ? here(call.given()["src"]) : Value(std::max<std::int64_t>(what.root, 0));
+  const LabelScope scope(label_of(call));
   std::int64_t from = what.root;
   if (from == kAnyRank) {
     in.note_effect("a message from any rank");
@@ -127,7 +180,8 @@ Value run_irecv(Interpreter& in, const Value*, CallValues values) {
 }
 
 Value run_p2p_op(Interpreter& in, const Value*, CallValues values) {
-  const DistCall call(in, "dist.P2POp", {"op", "tensor", "peer=", "group=", "tag=", "group_peer="},
+  const DistCall call(in, "dist.P2POp",
+                      {"op", "tensor", "peer=", "group=", "tag=", "group_peer=", "label="},
                       std::move(values));
   const auto* op = call.given()["op"].get<BuiltinValue>();
   const bool sends = op != nullptr && op->builtin->run == run_isend;
@@ -136,11 +190,11 @@ Value run_p2p_op(Interpreter& in, const Value*, CallValues values) {
                 repr(call.given()["op"]));
   }
   if (!call.takes_part()) {
-    return ObjectValue{std::make_shared<MessageObject>(CollectInto(), nullptr)};
+    return ObjectValue{std::make_shared<MessageObject>(CollectInto(), nullptr, nullptr)};
   }
   CollectInto what = message_of(call, {"dist.P2POp", "peer=", "group_peer=", sends});
-  return ObjectValue{
-      std::make_shared<MessageObject>(std::move(what), in.plain() ? nullptr : &call.group())};
+  return ObjectValue{std::make_shared<MessageObject>(
+      std::move(what), in.plain() ? nullptr : &call.group(), label_of(call))};
 }
 
 // All are posted before the first wait, so that their order does not matter.
@@ -161,6 +215,7 @@ Value run_batch_isend_irecv(Interpreter& in, const Value*, CallValues values) {
     messages.push_back(std::move(message));
   }
   Values works;
+  const BatchScope scope;
   for (const auto& message : messages) works.push_back(message->post(in));
   return make_list(std::move(works));
 }

@@ -58,6 +58,13 @@ class DistCall {
   GroupValue group_;
 };
 
+/// Notes it among the interpreter's posted_works().
+CollectiveWorkRef kept_work(Interpreter& in, CollectiveWorkRef work);
+/// dist.pipeline_schedule(file, defer=False): the rows of a pipeline schedule.
+///   fails  Value: no such file; a schedule that is refused
+Value run_pipeline_schedule(Interpreter& in, const Value*, CallValues values);
+/// torch.cuda.synchronize(): waits for all of them, where the device has queues.
+Value run_synchronize(Interpreter& in, const Value*, CallValues values);
 /// A handle with wait() and is_completed(); null: there is nothing to wait for.
 Value work_value(CollectiveWorkRef work);
 

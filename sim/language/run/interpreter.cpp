@@ -3,6 +3,7 @@
 // and nested calls are bounded by counts, which are the same in every build, and the stack by its
 // size.
 #include "sim/language/run/interpreter.h"
+#include "sim/language/run/call_names.h"
 
 #include <algorithm>
 
@@ -15,7 +16,6 @@
 #include "sim/language/run/function_class.h"
 #include "sim/language/run/interpreter_frame.h"
 #include "sim/language/run/module_hooks.h"
-#include "sim/language/run/program_traits.h"
 #include "sim/language/values/global_names.h"
 #include "sim/language/values/nesting.h"
 #include "sim/language/values/object.h"
@@ -431,6 +431,22 @@ void Interpreter::report_read(std::string (*name_of)(const ast::Expression&),
   setup_.sink->read(full, occurrences_[full]++, *tensor, {setup_.program->source, by.span}, shown);
 }
 
+// Elements that are read, and names, are reported where they are made.
+void Interpreter::report_number(const ast::Expression& by, const Value& value) {
+  const auto* call = std::get_if<ast::Call>(&by.node);
+  const bool known = std::holds_alternative<ast::Constant>(by.node) ||
+                     (call != nullptr && read_by(*call) != nullptr);
+  if (setup_.sink == nullptr || !value.is_number() || known) return;
+  const std::string full = full_name(ast::print(by));
+  setup_.sink->number_shown(full, occurrences_[full]++, value, {setup_.program->source, by.span});
+}
+
+Value Interpreter::taken(SourceSpan expression, const Value& whole, Value part) {
+  if (setup_.parts == nullptr || !setup_.parts->contains(expression)) return part;
+  std::optional<Value> other = setup_.sink->taken(expression, whole, part);
+  return other ? std::move(*other) : std::move(part);
+}
+
 bool Interpreter::holds(const ast::Expression& condition) {
   const Value value = evaluate(condition);
   report_read(name_of_operand, condition, value, false);
@@ -444,8 +460,13 @@ std::string Interpreter::full_name(const std::string& name) const {
 // An empty statement span: the names of a loop, which are not reported.
 void Interpreter::assign(const ast::Expression& target, const Value& value, SourceSpan statement) {
   if (const auto* name = std::get_if<ast::Name>(&target.node)) {
+    const bool told = setup_.sink != nullptr && statement.end > statement.begin;
+    const Value* before = !told               ? nullptr
+                          : frame_ == nullptr ? find(name->id)
+                                              : frame_->find(name->id);
+    if (before != nullptr) setup_.sink->replaced(full_name(name->id), *before, value);
     bind(name->id, value);
-    if (statement.end > statement.begin) report(name->id, value, statement);
+    if (told) report(name->id, value, statement);
     return;
   }
   if (const auto* subscript = std::get_if<ast::Subscript>(&target.node)) {
@@ -602,6 +623,11 @@ Value Interpreter::call_unhooked(const FunctionValue& function, CallValues call)
   } catch (...) {
     leave();
     throw;
+  }
+  if (setup_.sink != nullptr) {
+    for (const auto& [name, value] : frame.locals) {
+      setup_.sink->replaced(full_name(name), value, Value());
+    }
   }
   leave();
   enter(place);

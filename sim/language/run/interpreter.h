@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 #include "sim/language/syntax/ast.h"
 #include "sim/language/syntax/constant.h"
 #include "sim/language/values/answers.h"
@@ -23,6 +23,9 @@
 namespace shardlab {
 
 class Cells;
+class CollectiveWork;  // api/collectives.h
+class OpRegistry;
+struct OpRow;
 class SizeTrace;                  // size_value.h
 enum class Graph : std::uint8_t;  // autograd/tape.h
 
@@ -39,6 +42,19 @@ class ValueSink {
   /// number that is used in others is not.
   virtual void read(const std::string& /*name*/, std::int64_t /*occurrence*/,
                     const DTensor& /*tensor*/, const Where& /*where*/, bool /*shown*/) {}
+  /// A name that was assigned gets another value, or its def ends: `now` is empty then. Between
+  /// assigned() and here writes in place may have changed the former one.
+  virtual void replaced(const std::string& /*name*/, const Value& /*before*/,
+                        const Value& /*now*/) {}
+  /// A number is printed that is no element of a tensor: `name` is its text.
+  virtual void number_shown(const std::string& /*name*/, std::int64_t /*occurrence*/,
+                            const Value& /*number*/, const Where& /*where*/) {}
+  /// An expression of ProgramSetup::parts has taken a part out of a value; the value to go on with
+  /// in its place, or nothing.
+  virtual std::optional<Value> taken(SourceSpan /*expression*/, const Value& /*whole*/,
+                                     const Value& /*part*/) {
+    return std::nullopt;
+  }
   /// A statement begins. computes(): a part of a statement runs, its operands have values.
   virtual void begins(SourceSpan /*statement*/) {}
   virtual void computes(SourceSpan /*expression*/) {}
@@ -87,6 +103,8 @@ struct ProgramSetup {
   AnswerLog* keeps = nullptr;       ///< receives the answers of this run; may be null
   AnswerReader* follows = nullptr;  ///< the answers of another run; may be null
   ValueSink* sink = nullptr;        ///< may be null
+  /// Expressions that take a part out of a value, told to the sink by taken(); null: none.
+  const std::set<SourceSpan>* parts = nullptr;
   /// The program is a part of an op: the place of the rank stays that of the op's call.
   bool inside_op = false;
   /// One run represents a class of ranks: it is asked where its ranks may take different paths.
@@ -128,6 +146,8 @@ class Interpreter {
   void visit_values(const std::function<void(const Value& value)>& visit) const;
 
   // For built-in functions.
+  /// Handles of what the program has posted, until they are freed.
+  std::vector<std::weak_ptr<CollectiveWork>>& posted_works() { return posted_works_; }
   const ProgramSetup& setup() const { return setup_; }
   /// Meshes that the program flattened, by the name of their dim.
   const std::map<std::string, MeshValue>& flattened_meshes() const { return flattened_; }
@@ -270,6 +290,9 @@ class Interpreter {
   void unpack(const ast::Expression& target, const Values& items, SourceSpan statement);
   void bind(const std::string& name, const Value& value);
   void write_attribute(const Value& object, const std::string& name, const Value& value);
+  void report_number(const ast::Expression& by, const Value& value);
+  /// The value to go on with after an expression has taken `part` out of `whole`.
+  Value taken(SourceSpan expression, const Value& whole, Value part);
   void report(const std::string& name, const Value& value, SourceSpan span);
   /// A value that the program reads: reports plain tensors to the sink.
   void report_read(std::string (*name_of)(const ast::Expression&), const ast::Expression& by,
@@ -284,6 +307,7 @@ class Interpreter {
   ProgramSetup setup_;
   std::map<std::string, MeshValue> flattened_;
   std::vector<GroupValue> made_groups_;
+  std::vector<std::weak_ptr<CollectiveWork>> posted_works_;
   // Names are short: cheaper than std::hash, whose maps of few names are searched one by one.
   struct NameHash {
     std::size_t operator()(std::string_view name) const noexcept {

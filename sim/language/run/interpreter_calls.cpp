@@ -4,6 +4,7 @@
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "ops/torch/torch_names.h"
+#include "schema/op_row.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/values/global_names.h"
 #include "sim/language/values/object.h"

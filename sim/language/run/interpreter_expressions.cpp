@@ -9,9 +9,9 @@
 
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "sim/language/run/call_names.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/interpreter_frame.h"
-#include "sim/language/run/program_traits.h"
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/language/values/global_names.h"
 #include "sim/language/values/nesting.h"
@@ -113,6 +113,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call&
   for (const ast::CallArgument& argument : node.arguments) {
     if (prints) shown_ = argument.value.get();
     Value value = evaluate(*argument.value);
+    if (prints) report_number(*argument.value, value);
     if (argument.starred) {
       enter(argument.span);
       for (Value& item : iterate(value)) call.positional.push_back(std::move(item));
@@ -133,7 +134,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call&
   if (method == nullptr) return this->call(target, std::move(call));
   if (target.is_number()) refuse_hidden(*method, *setup_.registry);
   if (target.is<ModuleValue>()) return this->call(attribute(target, method->name), std::move(call));
-  return call_method(target, method->name, std::move(call));
+  return taken(expression.span, target, call_method(target, method->name, std::move(call)));
 }
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Unary& node) {
@@ -189,7 +190,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Subsc
     return lift({object, key}, [this](const Values& both) { return index(both[0], both[1]); });
   }
   const Value settled = ranks != nullptr ? settle(object) : object;
-  return index(settled, settle(key));
+  return taken(expression.span, settled, index(settled, settle(key)));
 }
 
 Value Interpreter::eval_node(const ast::Expression&, const ast::Slice& node) {
@@ -310,6 +311,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Forma
   for (const auto& part : node.parts) {
     if (part.expression) shown_ = part.expression.get();
     values.push_back(part.expression ? evaluate(*part.expression) : Value());
+    if (part.expression) report_number(*part.expression, values.back());
     enter(expression.span);
     if (sizes_ != nullptr) values.back() = settle(values.back());
     values.push_back(part.format ? evaluate(*part.format) : Value(std::string()));

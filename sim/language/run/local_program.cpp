@@ -8,6 +8,7 @@
 #include "base/rank_context.h"
 #include "base/text_of_list.h"
 #include "propagate/propagator.h"
+#include "schema/op_row.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/values/op_call.h"
 

@@ -61,7 +61,7 @@ class TracedDef::Reads {
   bool same_things(const Reads& other) const {
     return facts_ == other.facts_ &&
            std::ranges::equal(tensors_, other.tensors_, [](const auto& a, const auto& b) {
-             return a.source == b.source && a.value == b.value;
+             return a.source == b.source && a.value.is_same(b.value);
            });
   }
 

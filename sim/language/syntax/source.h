@@ -18,6 +18,7 @@ namespace shardlab {
 struct SourceSpan {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
+  auto operator<=>(const SourceSpan&) const = default;
 };
 
 /// From the start of the first to the end of the second.

@@ -9,6 +9,8 @@
 #include <set>
 
 #include "ops/torch/torch_names.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "sim/language/values/builtin.h"
 
 namespace shardlab {

@@ -7,10 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/op_row.h"
 #include "sim/language/values/value.h"
 
 namespace shardlab {
+
+class OpRegistry;
 
 /// The paths of the classes `DTensor` and `torch.Tensor`, for isinstance().
 inline constexpr std::string_view kDTensorType = "torch.distributed.tensor.DTensor";

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "autograd/program.h"
+#include "schema/binder.h"
 #include "schema/op_row.h"
 #include "sim/language/values/replaced.h"
 #include "trace/sizes.h"
@@ -81,7 +82,7 @@ Value SizeTrace::made(NumberRef number, std::int64_t now) {
 
 Value SizeTrace::size(const DTensor& x, std::size_t dim) {
   const auto signed_dim = static_cast<std::int64_t>(dim);
-  const auto input = std::ranges::find(inputs_, x, &NamedTensor::value);
+  const auto input = std::ranges::find_if(inputs_, same_as(x), &NamedTensor::value);
   const bool known = input != inputs_.end() && std::ranges::count(input->dynamic, signed_dim) == 0;
   if (known) return x.shape()[dim];
   return made(recorder_.size(x, signed_dim), x.shape()[dim]);

@@ -252,7 +252,7 @@ bool Equality::equal(const Value& a, const Value& b) {
   if (const auto* dtype = a.get<DType>()) return *dtype == b.as<DType>();
   if (const auto* op = a.get<ReduceOp>()) return *op == b.as<ReduceOp>();
   if (const auto* placement = a.get<Placement>()) return *placement == b.as<Placement>();
-  if (const auto* tensor = a.get<DTensor>()) return *tensor == b.as<DTensor>();
+  if (const auto* tensor = a.get<DTensor>()) return tensor->is_same(b.as<DTensor>());
   if (const auto* mesh = a.get<MeshValue>()) return mesh->reported == b.as<MeshValue>().reported;
   if (const auto* row = a.get<RowValue>()) return row->row == b.as<RowValue>().row;
   if (const auto* def = a.get<FunctionValue>())

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "sim/verify/compare.h"
+#include "sim/verify/labels/row_order.h"
 
 namespace shardlab {
 
@@ -84,6 +85,28 @@ std::optional<Part> reduced(const Parts& line, ReduceOp op) {
   return result;
 }
 
+// Each line of ranks along a mesh dim becomes one part.
+template <typename Combine>
+std::optional<Parts> along(const Parts& parts, const Dims& sizes, std::size_t mesh_dim,
+                           const Combine& combine) {
+  std::int64_t inner = 1;
+  for (std::size_t dim = mesh_dim + 1; dim < sizes.size(); ++dim) inner *= sizes[dim];
+  const std::int64_t length = sizes[mesh_dim];
+  const auto count = static_cast<std::int64_t>(parts.size()) / length;
+  Parts result;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t begin = i / inner * inner * length + i % inner;
+    Parts line;
+    for (std::int64_t k = 0; k < length; ++k) {
+      line.push_back(parts[static_cast<std::size_t>(begin + k * inner)]);
+    }
+    std::optional<Part> one = combine(line);
+    if (!one) return std::nullopt;
+    result.push_back(std::move(*one));
+  }
+  return result;
+}
+
 class LabelSearch {
  public:
   LabelSearch(const Part& whole, const MeshLayout& layout, double relative)
@@ -145,33 +168,99 @@ class LabelSearch {
     return false;
   }
 
-  // Each line of ranks along a mesh dim becomes one part.
-  template <typename Combine>
-  static std::optional<Parts> along(const Parts& parts, const Dims& sizes, std::size_t mesh_dim,
-                                    const Combine& combine) {
-    std::int64_t inner = 1;
-    for (std::size_t dim = mesh_dim + 1; dim < sizes.size(); ++dim) inner *= sizes[dim];
-    const std::int64_t length = sizes[mesh_dim];
-    const auto count = static_cast<std::int64_t>(parts.size()) / length;
-    Parts result;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t begin = i / inner * inner * length + i % inner;
-      Parts line;
-      for (std::int64_t k = 0; k < length; ++k) {
-        line.push_back(parts[static_cast<std::size_t>(begin + k * inner)]);
-      }
-      std::optional<Part> one = combine(line);
-      if (!one) return std::nullopt;
-      result.push_back(std::move(*one));
-    }
-    return result;
-  }
-
   const Part& whole_;
   const MeshLayout& layout_;
   double allowed_;
   Placements found_;
 };
+
+// The mesh dims in the order in which they are put together under a label: the last cut first.
+std::vector<std::size_t> removal_of(const Label& label) {
+  std::vector<std::size_t> order(label.placements.size());
+  for (std::size_t dim = 0; dim < order.size(); ++dim) order[dim] = dim;
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::size_t dim) { return label.order[dim]; });
+  return order;
+}
+
+// Along which mesh dims the ranks' parts differ, as bits.
+std::uint32_t varying(const Parts& parts, const MeshLayout& layout, double allowed) {
+  std::uint32_t dims = 0;
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    for (std::int64_t i = 0; i < layout.size(); ++i) {
+      Coordinate coordinate = layout.coordinate_at_index(i);
+      coordinate[dim] = 0;
+      const auto first = static_cast<std::size_t>(layout.index_of(coordinate));
+      if (same(parts[static_cast<std::size_t>(i)], parts[first], allowed)) continue;
+      dims |= 1U << dim;
+      break;
+    }
+  }
+  return dims;
+}
+
+// Rows of each rank in rising order, all rows once.
+bool deals_rows(const std::vector<std::int64_t>& rows, const std::vector<std::int64_t>& lengths) {
+  auto begin = rows.begin();
+  for (const std::int64_t length : lengths) {
+    if (!std::is_sorted(begin, begin + length)) return false;
+    begin += length;
+  }
+  return true;
+}
+
+// Rows of ranks that take turns, and those of a zigzag: the first and the last piece, and so on.
+std::vector<std::vector<std::int64_t>> usual_orders(std::int64_t rows, std::int64_t ranks) {
+  std::vector<std::int64_t> turns, zigzag;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    for (std::int64_t row = rank; row < rows; row += ranks) turns.push_back(row);
+    const std::int64_t piece = rows / (2 * ranks);
+    for (const std::int64_t first : {rank * piece, (2 * ranks - 1 - rank) * piece}) {
+      for (std::int64_t row = first; row < first + piece; ++row) zigzag.push_back(row);
+    }
+  }
+  if (rows % (2 * ranks) != 0) zigzag.clear();
+  return {std::move(turns), std::move(zigzag)};
+}
+
+std::optional<Label> label_by_rows(const std::vector<GlobalValue>& held, const Parts& parts,
+                                   const GlobalValue& whole, const MeshLayout& layout,
+                                   double relative) {
+  const double allowed = relative * largest_finite(whole.reals);
+  const std::uint32_t dims = varying(parts, layout, allowed);
+  if (dims == 0) return std::nullopt;
+  Label label{Placements(layout.ndim(), Placement::replicate()), ShardOrder(layout.ndim(), -1)};
+  label.by_rows = true;
+  for (std::size_t tensor_dim = 0; tensor_dim < whole.meta.shape.size(); ++tensor_dim) {
+    std::int32_t place = 0;
+    for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+      if ((dims >> dim & 1) == 0) continue;
+      label.placements[dim] = Placement::shard(static_cast<std::int64_t>(tensor_dim));
+      label.order[dim] = place++;
+    }
+    std::vector<std::int64_t> lengths;
+    std::int64_t rows = 0;
+    for (std::int64_t i = 0; i < layout.size(); ++i) {
+      const Coordinate at = layout.coordinate_at_index(i);
+      bool first = true;
+      for (std::size_t dim = 0; dim < at.size(); ++dim) {
+        first = first && ((dims >> dim & 1) != 0 || at[dim] == 0);
+      }
+      const Dims& shape = held[static_cast<std::size_t>(i)].meta.shape;
+      if (shape.size() != whole.meta.shape.size()) return std::nullopt;
+      if (first) lengths.push_back(shape[tensor_dim]);
+      if (first) rows += shape[tensor_dim];
+    }
+    if (rows != whole.meta.shape[tensor_dim]) continue;
+    const GlobalValue joined = put_together(held, label, layout);
+    const auto order = row_order(joined, whole, tensor_dim, relative);
+    if (order && deals_rows(*order, lengths)) return label;
+    for (const auto& usual : usual_orders(rows, std::ssize(lengths))) {
+      if (has_rows(joined, whole, tensor_dim, usual, relative)) return label;
+    }
+  }
+  return std::nullopt;
+}
 
 std::string text_of(const Placement& placement, const std::string& mesh_dim) {
   if (placement.is_shard()) {
@@ -181,6 +270,10 @@ std::string text_of(const Placement& placement, const std::string& mesh_dim) {
 }
 
 }  // namespace
+
+bool Label::has_terms() const {
+  return std::ranges::any_of(placements, [](const Placement& p) { return p.is_partial(); });
+}
 
 bool Label::is_replicated() const {
   return std::ranges::all_of(placements, &Placement::is_replicate);
@@ -213,6 +306,7 @@ std::optional<Label> label_of(const std::vector<GlobalValue>& held, const Global
     if (elements > kMostLabelled) return std::nullopt;
     parts.push_back(part_of(value));
   }
+  if (whole.is_integral()) relative = 0;
   const Part alone = part_of(whole);
   LabelSearch search(alone, layout, relative);
   std::vector<std::size_t> cut_first;
@@ -221,7 +315,36 @@ std::optional<Label> label_of(const std::vector<GlobalValue>& held, const Global
     const std::vector<std::size_t> order(cut_first.rbegin(), cut_first.rend());
     if (auto found = search.run(parts, order)) return found;
   } while (layout.ndim() <= kMostOrdered && std::ranges::next_permutation(cut_first).found);
-  return std::nullopt;
+  return label_by_rows(held, parts, whole, layout, relative);
+}
+
+GlobalValue put_together(const std::vector<GlobalValue>& held, const Label& label,
+                         const MeshLayout& layout) {
+  Parts parts;
+  for (const GlobalValue& value : held) parts.push_back(part_of(value));
+  Dims sizes = layout.shape();
+  for (const std::size_t mesh_dim : removal_of(label)) {
+    const Placement& placement = label.placements[mesh_dim];
+    const auto combine = [&](const Parts& line) -> std::optional<Part> {
+      if (placement.is_shard()) return joined(line, static_cast<std::size_t>(placement.dim));
+      return placement.is_partial() ? reduced(line, placement.op) : std::optional(line[0]);
+    };
+    auto less = along(parts, sizes, mesh_dim, combine);
+    if (!less) return {};
+    parts = std::move(*less);
+    sizes[mesh_dim] = 1;
+  }
+  GlobalValue whole;
+  Dims shape = parts[0].shape;
+  const DType dtype = held[0].meta.dtype;
+  if (is_complex(dtype)) shape.pop_back();
+  whole.meta = contiguous_meta(shape, dtype);
+  if (whole.is_integral()) {
+    whole.integers.assign(parts[0].numbers.begin(), parts[0].numbers.end());
+  } else {
+    whole.reals = std::move(parts[0].numbers);
+  }
+  return whole;
 }
 
 static std::string arguments_of(const Placements& placements, const MeshLayout& layout) {
@@ -249,7 +372,8 @@ std::string text_of(const Label& label, const MeshLayout& layout) {
     text += fmt::format("{}{}", text.empty() ? "" : " and ",
                         text_of(label.placements[dim], layout.names()[dim]));
   }
-  return text.empty() ? "all ranks hold the same" : "each rank holds " + text;
+  if (text.empty()) return "all ranks hold the same";
+  return "each rank holds " + text + (label.by_rows ? ", in an order of its own" : "");
 }
 
 }  // namespace shardlab

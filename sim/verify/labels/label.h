@@ -19,13 +19,17 @@ struct Label {
   Placements placements;
   /// The order in which mesh dims cut one tensor dim.
   ShardOrder order;
+  /// The pieces have the whole one's rows in another order of ranks: swapped, dealt out in turn, in
+  /// a zigzag. Each rank's own rows follow each other as they do in the whole.
+  bool by_rows = false;
   bool operator==(const Label&) const = default;
   /// All ranks hold the same.
   bool is_replicated() const;
+  bool has_terms() const;
 };
 
 /// Number of elements on all ranks together up to which a label is searched.
-inline constexpr std::int64_t kMostLabelled = std::int64_t{1} << 18;
+inline constexpr std::int64_t kMostLabelled = std::int64_t{1} << 20;
 
 /// The first label under which `held`, one for each rank of `layout` by mesh index, make `whole`;
 /// replicas come before pieces, pieces before terms, the mesh's cutting order before others.
@@ -33,6 +37,11 @@ inline constexpr std::int64_t kMostLabelled = std::int64_t{1} << 18;
 /// is too much to try.
 std::optional<Label> label_of(const std::vector<GlobalValue>& held, const GlobalValue& whole,
                               const MeshLayout& layout, double relative);
+
+/// The value that the ranks' parts make under a label, which label_of() has found; those of rows in
+/// another order in the order of the ranks.
+GlobalValue put_together(const std::vector<GlobalValue>& held, const Label& label,
+                         const MeshLayout& layout);
 
 /// True when one of the ranks holds all of `whole`, more than one number: then it is their maximum
 /// or minimum only by chance, if at all.

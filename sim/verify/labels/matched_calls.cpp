@@ -1,36 +1,23 @@
 // Ranks that depend on their number make unequal calls; a running number would pair calls that do
-// not belong together.
+// not belong together. A collective does nothing on one device: its whole value is its operand's.
 #include "sim/verify/labels/matched_calls.h"
 
 #include <algorithm>
 #include <map>
-#include <tuple>
+
+#include "schema/op_row.h"
 
 namespace shardlab {
 
 namespace {
 
 using Values = std::vector<GlobalValue> LoggedCall::*;
-using Numbered = std::map<std::tuple<std::string, int, int, bool, std::int64_t>, const LoggedCall*>;
-
-// Calls by the data that is the same on all ranks.
-class Numbering {
- public:
-  Numbered::key_type key_of(const LoggedCall& call) {
-    const bool backward = call.pass == Pass::kBackward;
-    const auto place = std::tuple(call.row->op.name(), call.position.line, call.position.column);
-    const auto& [name, line, column] = place;
-    return {name, line, column, backward, times_[{name, line, column, backward}]++};
-  }
-
- private:
-  std::map<std::tuple<std::string, int, int, bool>, std::int64_t> times_;
-};
+using Kind = LoggedCall::Kind;
+using Numbered = std::map<CallKey, const LoggedCall*>;
 
 Numbered numbered(const std::vector<LoggedCall>& calls) {
-  Numbering numbering;
   Numbered result;
-  for (const LoggedCall& call : calls) result[numbering.key_of(call)] = &call;
+  for (const LoggedCall& call : calls) result[call.key] = &call;
   return result;
 }
 
@@ -48,43 +35,117 @@ bool alike_along(const std::vector<GlobalValue>& held, const MeshLayout& layout,
   return true;
 }
 
-// Equal terms are a replica that is off by a factor.
-bool has_equal_terms(const Label& label, const std::vector<GlobalValue>& held,
-                     const MeshLayout& layout) {
+// Equal terms are a replica that is off by a factor. A mask looks like a term only by chance, and
+// one rank's value like a maximum, unless the call is one; sorted pieces look like dealt rows.
+bool is_by_chance(const Label& label, const std::vector<GlobalValue>& held,
+                  const GlobalValue& whole, const std::string& name, const MeshLayout& layout,
+                  double relative) {
+  if (label.by_rows && name.find("sort") != std::string::npos) return true;
+  const bool gives = name.find("max") != std::string::npos || name.find("min") != std::string::npos;
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
-    if (label.placements[dim].is_partial() && alike_along(held, layout, dim)) return true;
+    const Placement& placement = label.placements[dim];
+    if (!placement.is_partial()) continue;
+    if (whole.meta.dtype == DType::kBool || alike_along(held, layout, dim)) return true;
+    if (is_extreme(placement.op) && !gives && one_holds_all(held, whole, relative)) return true;
   }
   return false;
 }
 
-// A mask looks like a term only by chance, and one rank's value like a maximum only by chance,
-// unless the call is a maximum.
-bool is_by_chance(const Label& label, const std::vector<GlobalValue>& held,
-                  const GlobalValue& whole, const std::string& name, double relative) {
-  const bool gives = name.find("max") != std::string::npos || name.find("min") != std::string::npos;
-  return std::ranges::any_of(label.placements, [&](const Placement& placement) {
-    if (!placement.is_partial()) return false;
-    if (whole.meta.dtype == DType::kBool) return true;
-    return is_extreme(placement.op) && !gives && one_holds_all(held, whole, relative);
-  });
-}
-
-Labels labels_of(const MatchedCall& call, Values values, const MeshLayout& layout,
-                 double relative) {
-  Labels result;
-  for (std::size_t i = 0; i < (call.alone->*values).size(); ++i) {
-    const std::vector<GlobalValue> held = held_of(call, values, i);
-    std::optional<Label>& label = result.emplace_back();
-    if (held.size() != call.held.size()) continue;
-    const GlobalValue& whole = (call.alone->*values)[i];
-    label = label_of(held, whole, layout, relative);
-    if (label && (has_equal_terms(*label, held, layout) ||
-                  is_by_chance(*label, held, whole, name_of(*call.alone), relative))) {
-      label.reset();
+class Matching {
+ public:
+  Matching(const CallLog& ranks, const CallLog& alone, const MeshLayout& layout, double relative)
+      : layout_(layout), relative_(relative), single_(numbered(alone.by_rank()[0])) {
+    for (std::int64_t i = 0; i < layout.size(); ++i) {
+      by_index_.push_back(
+          numbered(ranks.by_rank()[static_cast<std::size_t>(layout.rank_at_index(i))]));
+    }
+    const auto& first = ranks.by_rank()[static_cast<std::size_t>(layout.rank_at_index(0))];
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      places_.push_back(-1);
+      if (auto call = matched(first[i])) {
+        places_.back() = static_cast<int>(calls_.size());
+        calls_.push_back(std::move(*call));
+      }
     }
   }
-  return result;
-}
+  std::vector<MatchedCall> calls() && { return std::move(calls_); }
+
+ private:
+  std::optional<MatchedCall> matched(const LoggedCall& first) {
+    MatchedCall call;
+    for (const Numbered& calls : by_index_) {
+      const auto own = calls.find(first.key);
+      if (own == calls.end() || !own->second->plain) return std::nullopt;
+      call.held.push_back(own->second);
+    }
+    for (const int producer : first.producers) {
+      call.producers.push_back(producer < 0 ? -1 : places_[static_cast<std::size_t>(producer)]);
+    }
+    const auto other = single_.find(first.key);
+    const bool here = other != single_.end() && other->second->plain;
+    if (first.kind == Kind::kToLocal) {
+      put_together_own(call);
+    } else if (first.kind == Kind::kCollective) {
+      if (!pass_on(call)) return std::nullopt;
+    } else if (here) {
+      call.whole_operands.assign(other->second->operands.begin(), other->second->operands.end());
+      call.whole_results.assign(other->second->results.begin(), other->second->results.end());
+    } else {
+      return std::nullopt;
+    }
+    call.operands = labels_of(call, &LoggedCall::operands, call.whole_operands);
+    call.results = labels_of(call, &LoggedCall::results, call.whole_results);
+    return call;
+  }
+
+  // Only pieces on the whole mesh.
+  void put_together_own(MatchedCall& call) const {
+    const DTensorSpec& spec = *call.own().spec;
+    call.whole_results.emplace_back();
+    if (spec.layout() != &layout_ || spec.has_strided()) return;
+    const Label label{spec.placements(), spec.order()};
+    const auto held = held_of(call, &LoggedCall::results, 0);
+    call.whole_results[0] = put_together(held, label, layout_);
+  }
+
+  bool pass_on(MatchedCall& call) const {
+    call.whole_operands.emplace_back();
+    if (!call.producers.empty() && call.producers[0] >= 0) {
+      // Of several results the one with the operand's numbers on this rank.
+      const MatchedCall& producer = calls_[static_cast<std::size_t>(call.producers[0])];
+      for (std::size_t i = 0; i < producer.own().results.size(); ++i) {
+        if (same_numbers(producer.own().results[i], call.own().operands[0]) &&
+            i < producer.whole_results.size()) {
+          call.whole_operands[0] = producer.whole_results[i];
+        }
+      }
+    }
+    call.whole_results = call.whole_operands;
+    return call.whole_operands[0].has_value();
+  }
+
+  Labels labels_of(const MatchedCall& call, Values values,
+                   const std::vector<std::optional<GlobalValue>>& wholes) const {
+    Labels result;
+    for (std::size_t i = 0; i < wholes.size(); ++i) {
+      const std::vector<GlobalValue> held = held_of(call, values, i);
+      std::optional<Label>& label = result.emplace_back();
+      if (held.size() != call.held.size() || !wholes[i]) continue;
+      label = label_of(held, *wholes[i], layout_, relative_);
+      if (label && is_by_chance(*label, held, *wholes[i], call.own().name(), layout_, relative_)) {
+        label.reset();
+      }
+    }
+    return result;
+  }
+
+  const MeshLayout& layout_;
+  const double relative_;
+  const Numbered single_;
+  std::vector<Numbered> by_index_;
+  std::vector<int> places_;  // of the first rank's steps among the matched ones
+  std::vector<MatchedCall> calls_;
+};
 
 }  // namespace
 
@@ -101,37 +162,9 @@ bool all_alike(const std::vector<GlobalValue>& held) {
       held, [&](const GlobalValue& value) { return same_numbers(value, held[0]); });
 }
 
-std::string name_of(const LoggedCall& call) {
-  std::string name = call.row->op.base.substr(call.row->op.base.rfind(':') + 1);
-  name.erase(0, name.find_first_not_of('_'));
-  constexpr std::string_view kForward = "_forward";
-  if (name.ends_with(kForward)) name.resize(name.size() - kForward.size());
-  return name;
-}
-
-void for_each_matched(const CallLog& ranks, const CallLog& alone, const MeshLayout& layout,
-                      double relative, const std::function<bool(MatchedCall&)>& visit) {
-  const auto calls_at = [&](std::int64_t index) -> const std::vector<LoggedCall>& {
-    return ranks.by_rank()[static_cast<std::size_t>(layout.rank_at_index(index))];
-  };
-  std::vector<Numbered> by_index;
-  for (std::int64_t i = 0; i < layout.size(); ++i) by_index.push_back(numbered(calls_at(i)));
-  const Numbered single = numbered(alone.by_rank()[0]);
-  Numbering numbering;
-  for (const LoggedCall& first : calls_at(0)) {
-    const auto key = numbering.key_of(first);
-    const auto other = single.find(key);
-    MatchedCall call;
-    call.alone = other != single.end() ? other->second : nullptr;
-    for (const Numbered& calls : by_index) {
-      const auto own = calls.find(key);
-      if (own != calls.end() && own->second->plain) call.held.push_back(own->second);
-    }
-    if (call.alone == nullptr || call.held.size() != by_index.size()) continue;
-    call.operands = labels_of(call, &LoggedCall::operands, layout, relative);
-    call.results = labels_of(call, &LoggedCall::results, layout, relative);
-    if (!visit(call)) return;
-  }
+std::vector<MatchedCall> matched_calls(const CallLog& ranks, const CallLog& alone,
+                                       const MeshLayout& layout, double relative) {
+  return Matching(ranks, alone, layout, relative).calls();
 }
 
 }  // namespace shardlab

@@ -1,9 +1,8 @@
-// matched_calls.h - a call of the program on all ranks together with the same call on one device,
+// matched_calls.h - a step of the program on all ranks together with the same step on one device,
 // and the labels of its operands and results: pieces, terms, replicas. Private to the files that
 // verify.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,11 +14,15 @@ namespace shardlab {
 
 using Labels = std::vector<std::optional<Label>>;
 
-/// Values and labels are those of the call's tensors, lists flattened.
+/// Values and labels are those of the step's tensors, lists flattened.
 struct MatchedCall {
   std::vector<const LoggedCall*> held;  ///< by mesh index
-  const LoggedCall* alone = nullptr;
-  Labels operands, results;  ///< without one: no piece, term or replica of one device's
+  /// The same values of one device; a collective's and a to_local's are those that are put
+  /// together.
+  std::vector<std::optional<GlobalValue>> whole_operands, whole_results;
+  Labels operands, results;    ///< without one: no piece, term or replica of one device's
+  std::vector<int> producers;  ///< of operands: places in the list of matched calls; -1: none
+  const LoggedCall& own() const { return *held[0]; }
 };
 
 /// The ranks' parts of the values `which`, operands or results, at one place; fewer than ranks if
@@ -27,13 +30,10 @@ struct MatchedCall {
 std::vector<GlobalValue> held_of(const MatchedCall& call,
                                  std::vector<GlobalValue> LoggedCall::*which, std::size_t place);
 bool all_alike(const std::vector<GlobalValue>& held);
-/// "add" of aten::add_.Tensor, "nll_loss" of aten::nll_loss_forward.
-std::string name_of(const LoggedCall& call);
 
-/// Visits, in the order of the first rank, each call on plain tensors that all ranks and one device
-/// made, as long as `visit` returns true. Calls are the same if line, op and pass agree, and the
-/// number of such calls before them. `ranks` by global rank; `relative` as in label_of.
-void for_each_matched(const CallLog& ranks, const CallLog& alone, const MeshLayout& layout,
-                      double relative, const std::function<bool(MatchedCall&)>& visit);
+/// In the order of the first rank, each step on plain tensors that all ranks made, and one device,
+/// unless it is a collective or a to_local. `ranks` by global rank; `relative` as in label_of.
+std::vector<MatchedCall> matched_calls(const CallLog& ranks, const CallLog& alone,
+                                       const MeshLayout& layout, double relative);
 
 }  // namespace shardlab

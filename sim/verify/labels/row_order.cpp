@@ -19,9 +19,13 @@ std::vector<Row> rows_of(const GlobalValue& value, std::size_t dim) {
   const Dims& shape = value.meta.shape;
   const std::int64_t inner = product(std::span(shape).subspan(dim + 1));
   std::vector<Row> rows(static_cast<std::size_t>(shape[dim]));
-  for (std::size_t i = 0; i < value.reals.size(); ++i) {
+  const auto put = [&](std::size_t i, double number) {
     const std::int64_t row = static_cast<std::int64_t>(i) / inner % shape[dim];
-    rows[static_cast<std::size_t>(row)].push_back(value.reals[i]);
+    rows[static_cast<std::size_t>(row)].push_back(number);
+  };
+  for (std::size_t i = 0; i < value.reals.size(); ++i) put(i, value.reals[i]);
+  for (std::size_t i = 0; i < value.integers.size(); ++i) {
+    put(i, static_cast<double>(value.integers[i]));
   }
   return rows;
 }
@@ -57,6 +61,27 @@ std::optional<RowOrder> row_order(const GlobalValue& got, const GlobalValue& who
     if (order && !std::ranges::is_sorted(order->rows)) return order;
   }
   return std::nullopt;
+}
+
+std::optional<std::vector<std::int64_t>> row_order(const GlobalValue& got, const GlobalValue& whole,
+                                                   std::size_t dim, double relative) {
+  if (got.meta.shape != whole.meta.shape || is_complex(got.meta.dtype)) return std::nullopt;
+  const std::int64_t rows = whole.meta.shape[dim];
+  if (rows < 2 || rows > kMostRows) return std::nullopt;
+  auto order = order_along(got, whole, dim, relative * largest_finite(whole.reals));
+  return order ? std::optional(std::move(order->rows)) : std::nullopt;
+}
+
+bool has_rows(const GlobalValue& got, const GlobalValue& whole, std::size_t dim,
+              const std::vector<std::int64_t>& order, double relative) {
+  if (got.meta.shape != whole.meta.shape || is_complex(got.meta.dtype)) return false;
+  const std::vector<Row> held = rows_of(got, dim), right = rows_of(whole, dim);
+  if (order.size() != held.size()) return false;
+  const double allowed = relative * largest_finite(whole.reals);
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (!all_close(held[i], right[static_cast<std::size_t>(order[i])], allowed)) return false;
+  }
+  return true;
 }
 
 }  // namespace shardlab

@@ -21,4 +21,13 @@ struct RowOrder {
 std::optional<RowOrder> row_order(const GlobalValue& got, const GlobalValue& whole,
                                   double relative);
 
+/// The rows of `whole` along one dim in the order in which `got`, of any dtype, has them; nothing
+/// if a row is missing or like another one.
+std::optional<std::vector<std::int64_t>> row_order(const GlobalValue& got, const GlobalValue& whole,
+                                                   std::size_t dim, double relative);
+
+/// Whether `got` has the rows of `whole` in this order.
+bool has_rows(const GlobalValue& got, const GlobalValue& whole, std::size_t dim,
+              const std::vector<std::int64_t>& order, double relative);
+
 }  // namespace shardlab

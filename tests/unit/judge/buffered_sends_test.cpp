@@ -9,10 +9,10 @@ namespace shardlab {
 namespace {
 
 // x is 1 in dp 0 and 2 in dp 1.
-ScenarioResult run_with(SendMode sends, const std::string& code,
+ScenarioResult run_with(std::optional<Transport> transport, const std::string& code,
                         const std::string& backend = "threads") {
   ScenarioOptions options;
-  options.sends = sends;
+  options.transport = transport;
   options.backend = backend;
   return run_scenario(
       test::scenario_of("[mesh]\ndp = 2\n[inputs]\nx = { type = \"f32[2@dp]\", values = [1, 2] }\n"
@@ -42,10 +42,10 @@ TEST_CASE("B-24 what works with buffered sends only is said, with who waits for 
     const std::string code = values ? kBothSend
                                     : "dist.send(mine, 1 - rank)\n"
                                       "dist.recv(other, 1 - rank)\n";
-    const ScenarioResult waits = run_with(SendMode::kRendezvous, code, backend);
+    const ScenarioResult waits = run_with(std::nullopt, code, backend);
     REQUIRE(waits.run.verdict.has_value());
     CHECK(waits.run.verdict->kind == VerdictKind::kDeadlock);
-    const ScenarioResult buffered = run_with(SendMode::kBuffered, code, backend);
+    const ScenarioResult buffered = run_with(Transport::kBuffered, code, backend);
     CHECK(buffered.met());
     const auto& warnings = buffered.judgement.warnings;
     REQUIRE(warnings.size() == 1);
@@ -57,11 +57,12 @@ TEST_CASE("B-24 what works with buffered sends only is said, with who waits for 
 
 TEST_CASE(
     "B-24 a program that needs no buffers is not warned of, and one that waits in vain is told") {
-  for (const SendMode sends : {SendMode::kRendezvous, SendMode::kBuffered}) {
-    const ScenarioResult result = run_with(sends, kOneSendsFirst);
+  for (const std::optional<Transport> transport :
+       {std::optional<Transport>(), std::optional(Transport::kBuffered)}) {
+    const ScenarioResult result = run_with(transport, kOneSendsFirst);
     CHECK(result.met());
     CHECK(result.judgement.warnings.empty());
-    const ScenarioResult lost = run_with(sends, "if rank == 0:\n    dist.send(mine, 1)\n");
+    const ScenarioResult lost = run_with(transport, "if rank == 0:\n    dist.send(mine, 1)\n");
     REQUIRE(lost.run.verdict.has_value());
     CHECK(summary(*lost.run.verdict) ==
           "deadlock: no rank can advance, rank 1 missing: rank 0 sends to rank 1 (line 10), which "

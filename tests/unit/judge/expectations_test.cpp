@@ -159,7 +159,8 @@ out = from_local(y, mesh=mesh)
   const ScenarioResult other = run(bias + "[expect]\ncause = \"cause.factor\"\n");
   REQUIRE(other.judgement.expectations.size() == 1);
   CHECK(other.judgement.expectations[0].text.starts_with(
-      "expected cause.factor, got cause.term-added: b is added 2 times"));
+      "expected cause.factor, got cause.term-added: add in line 11 adds what all ranks hold "
+      "alike to a term of a sum over tp: it counts 2 times"));
   const ScenarioResult right = run(std::string(kCut) + "[expect]\nline = 9\n");
   REQUIRE(right.judgement.expectations.size() == 1);
   CHECK(right.judgement.expectations[0].text == "expected 9, got none: nothing is wrong");

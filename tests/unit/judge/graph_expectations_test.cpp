@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "dispatch/all_ops.h"
-#include "sim/capture/capture.h"
+#include "sim/graph/capture.h"
 #include "sim/judge/scenario_run.h"
 #include "tests/unit/scenario/scenario_text.h"
 #include "trace/graph_json.h"

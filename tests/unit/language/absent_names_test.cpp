@@ -9,6 +9,8 @@
 #include <string>
 
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "sim/language/values/builtin.h"
 #include "sim/language/values/global_names.h"
 #include "tests/unit/language/program_runner.h"

@@ -6,8 +6,8 @@
 using namespace shardlab;
 using test::check_refused;
 using test::Lines;
-using test::Outcome;
 using test::printed;
+using test::ProgramOutcome;
 using test::run;
 
 TEST_CASE("B-19 a group is a process group, the world, or the name of a mesh dim") {
@@ -116,7 +116,7 @@ TEST_CASE("B-20 what is in flight is neither read nor written, and the error has
                            "y = x.view(2, 2) * 2\n", "y = all_reduce(x.detach())\n",
                            "y = distribute(x, tp=S(0))\n", "dist.broadcast(x, 0)\n"}) {
     CAPTURE(std::string(read));
-    const Outcome out = run(begins + read, "tp = 2");
+    const ProgramOutcome out = run(begins + read, "tp = 2");
     CHECK(out.error.find(kRead) != std::string::npos);
     CHECK(out.error.find("call wait() on what the all_reduce of line 6 gave") != std::string::npos);
   }
@@ -134,7 +134,7 @@ TEST_CASE("B-20 what is beside it is free, and all of it once the program has wa
                 "u = dist.all_reduce(x[4:6], async_op=True)\n"
                 "w.wait()\nprint(x[0:4].tolist())\nu.wait()\nprint(x.tolist(), u.is_completed())\n",
                 "tp = 2") == Lines{"[2.0, 2.0, 2.0, 2.0]", "[2.0, 2.0, 2.0, 2.0, 2.0, 2.0] True"});
-  const Outcome sent =
+  const ProgramOutcome sent =
       run("x = torch.ones(2)\nouts = [torch.zeros(2), torch.zeros(2)]\n"
           "w = dist.all_gather(outs, x, async_op=True)\ny = x + 1\nx += 1\n",
           "tp = 2");
@@ -177,7 +177,7 @@ TEST_CASE("X-71 what gloo refuses is done as the call means") {
 }
 
 TEST_CASE("X-72 tensors of other shapes on other ranks are a mismatch, also of equal size") {
-  const Outcome out =
+  const ProgramOutcome out =
       run("x = torch.ones(2, 3) if rank == 0 else torch.ones(6)\n"
           "dist.all_reduce(x)\n",
           "tp = 2");
@@ -185,7 +185,7 @@ TEST_CASE("X-72 tensors of other shapes on other ranks are a mismatch, also of e
 }
 
 TEST_CASE("X-73 backward refuses what a collective has written since it was kept") {
-  const Outcome out =
+  const ProgramOutcome out =
       run("w = torch.ones(2, requires_grad=True)\nx = torch.ones(2) * rank\n"
           "y = w * x\ndist.all_reduce(x)\ny.sum().backward()\n",
           "tp = 2");

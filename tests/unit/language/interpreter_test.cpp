@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "schema/op_registry.h"
 #include "tests/unit/scenario/scenario_text.h"
 
 using namespace shardlab;

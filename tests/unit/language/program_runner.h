@@ -37,7 +37,7 @@ struct PrintedLines : ValueSink {
   std::vector<std::string> lines;
 };
 
-struct Outcome {
+struct ProgramOutcome {
   std::vector<std::vector<std::string>> lines;  ///< per rank
   std::vector<MemoryAccount> accounts;          ///< per rank
   std::string error;
@@ -45,8 +45,8 @@ struct Outcome {
 
 /// Runs `code` on tp x dp ranks (2 x 2 by default). `mesh` is the text below [mesh], or, if it has
 /// that line, the text before the program.
-inline Outcome run(const std::string& code, const std::string& mesh = "tp = 2\ndp = 2",
-                   Precision precision = Precision::kDeclared) {
+inline ProgramOutcome run(const std::string& code, const std::string& mesh = "tp = 2\ndp = 2",
+                          Precision precision = Precision::kDeclared) {
   const std::string table = mesh.find("[mesh]") == std::string::npos ? "[mesh]\n" : "";
   const std::string text = table + mesh + "\n[program]\ncode = '''\n" + code + "'''\n";
   const Scenario scenario = scenario_of(text);
@@ -60,7 +60,7 @@ inline Outcome run(const std::string& code, const std::string& mesh = "tp = 2\nd
   options.device = [&](std::int64_t) -> Device& { return *device; };
   options.propagator = &propagator;
   options.plans = &propagator.plans();
-  Outcome out;
+  ProgramOutcome out;
   std::vector<PrintedLines> sinks(static_cast<std::size_t>(scenario.world));
   out.accounts.resize(static_cast<std::size_t>(scenario.world));
   const WorldResult result = run_world(options, [&](RankContext& rank) {
@@ -87,7 +87,7 @@ inline Outcome run(const std::string& code, const std::string& mesh = "tp = 2\nd
 inline std::vector<std::string> printed(const std::string& code,
                                         const std::string& mesh = "tp = 2\ndp = 2",
                                         Precision precision = Precision::kDeclared) {
-  Outcome out = run(code, mesh, precision);
+  ProgramOutcome out = run(code, mesh, precision);
   if (!out.error.empty()) return {out.error};
   for (const auto& lines : out.lines) CHECK(lines == out.lines[0]);
   return out.lines[0];
@@ -105,7 +105,7 @@ inline void check_refused(const std::vector<Refused>& rows,
                           const std::string& mesh = "tp = 2\ndp = 2") {
   for (const Refused& row : rows) {
     CAPTURE(std::string(row.code));
-    const Outcome out = run(row.code, mesh);
+    const ProgramOutcome out = run(row.code, mesh);
     CAPTURE(out.error);
     for (const char* part : row.says) CHECK(out.error.find(part) != std::string::npos);
     CHECK(out.error.find("fix") != std::string::npos);

@@ -4,8 +4,8 @@
 
 using namespace shardlab;
 using test::Lines;
-using test::Outcome;
 using test::printed;
+using test::ProgramOutcome;
 using test::run;
 
 TEST_CASE("a plain tensor is placed, moved and brought back; uneven and empty shards") {
@@ -21,7 +21,7 @@ TEST_CASE("a plain tensor is placed, moved and brought back; uneven and empty sh
   CHECK(
       printed("x = distribute(tensor([7.]), tp=S(0))\nprint(x.redistribute(tp=R).full_tensor())\n",
               "tp = 3") == Lines{"f32[1] [7]"});
-  const Outcome local =
+  const ProgramOutcome local =
       run("x = distribute(tensor([1., 2., 3.]), tp=S(0))\nprint(x.to_local())\n", "tp = 4");
   CHECK(local.error == "");
   CHECK(local.lines ==
@@ -86,7 +86,7 @@ TEST_CASE("gradients: backward, grad and x.grad") {
 }
 
 TEST_CASE("collectives on local tensors, over a mesh dim and the world") {
-  const Outcome out = run(
+  const ProgramOutcome out = run(
       "t = tensor([float(rank)])\n"
       "print(all_reduce(t, sum), all_reduce(t, 'max', group='tp'), all_gather(t, 0, group='dp'))\n"
       "print(reduce_scatter(tensor([1., 2., 3.]), sum, 0, group='tp'), broadcast(t, 1, "
@@ -113,7 +113,7 @@ TEST_CASE("a part of the mesh is a mesh: every rank's own part, outsiders includ
       "None)\n"
       "d = distribute(tensor([1., 2., 3.]) * (mesh.coordinate('tp') or 0), mesh=m, dp=S(0))\n"
       "print(d.type, (d + 1).full_tensor())\n";
-  const Outcome out = run(code, "tp = 2\ndp = 2\nranks = [[3, 0], [1, 2]]\n[params]");
+  const ProgramOutcome out = run(code, "tp = 2\ndp = 2\nranks = [[3, 0], [1, 2]]\n[params]");
   CHECK(out.error == "");
   const Lines first = {"2 (2,) ('tp', 'dp') False", "f32[3@dp] f32[3] [1, 1, 1]"};
   const Lines second = {"2 (2,) ('tp', 'dp') False", "f32[3@dp] f32[3] [2, 3, 4]"};
@@ -150,7 +150,7 @@ TEST_CASE("faults on ranks carry the place in the program") {
   };
   for (const Row& row : rows) {
     CAPTURE(std::string(row.code));
-    const Outcome out = run(row.code);
+    const ProgramOutcome out = run(row.code);
     CAPTURE(out.error);
     CHECK(out.error.find(row.says) != std::string::npos);
     CHECK(out.error.find("t.toml:") != std::string::npos);
@@ -224,7 +224,7 @@ TEST_CASE("factories: plain on all ranks, or with placements and the same values
 
 TEST_CASE("a factory on a mesh makes one piece per rank, never the whole") {
   // 10 rows over 4 ranks: 3, 3, 3 and 1 rows of 100 f32.
-  const Outcome out = run("x = randn([10, 100], tp=S(0))\n", "tp = 4");
+  const ProgramOutcome out = run("x = randn([10, 100], tp=S(0))\n", "tp = 4");
   CHECK(out.error.empty());
   const std::vector<std::int64_t> rows = {3, 3, 3, 1};
   for (std::size_t rank = 0; rank < rows.size(); ++rank) {

@@ -7,8 +7,8 @@
 using namespace shardlab;
 using test::check_refused;
 using test::Lines;
-using test::Outcome;
 using test::printed;
+using test::ProgramOutcome;
 using test::run;
 
 TEST_CASE("T-20 torch's names make the same placements, printed in one form") {
@@ -78,7 +78,7 @@ TEST_CASE(
     "T-29 to T-46, T-64, X-56 meshes and groups answer as PyTorch's, outside of the mesh too") {
   const std::string mesh =
       "world = 8\n[mesh]\ntp = 2\ndp = 3\nranks = [[0, 1, 3], [4, 5, 6]]\n[params]";
-  const Outcome out = run(
+  const ProgramOutcome out = run(
       "print(mesh.get_coordinate(), mesh.get_rank(), mesh._is_current_rank_part_of_mesh())\n"
       "if mesh.get_coordinate() is not None:\n"
       "    print(mesh.get_local_rank('dp'), mesh.get_local_rank(0), mesh['dp'].get_local_rank(), "
@@ -132,7 +132,7 @@ TEST_CASE(
 }
 
 TEST_CASE("T-38 a flattened mesh has one dim over several, and collectives over it") {
-  const Outcome out =
+  const ProgramOutcome out =
       run("f = mesh._flatten()\n"
           "print(f, f.ndim, f.mesh_dim_names, f.size(), mesh['tp_dp'] == f, mesh._flatten() == f)\n"
           "print(f.get_local_rank(), f.get_coordinate(), get_process_group_ranks(f.get_group()))\n"
@@ -145,7 +145,7 @@ TEST_CASE("T-38 a flattened mesh has one dim over several, and collectives over 
   REQUIRE(out.lines.size() == 6);
   CHECK(out.lines[4] == Lines{"{tp_dp:6} 1 ('tp_dp',) 6 True True", "4 (4,) [0, 1, 2, 3, 4, 5]",
                               "i64[7@tp_dp] i64[0] [] i64[1] [6]"});
-  const Outcome parts = run(
+  const ProgramOutcome parts = run(
       "part = mesh['pp', 'tp']._flatten('both')\n"
       "print(part.size(), part.get_local_rank(), get_process_group_ranks(part.get_group()), "
       "part.get_group().group_name, _get_group_size_by_name('both'))\n"

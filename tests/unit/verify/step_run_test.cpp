@@ -9,6 +9,10 @@
 
 #include "dispatch/all_ops.h"
 #include "schema/call_record.h"
+#include "schema/meta_args.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
+#include "schema/sharding_rule.h"
 #include "sim/world/devices.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"

@@ -1,5 +1,5 @@
-// Facts that the text of a program gives about the rank in its values.
-#include "sim/language/run/program_traits.h"
+// The values of which others are made, by the text of a program.
+#include "sim/language/run/def_use.h"
 
 #include <doctest/doctest.h>
 
@@ -9,14 +9,22 @@ using namespace shardlab;
 
 namespace {
 
-ProgramTraits traits(const std::string& code) {
-  return traits_of(parse_program(std::make_shared<const SourceText>("t", code)));
+ast::Program parsed(const std::string& code) {
+  return parse_program(std::make_shared<const SourceText>("t", code));
+}
+
+DefUse flow_of(const std::string& code) { return DefUse(parsed(code)); }
+ProgramTraits traits(const std::string& code) { return traits_of(parsed(code)); }
+
+bool follows_exchange(const DefUse& flow, std::string_view recorded) {
+  const auto all = flow.made_of(flow.held_by(recorded));
+  return flow.any(all, DefUse::Kind::kReduced) || flow.any(all, DefUse::Kind::kLabelled);
 }
 
 }  // namespace
 
 TEST_CASE("a name follows the rank through arithmetic, an index, a branch and a loop") {
-  const ProgramTraits found = traits(R"(
+  const DefUse found = flow_of(R"(
 a = ones([3]) * rank
 b = a + 1
 c = x[mesh.coordinate("x")]
@@ -28,21 +36,18 @@ for i in range(rank):
     e = x
 f = x * 3
 )");
-  CHECK(found.reads_rank);
   for (const char* name : {"a", "b", "c", "d", "e", "i"}) CHECK(found.follows_rank(name));
   CHECK_FALSE(found.follows_rank("f"));
   CHECK(found.follows_rank("a[0]"));
 }
 
 TEST_CASE("a branch that only prints makes no value follow the rank") {
-  const ProgramTraits found = traits("y = x * 2\nif rank == 0:\n    print(y.type)\n");
-  CHECK(found.reads_rank);
+  const DefUse found = flow_of("y = x * 2\nif rank == 0:\n    print(y.type)\n");
   CHECK_FALSE(found.follows_rank("y"));
-  CHECK(found.follows_rank("print(y.type)"));  // values that a rank reads and others do not
 }
 
 TEST_CASE("the rank goes through defs: arguments, results, what stands below a return") {
-  const ProgramTraits found = traits(R"(
+  const DefUse found = flow_of(R"(
 def twice(v):
     w = v * 2
     return w
@@ -63,7 +68,7 @@ c = x + 1
 }
 
 TEST_CASE("a write in place, an append and a loop that some ranks leave follow the rank") {
-  const ProgramTraits found = traits(R"(
+  const DefUse found = flow_of(R"(
 x.add_(rank)
 outs = []
 outs.append(x)
@@ -79,27 +84,27 @@ for i in range(4):
 }
 
 TEST_CASE("what follows from the program's own collectives and labels is known, too") {
-  const ProgramTraits found = traits(R"(
+  const DefUse found = flow_of(R"(
 n = all_reduce(ones([1]), "sum")
 def mean(v):
     return v / n
 a = mean(x)
-b = from_local(x.to_local(), mesh=mesh)
-b.mul_(2)
 c = x * world_size
 d = x.to_local() * 2
+b = from_local(x.to_local(), mesh=mesh)
+b.mul_(2)
+e = x * 2
 )");
-  for (const char* name : {"n", "a", "b"}) CHECK(found.follows_exchange(name));
-  CHECK_FALSE(found.follows_exchange("c"));
-  CHECK_FALSE(found.follows_exchange("d"));
-  CHECK(found.by_rank.empty());
-  CHECK(traits("l = all_reduce(w.sum(), 'sum')\nbackward(l)\n").follows_exchange("w.grad"));
+  for (const char* name : {"n", "a", "b", "e"}) CHECK(follows_exchange(found, name));
+  CHECK_FALSE(follows_exchange(found, "c"));
+  CHECK_FALSE(follows_exchange(found, "d"));
+  CHECK(follows_exchange(flow_of("l = all_reduce(w.sum(), 'sum')\nbackward(l)\n"), "w.grad"));
 }
 
 TEST_CASE("a backward pass from such a value makes all gradients follow the rank") {
-  CHECK(traits("l = (w * rank).sum()\nbackward(l)\n").follows_rank("w.grad"));
-  CHECK(traits("l = (w * rank).sum()\nl.backward()\n").follows_rank("w.grad"));
-  CHECK_FALSE(traits("l = (w * 2).sum()\nbackward(l)\na = rank\n").follows_rank("w.grad"));
+  CHECK(flow_of("l = (w * rank).sum()\nbackward(l)\n").follows_rank("w.grad"));
+  CHECK(flow_of("l = (w * rank).sum()\nl.backward()\n").follows_rank("w.grad"));
+  CHECK_FALSE(flow_of("l = (w * 2).sum()\nbackward(l)\na = rank\n").follows_rank("w.grad"));
 }
 
 TEST_CASE("local tensors and own collectives leave the distributed world; moving does not") {
@@ -107,6 +112,11 @@ TEST_CASE("local tensors and own collectives leave the distributed world; moving
   CHECK(traits("y = from_local(x, mesh=mesh)").leaves);
   CHECK(traits("y = all_reduce(x, 'sum')").leaves);
   CHECK_FALSE(traits("y = x.redistribute(tp=R).full_tensor()").leaves);
+  CHECK(traits("class F(torch.autograd.Function):\n    @staticmethod\n"
+               "    def forward(ctx, x):\n        dist.all_reduce(x)\n        return x\n")
+            .leaves);
+  CHECK(traits("if rank == 0:\n    print(x.type)\n").reads_rank);
+  CHECK_FALSE(traits("y = x * world_size").reads_rank);
   CHECK(traits("y = x / world_size").reads_world);
   CHECK(traits("y = x / mesh.size('dp')").reads_world);
   CHECK_FALSE(traits("y = distribute(x, mesh=mesh)").reads_world);
@@ -137,14 +147,13 @@ class G(torch.autograd.Function):
         dist.all_reduce(g)
         return g
 )";
-  const ProgramTraits by_forward = traits(code + "a = F.apply(x)\nb = x + 1\n");
-  CHECK(by_forward.leaves);
-  CHECK(by_forward.follows_exchange("a"));
-  CHECK_FALSE(by_forward.follows_exchange("b"));
-  const ProgramTraits by_backward = traits(code + "f = G.apply\nc = f(x)\n");
-  CHECK_FALSE(by_backward.follows_exchange("c"));
-  CHECK(by_backward.follows_exchange("x.grad"));
-  const ProgramTraits by_rank = traits(code + "a = F.apply(x * rank)\nb = G.apply(x)\n");
+  const DefUse by_forward = flow_of(code + "a = F.apply(x)\nb = x + 1\n");
+  CHECK(follows_exchange(by_forward, "a"));
+  CHECK_FALSE(follows_exchange(by_forward, "b"));
+  const DefUse by_backward = flow_of(code + "f = G.apply\nc = f(x)\nc.sum().backward()\n");
+  CHECK_FALSE(follows_exchange(by_backward, "c"));
+  CHECK(follows_exchange(by_backward, "x.grad"));
+  const DefUse by_rank = flow_of(code + "a = F.apply(x * rank)\nb = G.apply(x)\n");
   CHECK(by_rank.follows_rank("a"));
   CHECK(by_rank.follows_rank("F.forward.y"));
   CHECK(by_rank.follows_rank("F.backward.s"));
@@ -154,7 +163,7 @@ class G(torch.autograd.Function):
 
 TEST_CASE(
     "B-24 what is received follows the rank, through defs and lists, and what is sent does not") {
-  const ProgramTraits found = traits(R"(
+  const DefUse found = flow_of(R"(
 if rank == 0:
     dist.send(a, 1)
 dist.recv(b, 0)

@@ -1,0 +1,393 @@
+// A distributed value is put together by its own placements: they are its claim. A plain value is
+// asked whether all ranks hold one device's, and else whether some placements make it of what they
+// hold.
+#include "sim/verify/one_value.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/text_of_list.h"
+#include "comm/verdict.h"
+#include "mesh/local_shape.h"
+#include "mesh/type_string.h"
+#include "sim/log/marks.h"
+#include "sim/verify/near_pieces.h"
+
+namespace shardlab {
+
+namespace {
+
+bool worse(const Comparison& a, const Comparison& b) {
+  if (a.agreement != b.agreement) return a.agreement > b.agreement;
+  const double share_a = a.allowed > 0 ? a.error / a.allowed : a.error;
+  const double share_b = b.allowed > 0 ? b.error / b.allowed : b.error;
+  return share_a > share_b;
+}
+
+Dims index_of(std::int64_t element, const Dims& shape) {
+  Dims index(shape.size());
+  for (std::size_t dim = shape.size(); dim-- > 0;) {
+    index[dim] = element % shape[dim];
+    element /= shape[dim];
+  }
+  return index;
+}
+
+// The element at a global index, if this rank's piece holds it.
+std::optional<double> element_at(const DTensorSpec& spec, const DTensor& piece,
+                                 const Coordinate& coordinate, const Dims& index) {
+  const LocalView view = local_view(spec, coordinate);
+  if (!view.holds(index)) return std::nullopt;
+  std::int64_t at = 0;
+  for (std::size_t dim = 0; dim < index.size(); ++dim) {
+    std::int64_t local = 0;
+    for (const IndexRun& run : view.dims[dim].runs) {
+      if (index[dim] >= run.offset && index[dim] < run.offset + run.size) {
+        local += index[dim] - run.offset;
+        break;
+      }
+      local += run.size;
+    }
+    at = at * view.dims[dim].local_size() + local;
+  }
+  const GlobalValue local = whole_value(piece.local());
+  const auto number = static_cast<std::size_t>(at);
+  if (local.is_integral()) return static_cast<double>(local.integers[number]);
+  return local.reals[number * (is_complex(local.meta.dtype) ? 2 : 1)];
+}
+
+// The ranks that hold the wrong element with that very value, and its place; for a pending value,
+// the ranks of its terms.
+std::string holders_of(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
+                       const Comparison& judged) {
+  const Dims index = index_of(judged.worst_index, spec.shape());
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
+    const Coordinate coordinate = spec.layout()->coordinate_at_index(i);
+    const auto held = element_at(spec, pieces[static_cast<std::size_t>(i)], coordinate, index);
+    if (!held) continue;
+    const bool same = *held == judged.got || (std::isnan(*held) && std::isnan(judged.got));
+    if (same || spec.has_partial()) ranks.push_back(spec.layout()->rank_at_index(i));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return fmt::format("{}{} at [{}]", spec.has_partial() ? "the terms of " : "", fold_ranks(ranks),
+                     text_of_list(index, ", "));
+}
+
+bool same_numbers(const GlobalValue& a, const GlobalValue& b) {
+  return a.meta.shape == b.meta.shape && a.reals == b.reals && a.integers == b.integers;
+}
+
+bool close(const GlobalValue& a, const GlobalValue& b, double relative) {
+  if (a.meta.shape != b.meta.shape || a.integers != b.integers) return false;
+  return all_close(a.reals, b.reals, relative * largest_finite(a.reals));
+}
+
+bool disagrees(const Comparison& comparison) {
+  return comparison.agreement == Agreement::kWrong || comparison.agreement == Agreement::kUndecided;
+}
+
+// Terms that are equal along a mesh dim are a replica that is off by a factor.
+bool has_equal_terms(const Label& label, const std::vector<GlobalValue>& held,
+                     const MeshLayout& layout) {
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    if (!label.placements[dim].is_partial()) continue;
+    bool alike = true;
+    for (std::int64_t i = 0; i < layout.size() && alike; ++i) {
+      Coordinate first = layout.coordinate_at_index(i);
+      first[dim] = 0;
+      alike = same_numbers(held[static_cast<std::size_t>(i)],
+                           held[static_cast<std::size_t>(layout.index_of(first))]);
+    }
+    if (alike) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+OneValue::OneValue(const VerifyInputs& inputs, Precision precision, const ValueReport& report)
+    : inputs_(inputs), precision_(precision), report_(report) {
+  const auto& ranks = precision == Precision::kDeclared ? inputs.ranks : inputs.ranks_in_f64;
+  for (const Recording* rank : ranks) {
+    by_rank_.push_back(value_of(*rank, report));
+    if (first_ == nullptr) first_ = by_rank_.back();
+  }
+}
+
+bool OneValue::is_given() const {
+  return inputs_.given.single != nullptr && report_.last &&
+         given_value(*inputs_.given.single, report_.name) != nullptr;
+}
+
+const RecordedValue* OneValue::alone(Precision precision, std::size_t rank) const {
+  const bool in_f64 = precision == Precision::kReference;
+  if (is_given()) {
+    const Recording* given = in_f64 ? inputs_.given.reference : inputs_.given.single;
+    return given == nullptr ? nullptr : given_value(*given, report_.name);
+  }
+  if (!inputs_.one_device) return nullptr;
+  const auto& runs = in_f64 ? inputs_.one_device->reference : inputs_.one_device->single;
+  const std::size_t as_rank = runs.size() > 1 ? rank : 0;
+  return as_rank < runs.size() ? value_of(*runs[as_rank], report_) : nullptr;
+}
+
+double OneValue::relative(DType dtype) const {
+  return taken_as_equal(precision_ == Precision::kReference, dtype);
+}
+
+OneValue::Answer OneValue::compared(const GlobalValue& value, bool exact, std::size_t rank) {
+  const RecordedValue* single = alone(Precision::kDeclared, rank);
+  const RecordedValue* reference = alone(Precision::kReference, rank);
+  const bool ran = inputs_.one_device && !inputs_.one_device->reference.empty();
+  if (single == nullptr || (reference == nullptr && ran && !is_given())) return {};
+  const GlobalValue declared = whole_value(single->value.local());
+  const GlobalValue wide =
+      reference != nullptr ? whole_value(reference->value.local()) : GlobalValue();
+  const GlobalValue& truth = reference != nullptr ? wide : declared;
+  const double largest = is_given() ? inputs_.given.largest : inputs_.one_device->largest;
+  if (precision_ == Precision::kReference) {
+    return {compare_in_f64(value, truth, f64_noise(declared, truth, astray_, largest)), true};
+  }
+  if (!inputs_.ranks_in_f64.empty()) astray_ = std::max(astray_, farthest(value, truth));
+  Judgement judgement{.exact = exact, .relative_tolerance = {}};
+  for (const auto& [named, tolerance] : inputs_.tolerance) {
+    if (named == value.meta.dtype) judgement.relative_tolerance = tolerance;
+  }
+  return {compare(value, declared, truth, judgement), true};
+}
+
+void OneValue::add(ValueReport& report, const Comparison& comparison, Fits fits) {
+  const bool first = report.facts.fits == Fits::kNoValue;
+  if (first || worse(comparison, report.comparison)) report.comparison = comparison;
+  if (first || fits == Fits::kNo) report.facts.fits = fits;
+}
+
+void OneValue::keep(ValueReport& report, const GlobalValue& value, std::size_t rank) const {
+  if (inputs_.keep == 0 || precision_ != Precision::kDeclared) return;
+  report.kept.push_back(keep_value(value, static_cast<std::int64_t>(rank), inputs_.keep));
+}
+
+void OneValue::run(ValueReport& report) {
+  report.facts.fits = Fits::kNoValue;
+  report.facts.given = is_given();
+  report.facts.alike = true;
+  if (first_->value.numel() > inputs_.most_elements) {
+    report.facts.comparable = false;
+    report.reason = "more elements than memory can hold for comparing";
+  } else if (first_->value.distributed()) {
+    distributed(report);
+  } else {
+    plain(report);
+  }
+  const bool failed = inputs_.one_device && !inputs_.one_device->failure.empty();
+  const bool away = !report.facts.agrees() && !report.facts.given && !report.replicas_differ;
+  if (!inputs_.one_device || (failed && away)) {
+    report.facts.comparable = false;
+    report.reason = inputs_.nothing;
+  }
+}
+
+void OneValue::distributed(ValueReport& report) {
+  std::map<std::int64_t, const DTensorSpec*> specs;  // by the first rank that has the layout
+  std::set<const MeshLayout*> seen;
+  for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
+    const RecordedValue* held = by_rank_[rank];
+    if (held == nullptr || !held->value.distributed()) continue;
+    const DTensorSpec* spec = held->value.spec();
+    if (!spec->layout()->coordinate_of(static_cast<std::int64_t>(rank))) continue;
+    if (seen.insert(spec->layout()).second) specs[static_cast<std::int64_t>(rank)] = spec;
+  }
+  for (const auto& [rank, spec] : specs) on_mesh(*spec, report);
+  if (!specs.empty()) return;
+  report.facts.comparable = false;
+  report.reason = "no rank of its mesh holds it";
+}
+
+void OneValue::on_mesh(const DTensorSpec& spec, ValueReport& report) {
+  const MeshLayout& layout = *spec.layout();
+  std::vector<DTensor> pieces;
+  // Sums of integers are the same in every order.
+  bool exact = !spec.has_partial() || is_integral(spec.dtype());
+  for (std::int64_t index = 0; index < layout.size(); ++index) {
+    const std::int64_t rank = layout.rank_at_index(index);
+    const RecordedValue* held = by_rank_[static_cast<std::size_t>(rank)];
+    if (held == nullptr || !held->value.distributed() || held->value.spec() != &spec) {
+      Comparison comparison;
+      comparison.agreement = Agreement::kWrong;
+      comparison.what =
+          fmt::format("rank {} holds {}, others {}", rank,
+                      held == nullptr ? "nothing" : type_string(held->value), type_string(spec));
+      report.replicas_differ = true;
+      return add(report, comparison, Fits::kNo);
+    }
+    exact = exact && is_exact(held->value);
+    pieces.push_back(held->value);
+  }
+  report.facts.claims_terms = spec.has_partial();
+  if (!exact && is_near(spec, pieces, report)) return;
+  std::vector<AssemblyFault> faults;
+  const GlobalValue whole = assemble(spec, pieces, faults);
+  const auto rank = static_cast<std::size_t>(layout.rank_at_index(0));
+  keep(report, whole, rank);
+  const Answer answer = compared(whole, exact, rank);
+  const Fits own = spec.has_partial()     ? Fits::kTerms
+                   : spec.is_replicated() ? Fits::kReplicas
+                                          : Fits::kPieces;
+  if (answer.known) {
+    add(report, answer.comparison, disagrees(answer.comparison) ? Fits::kNo : own);
+    const Comparison& judged = report.comparison;
+    if (judged.agreement == Agreement::kWrong && judged.worst_index >= 0) {
+      report.holders = holders_of(spec, pieces, judged);
+    }
+  }
+  if (!faults.empty()) tell_faults(faults, spec, pieces, report);
+}
+
+// Replicas of a claim that differ by rounding alone were added up in different orders: that is
+// known in f64, where they are as close as one device.
+void OneValue::tell_faults(const std::vector<AssemblyFault>& faults, const DTensorSpec& spec,
+                           const std::vector<DTensor>& pieces, ValueReport& report) const {
+  const MeshLayout& layout = *spec.layout();
+  bool near = inputs_.leaves && report.facts.agrees() && !is_integral(spec.dtype());
+  for (std::int64_t index = 0; index < layout.size() && near; ++index) {
+    const Coordinate first = representative(spec, layout.coordinate_at_index(index));
+    const auto other = static_cast<std::size_t>(layout.index_of(first));
+    near = close(whole_value(pieces[static_cast<std::size_t>(index)].local()),
+                 whole_value(pieces[other].local()), relative(spec.dtype()));
+  }
+  report.facts.by_order = near;
+  if (near) return;
+  Comparison comparison = report.comparison;
+  comparison.agreement = Agreement::kWrong;
+  comparison.what = faults.front().what + (comparison.what.empty() ? "" : "; " + comparison.what);
+  report.comparison = comparison;
+  report.replicas_differ = true;
+  report.facts.alike = false;
+  report.facts.fits = Fits::kNo;
+}
+
+// Against the only run on one device there is; others leave more to decide.
+bool OneValue::is_near(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
+                       ValueReport& report) {
+  const bool others = precision_ != Precision::kDeclared || inputs_.keep > 0 ||
+                      !inputs_.ranks_in_f64.empty() || !inputs_.one_device || is_given();
+  if (others) return false;
+  const OneDeviceValues& one = *inputs_.one_device;
+  if (one.single.size() != 1 || !one.reference.empty()) return false;
+  const RecordedValue* single = value_of(*one.single[0], report_);
+  if (single == nullptr) return false;
+  const auto comparison = compare_pieces(spec, pieces, single->value.local());
+  const Fits fits = spec.is_replicated() ? Fits::kReplicas : Fits::kPieces;
+  if (comparison) add(report, *comparison, fits);
+  return comparison.has_value();
+}
+
+void OneValue::plain(ValueReport& report) {
+  if (replicas(report)) return;
+  if (labelled(report)) return;
+  report.facts.fits = alone(precision_, 0) == nullptr ? Fits::kNoValue : Fits::kNo;
+}
+
+// Every rank that has the value holds one device's. Ranks that share memory are asked once.
+bool OneValue::replicas(ValueReport& report) {
+  const bool per_rank = inputs_.one_device && inputs_.one_device->single.size() > 1;
+  std::optional<GlobalValue> before;
+  const Tensor* last = nullptr;
+  bool agree = true;
+  for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
+    const RecordedValue* held = by_rank_[rank];
+    if (held == nullptr || held->value.distributed()) continue;
+    const Tensor& local = held->value.local();
+    const bool shared = last != nullptr && last->storage()->buffer() == local.storage()->buffer() &&
+                        last->offset() == local.offset() && last->meta() == local.meta();
+    if (shared && !per_rank) continue;
+    last = &local;
+    GlobalValue value = whole_value(local);
+    if (before && !same_numbers(*before, value)) {
+      report.facts.alike = report.facts.alike && close(*before, value, relative(local.dtype()));
+      report.facts.by_order = true;
+    }
+    if (!is_rank_local(held->value) || !inputs_.leaves) keep(report, value, rank);
+    const Answer answer = compared(value, is_exact(held->value), rank);
+    if (!before) before = std::move(value);
+    if (!answer.known) {
+      agree = false;
+      continue;
+    }
+    if (disagrees(answer.comparison)) agree = false;
+    if (agree || disagrees(answer.comparison)) {
+      add(report, answer.comparison, agree ? Fits::kReplicas : Fits::kNo);
+    }
+  }
+  report.facts.by_order = report.facts.by_order && agree && report.facts.alike;
+  return agree;
+}
+
+// Some op on the way to the value takes a largest or smallest one.
+bool OneValue::takes_extremes() const {
+  if (inputs_.flow == nullptr) return true;
+  const DefUse& flow = *inputs_.flow;
+  const auto all = flow.made_of(flow.held_by(report_.name, report_.where.span.begin));
+  return std::ranges::any_of(all, [&](DefUse::Id id) {
+    const std::string& op = flow.nodes()[id].op;
+    const bool index = op.starts_with("arg") || op.find("softm") != op.npos;
+    return !index && (op.find("max") != op.npos || op.find("min") != op.npos || op == "topk" ||
+                      op == "sort" || op == "any" || op == "all" || op == "norm");
+  });
+}
+
+// A value that was reduced over a mesh dim is no term over it.
+bool OneValue::may_be(const Label& label, const std::vector<GlobalValue>& held) const {
+  if (!label.has_terms()) return true;
+  if (held[0].meta.dtype == DType::kBool || has_equal_terms(label, held, *inputs_.mesh)) {
+    return false;
+  }
+  const MeshDims reduced = collected_along(first_->value), varies = varies_along(first_->value);
+  for (std::size_t dim = 0; dim < label.placements.size(); ++dim) {
+    const Placement& placement = label.placements[dim];
+    if (!placement.is_partial()) continue;
+    if ((reduced >> dim & 1) != 0 || (varies >> dim & 1) == 0) return false;
+    if (is_extreme(placement.op) && !takes_extremes()) return false;
+  }
+  return true;
+}
+
+bool OneValue::labelled(ValueReport& report) {
+  const RecordedValue* single = alone(precision_, 0);
+  if (inputs_.mesh == nullptr || !inputs_.leaves || single == nullptr) return false;
+  std::vector<GlobalValue> held;
+  for (std::int64_t i = 0; i < inputs_.mesh->size(); ++i) {
+    const auto rank = static_cast<std::size_t>(inputs_.mesh->rank_at_index(i));
+    const RecordedValue* value = rank < by_rank_.size() ? by_rank_[rank] : nullptr;
+    if (value == nullptr || value->value.distributed()) return false;
+    const Tensor& local = value->value.local();
+    if (local.numel() > kMostLabelled / inputs_.mesh->size()) {
+      report.facts.comparable = false;
+      report.reason = "too large to be compared as pieces or terms";
+      return true;
+    }
+    held.push_back(whole_value(local));
+  }
+  const GlobalValue whole = whole_value(single->value.local());
+  report.label = label_of(held, whole, *inputs_.mesh, relative(whole.meta.dtype));
+  if (report.label && !may_be(*report.label, held)) report.label.reset();
+  if (!report.label) return false;
+  report.facts.fits = report.label->has_terms() ? Fits::kTerms : Fits::kPieces;
+  report.facts.averages = std::ranges::all_of(report.label->placements, [](const Placement& p) {
+    return !p.is_partial() || p.op == ReduceOp::kAvg;
+  });
+  report.reason = text_of(*report.label, *inputs_.mesh);
+  report.comparison = {};
+  report.comparison.agreement = Agreement::kEnvelope;
+  if (report.label->by_rows) return true;
+  const Answer answer = compared(put_together(held, *report.label, *inputs_.mesh), false, 0);
+  if (answer.known && !disagrees(answer.comparison)) report.comparison = answer.comparison;
+  return true;
+}
+
+}  // namespace shardlab

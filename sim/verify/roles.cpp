@@ -1,0 +1,208 @@
+// Definitions are nodes that nothing follows from, so that a value is a sink where all that is made
+// of it are further names.
+#include "sim/verify/roles.h"
+
+#include <algorithm>
+
+#include "sim/language/run/call_names.h"
+
+namespace shardlab {
+
+namespace {
+
+using Kind = DefUse::Kind;
+using Ids = DefUse::Ids;
+using Role = ValueFacts::Role;
+
+bool holds(const Ids& ids, DefUse::Id id) { return std::ranges::binary_search(ids, id); }
+
+bool meet(const Ids& a, const Ids& b) {
+  return std::ranges::any_of(a, [&](DefUse::Id id) { return holds(b, id); });
+}
+
+class Roles {
+ public:
+  Roles(const RoleInputs& inputs, std::vector<ValueReport>& reports)
+      : inputs_(inputs), flow_(*inputs.flow), reports_(reports) {
+    const Ids after = flow_.makes(inputs.literals);
+    literals_ = after;
+    for (DefUse::Id id = 0; id < flow_.nodes().size(); ++id) {
+      if (inputs.cut_elements.contains(flow_.line_of(id))) cut_.push_back(id);
+    }
+    for (const ValueReport& report : reports) nodes_.push_back(nodes_of(flow_, report));
+  }
+
+  void find() {
+    for (std::size_t i = 0; i < reports_.size(); ++i) {
+      ValueFacts& facts = reports_[i].facts;
+      facts.role = role_of(reports_[i], nodes_[i]);
+      facts.starts_backward = follows_at_once(nodes_[i], Kind::kBackward);
+      facts.by_rank = by_rank(nodes_[i]);
+      facts.other_program = other_program(reports_[i], nodes_[i]);
+      facts.literal = meet(nodes_[i], literals_);
+    }
+    for (std::size_t i = 0; i < reports_.size(); ++i) {
+      reports_[i].facts.parameter = is_parameter(i);
+    }
+  }
+
+ private:
+  // A node of this kind takes the value itself, or the number that is read from it.
+  bool follows_at_once(const Ids& of, Kind kind) const {
+    return std::ranges::any_of(of, [&](DefUse::Id id) {
+      return std::ranges::any_of(flow_.makes_directly(id), [&](DefUse::Id next) {
+        if (flow_.nodes()[next].kind == kind) return true;
+        const Ids& behind = flow_.makes_directly(next);
+        return flow_.nodes()[next].kind == Kind::kRead &&
+               std::ranges::any_of(behind,
+                                   [&](DefUse::Id one) { return flow_.nodes()[one].kind == kind; });
+      });
+    });
+  }
+
+  // More is made of it than names, writes that nobody sees, and labels without a name.
+  bool is_used(const Ids& of) const {
+    const Ids all = flow_.makes(of);
+    return std::ranges::any_of(all, [&](DefUse::Id id) {
+      const FlowNode& node = flow_.nodes()[id];
+      switch (node.kind) {
+        case Kind::kDefined:
+          return !std::ranges::all_of(node.from, [&](DefUse::Id from) {
+            return holds(of, from) || flow_.nodes()[from].kind == Kind::kDecides;
+          });
+        case Kind::kShown:
+        case Kind::kAsserted:
+        case Kind::kBackward:
+        case Kind::kSent:
+        case Kind::kDecides:
+        case Kind::kRead:
+          return !holds(of, id);
+        default:
+          return false;
+      }
+    });
+  }
+
+  Role role_of(const ValueReport& report, const Ids& of) const {
+    const std::string& name = report.name;
+    if (report.spec != nullptr || report.facts.given) return Role::kClaim;
+    // A number that decides or counts is judged by what it leads to, as is what is made of sizes.
+    if (report.number) return is_used(of) && report.at_end ? Role::kOnTheWay : Role::kClaim;
+    if (report.last && inputs_.expected.contains(name)) return Role::kClaim;
+    if (report.read || follows_at_once(of, Kind::kShown)) return Role::kClaim;
+    return is_used(of) || !has_data(flow_.made_of(of)) ? Role::kOnTheWay : Role::kSink;
+  }
+
+  // Without it a value is made of sizes and numbers of the text, and has no outcome of its own;
+  // unless ranks have added it up.
+  bool has_data(const Ids& all) const {
+    return std::ranges::any_of(all, [&](DefUse::Id id) {
+      const FlowNode& node = flow_.nodes()[id];
+      return node.kind == Kind::kInput || node.kind == Kind::kRank || node.kind == Kind::kReduced ||
+             node.kind == Kind::kGathered || node.kind == Kind::kFromOne || draws(node.op);
+    });
+  }
+
+  // Without the numbers of ranks by which whole values are cut into pieces.
+  bool by_rank(const Ids& of) const {
+    Ids open = of;
+    std::vector<bool> seen(flow_.nodes().size());
+    while (!open.empty()) {
+      const DefUse::Id id = open.back();
+      open.pop_back();
+      if (seen[id]) continue;
+      seen[id] = true;
+      const FlowNode& node = flow_.nodes()[id];
+      if (node.kind == Kind::kRank) return true;
+      const bool piece = std::ranges::any_of(
+          inputs_.pieces, [&](const SourceSpan& span) { return span.begin == node.begin; });
+      for (const DefUse::Id from : node.from) {
+        if (!piece || !flow_.any(flow_.made_of({from}), Kind::kRank)) open.push_back(from);
+      }
+    }
+    return false;
+  }
+
+  // One device runs another program before it: it sends no messages between stages that ranks take
+  // by their number, it has no element of its own out of what is cut, its lists have one entry.
+  bool other_program(const ValueReport& report, const Ids& of) const {
+    const Ids all = flow_.made_of(of);
+    if (meet(cut_, all)) return true;
+    const bool collected = flow_.any(all, Kind::kReduced) || flow_.any(all, Kind::kGathered);
+    if (collected && !flow_.any(all, Kind::kInput)) return true;  // a count of ranks, own data
+    const bool missing = report.facts.fits == ValueFacts::Fits::kNoValue;
+    const bool message = flow_.any(all, Kind::kReceived);
+    if (missing) {
+      return message || flow_.any(all, Kind::kFromOne) || flow_.any(all, Kind::kWorld) ||
+             by_rank(of);
+    }
+    const auto by_stage = [&](DefUse::Id id) {
+      return flow_.nodes()[id].kind == Kind::kDecides &&
+             flow_.any(flow_.made_of({id}), Kind::kRank);
+    };
+    if (message && std::ranges::any_of(all, by_stage)) return true;
+    const Ids as_received = flow_.made_of_until(
+        of, {Kind::kReceived, Kind::kReduced, Kind::kGathered, Kind::kComputed});
+    if (flow_.any(as_received, Kind::kReceived)) return true;
+    const Ids near = flow_.made_of_until(of, {Kind::kReduced, Kind::kGathered});
+    return std::ranges::any_of(near, [&](DefUse::Id id) {
+      return flow_.nodes()[id].kind == Kind::kFromOne && flow_.nodes()[id].entry;
+    });
+  }
+
+  // It is what a leaf was, and its gradient: w - lr * w.grad, or w after a write.
+  bool is_parameter(std::size_t i) const {
+    const ValueReport& report = reports_[i];
+    if (report.facts.role == Role::kOnTheWay || !report.in_floats || report.number) return false;
+    if (report.spec != nullptr || !flow_.any(flow_.made_of(nodes_[i]), Kind::kBackward)) {
+      return false;
+    }
+    const Ids before = flow_.made_of_until(nodes_[i], {Kind::kBackward});
+    return std::ranges::any_of(reports_, [&](const ValueReport& other) {
+      if (!other.name.ends_with(".grad") || other.type != report.type) return false;
+      const std::string leaf = other.name.substr(0, other.name.size() - 5);
+      return meet(flow_.held_by(leaf), before);
+    });
+  }
+
+  const RoleInputs& inputs_;
+  const DefUse& flow_;
+  std::vector<ValueReport>& reports_;
+  std::vector<Ids> nodes_;  // by report
+  Ids literals_, cut_;
+};
+
+}  // namespace
+
+DefUse::Ids nodes_of(const DefUse& flow, const ValueReport& report) {
+  const std::uint32_t begin = report.where.span.begin;
+  Ids held = report.number ? flow.shown_at(begin) : Ids();
+  if (held.empty()) held = flow.held_by(report.name, begin);
+  return held.empty() ? flow.held_by(report.name) : held;
+}
+
+void find_roles(const RoleInputs& inputs, std::vector<ValueReport>& reports) {
+  Roles(inputs, reports).find();
+}
+
+void find_outcomes(const DefUse& flow, std::vector<ValueReport>& reports) {
+  for (ValueReport& report : reports) report.row = &outcome_of(report.facts);
+  std::vector<Ids> nodes;
+  for (const ValueReport& report : reports) nodes.push_back(nodes_of(flow, report));
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    ValueFacts& facts = reports[i].facts;
+    if (facts.role != Role::kOnTheWay || facts.agrees()) continue;
+    const Ids made = flow.makes(nodes[i]);
+    facts.leads_right = true;
+    for (std::size_t k = 0; k < reports.size(); ++k) {
+      const ValueReport& other = reports[k];
+      if (other.facts.role == Role::kOnTheWay || !meet(nodes[k], made)) continue;
+      const Outcome outcome = other.outcome();
+      const bool right = outcome == Outcome::kVerified || outcome == Outcome::kLeftAsTerms;
+      facts.leads_right = facts.leads_right && right;
+    }
+    reports[i].row = &outcome_of(facts);
+  }
+}
+
+}  // namespace shardlab
