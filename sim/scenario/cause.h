@@ -30,15 +30,16 @@ inline constexpr std::string_view kOneFactor = "cause.one-factor";
 inline constexpr std::string_view kOtherLabel = "cause.other-label";
 inline constexpr std::string_view kOtherChunk = "cause.other-chunk";
 inline constexpr std::string_view kOneMask = "cause.one-mask";
+inline constexpr std::string_view kOwnDraws = "cause.own-draws";
 inline constexpr std::string_view kUnequalNumber = "cause.unequal-number";
 inline constexpr std::string_view kSomeRanks = "cause.some-ranks";
 inline constexpr std::string_view kPartedBranch = "cause.parted-branch";
 inline constexpr std::string_view kNone = "cause.none";
 
-inline constexpr std::array kAll = {kOnPieces,      kTermAdded,  kReplicaCounted, kUnevenMean,
-                                    kMissingSum,    kWrongGroup, kOtherReduction, kFactor,
-                                    kOneFactor,     kOtherLabel, kOtherChunk,     kOneMask,
-                                    kUnequalNumber, kSomeRanks,  kPartedBranch,   kNone};
+inline constexpr std::array kAll = {
+    kOnPieces,       kTermAdded,     kReplicaCounted, kUnevenMean,   kMissingSum, kWrongGroup,
+    kOtherReduction, kFactor,        kOneFactor,      kOtherLabel,   kOtherChunk, kOneMask,
+    kOwnDraws,       kUnequalNumber, kSomeRanks,      kPartedBranch, kNone};
 
 }  // namespace causes
 

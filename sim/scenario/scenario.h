@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/shared/transport.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/rank_context.h"
@@ -140,10 +141,14 @@ struct Expectation {
   std::optional<ExpectedError> error;
   std::optional<ExpectedVerdict> verdict;
   std::optional<ExpectedMistake> mistake;
-  std::optional<Bound> not_verified;  ///< values that one device is not compared with
+  std::optional<std::vector<Transport>> transports;  ///< on which no order of ranks hangs
+  std::optional<Bound> not_verified;  ///< values that fail under --strict, and are not wrong
+  /// How many values have an outcome, by its key: "differs".
+  std::vector<std::pair<std::string, Bound>> outcomes;
   std::optional<ExpectedGraph> graph;
-  std::optional<Bound> graph_breaks;  ///< in the graph that has most, and those of defs
-  std::optional<Bound> graphs;        ///< different ones, of classes of ranks
+  std::optional<ExpectedGraph> checkpoint;  ///< tensors that are values of their names
+  std::optional<Bound> graph_breaks;        ///< in the graph that has most, and those of defs
+  std::optional<Bound> graphs;              ///< different ones, of classes of ranks
 
   bool asks_for_graphs() const { return graph || graph_breaks || graphs; }
 };
@@ -189,6 +194,7 @@ struct Scenario {
   /// One entry per mesh dim that [topology] names; prices use them, values never do.
   std::vector<TopologyDim> topology;
   std::string backend = "threads";     ///< unless another one is asked for
+  std::optional<Transport> transport;  ///< between ranks, if the user gives none
   std::optional<PlannerKind> planner;  ///< of redistributions; none: the default's choice
   std::optional<StepWeights> weights;  ///< [weights], of the planner graph
   std::vector<ScenarioRule> rules;

@@ -15,9 +15,15 @@ namespace {
 
 const std::vector<std::string>& expect_keys() {
   static const std::vector<std::string> kKeys = {
-      "collectives", "bytes",        "memory", "grads",        "implicit",
-      "verify",      "tolerance",    "error",  "verdict",      "cause",
-      "line",        "not_verified", "graph",  "graph_breaks", "graphs"};
+      "collectives",  "bytes", "memory",       "grads",  "implicit",   "verify",
+      "tolerance",    "error", "verdict",      "cause",  "checkpoint", "line",
+      "not_verified", "graph", "graph_breaks", "graphs", "outcomes",   "transports"};
+  return kKeys;
+}
+
+const std::vector<std::string>& outcome_keys() {
+  static const std::vector<std::string> kKeys = {"verified",   "differs",        "left_as_terms",
+                                                 "on_the_way", "no_counterpart", "not_compared"};
   return kKeys;
 }
 
@@ -136,14 +142,34 @@ class ExpectReader {
       read_mistake(entry);
     } else if (entry.key == "not_verified") {
       out_.not_verified = read_bound(file_, entry, environment_, Units::kNone);
+    } else if (entry.key == "outcomes") {
+      read_outcomes(entry);
     } else if (entry.key == "graph") {
       out_.graph = {read_text(file_, entry)->text(), expect_.where(entry)};
+    } else if (entry.key == "checkpoint") {
+      out_.checkpoint = {read_text(file_, entry)->text(), expect_.where(entry)};
     } else if (entry.key == "graph_breaks") {
       out_.graph_breaks = read_bound(file_, entry, environment_, Units::kNone);
     } else if (entry.key == "graphs") {
       out_.graphs = read_bound(file_, entry, environment_, Units::kNone);
+    } else if (entry.key == "transports") {
+      read_transports(entry);
     } else
       read_type(entry);
+  }
+
+  void read_transports(const TomlEntry& entry) {
+    out_.transports.emplace();
+    for (const TomlValue& value : read_array(file_, entry)) {
+      const auto* text = std::get_if<SourcePtr>(&value.value);
+      if (text == nullptr) refuse_kind(file_, value, "transports", "the name of a transport");
+      const std::optional<Transport> transport = parse_transport((*text)->text());
+      if (!transport) {
+        expect_.where(value).refuse(fmt::format("there is no transport '{}'", (*text)->text()),
+                                    suggest((*text)->text(), transport_names()));
+      }
+      out_.transports->push_back(*transport);
+    }
   }
 
   void read_collectives(const TomlEntry& entry) {
@@ -153,6 +179,14 @@ class ExpectReader {
     for (const TomlEntry& count : *section.table) {
       out_.collectives->emplace_back(count.key,
                                      read_bound(file_, count, environment_, Units::kNone));
+    }
+  }
+
+  void read_outcomes(const TomlEntry& entry) {
+    const TomlSection section{file_, "outcomes", &read_table(file_, entry)};
+    section.check_keys(outcome_keys());
+    for (const TomlEntry& one : *section.table) {
+      out_.outcomes.emplace_back(one.key, read_bound(file_, one, environment_, Units::kNone));
     }
   }
 

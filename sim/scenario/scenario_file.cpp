@@ -23,7 +23,7 @@
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/ast_walk.h"
 #include "sim/language/syntax/parser.h"
-#include "sim/scenario/npy.h"
+#include "sim/scenario/checkpoint_input.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"
 
@@ -33,8 +33,9 @@ namespace {
 
 const std::vector<std::string>& top_keys() {
   static const std::vector<std::string> kKeys = {
-      "title",   "about",  "seed",     "world", "mesh",    "params",  "matrix",    "inputs",
-      "program", "expect", "topology", "rule",  "planner", "weights", "reference", "backend"};
+      "title",   "about",   "seed",      "world",   "mesh",     "params",
+      "matrix",  "inputs",  "program",   "expect",  "topology", "rule",
+      "planner", "weights", "reference", "backend", "transport"};
   return kKeys;
 }
 
@@ -351,6 +352,10 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
   if (const TomlEntry* entry = root.find("backend")) {
     static const std::vector<std::string> kBackends = {"threads", "fake"};
     out.backend = kBackends[read_choice(file_, *entry, kBackends)];
+  }
+  if (const TomlEntry* entry = root.find("transport")) {
+    static const std::vector<std::string> kNames = transport_names();
+    out.transport = kTransports[read_choice(file_, *entry, kNames)];
   }
   out.rules = read_rules(root);
   check_types(out);

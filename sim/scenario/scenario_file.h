@@ -48,7 +48,7 @@ class ScenarioFile {
   ///   fails  ScenarioError: sizes, type strings, unknown names in expressions and in [expect]
   Scenario at(const MatrixPoint& point) const;
 
-  /// Keeps a file of its inputs in memory (StepTensors::keep).
+  /// Keeps a file of its inputs in memory (RecordedTensors::keep).
   void hold(std::shared_ptr<const void> input_file) { input_file_ = std::move(input_file); }
 
  private:

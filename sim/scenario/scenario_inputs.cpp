@@ -4,10 +4,11 @@
 
 #include "api/inputs.h"
 #include "base/nearest.h"
+#include "sim/checkpoint/checkpoint.h"
 #include "sim/language/syntax/parser.h"
-#include "sim/scenario/npy.h"
+#include "sim/scenario/checkpoint_input.h"
+#include "sim/scenario/recorded_tensors.h"
 #include "sim/scenario/scenario_parts.h"
-#include "sim/scenario/step_tensors.h"
 #include "sim/scenario/type_text.h"
 
 namespace shardlab {
@@ -30,8 +31,9 @@ bool draws_reals(const ScenarioInput& input) {
 
 class InputReader {
  public:
-  InputReader(const TomlSection& root, const Environment& environment, StepTensors& tensors)
-      : file_(root.file), environment_(environment), tensors_(tensors) {}
+  InputReader(const TomlSection& root, const Environment& environment, RecordedTensors& tensors,
+              CheckpointInputs& checkpoints)
+      : file_(root.file), environment_(environment), tensors_(tensors), checkpoints_(checkpoints) {}
 
   ScenarioInput read(const TomlEntry& entry) {
     input_.name = entry.key;
@@ -76,17 +78,18 @@ class InputReader {
     const TomlEntry* file = section.find("file");
     if (const TomlEntry* tensor = section.find("tensor"); tensor != nullptr && file == nullptr) {
       section.where(*tensor).refuse(fmt::format("{} names a tensor of no file", section.name),
-                                    "add file = \"step.json.gz\"");
+                                    "add file = \"model.safetensors\", or \"step.json.gz\"");
     }
     if (file != nullptr) {
       input_.recipe.init = "values";
       input_.file = read_text(file_, *file)->text();
       const TomlEntry* tensor = section.find("tensor");
-      if (tensor == nullptr) {
-        input_.recipe.values = read_input_file(file_->file(), input_);
+      const std::string path = path_beside(file_->file(), input_.file);
+      const std::string name = tensor == nullptr ? "" : read_text(file_, *tensor)->text();
+      if (tensor == nullptr || (!path.ends_with(".pt2") && Checkpoint::is_one(path))) {
+        checkpoints_.read(path, name, input_);
       } else {
-        tensors_.read(path_beside(file_->file(), input_.file), read_text(file_, *tensor)->text(),
-                      input_);
+        tensors_.read(path, name, input_);
       }
     }
     if (const TomlEntry* scale = section.find("scale")) {
@@ -272,7 +275,8 @@ class InputReader {
 
   const SourcePtr& file_;
   const Environment& environment_;
-  StepTensors& tensors_;
+  RecordedTensors& tensors_;
+  CheckpointInputs& checkpoints_;
   ScenarioInput input_;
 };
 
@@ -291,9 +295,10 @@ std::vector<ScenarioInput> read_inputs(const TomlSection& root, const Environmen
   std::vector<ScenarioInput> out;
   const TomlEntry* entry = root.find("inputs");
   if (entry == nullptr) return out;
-  StepTensors tensors;
+  RecordedTensors tensors;
+  CheckpointInputs checkpoints;
   for (const TomlEntry& input : read_table(root.file, *entry)) {
-    out.push_back(InputReader(root, environment, tensors).read(input));
+    out.push_back(InputReader(root, environment, tensors, checkpoints).read(input));
     check_default(out.back());
   }
   return out;

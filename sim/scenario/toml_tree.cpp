@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/record/step_file.h"
+#include "sim/recording/advice.h"
 
 namespace shardlab {
 

@@ -87,7 +87,7 @@ std::vector<Guard> facts_of_call(const std::vector<NamedTensor>& inputs) {
     add_input_facts(facts, source, {meta, x.distributed() ? x.spec() : nullptr, x.requires_grad()},
                     dynamic);
     // In the graph they are one value.
-    const auto first = std::ranges::find(inputs, x, &NamedTensor::value);
+    const auto first = std::ranges::find_if(inputs, same_as(x), &NamedTensor::value);
     if (first->source != source)
       add(facts, Guard::Kind::kIdentity, source, "the same as " + first->source);
     if (!x.distributed()) continue;

@@ -8,12 +8,13 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::array<std::string_view, 30> kNodeKinds = {
+constexpr std::array<std::string_view, 31> kNodeKinds = {
     "input",      "const",      "op",          "factory",   "distribute",   "redistribute",
     "from_local", "to_local",   "collective",  "mesh",      "require_grad", "detach",
     "backward",   "deal",       "check_piece", "gradient",  "seed",         "drop_grad",
     "hook",       "hooks",      "remove_hook", "hook_call", "hook_gives",   "size",
-    "number",     "size_guard", "read",        "wait",      "function",     "check_close"};
+    "number",     "size_guard", "read",        "wait",      "function",     "check_close",
+    "look"};
 constexpr std::array<std::string_view, 4> kGuardKinds = {"identity", "equality", "type", "rank"};
 
 template <typename Kind, std::size_t N>

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -116,10 +117,11 @@ struct GraphCollective {
 /// The source of an input's elements: they are drawn by global index from the graph's seed and the
 /// input's name.
 struct InputRecipe {
-  std::string init;               ///< "randn", "rand", "randint", "zeros", "values", ...
-  std::vector<Scalar> arguments;  ///< randn(scale), full(value), randint(low, high)
-  double scale = 1;               ///< multiplies the elements of init
-  std::vector<Scalar> values;     ///< "values": row-major
+  std::string init;                    ///< "randn", "rand", "randint", "zeros", "values", ...
+  std::vector<Scalar> arguments;       ///< randn(scale), full(value), randint(low, high)
+  double scale = 1;                    ///< multiplies the elements of init
+  std::vector<Scalar> values;          ///< "values": row-major
+  std::string file = {}, tensor = {};  ///< in place of init: a tensor in a file of a recording
   // Of a graph that admits other sizes:
   std::vector<std::string> sizes = {};  ///< by dim, as the program's file writes them: "n", "4*n"
   std::vector<std::int64_t> dynamic = {};  ///< dims that may have another size
@@ -161,6 +163,7 @@ enum class NodeKind : std::uint8_t {
   /// of the results, and it gives those of the arguments.
   kFunction,
   kCheckClose,  ///< a test compares the whole of args[0] with args[1]
+  kLook,        ///< of a recording: args are looked at; nothing runs
 };
 /// "input", "const", "op", "factory", ...
 std::string_view kind_name(NodeKind kind);
@@ -230,6 +233,11 @@ struct GraphNode {
   bool replicates = false;            ///< a plain tensor next to a DTensor is a replica
   bool target_view = false;           ///< views made here are to be overwritten
   std::int32_t line = 0, column = 0;  ///< in the program; 0: none
+  // Of a recording, and not part of a file.
+  std::int32_t rank = -1;  ///< the only rank that runs it; -1: all
+  bool back = false;       ///< redistribute: of a gradient
+  /// redistribute, in place of a target: the placements of these mesh dims, others stay.
+  std::vector<std::pair<std::string, Placement>> towards;
   std::optional<NodeError> error;
   // Below the node.
   std::vector<GraphMove> moves;

@@ -18,11 +18,13 @@
 
 #include "autograd/program.h"
 #include "comm/forwarding_observer.h"
-#include "schema/op_row.h"
+#include "schema/calls.h"
 #include "trace/graph.h"
 #include "trace/graph_meshes.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 class Recorder final : public ForwardingProgram {
  public:

@@ -11,6 +11,7 @@
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "plan/planner_name.h"
+#include "schema/meta_args.h"
 #include "schema/op_row.h"
 #include "tensor/device.h"
 #include "trace/digest.h"
@@ -27,10 +28,11 @@ namespace {
 // The state that decides how the calls of a node run, besides their arguments.
 class NodeScope {
  public:
-  /// `in_hook`: backward records nothing there, unless a node says so.
-  NodeScope(const char* file, const GraphNode& node, bool in_hook)
+  /// `in_hook`: backward records nothing there, unless a node says so. `placed`: the node has a
+  /// line, or the program none.
+  NodeScope(const char* file, const GraphNode& node, bool in_hook, bool placed)
       : rank_(current_rank()), mode_(rank_.mode), mixed_(rank_.mixed) {
-    rank_.position = {file, node.line, node.column};
+    if (placed) rank_.position = {file, node.line, node.column};
     if (!node.taped) rank_.mode &= ~std::uint32_t{kModeAutograd};
     if (node.taped && in_hook) rank_.mode |= std::uint32_t{kModeAutograd};
     if (node.replicates) rank_.mixed = MixedTensors::kReplicate;
@@ -51,7 +53,7 @@ class NodeScope {
   std::optional<TargetScope> target_;
 };
 
-class Player {
+class Player final : public ReplayState {
  public:
   Player(const ProgramGraph& graph, Arena& arena, std::span<const DTensor> inputs,
          const ReplayOptions& options)
@@ -70,7 +72,7 @@ class Player {
     }
   }
 
-  ~Player() { *self_ = nullptr; }
+  ~Player() override { *self_ = nullptr; }
   Player(const Player&) = delete;
   Player& operator=(const Player&) = delete;
 
@@ -97,12 +99,18 @@ class Player {
   }
 
  private:
+  const std::vector<DTensor>& values() const override { return values_.all(); }
+  void put(ValueRef number, DTensor value) override { values_[number] = std::move(value); }
+  Results again(std::size_t node) override { return results_of(graph_.nodes[node]); }
+
   // One node, and with a backward the nodes of the hooks that are called inside of it.
   void play() {
     const std::size_t i = next_++;
-    if (options_.listener != nullptr) options_.listener->begins(i, values_.all());
-    run_node(i);
-    if (options_.listener != nullptr) options_.listener->ended(i, values_.all());
+    const std::int32_t only = graph_.nodes[i].rank;
+    if (only >= 0 && only != rank_) return;
+    ReplayListener* listener = options_.listener;
+    if (listener == nullptr || listener->begins(i, *this)) run_node(i);
+    if (listener != nullptr) listener->ended(i, *this);
     values_.let_go(i);
     const bool called =
         next_ < graph_.nodes.size() && graph_.nodes[next_].kind == NodeKind::kHookCall;
@@ -198,10 +206,12 @@ class Player {
     const GraphNode& node = graph_.nodes[number];
     Results results;
     try {
-      const NodeScope scope(file_, node, hooks_inside_ > 0);
+      const NodeScope scope(file_, node, hooks_inside_ > 0, node.line > 0 || !options_.recorded);
       results = results_of(node);
-      take(node, results);
+      if (options_.listener != nullptr) options_.listener->made(number, results);
+      options_.recorded ? take_named(node, results) : take(node, results);
     } catch (Error& error) {
+      if (options_.listener != nullptr && options_.listener->failed(number, error, *this)) return;
       error.with("node",
                  fmt::format("{} of the graph: {} {}", number, kind_name(node.kind), node.name));
       if (error.kind() != ErrorKind::kInternal || node.error) throw;
@@ -213,6 +223,27 @@ class Player {
     if (!node.error || current_rank().device->shape_only()) return;
     fail(ErrorKind::kAssert, Fix{kCaptureProgram},
          "node {} failed when it was captured ({}), and runs now", number, node.error->message);
+  }
+
+  // A recording may name fewer results, and one number for two handles of the same elements, of
+  // which the first stays.
+  void take_named(const GraphNode& node, const Results& results) {
+    std::size_t next = 0;
+    for_each_result(results, [&](const Argument& result) {
+      const ValueRef number = next < node.results.size() ? node.results[next].value : ValueRef{};
+      ++next;
+      if (number.id < 0 || !result.is_tensor() || values_[number].defined()) return;
+      values_[number] = result.tensor();
+    });
+  }
+
+  template <typename Take>
+  static void for_each_result(const Results& results, const Take& take) {
+    for (const Argument& result : results) {
+      if (!result.is_list()) take(result);
+      if (!result.is_list()) continue;
+      for (const Argument& item : result.list()) take(item);
+    }
   }
 
   // Results become the values that the graph names: a known handle stays that handle.
@@ -229,13 +260,7 @@ class Player {
       }
       if (tensor) values_[expected.value] = result.tensor();
     };
-    for (const Argument& result : results) {
-      if (result.is_list()) {
-        for (const Argument& item : result.list()) take_one(item);
-      } else {
-        take_one(result);
-      }
-    }
+    for_each_result(results, take_one);
     if (next < node.results.size() && !node.error) {
       fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the call gives {} results, and gave {}", next,
            node.results.size());
@@ -369,7 +394,7 @@ class Player {
       case NodeKind::kCollective:
         return node.in_place ? collect_into(calls, node) : collective(calls, node);
       case NodeKind::kWait:
-        return calls.perform(WaitEvent{works_.at(static_cast<std::size_t>(node.work)).get()});
+        return wait(calls, node);
       case NodeKind::kRequireGrad:
         return calls.perform(RequireGradEvent{taken(node, 0), node.required});
       case NodeKind::kDetach:
@@ -391,6 +416,7 @@ class Player {
       case NodeKind::kRemoveHook:
         return calls.perform(RemoveHookEvent{&hooks_.at(static_cast<std::size_t>(node.hook))});
       case NodeKind::kCheckClose:
+      case NodeKind::kLook:
         return {};
       case NodeKind::kHookCall:
       case NodeKind::kHookGives:
@@ -410,10 +436,23 @@ class Player {
     }
     Arguments args;
     for (const GraphArgument& argument : node.args) args.push_back(taken(argument));
+    if (options_.recorded) wrap_numbers(row, args);
+    if (options_.listener != nullptr) {
+      const auto at = static_cast<std::size_t>(&node - graph_.nodes.data());
+      if (auto results = options_.listener->run(at, args)) return std::move(*results);
+    }
     if (node.kind == NodeKind::kOp) {
       return calls.perform(OpEvent{&row, &args, generator_of(node)});
     }
     return calls.perform(FactoryEvent{&row, &args, target(node), generator_of(node)});
+  }
+
+  static void wrap_numbers(const OpRow& row, Arguments& args) {
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      if (!args[i].is_scalar() || !row.op.arguments[i].type.is_tensor()) continue;
+      const Scalar number = args[i].scalar();
+      args[i] = DTensor(tensor_from({number}, {}, default_dtype(number.category())));
+    }
   }
 
   // Null: the rank's own.
@@ -425,6 +464,7 @@ class Player {
   Results redistribute_again(ProgramCalls& calls, const GraphNode& node) {
     RedistributeOptions options;
     options.issue = node.async ? Issue::kAsync : Issue::kWait;
+    if (node.back) options.direction = Direction::kBackward;
     if (node.planner) {
       options.planner = parse_planner(*node.planner);
       if (!options.planner) {
@@ -466,8 +506,23 @@ class Player {
                            .tag = node.tag,
                            .work = node.async ? &work : nullptr};
     calls.perform(event);
-    if (node.async) works_.push_back(std::move(work));
+    if (node.async) {
+      const auto number = static_cast<std::size_t>(node.work);
+      if (works_.size() <= number) works_.resize(number + 1);
+      works_[number] = std::move(work);
+    }
     return {};
+  }
+
+  // The start of a recorded message may have failed: that is noted, and nothing is on its way.
+  Results wait(ProgramCalls& calls, const GraphNode& node) {
+    const auto number = static_cast<std::size_t>(node.work);
+    CollectiveWork* work = number < works_.size() ? works_[number].get() : nullptr;
+    if (work == nullptr && options_.recorded) return {};
+    if (work == nullptr) {
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "a wait for what never began");
+    }
+    return calls.perform(WaitEvent{work});
   }
 
   static CollectiveKind kind_of(const std::string& name) {

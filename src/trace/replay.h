@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "base/error.h"
 #include "mesh/dtensor.h"
 #include "schema/argument.h"
 #include "trace/graph.h"
@@ -14,16 +16,43 @@ namespace shardlab {
 
 class Arena;
 
-/// Called for each node before and after it runs. `values` are those of the graph by number, at
-/// that time; undefined where one does not exist yet, or is not needed any more.
+/// A replay while it runs, as a listener sees it.
+class ReplayState {
+ public:
+  virtual ~ReplayState() = default;
+  /// Those of the graph by number; undefined where one does not exist yet, or is not needed any
+  /// more.
+  virtual const std::vector<DTensor>& values() const = 0;
+  /// From now on this is the value of the number.
+  virtual void put(ValueRef number, DTensor value) = 0;
+  /// The results of a node with the present values, which do not become values.
+  ///   fails  as the node does
+  virtual Results again(std::size_t node) = 0;
+};
+
+/// Called for each node, and may step in.
 class ReplayListener {
  public:
   virtual ~ReplayListener() = default;
-  virtual void begins(std::size_t node, const std::vector<DTensor>& values) {
-    static_cast<void>(node), static_cast<void>(values);
+  /// Before the node runs. False: it does not run, and its results are those that were put.
+  virtual bool begins(std::size_t node, ReplayState& state) {
+    return static_cast<void>(node), static_cast<void>(state), true;
   }
-  virtual void ended(std::size_t node, const std::vector<DTensor>& values) {
-    static_cast<void>(node), static_cast<void>(values);
+  /// Runs an op in a way of its own, and gives its results. Empty: the replay runs it.
+  virtual std::optional<Results> run(std::size_t node, const Arguments& args) {
+    return static_cast<void>(node), static_cast<void>(args), std::nullopt;
+  }
+  /// The results of a node, before they become values.
+  virtual void made(std::size_t node, Results& results) {
+    static_cast<void>(node), static_cast<void>(results);
+  }
+  /// A node failed. True: the replay goes on without its results, or with those that were put.
+  virtual bool failed(std::size_t node, const Error& error, ReplayState& state) {
+    return static_cast<void>(node), static_cast<void>(error), static_cast<void>(state), false;
+  }
+  /// After the node, whether it ran or not.
+  virtual void ended(std::size_t node, ReplayState& state) {
+    static_cast<void>(node), static_cast<void>(state);
   }
 };
 
@@ -34,6 +63,9 @@ struct ReplayOptions {
   const char* file = nullptr;
   /// In place of the graph's, which begin as they were when it was captured; null where it stays.
   std::span<const Generator> generators = {};
+  /// The graph is that of a recording: results that it does not name are dropped, a number may
+  /// stand where an op takes a tensor, and nodes without a line keep the position of the rank.
+  bool recorded = false;
 };
 
 /// The values left behind by a replay, as in graph.left.

@@ -10,10 +10,10 @@
 
 #include "base/text_of_list.h"
 #include "kernels/convert.h"
-#include "sim/record/text_lines.h"
-#include "sim/recorded/known_differences.h"
+#include "sim/files/text_lines.h"
 #include "sim/verify/step_bounds.h"
 #include "tensor/host.h"
+#include "tests/facts/known_differences.h"
 
 namespace shardlab {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "sim/recorded/check.h"
+#include "tests/facts/check.h"
 #include "tests/facts/value_case.h"
 
 namespace shardlab {

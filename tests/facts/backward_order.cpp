@@ -9,7 +9,7 @@
 
 #include "autograd/grad_node.h"
 #include "base/text_of_list.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 
 namespace shardlab {
 

@@ -6,9 +6,9 @@
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "dispatch/plain_calls.h"
-#include "sim/capture/recorded_event.h"
 #include "sim/proof/sample_call.h"
 #include "sim/run/reference_calls.h"
+#include "tests/facts/recorded_event.h"
 
 namespace shardlab {
 
@@ -87,7 +87,7 @@ class SequenceReader {
   void read_call(const Json& json) {
     SequenceCall call;
     call.op = json.at("op").get<std::string>();
-    call.row = recorded_row(json);
+    call.row = fact_row(json);
     call.first = first_[sequence_.calls.size()];
     for (const Json& arg : json.at("args")) call.args.push_back(argument(arg, call));
     for (const auto& [name, value] : json.at("kwargs").items()) {

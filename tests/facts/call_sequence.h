@@ -7,11 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 #include "schema/torch_spelling.h"
 #include "tests/facts/value_case.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// One call. Tensors of the sequence are texts in its arguments: "$3" is value 3.
 struct SequenceCall {

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 
 namespace shardlab {
 

@@ -9,7 +9,7 @@
 
 #include "base/dtype.h"
 #include "base/inline_vector.h"
-#include "sim/record/json.h"
+#include "sim/files/json.h"
 
 namespace shardlab {
 

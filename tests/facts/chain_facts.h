@@ -2,7 +2,7 @@
 // table of families.
 #pragma once
 
-#include "sim/recorded/check.h"
+#include "tests/facts/check.h"
 
 namespace shardlab {
 

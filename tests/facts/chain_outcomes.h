@@ -17,7 +17,7 @@
 #include <optional>
 #include <string>
 
-#include "sim/recorded/check.h"
+#include "tests/facts/check.h"
 
 namespace shardlab {
 

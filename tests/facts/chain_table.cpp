@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 
 namespace shardlab {
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "sim/recorded/check.h"
 #include "tests/facts/chain_judge.h"
+#include "tests/facts/check.h"
 
 namespace shardlab {
 

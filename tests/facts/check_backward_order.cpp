@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "sim/files/json_value.h"
 #include "sim/language/syntax/source.h"
-#include "sim/record/json_value.h"
 #include "tests/facts/backward_order.h"
 #include "tests/facts/fact_program.h"
 #include "tests/facts/order_facts.h"

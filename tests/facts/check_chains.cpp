@@ -2,7 +2,7 @@
 // placements. A line passes when every run agrees or is refused under its placements.
 #include <fmt/format.h>
 
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "tests/facts/chain_facts.h"
 #include "tests/facts/chain_table.h"
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "sim/files/json_value.h"
 #include "sim/language/values/global_names.h"
-#include "sim/record/json_value.h"
 #include "tensor/host.h"
 #include "tests/facts/collective_facts.h"
 #include "tests/facts/fact_scenarios.h"

@@ -6,9 +6,11 @@
 #include <algorithm>
 
 #include "dispatch/all_ops.h"
-#include "sim/capture/recorded_json.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "sim/proof/placings.h"
-#include "sim/recorded/known_row.h"
+#include "tests/facts/fact_json.h"
+#include "tests/facts/known_row.h"
 #include "tests/facts/propagate_checkers.h"
 #include "tests/facts/propagate_facts.h"
 #include "tests/facts/shape_call.h"

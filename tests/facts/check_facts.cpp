@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 #include <cstdio>
 
-#include "sim/record/json_value.h"
-#include "sim/recorded/known_differences.h"
+#include "sim/files/json_value.h"
 #include "tests/facts/chain_outcomes.h"
 #include "tests/facts/check_arguments.h"
 #include "tests/facts/check_families.h"
+#include "tests/facts/known_differences.h"
 #include "tests/facts/plain_world.h"
 
 namespace shardlab {

@@ -2,14 +2,16 @@
 // the repository may have other names.
 #include "tests/facts/check_families.h"
 
-#include "sim/record/json_value.h"
-#include "sim/recorded/check_programs.h"
+#include "sim/files/json_value.h"
 #include "tests/facts/chain_facts.h"
+#include "tests/facts/check_programs.h"
+#include "tests/facts/checkpoint_facts.h"
 #include "tests/facts/collective_facts.h"
 #include "tests/facts/kernel_facts.h"
 #include "tests/facts/layout_facts.h"
 #include "tests/facts/memory_facts.h"
 #include "tests/facts/order_facts.h"
+#include "tests/facts/promise_facts.h"
 #include "tests/facts/propagate_checkers.h"
 #include "tests/facts/redistribute_facts.h"
 #include "tests/facts/semantics_facts.h"
@@ -60,6 +62,14 @@ bool has(const Json& first, const char* field) {
 
 // Recognised by a field that only this kind of file has, so that a renamed file is still taken.
 constexpr CheckFamily kFamilies[] = {
+    {"checkpoints/contents",
+     [](std::string_view, const Json& first) {
+       return has(first, "tensors") && has(first, "torch");
+     },
+     make_checkpoint_checker},
+    {"checkpoints/pairs",
+     [](std::string_view, const Json& first) { return has(first, "moved") && has(first, "wrong"); },
+     make_pair_checker},
     {"layout/device_mesh",
      [](std::string_view, const Json& first) { return has(first, "bad_slice"); },
      make_line<check_device_mesh>},
@@ -151,6 +161,19 @@ constexpr CheckFamily kFamilies[] = {
        return has(first, "program") && has(first, "maxima");
      },
      make_peaks_checker},
+    {"schedules/schedules",
+     [](std::string_view, const Json& first) {
+       return has(first, "csv") && has(first, "microbatches");
+     },
+     make_schedule_checker},
+    {"schedules/programs",
+     [](std::string_view, const Json& first) {
+       return has(first, "groups") && has(first, "ranks") && has(first, "truth");
+     },
+     make_step_program_checker},
+    {"autopsy/dumps",
+     [](std::string_view, const Json& first) { return has(first, "dumps") && has(first, "truth"); },
+     make_autopsy_checker},
     {"kernels/grads",
      [](std::string_view, const Json& first) { return has(first, "grad_outputs"); },
      make_gradient_checker},

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "sim/recorded/check.h"
+#include "tests/facts/check.h"
 
 namespace shardlab {
 

@@ -12,12 +12,12 @@
 #include "schema/argument.h"
 #include "schema/calls.h"
 #include "schema/op_row.h"
-#include "sim/capture/recorded_event.h"
 #include "tests/facts/agreement.h"
 #include "tests/facts/kernel_facts.h"
 #include "tests/facts/open_choice.h"
 #include "tests/facts/plain_world.h"
 #include "tests/facts/propagate_facts.h"
+#include "tests/facts/recorded_event.h"
 #include "tests/facts/second_opinion.h"
 
 namespace shardlab {
@@ -60,7 +60,7 @@ class CaseChecker : public FactChecker {
  public:
   void check(const Json& fact, CaseReport& report) override {
     if (has_half_complex(fact)) return report.skip(SkipReason::kHalfComplex);
-    const OpRow* row = recorded_row(fact);
+    const OpRow* row = fact_row(fact);
     if (row == nullptr) return report.skip(SkipReason::kNotRegistered);
     const ValueCase value_case = read_value_case(fact, world_.device());
     if (const char* why = differs_on_purpose(value_case.id)) {

@@ -5,7 +5,7 @@
 
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
-#include "sim/capture/recorded_json.h"
+#include "tests/facts/fact_json.h"
 #include "tests/facts/layout_facts.h"
 
 namespace shardlab {

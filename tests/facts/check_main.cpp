@@ -1,6 +1,8 @@
 // Reads the arguments of check: recorded facts of PyTorch against our answers.
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -13,6 +15,14 @@
 namespace {
 
 using namespace shardlab;
+
+void add_common(CLI::App& check, CommonArguments& common) {
+  check
+      .add_option("--color", common.color, "colours: auto, always or never (NO_COLOR is honoured)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  check.add_flag_callback(
+      "--json", [&common] { common.output = Output::kJson; }, "the same facts for machines");
+}
 
 void add_options(CLI::App& check, CheckArguments& arguments) {
   check.add_option("FILE", arguments.files, "facts: .jsonl or .jsonl.gz, or folders of them")
@@ -39,7 +49,7 @@ void add_options(CLI::App& check, CheckArguments& arguments) {
   for (const char* name : {"--known", "--outcomes", "--as-scenario", "--max-shown", "--skipped"}) {
     shard->excludes(name);
   }
-  add_common(&check, arguments.common);
+  add_common(check, arguments.common);
   check.footer(
       "Examples:\n"
       "  build/tests/facts/check tests/golden/facts/layout/*.gz\n"
@@ -50,10 +60,25 @@ void add_options(CLI::App& check, CheckArguments& arguments) {
       "Exit codes: 0 all agree, 1 some do not, 2 it can't run as written.");
 }
 
+// Other .json files next to facts say something else.
+bool tells_of_checkpoint(const std::string& path) {
+  std::string begin(4096, '\0');
+  std::ifstream(path).read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return !path.ends_with(".json") || begin.find("\"tensors\"") != std::string::npos;
+}
+
+std::vector<std::string> facts_below(const std::string& path) {
+  std::vector<std::string> files = files_below(path, {".jsonl", ".jsonl.gz", ".json"}, "facts");
+  if (std::filesystem::is_directory(path)) {
+    std::erase_if(files, [](const std::string& file) { return !tells_of_checkpoint(file); });
+  }
+  return files;
+}
+
 int check(CheckArguments arguments) {
   std::vector<std::string> files;
   for (const std::string& path : arguments.files) {
-    for (std::string& file : files_below(path, {".jsonl", ".jsonl.gz"}, "facts")) {
+    for (std::string& file : facts_below(path)) {
       files.push_back(std::move(file));
     }
   }

@@ -1,6 +1,6 @@
 // Meshes as arrays of ranks: coordinates, groups, slices and flattened dims as one rank sees them,
 // and meshes that cannot be made.
-#include "sim/capture/recorded_json.h"
+#include "tests/facts/fact_json.h"
 #include "tests/facts/layout_facts.h"
 
 namespace shardlab {

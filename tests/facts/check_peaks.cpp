@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "tests/facts/fact_program.h"
 #include "tests/facts/memory_facts.h"
 #include "tests/facts/memory_watcher.h"

@@ -6,7 +6,7 @@
 #include "base/fix.h"
 #include "plan/merge.h"
 #include "plan/successors.h"
-#include "sim/capture/recorded_json.h"
+#include "tests/facts/fact_json.h"
 #include "tests/facts/layout_facts.h"
 #include "tests/facts/redistribute_facts.h"
 

@@ -6,7 +6,11 @@
 #include "base/tensor_dim.h"
 #include "dispatch/all_ops.h"
 #include "mesh/local_shape.h"
-#include "sim/capture/recorded_json.h"
+#include "schema/computation.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
+#include "schema/sharding_rule.h"
+#include "tests/facts/fact_json.h"
 #include "tests/facts/propagate_checkers.h"
 #include "tests/facts/propagate_facts.h"
 

@@ -9,12 +9,12 @@
 
 #include "base/fix.h"
 #include "dispatch/plain_calls.h"
-#include "sim/capture/recorded_event.h"
-#include "sim/capture/recorded_json.h"
 #include "tensor/host.h"
+#include "tests/facts/fact_json.h"
 #include "tests/facts/kernel_facts.h"
 #include "tests/facts/plain_world.h"
 #include "tests/facts/propagate_facts.h"
+#include "tests/facts/recorded_event.h"
 #include "tests/facts/value_case.h"
 
 namespace shardlab {
@@ -212,7 +212,7 @@ class LawJudge {
 class RandomChecker final : public FactChecker {
  public:
   void check(const Json& fact, CaseReport& report) override {
-    const OpRow* row = recorded_row(fact);
+    const OpRow* row = fact_row(fact);
     if (row == nullptr) return report.skip(SkipReason::kNotRegistered);
     world_.run(report, [&] { judge(*row, fact, report); });
   }

@@ -6,8 +6,8 @@
 
 #include "autograd/view.h"
 #include "base/text_of_list.h"
+#include "sim/files/json_value.h"
 #include "sim/language/run/interpreter.h"
-#include "sim/record/json_value.h"
 #include "tests/facts/fact_program.h"
 #include "tests/facts/memory_facts.h"
 

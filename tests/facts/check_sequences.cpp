@@ -7,6 +7,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/program.h"
+#include "schema/op_row.h"
 #include "sim/run/reference_calls.h"
 #include "tests/facts/agreement.h"
 #include "tests/facts/call_sequence.h"

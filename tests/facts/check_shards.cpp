@@ -5,7 +5,7 @@
 
 #include "base/fix.h"
 #include "sim/edit/stopwatch.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/schedule/ordered_jobs.h"
 #include "tests/facts/check_arguments.h"
 #include "tests/facts/shard_table.h"

@@ -1,6 +1,6 @@
 // Texts, equality and refused specs. A recorded refusal has only its message, so the spec to build
 // is read from the message.
-#include "sim/capture/recorded_json.h"
+#include "tests/facts/fact_json.h"
 #include "tests/facts/layout_facts.h"
 
 namespace shardlab {

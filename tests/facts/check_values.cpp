@@ -1,7 +1,7 @@
 // Redistributions and their gradients, run on simulated ranks from the recorded pieces.
 #include "redistribute/redistribute.h"
-#include "sim/capture/recorded_json.h"
 #include "tensor/host.h"
+#include "tests/facts/fact_json.h"
 #include "tests/facts/fact_world.h"
 
 // Values that real processes ended with, against our ranks (values_* and backward_* of the facts).

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string_view>
 
-#include "sim/recorded/check.h"
+#include "tests/facts/check.h"
 
 namespace shardlab {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "sim/record/json.h"
+#include "sim/files/json.h"
 #include "tests/facts/fact_scenarios.h"
 
 namespace shardlab {

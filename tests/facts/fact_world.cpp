@@ -7,9 +7,9 @@
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
 #include "kernels/cpu_kernels.h"
-#include "sim/capture/recorded_json.h"
 #include "sim/world/world.h"
 #include "tensor/host.h"
+#include "tests/facts/fact_json.h"
 
 namespace shardlab {
 namespace {

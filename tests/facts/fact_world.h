@@ -9,8 +9,8 @@
 
 #include "comm/communicator.h"
 #include "plan/plan.h"
-#include "sim/recorded/check.h"
 #include "tensor/device.h"
+#include "tests/facts/check.h"
 #include "tests/facts/redistribute_facts.h"
 
 namespace shardlab {

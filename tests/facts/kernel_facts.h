@@ -3,7 +3,7 @@
 // tensors in a world of one rank, through the dispatcher.
 #pragma once
 
-#include "sim/recorded/check.h"
+#include "tests/facts/check.h"
 
 namespace shardlab {
 

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "sim/capture/recorded_json.h"
+#include "tests/facts/fact_json.h"
 
 namespace shardlab {
 

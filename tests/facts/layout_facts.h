@@ -5,8 +5,8 @@
 #include <string>
 
 #include "mesh/spec.h"
-#include "sim/record/json_value.h"
-#include "sim/recorded/check.h"
+#include "sim/files/json_value.h"
+#include "tests/facts/check.h"
 
 namespace shardlab {
 

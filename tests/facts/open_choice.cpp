@@ -8,6 +8,7 @@
 
 #include "base/tensor_dim.h"
 #include "dispatch/plain_calls.h"
+#include "schema/op_row.h"
 #include "tensor/host.h"
 
 namespace shardlab {

@@ -2,10 +2,12 @@
 // eigenvalues, the signs of vectors. They are compared with their definition.
 #pragma once
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 #include "tests/facts/agreement.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// Whether output `output` of the op is one of several right ones.
 bool is_open(const OpRow& row, std::size_t output);

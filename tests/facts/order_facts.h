@@ -2,7 +2,7 @@
 // the table of families.
 #pragma once
 
-#include "sim/recorded/check.h"
+#include "tests/facts/check.h"
 
 namespace shardlab {
 

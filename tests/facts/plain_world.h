@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "propagate/propagator.h"
-#include "sim/recorded/check.h"
 #include "sim/world/world.h"
 #include "tensor/device.h"
+#include "tests/facts/check.h"
 
 namespace shardlab {
 

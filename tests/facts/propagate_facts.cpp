@@ -7,9 +7,11 @@
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "schema/torch_spelling.h"
-#include "sim/capture/recorded_json.h"
-#include "sim/record/json.h"
+#include "sim/files/json.h"
+#include "tests/facts/fact_json.h"
 #include "tests/facts/layout_facts.h"
 
 namespace shardlab {

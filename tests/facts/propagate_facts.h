@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "propagate/propagator.h"
-#include "sim/record/json_value.h"
-#include "sim/recorded/check.h"
+#include "sim/files/json_value.h"
+#include "tests/facts/check.h"
 
 namespace shardlab {
 

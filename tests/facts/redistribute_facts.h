@@ -3,7 +3,7 @@
 #pragma once
 
 #include "plan/plan.h"
-#include "sim/recorded/check.h"
+#include "tests/facts/check.h"
 
 namespace shardlab {
 

@@ -7,6 +7,7 @@
 #include <complex>
 
 #include "autograd/program.h"
+#include "schema/op_row.h"
 #include "sim/run/reference_calls.h"
 #include "tensor/host.h"
 #include "tests/facts/call_sequence.h"

@@ -2,10 +2,12 @@
 // in f64, or by differences of its results. On the running rank, with plain tensors.
 #pragma once
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 #include "tests/facts/value_case.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// Results of the call with every floating tensor in f64, every complex one in c128; in-place calls
 /// write into copies.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/rank_context.h"
-#include "sim/recorded/check.h"
+#include "tests/facts/check.h"
 
 namespace shardlab {
 

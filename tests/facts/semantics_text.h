@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 
 namespace shardlab::semantics {
 

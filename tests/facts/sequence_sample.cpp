@@ -10,6 +10,7 @@
 #include "base/fix.h"
 #include "dispatch/plain_calls.h"
 #include "kernels/convert.h"
+#include "schema/op_row.h"
 #include "tensor/host.h"
 
 namespace shardlab {

@@ -10,9 +10,9 @@
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "dispatch/all_ops.h"
+#include "sim/files/text_lines.h"
 #include "sim/proof/proof_text.h"
-#include "sim/record/text_lines.h"
-#include "sim/recorded/check.h"
+#include "tests/facts/check.h"
 #include "tests/facts/sequence_sample.h"
 
 namespace shardlab {

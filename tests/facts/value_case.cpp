@@ -6,8 +6,8 @@
 
 #include "base/fix.h"
 #include "kernels/convert.h"
-#include "sim/capture/recorded_json.h"
 #include "tensor/bounds.h"
+#include "tests/facts/fact_json.h"
 
 namespace shardlab {
 

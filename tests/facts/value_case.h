@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "schema/op_row.h"
-#include "sim/record/json_value.h"
+#include "schema/calls.h"
+#include "sim/files/json_value.h"
 #include "tensor/device.h"
 
 namespace shardlab {

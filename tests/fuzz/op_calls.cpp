@@ -7,8 +7,9 @@
 #include <optional>
 
 #include "dispatch/all_ops.h"
-#include "sim/record/json_value.h"
-#include "sim/record/text_lines.h"
+#include "schema/op_registry.h"
+#include "sim/files/json_value.h"
+#include "sim/files/text_lines.h"
 
 namespace shardlab::fuzz {
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -9,27 +11,31 @@
 
 #include "dispatch/all_ops.h"
 #include "mesh/type_string.h"
-#include "sim/capture/capture.h"
-#include "sim/capture/recorded_capture.h"
-#include "sim/capture/replay_run.h"
-#include "sim/capture/step_plan.h"
-#include "sim/capture/step_scenario.h"
-#include "sim/capture/step_writes.h"
+#include "sim/checkpoint/checkpoint.h"
+#include "sim/checkpoint/pickle.h"
+#include "sim/checkpoint/zip_archive.h"
+#include "sim/files/json_value.h"
+#include "sim/files/text_lines.h"
+#include "sim/graph/capture.h"
+#include "sim/graph/replay_run.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/syntax/parser.h"
-#include "sim/record/exported_program.h"
-#include "sim/record/json_value.h"
-#include "sim/record/text_lines.h"
-#include "sim/record/zip_archive.h"
-#include "sim/recorded/case_report.h"
-#include "sim/recorded/check.h"
-#include "sim/recorded/check_programs.h"
-#include "sim/recorded/step_replay.h"
+#include "sim/recording/exported_program.h"
+#include "sim/recording/recording_file.h"
+#include "sim/recording/recording_reader.h"
+#include "sim/remesh/mesh_graph.h"
+#include "sim/remesh/plan.h"
+#include "sim/remesh/program.h"
+#include "sim/remesh/writes.h"
+#include "sim/replay/replay.h"
 #include "sim/report/run_diff.h"
 #include "sim/report/run_json.h"
 #include "sim/scenario/scenario_file.h"
+#include "tests/facts/case_report.h"
+#include "tests/facts/check.h"
 #include "tests/facts/check_families.h"
+#include "tests/facts/check_programs.h"
 #include "tests/fuzz/op_calls.h"
 #include "trace/emitter.h"
 #include "trace/graph_json.h"
@@ -212,8 +218,8 @@ Answer feed_graph(const std::string& text) {
   return Answer::kAccepted;
 }
 
-// Small recordings.
-std::vector<std::string> recording_texts(const std::string& root) {
+// Small programs of facts.
+std::vector<std::string> program_texts(const std::string& root) {
   std::vector<std::string> texts;
   for (const char* name :
        {"views2__4_S0", "fsdp_mlp__4_uneven", "mlp_tp_module__2", "chain__2x2"}) {
@@ -223,29 +229,7 @@ std::vector<std::string> recording_texts(const std::string& root) {
   return texts;
 }
 
-// A recording that is read is captured and runs again, when it is small, or its program fails.
-Answer feed_recording(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  if (lines.empty()) return Answer::kRefused;
-  const auto recording = read_recording("fuzz.jsonl", lines);
-  if (!recording || recording->given.world > 16) return Answer::kRefused;
-  ScenarioOptions options;
-  options.memory = MemoryLimits{.bytes_per_rank = 4 << 20, .available_bytes = 64 << 20};
-  try {
-    const Captured captured = capture_recording(*recording, all_ops(), options);
-    const auto& error = captured.run.error;
-    if (error && error->kind() == ErrorKind::kInternal) broken(error->text());
-    replay_on_ranks(captured.graphs, all_ops(), options);
-  } catch (const std::bad_alloc&) {
-    return Answer::kRefused;
-  }
-  return Answer::kAccepted;
-}
-
-// A recording that was read is played line by line as `shardlab replay` does, and compared: it
-// agrees or not.
+// A recorded program of facts is played line by line, and compared: it agrees or not.
 Answer feed_played(const std::string& text) {
   std::istringstream stream(text);
   FactChecker* checker = nullptr;
@@ -266,12 +250,12 @@ Answer feed_played(const std::string& text) {
   return checker == nullptr ? Answer::kRefused : Answer::kAccepted;
 }
 
-// Small training steps as PyTorch recorded them: their lines, then the elements.
-std::vector<std::string> step_texts(const std::string& root) {
+// Small recordings of PyTorch: their lines, then the elements.
+std::vector<std::string> recording_texts(const std::string& root) {
   constexpr std::size_t kLongest = 65536;
   std::vector<std::string> texts;
   for (const std::string& path : files_below(root + "/tests/golden/recordings", ".json.gz")) {
-    const StepFile file = read_step_file(path);
+    const RecordingFile file = read_recording_file(path);
     std::string text;
     for (const std::string& line : file.lines) text += line + "\n";
     text += file.raw;
@@ -281,8 +265,8 @@ std::vector<std::string> step_texts(const std::string& root) {
 }
 
 // The lines up to the one with "end", whatever its numbers are.
-StepFile step_file(const std::string& text) {
-  StepFile file{.path = "fuzz.json", .lines = {}, .raw = {}};
+RecordingFile file_of(const std::string& text) {
+  RecordingFile file{.path = "fuzz.json", .lines = {}, .raw = {}};
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
     file.lines.push_back(text.substr(start, end - start));
@@ -296,26 +280,24 @@ StepFile step_file(const std::string& text) {
 }
 
 // Inputs that take long to fill are no hang.
-bool holds_much(const StepRecording& recording) {
+bool holds_much(const RecordedProgram& recording) {
   constexpr std::int64_t kMostElements = 1 << 20;
-  return std::ranges::any_of(recording.events, [](const Json& event) {
-    return event.contains("fill") && product(recorded_meta(event).shape) > kMostElements;
+  return std::ranges::any_of(recording.events, [](const RecordedEvent& event) {
+    return event.kind == RecordedKind::kInput && product(event.out[0].type.shape) > kMostElements;
   });
 }
 
-// A training step that was read is replayed, and is a program on a mesh where it has one rank.
-Answer feed_step_file(const std::function<StepFile()>& read) {
+// A recording that was read is replayed, and is a program on a mesh where it has one rank.
+Answer feed_recording(const std::function<RecordedProgram()>& read) {
   try {
-    StepFile file = read();
-    if (file.lines.empty() && file.events.empty()) return Answer::kRefused;
-    const StepRecording recording = read_step(std::move(file));
+    const RecordedProgram recording = read();
     if (recording.ranks > 16 || holds_much(recording)) return Answer::kRefused;
-    replay_text(recording, replay_step(recording));
+    replay_text(recording, replay_recording(recording));
     if (recording.ranks == 1) {
-      StepProgram program = program_of(recording);
+      CallProgram program = program_of(recording);
       renew_written(program);
-      const StepMesh mesh = {{"tp", 2}};
-      return feed_run(step_scenario(program, mesh, plan_of(program, mesh, "megatron", {})));
+      const PlanMesh mesh = {{"tp", 2}};
+      return feed_run(mesh_scenario(program, mesh, plan_of(program, mesh, "megatron", {})));
     }
   } catch (const std::bad_alloc&) {
     return Answer::kRefused;
@@ -323,8 +305,9 @@ Answer feed_step_file(const std::function<StepFile()>& read) {
   return Answer::kAccepted;
 }
 
-Answer feed_step(const std::string& text) {
-  return feed_step_file([&] { return step_file(text); });
+Answer feed_recorded(const std::string& text) {
+  if (text.empty()) return Answer::kRefused;
+  return feed_recording([&] { return read_recording(file_of(text)); });
 }
 
 // Exported programs as archives, and what is in them without their elements.
@@ -332,7 +315,7 @@ std::vector<std::string> exported_texts(const std::string& root) {
   std::vector<std::string> texts;
   for (const std::string& path : files_below(root + "/tests/golden/exported", ".pt2")) {
     texts.push_back(read(path));
-    texts.push_back(open_exported(path, texts.back()).program);
+    texts.push_back(open_exported(FileBytes(path, texts.back())).program);
   }
   return texts;
 }
@@ -342,27 +325,64 @@ ExportedFiles exported_weights(const std::string& root) {
   ExportedFiles all;
   all.path = "fuzz.pt2";
   for (const std::string& path : files_below(root + "/tests/golden/exported", ".pt2")) {
-    const ExportedFiles files = open_exported(path, read(path));
+    const ExportedFiles files = open_exported(FileBytes::open(path));
     all.configs.insert(files.configs.begin(), files.configs.end());
-    for (const auto& [name, range] : files.elements) {
-      all.elements[name] = {range.first + all.raw.size(), range.second};
-    }
-    all.raw += files.raw;
+    all.elements.insert(files.elements.begin(), files.elements.end());
   }
   return all;
 }
 
 // A text that begins as an archive does is one; others are the program in it.
 Answer feed_exported(const ExportedFiles& weights, const std::string& text) {
-  return feed_step_file([&] {
+  return feed_recording([&] {
     ExportOptions options;
-    if (ZipArchive::begins(text)) return step_of_exported(open_exported("fuzz.pt2", text), options);
+    if (ZipArchive::begins(text)) {
+      return exported_program(open_exported(FileBytes("fuzz.pt2", text)), options);
+    }
     ExportedFiles files = weights;
     files.program = text;
     constexpr std::string_view kLoss = "cross_entropy_loss";
     if (text.find(kLoss) != std::string::npos) options.backward = kLoss;
-    return step_of_exported(std::move(files), options);
+    return exported_program(std::move(files), options);
   });
+}
+
+// Small files of checkpoints: of these names, or of these endings.
+std::vector<std::string> checkpoint_texts(const std::string& root, std::string_view ending) {
+  constexpr std::size_t kLongest = 16384;
+  std::vector<std::string> texts;
+  for (const std::string& path : files_below(root + "/tests/golden/checkpoints", ending)) {
+    std::string text = read(path);
+    if (text.size() <= kLongest) texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+// All of its values are printed; other classes are records.
+Answer feed_pickle(const std::string& text) {
+  const auto known = [](std::string_view type) { return type.starts_with("torch"); };
+  const Pickle pickle =
+      Pickle::read("fuzz.pkl", text, {.knows = known, .others = PickleRules::Others::kInert});
+  if (pickle.root().print(4096).size() > 16384) broken("prints more than it is asked for");
+  return Answer::kAccepted;
+}
+
+// A file by itself, or the list of a folder that has no others: all that it says is read.
+Answer feed_checkpoint(const std::string& name, const std::string& text) {
+  const fs::path folder = fs::temp_directory_path() / fmt::format("shardlab_fuzz_{}", getpid());
+  fs::create_directories(folder);
+  const std::string path = folder / name;
+  std::ofstream(path, std::ios::binary) << text;
+  constexpr std::int64_t kMostBytes = 1 << 20;
+  const Checkpoint checkpoint = Checkpoint::open(path);
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    faults_of(tensor);
+    if (tensor.type == nullptr || tensor.bytes() > kMostBytes) continue;
+    std::string bytes(static_cast<std::size_t>(tensor.bytes()), '\0');
+    checkpoint.read(tensor, {Dims(tensor.shape.size()), tensor.shape}, bytes.data());
+  }
+  for (const StoredObject& object : checkpoint.objects()) checkpoint.print(object);
+  return Answer::kAccepted;
 }
 
 // The output of `run --json` of small scenarios.
@@ -702,15 +722,22 @@ std::vector<Target> make_targets(const std::string& root) {
   const auto feed_one_export = [weights = exported_weights(root)](const std::string& text) {
     return feed_exported(weights, text);
   };
+  std::vector<std::string> archives = checkpoint_texts(root, ".distcp");
+  for (std::string& text : checkpoint_texts(root, ".pt")) archives.push_back(std::move(text));
+  std::vector<std::string> tables = checkpoint_texts(root, ".safetensors");
+  for (std::string& text : checkpoint_texts(root, ".npy")) tables.push_back(std::move(text));
+  const auto feed_file = [](const std::string& text) { return feed_checkpoint("fuzz.pt", text); };
   const auto feed_one_run = [whole](const std::string& text) { return feed_diff(whole, text); };
   return {
       {"graph", 2, {graph_texts(root, texts_of_graphs), kFactTokens, 65536}, feed_graph},
       {"graph_text", 4, {graph_texts(root, lines_of_graphs), kLineTokens, 65536}, feed_graph},
       {"expression", 2, {expression_texts(), kTypeTokens, 256}, feed_expression},
-      {"recording", 1, {recording_texts(root), kFactTokens, 65536}, feed_recording},
-      {"programs", 1, {recording_texts(root), kFactTokens, 65536}, feed_played},
-      {"step", 1, {step_texts(root), kFactTokens, 65536}, feed_step},
+      {"programs", 2, {program_texts(root), kFactTokens, 65536}, feed_played},
+      {"recording", 1, {recording_texts(root), kFactTokens, 65536}, feed_recorded},
       {"exported", 1, {exported_texts(root), kFactTokens, 65536}, feed_one_export},
+      {"pickle", 4, {checkpoint_texts(root, ".metadata"), kFactTokens, 16384}, feed_pickle},
+      {"archive", 2, {archives, kFactTokens, 16384}, feed_file},
+      {"safetensors", 2, {tables, kFactTokens, 16384}, feed_file},
       {"diff", 1, {runs, kFactTokens, 65536}, feed_one_run},
       {"type", 34, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
       {"program", 30, {programs_of(scenarios), kProgramTokens, 65536}, feed_program},

@@ -3,9 +3,9 @@
 #include <cstdio>
 
 #include "schema/aten_schemas.h"
-#include "schema/op_row.h"
-#include "sim/record/json_value.h"
-#include "sim/record/text_lines.h"
+#include "schema/binder.h"
+#include "sim/files/json_value.h"
+#include "sim/files/text_lines.h"
 
 int main(int argc, char** argv) {
   using namespace shardlab;

@@ -1,0 +1,156 @@
+// graph_writer.h - common parts of all texts that a graph is written as, a statement for each node:
+// the kind of the statement, the names of values, the contents of a block, refusals. A language
+// only spells the statements.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mesh/spec.h"
+#include "trace/graph.h"
+#include "trace/graph_meshes.h"
+
+namespace shardlab {
+
+struct OpRow;
+class OpRegistry;
+
+/// Lines of code, each behind `indent`; the last one ends, too.
+std::string indented_code(std::string_view code, std::string_view indent);
+
+class GraphWriter {
+ public:
+  virtual ~GraphWriter() = default;
+  GraphWriter(const GraphWriter&) = delete;
+  GraphWriter& operator=(const GraphWriter&) = delete;
+
+ protected:
+  /// The state around a statement.
+  struct Around {
+    bool no_grad = false;     ///< nothing is recorded
+    bool records = false;     ///< inside of a hook, where else nothing is recorded
+    bool replicates = false;  ///< a plain tensor next to a DTensor is a replica
+    bool targets = false;     ///< views are there to be overwritten
+    bool operator==(const Around&) const = default;
+  };
+
+  Around around_of(const GraphNode& node) const {
+    return {.no_grad = !node.taped && !in_body_,
+            .records = node.taped && in_body_,
+            .replicates = node.replicates,
+            .targets = node.target_view};
+  }
+
+  /// `graphs`: those of one program; both outlive the writer.
+  ///   fails  Unsupported: ranks whose graphs differ
+  GraphWriter(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry);
+  GraphWriter(const ProgramGraph& graph, const OpRegistry& registry);
+
+  /// The statements of all nodes but inputs.
+  std::string statements() { return statements(0, graph_.nodes.size()); }
+  /// Of a part of the nodes.
+  std::string statements(std::size_t begin, std::size_t end);
+  /// The statements of a part of the nodes, as the body of a function that runs while nothing is
+  /// recorded; they are not written at their own place.
+  std::string body(std::size_t begin, std::size_t end);
+  /// Fails with Unsupported, naming the node that is being written.
+  [[noreturn]] void refuse(const std::string& what) const;
+
+  // Values. Inputs have their own names, others their number.
+  std::string name(ValueRef value) const;
+  /// The letter, followed by as many "_" as keep it with a number different from inputs.
+  std::string prefix(std::string_view letter) const;
+  std::string generator(GeneratorRef generator) const;
+  std::string argument(const GraphArgument& argument);
+  std::vector<std::string> arguments(const std::vector<GraphArgument>& arguments);
+  /// The type of a result of an earlier node.
+  const ValueType& type_of(const GraphArgument& argument) const;
+  /// A list among the arguments of a node.
+  static const std::vector<GraphArgument>& list_of(const GraphNode& node, std::size_t position) {
+    return std::get<std::vector<GraphArgument>>(node.args.at(position).value);
+  }
+  const OpRow& row_of(const GraphNode& node) const;
+  const GraphMesh& mesh_of(std::int32_t number) const;
+  /// True when equal pieces of this kind give a value of from_local's shape.
+  bool reported_by_pieces(const GraphNode& node);
+  /// "[8@dp, 16]{sum:tp}"
+  std::string layout(const ValueType& type) const;
+
+  /// A line among the statements, in the block that the node needs.
+  void statement(const GraphNode& node, const std::string& text);
+  /// A line outside of blocks.
+  void statement(const std::string& text);
+  /// The statement of a call whose results become values.
+  virtual void give(const GraphNode& node, const std::string& call) = 0;
+  /// The lines before the statements of a block, and after them.
+  virtual std::string opening(const Around& around) = 0;
+  virtual std::string closing(const Around&) { return ""; }
+  virtual std::string indent(bool in_block) const = 0;
+
+  // Constants of the language.
+  virtual std::string none() const = 0;
+  virtual std::string scalar(const Scalar& value) const = 0;
+  virtual std::string sizes(const Dims& value) const = 0;
+  virtual std::string dtype(DType value) const = 0;
+  virtual std::string quoted(const std::string& value) const = 0;
+  virtual std::string list(const std::vector<std::string>& items) const = 0;
+
+  /// Behind a line: the place of the node in a program in C++.
+  virtual std::string comment(const GraphNode&) const { return ""; }
+  /// Refuses values that the language has for no node.
+  virtual void check(const GraphNode&) const {}
+  // One for each kind of node that a statement can express.
+  virtual void write_constant(const GraphNode& node) = 0;
+  virtual void write_op(const GraphNode& node) = 0;
+  virtual void write_factory(const GraphNode& node) = 0;
+  virtual void write_distribute(const GraphNode& node) = 0;
+  virtual void write_redistribute(const GraphNode& node) = 0;
+  virtual void write_from_local(const GraphNode& node) = 0;
+  virtual void write_to_local(const GraphNode& node) = 0;
+  virtual void write_collective(const GraphNode& node) = 0;
+  virtual void write_collect_into(const GraphNode& node) = 0;
+  virtual void write_wait(const GraphNode& node) = 0;
+  virtual void write_mesh(const GraphNode& node) = 0;
+  virtual void write_require_grad(const GraphNode& node) = 0;
+  virtual void write_detach(const GraphNode& node) = 0;
+  virtual void write_backward(const GraphNode& node) = 0;
+  virtual void write_deal(const GraphNode& node) = 0;
+  virtual void write_check_piece(const GraphNode& node) = 0;
+  virtual void write_gradient(const GraphNode& node) = 0;
+  virtual void write_seed(const GraphNode& node) = 0;
+  virtual void write_drop_grad(const GraphNode& node) = 0;
+  virtual void write_read(const GraphNode& node) = 0;
+  // Kinds that not every language has.
+  virtual void write_hook(const GraphNode&) { refuse("it is not a call"); }
+  virtual void write_hooks(const GraphNode&) { refuse("it is not a call"); }
+  virtual void write_function(const GraphNode& node) = 0;
+  virtual void write_check_close(const GraphNode&) {}
+  virtual void write_remove_hook(const GraphNode&) { refuse("it is not a call"); }
+
+  const ProgramGraph& graph() const { return graph_; }
+  std::size_t at() const { return at_; }
+  bool in_body() const { return in_body_; }
+  /// Renames a value whose name the language can't take.
+  void rename(std::int32_t value, std::string name) { names_[value] = std::move(name); }
+
+ private:
+  void write_all(std::size_t begin, std::size_t end);
+  void write(const GraphNode& node);
+  std::size_t behind_hook(std::size_t call) const;
+  void enter(const Around& around);
+
+  const ProgramGraph& graph_;
+  const OpRegistry& registry_;
+  Arena arena_;
+  GraphMeshes meshes_;
+  std::size_t at_ = 0;
+  std::map<std::int32_t, std::string> names_;  ///< of inputs
+  std::string prefix_;
+  std::string code_, block_;  ///< the text so far, and the block that is open
+  Around around_;
+  bool in_body_ = false;
+};
+
+}  // namespace shardlab

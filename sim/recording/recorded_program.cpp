@@ -1,0 +1,118 @@
+// Elements are those of torch: little-endian, row-major, a bool in one byte.
+#include "sim/recording/recorded_program.h"
+
+#include <algorithm>
+#include <complex>
+
+#include "base/error.h"
+#include "base/fix.h"
+#include "sim/recording/advice.h"
+#include "sim/recording/elements.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+
+TensorMeta EventValue::meta(std::size_t rank) const {
+  if (!of_ranks.empty()) return of_ranks[rank];
+  return {type.shape, type.stride, type.dtype};
+}
+
+std::string_view to_string(RecordedKind kind) {
+  constexpr std::string_view kNames[] = {
+      "input",     "const",        "alias",        "call",
+      "op",        "coll",         "redistribute", "redistribute_bwd",
+      "to_local",  "to_local_bwd", "from_local",   "from_local_bwd",
+      "module",    "function",     "rule",         "backward",
+      "gradients", "read",         "check",        "arrived",
+      "storage",   "wait"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::optional<std::int64_t> dim_along(const Dims& shape, const RecordedGroup& groups) {
+  std::int64_t step = 1;
+  for (std::size_t dim = shape.size(); dim-- > 0; step *= shape[dim]) {
+    const auto along = [&](const std::vector<std::int64_t>& ranks) {
+      if (std::ssize(ranks) != shape[dim] || ranks[0] / step % shape[dim] != 0) return false;
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        if (ranks[i] != ranks[0] + static_cast<std::int64_t>(i) * step) return false;
+      }
+      return true;
+    };
+    if (std::ranges::all_of(groups, along)) return static_cast<std::int64_t>(dim);
+  }
+  return std::nullopt;
+}
+
+const std::string& module_of(const RecordedProgram& program, const RecordedEvent& event) {
+  static const std::string kNone;
+  return event.module < 0 ? kNone : program.modules[static_cast<std::size_t>(event.module)];
+}
+
+std::string place_of(const RecordedProgram& program, const RecordedEvent& event) {
+  std::string text = module_of(program, event);
+  if (event.place < 0) return text;
+  const RecordedPlace& line = program.places[static_cast<std::size_t>(event.place)];
+  return fmt::format("{}{}{}:{}", text, text.empty() ? "" : "  ", line.file, line.line);
+}
+
+void refuse_event(const RecordedProgram& program, const RecordedEvent& event,
+                  std::string_view what) {
+  std::string place = place_of(program, event);
+  if (!place.empty()) place = " (" + place + ")";
+  fail(ErrorKind::kValue, Fix{record_again()}, "{}: event {}{}: {}", program.path, event.line,
+       place, what);
+}
+
+std::string_view bare_op(std::string_view op) {
+  const std::size_t begin = op.find('.');
+  if (begin == std::string_view::npos) return op;
+  return op.substr(begin + 1, op.find('.', begin + 1) - begin - 1);
+}
+
+bool is_in_place(std::string_view op) { return bare_op(op).ends_with('_'); }
+
+bool is_recorded_send(const RecordedEvent& event) { return event.op == "c10d.send.default"; }
+
+bool is_recorded_message(const RecordedEvent& event) {
+  return is_recorded_send(event) || event.op == "c10d.recv_.default";
+}
+
+std::string without_op(std::string_view op) {
+  // Kernels of a library that PyTorch takes for whole layers.
+  if (op.find("mkldnn") != std::string_view::npos) {
+    return "record it with torch.backends.mkldnn.enabled = False";
+  }
+  return "write it with ops that are here: shardlab ops";
+}
+
+Tensor recorded_tensor(Device& device, const RecordedProgram& program, const EventValue& value,
+                       std::size_t rank, const TensorMeta& meta) {
+  Tensor tensor = empty(device, meta);
+  if (device.shape_only()) return tensor;
+  const RecordedElements elements = value.elements.empty()
+                                        ? RecordedElements{}
+                                        : value.elements[value.elements.size() == 1 ? 0 : rank];
+  const std::int64_t count = tensor.numel();
+  if (elements.stored == RecordedElements::Stored::kNowhere) {
+    fail(ErrorKind::kValue, Fix{"record it with a larger data_limit"},
+         "{}: the elements of value {} are not in the file", program.path, value.id.id);
+  }
+  if (elements.stored == RecordedElements::Stored::kBytes) {
+    if (elements.bytes != static_cast<std::size_t>(count * item_bytes(meta.dtype))) {
+      fail(ErrorKind::kValue, Fix{record_again()},
+           "{}: value {} has {} bytes on rank {}, whose piece has {} elements", program.path,
+           value.id.id, elements.bytes, rank, count);
+    }
+    device.write(tensor, program.raw->data() + elements.at);
+    return tensor;
+  }
+  const std::vector<double> numbers = equal_or_formula(elements, meta.dtype, count);
+  if (is_integral(meta.dtype)) {
+    write_integers(tensor, std::vector<std::int64_t>(numbers.begin(), numbers.end()));
+  } else {
+    write_doubles(tensor, numbers);
+  }
+  return tensor;
+}
+
+}  // namespace shardlab

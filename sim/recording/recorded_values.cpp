@@ -1,0 +1,197 @@
+// A value that passes here can be used without a check: its shape fits in memory, its elements are
+// in the file, its placements are those of its mesh.
+#include "sim/recording/recorded_values.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/fix.h"
+#include "mesh/spec.h"
+#include "sim/files/json_value.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;  // of a value
+
+const Json* found(const Json& object, const char* key) {
+  const auto member = object.find(key);
+  return member == object.end() ? nullptr : &*member;
+}
+
+// One entry, or one of each rank.
+const Json& list_of_ranks(const Json& list, std::size_t ranks, const char* what) {
+  if (list.is_array() && list.size() == ranks) return list;
+  refuse_recorded(fmt::format("{} has one entry of each rank, {} in all", what, ranks));
+}
+
+RecordedElements stored(const Json& raw, std::size_t held) {
+  if (raw.is_object()) {
+    return {.stored = RecordedElements::Stored::kEqual, .value = number_of(raw.at("all"))};
+  }
+  if (!raw.is_array() || raw.size() != 2)
+    refuse_recorded("'raw' is where elements begin, and bytes");
+  const auto from = integer_of<std::size_t>(raw.at(0)), bytes = integer_of<std::size_t>(raw.at(1));
+  if (from > held || bytes > held - from) {
+    refuse_recorded(fmt::format("elements at {} to {} of {} bytes", from, from + bytes, held));
+  }
+  return {.stored = RecordedElements::Stored::kBytes, .at = from, .bytes = bytes};
+}
+
+RecordedElements formula(const Json& fill, DType dtype) {
+  RecordedElements elements{.stored = RecordedElements::Stored::kFormula};
+  elements.seed = integer_of<std::int64_t>(fill.at("seed"));
+  if (elements.seed < 0 || elements.seed > 1'000'000) refuse_recorded("the seed of a formula");
+  if (dtype == DType::kBool) return elements;
+  if (is_integral(dtype)) {
+    elements.below = integer_of<std::int64_t>(fill.at("mod"));
+    if (elements.below <= 0) refuse_recorded("'mod' of a formula");
+    return elements;
+  }
+  if (!fill.at("bias").is_number() || !fill.at("scale").is_number()) {
+    refuse_recorded("a formula's bias and scale are numbers");
+  }
+  elements.bias = fill.at("bias").get<double>();
+  elements.scale = fill.at("scale").get<double>();
+  return elements;
+}
+
+RecordedPrint print_of(const Json& print) {
+  if (!print.is_array() || print.size() != 2) refuse_recorded("a fingerprint is two numbers");
+  return {number_of(print.at(0)), number_of(print.at(1))};
+}
+
+std::vector<RecordedPrint> prints_of(const Json& print, std::size_t ranks) {
+  if (!print.is_object()) return {print_of(print)};
+  std::vector<RecordedPrint> prints;
+  const Json* all = found(print, "ranks");
+  if (all == nullptr) refuse_recorded("a fingerprint is two numbers");
+  for (const Json& one : list_of_ranks(*all, ranks, "'ranks' of a fingerprint")) {
+    prints.push_back(print_of(one));
+  }
+  return prints;
+}
+
+void label(EventValue& value, const Json& json, const RecordedProgram& program) {
+  const std::int32_t mesh = integer_or<std::int32_t>(json, "on", 0);
+  if (mesh < 0 || mesh >= std::ssize(program.meshes)) refuse_recorded("a mesh that is not there");
+  value.type.mesh = mesh;
+  value.type.placements = placements_of(json.at("placements"));
+  const std::size_t dims = program.meshes[static_cast<std::size_t>(mesh)].shape.size();
+  if (value.type.placements.size() != dims) {
+    refuse_recorded(
+        fmt::format("{} placements on a mesh of {} dims", value.type.placements.size(), dims));
+  }
+  for (const Placement& one : value.type.placements) {
+    if (!one.is_shard() || (one.dim >= 0 && one.dim < std::ssize(value.type.shape))) continue;
+    refuse_recorded(
+        fmt::format("{} of a tensor of {} dims", to_string(one), value.type.shape.size()));
+  }
+  value.type.order = default_order(value.type.placements);
+}
+
+}  // namespace
+
+void refuse_recorded(const std::string& what) { fail(ErrorKind::kValue, "{}", what); }
+
+Dims dims_of(const Json& list) {
+  if (!list.is_array()) refuse_recorded(list.dump() + " is no shape");
+  Dims dims;
+  for (const Json& item : list) dims.push_back(integer_of<std::int64_t>(item));
+  return dims;
+}
+
+DType dtype_of(const Json& name) {
+  const auto& text = name.get_ref<const std::string&>();
+  const auto dtype = parse_dtype(text);
+  if (!dtype) fail(ErrorKind::kValue, "unknown dtype '{}'", text);
+  return *dtype;
+}
+
+Placements placements_of(const Json& texts) {
+  Placements placements;
+  for (const Json& text : texts) {
+    const auto placement = parse_placement(text.get_ref<const std::string&>());
+    if (!placement) fail(ErrorKind::kValue, "'{}' is not a placement", text.dump());
+    placements.push_back(*placement);
+  }
+  return placements;
+}
+
+std::vector<RecordedElements> elements_of(const Json& value, DType dtype, std::size_t held,
+                                          std::size_t ranks) {
+  std::vector<RecordedElements> elements;
+  if (const Json* fill = found(value, "fill")) {
+    elements = {formula(*fill, dtype)};
+  } else if (const Json* raw = found(value, "raw")) {
+    elements = {stored(*raw, held)};
+  } else if (const Json* all = found(value, "raw_ranks")) {
+    for (const Json& raw : list_of_ranks(*all, ranks, "'raw_ranks'")) {
+      elements.push_back(stored(raw, held));
+    }
+  }
+  return elements;
+}
+
+TensorMeta recorded_meta(const Json& value, std::size_t rank) {
+  const Json* shapes = found(value, "shapes");
+  const Json& shape = shapes == nullptr ? value.at("shape") : shapes->at(rank);
+  TensorMeta meta = {dims_of(shape), {}, dtype_of(value.at("dtype"))};
+  std::int64_t bytes = item_bytes(meta.dtype);
+  for (const std::int64_t size : meta.shape) {
+    if (size < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes) ||
+        bytes > kMostBytes) {
+      refuse_recorded(shape.dump() + " is no shape");
+    }
+  }
+  const Json* stride = found(value, "stride");
+  meta.stride = stride != nullptr ? dims_of(*stride) : contiguous_strides(meta.shape);
+  bool fits = meta.stride.size() == meta.shape.size();
+  for (const std::int64_t step : meta.stride) fits = fits && step >= 0 && step <= kMostBytes;
+  if (!fits) refuse_recorded(stride->dump() + " are no strides");
+  return meta;
+}
+
+EventValue recorded_value(const Json& json, const RecordedProgram& program) {
+  EventValue value;
+  if (json.is_null()) return value;
+  if (const Json* numbers = found(json, "scalar")) {
+    if (numbers->is_array()) {
+      for (const Json& one : *numbers) value.numbers.push_back(number_of(one));
+    } else if (numbers->is_boolean()) {
+      value.numbers = {numbers->get<bool>() ? 1.0 : 0.0};
+    } else if (numbers->is_number() || numbers->is_string()) {
+      value.numbers = {number_of(*numbers)};
+    }
+    return value;
+  }
+  value.id.id = integer_of<std::int32_t>(json.at("v"));
+  if (value.id.id < 0 || value.id.id >= program.values) {
+    refuse_recorded(fmt::format("value {} of {}", value.id.id, program.values));
+  }
+  value.type = plain_type(recorded_meta(json));
+  const bool labelled = json.contains("placements");
+  if (const Json* shapes = found(json, "shapes")) {
+    if (labelled) refuse_recorded("'shapes' are those of a plain value on each rank");
+    list_of_ranks(*shapes, program.ranks, "'shapes'");
+    for (std::size_t rank = 0; rank < program.ranks; ++rank) {
+      value.of_ranks.push_back(recorded_meta(json, rank));
+    }
+  }
+  if (labelled) label(value, json, program);
+  value.elements = elements_of(json, value.type.dtype, program.raw->size(), program.ranks);
+  const bool plain = !labelled && value.elements.size() == 1 && value.of_ranks.empty();
+  if (plain && value.elements[0].stored == RecordedElements::Stored::kBytes) {
+    const auto wanted =
+        static_cast<std::size_t>(product(value.type.shape) * item_bytes(value.type.dtype));
+    if (value.elements[0].bytes != wanted) {
+      refuse_recorded(
+          fmt::format("{} bytes of elements where {} belong", value.elements[0].bytes, wanted));
+    }
+  }
+  if (const Json* print = found(json, "fp")) value.prints = prints_of(*print, program.ranks);
+  return value;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,32 @@
+// side_by_side.h - the recordings of ranks that do not make the same calls, as in a pipeline, as
+// one: each event with its rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/files/json_value.h"
+
+namespace shardlab {
+
+/// The recording of one process.
+struct RankFile {
+  std::string path;
+  std::vector<Json> events;
+  std::string raw;
+};
+
+/// "c10d.send.default" or "c10d.recv_.default".
+bool is_message_line(const Json& event);
+/// " at stage.py:12", as far as the file has the place; else empty.
+std::string recorded_place(const RankFile& file, const Json& event);
+
+/// All events, rank by rank; equal elements are stored once, in `raw`. A replay runs all ranks at
+/// the same time, so that events of different ranks need no order. Events that only a re-mesh reads
+/// are left out, since a re-mesh needs a recording of one rank.
+///   fails  Unsupported: a DTensor, whose calls all ranks make together; ranks that enter different
+///          collectives. Value: damaged; a rank does not come to a collective, or no rank has sent
+///          a message, with its place
+std::vector<Json> side_by_side(const std::vector<RankFile>& ranks, std::string& raw);
+
+}  // namespace shardlab

@@ -1,0 +1,119 @@
+// A program that draws its own numbers has others than PyTorch: masks and drawn tensors are inputs.
+#include <algorithm>
+
+#include "sim/remesh/reading.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::string_view kAttention = "scaled_dot_product_attention";
+
+// Attention is recorded as drawing, even with a dropout of 0.
+bool attends_without_dropout(const Statement& statement) {
+  return statement.bare() == kAttention && number_of(statement, "dropout_p") == 0;
+}
+
+// Without groups: as many heads of keys as of queries.
+bool is_plain_attention(const Statement& statement) {
+  return statement.bare() == kAttention && number_of(statement, "enable_gqa").value_or(0) == 0;
+}
+
+}  // namespace
+
+Draws::Taken Draws::take(Statement& statement) {
+  if (statement.takes.empty()) statement.kind = StatementKind::kFactory;
+  const auto& ops = reading_.inside(*statement.event);
+  const auto ties = [](const RecordedEvent* op) { return op->ties; };
+  if (std::ranges::any_of(ops, ties)) choose(statement);
+  const auto drawn = std::ranges::find_if(ops, [](const RecordedEvent* op) { return op->random; });
+  if (drawn == ops.end() || reading_.recording.shapes_only) return Taken::kStatement;
+  if (attends_without_dropout(statement)) return Taken::kStatement;
+  const std::string_view bare = statement.bare();
+  if (bare == "dropout" || bare == "dropout_" || bare == "native_dropout" ||
+      bare == "feature_dropout") {
+    mask(statement, **drawn, "p");
+    return Taken::kStatement;
+  }
+  if (is_plain_attention(statement)) {
+    attention(statement, **drawn);
+    return Taken::kStatement;
+  }
+  const bool all = std::ranges::all_of(statement.outs,
+                                       [&](std::int32_t v) { return reading_.drawn.contains(v); });
+  if (!all || statement.event->in_sequence) return Taken::kLowered;
+  return give(statement) ? Taken::kGiven : (draw_in_place(statement), Taken::kStatement);
+}
+
+bool Draws::take_op(Statement& statement) {
+  if (statement.bare() == "native_dropout") {
+    mask(statement, *statement.event, "p");
+    statement.outs.resize(1);
+    return true;
+  }
+  for (const std::int32_t v : statement.outs) {
+    if (reading_.drawn.contains(v)) continue;
+    reading_.refuse(*statement.event, "what " + statement.op + " draws",
+                    "record it with its values");
+  }
+  if (give(statement)) return false;
+  draw_in_place(statement);
+  return true;
+}
+
+// Results of an op that makes new tensors are inputs; others are written.
+bool Draws::give(const Statement& statement) {
+  if (statement.returns_first() && is_in_place(statement.op)) return false;
+  for (const std::int32_t v : statement.outs) reading_.given.emplace(v, reading_.drawn.at(v));
+  return true;
+}
+
+// x.normal_(): the tensor may be a part of another, and be drawn again.
+void Draws::draw_in_place(Statement& statement) {
+  const std::int32_t v = statement.takes[0], numbers = reading_.fresh();
+  GivenValue given = reading_.drawn.at(v);
+  if (given.name.empty()) given.name = fmt::format("v{}", v);
+  reading_.given.emplace(numbers, std::move(given));
+  statement.kind = StatementKind::kDrawn;
+  statement.takes = {v, numbers};
+}
+
+// Other indices of equal elements would be as right, but gradients would flow elsewhere.
+void Draws::choose(Statement& statement) {
+  if (statement.outs.size() != 2 || !reading_.drawn.contains(statement.outs[1])) return;
+  statement.kind = StatementKind::kChosen;
+  statement.mask = statement.outs[1];
+  GivenValue indices = reading_.drawn.at(statement.mask);
+  indices.stem = "chosen";
+  reading_.given.emplace(statement.mask, std::move(indices));
+  statement.takes = {statement.takes.at(0), statement.mask};
+  statement.outs.resize(1);
+}
+
+void Draws::attention(Statement& statement, const RecordedEvent& draw) {
+  const std::vector<std::int32_t> operands = statement.takes;
+  mask(statement, draw, "dropout_p");
+  statement.kind = StatementKind::kAttention;
+  statement.takes = operands;
+  statement.takes.push_back(statement.mask);
+}
+
+void Draws::mask(Statement& statement, const RecordedEvent& draw, std::string_view probability) {
+  statement.kind = StatementKind::kDropout;
+  statement.scale = 1 / (1 - number_of(statement, probability).value_or(0));
+  for (const auto* values : {&draw.out, &draw.written}) {
+    for (const EventValue& value : *values) {
+      // native_dropout has two results, of which it is the second.
+      if (value.id.id >= 0 && !value.elements.empty()) statement.mask = value.id.id;
+    }
+  }
+  const auto known = reading_.drawn.find(statement.mask);
+  if (known == reading_.drawn.end() || statement.takes.empty()) {
+    reading_.refuse(*statement.event, "what " + statement.op + " draws",
+                    "record it with its values");
+  }
+  reading_.given.emplace(statement.mask, known->second);
+  statement.takes = {statement.takes[0], statement.mask};
+}
+
+}  // namespace shardlab

@@ -1,0 +1,241 @@
+// An operand that a statement takes is the value, or nodes in front of the statement.
+#include "sim/remesh/mesh_nodes.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/fix.h"
+#include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
+#include "trace/graph_meshes.h"
+
+namespace shardlab {
+
+namespace {
+
+// Facts about the making of a tensor, without effect on values.
+bool is_left_out(const SchemaArgument& declared) {
+  return declared.type.kind == TypeKind::kDevice || declared.type.kind == TypeKind::kLayout ||
+         declared.type.kind == TypeKind::kGenerator || declared.name == "pin_memory" ||
+         declared.name == "non_blocking";
+}
+
+GraphArgument default_of(const Argument& value) {
+  if (value.is_scalar()) return {value.scalar()};
+  if (value.is_ints()) return {value.ints()};
+  if (value.is_dtype()) return {value.dtype()};
+  if (value.is_string()) return {value.string()};
+  return {};
+}
+
+std::string text_of(const Moved& moved) {
+  std::string text;
+  for (const auto& [dim, placement] : moved) text += dim + "=" + to_string(placement) + " ";
+  return text;
+}
+
+}  // namespace
+
+GraphArgument list_argument(const std::vector<std::int32_t>& values) {
+  std::vector<GraphArgument> items;
+  for (const std::int32_t value : values) items.push_back(value_argument(value));
+  return {std::move(items)};
+}
+
+MeshNodes::MeshNodes(const CallProgram& of, const PlanMesh& mesh, const MeshPlan& by,
+                     std::optional<DType> dtype)
+    : program(of), plan(by), mesh_(mesh), dtype_(dtype) {
+  const RecordedProgram& recording = *program.recording;
+  graph.values = program.values;
+  graph.title = recording.title;
+  graph.file = recording.path;
+  graph.policies.implicit = "allow";
+  GraphMesh whole;
+  for (const PlanMeshDim& dim : mesh_) {
+    whole.names.push_back(dim.name);
+    whole.shape.push_back(dim.size);
+  }
+  graph.world = product(whole.shape);
+  graph.meshes = {std::move(whole)};
+  if (recording.shapes_only) names.backend = "fake";
+  names.values = {program.names.begin(), program.names.end()};
+  for (const auto& [value, name] : program.names) taken_.insert(name);
+}
+
+GraphNode& MeshNodes::node(NodeKind kind, Written written) {
+  GraphNode& node = graph.nodes.emplace_back();
+  node.kind = kind;
+  node.taped = now == nullptr || !now->no_grad;
+  names.inside.push_back(written == Written::kInside);
+  names.comments.push_back(written == Written::kStatement ? comment : "");
+  return node;
+}
+
+std::int32_t MeshNodes::fresh(const std::string& name) {
+  const std::int32_t value = graph.values++;
+  if (name.empty()) return value;
+  std::string own = name;
+  for (int i = 2; !taken_.insert(own).second; ++i) own = fmt::format("{}_{}", name, i);
+  names.values[value] = own;
+  return value;
+}
+
+std::int32_t MeshNodes::inside(const std::string& op, std::vector<GraphArgument> args) {
+  const std::int32_t result = fresh();
+  call(op, std::move(args), result, Written::kInside);
+  return result;
+}
+
+void MeshNodes::call(const std::string& op, std::vector<GraphArgument> args, std::int32_t result,
+                     Written written) {
+  const OpRow* row = all_ops().find(op);
+  for (std::size_t i = args.size(); i < row->op.arguments.size(); ++i) {
+    args.push_back(default_of(row->defaults()[i]));
+  }
+  GraphNode& one = node(NodeKind::kOp, written);
+  one.name = op;
+  one.args = std::move(args);
+  one.results = {{ValueRef{result}, {}}};
+}
+
+std::int32_t MeshNodes::moved(std::int32_t value, const Moved& towards, std::int32_t result,
+                              Written written) {
+  GraphNode& one = node(NodeKind::kRedistribute, written);
+  one.args = {value_argument(value)};
+  one.results = {{ValueRef{result}, {}}};
+  one.towards = towards;
+  return result;
+}
+
+std::int32_t MeshNodes::before_end(std::int32_t value) {
+  const std::int32_t before = fresh();
+  const auto name = names.values.find(value);
+  if (name != names.values.end()) names.values[before] = std::string(name->second);
+  return before;
+}
+
+ValueType MeshNodes::input_type(const CallInput& input) const {
+  ValueType type = plain_type(contiguous_meta(input.meta.shape, dtype_of_all(input.meta.dtype)));
+  type.mesh = 0;
+  type.placements = Placements(mesh_.size());
+  type.order = ShardOrder(mesh_.size(), -1);
+  const auto& cuts = plan.cuts.at(input.value);
+  for (std::size_t dim = 0; dim < cuts.size(); ++dim) {
+    for (std::size_t i = 0; i < cuts[dim].size(); ++i) {
+      const auto at = std::ranges::find(mesh_, cuts[dim][i], &PlanMeshDim::name) - mesh_.begin();
+      type.placements[static_cast<std::size_t>(at)] =
+          Placement::shard(static_cast<std::int64_t>(dim));
+      type.order[static_cast<std::size_t>(at)] = static_cast<std::int32_t>(i);
+    }
+  }
+  return type;
+}
+
+std::string MeshNodes::comment_of(const RecordedEvent& event) const {
+  std::string place = place_of(*program.recording, event);
+  std::erase_if(place, [](char c) { return c == '\'' || c == '\\' || c < ' '; });
+  return place;
+}
+
+std::int32_t MeshNodes::operand(std::int32_t value, std::size_t index, bool one_use) {
+  const std::int32_t placed = placed_operand(value, index, one_use);
+  const auto cast = now->casts.find(value);
+  if (cast == now->casts.end()) return placed;
+  return inside("aten::to.dtype", {value_argument(placed), {dtype_of_all(cast->second)}});
+}
+
+std::int32_t MeshNodes::placed_operand(std::int32_t value, std::size_t index, bool one_use) {
+  std::int32_t text = own(value);
+  const auto mark = std::ranges::find(now->event->marks, index, &OperandMark::operand);
+  const bool taped = mark != now->event->marks.end() && mark->taped;
+  const auto& detached = now->event->detached;
+  const bool detaches = !taped && std::ranges::find(detached, value) != detached.end();
+  if (detaches) text = detach(text);
+  const auto before = plan.before.find({at, value});
+  if (before == plan.before.end()) return text;
+  // Parameters are gathered for each use, results once for all.
+  if (program.input(value) != nullptr && one_use) {
+    return moved(text, before->second, fresh(), Written::kInside);
+  }
+  const auto [known, added] = moved_.try_emplace({value, detaches, text_of(before->second)}, -1);
+  if (!added) return known->second;
+  const std::string own_comment = std::exchange(comment, "");
+  known->second = fresh(program.names.at(value) + "_moved");
+  const std::int32_t copy = moved(text, before->second, known->second, Written::kStatement);
+  comment = own_comment;
+  return copy;
+}
+
+std::int32_t MeshNodes::detach(std::int32_t value) {
+  const std::int32_t result = fresh();
+  GraphNode& one = node(NodeKind::kDetach, Written::kInside);
+  one.args = {value_argument(value)};
+  one.results = {{ValueRef{result}, {}}};
+  return result;
+}
+
+std::int32_t MeshNodes::own(std::int32_t value) const {
+  const auto found = renamed.find(value);
+  return found == renamed.end() ? value : found->second;
+}
+
+std::vector<GraphArgument> MeshNodes::arguments(const Statement& one, const OpRow& row) {
+  std::vector<GraphArgument> args = one.args;
+  std::size_t index = 0;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (is_left_out(row.op.arguments.at(i))) args[i] = default_of(row.defaults()[i]);
+    substitute(args[i], index);
+  }
+  return args;
+}
+
+void MeshNodes::substitute(GraphArgument& argument, std::size_t& index) {
+  if (auto* value = std::get_if<ValueRef>(&argument.value)) {
+    value->id = operand(value->id, index++);
+  } else if (auto* list = std::get_if<std::vector<GraphArgument>>(&argument.value)) {
+    for (GraphArgument& item : *list) substitute(item, index);
+  } else if (auto* dtype = std::get_if<DType>(&argument.value)) {
+    *dtype = dtype_of_all(*dtype);
+  } else if (auto* scalar = std::get_if<Scalar>(&argument.value)) {
+    if (scalar->category() == Category::kComplex) {
+      refuse(fmt::format("the complex number {}", scalar->text()));
+    }
+  }
+}
+
+void MeshNodes::refuse(const std::string& what) const {
+  fail(ErrorKind::kUnsupported,
+       Fix{"replay it as it is: shardlab replay " + program.recording->path},
+       "{}: {} at {} takes {}, which programs cannot say", program.recording->path, now->op,
+       place_of(*program.recording, *now->event), what);
+}
+
+void MeshNodes::distribute(std::int32_t value, const ValueType& like, std::int32_t result,
+                           Written written) {
+  GraphNode& whole = node(NodeKind::kDistribute, written);
+  whole.args = {value_argument(value)};
+  whole.results = {{ValueRef{result}, {}}};
+  ValueType type = plain_type(contiguous_meta(like.shape, dtype_of_all(like.dtype)));
+  type.mesh = 0;
+  type.placements = Placements(mesh_.size());
+  type.order = ShardOrder(mesh_.size(), -1);
+  whole.target = std::move(type);
+}
+
+Moved MeshNodes::placed(std::int32_t value) const {
+  Moved all;
+  for (const PlanMeshDim& mesh_dim : mesh_) {
+    Placement placement = Placement::replicate();
+    const auto& cuts = plan.cuts.at(value);
+    for (std::size_t dim = 0; dim < cuts.size(); ++dim) {
+      if (std::ranges::find(cuts[dim], mesh_dim.name) != cuts[dim].end()) {
+        placement = Placement::shard(static_cast<std::int64_t>(dim));
+      }
+    }
+    all.emplace_back(mesh_dim.name, placement);
+  }
+  return all;
+}
+
+}  // namespace shardlab

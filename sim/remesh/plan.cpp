@@ -1,0 +1,244 @@
+// A plan is a pure function of the program and the mesh. Plans place inputs and move a few values;
+// everything else follows from the rules of ops.
+#include "sim/remesh/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/fix.h"
+#include "base/nearest.h"
+#include "base/text_of_list.h"
+#include "sim/remesh/layouts.h"
+#include "sim/remesh/sequence_dims.h"
+#include "sim/remesh/tensor_parallel.h"
+
+namespace shardlab {
+
+namespace {
+
+class Planner {
+ public:
+  Planner(const CallProgram& program, const PlanMesh& mesh)
+      : program_(program), mesh_(mesh), sequence_(sequence_dims(program)) {
+    for (const CallInput& input : program.inputs) {
+      plan_.cuts[input.value].resize(input.meta.shape.size());
+    }
+  }
+
+  MeshPlan plan(const std::string& name, const PlanLayouts& layouts) {
+    if (!name.empty()) apply(name);
+    apply_layouts(program_, mesh_, layouts, plan_);
+    place_states();
+    return std::move(plan_);
+  }
+
+ private:
+  using Names = std::vector<std::string>;
+
+  Names dims(std::size_t from, std::size_t to) const {
+    Names names;
+    for (std::size_t i = from; i < to; ++i) names.push_back(mesh_[i].name);
+    return names;
+  }
+
+  void apply(const std::string& name) {
+    if (std::ranges::find(plan_names(), name) == plan_names().end()) {
+      fail(ErrorKind::kValue, Fix{suggest(name, plan_names())}, "--plan {}: no such plan", name);
+    }
+    const std::size_t all = mesh_.size();
+    const bool tensor = name == "megatron" || name == "sequence" || name == "fsdp+tp";
+    if (tensor) cut_layers(mesh_.back().name, name == "sequence");
+    if (name == "fsdp") shard_parameters(dims(0, all));
+    if (name == "hsdp") shard_parameters(dims(all > 1 ? 1 : 0, all));
+    if (name == "fsdp+tp") shard_parameters(dims(0, all - 1));
+    cut_batches(dims(0, tensor ? all - 1 : all));
+    gather_normalized();
+  }
+
+  // In training, the statistics of batch norm are those of the whole batch.
+  void gather_normalized() {
+    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
+      const Statement& one = program_.statements[i];
+      const std::string_view bare = one.bare();
+      if (bare != "batch_norm" && bare != "native_batch_norm") continue;
+      if (number_of(one, "training") == 0) continue;
+      plan_.before[{i, one.takes[0]}] = whole_over(dims(0, mesh_.size()));
+    }
+  }
+
+  static Moved whole_over(const Names& names) {
+    Moved whole;
+    for (const std::string& name : names) whole.emplace_back(name, Placement::replicate());
+    return whole;
+  }
+
+  // Views flatten a batch, which an uneven cut does not allow.
+  void cut_batches(const Names& names) {
+    for (const std::string& name : names) {
+      const std::int64_t size = std::ranges::find(mesh_, name, &PlanMeshDim::name)->size;
+      std::int64_t left = 0;
+      for (const CallInput& input : program_.inputs) {
+        const std::size_t dim = batch_dim(input);
+        if (!input.batch || dim >= input.meta.shape.size()) continue;
+        std::int64_t& rows = rows_.emplace(input.value, input.meta.shape[dim]).first->second;
+        if (rows % size != 0) left = rows;
+        if (rows % size != 0) continue;
+        rows /= size;
+        plan_.cuts[input.value][dim].push_back(name);
+      }
+      if (left == 0) continue;
+      plan_.notes.push_back(fmt::format(
+          "the batch is whole over {}: {} rows are not cut evenly in {}", name, left, size));
+    }
+  }
+
+  // Behind the sequence, if that comes first in a batch of this program.
+  std::size_t batch_dim(const CallInput& input) const {
+    return std::ranges::any_of(program_.inputs, [&](const CallInput& one) {
+      const auto dim = sequence_.find(one.value);
+      return one.batch && dim != sequence_.end() && dim->second == 0 &&
+             one.meta.shape[0] == input.meta.shape[0];
+    });
+  }
+
+  // The dim that `sequence` cuts.
+  std::size_t sequence_dim(std::int32_t value) const {
+    const auto found = sequence_.find(value);
+    return found == sequence_.end() ? 1 : found->second;
+  }
+
+  static void append(Names& to, const Names& names) {
+    to.insert(to.end(), names.begin(), names.end());
+  }
+
+  // Whole for each use, and only there.
+  void shard_parameters(const Names& names) {
+    if (names.empty()) return;
+    for (const CallInput& input : program_.inputs) {
+      if (input.parameter && !input.meta.shape.empty()) {
+        append(plan_.cuts[input.value][0], names);
+      }
+    }
+    const Moved whole = whole_over(names);
+    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
+      const Statement& one = program_.statements[i];
+      for (const std::int32_t v : one.takes) {
+        if (is_in_place(one.op) && v == one.takes[0]) continue;  // it writes to it
+        const CallInput* input = program_.input(v);
+        if (input != nullptr && input->parameter && !input->meta.shape.empty()) {
+          plan_.before[{i, v}] = whole;
+        }
+      }
+    }
+  }
+
+  void cut_input(std::int32_t value, std::size_t dim, const std::string& name) {
+    const auto found = plan_.cuts.find(value);
+    if (found == plan_.cuts.end() || dim >= found->second.size()) return;
+    Names& cuts = found->second[dim];
+    if (std::ranges::find(cuts, name) == cuts.end()) cuts.push_back(name);
+  }
+
+  void cut_layers(const std::string& tp, bool sequence) {
+    const Moved whole = whole_over({tp});
+    const std::map<std::size_t, LayerCut> cuts = tensor_parallel_cuts(program_);
+    for (const auto& [i, cut] : cuts) {
+      const Statement& one = program_.statements[i];
+      const std::size_t dim = sequence_dim(one.outs[0]);
+      const bool parted = sequence && cuts_evenly(program_.shape_of(one.outs[0]), dim);
+      const Moved between =
+          parted ? Moved{{tp, Placement::shard(static_cast<std::int64_t>(dim))}} : whole;
+      if (cut == LayerCut::kEmbedding) {
+        cut_input(one.takes[0], 0, tp);
+        plan_.after[i] = between;
+        continue;
+      }
+      cut_input(one.takes[1], cut == LayerCut::kRow ? 1 : 0, tp);
+      if (one.takes.size() > 2 && cut != LayerCut::kRow) cut_input(one.takes[2], 0, tp);
+      if (one.takes.size() > 2 && cut == LayerCut::kRow) plan_.bias_behind.push_back(i);
+      if (cut == LayerCut::kRow) plan_.after[i] = between;
+      if (cut == LayerCut::kHead) plan_.after[i] = whole;
+      // Forward nothing if it is whole already; backward the sum of the ranks' gradients.
+      if (cut != LayerCut::kRow) plan_.before[{i, one.takes[0]}] = whole;
+    }
+    gather_heads(cuts, tp);
+  }
+
+  // Activations over the last mesh dim: layers flatten them, which an uneven cut does not allow.
+  bool cuts_evenly(const Dims& shape, std::size_t cut) {
+    if (shape.size() < 2) return true;
+    const PlanMeshDim& dim = mesh_.back();
+    if (shape[cut] % dim.size == 0) return true;
+    const std::string note =
+        fmt::format("activations are whole over {}: {} places of dim {} are not cut evenly in {}",
+                    dim.name, shape[cut], cut, dim.size);
+    if (std::ranges::find(plan_.notes, note) == plan_.notes.end()) plan_.notes.push_back(note);
+    return false;
+  }
+
+  // Heads that ranks cannot share out evenly are whole on each.
+  void gather_heads(const std::map<std::size_t, LayerCut>& cuts, const std::string& tp) {
+    const std::int64_t ranks = mesh_.back().size;
+    std::set<std::int32_t> features;  // values whose last dim is cut
+    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
+      const Statement& one = program_.statements[i];
+      const auto cut = cuts.find(i);
+      if (cut != cuts.end() && cut->second == LayerCut::kColumn) features.insert(one.outs[0]);
+      if (one.takes.empty() || one.outs.empty() || !features.contains(one.takes[0])) continue;
+      const Dims from = program_.shape_of(one.takes[0]), to = program_.shape_of(one.outs[0]);
+      if (from.empty() || to.empty()) continue;
+      if (to.size() <= from.size()) {
+        const std::string_view bare = one.bare();
+        const bool parts = bare == "split" || bare == "split_with_sizes" || bare == "chunk";
+        if (to.back() == from.back() || parts) features.insert(one.outs.begin(), one.outs.end());
+        continue;
+      }
+      std::size_t first = to.size();
+      for (std::int64_t inside = 1; first > 0 && inside < from.back();) inside *= to[--first];
+      if (first < to.size() && to[first] % ranks != 0) {
+        plan_.before[{i, one.takes[0]}] = whole_over({tp});
+      }
+    }
+  }
+
+  // The state that an optimizer keeps of a parameter has the parameter's placements.
+  void place_states() {
+    std::map<std::string_view, const CallInput*> parameters;
+    for (const CallInput& input : program_.inputs) {
+      if (input.parameter) parameters[input.recorded] = &input;
+    }
+    for (const CallInput& state : program_.inputs) {
+      const std::string_view name = state.recorded;
+      for (std::size_t at = 0; (at = name.find('.', at + 1)) != std::string_view::npos;) {
+        const auto parameter = parameters.find(name.substr(0, at));
+        const bool own =
+            parameter != parameters.end() && parameter->second->meta.shape == state.meta.shape;
+        if (own) plan_.cuts[state.value] = plan_.cuts[parameter->second->value];
+      }
+    }
+  }
+
+  const CallProgram& program_;
+  const PlanMesh& mesh_;
+  std::map<std::int32_t, std::size_t> sequence_;  // the sequence's dim, by value
+  std::map<std::int32_t, std::int64_t> rows_;     // of batches, as far as they are cut
+  MeshPlan plan_;
+};
+
+}  // namespace
+
+const std::vector<std::string>& plan_names() {
+  static const std::vector<std::string> kNames = {"megatron", "sequence", "fsdp",
+                                                  "hsdp",     "fsdp+tp",  "replicate"};
+  return kNames;
+}
+
+MeshPlan plan_of(const CallProgram& program, const PlanMesh& mesh, const std::string& name,
+                 const PlanLayouts& layouts) {
+  return Planner(program, mesh).plan(name, layouts);
+}
+
+}  // namespace shardlab

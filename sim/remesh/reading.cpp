@@ -1,0 +1,104 @@
+// Values are looked up by number; gradients by the name that a backward leaves them under.
+#include "sim/remesh/reading.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/fix.h"
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+Reading::Reading(const RecordedProgram& of) : recording(of) {
+  program.recording = &of;
+  program.values = of.values;
+}
+
+void Reading::refuse(const RecordedEvent& event, const std::string& what,
+                     const std::string& fix) const {
+  fail(ErrorKind::kUnsupported, Fix{fix}, "{}: {} at {} is not taken to another mesh yet",
+       recording.path, what, place_of(recording, event));
+}
+
+void Reading::refuse_missing(const RecordedEvent& event) const {
+  fail(ErrorKind::kUnsupported, Fix{without_op(event.op)}, "{}: {} at {} does not exist here",
+       recording.path, event.op, place_of(recording, event));
+}
+
+void Reading::add(Statement statement) {
+  made.insert(statement.outs.begin(), statement.outs.end());
+  program.statements.push_back(std::move(statement));
+}
+
+void Reading::note_given(const RecordedEvent& event) {
+  const EventValue& value = event.out[0];
+  given[value.id.id] = {.event = &event, .value = &value, .name = event.name};
+  if (!value.elements.empty()) ++times_[value.id.id];
+}
+
+void Reading::note_drawn(const RecordedEvent& event) {
+  for (const auto* values : {&event.out, &event.written}) {
+    for (const EventValue& value : *values) {
+      if (value.id.id < 0 || value.elements.empty()) continue;
+      const int time = ++times_[value.id.id];
+      GivenValue& known = drawn[value.id.id];
+      known = {.event = nullptr, .value = &value, .name = {}};
+      if (time > 1) known.name = fmt::format("v{}:{}", value.id.id, time);
+    }
+  }
+}
+
+void Reading::note_accumulation(const RecordedEvent& op) {
+  if (op.node == "AccumulateGrad") adds_up_ = bare_op(op.op).starts_with("add");
+}
+
+// To set a gradient to None is no op: it shows in a later backward that does not add to it.
+void Reading::note_gradient(const RecordedEvent& check) {
+  const std::optional<std::int32_t> parameter = parameter_of(check.name);
+  const auto backward = std::ranges::find(program.statements.rbegin(), program.statements.rend(),
+                                          StatementKind::kBackward, &Statement::kind);
+  if (!parameter || backward == program.statements.rend()) return;
+  if (!fresh_gradients_.insert(check.name).second && !adds_up_) {
+    backward->resets.push_back(*parameter);
+  }
+  gradient_checks_[check.out[0].id.id] = &check;
+  adds_up_ = false;
+}
+
+std::optional<std::int32_t> Reading::parameter_of(const std::string& gradient) const {
+  if (!gradient.ends_with(".grad")) return std::nullopt;
+  const std::string name = gradient.substr(0, gradient.size() - 5);
+  if (const auto leaf = leaves_.find(name); leaf != leaves_.end()) return leaf->second;
+  for (const auto& [number, input] : given) {
+    if (input.name == name && input.requires_grad()) return number;
+  }
+  return std::nullopt;
+}
+
+void Reading::make_gradient(std::int32_t value) {
+  const auto check = gradient_checks_.find(value);
+  if (check == gradient_checks_.end() || given.contains(value) || made.contains(value)) return;
+  Statement statement{.kind = StatementKind::kGradient, .event = check->second, .op = "gradient"};
+  statement.no_grad = true;
+  statement.takes = {*parameter_of(check->second->name)};
+  statement.outs = {value};
+  add(std::move(statement));
+}
+
+bool is_same_value(const Statement& statement) {
+  const bool same = statement.outs.size() == 1 && statement.outs == statement.takes;
+  const std::string_view bare = statement.bare();
+  return same && (bare == "detach" || bare == "alias" || bare == "lift_fresh");
+}
+
+bool returns_operands(const Statement& statement) {
+  const OpRow* row = statement.row;
+  if (row == nullptr || row->op.is_inplace() || row->op.is_out_variant()) return false;
+  return std::ranges::all_of(statement.outs, [&](std::int32_t v) {
+    return std::ranges::find(statement.takes, v) != statement.takes.end();
+  });
+}
+
+bool is_cast(std::string_view op) { return bare_op(op) == "_to_copy" || bare_op(op) == "to"; }
+
+}  // namespace shardlab

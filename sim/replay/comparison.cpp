@@ -1,0 +1,348 @@
+// A value of B is right where each rank holds A's value or a part of it. Between calls it may be a
+// term of a sum that a later collective adds up; at the end of the step it may not. A value that is
+// neither is wrong, and the first is one whose operands are right.
+#include "sim/replay/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/text_of_list.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr double kTiny = 1e-300;
+constexpr double kAmplifiedDrift = 16;  // times the error of the operands
+constexpr double kMostDriftOfGradients = 1e-2;
+constexpr double kTurning = 4096;  // roundings of the largest gradient: a smaller one may turn
+
+// The first element that differs most.
+std::string elements_text(const PointPart& part, const PointPart& whole) {
+  if (part.elements.size() != whole.elements.size() || part.elements.empty()) {
+    return "no part of A's value, nor a term of it";
+  }
+  std::size_t at = 0, count = 0;
+  double most = -1;
+  const double largest = largest_of(whole.elements);
+  for (std::size_t i = 0; i < part.elements.size(); ++i) {
+    const double off = std::fabs(part.elements[i] - whole.elements[i]);
+    if (!(off <= rounding_of(part.dtype) * largest)) ++count;
+    if (off > most || std::isnan(off)) {
+      most = off;
+      at = i;
+    }
+  }
+  Dims index(part.shape.size());
+  std::size_t rest = at;
+  for (std::size_t dim = index.size(); dim-- > 0;) {
+    index[dim] = static_cast<std::int64_t>(rest) % part.shape[dim];
+    rest /= static_cast<std::size_t>(part.shape[dim]);
+  }
+  return fmt::format("{} of {} elements differ; at [{}] it is {}, and A has {}", count,
+                     part.elements.size(), text_of_list(index, ", "),
+                     number_text(part.elements[at]), number_text(whole.elements[at]));
+}
+
+bool draws(const std::string& op) {
+  const auto has = [&](const char* part) { return op.find(part) != std::string::npos; };
+  return has("dropout") || has("bernoulli") || has("rand") || has("normal_") || has("multinomial");
+}
+
+bool is_late(const ComparedPoint& point) {
+  return is_gradient(point) || point.kind == PointKind::kEnd;
+}
+
+std::string text_of_cause(const Explained& all) {
+  if (all.held == ValueHeld::kScaled) return number_text(all.factor) + " times A's value";
+  return fmt::format("a term on each rank: their {} over {} is A's value",
+                     all.factor == 1 ? "sum" : "average", all.groups.name);
+}
+
+// The gradient was terms when backward had made it.
+void as_gradient(BlamedValue& value, const BlamedValue& gradient) {
+  value = gradient;
+  value.what += ", and still is after the step";
+}
+
+std::string moved_by(const RecordedProgram& program, const RecordedEvent& event) {
+  const std::string place = place_of(program, event);
+  const std::string op = event.op.empty() ? std::string(to_string(event.kind)) : event.op;
+  return place.empty() ? op : op + " " + place;
+}
+
+bool copies(const RecordedEvent& event) {
+  constexpr std::array<std::string_view, 5> kCopies = {
+      "aten.clone.default", "aten.detach.default", "aten.alias.default", "aten._to_copy.default",
+      "aten.copy_.default"};
+  return std::ranges::find(kCopies, event.op) != kCopies.end();
+}
+
+template <typename Visit>
+void for_each_given(const RecordedEvent& event, const Visit& visit) {
+  for (const auto* values : {&event.out, &event.written}) {
+    for (const EventValue& one : *values) {
+      if (one.id.id >= 0) visit(one.id.id);
+    }
+  }
+}
+
+}  // namespace
+
+std::string number_text(double value) { return fmt::format("{:.6g}", value); }
+
+bool same_cause(const Explained& a, const Explained& b) {
+  return a.held == b.held && std::fabs(a.factor - b.factor) <= 1e-3 * std::fabs(a.factor) &&
+         a.groups.name == b.groups.name;
+}
+
+bool is_gradient(const ComparedPoint& point) {
+  return point.kind == PointKind::kFlow || point.kind == PointKind::kGradient;
+}
+
+bool makes_values(const RecordedEvent& event) {
+  using enum RecordedKind;
+  return event.kind == kAlias || event.kind == kOp || event.kind == kCollect ||
+         is_recorded_move(event);
+}
+
+bool is_collective(const RecordedEvent& event) { return event.kind == RecordedKind::kCollect; }
+
+std::size_t end_of_line(const RecordedProgram& program, std::size_t event) {
+  const std::size_t line = program.events[event].line;
+  while (event < program.events.size() && program.events[event].line == line) ++event;
+  return event;
+}
+
+void Comparison::flow(const RecordedProgram& program, std::size_t at) {
+  const RecordedEvent& event = program.events[at];
+  const bool first = at == 0 || program.events[at - 1].line != event.line;
+  if (!makes_values(event) || !first) return;
+  const std::size_t end = end_of_line(program, at);
+  Followed all;
+  for (std::size_t i = at; i < end; ++i) {
+    const RecordedEvent& one = program.events[i];
+    for_each_operand(one, one.rank < 0 ? 0 : static_cast<std::size_t>(one.rank),
+                     [&](std::int32_t number) { inherit(all, known_[number]); });
+  }
+  using enum RecordedKind;
+  const bool reduces =
+      is_collective(event) || event.kind == kRedistribute || event.kind == kRedistributeBack;
+  if (reduces || event.kind == kFromLocal || event.kind == kToLocal) {
+    all.through.push_back(moved_by(program, event));
+  }
+  if (reduces) all.suspect = nullptr;
+  const bool keeps = reduces || copies(event) || event.kind == kAlias;
+  if (!keeps) all.like.clear();
+  for (std::size_t i = at; i < end; ++i) {
+    for_each_given(program.events[i], [&](std::int32_t number) { known_[number] = all; });
+  }
+}
+
+void Comparison::judge_collective(const RecordedProgram& program, std::size_t at,
+                                  const EventValues& values) {
+  const RecordedEvent& event = program.events[at];
+  if (event.rank >= 0) return;
+  for_each_given(event, [&](std::int32_t number) {
+    Followed& now = known_[number];
+    const auto found = a_.find(now.like);
+    if (found == a_.end() || found->second.empty()) return;
+    ComparedPoint point{.key = now.like, .op = event.op};
+    point.name = module_of(program, event);
+    point.place = place_of(program, event);
+    point.line = event.line;
+    point.event = at;
+    point.value = number;
+    for (std::size_t rank = 0; rank < values.ranks(); ++rank) point.ranks.push_back(rank);
+    const std::vector<PointPart> parts = parts_of_value(values, number, point.ranks);
+    if (parts.empty()) return;
+    const PointPart& a = found->second.front();
+    const double allowed = rounding_of(a.dtype) * largest_of(a.elements) +
+                           kTermRoundings * unit_roundoff(a.dtype) * gradient_noise_;
+    const Explained cause = explain(a, std::max(allowed, kTiny), parts, point.ranks, groups_);
+    if (cause.held != ValueHeld::kTerms && cause.held != ValueHeld::kScaled) return;
+    suspect(now, {.point = point, .what = text_of_cause(cause), .cause = cause, .through = {}});
+  });
+}
+
+void Comparison::judge(ComparedPoint point, double terms) {
+  const auto found = a_.find(point.key);
+  if (found == a_.end() || found->second.empty() || point.parts.empty()) return;
+  if (!point.name.empty() && !point.key.starts_with("call")) same_names_ = true;
+  const std::vector<PointPart>& a = found->second;
+  const bool alike = std::ranges::all_of(a, [&](const PointPart& one) {
+    return one.elements == a[0].elements && one.shape == a[0].shape;
+  });
+  if (!alike && a.size() != point.parts.size()) return;
+  // A module's result was made by its last call.
+  Followed from;
+  if (point.op.empty() || point.operands.empty()) {
+    from = known_[point.value];
+  } else {
+    for (const std::int32_t number : point.operands) inherit(from, known_[number]);
+  }
+  if (is_late(point)) from.off = std::max(from.off, drift_);
+  Explained all{.held = ValueHeld::kRight, .groups = {}};
+  for (std::size_t i = 0; i < (alike ? 1 : a.size()); ++i) {
+    const Explained one =
+        alike ? explained(point, a[0], point.parts, point.ranks, from.off, terms)
+              : explained(point, a[i], {point.parts[i]}, {point.ranks.at(i)}, from.off, terms);
+    if (static_cast<int>(one.held) >= static_cast<int>(all.held)) all = one;
+  }
+  std::string elements;
+  if (all.held == ValueHeld::kWrong) elements = elements_text(point.parts[0], a[0]);
+  if (draws(point.op)) elements = "it is random, and A and B drew different numbers";
+  point.parts.clear();
+  settle(std::move(point), std::move(all), elements, from);
+}
+
+RecordingBlame Comparison::end() {
+  for (BlamedValue& value : parameters_) {
+    const std::string gradient = value.point.name + ".grad";
+    value.follows = value.follows || wrong_gradients_.contains(gradient);
+    const auto own = gradients_.find(gradient);
+    if (!value.follows && own != gradients_.end()) as_gradient(value, *own->second);
+    wrong_.push_back(std::move(value));
+  }
+  if (!has_consequence_) wrong_.clear();
+  return {.same_names = same_names_,
+          .compared = compared_,
+          .undecided = undecided_,
+          .wrong = std::move(wrong_),
+          .edits = {}};
+}
+
+void Comparison::inherit(Followed& all, const Followed& one) {
+  all.off = std::max(all.off, one.off);
+  all.wrong = all.wrong || one.wrong;
+  if (all.suspect == nullptr) all.suspect = one.suspect;
+  if (all.like.empty()) all.like = one.like;
+  for (const std::string& text : one.through) {
+    if (std::ranges::find(all.through, text) == all.through.end()) all.through.push_back(text);
+  }
+}
+
+Explained Comparison::explained(const ComparedPoint& point, const PointPart& a,
+                                const std::vector<PointPart>& parts, const Ranks& ranks, double off,
+                                double terms) {
+  const bool late = is_late(point);
+  const double largest = largest_of(a.elements);
+  const DType dtype = coarser(a.dtype, parts[0].dtype);
+  coarsest_ = coarser(coarsest_, dtype);
+  const bool integral = is_integral(dtype);
+  const double rounding = rounding_of(late ? coarsest_ : dtype);
+  double allowed = integral ? 0 : std::max(rounding, kAmplifiedDrift * off) * largest;
+  if (!integral) allowed += kTermRoundings * unit_roundoff(dtype) * terms;
+  if (late) allowed += kTermRoundings * unit_roundoff(coarsest_) * gradient_noise_;
+  Explained found = explain(a, std::max(allowed, kTiny), parts, ranks, groups_);
+  if (found.held == ValueHeld::kWrong && may_turn(point, a, parts)) {
+    ++undecided_;
+    found.held = ValueHeld::kUnknown;
+  }
+  const bool vague = !a.elements.empty() && allowed > kNoMeaning * largest;
+  if (found.held == ValueHeld::kRight && vague && found.off > rounding) ++undecided_;
+  const bool rounded_off = integral && off > 0;
+  if (found.held != ValueHeld::kRight && (vague || rounded_off)) found.held = ValueHeld::kUnknown;
+  return found;
+}
+
+// Optimizers that divide by the size of a gradient make a step of full length for an element that
+// is rounding alone: whether no other element is off.
+bool Comparison::may_turn(const ComparedPoint& point, const PointPart& a,
+                          const std::vector<PointPart>& parts) const {
+  const auto slope = a_.find("gradient " + point.name + ".grad|0");
+  if (point.kind != PointKind::kEnd || slope == a_.end() || slope->second.size() != 1) return false;
+  const std::vector<double>& slopes = slope->second[0].elements;
+  const double noise = kTurning * unit_roundoff(coarsest_) * gradient_noise_;
+  const double allowed = rounding_of(a.dtype) * largest_of(a.elements);
+  return std::ranges::all_of(parts, [&](const PointPart& part) {
+    if (part.elements.size() != slopes.size() || a.elements.size() != slopes.size()) return false;
+    for (std::size_t i = 0; i < slopes.size(); ++i) {
+      const bool off = !(std::fabs(part.elements[i] - a.elements[i]) <= allowed);
+      if (off && (slopes[i] == 0 || std::fabs(slopes[i]) > noise)) return false;
+    }
+    return true;
+  });
+}
+
+// The first of a chain is the one to look at.
+void Comparison::suspect(Followed& now, BlamedValue value) {
+  if (now.suspect != nullptr && same_cause(now.suspect->cause, value.cause)) return;
+  now.suspect = std::make_shared<const BlamedValue>(std::move(value));
+}
+
+void Comparison::settle(ComparedPoint point, Explained all, const std::string& elements,
+                        const Followed& from) {
+  Followed& now = known_[point.value];
+  if (all.held == ValueHeld::kUnknown) return;
+  const std::shared_ptr<const BlamedValue> before =
+      now.suspect != nullptr ? now.suspect : from.suspect;
+  now = {.off = from.off, .wrong = false, .suspect = before, .like = point.key, .through = {}};
+  if (all.held == ValueHeld::kRight) {
+    ++compared_;
+    now.off = all.off;
+    now.suspect = nullptr;
+    drift_ = std::max(drift_, std::min(all.off, kMostDriftOfGradients));
+    return;
+  }
+  BlamedValue value{.point = point,
+                    .what = all.held == ValueHeld::kWrong ? elements : text_of_cause(all),
+                    .cause = all,
+                    .through = from.through,
+                    .follows = from.wrong};
+  const bool may_be_added = all.held == ValueHeld::kTerms && point.kind != PointKind::kInput &&
+                            point.kind != PointKind::kEnd;
+  const bool may_be_divided = all.held == ValueHeld::kScaled && point.kind == PointKind::kFlow;
+  if (may_be_added || may_be_divided) {
+    suspect(now, std::move(value));
+    if (point.kind == PointKind::kResult) suspects_.push_back(now.suspect);
+    if (point.kind == PointKind::kGradient) gradients_[point.name] = now.suspect;
+    return;
+  }
+  ++compared_;
+  now.wrong = true;
+  now.suspect = nullptr;
+  // Gradients are added up in any order: without a consequence, another one on the way is no
+  // fault.
+  has_consequence_ = has_consequence_ || point.kind != PointKind::kFlow;
+  if (point.kind == PointKind::kEnd && !point.name.ends_with(".grad")) {
+    parameters_.push_back(std::move(value));
+    return;
+  }
+  if (is_late(point)) {
+    of_gradient(point, before, value);
+  } else if (!value.follows && from.suspect != nullptr) {
+    value = *from.suspect;
+    value.what +=
+        fmt::format("; {} takes it as the whole",
+                    point.place.empty() ? point.name : point.op + " (" + point.place + ")");
+  }
+  const bool again = std::ranges::any_of(wrong_, [&](const BlamedValue& one) {
+    return one.point.event == value.point.event && one.point.value == value.point.value;
+  });
+  if (again) {
+    value.follows = true;
+    value.point = std::move(point);
+  }
+  wrong_.push_back(std::move(value));
+}
+
+void Comparison::of_gradient(const ComparedPoint& point,
+                             const std::shared_ptr<const BlamedValue>& before, BlamedValue& value) {
+  const std::string name = point.kind == PointKind::kFlow ? "" : point.name;
+  value.follows = value.follows || (!name.empty() && !wrong_gradients_.insert(name).second);
+  if (value.follows) return;
+  const auto own = gradients_.find(name);
+  if (before != nullptr &&
+      (same_cause(before->cause, value.cause) || point.kind == PointKind::kFlow)) {
+    value = *before;
+  } else if (point.kind == PointKind::kEnd && own != gradients_.end()) {
+    as_gradient(value, *own->second);
+  }
+}
+
+}  // namespace shardlab

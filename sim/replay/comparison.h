@@ -1,0 +1,87 @@
+// comparison.h - values of a program B, in their order, against those of a program A that is right:
+// where the first is wrong, and which follow from it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/replay/recording_blame.h"
+
+namespace shardlab {
+
+constexpr double kTermRoundings = 64;
+constexpr double kNoMeaning = 0.25;  // beyond, nothing can be said
+
+/// The parts of A's values, by the keys of their points.
+using PointsOfA = std::map<std::string, std::vector<PointPart>>;
+
+std::string number_text(double value);
+bool same_cause(const Explained& a, const Explained& b);
+/// A gradient on its way, or as backward leaves it.
+bool is_gradient(const ComparedPoint& point);
+/// It makes values of others, and does not look at them again.
+bool makes_values(const RecordedEvent& event);
+bool is_collective(const RecordedEvent& event);
+/// One past the last event of a line: ranks of one collective have events of their own.
+std::size_t end_of_line(const RecordedProgram& program, std::size_t event);
+
+/// Used by one thread.
+class Comparison {
+ public:
+  /// All outlive it.
+  Comparison(const PointsOfA& a, const std::vector<RankGroups>& groups, double gradient_noise)
+      : a_(a), groups_(groups), gradient_noise_(gradient_noise) {}
+
+  /// The results of an event inherit from its operands.
+  void flow(const RecordedProgram& program, std::size_t event);
+  /// A collective on plain tensors may leave terms, or add too many.
+  void judge_collective(const RecordedProgram& program, std::size_t event,
+                        const EventValues& values);
+  /// `terms`: the mean magnitude of what an element of it was added up from.
+  void judge(ComparedPoint point, double terms);
+  /// Results of modules and calls that are right if a later call makes the whole of them.
+  const std::vector<std::shared_ptr<const BlamedValue>>& suspects() const { return suspects_; }
+  RecordingBlame end();
+
+ private:
+  // Facts about a value of B, by its number.
+  struct Followed {
+    double off = 0;
+    bool wrong = false;
+    // Terms, or a multiple: right where a later call makes the whole of it.
+    std::shared_ptr<const BlamedValue> suspect;
+    std::string like;  // the key of A's value that it is, but for collectives
+    std::vector<std::string> through;
+  };
+
+  static void inherit(Followed& all, const Followed& one);
+  Explained explained(const ComparedPoint& point, const PointPart& a,
+                      const std::vector<PointPart>& parts, const Ranks& ranks, double off,
+                      double terms);
+  bool may_turn(const ComparedPoint& point, const PointPart& a,
+                const std::vector<PointPart>& parts) const;
+  static void suspect(Followed& now, BlamedValue value);
+  void settle(ComparedPoint point, Explained all, const std::string& elements,
+              const Followed& from);
+  void of_gradient(const ComparedPoint& point, const std::shared_ptr<const BlamedValue>& before,
+                   BlamedValue& value);
+
+  const PointsOfA& a_;
+  const std::vector<RankGroups>& groups_;
+  double gradient_noise_;
+  std::map<std::int32_t, Followed> known_;
+  std::map<std::string, std::shared_ptr<const BlamedValue>> gradients_;  // terms, by name
+  std::set<std::string> wrong_gradients_;
+  std::vector<BlamedValue> wrong_;
+  std::vector<std::shared_ptr<const BlamedValue>> suspects_;  // results of modules and calls
+  std::vector<BlamedValue> parameters_;                       // after the step
+  bool same_names_ = false, has_consequence_ = false;
+  DType coarsest_ = DType::kF64;
+  double drift_ = 0;
+  std::int64_t compared_ = 0, undecided_ = 0;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,341 @@
+// A part is a box of the whole, or rows of it. Terms are added up over each kind of groups. If
+// elements are not known, sums of them and of their magnitudes decide.
+#include "sim/replay/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/text_of_list.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr double kManyRoundings = 800, kFewestRoundings = 8, kMostRounding = 2e-4;
+
+// Parts of a value against the whole one.
+class Explainer {
+ public:
+  Explainer(const PointPart& whole, double allowed)
+      : whole_(whole), largest_(largest_of(whole.elements)), allowed_(allowed) {}
+
+  Explained explain(const std::vector<PointPart>& parts, const Ranks& ranks,
+                    const std::vector<RankGroups>& groups) {
+    const bool elements = known(whole_) && std::ranges::all_of(parts, known);
+    return elements ? by_elements(parts, ranks, groups) : by_prints(parts, ranks, groups);
+  }
+
+ private:
+  static bool known(const PointPart& part) {
+    return std::ranges::find(part.shape, 0) != part.shape.end() || !part.elements.empty();
+  }
+
+  bool fits(const PointPart& part) const {
+    if (part.shape.size() != whole_.shape.size())
+      return part.elements.size() == whole_.elements.size();
+    for (std::size_t i = 0; i < part.shape.size(); ++i) {
+      if (part.shape[i] > whole_.shape[i]) return false;
+    }
+    return true;
+  }
+
+  bool near(double got, double expected, double factor) {
+    expected *= factor;
+    if (!std::isfinite(got) || !std::isfinite(expected)) {
+      return std::isnan(expected) ? std::isnan(got) : got == expected;
+    }
+    const double off = std::fabs(got - expected);
+    if (off > allowed_ * std::fabs(factor)) return false;
+    worst_ = std::max(worst_, off / std::max(largest_ * std::fabs(factor), 1e-300));
+    return true;
+  }
+
+  bool is_part(const PointPart& part, double factor) {
+    if (part.elements.size() == whole_.elements.size()) {
+      for (std::size_t i = 0; i < part.elements.size(); ++i) {
+        if (!near(part.elements[i], whole_.elements[i], factor)) return false;
+      }
+      return true;
+    }
+    if (part.shape.size() != whole_.shape.size()) return false;
+    Dims offset(part.shape.size(), 0);
+    return is_box(part, offset, 0, factor) || has_rows(part, factor);
+  }
+
+  // Offsets are multiples of the length, or what is left at the end.
+  bool is_box(const PointPart& part, Dims& offset, std::size_t dim, double factor) {
+    if (dim == part.shape.size()) return is_box_at(part, offset, factor);
+    const std::int64_t last = whole_.shape[dim] - part.shape[dim];
+    const std::int64_t step = std::max<std::int64_t>(part.shape[dim], 1);
+    for (std::int64_t at = 0; at <= last; at = at == last ? last + 1 : std::min(at + step, last)) {
+      offset[dim] = at;
+      if (is_box(part, offset, dim + 1, factor)) return true;
+    }
+    return false;
+  }
+
+  bool is_box_at(const PointPart& part, const Dims& offset, double factor) {
+    Dims index(part.shape.size(), 0);
+    for (std::size_t i = 0; i < part.elements.size(); ++i) {
+      std::size_t at = 0;
+      for (std::size_t dim = 0; dim < index.size(); ++dim) {
+        at = at * static_cast<std::size_t>(whole_.shape[dim]) +
+             static_cast<std::size_t>(offset[dim] + index[dim]);
+      }
+      if (!near(part.elements[i], whole_.elements[at], factor)) return false;
+      for (std::size_t dim = index.size(); dim-- > 0;) {
+        if (++index[dim] < part.shape[dim]) break;
+        index[dim] = 0;
+      }
+    }
+    return true;
+  }
+
+  // Rows of the whole in any order, as those of a batch whose dims were made one.
+  bool has_rows(const PointPart& part, double factor) {
+    if (part.shape.size() != 2 || part.shape[1] != whole_.shape[1]) return false;
+    const auto width = static_cast<std::size_t>(part.shape[1]);
+    for (std::size_t row = 0; row < part.elements.size(); row += width) {
+      bool found = false;
+      for (std::size_t other = 0; other < whole_.elements.size() && !found; other += width) {
+        found = true;
+        for (std::size_t i = 0; i < width && found; ++i) {
+          found = near(part.elements[row + i], whole_.elements[other + i], factor);
+        }
+      }
+      if (!found) return false;
+    }
+    return true;
+  }
+
+  Explained result(ValueHeld held, double factor = 1, const RankGroups* groups = nullptr) const {
+    return {held, worst_, factor, groups != nullptr ? *groups : RankGroups{}};
+  }
+
+  Explained by_elements(const std::vector<PointPart>& parts, const Ranks& ranks,
+                        const std::vector<RankGroups>& groups) {
+    const auto all_parts = [&](double factor) {
+      worst_ = 0;
+      return std::ranges::all_of(parts, [&](const PointPart& one) { return is_part(one, factor); });
+    };
+    if (!std::ranges::all_of(parts, [&](const PointPart& one) { return fits(one); })) {
+      return result(ValueHeld::kUnknown);
+    }
+    if (all_parts(1)) return result(ValueHeld::kRight);
+    for (const RankGroups& one : groups) {
+      for (const bool average : {false, true}) {
+        if (adds_up(parts, ranks, one, average)) {
+          const double factor = average ? 1.0 / static_cast<double>(one.groups[0].size()) : 1;
+          return result(ValueHeld::kTerms, factor, &one);
+        }
+      }
+    }
+    std::set<double> factors = {2, 0.5, -1};
+    for (const RankGroups& one : groups) {
+      const auto size = static_cast<double>(one.groups[0].size());
+      factors.insert({size, 1 / size});
+    }
+    const PointPart& first = parts.front();
+    if (first.elements.size() == whole_.elements.size() && !first.elements.empty()) {
+      double product = 0, square = 0;
+      for (std::size_t i = 0; i < first.elements.size(); ++i) {
+        product += first.elements[i] * whole_.elements[i];
+        square += whole_.elements[i] * whole_.elements[i];
+      }
+      if (square > 0 && product != 0 && std::isfinite(product)) factors.insert(product / square);
+    }
+    const bool matters = largest_ > 8 * allowed_;
+    for (const double factor : factors) {
+      if (matters && all_parts(factor)) return result(ValueHeld::kScaled, factor);
+    }
+    const bool cut = std::ranges::any_of(
+        parts, [&](const PointPart& one) { return one.shape.size() != whole_.shape.size(); });
+    return result(cut ? ValueHeld::kUnknown : ValueHeld::kWrong);
+  }
+
+  bool adds_up(const std::vector<PointPart>& parts, const Ranks& ranks, const RankGroups& groups,
+               bool average) {
+    worst_ = 0;
+    for (const Ranks& group : groups.groups) {
+      PointPart sum;
+      for (const std::size_t rank : group) {
+        const auto at = std::ranges::find(ranks, rank);
+        if (at == ranks.end() || parts.size() != ranks.size()) return false;
+        const PointPart& part = parts[static_cast<std::size_t>(at - ranks.begin())];
+        if (sum.shape.empty() && sum.elements.empty()) {
+          sum = part;
+          continue;
+        }
+        if (part.shape != sum.shape) return false;
+        for (std::size_t i = 0; i < part.elements.size(); ++i) sum.elements[i] += part.elements[i];
+      }
+      if (average) {
+        for (double& element : sum.elements) element /= static_cast<double>(group.size());
+      }
+      if (!is_part(sum, 1)) return false;
+    }
+    return true;
+  }
+
+  // Parts of these groups by the sums of their prints; none: nothing known.
+  template <typename Is>
+  std::optional<Explained> sums_over(const std::vector<PointPart>& parts, const Ranks& ranks,
+                                     const RankGroups& groups, const Is& is) {
+    const Fingerprint& whole = whole_.print;
+    bool pieces = true, terms = true, average = true, scaled = groups.groups.size() == 1;
+    double factor = 0;
+    const double share = 1.0 / static_cast<double>(groups.groups[0].size());
+    for (const Ranks& group : groups.groups) {
+      Fingerprint sum;
+      bool whole_shape = true;
+      for (const std::size_t rank : group) {
+        const auto at = std::ranges::find(ranks, rank);
+        if (at == ranks.end()) return result(ValueHeld::kUnknown);
+        const PointPart& part = parts.at(static_cast<std::size_t>(at - ranks.begin()));
+        whole_shape = whole_shape && part.shape == whole_.shape;
+        for (const std::size_t i : {0, 1}) {
+          sum.sums[i] += part.print.sums[i];
+          sum.sizes[i] += part.print.sizes[i];
+        }
+      }
+      pieces = pieces && !whole_shape && is(sum, 1, true, false);
+      if (factor == 0 && whole.sizes[0] > 0) factor = sum.sizes[0] / whole.sizes[0];
+      scaled = scaled && !whole_shape && factor > 0 && is(sum, factor, true, false);
+      terms = terms && whole_shape && is(sum, 1, false, true);
+      for (double& one_sum : sum.sums) one_sum *= share;
+      average = average && whole_shape && is(sum, 1, false, true);
+    }
+    if (pieces) return result(ValueHeld::kRight);
+    if (terms) return result(ValueHeld::kTerms, 1, &groups);
+    if (average) return result(ValueHeld::kTerms, share, &groups);
+    if (scaled) return result(ValueHeld::kScaled, factor);
+    return std::nullopt;
+  }
+
+  // The sums of elements and of magnitudes: those of pieces add up to those of the whole, those of
+  // terms without the magnitudes.
+  Explained by_prints(const std::vector<PointPart>& parts, const Ranks& ranks,
+                      const std::vector<RankGroups>& groups) {
+    const Fingerprint& whole = whole_.print;
+    const double relative = largest_ > 0 ? allowed_ / largest_ : allowed_;
+    const auto same = [&](double got, double expected, double size) {
+      if (!std::isfinite(got) || !std::isfinite(expected))
+        return !std::isfinite(got) == !std::isfinite(expected);
+      const double off = std::fabs(got - expected);
+      if (off > relative * size) return false;
+      worst_ = std::max(worst_, size > 0 ? off / size : 0.0);
+      return true;
+    };
+    const auto is = [&](const Fingerprint& print, double factor, bool sizes, bool weights) {
+      const double size = std::fabs(factor);
+      for (const std::size_t i : {0, 1}) {
+        if (i == 1 && !weights) break;
+        if (!same(print.sums[i], factor * whole.sums[i], size * whole.sizes[i])) return false;
+        if (sizes && !same(print.sizes[i], size * whole.sizes[i], size * whole.sizes[i]))
+          return false;
+      }
+      return true;
+    };
+    const auto all = [&](double factor) {
+      worst_ = 0;
+      return std::ranges::all_of(parts, [&](const PointPart& one) {
+        return one.shape == whole_.shape && is(one.print, factor, true, true);
+      });
+    };
+    if (all(1)) return result(ValueHeld::kRight);
+    for (const RankGroups& one : groups) {
+      const auto found = sums_over(parts, ranks, one, is);
+      if (found) return *found;
+    }
+    if (whole.sizes[0] > 0) {
+      const double factor = std::copysign(parts[0].print.sizes[0] / whole.sizes[0],
+                                          parts[0].print.sums[0] * whole.sums[0]);
+      if (factor != 0 && std::isfinite(factor) && all(factor)) {
+        return result(ValueHeld::kScaled, factor);
+      }
+    }
+    // Pieces of pieces: their sizes say nothing.
+    const bool cut =
+        std::ranges::any_of(parts, [&](const PointPart& one) { return one.shape != whole_.shape; });
+    return result(cut && groups.size() > 1 ? ValueHeld::kUnknown : ValueHeld::kWrong);
+  }
+
+  const PointPart& whole_;
+  double largest_, allowed_;
+  double worst_ = 0;
+};
+
+}  // namespace
+
+std::string ranks_text(const Ranks& ranks) {
+  const bool row = ranks.size() > 2 && ranks.back() - ranks.front() + 1 == ranks.size();
+  if (row) return fmt::format("ranks {}-{}", ranks.front(), ranks.back());
+  return (ranks.size() == 1 ? "rank " : "ranks ") + text_of_list(ranks, ", ");
+}
+
+RankGroups groups_along(const Dims& shape, const std::vector<std::string>& names,
+                        std::size_t dims) {
+  RankGroups all;
+  std::map<std::size_t, Ranks> by_rest;
+  const auto count = static_cast<std::size_t>(product(shape));
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    std::size_t rest = 0, left = rank, step = 1;
+    for (std::size_t i = shape.size(); i-- > 0;) {
+      const auto size = static_cast<std::size_t>(shape[i]);
+      if ((dims >> i & 1) == 0) rest += left % size * step;
+      step *= size;
+      left /= size;
+    }
+    by_rest[rest].push_back(rank);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if ((dims >> i & 1) != 0) all.name += (all.name.empty() ? "" : ", ") + names[i];
+  }
+  for (auto& [rest, ranks] : by_rest) all.groups.push_back(std::move(ranks));
+  all.of_mesh = all.groups.size() > 1;
+  if (!all.of_mesh) all.name = ranks_text(all.groups[0]);
+  return all;
+}
+
+std::vector<RankGroups> groups_of(const RecordedProgram& program) {
+  std::vector<RankGroups> all;
+  const GraphMesh& mesh = program.meshes[0];
+  const std::size_t dims = std::min<std::size_t>(mesh.shape.size(), 4);
+  for (std::size_t chosen = 1; program.ranks > 1 && chosen < std::size_t{1} << dims; ++chosen) {
+    all.push_back(groups_along(mesh.shape, mesh.names, chosen));
+  }
+  for (const RecordedGroup& group : program.groups) {
+    std::set<Ranks> different;
+    for (const auto& ranks : group) different.insert(Ranks(ranks.begin(), ranks.end()));
+    if (different.begin()->size() < 2) continue;
+    RankGroups one{.groups = {different.begin(), different.end()}};
+    one.name = ranks_text(one.groups[0]);
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+double largest_of(const std::vector<double>& elements) {
+  double most = 0;
+  for (const double one : elements) {
+    if (std::isfinite(one)) most = std::max(most, std::fabs(one));
+  }
+  return most;
+}
+
+double rounding_of(DType dtype) {
+  const double roundoff = std::max(unit_roundoff(dtype), 1e-14);
+  return std::max(kFewestRoundings * roundoff, std::min(kMostRounding, kManyRoundings * roundoff));
+}
+
+Explained explain(const PointPart& whole, double allowed, const std::vector<PointPart>& parts,
+                  const Ranks& ranks, const std::vector<RankGroups>& groups) {
+  return Explainer(whole, allowed).explain(parts, ranks, groups);
+}
+
+}  // namespace shardlab

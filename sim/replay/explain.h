@@ -1,0 +1,48 @@
+// explain.h - a value that ranks hold in parts, against the whole: parts of it, terms of a sum
+// that is it, a multiple, or none of these.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/replay/points.h"
+
+namespace shardlab {
+
+using Ranks = std::vector<std::size_t>;
+
+/// "rank 3", "ranks 0-3", "ranks 0, 2".
+std::string ranks_text(const Ranks& ranks);
+
+/// Ranks that may reduce a value together: all groups of one kind.
+struct RankGroups {
+  std::string name;  ///< "tp", "ranks 0-3"
+  std::vector<Ranks> groups;
+  bool of_mesh = false;  ///< the name is that of a mesh dim
+};
+
+/// Groups of ranks whose coordinates on a mesh of this shape differ in these dims alone: bit i is
+/// dim i.
+RankGroups groups_along(const Dims& shape, const std::vector<std::string>& names, std::size_t dims);
+/// Those of a recording's mesh, and those that its program made.
+std::vector<RankGroups> groups_of(const RecordedProgram& program);
+
+enum class ValueHeld : std::uint8_t { kRight, kTerms, kScaled, kUnknown, kWrong };
+
+struct Explained {
+  ValueHeld held = ValueHeld::kWrong;
+  double off = 0;          ///< the largest error, as a part of the largest element
+  double factor = 1;       ///< kScaled; of terms: 1 / their number if the whole is their average
+  RankGroups groups = {};  ///< over which terms are added
+};
+
+/// The largest finite magnitude.
+double largest_of(const std::vector<double>& elements);
+/// The error, as a part of the largest element, that rounding in a call of this dtype explains.
+double rounding_of(DType dtype);
+
+/// `parts` are those of `ranks`; elements of `whole` may be off by `allowed`.
+Explained explain(const PointPart& whole, double allowed, const std::vector<PointPart>& parts,
+                  const Ranks& ranks, const std::vector<RankGroups>& groups);
+
+}  // namespace shardlab

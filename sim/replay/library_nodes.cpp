@@ -1,0 +1,273 @@
+// Each call is a row: its name and its ops and collectives. Arguments of c10d are positional in
+// schema order, those of its functions, too.
+#include "sim/replay/library_nodes.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/fix.h"
+#include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+namespace {
+
+using Kind = CollectiveKind;
+using Ids = std::vector<std::int32_t>;
+
+class Nodes {
+ public:
+  explicit Nodes(const LibraryCall& call) : call_(call) {}
+
+  // Arguments.
+
+  bool has(std::size_t i) const { return i < call_.args.size(); }
+  const GraphArgument& at(std::size_t i) const {
+    if (has(i)) return call_.args[i];
+    refuse(fmt::format("argument {} is missing", i));
+  }
+  Ids tensors(std::size_t i) const {
+    Ids values;
+    for_each_value(at(i), [&](const ValueRef& value) { values.push_back(value.id); });
+    return values;
+  }
+  std::int32_t tensor(std::size_t i) const {
+    const Ids values = tensors(i);
+    if (values.empty()) refuse(fmt::format("argument {} is no tensor", i));
+    return values[0];
+  }
+  std::int64_t number(std::size_t i) const {
+    const auto* scalar = std::get_if<Scalar>(&at(i).value);
+    if (scalar != nullptr && scalar->category() == Category::kInteger) return scalar->to_int();
+    refuse(fmt::format("argument {} is no whole number", i));
+  }
+  Dims sizes(std::size_t i) const {
+    const auto* dims = std::get_if<Dims>(&at(i).value);
+    return dims == nullptr ? Dims() : *dims;
+  }
+  ReduceOp reduction(std::size_t i) const {
+    const auto* name = std::get_if<std::string>(&at(i).value);
+    const auto op = name == nullptr ? std::nullopt : parse_reduce_op(*name);
+    if (op) return *op;
+    fail(ErrorKind::kUnsupported, Fix{"sum, avg, max, min and product are known"},
+         "no reduction is called '{}'", name == nullptr ? "" : *name);
+  }
+  Ids filled() const {
+    Ids values;
+    for_each_value_in(call_.event.filled, [&](std::int32_t id) { values.push_back(id); });
+    return values;
+  }
+  const ValueType& type(std::int32_t value) const { return call_.type_of(value); }
+
+  // Nodes.
+
+  /// The op with its defaults; arguments that are given come first.
+  void op(const std::string& name, std::vector<GraphArgument> given, std::int32_t result) {
+    const OpRow& row = *all_ops().find(name);
+    for (std::size_t i = given.size(); i < row.op.arguments.size(); ++i) given.emplace_back();
+    GraphNode& node = call_.add(NodeKind::kOp);
+    node.name = name;
+    node.args = std::move(given);
+    node.results = {{ValueRef{result}, {}}};
+  }
+  std::int32_t made(const std::string& name, std::vector<GraphArgument> given) {
+    const std::int32_t result = call_.fresh();
+    op(name, std::move(given), result);
+    return result;
+  }
+  std::int32_t clone(std::int32_t x) { return made("aten::clone", {{ValueRef{x}}}); }
+  std::int32_t rows(std::int32_t x, std::int64_t dim, std::int64_t from, std::int64_t count) {
+    return made("aten::narrow", {{ValueRef{x}}, {Scalar(dim)}, {Scalar(from)}, {Scalar(count)}});
+  }
+  void copy(std::int32_t target, std::int32_t source) {
+    op("aten::copy_", {{ValueRef{target}}, {ValueRef{source}}, {Scalar(false)}}, target);
+  }
+
+  /// A collective that fills tensors.
+  void fill(Kind kind, const Ids& inputs, const Ids& outputs, ReduceOp op = ReduceOp::kSum,
+            std::int64_t root = 0) {
+    GraphNode& node = call_.add(NodeKind::kCollective);
+    node.name = to_string(kind);
+    node.in_place = true;
+    node.args = {list(inputs), list(outputs)};
+    node.group = call_.group;
+    node.op = op;
+    node.source = root;
+  }
+  /// One that gives the result of the call.
+  void give(Kind kind, ReduceOp op = ReduceOp::kSum, std::int64_t source = 0, Dims sent = {},
+            Dims received = {}) {
+    GraphNode& node = call_.add(NodeKind::kCollective);
+    node.name = to_string(kind);
+    node.args = {{ValueRef{tensor(0)}}};
+    node.group = call_.group;
+    node.op = op;
+    node.source = source;
+    node.sent.assign(sent.begin(), sent.end());
+    node.received.assign(received.begin(), received.end());
+    node.results = {{ValueRef{result()}, {}}};
+  }
+  std::int32_t result() const { return call_.event.out.empty() ? -1 : call_.event.out[0].id.id; }
+
+  /// Numbers of rows: equally many for each rank of the group where none are given.
+  Dims counts(std::int32_t x, const Dims& given) const {
+    const Dims& shape = type(x).shape;
+    if (!given.empty() || shape.empty()) return given;
+    return Dims(static_cast<std::size_t>(call_.ranks), shape[0] / call_.ranks);
+  }
+  /// Views of so many rows each.
+  Ids parts(std::int32_t x, const Dims& counts) {
+    Ids parts;
+    std::int64_t from = 0;
+    for (const std::int64_t count : counts) {
+      parts.push_back(rows(x, 0, from, count));
+      from += count;
+    }
+    return parts;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    fail(ErrorKind::kValue, "{}: {}", call_.event.op, why);
+  }
+  static GraphArgument list(const Ids& values) {
+    std::vector<GraphArgument> items;
+    for (const std::int32_t value : values) items.push_back({ValueRef{value}});
+    return {std::move(items)};
+  }
+
+  const LibraryCall& call_;
+};
+
+// Reduces or moves each tensor of a list by itself.
+void in_place(Nodes& nodes, Kind kind, ReduceOp op, std::int64_t root) {
+  for (const std::int32_t x : nodes.tensors(0)) nodes.fill(kind, {x}, {x}, op, root);
+}
+
+// The input may be this rank's part of the output.
+void fill(Nodes& nodes, Kind kind, ReduceOp op = ReduceOp::kSum) {
+  const std::int32_t input = nodes.clone(nodes.tensor(1));
+  nodes.fill(kind, {input}, nodes.tensors(0), op);
+}
+
+// Lists on both sides, one tensor for each rank; on ranks but the root one of them is empty.
+void fill_lists(Nodes& nodes, Kind kind, ReduceOp op, std::int64_t root) {
+  nodes.fill(kind, nodes.tensors(1), nodes.tensors(0), op, root);
+}
+
+// c10d::alltoall_base_(output, input, group, output rows, input rows)
+void exchange_rows(Nodes& nodes) {
+  const Dims sent = nodes.sizes(4), received = nodes.sizes(3);
+  if (sent.empty() && received.empty()) return fill(nodes, Kind::kAllToAll);
+  const std::int32_t input = nodes.tensor(1), output = nodes.tensor(0);
+  const Ids inputs = nodes.parts(nodes.clone(input), nodes.counts(input, sent));
+  nodes.fill(Kind::kAllToAll, inputs, nodes.parts(output, nodes.counts(output, received)));
+}
+
+// fsdp::all_gather_copy_in(inputs, output, sizes, count, rank)
+void copy_in(Nodes& nodes) {
+  const std::int64_t count = nodes.number(3), rank = nodes.number(4);
+  const std::int32_t own = nodes.result();
+  nodes.op("aten::narrow",
+           {{ValueRef{nodes.tensor(1)}},
+            {Scalar(std::int64_t{0})},
+            {Scalar(rank * count)},
+            {Scalar(count)}},
+           own);
+  std::int64_t at = 0;
+  for (const std::int32_t input : nodes.tensors(0)) {
+    const std::int64_t size = product(nodes.type(input).shape);
+    nodes.copy(nodes.rows(own, 0, at, size), input);
+    at += size;
+  }
+}
+
+// fsdp::split_with_sizes_copy(x, sizes, dim, *, out)
+void split_copy(Nodes& nodes) {
+  const Dims sizes = nodes.sizes(1);
+  const Ids out = nodes.filled();
+  const std::int64_t dim = nodes.has(2) ? nodes.number(2) : 0;
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < std::min(sizes.size(), out.size()); ++i) {
+    nodes.copy(out[i], nodes.rows(nodes.tensor(0), dim, at, sizes[i]));
+    at += sizes[i];
+  }
+}
+
+// fsdp::chunk_cat(tensors, dim, chunks, *, out)
+void chunk_copy(Nodes& nodes) {
+  const Ids out = nodes.filled();
+  if (out.empty()) fail(ErrorKind::kValue, "it fills no tensor");
+  std::vector<GraphArgument> tensors;
+  for (const std::int32_t x : nodes.tensors(0)) {
+    tensors.push_back({ValueRef{nodes.made(
+        "aten::to.dtype",
+        {{ValueRef{x}}, {nodes.type(out[0]).dtype}, {Scalar(false)}, {Scalar(false)}, {}})}});
+  }
+  nodes.copy(out[0], nodes.made("aten::_chunk_cat", {{std::move(tensors)},
+                                                     {Scalar(nodes.number(1))},
+                                                     {Scalar(nodes.number(2))}}));
+}
+
+struct LibraryRow {
+  std::string_view op;
+  void (*add)(Nodes&);
+};
+
+constexpr LibraryRow kLibraryRows[] = {
+    {"c10d.allreduce_.default",
+     [](Nodes& nodes) { in_place(nodes, Kind::kAllReduce, nodes.reduction(2), 0); }},
+    {"c10d.broadcast_.default",
+     [](Nodes& nodes) { in_place(nodes, Kind::kBroadcast, ReduceOp::kSum, nodes.number(2)); }},
+    {"c10d._allgather_base_.default", [](Nodes& nodes) { fill(nodes, Kind::kAllGather); }},
+    {"c10d.allgather_.default", [](Nodes& nodes) { fill(nodes, Kind::kAllGather); }},
+    {"c10d._reduce_scatter_base_.default",
+     [](Nodes& nodes) { fill(nodes, Kind::kReduceScatter, nodes.reduction(3)); }},
+    {"c10d.reduce_scatter_.default",
+     [](Nodes& nodes) { fill_lists(nodes, Kind::kReduceScatter, nodes.reduction(3), 0); }},
+    {"c10d.alltoall_.default",
+     [](Nodes& nodes) { fill_lists(nodes, Kind::kAllToAll, ReduceOp::kSum, 0); }},
+    {"c10d.gather_.default",
+     [](Nodes& nodes) { fill_lists(nodes, Kind::kGather, ReduceOp::kSum, nodes.number(3)); }},
+    {"c10d.scatter_.default",
+     [](Nodes& nodes) { fill_lists(nodes, Kind::kScatter, ReduceOp::kSum, nodes.number(3)); }},
+    {"c10d.alltoall_base_.default", exchange_rows},
+    {"_c10d_functional.all_reduce.default",
+     [](Nodes& nodes) { nodes.give(Kind::kAllReduce, nodes.reduction(1)); }},
+    {"_c10d_functional.all_reduce_.default",
+     [](Nodes& nodes) { in_place(nodes, Kind::kAllReduce, nodes.reduction(1), 0); }},
+    {"_c10d_functional.all_gather_into_tensor.default",
+     [](Nodes& nodes) { nodes.give(Kind::kAllGather); }},
+    {"_c10d_functional.reduce_scatter_tensor.default",
+     [](Nodes& nodes) { nodes.give(Kind::kReduceScatter, nodes.reduction(1)); }},
+    {"_c10d_functional.all_to_all_single.default",
+     [](Nodes& nodes) {
+       nodes.give(Kind::kAllToAll, ReduceOp::kSum, 0, nodes.sizes(2), nodes.sizes(1));
+     }},
+    {"_c10d_functional.broadcast.default",
+     [](Nodes& nodes) { nodes.give(Kind::kBroadcast, ReduceOp::kSum, nodes.number(1)); }},
+    {"_c10d_functional.wait_tensor.default",
+     [](Nodes& nodes) { nodes.op("aten::alias", {{ValueRef{nodes.tensor(0)}}}, nodes.result()); }},
+    {"fsdp.all_gather_copy_in.default", copy_in},
+    {"fsdp.split_with_sizes_copy.default", split_copy},
+    {"fsdp.chunk_cat.default", chunk_copy},
+    {"fsdp.chunk_cat_mixed_dtype.default", chunk_copy},
+};
+
+const LibraryRow* row_of(std::string_view op) {
+  const auto* row = std::ranges::find(kLibraryRows, op, &LibraryRow::op);
+  return row == std::end(kLibraryRows) ? nullptr : row;
+}
+
+}  // namespace
+
+bool is_library_call(std::string_view op) { return row_of(op) != nullptr; }
+
+void add_library_nodes(const LibraryCall& call) {
+  Nodes nodes(call);
+  row_of(call.event.op)->add(nodes);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,32 @@
+// library_nodes.h - recorded calls that are no ops of aten, as nodes: collectives and messages on
+// plain tensors, and FSDP's copies around them.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "sim/recording/recorded_program.h"
+#include "trace/graph.h"
+
+namespace shardlab {
+
+/// A call of this recorded name ("c10d.allreduce_.default") is one of them, but no message.
+bool is_library_call(std::string_view op);
+
+/// One call, and the place for its nodes.
+struct LibraryCall {
+  const RecordedEvent& event;
+  const std::vector<GraphArgument>& args;  ///< as the rank has them
+  GraphGroup group;                        ///< if it has one, and its size
+  std::int64_t ranks = 1;
+  std::function<const ValueType&(std::int32_t)> type_of;  ///< of a value, as it was recorded
+  std::function<std::int32_t()> fresh;                    ///< the number of a value in between
+  std::function<GraphNode&(NodeKind)> add;                ///< the next node
+};
+
+/// Adds its nodes.
+///   fails  Value: arguments that such a call does not have
+void add_library_nodes(const LibraryCall& call);
+
+}  // namespace shardlab

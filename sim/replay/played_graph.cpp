@@ -1,0 +1,475 @@
+// An event becomes one node, or several of which the last gives its results. Each rank has nodes of
+// its own for an event whose arguments differ by rank.
+#include "sim/replay/played_graph.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/text_of_list.h"
+#include "mesh/placement_dims.h"
+#include "redistribute/redistribute.h"
+#include "schema/op_row.h"
+#include "sim/replay/library_nodes.h"
+#include "trace/graph_meshes.h"
+
+namespace shardlab {
+
+namespace {
+
+class Lowering {
+ public:
+  Lowering(const RecordedProgram& program, Looks looks, const std::vector<PlayedEdit>& edits)
+      : program_(program),
+        looks_(looks),
+        edits_(edits),
+        types_(static_cast<std::size_t>(program.values)),
+        meshes_(program.meshes, 0, arena_) {
+    graph_.title = program.title;
+    graph_.file = program.path;
+    graph_.world = static_cast<std::int64_t>(program.ranks);
+    graph_.meshes = program.meshes;
+    graph_.values = program.values;
+    works_.resize(program.ranks);
+    played_.missing.assign(program.events.size(), false);
+  }
+
+  PlayedGraph lower() {
+    match_messages();
+    for (event_ = 0; event_ < program_.events.size(); ++event_) {
+      const RecordedEvent& event = program_.events[event_];
+      add(event);
+      for (const auto* values : {&event.out, &event.written}) {
+        for (const EventValue& one : *values) {
+          if (one.id.id >= 0) types_[static_cast<std::size_t>(one.id.id)] = one.type;
+        }
+      }
+      for (const PlayedEdit& edit : edits_) {
+        if (edit.event == event_) change(edit);
+      }
+      played_.end_of.push_back(graph_.nodes.size());
+    }
+    wait_for_all();
+    played_.graph = std::move(graph_);
+    return std::move(played_);
+  }
+
+ private:
+  // Nodes.
+
+  GraphNode& node(NodeKind kind, std::int32_t rank) {
+    GraphNode& node = graph_.nodes.emplace_back();
+    node.kind = kind;
+    node.taped = false;  // a recorded gradient is a call like any other
+    node.rank = rank;
+    played_.event_of.push_back(event_);
+    return node;
+  }
+
+  std::int32_t fresh() { return graph_.values++; }
+
+  static GraphArgument value(std::int32_t number) { return {ValueRef{number}}; }
+
+  void look(const RecordedEvent& event, const std::vector<std::int32_t>& numbers) {
+    GraphNode& one = node(NodeKind::kLook, event.rank);
+    for (const std::int32_t number : numbers) {
+      if (number >= 0) one.args.push_back(value(number));
+    }
+  }
+
+  static void give(const RecordedEvent& event, GraphNode& one) {
+    for (const EventValue& out : event.out) one.results.push_back({out.id, out.type});
+  }
+
+  void add(const RecordedEvent& event) {
+    using enum RecordedKind;
+    wait_for_operands(event);
+    switch (event.kind) {
+      case kInput:
+      case kConstant:
+        return give(event, node(NodeKind::kInput, event.rank));
+      case kAlias: {
+        GraphNode& view = node(NodeKind::kDetach, event.rank);
+        view.args = {value(event.takes[0])};
+        return give(event, view);
+      }
+      case kCheck:
+      case kArrived:
+        return look(event, {event.out[0].id.id});
+      case kCall:
+        if (program_.exported) return add_call(event);
+        if (looks_ == Looks::kAll) look_at_call(event);
+        return;
+      case kModule:
+        if (looks_ == Looks::kAll) {
+          look(event, event.takes);
+          look(event, event.gives);
+        }
+        return;
+      default:
+        if (is_recorded_message(event)) return add_message(event);
+        if (is_played(program_, event)) add_call(event);
+    }
+  }
+
+  void look_at_given(const RecordedEvent& event, std::int32_t rank) {
+    GraphNode& one = node(NodeKind::kLook, rank);
+    for (const auto* values : {&event.out, &event.written}) {
+      for (const EventValue& given : *values) {
+        if (given.id.id >= 0) one.args.push_back(value(given.id.id));
+      }
+    }
+  }
+
+  void look_at_call(const RecordedEvent& event) {
+    std::vector<std::int32_t> numbers;
+    for_each_operand(event, 0, [&](std::int32_t number) { numbers.push_back(number); });
+    for (const EventValue& one : event.out) numbers.push_back(one.id.id);
+    look(event, numbers);
+  }
+
+  void add_call(const RecordedEvent& event) {
+    if (is_recorded_move(event)) return add_move(event);
+    const bool library = event.row == nullptr && is_library_call(event.op);
+    if (!library && (event.row == nullptr || !event.row->runs())) {
+      played_.missing[event_] = true;
+      return look_at_call(event);
+    }
+    if (!event.misfit.empty()) return look_at_call(event);
+    const std::vector<GraphGroup> groups = groups_of(event);
+    if (event.args_of_ranks.empty() && groups.size() <= 1) {
+      const GraphGroup group = groups.empty() ? GraphGroup{} : groups[0];
+      return add_for(event, event.rank, event.args, group);
+    }
+    for (std::size_t rank = 0; rank < program_.ranks; ++rank) {
+      const auto number = static_cast<std::int32_t>(rank);
+      if (event.rank >= 0 && event.rank != number) continue;
+      const GraphGroup group =
+          groups.empty() ? GraphGroup{} : groups[groups.size() == 1 ? 0 : rank];
+      add_for(event, number, event.args_on(rank), group);
+    }
+  }
+
+  void add_for(const RecordedEvent& event, std::int32_t rank,
+               const std::vector<GraphArgument>& args, const GraphGroup& group) {
+    if (event.row == nullptr) {
+      const GraphMesh* mesh =
+          group.mesh < 0 ? nullptr : &graph_.meshes[static_cast<std::size_t>(group.mesh)];
+      const std::int64_t ranks =
+          mesh == nullptr ? graph_.world : mesh->shape[static_cast<std::size_t>(group.dims[0])];
+      const std::size_t begin = graph_.nodes.size();
+      add_library_nodes({.event = event,
+                         .args = args,
+                         .group = group,
+                         .ranks = ranks,
+                         .type_of = [&](std::int32_t number) -> const ValueType& {
+                           return types_.at(static_cast<std::size_t>(number));
+                         },
+                         .fresh = [&] { return fresh(); },
+                         .add = [&](NodeKind kind) -> GraphNode& { return node(kind, rank); }});
+      // Its values are needed behind its last node.
+      if (graph_.nodes.size() > begin + 1) look_at_given(event, rank);
+      return;
+    }
+    GraphNode& call = node(NodeKind::kOp, rank);
+    call.name = event.row->op.name();
+    call.args = args;
+    give(event, call);
+  }
+
+  // Moves.
+
+  const ValueType& type_of(std::int32_t number) const {
+    return types_.at(static_cast<std::size_t>(number));
+  }
+
+  GraphNode& move(NodeKind kind, std::int32_t x, ValueType target, std::int32_t result) {
+    GraphNode& one = node(kind, program_.events[event_].rank);
+    one.args = {value(x)};
+    one.results = {{ValueRef{result}, {}}};
+    one.target = std::move(target);
+    return one;
+  }
+
+  static ValueType placed(ValueType type, Placements placements) {
+    type.placements = std::move(placements);
+    type.order = default_order(type.placements);
+    return type;
+  }
+
+  // The placements that a gradient has behind a backward, where the value had `forward` before.
+  ValueType gradient_type(const ValueType& gradient, const Placements& forward) {
+    const DTensorSpec* spec = meshes_.spec_of(gradient);
+    const DTensorSpec* target = gradient_target(spec, spec->with(forward));
+    ValueType type = gradient;
+    type.placements = target->placements();
+    type.order = target->order();
+    return type;
+  }
+
+  void add_move(const RecordedEvent& event) {
+    const std::int32_t x = event.takes[0], result = event.out[0].id.id;
+    const ValueType& from = type_of(x);
+    using enum RecordedKind;
+    const bool labels = event.kind == kFromLocal || event.kind == kToLocalBack;
+    if ((from.mesh >= 0) == labels) {
+      refuse_event(program_, event,
+                   fmt::format("'in' of {} has to be a {} tensor", to_string(event.kind),
+                               labels ? "plain" : "distributed"));
+    }
+    if (labels) {
+      ValueType target = event.out[0].type;
+      require_dims(event, target.placements, event.label);
+      move(NodeKind::kFromLocal, x, placed(target, event.label), result);
+    } else if (event.kind == kToLocal) {
+      to_local(x, from, result);
+    } else {
+      require_dims(event, from.placements, event.label);
+      const bool back = event.kind != kRedistribute;
+      ValueType target = back ? gradient_type(from, event.label) : placed(from, event.label);
+      if (event.kind != kFromLocalBack) return redistribute(x, target, result, back);
+      target = placed(target, without_partials(target.placements));
+      const std::int32_t moved = fresh();
+      redistribute(x, target, moved, back);
+      to_local(moved, target, result);
+    }
+  }
+
+  void require_dims(const RecordedEvent& event, const Placements& has, const Placements& label) {
+    if (label.size() == has.size()) return;
+    refuse_event(program_, event,
+                 fmt::format("{} placements on a mesh of {} dims", label.size(), has.size()));
+  }
+
+  // A handle of its own, also where nothing moves.
+  void redistribute(std::int32_t x, const ValueType& target, std::int32_t result, bool back) {
+    const std::int32_t moved = fresh();
+    move(NodeKind::kRedistribute, x, target, moved).back = back;
+    GraphNode& apart = node(NodeKind::kDetach, program_.events[event_].rank);
+    apart.args = {value(moved)};
+    apart.results = {{ValueRef{result}, {}}};
+  }
+
+  // Below autograd the placements of its gradient do not matter.
+  void to_local(std::int32_t x, const ValueType& from, std::int32_t result) {
+    move(NodeKind::kToLocal, x, placed(from, without_partials(from.placements)), result);
+  }
+
+  // Groups and messages.
+
+  // One, or that of each rank. None: the call has no group.
+  std::vector<GraphGroup> groups_of(const RecordedEvent& event) {
+    if (event.group < 0) return {};
+    const RecordedGroup& ranks = program_.groups[static_cast<std::size_t>(event.group)];
+    if (const auto dim = dim_along(program_.meshes[0].shape, ranks)) {
+      return {{.mesh = 0, .dims = {*dim}}};
+    }
+    std::vector<GraphGroup> groups;
+    for (const std::vector<std::int64_t>& one : ranks) groups.push_back(group_of(one));
+    return groups;
+  }
+
+  GraphGroup group_of(const std::vector<std::int64_t>& ranks) {
+    bool all = std::ssize(ranks) == graph_.world;
+    for (std::size_t i = 0; all && i < ranks.size(); ++i) {
+      all = ranks[i] == static_cast<std::int64_t>(i);
+    }
+    if (all) return {};
+    const auto next = static_cast<std::int32_t>(graph_.meshes.size());
+    const auto [known, fresh] = own_groups_.try_emplace(ranks, next);
+    if (fresh) {
+      graph_.meshes.push_back({.names = {"group"},
+                               .shape = {static_cast<std::int64_t>(ranks.size())},
+                               .ranks = ranks,
+                               .part = {}});
+    }
+    return {.mesh = known->second, .dims = {0}};
+  }
+
+  // The k-th message from one rank to another, by tag and group, belongs to the k-th receive.
+  void match_messages() {
+    using Route = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int32_t>;
+    std::map<Route, std::array<std::deque<std::size_t>, 2>> open;
+    for (std::size_t i = 0; i < program_.events.size(); ++i) {
+      const RecordedEvent& event = program_.events[i];
+      if (!is_recorded_message(event)) continue;
+      const auto& group = program_.groups[static_cast<std::size_t>(event.group)].front();
+      const auto number = [&](std::size_t at) {
+        return std::get<Scalar>(event.args[at].value).to_int();
+      };
+      const bool sends = is_recorded_send(event);
+      const std::int64_t own = event.rank, peer = group[static_cast<std::size_t>(number(2))];
+      const Route route{sends ? own : peer, sends ? peer : own, number(3), event.group};
+      std::deque<std::size_t>& theirs = open[route][sends ? 1 : 0];
+      if (theirs.empty()) {
+        open[route][sends ? 0 : 1].push_back(i);
+        continue;
+      }
+      const std::size_t other = theirs.front();
+      theirs.pop_front();
+      sends ? played_.messages.emplace(other, i) : played_.messages.emplace(i, other);
+    }
+    for (const auto& [receive, send] : played_.messages) {
+      met_.insert(receive);
+      met_.insert(send);
+    }
+  }
+
+  static std::int32_t value_of_message(const RecordedEvent& event) {
+    return std::get<ValueRef>(std::get<std::vector<GraphArgument>>(event.args[0].value)[0].value)
+        .id;
+  }
+
+  // A send of a copy, since the program waits for it where it will; a receive that is waited for
+  // where its value is looked at. A message that nobody sends, or receives, would be waited for
+  // without an end.
+  void add_message(const RecordedEvent& event) {
+    if (!met_.contains(event_)) return look(event, {value_of_message(event)});
+    const std::int32_t x = value_of_message(event);
+    const bool sends = is_recorded_send(event);
+    std::int32_t moved = x;
+    if (sends) {
+      moved = fresh();
+      GraphNode& copy = node(NodeKind::kOp, event.rank);
+      copy.name = "aten::clone";
+      copy.args = {value(x), {std::string("contiguous_format")}};
+      copy.results = {{ValueRef{moved}, {}}};
+    }
+    GraphNode& message = node(NodeKind::kCollective, event.rank);
+    message.name = to_string(sends ? CollectiveKind::kSend : CollectiveKind::kRecv);
+    message.in_place = message.async = true;
+    message.args = {{std::vector<GraphArgument>{}}, {std::vector<GraphArgument>{}}};
+    message.args[sends ? 0 : 1] = {std::vector<GraphArgument>{value(moved)}};
+    message.group = groups_of(event).at(0);
+    message.source = std::get<Scalar>(event.args[2].value).to_int();
+    message.tag = std::get<Scalar>(event.args[3].value).to_int();
+    std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
+    message.work = static_cast<std::int32_t>(works.size());
+    works.push_back({.value = sends ? -1 : x, .over = false});
+  }
+
+  struct Pending {
+    std::int32_t value = -1;  // filled by a message; -1: it is sent
+    bool over = false;
+  };
+
+  void wait(std::int32_t rank, std::size_t work) {
+    works_[static_cast<std::size_t>(rank)][work].over = true;
+    node(NodeKind::kWait, rank).work = static_cast<std::int32_t>(work);
+  }
+
+  void wait_for_operands(const RecordedEvent& event) {
+    if (event.rank < 0 || works_[static_cast<std::size_t>(event.rank)].empty()) return;
+    std::set<std::int32_t> taken;
+    for_each_operand(event, static_cast<std::size_t>(event.rank),
+                     [&](std::int32_t number) { taken.insert(number); });
+    const std::vector<Pending>& works = works_[static_cast<std::size_t>(event.rank)];
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      if (!works[i].over && taken.contains(works[i].value)) wait(event.rank, i);
+    }
+  }
+
+  void wait_for_all() {
+    event_ = program_.events.size();
+    for (std::size_t rank = 0; rank < works_.size(); ++rank) {
+      for (std::size_t i = 0; i < works_[rank].size(); ++i) {
+        if (!works_[rank][i].over) wait(static_cast<std::int32_t>(rank), i);
+      }
+    }
+  }
+
+  // Edits.
+
+  GraphNode& edit_node(NodeKind kind, std::int32_t rank, std::string name, std::int32_t x) {
+    played_.edits.insert(graph_.nodes.size());
+    GraphNode& one = node(kind, rank);
+    one.name = std::move(name);
+    one.args = {value(x)};
+    return one;
+  }
+
+  void change(const PlayedEdit& edit) {
+    const std::int32_t rank = program_.events[event_].rank;
+    for (const std::vector<std::int64_t>& group : edit.groups) {
+      if (rank >= 0) break;  // the other ranks have no such value
+      for (const std::int64_t member : group) {
+        GraphNode& sum = edit_node(NodeKind::kCollective, static_cast<std::int32_t>(member),
+                                   "all_reduce", edit.value);
+        sum.in_place = true;
+        sum.args = {{std::vector{value(edit.value)}}, {std::vector{value(edit.value)}}};
+        sum.group = group_of(group);
+      }
+    }
+    if (!edit.less.empty()) {
+      const std::int32_t less = fresh();
+      const ValueType& type = type_of(edit.value);
+      Dims shape;
+      for (std::size_t dim = type.shape.size(); dim-- > 0;) {
+        if (product(shape) == static_cast<std::int64_t>(edit.less.size())) break;
+        shape.insert(0, type.shape[dim]);
+      }
+      GraphNode& constant = edit_node(NodeKind::kConstant, rank, "", edit.value);
+      constant.args.clear();
+      constant.results = {{ValueRef{less}, plain_type(contiguous_meta(shape, type.dtype))}};
+      std::vector<Scalar>& data = constant.data.emplace_back();
+      for (const double one : edit.less) data.emplace_back(one);
+      GraphNode& sub = edit_node(NodeKind::kOp, rank, "aten::sub_.Tensor", edit.value);
+      sub.args.push_back(value(less));
+      sub.args.push_back({Scalar(edit.times)});
+    }
+    if (edit.factor == 1) return;
+    edit_node(NodeKind::kOp, rank, "aten::mul_.Scalar", edit.value)
+        .args.push_back({Scalar(edit.factor)});
+  }
+
+  const RecordedProgram& program_;
+  const Looks looks_;
+  const std::vector<PlayedEdit>& edits_;
+  std::vector<ValueType> types_;  // by number, as the last event gave it
+  Arena arena_;
+  GraphMeshes meshes_;
+  ProgramGraph graph_;
+  PlayedGraph played_;
+  std::size_t event_ = 0;
+  std::map<std::vector<std::int64_t>, std::int32_t> own_groups_;  // numbers of meshes
+  std::vector<std::vector<Pending>> works_;                       // by rank
+  std::set<std::size_t> met_;                                     // events of messages that meet
+};
+
+}  // namespace
+
+bool PlayedGraph::last_on(std::size_t node, std::int32_t rank) const {
+  if (event_of[node] == end_of.size()) return false;
+  for (std::size_t later = node + 1; later < end_of[event_of[node]]; ++later) {
+    const std::int32_t only = graph.nodes[later].rank;
+    if (only < 0 || only == rank) return false;
+  }
+  return true;
+}
+
+PlayedGraph played_graph(const RecordedProgram& program, Looks looks,
+                         const std::vector<PlayedEdit>& edits) {
+  return Lowering(program, looks, edits).lower();
+}
+
+bool of_loss_parallel(const RecordedEvent& event) {
+  if (!event.distributed || !event.loss_parallel) return false;
+  constexpr std::string_view kOps[] = {"_log_softmax", "nll_loss_forward", "nll_loss_backward",
+                                       "_log_softmax_backward_data"};
+  return std::ranges::find(kOps, bare_op(event.op)) != std::end(kOps);
+}
+
+bool is_recorded_move(const RecordedEvent& event) {
+  return event.kind >= RecordedKind::kRedistribute && event.kind <= RecordedKind::kFromLocalBack;
+}
+
+bool is_played(const RecordedProgram& program, const RecordedEvent& event) {
+  using enum RecordedKind;
+  return event.kind == kOp || event.kind == kCollect || is_recorded_move(event) ||
+         (event.kind == kCall && program.exported);
+}
+
+}  // namespace shardlab

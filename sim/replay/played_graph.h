@@ -1,0 +1,54 @@
+// played_graph.h - the ops of a recording as a graph, which the player of graphs runs on every rank
+// (trace/replay.h). Moves become their events, collectives of PyTorch's libraries the collectives
+// and ops that they are made of.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "sim/recording/recorded_program.h"
+#include "trace/graph.h"
+
+namespace shardlab {
+
+/// Values of the recording keep their numbers; others have numbers behind these.
+struct PlayedGraph {
+  ProgramGraph graph;
+  std::vector<std::size_t> event_of;  ///< by node: the index of its event; their number: of none
+  std::vector<std::size_t> end_of;    ///< by event: one past its last node
+  std::vector<bool> missing;          ///< by event: an op that does not exist here
+  std::map<std::size_t, std::size_t> messages;  ///< events: the send of each receive
+  std::set<std::size_t> edits;                  ///< nodes that no event of the recording has
+
+  /// No later node of its event runs on the rank.
+  bool last_on(std::size_t node, std::int32_t rank) const;
+};
+
+/// The events whose values somebody looks at, besides ops and checks.
+enum class Looks : std::uint8_t {
+  kChecks,
+  kAll,  ///< results of calls and modules, too: for a comparison of two recordings
+};
+
+/// A change of values after an event.
+struct PlayedEdit {
+  std::size_t event = 0;  ///< its index
+  std::int32_t value = -1;
+  std::vector<std::vector<std::int64_t>> groups;  ///< it is added up over these; empty: it is not
+  std::vector<double> less;  ///< row-major elements of the last dims, taken away `times` times
+  double times = 0;
+  double factor = 1;  ///< then it is multiplied
+};
+
+PlayedGraph played_graph(const RecordedProgram& program, Looks looks = Looks::kChecks,
+                         const std::vector<PlayedEdit>& edits = {});
+
+/// A call under loss_parallel() of an op that has collectives of its own there.
+bool of_loss_parallel(const RecordedEvent& event);
+/// The event is played: an op, a collective, a move.
+bool is_played(const RecordedProgram& program, const RecordedEvent& event);
+bool is_recorded_move(const RecordedEvent& event);
+
+}  // namespace shardlab

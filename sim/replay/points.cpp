@@ -1,0 +1,169 @@
+// A call is named by its module, its op and how often both were met before, since numbers of calls
+// differ where a library adds its own; an op of backward by the call that it belongs to.
+#include "sim/replay/points.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/text_of_list.h"
+#include "sim/verify/global_value.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+
+namespace {
+
+PointPart part_of(const Dims& shape, DType dtype, std::vector<double> elements) {
+  Fingerprint print(elements);
+  return {shape, dtype, std::move(elements), print};
+}
+
+}  // namespace
+
+std::vector<PointPart> parts_of_value(const EventValues& given, std::int32_t number,
+                                      const std::vector<std::size_t>& ranks) {
+  std::vector<PointPart> parts;
+  std::vector<DTensor> values;
+  for (const std::size_t rank : ranks) {
+    values.push_back(given.on(number, rank));
+    if (!values.back().defined() || is_complex(values.back().dtype())) return {};
+  }
+  const DTensor& first = values.front();
+  if (!first.distributed()) {
+    for (const DTensor& value : values) {
+      parts.push_back(part_of(value.local().shape(), value.dtype(), read_doubles(value.local())));
+    }
+    return parts;
+  }
+  if (values.size() != given.ranks()) return {};
+  std::vector<DTensor> pieces;
+  const MeshLayout& layout = *first.spec()->layout();
+  for (std::int64_t i = 0; i < layout.size(); ++i) {
+    pieces.push_back(values.at(static_cast<std::size_t>(layout.rank_at_index(i))));
+  }
+  try {
+    std::vector<AssemblyFault> faults;
+    GlobalValue whole = assemble(*first.spec(), pieces, faults);
+    if (whole.is_integral()) whole.reals.assign(whole.integers.begin(), whole.integers.end());
+    parts.push_back(part_of(whole.meta.shape, whole.meta.dtype, std::move(whole.reals)));
+  } catch (const Error&) {
+    return {};  // a mask, or pieces that make no whole
+  }
+  return parts;
+}
+
+PointNames::PointNames(const RecordedProgram& program, bool by_rank)
+    : program_(program), by_rank_(by_rank) {
+  for (const RecordedEvent& event : program.events) {
+    const bool root = event.kind == RecordedKind::kModule && !event.name.empty() &&
+                      event.name == module_of(program, event);
+    if (root) roots_.insert(event.name);
+  }
+  for (const RecordedEvent& event : program.events) {
+    if (event.kind != RecordedKind::kCall || event.by_library || !event.call) continue;
+    calls_[{event.rank, *event.call}] =
+        counted(event, name_in(module_of(program, event)) + "|" + event.op);
+  }
+  counts_.clear();
+}
+
+// A wrapped model has the names of its own modules, and the outermost one none.
+std::string PointNames::name_in(std::string module) const {
+  if (roots_.contains(module)) return "";
+  if (module.starts_with("module.")) module.erase(0, 7);
+  return module;
+}
+
+std::string PointNames::counted(const RecordedEvent& event, const std::string& name) {
+  const std::size_t count = counts_[fmt::format("{}@{}", name, event.rank)]++;
+  return fmt::format("{}|{}", name, count);
+}
+
+ComparedPoint PointNames::point_of(const RecordedEvent& event, std::string key,
+                                   PointKind kind) const {
+  ComparedPoint point{.key = std::move(key), .kind = kind};
+  point.name = name_in(module_of(program_, event));
+  point.op = event.op;
+  point.place = place_of(program_, event);
+  return point;
+}
+
+std::string PointNames::name_of(const RecordedEvent& event) const {
+  std::string name = name_in(event.name);
+  for (const std::string& root : roots_) {
+    if (name.starts_with(root + ".")) name.erase(0, root.size() + 1);
+  }
+  return name;
+}
+
+void PointNames::add_named(const RecordedEvent& event, std::vector<ComparedPoint>& points) {
+  using enum RecordedKind;
+  const auto add = [&](std::string key, PointKind kind, std::int32_t number) {
+    if (number < 0) return;
+    points.push_back(point_of(event, std::move(key), kind));
+    points.back().value = number;
+  };
+  const auto add_results = [&](const std::string& key, PointKind kind) {
+    for (std::size_t i = 0; i < event.out.size(); ++i) {
+      const EventValue& value = event.out[i];
+      add(fmt::format("{}[{}]", key, i), kind, value.id.id);
+      if (value.id.id < 0 || !value.whole()) continue;
+      std::vector<std::string> held;
+      for (const Placement& one : value.type.placements) held.push_back(to_string(one));
+      points.back().held_as = text_of_list(held, ", ");
+    }
+  };
+  const bool back = event.pass == RecordedPass::kBackward;
+  const auto call = [&](const std::optional<std::size_t>& number) {
+    return number ? calls_.find({event.rank, *number}) : calls_.end();
+  };
+  const bool named = event.kind == kInput || event.kind == kCheck ||
+                     (event.kind == kFromLocal && !event.name.empty());
+  if (named) {
+    const bool check = event.kind == kCheck;
+    const char* prefix = !check ? "input " : back ? "gradient " : "end ";
+    const PointKind kind = !check ? PointKind::kInput
+                           : back ? PointKind::kGradient
+                                  : PointKind::kEnd;
+    const std::string name = name_of(event);
+    add(counted(event, prefix + name), kind, event.out[0].id.id);
+    for (ComparedPoint& point : points) point.name = name;
+  } else if (event.kind == kModule) {
+    const std::string key = counted(event, "module " + name_in(module_of(program_, event)));
+    for (std::size_t i = 0; i < event.gives.size(); ++i) {
+      add(fmt::format("{}[{}]", key, i), PointKind::kResult, event.gives[i]);
+    }
+  } else if (event.kind == kCall && call(event.call) != calls_.end()) {
+    add_results("call " + call(event.call)->second, PointKind::kResult);
+  } else if (back && !event.op.empty() && !event.recomputed && bare_op(event.op) != "detach" &&
+             call(event.of) != calls_.end()) {
+    const std::string name =
+        fmt::format("backward {}|{}|{}", call(event.of)->second, event.node, event.op);
+    add_results(counted(event, name), PointKind::kFlow);
+  }
+}
+
+std::vector<ComparedPoint> PointNames::at(std::size_t index, const EventValues& values) {
+  const RecordedEvent& event = program_.events[index];
+  std::vector<ComparedPoint> points;
+  add_named(event, points);
+  for (ComparedPoint& point : points) {
+    point.event = index;
+    point.line = event.line;
+    if (by_rank_ && event.rank >= 0) point.key += fmt::format("@{}", event.rank);
+    if (event.rank >= 0) {
+      point.ranks = {static_cast<std::size_t>(event.rank)};
+    } else {
+      for (std::size_t rank = 0; rank < values.ranks(); ++rank) point.ranks.push_back(rank);
+    }
+    const auto take = [&](std::int32_t number) { point.operands.push_back(number); };
+    const bool looks = event.kind == RecordedKind::kCheck || event.kind == RecordedKind::kInput;
+    if (!looks) for_each_operand(event, point.ranks[0], take);
+    point.parts = parts_of_value(values, point.value, point.ranks);
+  }
+  return points;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,76 @@
+// points.h - values that every recording of one program has, on whatever ranks it ran: inputs,
+// results of modules and calls, gradients, parameters after the step. They are found by name.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/recording/recorded_program.h"
+#include "sim/replay/event_values.h"
+#include "sim/replay/fingerprint.h"
+
+namespace shardlab {
+
+/// A rank's part of a value, or the whole.
+struct PointPart {
+  Dims shape;
+  DType dtype = DType::kF32;
+  std::vector<double> elements;  ///< row-major; empty: only the print is known
+  Fingerprint print = {};
+};
+
+enum class PointKind : std::uint8_t {
+  kInput,
+  kResult,    ///< of a module or a call
+  kFlow,      ///< a gradient on its way
+  kGradient,  ///< of a parameter, as backward leaves it
+  kEnd,       ///< a parameter, or its gradient, after the step
+};
+
+struct ComparedPoint {
+  std::string key;  ///< the same in every recording
+  PointKind kind = PointKind::kResult;
+  std::string name;        ///< "layers.0.attention.wo", "norm.weight.grad"
+  std::string op;          ///< "aten.linear.default"; empty: a module's result, or no op's
+  std::string place;       ///< "layers.0.attention.wo  model.py:22"
+  std::string held_as;     ///< placements of a DTensor; empty: a plain tensor
+  std::size_t line = 0;    ///< of the file, from 1
+  std::size_t event = 0;   ///< its index; of a value that a job has written its place among them
+  std::int32_t value = 0;  ///< its number in the recording
+  std::vector<std::int32_t> operands;  ///< numbers
+  std::vector<std::size_t> ranks;      ///< of `parts`
+  std::vector<PointPart> parts;        ///< of each rank; one of the whole for a DTensor
+};
+
+/// Finds the points of a recording, asked for each event in the order of the file.
+class PointNames {
+ public:
+  /// `by_rank`: events of one rank have keys of their own. The program outlives it.
+  PointNames(const RecordedProgram& program, bool by_rank);
+
+  /// The points that the event at `index` makes, with their values.
+  std::vector<ComparedPoint> at(std::size_t index, const EventValues& values);
+
+ private:
+  std::string name_in(std::string module) const;
+  std::string counted(const RecordedEvent& event, const std::string& name);
+  ComparedPoint point_of(const RecordedEvent& event, std::string key, PointKind kind) const;
+  std::string name_of(const RecordedEvent& event) const;
+  void add_named(const RecordedEvent& event, std::vector<ComparedPoint>& points);
+
+  const RecordedProgram& program_;
+  bool by_rank_;
+  std::set<std::string> roots_;  // names of modules that hold all others
+  std::map<std::pair<std::int32_t, std::size_t>, std::string> calls_;  // rank and number -> key
+  std::map<std::string, std::size_t> counts_;
+};
+
+/// The parts of a value on the ranks that the event ran on, or the whole of a DTensor; empty where
+/// it has none.
+std::vector<PointPart> parts_of_value(const EventValues& values, std::int32_t number,
+                                      const std::vector<std::size_t>& ranks);
+
+}  // namespace shardlab

@@ -1,0 +1,44 @@
+// recording_blame.h - the values of a recording that are wrong against another, and edits that mend
+// them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/replay/explain.h"
+
+namespace shardlab {
+
+/// A change of values, each after an event, with which a replay goes on.
+struct RecordingEdit {
+  std::vector<std::pair<std::size_t, std::int32_t>>
+      places;  ///< event and value, as in ComparedPoint
+  double factor = 1;
+  std::optional<RankGroups> reduced;  ///< over these groups, before the factor
+  /// Elements along the last dims that count so often too often.
+  std::optional<std::pair<std::vector<double>, double>> added = {};
+  std::string text;  ///< "dist.all_reduce(y)    # of ..."
+};
+
+/// A value of B that is not A's.
+struct BlamedValue {
+  ComparedPoint point;  ///< its parts are left out
+  std::string what;     ///< "2 times A's value"
+  Explained cause;
+  std::vector<std::string> through;  ///< moves and collectives between A's values and it
+  bool follows = false;              ///< computed from one that is wrong
+};
+
+struct RecordingBlame {
+  bool same_names = false;  ///< both have a module or a parameter of one name
+  std::int64_t compared = 0, undecided = 0;
+  std::vector<BlamedValue> wrong;    ///< in the order of B
+  std::vector<RecordingEdit> edits;  ///< with each of them nothing differs
+  std::int64_t tried = 0;
+  bool found() const { return !wrong.empty(); }
+};
+
+}  // namespace shardlab

@@ -1,0 +1,167 @@
+// Ranks run at the same time and write down what they see of each value; the judgement comes when
+// all have ended.
+#include "sim/replay/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/text_of_list.h"
+#include "sim/files/json_value.h"
+#include "sim/replay/replay_judge.h"
+#include "sim/replay/second_look.h"
+#include "sim/replay/watch.h"
+
+namespace shardlab {
+
+namespace {
+
+// A world that failed as a whole: the ranks that failed by themselves, at their events.
+void add_failures(const RecordedProgram& program, const WorldResult& result,
+                  const std::vector<std::unique_ptr<Watch>>& watches, ReplayReport& report) {
+  for (const RankFailure& failure : result.failures) {
+    const RecordedEvent& event =
+        program.events[watches.at(static_cast<std::size_t>(failure.rank))->at()];
+    const std::string place = place_of(program, event);
+    if (is_out_of_memory(failure.error)) {
+      throw Error(failure.error)
+          .with("event", fmt::format("{}  {}", event.line, place.empty() ? event.name : place));
+    }
+    if (failure.foreign) std::rethrow_exception(failure.foreign);
+    if (failure.error.find("event") != nullptr || failure.error.kind() == ErrorKind::kValue) {
+      throw failure.error;
+    }
+    if (failure.consequence && report.differences.size() > 0) continue;
+    report.differences.push_back({event.line, place,
+                                  event.op.empty() ? std::string(to_string(event.kind)) : event.op,
+                                  "error", "a result", failure.error.text()});
+  }
+}
+
+// Messages that have no other side.
+void add_lost_messages(const RecordedProgram& program, const PlayedGraph& graph,
+                       ReplayReport& report) {
+  std::vector<bool> met(program.events.size(), false);
+  for (const auto& [receive, send] : graph.messages) met[receive] = met[send] = true;
+  for (std::size_t i = 0; i < program.events.size(); ++i) {
+    const RecordedEvent& event = program.events[i];
+    if (!is_recorded_message(event) || met[i]) continue;
+    report.differences.push_back(
+        {event.line, place_of(program, event), event.op, "message",
+         is_recorded_send(event) ? "a rank that receives it" : "a rank that sends it", "none"});
+  }
+}
+
+}  // namespace
+
+ReplayReport replay_recording(const RecordedProgram& program, const ReplaySettings& settings) {
+  const PlayedGraph graph = played_graph(program);
+  RecordedWorld world(program, settings);
+  SeenTable seen(program, world.ranks());
+  std::vector<std::unique_ptr<Watch>> watches;
+  std::vector<Watch*> played;
+  for (std::size_t rank = 0; rank < world.ranks(); ++rank) {
+    watches.push_back(std::make_unique<Watch>(program, graph, seen, rank, world.mesh()));
+    played.push_back(watches.back().get());
+  }
+  const WorldResult result = world.play(graph, played);
+  ReplayJudge judge(program, graph, seen);
+  ReplayReport report = judge.judge();
+  if (!program.shapes_only) add_lost_messages(program, graph, report);
+  add_failures(program, result, watches, report);
+  if (!judge.suspects().empty() && result.ok()) {
+    look_again(program, graph, world, judge.suspects(), report);
+  } else {
+    for (Suspect& one : judge.suspects()) report.differences.push_back(std::move(one.difference));
+  }
+  std::ranges::stable_sort(report.differences, {}, &ReplayDifference::line);
+  return report;
+}
+
+std::string text(const ReplayDifference& difference, std::string_view verdict) {
+  std::string shown = fmt::format("{} event {}  {}  {}  {}\n  expected {}\n  got      {}\n",
+                                  verdict, difference.line, difference.place, difference.op,
+                                  difference.field, difference.expected, difference.got);
+  if (!difference.known.empty()) shown += fmt::format("  known    {}\n", difference.known);
+  return shown;
+}
+
+namespace {
+
+std::string first_of(const std::vector<ReplayDifference>& differences, std::string_view verdict) {
+  constexpr std::size_t kMostShown = 20;
+  std::string shown;
+  for (std::size_t i = 0; i < std::min(kMostShown, differences.size()); ++i) {
+    shown += text(differences[i], verdict);
+  }
+  if (differences.size() > kMostShown) {
+    shown += fmt::format("... and {} more\n", differences.size() - kMostShown);
+  }
+  return shown;
+}
+
+Json list_of(const std::vector<ReplayDifference>& differences) {
+  Json list = Json::array();
+  for (const ReplayDifference& one : differences) {
+    list.push_back({{"event", one.line},
+                    {"place", one.place},
+                    {"op", one.op},
+                    {"field", one.field},
+                    {"expected", one.expected},
+                    {"got", one.got}});
+    if (!one.known.empty()) list.back()["known"] = one.known;
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string replay_text(const RecordedProgram& program, const ReplayReport& report) {
+  std::string shown = first_of(report.differences, "FAIL") + first_of(report.rules, "RULE") +
+                      first_of(report.reference, "REFERENCE");
+  for (const std::string& op : report.missing) {
+    shown += fmt::format("{} does not exist here: {}\n", op, without_op(op));
+  }
+  if (!program.error.empty()) {
+    shown += fmt::format("the program failed when it was recorded: {}\n", program.error);
+  }
+  std::string rest;
+  if (report.undecided > 0) rest += fmt::format(", {} rounding alone", report.undecided);
+  if (report.unknown > 0) {
+    rest += fmt::format(", {} without a recorded value", report.unknown);
+    if (program.exported) rest += " have PyTorch's shape and dtype";
+  }
+  if (report.skipped > 0) rest += fmt::format(", {} ops skipped", report.skipped);
+  if (!report.rules.empty()) {
+    rest += fmt::format(", {} by a rule that is not ours", report.rules.size());
+  }
+  if (!report.reference.empty()) {
+    rest += fmt::format(", {} in which PyTorch is wrong", report.reference.size());
+  }
+  if (report.better > 0) rest += fmt::format(", {} that PyTorch refuses run here", report.better);
+  const std::string ranks = program.ranks == 1 ? "" : fmt::format("{} ranks, ", program.ranks);
+  return shown + fmt::format("{:6} {}  PyTorch {}, {}{} ops: {} results agree, {} differ{}\n",
+                             report.ok() ? "ok" : "FAILED", program.path, program.torch, ranks,
+                             report.ops, report.agree, report.differences.size(), rest);
+}
+
+Json replay_json(const RecordedProgram& program, const ReplayReport& report) {
+  return {{"file", program.path},
+          {"torch", program.torch},
+          {"ranks", program.ranks},
+          {"ok", report.ok()},
+          {"ops", report.ops},
+          {"agree", report.agree},
+          {"differ", report.differences.size()},
+          {"undecided", report.undecided},
+          {"unknown", report.unknown},
+          {"skipped", report.skipped},
+          {"better", report.better},
+          {"missing", report.missing},
+          {"rules", list_of(report.rules)},
+          {"reference", list_of(report.reference)},
+          {"differences", list_of(report.differences)}};
+}
+
+}  // namespace shardlab

@@ -1,0 +1,452 @@
+// Only numbers are needed here: fingerprints, sizes, and which values share memory.
+#include "sim/replay/replay_judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/text_of_list.h"
+#include "schema/op_row.h"
+#include "sim/replay/library_nodes.h"
+
+namespace shardlab {
+
+namespace {
+
+// The release whose placements, moves and collectives we follow.
+constexpr std::string_view kRelease = "2.15.";
+
+// For each value the index of the last event that names it.
+std::vector<std::size_t> last_uses(const RecordedProgram& program) {
+  std::vector<std::size_t> last(static_cast<std::size_t>(program.values), 0);
+  for (std::size_t i = 0; i < program.events.size(); ++i) {
+    const RecordedEvent& event = program.events[i];
+    const auto use = [&](std::int32_t number) {
+      if (number >= 0) last[static_cast<std::size_t>(number)] = i;
+    };
+    for (std::size_t rank = 0; rank < std::max<std::size_t>(event.args_of_ranks.size(), 1);
+         ++rank) {
+      for_each_operand(event, rank, use);
+    }
+    for (const Given& one : given_by(event)) use(one.value->id.id);
+  }
+  return last;
+}
+
+// The mean magnitude of a sum that cancels keeps the rounding of its terms.
+double noise_of(const PrintOrigin& origin, double size) {
+  if (origin.exact || size == 0) return 0;
+  const double own = 8 * unit_roundoff(origin.coarsest);
+  return std::min(1.0, own * std::max(1.0, origin.terms / size));
+}
+
+std::string rule_text(const Placements& placements) {
+  std::string text;
+  for (const Placement& one : placements) text += (text.empty() ? "" : ", ") + to_string(one);
+  return "[" + text + "]";
+}
+
+std::string rule_text(const std::vector<RecordedMove>& moves) {
+  std::string text;
+  for (const RecordedMove& one : moves) {
+    text += fmt::format("{}operand {} {} to {}", text.empty() ? "" : ", ", one.operand,
+                        rule_text(one.from), rule_text(one.to));
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string rule_text(const std::vector<RecordedCollective>& collectives) {
+  std::string text;
+  for (const RecordedCollective& one : collectives) {
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", one.kind,
+                        one.reduce.empty() ? "" : " " + one.reduce,
+                        one.dim ? fmt::format(" over mesh dim {}", *one.dim) : "");
+  }
+  return text.empty() ? "none" : text;
+}
+
+// Along this mesh dim one tensor dim was cut, and then another one.
+bool is_exchange(const RecordedEvent& event, const Placements& from,
+                 const RecordedCollective& collective) {
+  const auto dim = static_cast<std::size_t>(collective.dim.value_or(-1));
+  const Placements& to = event.out[0].type.placements;
+  return dim < from.size() && dim < to.size() && from[dim] != to[dim] && from[dim].is_shard() &&
+         to[dim].is_shard();
+}
+
+// Recordings of processes and of one process exchange pieces in different ways; the move is
+// compared.
+std::vector<RecordedCollective> recorded_collectives(const RecordedEvent& event,
+                                                     const Placements& from, bool exchanges) {
+  std::vector<RecordedCollective> all = event.collectives;
+  for (RecordedCollective& one : all) {
+    const bool exchange = exchanges && one.kind == "all_gather_into_tensor" && !event.out.empty() &&
+                          is_exchange(event, from, one);
+    if (exchange) one.kind = "shard_dim_alltoall";
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string text_of(const SeenValue& seen) {
+  if (seen.whole) return seen.whole->text();
+  std::vector<std::string> texts;
+  for (const SeenPart& part : seen.parts) texts.push_back(part.print.text());
+  return texts.size() == 1 ? texts[0] : "by rank " + text_of_list(texts, " ");
+}
+
+PrintComparison compare_all(const EventValue& recorded, const SeenValue& ours,
+                            const PrintOrigin& origin) {
+  const auto of_rank = [&](std::size_t rank) {
+    return recorded.prints[recorded.prints.size() == 1 ? 0 : rank];
+  };
+  if (ours.whole) return compare_prints(of_rank(0), *ours.whole, origin);
+  PrintComparison worst;
+  for (std::size_t rank = 0; rank < ours.parts.size(); ++rank) {
+    const PrintComparison one = compare_prints(of_rank(rank), ours.parts[rank].print, origin);
+    worst.verdict = std::max(worst.verdict, one.verdict);
+    worst.drift = std::max(worst.drift, one.drift);
+    worst.vague = worst.vague || one.vague;
+  }
+  return worst;
+}
+
+ReplayJudge::ReplayJudge(const RecordedProgram& program, const PlayedGraph& graph,
+                         const SeenTable& seen)
+    : program_(program),
+      graph_(graph),
+      seen_(seen),
+      known_(static_cast<std::size_t>(program.values)),
+      last_use_(last_uses(program)) {}
+
+ReplayReport ReplayJudge::judge() {
+  report_.rules_are_ours = program_.torch.starts_with(kRelease);
+  std::vector<std::size_t> order(program_.events.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (!graph_.messages.empty()) {
+    std::ranges::stable_sort(order, {}, [&](std::size_t event) { return seen_.at(event).order; });
+  }
+  for (const std::size_t event : order) {
+    at_ = event;
+    judge_messages();
+    judge_event();
+    let_go();
+  }
+  const auto by_line = [](auto& list) {
+    std::ranges::stable_sort(list, {}, &ReplayDifference::line);
+  };
+  by_line(report_.differences);
+  by_line(report_.rules);
+  return std::move(report_);
+}
+
+// Values that no later event names share no memory any more.
+void ReplayJudge::let_go() {
+  const auto drop = [&](std::int32_t number) {
+    if (last_use_[static_cast<std::size_t>(number)] != at_) return;
+    const auto sharing = by_memory_.find(known(number).memory);
+    if (sharing == by_memory_.end()) return;
+    std::erase(sharing->second, number);
+    if (sharing->second.empty()) by_memory_.erase(sharing);
+  };
+  for_each_operand(event(), 0, drop);
+  for (const Given& one : given_by(event())) drop(one.value->id.id);
+}
+
+// A receive has the facts of what was sent, once that has been judged.
+void ReplayJudge::judge_messages() {
+  std::erase_if(awaited_, [&](std::size_t receive) {
+    const auto sent = sent_.find(graph_.messages.at(receive));
+    if (sent == sent_.end()) return false;
+    const std::int32_t number =
+        std::get<ValueRef>(
+            std::get<std::vector<GraphArgument>>(program_.events[receive].args[0].value)[0].value)
+            .id;
+    known(number) = sent->second;
+    return true;
+  });
+}
+
+void ReplayJudge::judge_event() {
+  using enum RecordedKind;
+  const RecordedEvent& now = event();
+  if (seen_.at(at_).ranks.empty()) return;  // of a rank that is not played
+  const SeenEvent& seen = seen_.at(at_);
+  if (now.kind == kInput || now.kind == kConstant) {
+    Known first;
+    first.dtype = now.out[0].type.dtype;
+    first.origin.coarsest = first.dtype;
+    first.size = size_of(seen.values[0]);
+    known(now.out[0].id.id) = first;
+    note_memory(now.out[0].id.id, seen.values[0]);
+  } else if (now.kind == kAlias) {
+    known(now.out[0].id.id) = known(now.takes[0]);
+    note_memory(now.out[0].id.id, seen.values[0]);
+  } else if (now.kind == kCheck || now.kind == kArrived) {
+    compare_again(given_by(now)[0]);
+  } else if (is_played(program_, now)) {
+    judge_call();
+  }
+}
+
+void ReplayJudge::judge_call() {
+  const RecordedEvent& now = event();
+  const SeenEvent& seen = seen_.at(at_);
+  if (graph_.missing[at_]) {
+    if (std::ranges::find(report_.missing, now.op) == report_.missing.end()) {
+      report_.missing.push_back(now.op);
+    }
+    return;
+  }
+  const auto any = [&](const auto& is) { return std::ranges::any_of(seen.ranks, is); };
+  if (!now.misfit.empty() && now.error.empty()) {
+    ++report_.ops;
+    return differs("error", "a result", now.misfit);
+  }
+  if (any([](const SeenOnRank& one) { return !one.ran; })) return;  // the replay ended before it
+  if (any([](const SeenOnRank& one) { return one.skipped; })) {
+    ++report_.skipped;
+    return;
+  }
+  ++report_.ops;
+  if (any([](const SeenOnRank& one) { return one.supposed; })) {
+    ++report_.skipped;
+    return;
+  }
+  const bool fails = any([](const SeenOnRank& one) { return one.error.has_value(); });
+  if (fails || !now.error.empty()) return compare_errors();
+  if (is_recorded_message(now)) {
+    const std::int32_t number =
+        std::get<ValueRef>(std::get<std::vector<GraphArgument>>(now.args[0].value)[0].value).id;
+    const bool sends = is_recorded_send(now);
+    if (sends) sent_[at_] = known(number);
+    if (!sends && graph_.messages.contains(at_)) awaited_.push_back(at_);
+    return;
+  }
+  for (const SeenOnRank& one : seen.ranks) {
+    const bool first = &one == &seen.ranks[0];
+    for (const SeenSize& own : one.sizes) {
+      double& size = known(own.number).size;
+      if (first) size = own.size;
+      if (!first && own.adds_up) size += own.size;
+    }
+  }
+  compare_rule();
+  const std::vector<Given> given = given_by(now);
+  for (std::size_t i = 0; i < given.size(); ++i) compare(given[i], i, given.size());
+}
+
+void ReplayJudge::compare_errors() {
+  const auto& ranks = seen_.at(at_).ranks;
+  const auto failed =
+      std::ranges::find_if(ranks, [](const SeenOnRank& one) { return one.error.has_value(); });
+  if (event().error.empty()) {
+    differs("error", "a result", failed->error->text());
+  } else if (failed == ranks.end() && event().distributed) {
+    ++report_.better;
+  } else if (failed == ranks.end()) {
+    differs("error", event().error, "a result");
+  }
+}
+
+// The moves of operands and their collectives are a rule of a release and no value.
+void ReplayJudge::compare_rule() {
+  const RecordedEvent& now = event();
+  const bool moves = is_recorded_move(now);
+  const std::optional<SeenRule>& ours = seen_.at(at_).rule;
+  if ((!now.distributed && !moves) || of_loss_parallel(now) || !ours) return;
+  const auto add = [&](std::string field, std::string expected, std::string got) {
+    report_.rules.push_back(difference(at_, std::move(field), std::move(expected), std::move(got)));
+  };
+  const bool composite = now.row != nullptr && now.row->parts() != nullptr;
+  if (!moves && !composite && now.moves != ours->moves) {
+    return add("moves", rule_text(now.moves), rule_text(ours->moves));
+  }
+  const auto collectives = recorded_collectives(now, now.from, program_.shapes_only);
+  if (collectives != ours->collectives) {
+    return add("collectives", rule_text(collectives), rule_text(ours->collectives));
+  }
+  for (std::size_t i = 0; i < std::min(now.out.size(), ours->placements.size()); ++i) {
+    const auto& placements = ours->placements[i];
+    if (!placements || !now.out[i].whole() || *placements == now.out[i].type.placements) continue;
+    return add(fmt::format("out[{}]", i), rule_text(now.out[i].type.placements),
+               rule_text(*placements));
+  }
+}
+
+// Facts about the operands of one result: of lists with one operand for each result, its own.
+ReplayJudge::Known ReplayJudge::known_of(const Given& one, std::size_t results) const {
+  const RecordedEvent& now = event();
+  Known result;
+  result.dtype = one.value->type.dtype;
+  result.origin.coarsest = result.dtype;
+  result.origin.exact = is_integral(result.dtype);
+  result.of_vague = true;
+  bool any = false;
+  const std::size_t rank = now.rank < 0 ? 0 : static_cast<std::size_t>(now.rank);
+  const auto visit = [&](const GraphArgument& argument) {
+    const auto* list = std::get_if<std::vector<GraphArgument>>(&argument.value);
+    const bool of_values = list != nullptr && list->size() > 1 &&
+                           std::holds_alternative<ValueRef>(list->front().value);
+    const GraphArgument& own =
+        of_values && results % list->size() == 0 ? (*list)[one.index % list->size()] : argument;
+    for_each_value(own, [&](const ValueRef& value) { inherit(result, value.id, any); });
+  };
+  for (const GraphArgument& argument : now.args_on(rank)) visit(argument);
+  for (const GraphArgument& argument : now.filled) visit(argument);
+  if (is_recorded_move(now)) inherit(result, now.takes[0], any);
+  result.of_vague = result.of_vague && any;
+  return result;
+}
+
+void ReplayJudge::inherit(Known& result, std::int32_t number, bool& any) const {
+  const Known& from = known(number);
+  PrintOrigin& origin = result.origin;
+  origin.coarsest = coarser(origin.coarsest, from.origin.coarsest);
+  origin.drift = std::max(origin.drift, from.origin.drift);
+  result.noise = std::max(result.noise, from.noise);
+  result.parted = result.parted || from.parted;
+  const bool floating = unit_roundoff(from.dtype) > 0;
+  origin.exact = origin.exact && from.origin.exact && !floating;
+  if (!floating || from.size <= 0) return;
+  result.of_vague = result.of_vague && from.vague;
+  origin.terms = any ? std::min(origin.terms, from.size) : from.size;
+  any = true;
+}
+
+bool ReplayJudge::has_shape(const Given& one, const SeenValue& seen) {
+  const std::size_t first = seen_.ranks_of(at_).first;
+  for (std::size_t i = 0; i < seen.parts.size(); ++i) {
+    const SeenPart& part = seen.parts[i];
+    const TensorMeta meta = one.value->meta(first + i);
+    if (part.shape == meta.shape && part.dtype == meta.dtype) continue;
+    differs(one.field(),
+            fmt::format("{}[{}]", to_string(meta.dtype), text_of_list(meta.shape, ", ")),
+            fmt::format("{}[{}] on rank {}", to_string(part.dtype), text_of_list(part.shape, ", "),
+                        first + i));
+    return false;
+  }
+  return true;
+}
+
+void ReplayJudge::compare(const Given& one, std::size_t index, std::size_t results) {
+  const SeenValue& seen = seen_.at(at_).values[index];
+  const bool all = std::ranges::all_of(seen.parts, &SeenPart::there);
+  if (!all || !has_shape(one, seen)) return;
+  const std::int32_t number = one.value->id.id;
+  Known now = known_of(one, results);
+  compare_print(one.field(), one, index, now);
+  known(number) = now;
+  note_memory(number, seen);
+  const bool writes = one.written() || (is_in_place(event().op) && one.index == 0);
+  if (writes) spread(number, seen.parts[0].memory);
+}
+
+void ReplayJudge::compare_print(const std::string& field, const Given& one, std::size_t index,
+                                Known& now) {
+  const SeenValue& seen = seen_.at(at_).values[index];
+  if (program_.shapes_only || one.value->prints.empty()) {
+    ++report_.unknown;
+    now.size = size_of(seen);
+    return;
+  }
+  now.size = size_of(seen);
+  const PrintComparison found = compare_all(*one.value, seen, now.origin);
+  now.origin.drift = found.drift;
+  now.noise = std::max(now.noise, noise_of(now.origin, now.size));
+  now.vague = now.of_vague || found.vague;
+  const bool differs_now = found.verdict == PrintVerdict::kDiffers;
+  if (found.verdict == PrintVerdict::kAgrees) ++report_.agree;
+  if (found.verdict == PrintVerdict::kUndecided) ++report_.undecided;
+  if (differs_now && !now.origin.exact && now.of_vague) {
+    ++report_.undecided;
+  } else if (differs_now) {
+    Suspect suspect{.event = at_, .index = index, .off = found.drift};
+    const std::size_t rank = event().rank < 0 ? 0 : static_cast<std::size_t>(event().rank);
+    for_each_operand(event(), rank, [&](std::int32_t number) {
+      // Steps of optimizers write what they take; other results are compared as they are.
+      suspect.may_be_rounding =
+          suspect.may_be_rounding || (number == one.value->id.id && !now.origin.exact);
+      suspect.noise.emplace_back(number, known(number).noise);
+    });
+    std::string expected = text_of(one.value->prints[0]);
+    if (one.value->prints.size() > 1) {
+      std::vector<std::string> texts;
+      for (const RecordedPrint& print : one.value->prints) texts.push_back(text_of(print));
+      expected = "by rank " + text_of_list(texts, " ");
+    }
+    suspect.difference = difference(at_, field, expected, text_of(seen));
+    suspects_.push_back(std::move(suspect));
+  }
+  // Labels that a program puts on pieces may be wrong; results computed from right ones are not.
+  using enum RecordedKind;
+  const bool makes_pieces =
+      event().distributed || event().kind == kRedistribute || event().kind == kRedistributeBack;
+  if (!seen.fault.empty() && !now.parted && makes_pieces) {
+    differs(field, "the same on ranks that hold one piece", seen.fault);
+  }
+  now.parted = now.parted || !seen.fault.empty();
+}
+
+// A value once more, by name.
+void ReplayJudge::compare_again(const Given& one) {
+  const SeenValue& seen = seen_.at(at_).values[0];
+  const std::string name = event().name.empty() ? "arrived" : event().name;
+  const auto count = std::ranges::count_if(seen.parts, &SeenPart::there);
+  if (count == 0) return;
+  if (count < std::ssize(seen.parts)) {
+    return differs(name, fmt::format("a value on {} ranks", seen.parts.size()),
+                   fmt::format("on {}", count));
+  }
+  Known now = known(one.value->id.id);
+  compare_print(name, one, 0, now);
+}
+
+// The sum of magnitudes; of terms of a sum, of theirs, whose rounding the sum has.
+double ReplayJudge::size_of(const SeenValue& seen) const {
+  if (program_.shapes_only) return 0;
+  if (seen.whole && !seen.terms) return seen.whole->sizes[0];
+  double size = 0;
+  for (const SeenPart& part : seen.parts) {
+    size = seen.terms ? size + part.size : std::max(size, part.size);
+  }
+  return size;
+}
+
+void ReplayJudge::note_memory(std::int32_t number, const SeenValue& seen) {
+  if (seen.parts.empty() || seen.parts[0].memory == nullptr) return;
+  known(number).memory = seen.parts[0].memory;
+  std::vector<std::int32_t>& sharing = by_memory_[seen.parts[0].memory];
+  if (std::ranges::find(sharing, number) == sharing.end()) sharing.push_back(number);
+}
+
+// A write through one value shows in all that share its memory.
+void ReplayJudge::spread(std::int32_t number, const Storage* memory) {
+  const Known from = known(number);
+  const auto sharing = by_memory_.find(memory);
+  if (sharing == by_memory_.end()) return;
+  for (const std::int32_t other : sharing->second) {
+    if (other == number) continue;
+    Known& theirs = known(other);
+    theirs.origin.coarsest = coarser(theirs.origin.coarsest, from.origin.coarsest);
+    theirs.origin.drift = std::max(theirs.origin.drift, from.origin.drift);
+    theirs.origin.exact = theirs.origin.exact && from.origin.exact;
+    theirs.noise = std::max(theirs.noise, from.noise);
+    theirs.parted = theirs.parted || from.parted;
+    theirs.size = -1;
+  }
+}
+
+ReplayDifference ReplayJudge::difference(std::size_t event, std::string field, std::string expected,
+                                         std::string got) const {
+  const RecordedEvent& at = program_.events[event];
+  return {at.line,
+          place_of(program_, at),
+          at.op.empty() ? std::string(to_string(at.kind)) : at.op,
+          std::move(field),
+          std::move(expected),
+          std::move(got)};
+}
+
+}  // namespace shardlab

@@ -1,0 +1,257 @@
+// Values are found by the names that the program gave them, recorded ones by number.
+#include "sim/replay/self_test.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/text_of_list.h"
+#include "sim/replay/fingerprint.h"
+#include "sim/replay/seen.h"
+#include "sim/run/one_device.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+
+namespace {
+
+// Roundings of a long chain of calls with other kernels.
+constexpr double kChainRoundings = 500;
+constexpr double kMostDrift = 0.02;
+// Of the largest element of all gradients: elements below it may be rounding alone.
+constexpr double kGradientRoundings = 64;
+constexpr double kMostNoise = 0.01;
+// The rounding of another library's kernels, in those of ours.
+constexpr double kOtherRounding = 4;
+
+class SelfTester {
+ public:
+  // `wide`: the same run in f64; null: there is none.
+  SelfTester(const CallProgram& program, const KnownAlone& alone, const KnownAlone* wide)
+      : program_(program), recording_(*program.recording), ours_(values_of(alone)) {
+    if (wide != nullptr) wide_ = values_of(*wide);
+    for (const RecordedEvent& event : recording_.events) note(event);
+  }
+
+  SelfTest test() {
+    for (const Statement& update : program_.updates) {
+      // Judged by the name of its parameter; clipping writes to it.
+      if (update.kind == StatementKind::kGradient) prints_.erase(update.outs[0]);
+    }
+    for (const auto& [v, found] : prints_) {
+      const auto name = program_.names.find(v);
+      if (name == program_.names.end() || program_.input(v) != nullptr || found.several) continue;
+      judge(name->second, found, {}, result_.values);
+    }
+    double largest = 0;
+    std::set<std::string> taken;  // by torch.autograd.grad
+    for (const auto& [v, found] : taken_) {
+      const auto name = program_.names.find(v);
+      if (name != program_.names.end()) taken.insert(name->second);
+    }
+    for (const auto& [name, tensor] : ours_) {
+      if (!tensor.defined() || (!name.ends_with(".grad") && !taken.contains(name))) continue;
+      const std::vector<double> elements = read_doubles(tensor.local());
+      largest = std::max(largest, Fingerprint(elements).sizes[0]);
+      for (const double element : elements) {
+        largest_element_ = std::max(largest_element_, std::fabs(element));
+      }
+    }
+    for (const CallInput& input : program_.inputs) {
+      const auto found = gradients_.find(input.recorded);
+      if (!input.parameter || found == gradients_.end()) continue;
+      const auto user = users_.find(input.value);
+      if (user != users_.end()) found->second.user = user->second;
+      judge(input.name + ".grad", found->second, {.terms = largest}, result_.gradients);
+    }
+    for (const auto& [v, found] : taken_) {
+      const auto name = program_.names.find(v);
+      if (name == program_.names.end()) continue;
+      judge(name->second, found, {.terms = largest}, result_.gradients);
+    }
+    for (const Statement& update : program_.updates) {
+      if (update.kind != StatementKind::kEnd) continue;
+      const CallInput* input = program_.input(update.takes[0]);
+      const auto found = input == nullptr ? ends_.end() : ends_.find(input->recorded);
+      if (found == ends_.end()) continue;
+      judge(program_.names.at(update.outs[0]), found->second,
+            after_step(*input, program_.names.at(update.outs[0])), result_.parameters);
+    }
+    std::ranges::stable_sort(result_.differences, {}, &ReplayDifference::line);
+    return std::move(result_);
+  }
+
+ private:
+  using Values = std::map<std::string, DTensor>;
+
+  static Values values_of(const KnownAlone& run) {
+    Values values;
+    for (const RecordedValue& value : run.runs.recordings.at(0)->values()) {
+      // A value that the plan moves, or adds a bias to, is complete at its last assignment.
+      const bool counts = !value.at_end || value.name.ends_with(".grad");
+      if (counts) values.insert_or_assign(value.name, value.value);
+    }
+    return values;
+  }
+
+  // How far rounding has taken each element of ours from f64, as far as it is known.
+  std::vector<double> rounding_of(const std::string& name) const {
+    const auto own = ours_.find(name), exact = wide_.find(name);
+    if (own == ours_.end() || exact == wide_.end()) return {};
+    const Tensor &ours = own->second.local(), &wide = exact->second.local();
+    if (is_integral(ours.dtype()) || ours.shape() != wide.shape()) return {};
+    std::vector<double> off = read_doubles(ours);
+    const std::vector<double> exactly = read_doubles(wide);
+    if (off.size() != exactly.size()) return {};
+    for (std::size_t i = 0; i < off.size(); ++i) {
+      off[i] = kOtherRounding * std::fabs(off[i] - exactly[i]);
+      if (!std::isfinite(off[i])) off[i] = 0;
+    }
+    return off;
+  }
+
+  struct Found {
+    const EventValue* value = nullptr;
+    const RecordedEvent* event = nullptr;
+    const RecordedEvent* user = nullptr;  // of a gradient: the call that took the parameter
+    bool several = false;  // written in place: the number has had other elements, too
+  };
+
+  void note(const RecordedEvent& event) {
+    using enum RecordedKind;
+    const bool op = event.kind == kOp && !event.distributed;
+    if (event.kind == kCall) {
+      for (const std::int32_t v : values_in(event.args)) users_.try_emplace(v, &event);
+    }
+    if (event.kind == kInput) inputs_[event.out[0].id.id] = &event;
+    // The program ends with the first step; a later backward may add to the same gradients.
+    stepped_ = stepped_ || (op && event.pass == RecordedPass::kOptimizer);
+    const bool printed = event.kind == kCheck && !event.out[0].prints.empty();
+    if (printed && !stepped_ && event.pass == RecordedPass::kBackward &&
+        event.name.ends_with(".grad")) {
+      gradients_[event.name.substr(0, event.name.size() - 5)] = {&event.out[0], &event};
+    }
+    if (printed && event.pass == RecordedPass::kNone) ends_[event.name] = {&event.out[0], &event};
+    if (event.kind == kGradients && !stepped_) {
+      for (const EventValue& value : event.out) {
+        if (!value.prints.empty()) taken_[value.id.id] = {&value, &event};
+      }
+    }
+    if (!op || event.pass != RecordedPass::kForward) return;
+    for (const Given& one : given_by(event)) {
+      if (one.value->prints.empty()) continue;
+      Found& found = prints_[one.value->id.id];
+      found.several |= found.value != nullptr && found.value->prints != one.value->prints;
+      found.value = one.value;
+      found.event = &event;
+    }
+  }
+
+  // Optimizers that divide by the size of a gradient (Adam, RMSprop, Rprop) make a step as long as
+  // any other for an element that is rounding alone, and its direction is that of the rounding.
+  PrintOrigin after_step(const CallInput& input, const std::string& after) const {
+    PrintOrigin origin;
+    const auto end = ours_.find(after), gradient = ours_.find(input.name + ".grad");
+    const auto event = inputs_.find(input.value);
+    if (end == ours_.end() || gradient == ours_.end() || event == inputs_.end()) return origin;
+    const Tensor& now = end->second.local();
+    const std::vector<double> slope = read_doubles(gradient->second.local()),
+                              last = read_doubles(now),
+                              first = read_doubles(recorded_tensor(
+                                  *now.device(), recording_, event->second->out[0], 0, input.meta));
+    if (slope.size() != last.size() || first.size() != last.size()) return origin;
+    double noise =
+        largest_element_ *
+        std::min(kMostNoise, kGradientRoundings * unit_roundoff(coarser(coarsest_, now.dtype())));
+    for (const double off : rounding_of(input.name + ".grad")) noise = std::max(noise, off);
+    double step = 0, steepest = 0;
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      step = std::max(step, std::fabs(last[i] - first[i]));
+      steepest = std::max(steepest, std::fabs(slope[i]));
+    }
+    // Next to others, an exact 0 is that of a row that nothing reads.
+    std::vector<double> open(last.size());
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      const bool read = slope[i] != 0 || steepest <= noise;
+      if (read && std::fabs(slope[i]) <= noise) open[i] = 2 * step;
+    }
+    const Fingerprint print(open);
+    std::ranges::copy(print.sizes, origin.open);
+    return origin;
+  }
+
+  void judge(const std::string& name, const Found& found, PrintOrigin origin, std::int64_t& agree) {
+    const auto ours = ours_.find(name);
+    if (ours == ours_.end() || !ours->second.defined()) return;
+    const Tensor& tensor = ours->second.local();
+    const TensorMeta meta = found.value->meta();
+    if (tensor.shape() != meta.shape || tensor.dtype() != meta.dtype) {
+      return differs(
+          name, found, fmt::format("{}[{}]", to_string(meta.dtype), text_of_list(meta.shape, ", ")),
+          fmt::format("{}[{}]", to_string(tensor.dtype()), text_of_list(tensor.shape(), ", ")));
+    }
+    origin.exact = unit_roundoff(meta.dtype) == 0;
+    origin.coarsest = coarser(coarsest_, meta.dtype);
+    coarsest_ = origin.coarsest;
+    origin.drift = std::min(kMostDrift, kChainRoundings * unit_roundoff(origin.coarsest));
+    const Fingerprint rounding(rounding_of(name));
+    for (const std::size_t i : {0, 1}) origin.open[i] += rounding.sizes[i];
+    const Fingerprint print(tensor);
+    switch (compare_prints(found.value->prints[0], print, origin).verdict) {
+      case PrintVerdict::kAgrees:
+        ++agree;
+        return;
+      case PrintVerdict::kUndecided:
+        ++result_.undecided;
+        return;
+      case PrintVerdict::kDiffers:
+        differs(name, found, text_of(found.value->prints[0]), print.text());
+    }
+  }
+
+  void differs(const std::string& name, const Found& found, std::string expected, std::string got) {
+    const RecordedEvent& event = found.user != nullptr ? *found.user : *found.event;
+    result_.differences.push_back({found.event->line, place_of(recording_, event),
+                                   event.op.empty() ? "gradient" : event.op, name,
+                                   std::move(expected), std::move(got)});
+  }
+
+  const CallProgram& program_;
+  const RecordedProgram& recording_;
+  Values ours_, wide_;                                   // by name
+  std::map<std::int32_t, Found> prints_;                 // by number of a value, of forward ops
+  std::map<std::int32_t, const RecordedEvent*> users_;   // the first call that takes a value
+  std::map<std::int32_t, const RecordedEvent*> inputs_;  // by number
+  std::map<std::string, Found> gradients_;
+  std::map<std::int32_t, Found> taken_;  // by torch.autograd.grad, by number
+  std::map<std::string, Found> ends_;    // parameters at the end of the step, by name
+  DType coarsest_ = DType::kF64;
+  double largest_element_ = 0;  // of all gradients
+  bool stepped_ = false;        // an event of an optimizer was noted
+  SelfTest result_;
+};
+
+}  // namespace
+
+SelfTest self_test(const CallProgram& program, const KnownAlone& alone, const KnownAlone* wide) {
+  return SelfTester(program, alone, wide).test();
+}
+
+std::string self_test_text(const SelfTest& test) {
+  constexpr std::size_t kMostShown = 10;
+  std::string shown;
+  for (std::size_t i = 0; i < std::min(kMostShown, test.differences.size()); ++i) {
+    shown += text(test.differences[i], "FAIL");
+  }
+  std::string after;
+  if (test.parameters > 0) after = fmt::format(", {} parameters after the step", test.parameters);
+  shown +=
+      fmt::format("self-test on one rank: {} values{} and {} gradients are PyTorch's, {} differ",
+                  test.values, after, test.gradients, test.differences.size());
+  if (test.undecided > 0) shown += fmt::format(", {} rounding alone", test.undecided);
+  return shown + "\n";
+}
+
+}  // namespace shardlab

@@ -1,0 +1,274 @@
+// Recorded training steps as they are stored: the promises of the replay and the re-mesh, each of
+// which finds a change in the file.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/program_path.h"
+#include "dispatch/all_ops.h"
+#include "sim/files/json_value.h"
+#include "sim/recording/recording.h"
+#include "sim/recording/recording_file.h"
+#include "sim/recording/recording_reader.h"
+#include "sim/remesh/mesh_graph.h"
+#include "sim/remesh/sequence_dims.h"
+#include "sim/replay/blame_recordings.h"
+#include "sim/replay/replay.h"
+#include "sim/replay/self_test.h"
+#include "sim/replay/watch.h"
+#include "sim/run/one_device.h"
+#include "sim/scenario/scenario_file.h"
+#include "tensor/device.h"
+
+using namespace shardlab;
+
+namespace {
+
+// Above the program, which is built inside of the repository.
+std::string path_of(const std::string& name) {
+  namespace fs = std::filesystem;
+  const std::string file = "tests/golden/recordings/" + name + ".json.gz";
+  fs::path folder = program_path().parent_path();
+  while (!fs::exists(folder / file) && folder != folder.root_path()) folder = folder.parent_path();
+  return (folder / file).string();
+}
+
+RecordedProgram stored(const std::string& name) { return read_recording(path_of(name)); }
+RecordedProgram recorded(const std::string& name) { return stored(name + "__2.15.0"); }
+
+// A file whose events may be changed before they are read.
+struct Changed {
+  RecordingFile file;
+
+  explicit Changed(const std::string& name)
+      : file(read_recording_file(path_of(name + "__2.15.0"))) {}
+
+  // Changes the events of this kind and op, or the nth alone; returns the line of the last.
+  template <typename Change>
+  std::size_t each(const std::string& kind, const std::string& op, const Change& change,
+                   int only = -1) {
+    std::size_t line = 0;
+    int met = 0;
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      Json event = Json::parse(file.lines[i]);
+      if (event.at("k") != kind || (!op.empty() && event.value("op", "") != op)) continue;
+      if (only >= 0 && met++ != only) continue;
+      change(event);
+      file.lines[i] = event.dump();
+      line = i + 1;
+    }
+    REQUIRE(line > 0);
+    return line;
+  }
+  template <typename Change>
+  std::size_t one(const std::string& kind, const std::string& op, const Change& change,
+                  int nth = 0) {
+    return each(kind, op, change, nth);
+  }
+  RecordedProgram read() { return read_recording(std::move(file)); }
+};
+
+SelfTest self_test_of(const RecordedProgram& recording) {
+  const CallProgram program = program_of(recording);
+  const PlanMesh one = {{"all", 1}};
+  const std::string text = mesh_scenario(program, one, plan_of(program, one, "", {}));
+  const auto file = ScenarioFile::read(std::make_shared<SourceText>(recording.path, text), {});
+  return self_test(program, *run_first_alone(file.at(file.points().front()), all_ops()));
+}
+
+// The most values that the first rank holds behind an event, and those at the end.
+class Counting final : public Watch {
+ public:
+  using Watch::Watch;
+  std::int64_t most = 0, last = 0;
+
+ private:
+  void after(std::size_t, ReplayState& state) override {
+    last = std::ranges::count_if(state.values(), &DTensor::defined);
+    most = std::max(most, last);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("B-28 every result of a recorded step, on every rank, is the recorded one") {
+  for (const char* name : {"two_batches", "ranks/mlp_tp_2", "ranks/by_hand_2", "ranks/chain_3"}) {
+    CAPTURE(name);
+    const ReplayReport replay = replay_recording(recorded(name));
+    CHECK(replay.ok());
+    CHECK(replay.differences.empty());
+    CHECK(replay.skipped == 0);
+    CHECK(replay.agree > 50);
+  }
+}
+
+TEST_CASE("B-32 the first value that another program made wrong is named, with its mending edit") {
+  const RecordedProgram right = stored("mistakes/tp_one");
+  const RecordingBlame healthy = blame_recordings(right, stored("mistakes/tp_none"));
+  CHECK(healthy.compared > 50);
+  CHECK(healthy.wrong.empty());
+  const RecordingBlame blame = blame_recordings(right, stored("mistakes/tp_no_sum_of_down"));
+  REQUIRE(blame.found());
+  CHECK(blame.wrong[0].point.name == "blocks.1.down");
+  CHECK(!blame.wrong[0].follows);
+  REQUIRE(!blame.edits.empty());
+  CHECK(blame.edits[0].text.starts_with("dist.all_reduce(y)"));
+}
+
+TEST_CASE("B-28 a replay holds no value that no later event names") {
+  for (const char* name :
+       {"llama__2.15.0", "ranks/llama_tp_4__2.15.0", "ranks/pipeline_2__2.15.0"}) {
+    CAPTURE(name);
+    const RecordedProgram recording = stored(name);
+    const PlayedGraph graph = played_graph(recording);
+    RecordedWorld world(recording, replay_settings());
+    SeenTable seen(recording, world.ranks());
+    std::vector<std::unique_ptr<Counting>> ranks;
+    std::vector<Watch*> watches;
+    for (std::size_t rank = 0; rank < world.ranks(); ++rank) {
+      ranks.push_back(std::make_unique<Counting>(recording, graph, seen, rank, world.mesh()));
+      watches.push_back(ranks.back().get());
+    }
+    REQUIRE(world.play(graph, watches).ok());
+    CHECK(ranks[0]->most < recording.values / 2);
+    CHECK(ranks[0]->last < recording.values / 20);
+  }
+}
+
+TEST_CASE("B-28 a replay that has no memory says so at the event, and finds no difference") {
+  Changed changed("two_batches");
+  const std::size_t line = changed.one("local_op", "aten.relu.default", [](Json& event) {
+    event["op"] = "aten.zeros.default";
+    event["args"] = Json::array({Json::array({std::int64_t{1} << 50})});
+  });
+  try {
+    replay_recording(changed.read());
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(is_out_of_memory(error));
+    REQUIRE(error.find("event") != nullptr);
+    CHECK(error.find("event")->starts_with(std::to_string(line)));
+  }
+}
+
+TEST_CASE("B-28 a number that is not PyTorch's is a difference at its event") {
+  Changed changed("two_batches");
+  const std::size_t line = changed.one("local_op", "aten.relu.default", [](Json& event) {
+    event["out"][0]["fp"] = {1.5, 7.5};
+  });
+  const ReplayReport replay = replay_recording(changed.read());
+  REQUIRE(!replay.differences.empty());
+  CHECK(replay.differences[0].op == "aten.relu.default");
+  CHECK(replay.differences[0].line == line);
+  CHECK(!replay.ok());
+}
+
+TEST_CASE("B-28 memory that an op without a row wrote, or one on its result, is not compared") {
+  // rows = zeros(2, 2); row = rows[0]; row += nosuch(row); rows.t()
+  const auto value = [](int number, const Json& shape, const Json& print) {
+    return Json{{"v", number}, {"shape", shape}, {"dtype", "f32"}, {"local", true}, {"fp", print}};
+  };
+  const auto op = [](const char* name, const Json& args, const Json& out) {
+    return Json{{"k", "local_op"}, {"op", name}, {"args", args}, {"out", Json::array({out})}};
+  };
+  const Json v0 = {{"v", 0}}, v1 = {{"v", 1}}, v2 = {{"v", 2}}, size = {2, 2};
+  Json rows = value(0, size, {0.0, 0.0});
+  rows.update({{"k", "const"}, {"raw", {0, 16}}});
+  RecordingFile file{.path = "rows", .lines = {}, .raw = std::string(16, '\0')};
+  const std::vector<Json> events = {
+      {{"k", "program"},
+       {"form", "recording"},
+       {"schema", 2},
+       {"program", "rows"},
+       {"torch", "2.15.0"},
+       {"rank", 0},
+       {"world", 1},
+       {"backend", "none"},
+       {"levels", {"op"}},
+       {"values", "fp"}},
+      rows,
+      op("aten.select.int", {v0, 0, 0}, value(1, {2}, {0.0, 0.0})),
+      op("aten.nosuch.default", Json::array({v1}), value(2, {2}, {2.0, 3.0})),
+      op("aten.add_.Tensor", {v1, v2}, value(1, {2}, {2.0, 3.0})),
+      op("aten.t.default", Json::array({v0}), value(3, size, {2.0, 4.0})),
+      {{"k", "end"}, {"events", 7}, {"n_values", 4}, {"raw", 16}, {"refused", Json::object()}}};
+  for (const Json& event : events) file.lines.push_back(event.dump());
+  const ReplayReport replay = replay_recording(read_recording(std::move(file)));
+  CHECK(replay.differences.empty());
+  CHECK(replay.skipped == 2);
+}
+
+TEST_CASE("B-28 messages meet: one that is not sent, or not received, is a difference") {
+  for (const char* op : {"c10d.send.default", "c10d.recv_.default"}) {
+    CAPTURE(op);
+    Changed changed("ranks/chain_3");
+    changed.one(
+        "coll", op,
+        [](Json& event) {
+          event = {{"k", "wait"}};
+        },
+        1);
+    bool found = false;
+    for (const ReplayDifference& one : replay_recording(changed.read()).differences) {
+      found = found || one.field == "message";
+    }
+    CHECK(found);
+  }
+}
+
+TEST_CASE("B-29 a recorded step has PyTorch's values, gradients and parameters on one rank") {
+  const SelfTest test = self_test_of(recorded("two_batches"));
+  CHECK(test.ok());
+  CHECK(test.values > 5);
+  CHECK(test.gradients == 4);
+  CHECK(test.parameters == 4);
+}
+
+TEST_CASE("B-29 an optimizer with another rate, and another gradient, are found") {
+  Changed rate("two_batches");
+  rate.one("local_op", "aten.addcdiv_.default",
+           [](Json& event) { event["kwargs"]["value"] = -4.0; });
+  CHECK(!self_test_of(rate.read()).ok());
+  Changed gradient("two_batches");
+  gradient.each("check", "", [](Json& event) {
+    if (event.value("pass", "") == "bwd") event["fp"] = {9.0, 9.0};
+  });
+  CHECK(!self_test_of(gradient.read()).ok());
+}
+
+TEST_CASE("the sequence is found behind a mask that the program writes to") {
+  const RecordedEvent event;
+  const auto call = [&](const char* op, std::vector<std::int32_t> takes, std::int32_t out) {
+    Statement statement{.event = &event, .op = op};
+    statement.takes = std::move(takes);
+    statement.outs = {out};
+    return statement;
+  };
+  enum { kQueries, kKeys, kMask, kValues, kScores, kMasked, kWeights, kResult };
+  CallProgram program;
+  for (const auto& [value, shape] : std::map<std::int32_t, Dims>{{kQueries, {4, 6, 8}},
+                                                                 {kKeys, {4, 8, 6}},
+                                                                 {kMask, {6, 6}},
+                                                                 {kValues, {4, 6, 8}},
+                                                                 {kScores, {4, 6, 6}},
+                                                                 {kMasked, {4, 6, 6}},
+                                                                 {kWeights, {4, 6, 6}},
+                                                                 {kResult, {4, 6, 8}}}) {
+    program.metas[value] = contiguous_meta(shape, DType::kF32);
+  }
+  program.statements = {call("aten.masked_fill_.Scalar", {kMask}, kMask),
+                        call("aten.matmul.default", {kQueries, kKeys}, kScores),
+                        call("aten.add.Tensor", {kMask, kScores}, kMasked),
+                        call("aten.softmax.int", {kMasked}, kWeights),
+                        call("aten.matmul.default", {kWeights, kValues}, kResult)};
+  const auto dims = sequence_dims(program);
+  CHECK(dims.at(kQueries) == 1);
+  CHECK(dims.at(kKeys) == 2);
+  CHECK(dims.at(kResult) == 1);
+  program.statements[1].takes.pop_back();  // of a damaged file
+  CHECK(sequence_dims(program).empty());
+}
