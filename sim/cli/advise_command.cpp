@@ -7,7 +7,7 @@
 #include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/advice.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/paint.h"
 #include "sim/report/run_text.h"
 

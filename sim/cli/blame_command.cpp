@@ -7,14 +7,15 @@
 #include "dispatch/all_ops.h"
 #include "sim/cli/blame_runs.h"
 #include "sim/cli/failing_point.h"
+#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
-#include "sim/cli/step_command.h"
 #include "sim/edit/blame.h"
-#include "sim/record/json_value.h"
-#include "sim/record/step_file.h"
-#include "sim/recorded/step_blame.h"
-#include "sim/recorded/step_replay.h"
-#include "sim/recorded/value_dump.h"
+#include "sim/files/json_value.h"
+#include "sim/recording/recording.h"
+#include "sim/recording/recording_file.h"
+#include "sim/replay/blame_recordings.h"
+#include "sim/replay/replay.h"
+#include "sim/replay/value_dump.h"
 #include "sim/report/paint.h"
 
 namespace shardlab {
@@ -102,8 +103,8 @@ nlohmann::json json_of(const Blame& blame) {
 }
 
 // The first result of a recording that is not PyTorch's.
-int blame_replay(const BlameArguments& arguments, const StepRecording& recording) {
-  const StepReplay replay = replay_step(recording, {}, most_bytes_of(arguments.run));
+int blame_replay(const BlameArguments& arguments, const RecordedProgram& recording) {
+  const ReplayReport replay = replay_recording(recording, replay_settings_of(arguments.run));
   const bool json = arguments.run.common.output == Output::kJson;
   if (json) {
     print_text(json_line(replay_json(recording, replay)) + "\n");
@@ -118,7 +119,7 @@ int blame_replay(const BlameArguments& arguments, const StepRecording& recording
                       replay.differences.size() - 1);
     }
   }
-  for (const StepDifference& one : replay.reference) {
+  for (const ReplayDifference& one : replay.reference) {
     out += text(one, "PyTorch is wrong:");
   }
   if (out.empty()) {
@@ -131,23 +132,23 @@ int blame_replay(const BlameArguments& arguments, const StepRecording& recording
   return replay.ok() ? kFine : kFailed;
 }
 
-void check_values(const StepRecording& recording) {
+void check_values(const RecordedProgram& recording) {
   if (!recording.shapes_only && !recording.exported) return;
   fail(ErrorKind::kValue, Fix{"record a step with its values: shardlab record train.py"},
        "{}: the file has no values to compare with", recording.path);
 }
 
-int blame_recordings(const BlameArguments& arguments) {
-  const StepRecording a = read_step(arguments.file, export_options(arguments.run));
+int compare_recordings(const BlameArguments& arguments) {
+  const RecordedProgram a = read_recording(arguments.file, export_options(arguments.run));
   if (arguments.other.empty()) return blame_replay(arguments, a);
   check_values(a);
-  StepBlame found;
+  RecordingBlame found;
   if (is_value_dump(arguments.other)) {
     found = blame_values(a, read_value_dump(arguments.other));
-  } else if (is_step_file(arguments.other)) {
-    const StepRecording b = read_step(arguments.other);
+  } else if (is_recording_file(arguments.other)) {
+    const RecordedProgram b = read_recording(arguments.other);
     check_values(b);
-    found = blame_steps(a, b);
+    found = blame_recordings(a, b);
   } else {
     fail(ErrorKind::kValue,
          Fix{"give a recording, or what shardlab_record.dump_values has written"},
@@ -158,8 +159,8 @@ int blame_recordings(const BlameArguments& arguments) {
          "{} and {} have no value of the same name", arguments.file, arguments.other);
   }
   const bool json = arguments.run.common.output == Output::kJson;
-  print_text(json ? json_line(step_blame_json(found)) + "\n"
-                  : step_blame_text(found, arguments.file, arguments.other));
+  print_text(json ? json_line(recording_blame_json(found)) + "\n"
+                  : recording_blame_text(found, arguments.file, arguments.other));
   return found.found() ? kFailed : kFine;
 }
 
@@ -167,12 +168,12 @@ int blame_recordings(const BlameArguments& arguments) {
 
 int blame_command(const BlameArguments& arguments) {
   const bool meshed = !arguments.run.mesh.empty() || !arguments.run.backward.empty();
-  if (is_step_file(arguments.file) && (!arguments.other.empty() || !meshed)) {
-    return blame_recordings(arguments);
+  if (is_recording_file(arguments.file) && (!arguments.other.empty() || !meshed)) {
+    return compare_recordings(arguments);
   }
   if (!arguments.other.empty()) return blame_runs(arguments);
   const std::string path = scenario_files({arguments.file}).front();
-  if (!is_step_file(path)) refuse_step_options(path, arguments.run);
+  if (!is_recording_file(path)) refuse_recording_options(path, arguments.run);
   const Scenario scenario = failing_point(path, arguments.run);
   const Blame found = blame(scenario, all_ops(), {.run = options_of(arguments.run, scenario)});
   const bool json = arguments.run.common.output == Output::kJson;

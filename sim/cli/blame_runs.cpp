@@ -10,7 +10,7 @@
 #include "dispatch/all_ops.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/run_diff.h"
 #include "sim/report/run_json.h"
 #include "sim/verify/kept_value.h"
@@ -39,18 +39,31 @@ const Json* value_of(const Json& run, const Json& name, const Json& occurrence) 
   return nullptr;
 }
 
+std::string cause_text(const Json& value) {
+  return fmt::format("{} [{}], line {}", value.at("cause").get<std::string>(),
+                     value.at("cause_id").get<std::string>(), value.at("cause_line").dump());
+}
+
+// A value that has no outcome of its own: the cause of a later one that is made in its line.
+std::string part_of_cause(const Json& run, const Json& value) {
+  const std::string at = value.value("at", "");
+  const std::string line = at.substr(0, at.rfind(':'));
+  for (const Json& other : run.at("values")) {
+    if (!other.contains("cause") || !line.ends_with(":" + other.at("cause_line").dump())) continue;
+    return fmt::format("is part of the cause of {}: {}", other.at("name").get<std::string>(),
+                       cause_text(other));
+  }
+  return "is part of the cause: " + value.value("reason", "");
+}
+
 // The word of one device on it.
 std::string verdict_text(const Json& run, const Json& value) {
   const Json* own = value_of(run, value.at("name"), value.at("occurrence"));
   if (own == nullptr) return "has none";
+  if (own->value("row", "") == "C") return part_of_cause(run, *own);
   if (!own->contains("verdict")) return "is not verified";
   if (own->at("verdict") != "wrong") return "agrees with one device";
-  std::string text = "is wrong: " + own->at("what").get<std::string>();
-  if (own->contains("cause")) {
-    text = fmt::format("is wrong: {} [{}], line {}", own->at("cause").get<std::string>(),
-                       own->at("cause_id").get<std::string>(), own->at("cause_line").dump());
-  }
-  return text;
+  return "is wrong: " + (own->contains("cause") ? cause_text(*own) : own->value("what", ""));
 }
 
 // The value of A, or of B, that a difference is about, in the order of the run.

@@ -19,8 +19,12 @@
 
 namespace shardlab {
 
+struct ScenarioResult;
+struct Verdict;
+
 /// Exit codes for scripts: all as expected; an expectation, a value or a fact that fails; wrong use
-/// or a file that cannot run; a defect of shardlab; interrupted.
+/// or a file that cannot run; a defect of shardlab; kOnlyByOthers (sim/world/last_words.h);
+/// interrupted.
 enum ExitCode : int { kFine = 0, kFailed = 1, kCannotRun = 2, kOurDefect = 3, kInterrupted = 130 };
 enum class Output : std::uint8_t { kText, kJson };
 
@@ -48,7 +52,8 @@ struct RunArguments {
   /// instead.
   std::optional<std::uint64_t> seed;
   std::optional<std::int64_t> workers;  ///< none: as many as make it faster
-  SendMode sends = SendMode::kRendezvous;
+  std::optional<Transport> transport;   ///< none: as WorldOptions has it
+  bool lazy_groups = false;
   KernelSharing sharing = KernelSharing::kOn;
   std::optional<std::int64_t> memory_bytes;  ///< none: the machine's
   std::string planner;                       ///< of redistributions; empty: the scenario's
@@ -61,6 +66,8 @@ struct RunArguments {
   std::optional<std::int64_t> rank;  ///< its prints are shown; none: those of all ranks
   std::string html;                  ///< `run`: page to write; empty: none
   std::string perfetto;              ///< `run`: time line to write; empty: none
+  std::string flight_recorder;       ///< `run`: folder for a dump of each rank; empty: none
+  std::string save;                  ///< `run`: folder for the values as a checkpoint; empty: none
   // Options of `run` for a recorded training step:
   std::string mesh;                   ///< "dp=2,tp=4"; empty: one rank
   std::string plan;                   ///< "megatron"; empty: everything is whole
@@ -114,6 +121,25 @@ struct BlameArguments {
 /// The first thing that is wrong, and edits that undo it.
 int blame_command(const BlameArguments& arguments);
 
+/// `prove`.
+struct ProveArguments {
+  RunArguments run;  ///< how to run a scenario
+  std::string file;
+  std::vector<std::string> transports;  ///< fabrics without a hang; empty: [expect], else the usual
+  bool deferred = false;                ///< of a compute-only schedule: as defer_pp_recv
+  std::int64_t runs = 200;              ///< where a condition fails, on each transport
+};
+/// Whether the program can hang, on each transport, in any order of ranks.
+int prove_command(const ProveArguments& arguments);
+
+/// `autopsy`.
+struct AutopsyArguments {
+  CommonArguments common;
+  std::vector<std::string> paths;  ///< dumps, and folders of them
+};
+/// The rank that parted first, from the dumps of PyTorch's flight recorder.
+int autopsy_command(const AutopsyArguments& arguments);
+
 /// `new`.
 struct NewArguments {
   std::string file;  ///< to write; empty: the kinds are listed
@@ -150,7 +176,6 @@ struct TraceArguments {
   std::string check;  ///< graph whose guards are checked, instead of a run; empty: none
   bool dot = false;   ///< for Graphviz, instead of the report
   bool toml = false;  ///< the graph as a scenario, instead of the report
-  bool cpp = false;   ///< the graph as a program in C++, instead of the report
   bool text = false;  ///< the graph's text form: of `out`, or instead of the report
   /// `trace`: "program" or "rank", the owner of the graphs shown; empty: "rank" if ranks are given.
   std::string level;
@@ -169,9 +194,11 @@ int replay_command(const TraceArguments& arguments);
 struct SpecArguments {
   CommonArguments common;
   std::vector<std::string> texts;  ///< type strings, or an op call
-  std::string mesh;                ///< "x=2,y=3"
+  std::string mesh;                ///< "x=2,y=3"; empty: the text is a checkpoint
+  std::string tensor;              ///< of a checkpoint; empty: all
+  bool full = false;               ///< nothing is folded
 };
-/// The pieces that ranks hold of a tensor of this type.
+/// The pieces that ranks hold of a tensor of this type; the contents of a checkpoint.
 int show_command(const SpecArguments& arguments);
 /// The decision on one call, and its reasons.
 int explain_command(const SpecArguments& arguments);
@@ -210,6 +237,7 @@ struct VerifyOpsArguments {
   std::vector<std::int64_t> mesh;  ///< the only one; empty: several
   std::string placements;          ///< of the inputs of the only call; empty: all
   std::string rules;               ///< a scenario with rules of its own; empty: the library's
+  std::string samples;             ///< a table of further calls; empty: none
   bool forward = false;            ///< without backward
   bool details = false;            ///< reasons of refusals, and rows that are missing
   std::uint64_t seed = 0;
@@ -236,10 +264,17 @@ struct DoctorArguments {
 /// Facts about this machine, and fixes for what is absent.
 int doctor_command(const DoctorArguments& arguments);
 
-/// True in the one process that reports for all when each rank has a process of its own: rank 0's.
+/// True in the one process that reports for all when each rank has a process of its own: rank 0's,
+/// or the first that is left.
 bool speaks(const RunArguments& arguments);
-/// guarded(), but only the process that speaks does.
+/// guarded(), but only the first process of each host that is left speaks.
 int in_job(const RunArguments& arguments, const std::function<int()>& command);
+/// The exit code for one run. If ranks are processes and it failed, say_elsewhere().
+int code_of(const ScenarioResult& result, const RunArguments& arguments);
+/// If ranks are processes: writes a failure for launchers, and says it on hosts other than that of
+/// the process that speaks().
+void say_elsewhere(const std::string& text, const std::optional<Verdict>& verdict,
+                   const RunArguments& arguments);
 
 /// Runs a command; maps an exception to a message on stderr and an exit code.
 int guarded(const std::function<int()>& command);

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/fix.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 
 namespace shardlab {
 

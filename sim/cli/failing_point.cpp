@@ -5,24 +5,24 @@
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
-#include "sim/capture/graph_file.h"
-#include "sim/capture/graph_scenario.h"
+#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
-#include "sim/cli/step_command.h"
 #include "sim/edit/symptom.h"
-#include "sim/record/step_file.h"
+#include "sim/graph/graph_file.h"
+#include "sim/graph/graph_scenario.h"
+#include "sim/recording/recording_file.h"
 
 namespace shardlab {
 
 namespace {
 
 ScenarioFile opened(const std::string& path, const RunArguments& arguments) {
-  if (!is_step_file(path)) return open_scenario(path, arguments);
+  if (!is_recording_file(path)) return open_scenario(path, arguments);
   int code = kFine;
   RunArguments quiet = arguments;
   quiet.common.output = Output::kJson;  // stdout is for the answer
-  auto step = open_step(path, quiet, code);
-  if (step) return std::move(step->file);
+  auto recording = open_recording(path, quiet, code);
+  if (recording) return std::move(recording->file);
   fail(ErrorKind::kValue, Fix{"look at the first that differs: shardlab blame " + path},
        "{}: on one rank the program does not give PyTorch's values", path);
 }

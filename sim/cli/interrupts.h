@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "sim/record/progress.h"
+#include "sim/log/progress.h"
 
 namespace shardlab {
 

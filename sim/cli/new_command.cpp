@@ -25,7 +25,7 @@ std::vector<std::string> start_names(const std::vector<std::string>& files) {
 
 int new_command(const NewArguments& arguments) {
   const std::vector<std::string> files = scenario_files({std::string(kFolder)});
-  const std::vector<std::string> names = start_names(files);
+  std::vector<std::string> names = start_names(files);
   if (arguments.file.empty()) {
     for (const std::string& file : files) {
       const ScenarioFile start = ScenarioFile::open(file, {});
@@ -36,8 +36,12 @@ int new_command(const NewArguments& arguments) {
   }
   const std::filesystem::path path(arguments.file);
   const std::string kind = arguments.kind.empty() ? path.stem().string() : arguments.kind;
-  const auto found = std::find(names.begin(), names.end(), kind);
-  if (found == names.end()) {
+  // A pipeline schedule is next to the programs.
+  const bool schedule = path.extension() == ".csv";
+  const auto source =
+      std::filesystem::path(files.front()).replace_filename(kind + (schedule ? ".csv" : ".toml"));
+  if (!std::filesystem::exists(source)) {
+    names.emplace_back("schedule (.csv)");
     fail(ErrorKind::kValue,
          Fix{fmt::format("shardlab new FILE --kind KIND; kinds: {}", text_of_list(names, ", "))},
          "{}: no program to begin with is called '{}'", arguments.file, kind);
@@ -47,13 +51,13 @@ int new_command(const NewArguments& arguments) {
          arguments.file);
   }
   std::error_code problem;
-  std::filesystem::copy_file(files[static_cast<std::size_t>(found - names.begin())], path, problem);
+  std::filesystem::copy_file(source, path, problem);
   if (problem) {
     fail(ErrorKind::kValue, Fix{"give a path in a folder that is there and may be written to"},
          "{} cannot be written: {}", arguments.file, problem.message());
   }
-  print_text(
-      fmt::format("{} is written. Run it:\n  shardlab run {}\n", arguments.file, arguments.file));
+  print_text(fmt::format("{0} is written. {1} it:\n  shardlab {2} {0}\n", arguments.file,
+                         schedule ? "Prove" : "Run", schedule ? "prove" : "run"));
   return kFine;
 }
 

@@ -13,9 +13,13 @@
 #include "base/program_path.h"
 #include "dispatch/all_ops.h"
 #include "ops/register.h"
+#include "schema/binder.h"
+#include "schema/computation.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
+#include "sim/files/text_lines.h"
 #include "sim/proof/op_samples.h"
 #include "sim/proof/sample_call.h"
-#include "sim/record/text_lines.h"
 #include "sim/report/rule_text.h"
 
 namespace shardlab {

@@ -4,10 +4,13 @@
 
 #include <string>
 
-#include "schema/op_row.h"
-#include "sim/record/json_value.h"
+#include "schema/calls.h"
+#include "sim/files/json_value.h"
 
 namespace shardlab {
+
+class OpRegistry;
+struct OpRow;
 
 /// The same table for people and for machines.
 struct OpsTable {

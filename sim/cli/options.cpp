@@ -1,4 +1,4 @@
-// Validators whose messages name the expected values, and options that every command has.
+// The messages name the expected values.
 #include "sim/cli/options.h"
 
 #include <fmt/format.h>
@@ -16,14 +16,6 @@ CLI::Validator whole_number_from(std::int64_t lowest) {
     return fmt::format("'{}' is no whole number from {} on", text, lowest);
   };
   return {complaint, lowest > 0 ? "POSITIVE" : "NONNEGATIVE"};
-}
-
-void add_common(CLI::App* command, CommonArguments& common) {
-  command
-      ->add_option("--color", common.color, "colours: auto, always or never (NO_COLOR is honoured)")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  command->add_flag_callback(
-      "--json", [&common] { common.output = Output::kJson; }, "the same facts for machines");
 }
 
 }  // namespace shardlab

@@ -9,7 +9,7 @@
 #include "plan/planner_name.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/plan_report.h"
 
 namespace shardlab {

@@ -4,37 +4,19 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include "base/fix.h"
 #include "base/program_path.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/run_arguments.h"
-#include "sim/record/step_merge.h"
+#include "sim/recording/merge.h"
 
 namespace shardlab {
 
-namespace {
-
-namespace fs = std::filesystem;
-
-// The installed file, or the one of the repository that the program was built from.
-fs::path recorder_path() {
-  const fs::path program = program_path().parent_path();
-  const fs::path places[] = {
-      program.parent_path() / "share/shardlab/record_torch/shardlab_record.py",
-      program.parent_path() / "sim/record_torch/shardlab_record.py"};
-  for (const fs::path& path : places) {
-    if (fs::exists(path)) return path;
-  }
-  fail(ErrorKind::kRuntime, Fix{"install shardlab again: meson install -C build"},
-       "the recorder, {}, is not there", places[0].string());
-}
-
-}  // namespace
-
 int record_command(const RecordArguments& arguments) {
-  const std::string recorder = recorder_path().string();
+  const std::string recorder =
+      shipped_file("record_torch/shardlab_record.py", "sim/record_torch/shardlab_record.py")
+          .string();
   if (arguments.print_path) {
     print({.out = recorder + "\n"});
     return kFine;
@@ -53,7 +35,7 @@ int record_command(const RecordArguments& arguments) {
 }
 
 int merge_command(const MergeArguments& arguments) {
-  const MergedSteps merged = merge_steps(arguments.files, arguments.out);
+  const MergedRecordings merged = merge_recordings(arguments.files, arguments.out);
   print({.out = fmt::format("{}: {} events of {} ranks, {} bytes\n", arguments.out, merged.events,
                             merged.ranks, merged.bytes)});
   return kFine;

@@ -153,6 +153,13 @@ process::ControlChannel* channel_of(const RunArguments& arguments) {
   return arguments.backend.empty() ? nullptr : channel_of(arguments.backend);
 }
 
+ReplaySettings replay_settings_of(const RunArguments& arguments) {
+  ReplaySettings settings{.most_bytes = most_bytes_of(arguments)};
+  settings.schedule.kind = arguments.scheduler.value_or(SchedulerKind::kPool);
+  if (seeded(arguments)) settings.schedule.seed = arguments.seed.value_or(0);
+  return settings;
+}
+
 ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenario) {
   ScenarioOptions options;
   options.backend = arguments.backend.empty() ? scenario.backend : arguments.backend;
@@ -161,11 +168,12 @@ ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenar
   options.planner = parse_planner(arguments.planner);
   options.workers = arguments.workers;
   options.sharing = arguments.sharing;
-  options.sends = arguments.sends;
+  options.transport = arguments.transport ? arguments.transport : scenario.transport;
+  options.lazy_groups = arguments.lazy_groups;
   options.schedule.kind = arguments.scheduler.value_or(SchedulerKind::kPool);
   if (seeded(arguments)) options.schedule.seed = arguments.seed.value_or(0);
   options.memory = memory_limits(arguments);
-  options.keep_elements = arguments.keep_elements;
+  options.keep_elements = arguments.save.empty() ? arguments.keep_elements : kKeepAll;
   options.memory_timeline = arguments.memory_timeline || !arguments.html.empty();
   options.strict = arguments.strict;
   if (arguments.strict && is_shape_only(options.backend)) {

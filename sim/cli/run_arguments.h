@@ -7,6 +7,7 @@
 
 #include "sim/cli/commands.h"
 #include "sim/judge/scenario_run.h"
+#include "sim/replay/recorded_world.h"
 #include "sim/report/run_text.h"
 #include "sim/scenario/scenario_file.h"
 
@@ -20,6 +21,8 @@ class ControlChannel;
 std::optional<std::uint64_t> seed_of_inputs(const RunArguments& arguments);
 /// --memory, or the machine's.
 std::int64_t most_bytes_of(const RunArguments& arguments);
+/// For a replay of a recording.
+ReplaySettings replay_settings_of(const RunArguments& arguments);
 /// Values in place of the file's. --seed is among them unless it is the schedule's.
 std::vector<Setting> settings_of(const RunArguments& arguments);
 /// The files, "-" for standard input, and all .toml files below the folders. A name that is no path

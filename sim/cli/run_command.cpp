@@ -1,12 +1,15 @@
 // `shardlab run`: every point of every file, printed as it comes.
 #include "dispatch/all_ops.h"
+#include "sim/autopsy/flight_writer.h"
+#include "sim/checkpoint/writer.h"
 #include "sim/cli/failing_point.h"
 #include "sim/cli/forecast.h"
 #include "sim/cli/interrupts.h"
+#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
-#include "sim/cli/step_command.h"
 #include "sim/cli/watch.h"
-#include "sim/record/step_file.h"
+#include "sim/judge/kept_tensors.h"
+#include "sim/recording/recording_file.h"
 #include "sim/report/html_report.h"
 #include "sim/report/printed_text.h"
 #include "sim/report/time_line.h"
@@ -58,8 +61,9 @@ class Reports {
 // Prints before a long run that it will be one, and while it runs its place.
 ScenarioResult watched(const Scenario& scenario, const std::string& path,
                        const OpRegistry& registry, const RunArguments& arguments,
-                       std::shared_ptr<KnownAlone> alone) {
+                       std::shared_ptr<KnownAlone> alone, FabricLog* log) {
   ScenarioOptions options = options_of(arguments, scenario);
+  options.log = log;
   if (options.device.name == DeviceChoice().name) options.alone = std::move(alone);
   // A process that waits for others is not to be woken by a timer.
   if (channel_of(arguments) != nullptr) return run_scenario(scenario, registry, options);
@@ -69,6 +73,17 @@ ScenarioResult watched(const Scenario& scenario, const std::string& path,
   const ProgressLine line(path);
   options.progress = &shown_progress();
   return run_scenario(scenario, registry, options);
+}
+
+// The values of a run that is not a failure.
+void save(ScenarioResult& result, const RunArguments& arguments) {
+  if (result.run.error) return;
+  const KeptTensors kept = kept_tensors(result.judgement.values, result.run.layout);
+  WriteOptions options{.mesh = result.run.layout};
+  options.placed = [&kept](std::size_t i) { return kept.specs[i]; };
+  write_tensors(arguments.save, kept.tensors, options);
+  if (arguments.keep_elements > 0) return;
+  for (ValueReport& value : result.judgement.values) value.kept.clear();
 }
 
 }  // namespace
@@ -88,19 +103,25 @@ int run_command(const RunArguments& arguments) {
   for (const std::string& path : paths) {
     std::optional<ScenarioFile> file;
     std::shared_ptr<KnownAlone> alone;
-    if (is_step_file(path)) {
-      auto opened = open_step(path, arguments, code);
+    if (is_recording_file(path)) {
+      auto opened = open_recording(path, arguments, code);
       if (!opened) continue;
       file = std::move(opened->file);
       alone = std::move(opened->alone);
     } else {
-      refuse_step_options(path, arguments);
+      refuse_recording_options(path, arguments);
       file = open_scenario(path, arguments);
     }
     for (const MatrixPoint& point : file->points()) {
       const Scenario scenario = file->at(point);
       if (arguments.rank) check_printer(scenario, *arguments.rank);
-      const ScenarioResult result = watched(scenario, path, registry, arguments, alone);
+      FabricLog log;
+      FabricLog* const wanted_log = arguments.flight_recorder.empty() ? nullptr : &log;
+      ScenarioResult result = watched(scenario, path, registry, arguments, alone, wanted_log);
+      if (wanted_log != nullptr) {
+        write_flight_dumps(arguments.flight_recorder, log, scenario.world);
+      }
+      if (!arguments.save.empty() && !result.run.reported_elsewhere) save(result, arguments);
       reports.add(result);
       const bool wanted = !arguments.html.empty() && !result.run.reported_elsewhere;
       if (wanted) pages.push_back(html_run(result));
@@ -111,7 +132,7 @@ int run_command(const RunArguments& arguments) {
         }
         write_file(arguments.perfetto, time_line(result.run));
       }
-      if (!result.met()) code = kFailed;
+      code = std::max(code, code_of(result, arguments));
     }
   }
   reports.end();

@@ -9,7 +9,7 @@
 #include "sim/cli/failing_point.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/edit/shrink.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 
 namespace shardlab {
 

@@ -10,7 +10,7 @@
 #include "sim/cli/commands.h"
 #include "sim/cli/ops_tables.h"
 #include "sim/doctor/doctor.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/ops_text.h"
 #include "sim/report/run_diff.h"
 #include "sim/report/run_gate.h"

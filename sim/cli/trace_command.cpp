@@ -5,21 +5,18 @@
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
-#include "sim/capture/break_check.h"
-#include "sim/capture/graph_file.h"
-#include "sim/capture/graph_program.h"
-#include "sim/capture/graph_scenario.h"
-#include "sim/capture/open_sizes.h"
-#include "sim/capture/recorded_capture.h"
-#include "sim/capture/trace_report.h"
 #include "sim/cli/failing_point.h"
+#include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
-#include "sim/cli/step_command.h"
-#include "sim/record/json_value.h"
-#include "sim/record/step_file.h"
-#include "sim/recorded/check_programs.h"
-#include "sim/recorded/known_differences.h"
-#include "sim/recorded/step_replay.h"
+#include "sim/files/json_value.h"
+#include "sim/graph/break_check.h"
+#include "sim/graph/graph_file.h"
+#include "sim/graph/graph_scenario.h"
+#include "sim/graph/open_sizes.h"
+#include "sim/graph/trace_report.h"
+#include "sim/recording/recording.h"
+#include "sim/recording/recording_file.h"
+#include "sim/replay/replay.h"
 #include "sim/run/process_records.h"
 #include "trace/graph_json.h"
 #include "trace/graph_lines.h"
@@ -80,11 +77,6 @@ int check_reads(const Scenario& scenario, const std::vector<ProgramGraph>& graph
 
 int check_guards(const Scenario& scenario, const OpRegistry& registry,
                  const TraceArguments& arguments) {
-  if (recording_of_file(arguments.check)) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("shardlab trace {} --out g.graph, then --check g.graph", arguments.check)},
-         "{}: a recording has no guards, a graph that was captured of it has", arguments.check);
-  }
   const std::vector<ProgramGraph> graphs = graphs_of_file(arguments.check);
   const std::vector<Guard> facts = facts_of(scenario);
   const std::vector<CheckedGuard> answers = checked(graphs.front().guards, facts);
@@ -140,7 +132,6 @@ std::pair<std::string_view, std::string> asked_form(const Captured& captured,
                                                     const TraceArguments& arguments) {
   if (arguments.dot) return {"dot", graph_dot(captured.graphs.at(0))};
   if (arguments.toml) return {"toml", graph_scenario(captured.graphs, registry)};
-  if (arguments.cpp) return {"cpp", graph_program(captured.graphs, registry)};
   if (!arguments.text || !arguments.out.empty()) return {};
   const bool of_ranks = !captured.of_ranks.empty();
   return {"text", file_text(of_ranks ? captured.of_ranks : captured.graphs, arguments)};
@@ -168,23 +159,6 @@ int trace_point(const Scenario& scenario, const OpRegistry& registry,
   const ScenarioOptions options = options_of(arguments.run, scenario);
   return tell(capture_scenario(scenario, registry, options, ranks_of(arguments)), registry, options,
               arguments);
-}
-
-ScenarioOptions options_of(const RecordedProgram& recording, const TraceArguments& arguments) {
-  Scenario wants;
-  wants.backend = recording.backend;
-  return options_of(arguments.run, wants);
-}
-
-int trace_recording(const RecordedProgram& recording, const OpRegistry& registry,
-                    const TraceArguments& arguments) {
-  if (!arguments.check.empty()) {
-    fail(ErrorKind::kValue, Fix{"shardlab replay " + recording.path + " compares every call"},
-         "{}: facts are checked against a scenario, and this is a recording", recording.path);
-  }
-  const ScenarioOptions options = options_of(recording, arguments);
-  return tell(capture_recording(recording, registry, options, ranks_of(arguments)), registry,
-              options, arguments);
 }
 
 // Values of --set for a graph: sizes of its inputs.
@@ -233,8 +207,10 @@ int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
                                .seed = seed_of_inputs(arguments.run)};
   const ScenarioOptions options = options_of(arguments.run, {});
   const ReplayRun replayed = replay_on_ranks(graphs, registry, options, asked);
-  if (replayed.run.reported_elsewhere) return kFine;
   const ProgramGraph& first = graphs.front();
+  const auto& error = replayed.run.error;
+  const bool fails = error && !fails_alike(graphs, *error);
+  if (replayed.run.reported_elsewhere) return fails ? kFailed : kFine;
   print({.out = replayed.of_values});
   if (replayed.otherwise) {
     print({.err = fmt::format("error: node {} is decided otherwise today\n  then        {}\n"
@@ -243,8 +219,7 @@ int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
                               replayed.otherwise->b)});
     return kFailed;
   }
-  const auto& error = replayed.run.error;
-  if (error && !fails_alike(graphs, *error)) {
+  if (fails) {
     print({.err = "error: " + error->text() + "\n"});
     return kFailed;
   }
@@ -263,19 +238,15 @@ int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
   return kFine;
 }
 
-}  // namespace
-
-namespace {
-
 // A recorded step is a scenario, too; what it says of itself is no part of the graph.
 std::optional<ScenarioFile> opened_file(const std::string& path, RunArguments arguments,
                                         int& code) {
-  if (!is_step_file(path)) {
-    refuse_step_options(path, arguments);
+  if (!is_recording_file(path)) {
+    refuse_recording_options(path, arguments);
     return open_scenario(path, arguments);
   }
   arguments.common.output = Output::kJson;
-  auto opened = open_step(path, arguments, code);
+  auto opened = open_recording(path, arguments, code);
   if (!opened) return std::nullopt;
   return std::move(opened->file);
 }
@@ -285,10 +256,6 @@ std::optional<ScenarioFile> opened_file(const std::string& path, RunArguments ar
 int trace_command(const TraceArguments& arguments) {
   const OpRegistry& registry = all_ops();
   const std::string path = scenario_files({arguments.file}).front();
-  if (!path.ends_with(".toml")) {
-    const auto recording = recording_of_file(path);
-    if (recording) return trace_recording(*recording, registry, arguments);
-  }
   if (path.ends_with(".graph") && arguments.toml) {
     print({.out = graph_scenario(graphs_of_file(path), registry)});
     return kFine;
@@ -297,8 +264,8 @@ int trace_command(const TraceArguments& arguments) {
   const auto opened = opened_file(path, arguments.run, code);
   if (!opened) return code;
   const ScenarioFile& file = *opened;
-  const char* one = arguments.toml ? "--toml" : arguments.cpp ? "--cpp" : "--out";
-  if ((!arguments.out.empty() || arguments.toml || arguments.cpp) && file.points().size() > 1) {
+  const char* one = arguments.toml ? "--toml" : "--out";
+  if ((!arguments.out.empty() || arguments.toml) && file.points().size() > 1) {
     std::string chosen = file.points().front().name;
     for (std::size_t at = 0; (at = chosen.find(',', at)) != std::string::npos;) {
       chosen.replace(at, 1, " --set ");
@@ -314,21 +281,11 @@ int trace_command(const TraceArguments& arguments) {
 
 namespace {
 
-// Every call of recordings, compared with its recorded results.
-int compare_recordings(const std::vector<std::string>& paths, Output output) {
-  const KnownDifferences known = KnownDifferences::nearest(paths.front());
-  CheckRun run({&kRecordedPrograms, 1}, &known, {});
-  for (const std::string& path : paths) run.check_file(path);
-  const CheckSummary summary = run.finish();
-  print_text(output == Output::kJson ? json_line(summary.json()) + "\n" : summary.text());
-  return summary.failed == 0 ? kFine : kFailed;
-}
-
-// Every op of a step, compared with its recorded results.
-int compare_step(const std::string& path, const RunArguments& arguments) {
+// Every op of a recorded program, compared with its recorded results.
+int compare_recording(const std::string& path, const RunArguments& arguments) {
   const Output output = arguments.common.output;
-  const StepRecording recording = read_step(path, export_options(arguments));
-  const StepReplay replay = replay_step(recording, {}, most_bytes_of(arguments));
+  const RecordedProgram recording = read_recording(path, export_options(arguments));
+  const ReplayReport replay = replay_recording(recording, replay_settings_of(arguments));
   print_text(output == Output::kJson ? replay_json(recording, replay).dump() + "\n"
                                      : replay_text(recording, replay));
   return replay.ok() ? kFine : kFailed;
@@ -337,30 +294,13 @@ int compare_step(const std::string& path, const RunArguments& arguments) {
 }  // namespace
 
 int replay_command(const TraceArguments& arguments) {
-  const OpRegistry& registry = all_ops();
-  std::vector<std::string> recordings;
-  // As it is, a recording is compared call by call; else it is captured, and its graph runs.
-  const bool as_graph =
-      arguments.until || arguments.rank || arguments.pinned || !arguments.run.backend.empty();
   int code = kFine;
   for (const std::string& path : arguments.run.files) {
-    if (is_step_file(path)) {
-      code = std::max(code, compare_step(path, arguments.run));
-      continue;
-    }
-    const auto recording = recording_of_file(path);
-    if (recording && !as_graph) {
-      recordings.push_back(path);
-    } else if (recording) {
-      const Captured captured =
-          capture_recording(*recording, registry, {.backend = recording->backend});
-      code = std::max(code, replay_graphs(captured.graphs, registry, arguments));
-    } else {
-      code = std::max(code, replay_graphs(graphs_of_file(path), registry, arguments));
-    }
+    code = std::max(code, is_recording_file(path)
+                              ? compare_recording(path, arguments.run)
+                              : replay_graphs(graphs_of_file(path), all_ops(), arguments));
   }
-  if (recordings.empty()) return code;
-  return std::max(code, compare_recordings(recordings, arguments.run.common.output));
+  return code;
 }
 
 }  // namespace shardlab

@@ -5,13 +5,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <span>
 #include <thread>
 
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "sim/cli/commands.h"
+#include "sim/files/text_lines.h"
 #include "sim/proof/proof_text.h"
+#include "sim/proof/read_samples.h"
 #include "sim/report/ops_text.h"
 #include "sim/run/run.h"
 #include "sim/scenario/scenario_file.h"
@@ -27,11 +32,13 @@ struct SampledOp {
   std::vector<const OpSample*> samples;
 };
 
-// By name.
-std::vector<SampledOp> sampled_ops(const OpRegistry& registry) {
+// By name; `own` are those of the user's table.
+std::vector<SampledOp> sampled_ops(const OpRegistry& registry, const std::vector<OpSample>& own) {
   std::map<std::string, std::vector<const OpSample*>> by_name;
-  for (const OpSample& sample : all_samples()) {
-    by_name[std::string(registry.at(sample.op).name())].push_back(&sample);
+  for (const std::span<const OpSample> samples : {all_samples(), std::span(own)}) {
+    for (const OpSample& sample : samples) {
+      by_name[registry.at(sample.op).name()].push_back(&sample);
+    }
   }
   std::vector<SampledOp> ops;
   for (auto& [name, samples] : by_name) ops.push_back({name, std::move(samples)});
@@ -39,9 +46,9 @@ std::vector<SampledOp> sampled_ops(const OpRegistry& registry) {
 }
 
 // The ops that match one of the patterns.
-std::vector<SampledOp> chosen_ops(const OpRegistry& registry,
+std::vector<SampledOp> chosen_ops(const OpRegistry& registry, const std::vector<OpSample>& own,
                                   const std::vector<std::string>& patterns) {
-  std::vector<SampledOp> all = sampled_ops(registry), chosen;
+  std::vector<SampledOp> all = sampled_ops(registry, own), chosen;
   for (SampledOp& op : all) {
     const auto meant = [&](const std::string& pattern) {
       return pattern.empty() || op_matches(op.name, pattern);
@@ -67,8 +74,15 @@ struct Rules {
   std::vector<std::string> patterns;
 };
 
-Rules rules_of(const VerifyOpsArguments& arguments) {
-  if (arguments.rules.empty()) return {{std::shared_ptr<void>(), &all_ops()}, {arguments.pattern}};
+Rules rules_of(const VerifyOpsArguments& arguments, const std::vector<OpSample>& own) {
+  if (arguments.rules.empty()) {
+    std::vector<std::string> patterns;
+    if (arguments.pattern.empty()) {
+      for (const OpSample& sample : own) patterns.push_back(all_ops().at(sample.op).name());
+    }
+    if (patterns.empty()) patterns.push_back(arguments.pattern);
+    return {{std::shared_ptr<void>(), &all_ops()}, patterns};
+  }
   const ScenarioFile file = ScenarioFile::open(arguments.rules, {});
   const Scenario scenario = file.at(file.points().at(0));
   if (scenario.rules.empty()) {
@@ -129,9 +143,12 @@ void note_unproven(OpProof& proof) {
 }  // namespace
 
 int verify_ops_command(const VerifyOpsArguments& arguments) {
-  const Rules rules = rules_of(arguments);
+  const std::vector<OpSample> own =
+      arguments.samples.empty() ? std::vector<OpSample>()
+                                : read_samples(read_text(arguments.samples), arguments.samples);
+  const Rules rules = rules_of(arguments, own);
   const OpRegistry& registry = *rules.registry;
-  const std::vector<SampledOp> ops = chosen_ops(registry, rules.patterns);
+  const std::vector<SampledOp> ops = chosen_ops(registry, own, rules.patterns);
   ProofOptions options;
   if (!arguments.mesh.empty()) options.meshes = {mesh_of(arguments)};
   options.backward = !arguments.forward;

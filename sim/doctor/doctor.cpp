@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/paint.h"
 
 namespace shardlab {

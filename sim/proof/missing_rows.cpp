@@ -11,6 +11,8 @@
 #include "dispatch/plain_calls.h"
 #include "mesh/local_shape.h"
 #include "ops/core/meta.h"
+#include "schema/binder.h"
+#include "schema/meta_args.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

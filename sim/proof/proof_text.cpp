@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text_of_list.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 
 namespace shardlab {
 

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "mesh/dtensor.h"
-#include "schema/op_row.h"
+#include "schema/calls.h"
 #include "sim/proof/op_samples.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// The seed of the random ops: every call of a sample draws from the beginning of its stream.
 inline constexpr std::uint64_t kProofRandomSeed = 11;

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "base/text_of_list.h"
+#include "schema/op_descriptor.h"
+#include "schema/op_row.h"
 #include "sim/proof/sample_call.h"
 
 namespace shardlab {

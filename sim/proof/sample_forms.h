@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "schema/op_row.h"
 #include "sim/proof/op_samples.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// Forms of one call, at most `most`, those that say most about a kernel's arguments first: lists
 /// of one number, dims from the end, optional tensors and numbers left out, out= of another shape,

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/record/trace.h"
+#include "sim/log/trace.h"
 
 namespace shardlab {
 

@@ -9,6 +9,7 @@
 
 #include "mesh/type_string.h"
 #include "plan/cost.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 
@@ -58,6 +59,8 @@ void append_candidates(std::string& out, const OpStrategy& strategy, int selecte
 }
 
 }  // namespace
+
+bool is_decided(const OpRow& row) { return !std::holds_alternative<NoRule>(row.rule); }
 
 std::string op_text(const OpSchema& schema, const OutputSharding& decision) {
   const auto typed = [](const std::vector<const DTensorSpec*>& specs) {

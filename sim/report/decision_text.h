@@ -5,12 +5,12 @@
 #include <string_view>
 
 #include "propagate/propagator.h"
-#include "sim/record/trace.h"
+#include "sim/log/trace.h"
 
 namespace shardlab {
 
 /// Whether a rule decides the op; a handler may have none.
-inline bool is_decided(const OpRow& row) { return !std::holds_alternative<NoRule>(row.rule); }
+bool is_decided(const OpRow& row);
 
 /// "mm  f32[8@dp, 16], f32[16, 64@tp] -> f32[8@dp, 64@tp]".
 std::string op_text(const OpSchema& schema, const OutputSharding& decision);

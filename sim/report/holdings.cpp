@@ -98,11 +98,15 @@ OwnerGrid owner_grid(const DTensorSpec& spec) {
   for (std::int64_t index = 0; index < spec.layout()->size(); ++index) {
     holdings.push_back(holding_at(spec, index));
   }
+  return owner_grid(spec.shape(), holdings);
+}
+
+OwnerGrid owner_grid(const Dims& shape, const std::vector<Holding>& holdings) {
   OwnerGrid grid;
-  const std::size_t columns = spec.ndim() - 1;
+  const std::size_t columns = shape.size() - 1;
   grid.row_starts =
-      columns == 0 ? std::vector<std::int64_t>{0, 1} : starts_of(holdings, 0, spec.shape()[0]);
-  grid.column_starts = starts_of(holdings, columns, spec.shape()[columns]);
+      columns == 0 ? std::vector<std::int64_t>{0, 1} : starts_of(holdings, 0, shape[0]);
+  grid.column_starts = starts_of(holdings, columns, shape[columns]);
   grid.owners.assign(grid.row_starts.size() - 1,
                      std::vector<Owners>(grid.column_starts.size() - 1));
   const DimMap whole{{{0, 1}}};

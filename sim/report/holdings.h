@@ -52,6 +52,8 @@ struct OwnerGrid {
 };
 /// In O(ranks x blocks). For tensors of 1 or 2 dims with elements.
 OwnerGrid owner_grid(const DTensorSpec& spec);
+/// The same of pieces that no spec gives: their rank and view count.
+OwnerGrid owner_grid(const Dims& shape, const std::vector<Holding>& holdings);
 
 /// "0,3" for replicas, "0+3" for terms of a pending reduction, "0+1,2+3" for replicas of terms.
 /// Consecutive replicas fold: "0-3,8".

@@ -13,7 +13,7 @@
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/memory_curve.h"
 #include "sim/report/run_json.h"
 #include "sim/report/run_text.h"

@@ -8,6 +8,7 @@
 
 #include "base/bytes_text.h"
 #include "mesh/type_string.h"
+#include "schema/op_row.h"
 #include "sim/report/decision_text.h"
 
 namespace shardlab {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/record/trace.h"
+#include "sim/log/trace.h"
 #include "sim/run/run.h"
 
 namespace shardlab {

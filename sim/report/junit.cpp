@@ -83,9 +83,13 @@ std::string properties(const TestReport& report) {
   const auto property = [](std::string_view name, std::int64_t count) {
     return fmt::format("        <property name=\"{}\" value=\"{}\"/>\n", name, count);
   };
-  return "      <properties>\n" + property("verified", report.values->verified) +
-         property("wrong", report.values->wrong) +
-         property("not_verified", report.values->not_verified) + "      </properties>\n";
+  std::string text = "      <properties>\n";
+  for (std::size_t i = 0; i < kOutcomes; ++i) {
+    const auto outcome = static_cast<Outcome>(i);
+    if (outcome != Outcome::kPartOfCause)
+      text += property(key_of(outcome), (*report.values)[outcome]);
+  }
+  return text + property("not_verified", report.values->not_verified) + "      </properties>\n";
 }
 
 std::string case_xml(const TestReport& report) {
@@ -117,7 +121,8 @@ std::string github_annotation(const TestReport& report) {
   };
   const std::string line = report.line > 0 ? fmt::format(",line={}", report.line) : "";
   const bool unreadable = report.verdict == TestReport::Verdict::kError;
-  return fmt::format("::error file={}{},title={}::{}\n", encoded(report.file, "%\r\n:,"), line,
+  const char* kind = report.verdict == TestReport::Verdict::kPassed ? "warning" : "error";
+  return fmt::format("::{} file={}{},title={}::{}\n", kind, encoded(report.file, "%\r\n:,"), line,
                      encoded(report.name, "%\r\n:,"),
                      encoded(unreadable ? report.text : report.message, "%\r\n"));
 }

@@ -80,17 +80,20 @@ class Flow {
 class Works {
  public:
   explicit Works(const Run& run)
-      : events_(run.events), coordinate_(run.layout->coordinate_of(run.reporting_rank)) {}
+      : events_(run.events),
+        mesh_(run.layout),
+        coordinate_(run.layout->coordinate_of(run.reporting_rank)) {}
 
   const OpWork& of(const LineVisit& visit) {
     const auto [known, fresh] = works_.try_emplace(visit.kind);
     if (!fresh || !coordinate_) return known->second;
     const auto events = std::span(events_).subspan(visit.begin, visit.end - visit.begin);
-    return known->second = work_of(events, *coordinate_);
+    return known->second = work_of(events, {mesh_, *coordinate_});
   }
 
  private:
   const std::vector<TraceEvent>& events_;
+  const MeshLayout* mesh_;
   std::optional<Coordinate> coordinate_;
   std::map<int, OpWork> works_;
 };

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "sim/record/trace.h"
+#include "sim/log/trace.h"
 
 namespace shardlab {
 

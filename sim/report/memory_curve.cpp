@@ -8,7 +8,7 @@
 #include <array>
 
 #include "base/bytes_text.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/memory_text.h"
 
 namespace shardlab {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/record/json.h"
+#include "sim/files/json.h"
 #include "sim/run/memory_timeline.h"
 
 namespace shardlab {

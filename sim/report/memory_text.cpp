@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/bytes_text.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 
 namespace shardlab {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/record/json.h"
+#include "sim/files/json.h"
 #include "sim/run/run_options.h"
 
 namespace shardlab {

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "mesh/local_shape.h"
+#include "schema/op_row.h"
+#include "schema/sharding_rule.h"
 #include "sim/report/decision_text.h"
 
 namespace shardlab {
@@ -36,12 +38,28 @@ void add_piece(const Dims& shape, DType dtype, std::vector<Dims>& shapes, double
   bytes += elements(shape) * static_cast<double>(item_bytes(dtype));
 }
 
-Pieces pieces_of(const TraceEvent& event, const Coordinate& coordinate) {
+// The place on a mesh of the program's own, which may be a slice of its mesh, or flattened.
+Coordinate place_on(const MeshLayout& layout, const RankPlace& rank) {
+  if (rank.mesh == &layout) return rank.coordinate;
+  if (const auto own = layout.coordinate_of(rank.mesh->rank_at(rank.coordinate))) return *own;
+  Coordinate place(layout.ndim());
+  const auto& names = rank.mesh->names();
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    const auto found = std::ranges::find(names, layout.names()[dim]) - names.begin();
+    const auto at = static_cast<std::size_t>(found);
+    const bool same = at < names.size() && rank.mesh->size(at) == layout.size(dim);
+    place[dim] = same ? rank.coordinate[at] : 0;
+  }
+  return place;
+}
+
+Pieces pieces_of(const TraceEvent& event, const RankPlace& rank) {
   Pieces pieces;
   const auto add = [&](const std::vector<const DTensorSpec*>& specs, std::vector<Dims>& shapes) {
     for (const DTensorSpec* spec : specs) {
       if (spec == nullptr) continue;
-      add_piece(local_shape(*spec, coordinate), spec->dtype(), shapes, pieces.bytes);
+      const Dims shape = local_shape(*spec, place_on(*spec->layout(), rank));
+      add_piece(shape, spec->dtype(), shapes, pieces.bytes);
     }
   };
   const auto add_plain = [&](const std::vector<TensorMeta>& metas, std::vector<Dims>& shapes) {
@@ -133,17 +151,17 @@ double flops_of(const TraceEvent& event, const Pieces& pieces) {
 
 }  // namespace
 
-OpWork work_of(const TraceEvent& event, const Coordinate& coordinate) {
-  const Pieces pieces = pieces_of(event, coordinate);
+OpWork work_of(const TraceEvent& event, const RankPlace& rank) {
+  const Pieces pieces = pieces_of(event, rank);
   if (pieces.row == nullptr) return {};
   return {.flops = flops_of(event, pieces),
           .bytes = pieces.row->view() != nullptr ? 0 : pieces.bytes};
 }
 
-OpWork work_of(std::span<const TraceEvent> events, const Coordinate& coordinate) {
+OpWork work_of(std::span<const TraceEvent> events, const RankPlace& rank) {
   OpWork all;
   for (const TraceEvent& event : events) {
-    const OpWork work = work_of(event, coordinate);
+    const OpWork work = work_of(event, rank);
     all.flops += work.flops;
     all.bytes += work.bytes;
   }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "mesh/mesh_layout.h"
-#include "sim/record/trace.h"
+#include "sim/log/trace.h"
 
 namespace shardlab {
 
@@ -16,11 +16,17 @@ struct OpWork {
   double bytes = 0;  ///< of its operands and results; 0 for views
 };
 
-/// The work of an op, on plain or on distributed tensors; other events have none. `coordinate` is
-/// the rank's.
-OpWork work_of(const TraceEvent& event, const Coordinate& coordinate);
+/// A rank of a run by its place in the program's mesh.
+struct RankPlace {
+  const MeshLayout* mesh = nullptr;
+  Coordinate coordinate;
+};
+
+/// The work of an op, on plain or on distributed tensors; other events have none. Of a tensor on a
+/// slice of the mesh that the rank is not in, the piece of its slice is counted.
+OpWork work_of(const TraceEvent& event, const RankPlace& rank);
 /// The sum over several.
-OpWork work_of(std::span<const TraceEvent> events, const Coordinate& coordinate);
+OpWork work_of(std::span<const TraceEvent> events, const RankPlace& rank);
 
 /// "1.05 MFLOP".
 std::string flops_text(double flops);

@@ -8,7 +8,9 @@
 
 #include "base/fix.h"
 #include "ops/torch/torch_names.h"
-#include "sim/record/json_value.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
+#include "sim/files/json_value.h"
 #include "sim/report/rule_text.h"
 
 namespace shardlab {

@@ -8,6 +8,8 @@
 
 namespace shardlab {
 
+class OpRegistry;
+
 /// True when a pattern names the op: "aten::add.Tensor" is asked for as that, as add.Tensor, as
 /// add, or as part of a name: *add*.
 bool op_matches(const std::string& name, const std::string& pattern);

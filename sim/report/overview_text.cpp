@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <span>
+#include <tuple>
 
 #include "base/bytes_text.h"
 #include "base/text_of_list.h"
 #include "sim/report/collective_sums.h"
+#include "sim/report/outcome_text.h"
 #include "sim/report/repeats.h"
 
 namespace shardlab {
@@ -219,7 +221,7 @@ class LineTable {
   bool is_quiet(const LineReport& report) const {
     if (!report.moves.empty() || report.forward_flops > 0) return false;
     const std::string verdict = worst_verdict(run_, report.values);
-    return verdict.empty() || verdict == to_string(Agreement::kBitwise);
+    return verdict.empty() || verdict == kEqual;
   }
 
   void show_quiet(std::span<const LineReport> lines) {
@@ -356,12 +358,14 @@ std::string worst_verdict(const Run& run, const std::vector<const ValueReport*>&
   if (values.empty() || run.shapes_only()) return "";
   const ValueReport* worst = nullptr;
   for (const ValueReport* value : values) {
-    if (!value->verified) continue;
-    if (worst == nullptr || value->comparison.agreement > worst->comparison.agreement) {
-      worst = value;
-    }
+    const auto badness = [](const ValueReport& one) {
+      return std::tuple(one.row->fails, one.row->fails_strictly, one.outcome(),
+                        one.comparison.agreement);
+    };
+    if (worst == nullptr || badness(*value) > badness(*worst)) worst = value;
   }
-  return worst == nullptr ? "not verified" : std::string(to_string(worst->comparison.agreement));
+  return worst->outcome() == Outcome::kVerified ? how_text(*worst)
+                                                : std::string(word_of(worst->outcome()));
 }
 
 std::string flowed(const std::vector<std::string>& cells, std::size_t indent) {

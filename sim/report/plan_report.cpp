@@ -12,7 +12,7 @@
 #include "mesh/type_string.h"
 #include "plan/state.h"
 #include "plan/whole.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/paint.h"
 
 namespace shardlab {

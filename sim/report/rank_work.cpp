@@ -39,7 +39,8 @@ bool same_calls(const Run& run) {
 
 bool multiplies_plain_tensors(const Run& run) {
   for (const TraceEvent& event : run.events) {
-    if (event.kind == TraceEvent::Kind::kLocal && work_of(event, {}).flops > 0) return true;
+    if (event.kind == TraceEvent::Kind::kLocal && work_of(event, RankPlace{}).flops > 0)
+      return true;
   }
   return false;
 }
@@ -48,7 +49,8 @@ OpWork work_at(const Run& run, const std::map<int, Kind>& kinds, const Coordinat
   OpWork all;
   for (const auto& [number, kind] : kinds) {
     const std::size_t count = kind.first.end - kind.first.begin;
-    const OpWork work = work_of(std::span(run.events).subspan(kind.first.begin, count), coordinate);
+    const auto events = std::span(run.events).subspan(kind.first.begin, count);
+    const OpWork work = work_of(events, {run.layout, coordinate});
     all.flops += kind.times * work.flops;
     all.bytes += kind.times * work.bytes;
   }

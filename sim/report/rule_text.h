@@ -3,9 +3,11 @@
 
 #include <string>
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// The rule in its own notation: "mk,kn->mn", "pointwise, passes sum,sum->sum", ...
 std::string rule_text(const OpRow& row);

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/fix.h"
-#include "sim/record/json_value.h"
-#include "sim/record/text_lines.h"
+#include "sim/files/json_value.h"
+#include "sim/files/text_lines.h"
 
 namespace shardlab {
 

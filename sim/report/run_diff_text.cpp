@@ -2,7 +2,7 @@
 // full, because the others may follow from it.
 #include <fmt/format.h>
 
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/paint.h"
 #include "sim/report/run_diff.h"
 

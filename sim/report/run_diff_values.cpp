@@ -6,7 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/text_of_list.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/run_diff.h"
 
 namespace shardlab {

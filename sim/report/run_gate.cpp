@@ -12,7 +12,7 @@
 #include "base/bytes_text.h"
 #include "base/error.h"
 #include "base/fix.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/overview_text.h"
 
 namespace shardlab {

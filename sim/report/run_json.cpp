@@ -5,7 +5,8 @@
 #include "base/text_of_list.h"
 #include "kernels/matmul.h"
 #include "mesh/type_string.h"
-#include "sim/record/json_value.h"
+#include "schema/op_row.h"
+#include "sim/files/json_value.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/line_reports.h"
@@ -160,21 +161,22 @@ Json value_json(const ValueReport& value) {
   if (value.where.source) json["at"] = value.where.at();
   if (value.at_end) json["at_end"] = true;
   for (const KeptValue& kept : value.kept) json["whole"].push_back(kept_json(kept));
-  if (!value.verified) {
-    json["not_verified"] = value.not_verified;
-    return json;
-  }
-  json["verdict"] = to_string(value.comparison.agreement);
-  json["error"] = json_number(value.comparison.error);
-  json["allowed"] = json_number(value.comparison.allowed);
-  if (!value.comparison.what.empty()) json["what"] = value.comparison.what;
-  if (!value.holders.empty()) json["held_by"] = value.holders;
+  if (value.outcome() != Outcome::kPartOfCause) json["outcome"] = id_of(value.outcome());
+  json["row"] = std::string(1, value.row->letter);
+  if (!value.reason.empty()) json["reason"] = value.reason;
+  if (value.row->fails_strictly && !value.row->fails) json["not_verified"] = value.reason;
   if (!value.cause.empty()) {
     json["cause"] = value.cause.text;
     json["cause_id"] = value.cause.id;
     json["cause_line"] = line_of_cause(value);
   }
   if (value.passes > 1) json["backward_passes"] = value.passes;
+  if (!is_verified(value) && !is_wrong(value)) return json;
+  json["verdict"] = to_string(is_wrong(value) ? Agreement::kWrong : value.comparison.agreement);
+  json["error"] = json_number(value.comparison.error);
+  json["allowed"] = json_number(value.comparison.allowed);
+  if (!value.comparison.what.empty()) json["what"] = value.comparison.what;
+  if (!value.holders.empty()) json["held_by"] = value.holders;
   return json;
 }
 
@@ -293,8 +295,11 @@ Json memory_json(const Run& run) {
   return json;
 }
 
-// Parts that only some command lines ask for.
-void add_asked(const Run& run, Json& json) {
+// Parts that only some runs have.
+void add_asked(const ScenarioResult& result, Json& json) {
+  const Run& run = result.run;
+  if (!result.judgement.promise.empty()) json["promise"] = result.judgement.promise;
+  if (!result.met()) json["again"] = replay_command(run);
   if (run.options.reporting_rank) json["rank"] = run.reporting_rank;
   if (run.options.schedule.kind == SchedulerKind::kSeeded) {
     json["schedule_seed"] = run.options.schedule.seed;
@@ -304,9 +309,26 @@ void add_asked(const Run& run, Json& json) {
 Json cache_json(const CacheUse& use) { return {{"asked", use.asked}, {"made", use.made}}; }
 
 Json value_counts_json(const ValueCounts& counts) {
-  return {{"verified", counts.verified},
-          {"wrong", counts.wrong},
+  return {{"verified", counts[Outcome::kVerified]},
+          {"wrong", counts[Outcome::kWrong]},
           {"not_verified", counts.not_verified}};
+}
+
+Json expectations_json(const std::vector<ExpectationReport>& expectations) {
+  Json json = Json::array();
+  for (const ExpectationReport& one : expectations) {
+    json.push_back({{"what", one.what}, {"met", one.met}, {"text", one.text}});
+  }
+  return json;
+}
+
+Json outcomes_json(const ValueCounts& counts) {
+  Json json = Json::object();
+  for (std::size_t i = 0; i < kOutcomes; ++i) {
+    const auto outcome = static_cast<Outcome>(i);
+    if (outcome != Outcome::kPartOfCause) json[key_of(outcome)] = counts.of[i];
+  }
+  return json;
 }
 
 }  // namespace
@@ -339,14 +361,15 @@ Json facts_of_run(const ScenarioResult& result) {
     json["kernels"] = {{"run", run.kernels->run}, {"shared", run.kernels->shared}};
   }
   json["caches"] = {{"decisions", cache_json(run.decisions)}, {"plans", cache_json(run.plans)}};
-  add_asked(run, json);
+  add_asked(result, json);
   json["collectives"]["by_group"] = sums_json(run);
   json["collectives"]["links"] = links_json(run);
-  if (!result.met()) json["again"] = replay_command(run);
   json["inputs"] = Json::object();
   for (const InputReport& input : run.inputs) json["inputs"][input.name] = input.type;
   add_lines(result, json);
-  json["value_counts"] = value_counts_json(count_values(judgement.values));
+  const ValueCounts counts = count_values(judgement.values);
+  json["value_counts"] = value_counts_json(counts);
+  json["outcomes"] = outcomes_json(counts);
   json["values"] = Json::array();
   for (const ValueReport& value : judgement.values) json["values"].push_back(value_json(value));
   for (const ClassReport& ranks : run.classes) {
@@ -360,11 +383,7 @@ Json facts_of_run(const ScenarioResult& result) {
   const bool calls = judgement.steps.judged || !judgement.steps.not_judged.empty();
   if (calls) json["calls"] = calls_json(judgement.steps);
   if (!judgement.not_verified.empty()) json["not_verified"] = judgement.not_verified;
-  json["expectations"] = Json::array();
-  for (const ExpectationReport& expectation : judgement.expectations) {
-    json["expectations"].push_back(
-        {{"what", expectation.what}, {"met", expectation.met}, {"text", expectation.text}});
-  }
+  json["expectations"] = expectations_json(judgement.expectations);
   if (run.error) {
     json["error"] = {{"kind", to_string(run.error->kind())}, {"text", run.error->text()}};
   }

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "sim/files/json.h"
 #include "sim/judge/scenario_run.h"
-#include "sim/record/json.h"
 
 namespace shardlab {
 

@@ -5,6 +5,7 @@
 
 #include "backends/process/checks.h"
 #include "base/bytes_text.h"
+#include "sim/judge/expected_mistake.h"
 #include "sim/report/implicit_moves.h"
 #include "sim/report/paint.h"
 #include "sim/report/run_listing.h"
@@ -14,14 +15,30 @@ namespace shardlab {
 
 namespace {
 
-// "1 value verified", "12 values verified, 2 wrong, 3 not verified".
-std::string verified_text(const ValueCounts& counts, bool wrong_expected) {
-  std::string text = counted(counts.verified, "value") + " verified";
-  if (counts.wrong > 0) {
-    text += fmt::format(", {} wrong{}", counts.wrong, wrong_expected ? " as expected" : "");
+// The first value of an outcome, with its line.
+std::string first_of(const std::vector<ValueReport>& values, Outcome outcome) {
+  const auto first = std::ranges::find(values, outcome, &ValueReport::outcome);
+  return fmt::format("{} (line {})", shown_name(*first), first->line);
+}
+
+// "7 values verified", "6 verified, 1 differs: token (line 12)".
+std::string outcomes_text(const std::vector<ValueReport>& values, bool wrong_expected) {
+  constexpr Outcome kOthers[] = {Outcome::kWrong, Outcome::kDiffers, Outcome::kLeftAsTerms,
+                                 Outcome::kNoCounterpart, Outcome::kNotCompared};
+  const ValueCounts counts = count_values(values);
+  std::string others;
+  for (const Outcome outcome : kOthers) {
+    if (counts[outcome] == 0) continue;
+    others += fmt::format(", {} {}", counts[outcome], word_of(outcome));
+    if (outcome == Outcome::kWrong && wrong_expected) {
+      others += " as expected";
+    } else if (outcome == Outcome::kWrong || outcome == Outcome::kDiffers) {
+      others += ": " + first_of(values, outcome);
+    }
   }
-  if (counts.not_verified > 0) text += fmt::format(", {} not verified", counts.not_verified);
-  return text;
+  const std::int64_t verified = counts[Outcome::kVerified];
+  return (others.empty() ? counted(verified, "value") : fmt::format("{}", verified)) + " verified" +
+         others;
 }
 
 std::string unmet_text(const ExpectationReport& expectation) {
@@ -66,6 +83,10 @@ std::string replay_command(const Run& run) {
   if (processes != nullptr && run.options.checks == CollectiveChecks::kOff) {
     command += " --no-check-collectives";
   }
+  if (run.options.transport) {
+    command += fmt::format(" --transport {}", to_string(*run.options.transport));
+  }
+  if (run.options.lazy_groups) command += " --lazy-groups";
   if (schedule.kind != SchedulerKind::kPool) {
     command += fmt::format(" --scheduler {}", to_string(schedule.kind));
   }
@@ -87,16 +108,28 @@ std::string cause_text(const Cause& cause) {
   return fmt::format("{} [{}]", cause.text, cause.id);
 }
 
+static std::string difference_text(const std::vector<ValueReport>& values) {
+  const auto first = std::ranges::find(values, Outcome::kDiffers, &ValueReport::outcome);
+  if (first == values.end()) return "";
+  const std::string cause = first->cause.empty() ? "" : "; " + cause_text(first->cause);
+  return fmt::format("{} ({}) differs: {}{}", shown_name(*first), first->where.at(), first->reason,
+                     cause);
+}
+
 std::string failure_text(const ScenarioResult& result) {
   const ScenarioJudgement& judgement = result.judgement;
-  if (result.met()) return "";
+  if (result.met()) return judgement.failure_expected ? "" : difference_text(judgement.values);
   for (const ExpectationReport& expectation : judgement.expectations) {
     if (expectation.of_failure && !expectation.met) return unmet_text(expectation);
   }
   if (result.run.error && !judgement.failure_expected) return result.run.error->summary();
   if (judgement.steps.wrong) {
-    return fmt::format("wrong call {}: {}", to_string(judgement.steps.wrong->place),
-                       judgement.steps.wrong->text());
+    const auto mistake =
+        mistake_of(result.run, {judgement.values, judgement.steps, judgement.parted});
+    const bool known = mistake && mistake->value != nullptr && !mistake->value->cause.empty();
+    return fmt::format("wrong call {}: {}{}", to_string(judgement.steps.wrong->place),
+                       judgement.steps.wrong->text(),
+                       known ? "; " + cause_text(mistake->value->cause) : "");
   }
   for (const ValueReport& value : judgement.values) {
     if (!is_wrong(value)) continue;
@@ -119,17 +152,22 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
     collectives = std::max(collectives, sum);
   }
   // Green means proven.
-  const ValueCounts counts = count_values(result.judgement.values);
-  const bool proven = counts.verified > 0 || result.judgement.failure_expected;
-  const std::string verdict = result.met()
-                                  ? paint("ok    ", proven ? Ink::kGood : Ink::kWarn, options.color)
-                                  : paint("FAILED", Ink::kBad, options.color);
+  const std::vector<ValueReport>& values = result.judgement.values;
+  const ValueCounts counts = count_values(values);
+  const bool expected = result.judgement.failure_expected;
+  const bool proven = counts[Outcome::kVerified] > 0 || expected;
+  const bool differs = counts[Outcome::kDiffers] > 0 && !expected;
+  const std::string verdict =
+      !result.met() ? paint("FAILED", Ink::kBad, options.color)
+      : differs     ? paint("differs", Ink::kWarn, options.color)
+                    : paint("ok    ", proven ? Ink::kGood : Ink::kWarn, options.color);
   std::string name = run.scenario.file->file();
   if (!run.scenario.point.empty()) name += " [" + run.scenario.point + "]";
   const std::string ranks = counted(run.scenario.world, "rank");
-  const std::string verified = verified_text(counts, result.judgement.failure_expected);
+  const std::string verified = outcomes_text(values, expected);
+  const bool yellow = !proven || differs;
   std::string facts = fmt::format("{}, {}, {}", ranks,
-                                  proven ? verified : paint(verified, Ink::kWarn, options.color),
+                                  yellow ? paint(verified, Ink::kWarn, options.color) : verified,
                                   counted(collectives, "collective"));
   if (run.shapes_only()) {
     facts = fmt::format("{} in {}, {}, {}", ranks, classes_text(run), result.judgement.not_verified,

@@ -9,6 +9,7 @@
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/line_reports.h"
+#include "sim/report/outcome_text.h"
 #include "sim/report/overview_text.h"
 #include "sim/report/why_names.h"
 
@@ -107,15 +108,13 @@ void RunListing::values_before(std::size_t index, int& current) {
 }
 
 std::string RunListing::value_line(const ValueReport& value) const {
-  const bool wrong = is_wrong(value);
-  const std::string verdict = value.verified ? std::string(to_string(value.comparison.agreement))
-                              : run_.shapes_only() ? value.not_verified
-                                                   : "not verified";
+  const std::string verdict = run_.shapes_only() ? value.reason : outcome_text(value);
   return fmt::format("       = {:<{}} {:<{}} {}\n", shown_name(value), name_width_, value.type,
                      type_width_,
-                     ink(verdict, wrong            ? Ink::kBad
-                                  : value.verified ? Ink::kGood
-                                                   : Ink::kDim));
+                     ink(verdict, is_wrong(value)                                    ? Ink::kBad
+                                  : is_verified(value)                               ? Ink::kGood
+                                  : value.row->fails_strictly && !run_.shapes_only() ? Ink::kWarn
+                                                                                     : Ink::kDim));
 }
 
 void RunListing::show(std::size_t index) {

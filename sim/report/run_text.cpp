@@ -16,6 +16,7 @@
 #include "sim/report/memory_text.h"
 #include "sim/report/moves.h"
 #include "sim/report/op_work.h"
+#include "sim/report/outcome_text.h"
 #include "sim/report/overview_text.h"
 #include "sim/report/printed_text.h"
 #include "sim/report/rank_work.h"
@@ -130,6 +131,13 @@ class RunText {
     sums();
     memory();
     classes();
+    if (!judgement_.promise.empty()) {
+      // The conditions, in brackets, are a line of their own.
+      std::string promise = judgement_.promise;
+      const std::size_t bracket = promise.find(" (");
+      if (bracket != std::string::npos) promise.replace(bracket, 1, "\n  ");
+      line("\norders of ranks: {}", promise);
+    }
     expected_failure();
     steps();
     values();
@@ -377,37 +385,29 @@ class RunText {
     if (!judgement_.not_verified.empty()) line("  not verified: {}", judgement_.not_verified);
     if (!judgement_.not_verified_fix.empty()) line("  fix: {}", judgement_.not_verified_fix);
     first_wrong();
-    std::map<Agreement, int> counts;
-    std::map<std::string, int> skipped;
-    constexpr int kMostWrong = 8;
-    int wrong = 0;
+    for (const Outcome outcome : {Outcome::kWrong, Outcome::kDiffers}) told(outcome);
+    std::map<std::string, int> agreed_by;
+    std::map<std::pair<Outcome, std::string>, int> others;
     double worst = 0;
     const ValueReport* worst_value = nullptr;
     for (const ValueReport& value : judgement_.values) {
-      if (!value.verified) {
-        ++skipped[value.not_verified];
+      const bool silent =
+          value.outcome() == Outcome::kOnTheWay || value.outcome() == Outcome::kPartOfCause;
+      if (!is_verified(value)) {
+        if (!is_off(value) && (whole() || !silent)) ++others[{value.outcome(), value.reason}];
         continue;
       }
+      ++agreed_by[how_text(value)];
       const Comparison& comparison = value.comparison;
-      ++counts[comparison.agreement];
       const double share = comparison.allowed > 0 ? comparison.error / comparison.allowed : 0;
       if (comparison.agreement == Agreement::kEnvelope && share >= worst) {
         worst = share;
         worst_value = &value;
       }
-      if (comparison.agreement == Agreement::kWrong && (whole() || ++wrong <= kMostWrong)) {
-        line("  {} {} {} ({})", ink("wrong", Ink::kBad), shown_name(value), value.type,
-             value.where.at());
-        line("        {}", comparison.what);
-        if (!value.holders.empty()) line("        held by {}", value.holders);
-        if (!value.cause.empty()) line("        {}", cause_text(value.cause));
-      }
     }
-    if (wrong > kMostWrong) line("  and {} more that are wrong: --full", wrong - kMostWrong);
     std::vector<std::string> agreed;
-    for (const auto& [agreement, count] : counts) {
-      agreed.push_back(fmt::format("{} {}", count, to_string(agreement)));
-    }
+    for (const auto& [how, count] : agreed_by) agreed.push_back(fmt::format("{} {}", count, how));
+    if (!agreed.empty()) agreed.front() = "verified: " + agreed.front();
     listed(agreed, begun);
     amplified();
     accumulated();
@@ -415,7 +415,28 @@ class RunText {
       line("       closest to its bound: {} uses {:.0f} % of what rounding allows",
            worst_value->name, 100 * worst);
     }
-    for (const auto& [reason, count] : skipped) line("  {:>4} not verified: {}", count, reason);
+    for (const auto& [other, count] : others) {
+      line("  {:>4} {}: {}", count, word_of(other.first), other.second);
+    }
+  }
+
+  // Values that somebody has to look at, each with what is known of it.
+  void told(Outcome outcome) {
+    constexpr int kMost = 8;
+    int count = 0;
+    for (const ValueReport& value : judgement_.values) {
+      if (value.outcome() != outcome) continue;
+      if (++count > kMost && !whole()) continue;
+      const bool wrong = outcome == Outcome::kWrong;
+      line("  {} {} {} ({})", ink(std::string(word_of(outcome)), wrong ? Ink::kBad : Ink::kWarn),
+           shown_name(value), value.type, value.where.at());
+      line("        {}", wrong ? value.comparison.what : value.reason);
+      if (!value.holders.empty()) line("        held by {}", value.holders);
+      if (!value.cause.empty()) line("        {}", cause_text(value.cause));
+    }
+    if (count > kMost && !whole()) {
+      line("  and {} more: --full", count - kMost);
+    }
   }
 
   // Below each other in the full report. On two screens on one row, and on the row of the title if
@@ -471,7 +492,7 @@ class RunText {
   void amplified() {
     const ValueReport* worst = nullptr;
     for (const ValueReport& value : judgement_.values) {
-      if (!value.verified || value.comparison.agreement != Agreement::kRounding) continue;
+      if (!is_verified(value) || value.comparison.agreement != Agreement::kRounding) continue;
       if (worst == nullptr || value.comparison.roundings > worst->comparison.roundings) {
         worst = &value;
       }
@@ -516,7 +537,8 @@ class RunText {
   bool may_be_blamed() const {
     const bool typed = options_.replay == Replay::kWhereItAdds && run_.scenario.settings.empty();
     const bool simulated = find_backend(run_.options.backend).processes == nullptr;
-    const bool any_order = run_.options.schedule.kind == SchedulerKind::kPool;
+    const bool any_order =
+        run_.options.schedule.kind == SchedulerKind::kPool && !run_.options.transport;
     return typed && simulated && any_order && !run_.shapes_only() &&
            run_.scenario.file->file().ends_with(".toml");
   }

@@ -47,8 +47,8 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
 /// The sentence with its id: "... is missing [cause.missing-sum]".
 std::string cause_text(const Cause& cause);
 /// The reason why a run is not as expected, in one line: its error, else the first wrong call,
-/// wrong value with its cause or unmet expectation, with the expected value. Empty if it is as
-/// expected.
+/// wrong value with its cause or unmet expectation, with the expected value. Of one that is as
+/// expected, the first value that differs; empty if there is none.
 std::string failure_text(const ScenarioResult& result);
 
 /// The command that runs this very case again, for a shell. Under the scheduler `seeded`, --seed is

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "base/rank_ranges.h"
@@ -211,6 +212,23 @@ std::string caption(const DTensorSpec& spec) {
                      replicas ? "; 0,1 or 0-3: replicas" : "");
 }
 
+std::string draw_owners(const OwnerGrid& owners, std::size_t ndim,
+                        const std::function<std::string(const Owners&)>& text,
+                        const DrawOptions& options) {
+  Grid grid;
+  grid.row_title = ndim == 2 ? "dim 0" : "";
+  grid.column_title = ndim == 2 ? "dim 1" : "dim 0";
+  for (const auto& row : owners.owners) {
+    auto& labels = grid.labels.emplace_back();
+    for (const Owners& ranks : row) labels.push_back(text(ranks));
+  }
+  const std::string legend = shorten_labels(&grid);
+  fill_lines(owners, options.width, &grid);
+  if (ndim == 1) grid.rows[0].header = "";
+  const std::string left_out = abridge_grid(options.width, &grid);
+  return "\n" + draw_grid(grid, options.color) + legend + left_out;
+}
+
 std::string drawing_text(const DTensorSpec& spec, const DrawOptions& options) {
   if (spec.ndim() == 0) return "";
   if (spec.ndim() > 2) return "\n  not drawn: the tensor has more than 2 dims\n";
@@ -218,19 +236,10 @@ std::string drawing_text(const DTensorSpec& spec, const DrawOptions& options) {
   if (spec.layout()->size() > kMaxDrawnRanks) {
     return fmt::format("\n  not drawn: the mesh has more than {} ranks\n", kMaxDrawnRanks);
   }
-  const OwnerGrid owners = owner_grid(spec);
-  Grid grid;
-  grid.row_title = spec.ndim() == 2 ? "dim 0" : "";
-  grid.column_title = spec.ndim() == 2 ? "dim 1" : "dim 0";
-  for (const auto& row : owners.owners) {
-    auto& labels = grid.labels.emplace_back();
-    for (const Owners& ranks : row) labels.push_back(owners_text(spec, ranks));
-  }
-  const std::string legend = shorten_labels(&grid);
-  fill_lines(owners, options.width, &grid);
-  if (spec.ndim() == 1) grid.rows[0].header = "";
-  const std::string left_out = abridge_grid(options.width, &grid);
-  return "\n" + draw_grid(grid, options.color) + legend + left_out + caption(spec);
+  return draw_owners(
+             owner_grid(spec), spec.ndim(),
+             [&](const Owners& ranks) { return owners_text(spec, ranks); }, options) +
+         caption(spec);
 }
 
 // ---- the table ----
@@ -346,6 +355,12 @@ std::string draw_spec(const DTensorSpec& spec, const DrawOptions& options) {
   const std::string totals = totals_text(spec);
   return text + meanings_text(spec) + drawing_text(spec, options) + ranks_text(spec, options) +
          totals;
+}
+
+std::string draw_holdings(const Dims& shape, const std::vector<Holding>& holdings,
+                          const DrawOptions& options) {
+  const bool drawn = !shape.empty() && shape.size() <= 2 && product(shape) > 0;
+  return drawn ? draw_owners(owner_grid(shape, holdings), shape.size(), rank_ranges, options) : "";
 }
 
 std::string draw_pieces(const DTensorSpec& spec, const DrawOptions& options) {

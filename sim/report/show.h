@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "mesh/spec.h"
 
@@ -25,6 +26,9 @@ struct DrawOptions {
 std::string draw_spec(const DTensorSpec& spec, const DrawOptions& options);
 /// The drawing alone; of tensors that can't be drawn, the table per rank.
 std::string draw_pieces(const DTensorSpec& spec, const DrawOptions& options);
+/// The drawing of pieces by the rank of each; empty if the tensor can't be drawn.
+std::string draw_holdings(const Dims& shape, const std::vector<struct Holding>& holdings,
+                          const DrawOptions& options);
 /// The same facts as JSON text, all ranks up to 65,536 of them.
 std::string json_of_spec(const DTensorSpec& spec);
 

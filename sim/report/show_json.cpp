@@ -1,7 +1,7 @@
 // The facts of show.cpp as JSON, with the pieces of at most 65,536 ranks.
 
 #include "mesh/type_string.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/holdings.h"
 #include "sim/report/show.h"
 

@@ -6,7 +6,8 @@
 #include <map>
 #include <tuple>
 
-#include "sim/record/json_value.h"
+#include "schema/op_row.h"
+#include "sim/files/json_value.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/op_work.h"
 
@@ -118,8 +119,9 @@ class TimeLine {
     while (!rank.open.empty() && rank.open.back().event->depth >= depth) {
       const Rank::Open op = rank.open.back();
       rank.open.pop_back();
-      const OpWork work =
-          rank.coordinate && !op.parts ? work_of(*op.event, *rank.coordinate) : OpWork{};
+      const OpWork work = rank.coordinate && !op.parts
+                              ? work_of(*op.event, {run_.layout, *rank.coordinate})
+                              : OpWork{};
       if (!op.parts) {
         rank.clock += std::max(work.flops / kFlopsPerUs, work.bytes / kBytesPerUs) + kUsOfCall;
       }

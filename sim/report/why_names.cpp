@@ -10,6 +10,7 @@
 
 #include "base/nearest.h"
 #include "base/text_of_list.h"
+#include "schema/op_row.h"
 #include "schema/torch_spelling.h"
 #include "sim/report/line_reports.h"
 

@@ -40,6 +40,8 @@ class PoolScheduler final : public Scheduler {
   void block_on(const std::function<void()>& wait) override;
   std::int64_t current() const override;
   std::int64_t thread_of(std::int64_t rank) const override;
+  /// With a seed: how many ranks were drawn in the last run.
+  std::uint64_t steps() const { return workers_ ? workers_[0].ready.popped() : 0; }
 
  private:
   void explore() override;

@@ -36,4 +36,9 @@ std::unique_ptr<Scheduler> make_scheduler(const SchedulerOptions& options) {
                                          std::max<std::int64_t>(1, options.workers));
 }
 
+std::uint64_t drawn_steps(const Scheduler& scheduler) {
+  const auto* pool = dynamic_cast<const PoolScheduler*>(&scheduler);
+  return pool == nullptr ? 0 : pool->steps();
+}
+
 }  // namespace shardlab

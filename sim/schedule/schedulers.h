@@ -2,6 +2,7 @@
 // from `sim`").
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,13 +35,29 @@ struct SchedulerOptions {
   /// processors, elsewhere one.
   std::int64_t workers = 0;
   /// Seed of the order in which ranks run, if the scheduler is `seeded`. Values never depend on it.
+  /// If its upper half is not 0, it is a number of steps, and orders are those of PCT: ranks have
+  /// drawn priorities, and at one drawn step the first one becomes the last.
   std::uint64_t seed = 0;
 };
+
+/// The seed of an order of PCT over so many steps.
+inline std::uint64_t pct_seed(std::uint64_t steps, std::uint64_t draw) {
+  constexpr std::uint64_t kMost = 0xffffffff;
+  return std::min(steps, kMost) << 32 | (draw & kMost);
+}
+/// The least chance that a run under a drawn order of PCT meets a bug that one change of priorities
+/// brings out.
+inline double pct_bound(std::int64_t ranks, std::uint64_t steps) {
+  return 1.0 /
+         (static_cast<double>(ranks) * static_cast<double>(std::max<std::uint64_t>(1, steps)));
+}
 
 /// A scheduler for any number of runs, one at a time; `pool` keeps its stacks for the next run.
 /// run() fails with Runtime, before any rank starts, when the system gives no stack or thread.
 /// When all ranks are parked and the stall handler wakes none (or there is none), park() fails with
 /// Internal on every rank.
 std::unique_ptr<Scheduler> make_scheduler(const SchedulerOptions& options);
+/// The number of ranks that `seeded` drew in its last run; 0 of others.
+std::uint64_t drawn_steps(const Scheduler& scheduler);
 
 }  // namespace shardlab

@@ -12,10 +12,9 @@
 #include "autograd/at_place.h"
 #include "autograd/grad_node.h"
 #include "comm/verdict.h"
-#include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
 #include "propagate/propagator.h"
-#include "sim/record/marks.h"
+#include "sim/log/marks.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/labels/label.h"
 #include "sim/verify/step_run.h"
@@ -265,7 +264,8 @@ void check_close(const CheckSite& site, const DTensor& got, const Reference& ref
   running->add(current_rank().rank, std::move(record));
 }
 
-MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body, SchedulerKind scheduler) {
+MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body, SchedulerKind scheduler,
+                    const OpRegistry& ops) {
   const std::vector<MeshDim> dims = parse_mesh_dims(mesh);
   WorldOptions options;
   options.schedule.kind = scheduler;
@@ -277,7 +277,7 @@ MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body, SchedulerKind s
   }
   const MeshLayout& layout = *process_arena().layout(std::move(init));
   options.ranks = layout.size();
-  Propagator propagator(all_ops(), PlanOptions{});
+  Propagator propagator(ops, PlanOptions{});
   options.propagator = &propagator;
   Steps steps({.ranks = options.ranks,
                .propagator = &propagator,

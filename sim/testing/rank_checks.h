@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/rank_context.h"
+#include "dispatch/all_ops.h"
 #include "sim/schedule/schedulers.h"
 #include "sim/testing/reference.h"
 
@@ -41,10 +42,15 @@ struct MeshRun {
 
 using MeshBody = std::function<void(RankContext& rank, const MeshLayout* mesh)>;
 
-/// Runs `body` on each rank of the mesh "dp=2, tp=4". One run at a time in a process.
+/// Runs `body` on each rank of the mesh "dp=2, tp=4", over `ops`. One run at a time in a process.
 ///   fails  Value: a text that names no mesh
 MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body,
-                    SchedulerKind scheduler = SchedulerKind::kPool);
+                    SchedulerKind scheduler = SchedulerKind::kPool,
+                    const OpRegistry& ops = all_ops());
+/// Over a program's own ops (ops_with), which outlive the process's tests.
+inline MeshRun run_on_mesh(std::string_view mesh, const OpRegistry& ops, const MeshBody& body) {
+  return run_on_mesh(mesh, body, SchedulerKind::kPool, ops);
+}
 
 /// True when the caller is a rank of a run_on_mesh().
 bool on_rank();

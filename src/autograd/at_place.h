@@ -2,11 +2,13 @@
 // call.
 #pragma once
 
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/rank_context.h"
 #include "base/source_line.h"
+#include "mesh/dtensor.h"
 
 namespace shardlab {
 
@@ -45,6 +47,10 @@ decltype(auto) at_place(const SourceLine& place, Function&& function) {
     throw;
   }
 }
+
+/// Refuses a tensor that another rank of this run has made: `name` is called with it.
+///   fails  Value
+void check_own(std::string_view name, const DTensor& x);
 
 /// The wording for a program in C++, or in the language of scenarios.
 inline const char* in_language(const char* cpp, const char* scenario) {

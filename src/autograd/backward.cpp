@@ -299,7 +299,7 @@ std::vector<DTensor> gradients_of(const std::vector<Seeded>& results,
   std::vector<DTensor> found(inputs.size());
   walk.run(results, [&](const DTensor& leaf, const DTensor& gradient) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] == leaf) found[i] = gradient;
+      if (inputs[i].is_same(leaf)) found[i] = gradient;
     }
   });
   if (!walk.watches()) return found;

@@ -20,7 +20,7 @@ namespace shardlab {
 namespace {
 
 bool is_among(const std::vector<DTensor>& tensors, const DTensor& x) {
-  return std::ranges::find(tensors, x) != tensors.end();
+  return std::ranges::any_of(tensors, same_as(x));
 }
 
 // The gradient of a backward that is once_differentiable: running it is an error.
@@ -133,7 +133,7 @@ class CustomNode final : public GradNode {
     saved.memory = Hold(x.local().storage(), HeldFor::kBackward);
     saved.versioned = versioned_storage(x);
     saved.version = saved.versioned->version();
-    const auto found = std::ranges::find(results, x);
+    const auto found = std::ranges::find_if(results, same_as(x));
     if (found == results.end() || is_among(arguments, x)) return;
     saved.result = static_cast<std::uint32_t>(found - results.begin());
     saved.value = DTensor(x.local(), x.spec());

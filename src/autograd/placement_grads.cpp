@@ -14,7 +14,6 @@
 #include "mesh/type_string.h"
 #include "redistribute/redistribute.h"
 #include "schema/calls.h"
-#include "schema/op_row.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -151,7 +150,7 @@ DTensor redistribute(const DTensor& x, const DTensorSpec* target,
   DTensor result = redistribute_tensor(source, target, options);
   if (!records(x)) return result;
   // A separate handle, so that the tape distinguishes input and result; in memory they are one.
-  if (result == x) {
+  if (result.is_same(x)) {
     result = DTensor(x.local(), x.spec());
     copy_marks(result, x);
     note_views(plain_calls().find("aten::alias"), {x}, {result});

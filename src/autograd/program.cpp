@@ -8,10 +8,12 @@
 #include "autograd/grad_mode.h"
 #include "autograd/grad_node.h"
 #include "autograd/view.h"
+#include "base/fix.h"
 #include "base/rank_context.h"
 #include "dispatch/prepare.h"
 #include "mesh/local_shape.h"
 #include "mesh/placement_dims.h"
+#include "mesh/type_string.h"
 
 namespace shardlab {
 
@@ -53,21 +55,36 @@ ProgramScope::ProgramScope(ProgramCalls& calls) : rank_(current_rank()), before_
 
 ProgramScope::~ProgramScope() { rank_.calls = before_; }
 
+void check_own(std::string_view name, const DTensor& x) {
+  constexpr int kRankBits = 32;
+  const std::uint64_t maker = x.defined() ? x.impl()->maker : 0, here = current_rank().identity;
+  if (maker == here || maker == 0 || maker >> kRankBits != here >> kRankBits) return;
+  fail(ErrorKind::kValue, Fix{"ranks have no memory in common: broadcast() it, or send() it"},
+       "{}: a tensor that rank {} has made is used on rank {}", name,
+       (maker & ((std::uint64_t{1} << kRankBits) - 1)) - 1, current_rank().rank);
+}
+
 void PlaceScope::add_to(Error& error) const {
   if (outermost_) error.with("at", place_text(rank_));
 }
 
 DTensor redistribute(Operand x, const DTensorSpec* target, const RedistributeOptions& options,
                      const RedistributeDTypes& dtypes) {
-  check_invariant(x.tensor.distributed(), "redistribute needs a DTensor");
   return at_place(x.place, [&] {
+    if (!x.tensor.distributed()) {
+      fail(ErrorKind::kValue, Fix{"distribute_tensor(x, mesh, ...) places a plain tensor"},
+           "redistribute: {} is not distributed", type_string(x.tensor));
+    }
     return one(RedistributeEvent{x.tensor, target, options, dtypes});
   });
 }
 
 DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placements& written,
                    const std::optional<TensorMeta>& global) {
-  check_invariant(!local.distributed(), "from_local needs a plain tensor");
+  if (local.distributed()) {
+    fail(ErrorKind::kValue, Fix{"redistribute() it, or pass x.to_local()"},
+         "from_local: {} is distributed", type_string(local));
+  }
   bring_up_to_date(local);
   const Placements placements = normalized(written, local.ndim());
   const TensorMeta meta = global ? *global : global_meta(*layout, placements, local.local().meta());

@@ -29,11 +29,11 @@
 #include "base/collective_kind.h"
 #include "base/reduce_op.h"
 #include "schema/calls.h"
-#include "schema/op_row.h"
 
 namespace shardlab {
 
 class CollectiveWork;  // api/collectives.h
+struct OpRow;
 class ProcessGroup;
 
 /// An op, arguments in schema order. Gives its results.

@@ -10,6 +10,7 @@
 #include "dispatch/plain_calls.h"
 #include "schema/argument.h"
 #include "schema/calls.h"
+#include "schema/computation.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
@@ -85,7 +86,7 @@ class RecordingCalls : public PlainCalls {
   }
 
   static Results made(const OpRow& row, const Arguments& args, const Ref<RowNode>& node) {
-    Results results = dispatch(row, args);
+    Results results = dispatch(plain_calls(), row, args);
     if (makes_views(row)) note_views(row, args, results);
     if (node) record(node, results);
     return results;
@@ -93,7 +94,7 @@ class RecordingCalls : public PlainCalls {
 
   static Results written(const OpRow& row, const Arguments& args, const Ref<RowNode>& node) {
     if (overwrites(row)) make_room(args[0].tensor());
-    Results results = dispatch(row, args);
+    Results results = dispatch(plain_calls(), row, args);
     for_each_tensor_slot(row.op, args, [&](std::size_t index, const Argument& argument) {
       if (!row.op.arguments[index].alias.write || !argument.is_tensor()) return;
       if (argument.tensor().impl()->grad_node) write_back(argument.tensor());

@@ -11,6 +11,7 @@
 #include "dispatch/local_call.h"
 #include "mesh/type_string.h"
 #include "ops/core/gradient_math.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "autograd/grad_node.h"
+#include "schema/calls.h"
 #include "schema/gradient_reads.h"
-#include "schema/op_row.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// Calls `visit(handle)` for each tensor of the results, lists flattened; undefined where there is
 /// none.

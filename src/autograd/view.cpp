@@ -14,6 +14,7 @@
 #include "mesh/type_string.h"
 #include "ops/core/meta.h"
 #include "propagate/propagator.h"
+#include "schema/op_row.h"
 #include "schema/op_schema.h"
 
 namespace shardlab {

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "autograd/grad_node.h"
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// Whether the results of the row are views of its first argument.
 bool makes_views(const OpRow& row);

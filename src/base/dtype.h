@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 namespace shardlab {
 
@@ -106,6 +107,46 @@ struct BFloat16 {
 struct Float8E4M3 {
   std::uint8_t bits;
 };
+
+/// The dtype whose elements are stored as T: f32 of float, c64 of std::complex<float>. Empty if
+/// there is none.
+template <typename T>
+constexpr std::optional<DType> dtype_if() {
+  if constexpr (std::is_same_v<T, bool>) return DType::kBool;
+  if constexpr (std::is_same_v<T, Half>) return DType::kF16;
+  if constexpr (std::is_same_v<T, BFloat16>) return DType::kBF16;
+  if constexpr (std::is_same_v<T, Float8E4M3>) return DType::kF8E4M3FN;
+  if constexpr (std::is_floating_point_v<T> && sizeof(T) <= 8) {
+    return sizeof(T) == 4 ? DType::kF32 : DType::kF64;
+  } else if constexpr (requires(const T& z) {
+                         z.real();
+                         z.imag();
+                       }) {
+    return sizeof(T) == 8 ? DType::kC64 : DType::kC128;
+  } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
+    constexpr DType kBySize[] = {DType::kI8, DType::kI16, DType::kI32, DType::kI64};
+    return kBySize[sizeof(T) == 8 ? 3 : sizeof(T) / 2];
+  } else if constexpr (std::is_integral_v<T> && (sizeof(T) == 1 || sizeof(T) == 8)) {
+    return sizeof(T) == 1 ? DType::kU8 : DType::kU64;
+  } else {
+    return std::nullopt;
+  }
+}
+template <typename T>
+constexpr DType dtype_of() {
+  static_assert(dtype_if<T>().has_value(), "a tensor has no such elements");
+  return *dtype_if<T>();
+}
+/// Whether memory with elements of this dtype may be read as Ts: as their type, as bytes, and those
+/// that are bits, as unsigned integers of their size.
+template <typename T>
+constexpr bool is_stored_as(DType dtype) {
+  if (std::is_same_v<T, std::byte> || dtype_if<T>() == dtype) return true;
+  const bool are_bits = dtype == DType::kBool || dtype == DType::kF16 || dtype == DType::kBF16 ||
+                        dtype == DType::kF8E4M3FN;
+  return are_bits && std::is_unsigned_v<T> && !std::is_same_v<T, bool> &&
+         sizeof(T) == kDTypeTraits[static_cast<std::size_t>(dtype)].bytes;
+}
 
 /// Round to nearest, ties to even; NaN stays NaN. f8e4m3fn has no infinity: 448 is the largest.
 Half to_half(float value);

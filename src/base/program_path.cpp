@@ -5,8 +5,9 @@
 #include <mach-o/dyld.h>
 
 #include <cstdint>
-#include <string>
 #endif
+
+#include "base/fix.h"
 
 namespace shardlab {
 
@@ -29,5 +30,17 @@ std::filesystem::path program_path() {
 }
 
 #endif
+
+std::filesystem::path shipped_file(const std::string& installed, const std::string& source) {
+  const std::filesystem::path folder = program_path().parent_path();
+  const std::filesystem::path wanted = folder.parent_path() / "share/shardlab" / installed;
+  if (std::filesystem::exists(wanted)) return wanted;
+  for (std::filesystem::path above = folder; above.has_relative_path();
+       above = above.parent_path()) {
+    if (std::filesystem::exists(above / source)) return above / source;
+  }
+  fail(ErrorKind::kRuntime, Fix{"install shardlab again: meson install -C build"},
+       "{} is not there", wanted.string());
+}
 
 }  // namespace shardlab

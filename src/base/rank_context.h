@@ -76,6 +76,7 @@ struct alignas(64) RankContext {
   /// Ranks of the run, those outside of every mesh included.
   std::int64_t world_size = 1;
   std::int64_t step = 0;              ///< ops dispatched so far, for messages
+  std::uint64_t identity = 0;         ///< the run's number, times 2^32, + rank + 1; 0: not known
   MemoryAccount* memory = nullptr;    ///< outlives every Storage made on this rank; may be null
   ProcessGroup* world = nullptr;      ///< all ranks of the run
   ProgramCalls* calls = nullptr;      ///< the calls of a program here (autograd/program.h)

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "comm/observer.h"
+#include "tensor/pending_storage.h"
 
 namespace shardlab {
 
@@ -129,7 +130,7 @@ class ObservedWait final : public Work {
     result_ = Tensor();  // its memory counts for the Storage that programs see from here on
     storage_.complete(std::move(buffer));
   }
-  bool done() const override { return !result_.pending(); }
+  bool done() const override { return PendingStorage::done(*result_.storage()); }
 
  private:
   Tensor result_;
@@ -139,9 +140,9 @@ class ObservedWait final : public Work {
 };
 
 Tensor with_observed_wait(Tensor result, CollectiveRecord record) {
-  auto storage = make_ref<Storage>(BufferRef{});
+  auto storage = make_ref<PendingStorage>();
   TensorMeta meta = result.meta();
-  storage->set_pending(make_ref<ObservedWait>(std::move(result), std::move(record), *storage));
+  storage->await(make_ref<ObservedWait>(std::move(result), std::move(record), *storage));
   return Tensor(std::move(storage), std::move(meta));
 }
 

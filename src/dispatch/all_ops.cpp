@@ -5,6 +5,7 @@
 
 #include "dispatch/handlers.h"
 #include "ops/register.h"
+#include "schema/op_registry.h"
 
 namespace shardlab {
 

@@ -1,9 +1,9 @@
 // all_ops.h - every op there is: the rows of src/ops with the handlers of dispatch.
 #pragma once
 
-#include "schema/op_row.h"
-
 namespace shardlab {
+
+class OpRegistry;
 
 /// Fills an empty registry, to which a program may then add its own rows.
 void register_all_ops(OpRegistry& registry);

@@ -26,7 +26,6 @@
 
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
-#include "dispatch/factory.h"
 #include "dispatch/halo.h"
 #include "dispatch/observed_op.h"
 #include "dispatch/prepare.h"
@@ -35,6 +34,7 @@
 #include "ops/core/meta.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
+#include "schema/op_registry.h"
 
 namespace shardlab {
 

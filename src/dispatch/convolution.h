@@ -4,9 +4,11 @@
 // takes its spatial dims whole.
 #pragma once
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups).
 Results handle_convolution(Calls& calls, const OpRow& row, const Arguments& args);

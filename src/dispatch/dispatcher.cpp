@@ -6,7 +6,6 @@
 
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
-#include "dispatch/factory.h"
 #include "dispatch/index_masks.h"
 #include "dispatch/list_meshes.h"
 #include "dispatch/list_operands.h"
@@ -14,11 +13,12 @@
 #include "dispatch/masked_lookup.h"
 #include "dispatch/observed_op.h"
 #include "dispatch/placed_sizes.h"
-#include "dispatch/plain_calls.h"
 #include "dispatch/prepare.h"
 #include "dispatch/random_draw.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/meta.h"
+#include "schema/computation.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 
@@ -67,14 +67,21 @@ OutputMetas local_metas(const OutputSharding& decision, const Coordinate& coordi
   return metas;
 }
 
-LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
-                         const OutputSharding& decision, const Coordinate& coordinate,
-                         const LocalTensors& locals, const RandomState& random) {
+/// A call as it came.
+struct Given {
+  Calls& plain;  ///< for programs that compute the op
+  const OpRow& row;
+  const Arguments& args;
+};
+
+LocalTensors run_on_mesh(const Unwrapped& call, const Given& given, const OutputSharding& decision,
+                         const Coordinate& coordinate, const LocalTensors& locals,
+                         const RandomState& random) {
   const OpRow& row = decision.local_row != nullptr ? *decision.local_row : *call.schema.row;
   Arguments adapted_args;
-  const Arguments* local_args = &args;
+  const Arguments* local_args = &given.args;
   if (!decision.adapted.empty() || decision.local_row != nullptr) {
-    adapted_args = args;
+    adapted_args = given.args;
     adapted_args.resize(row.op.arguments.size());
     for (const AdaptedArgument& adapted : decision.adapted) {
       adapted_args[adapted.argument] = resolve(row, adapted, decision, coordinate);
@@ -88,7 +95,8 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
                         .view = position ? &*position : nullptr,
                         .random = random,
                         .kernel = position ? mask_making_kernel(row, decision) : KernelId::kNone,
-                        .device = current_rank().device};
+                        .device = current_rank().device,
+                        .calls = &given.plain};
   if (row.on_pieces) return run_on_pieces(local, decision, local_metas(decision, coordinate));
   const bool kernel = computed_by_kernel(row);
   if (kernel) {
@@ -179,17 +187,16 @@ DTensor without_spec(const Tensor& local) {
   return DTensor(local);
 }
 
-Results run_distributed(const Unwrapped& call, const Arguments& args,
-                        const OutputSharding& decision) {
-  const OpRow& row = *call.schema.row;
+Results run_distributed(const Unwrapped& call, const Given& given, const OutputSharding& decision) {
+  const OpRow& row = given.row;
   const DeviceMesh& mesh = device_mesh(call.schema.layout);
   const ObservedOp observed(call.schema, decision);
   const std::int64_t drawn = row.has(kRandom) ? decision.outputs.front()->numel() : 0;
-  const RandomState random = draw(row, args, drawn);
+  const RandomState random = draw(row, given.args, drawn);
   const LocalTensors locals = prepare_inputs(call, decision, mesh);
-  LocalTensors outputs = mesh.participates()
-                             ? run_on_mesh(call, args, decision, *mesh.coordinate(), locals, random)
-                             : LocalTensors();
+  LocalTensors outputs =
+      mesh.participates() ? run_on_mesh(call, given, decision, *mesh.coordinate(), locals, random)
+                          : LocalTensors();
   if (row.inplace() || row.out_variant()) {
     return wrap_written(call, &decision, outputs);
   }
@@ -206,29 +213,30 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
   return results;
 }
 
-Results run_plain(const Unwrapped& call, const Arguments& args) {
-  const OpRow& row = *call.schema.row;
+Results run_plain(const Unwrapped& call, const Given& given) {
+  const OpRow& row = given.row;
   LocalTensors locals;
   locals.reserve(call.slots.size());
   for (const TensorSlot& slot : call.slots) {
     locals.push_back(slot.handle.defined() ? slot.handle.local() : Tensor());
   }
   LocalCall local{.row = &row,
-                  .args = &args,
+                  .args = &given.args,
                   .tensors = {locals.data(), locals.size()},
-                  .device = current_rank().device};
+                  .device = current_rank().device,
+                  .calls = &given.plain};
   OutputMetas metas;
   if (row.view() == nullptr) {
-    MetaList given;
-    given.reserve(call.slots.size());
+    MetaList inputs;
+    inputs.reserve(call.slots.size());
     for (const TensorSlot& slot : call.slots) {
-      given.push_back(slot.handle.defined() ? &slot.handle.local().meta() : nullptr);
+      inputs.push_back(slot.handle.defined() ? &slot.handle.local().meta() : nullptr);
     }
-    metas = infer_metas(row, args, std::move(given));
+    metas = infer_metas(row, given.args, std::move(inputs));
   }
   const std::int64_t drawn =
       row.has(kRandom) && !metas.empty() ? product(metas.front().meta.shape) : 0;
-  local.random = draw(row, args, drawn);
+  local.random = draw(row, given.args, drawn);
   LocalTensors outputs = run_local(local, metas);
   if (row.inplace() || row.out_variant()) return wrap_written(call, nullptr, outputs);
   return group_results(row.op, outputs.size(), [&](std::size_t i) {
@@ -251,9 +259,9 @@ class NamedOp {
   const char* previous_;
 };
 
-Results run_row(const OpRow& row, const Arguments& args) {
-  const Unwrapped call = unwrap(row, args);
-  return call.distributed ? run_distributed(call, args, *decide(call)) : run_plain(call, args);
+Results run_row(const Given& given) {
+  const Unwrapped call = unwrap(given.row, given.args);
+  return call.distributed ? run_distributed(call, given, *decide(call)) : run_plain(call, given);
 }
 
 // Null: the call is decided and run.
@@ -277,36 +285,42 @@ void tell_call(Error& error, const OpRow& row, const Arguments& args) {
 
 // A function of its own, whose results are made where the caller wants them: within a try block
 // compilers would move them.
-Results observed_results(const OpRow& row, const Arguments& args) {
+Results observed_results(const Given& given) {
+  const auto& [plain, row, args] = given;
   ObservedCall observed(row, args, row.has(kRandom) ? &random_state(row, args) : nullptr);
   std::optional<ObservedOp> reported;
   if (row.opaque()) tell_given(row, args, reported);
   const Handler* handled = handler_of(row, args);
-  Results results = handled ? handled->handler(plain_calls(), row, args) : run_row(row, args);
+  Results results = handled ? handled->handler(plain, row, args) : run_row(given);
   observed.ended(results);
   return results;
 }
 
-Results dispatch_one(const OpRow& row, const Arguments& args) {
+Results dispatch_one(const Given& given) {
   RankContext& rank = current_rank();
-  const NamedOp named(rank, row);
+  const NamedOp named(rank, given.row);
   ++rank.step;
   try {
-    return observed_results(row, args);
+    return observed_results(given);
   } catch (Error& error) {
-    tell_call(error, row, args);
+    tell_call(error, given.row, given.args);
     throw;
   }
 }
 
 // A separate function: the needs of ops on lists of tensors are then not part of the path of all
 // others.
-[[gnu::noinline, gnu::cold]] Results dispatch_lists(const OpRow& row, const Arguments& args) {
-  if (const auto places = with_places_of_masks(row, args)) return dispatch_one(row, *places);
+[[gnu::noinline, gnu::cold]] Results dispatch_lists(const Given& given) {
+  Calls& plain = given.plain;
+  const OpRow& row = given.row;
+  const Arguments& args = given.args;
+  if (const auto places = with_places_of_masks(plain, row, args)) {
+    return dispatch_one({plain, row, *places});
+  }
   const bool raw = std::holds_alternative<Handler>(row.compute);  // as given (D-2)
-  if (!row.has(kIndependentLists) || raw) return dispatch_one(row, args);
-  const auto on_one_mesh = [&](const Arguments& given) {
-    return dispatch_one(row, with_whole_operands(row, given));
+  if (!row.has(kIndependentLists) || raw) return dispatch_one(given);
+  const auto on_one_mesh = [&](const Arguments& part) {
+    return dispatch_one({plain, row, with_whole_operands(row, part)});
   };
   const auto by_mesh = entries_by_mesh(row, args);
   return by_mesh.empty() ? on_one_mesh(args) : for_each_mesh(row, args, by_mesh, on_one_mesh);
@@ -314,8 +328,9 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
 
 }  // namespace
 
-Results dispatch(const OpRow& row, const Arguments& args) {
-  return row.info.needs_pytree ? dispatch_lists(row, args) : dispatch_one(row, args);
+Results dispatch(Calls& plain, const OpRow& row, const Arguments& args) {
+  const Given given{plain, row, args};
+  return row.info.needs_pytree ? dispatch_lists(given) : dispatch_one(given);
 }
 
 }  // namespace shardlab

@@ -11,7 +11,6 @@
 
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
-#include "dispatch/factory.h"
 #include "dispatch/observed_op.h"
 #include "dispatch/plain_calls.h"
 #include "dispatch/prepare.h"
@@ -19,6 +18,7 @@
 #include "mesh/local_shape.h"
 #include "ops/core/arguments.h"
 #include "propagate/propagator.h"
+#include "schema/op_row.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -61,8 +61,11 @@ class Search {
     Dims shape = rows.shape();
     shape[dim_] = 1;
     const OutputMeta output{contiguous_meta(shape, rows.dtype())};
-    const LocalCall call{
-        .row = &op, .args = &args, .tensors = {&rows, 1}, .device = current_rank().device};
+    const LocalCall call{.row = &op,
+                         .args = &args,
+                         .tensors = {&rows, 1},
+                         .device = current_rank().device,
+                         .calls = &plain_calls()};
     return DTensor(run_placed(call, {output}).front());
   }
 
@@ -160,8 +163,11 @@ bool has_elements(const DTensorSpec& spec, const Search& search) {
 
 // The row's kernel on one tensor; it refuses one without elements to choose from.
 DTensor run_alone(const OpRow& row, const Arguments& args, const Tensor& x) {
-  const LocalCall call{
-      .row = &row, .args = &args, .tensors = {&x, 1}, .device = current_rank().device};
+  const LocalCall call{.row = &row,
+                       .args = &args,
+                       .tensors = {&x, 1},
+                       .device = current_rank().device,
+                       .calls = &plain_calls()};
   return DTensor(run_local(call, infer_local(call)).front());
 }
 

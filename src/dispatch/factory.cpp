@@ -3,26 +3,18 @@
 // rank, outsiders included.
 #include "dispatch/factory.h"
 
-#include <cstddef>
-
 #include "comm/device_mesh.h"
 #include "dispatch/local_call.h"
 #include "dispatch/observed_op.h"
+#include "dispatch/plain_calls.h"
+#include "dispatch/prepare.h"
 #include "dispatch/random_draw.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
+#include "schema/computation.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
-
-Tensor outsider_value(const DTensorSpec& spec) {
-  Device& device = *current_rank().device;
-  Tensor value = empty(device, spec.ndim() == 0 ? Dims{} : Dims{0}, spec.dtype());
-  if (spec.ndim() == 0 && !device.shape_only()) {
-    const std::vector<std::byte> zero(static_cast<std::size_t>(item_bytes(spec.dtype())));
-    device.write(value, zero.data());
-  }
-  return value;
-}
 
 DTensor dispatch_factory(const OpRow& row, const Arguments& args, const DTensorSpec* spec,
                          RandomState* random) {
@@ -42,7 +34,8 @@ DTensor dispatch_factory(const OpRow& row, const Arguments& args, const DTensorS
                        .tensors = {},
                        .view = row.has(kNeedsPosition) ? &view : nullptr,
                        .random = before,
-                       .device = current_rank().device};
+                       .device = current_rank().device,
+                       .calls = &plain_calls()};
   const OutputMeta meta{.meta = local_meta(*spec, *mesh.coordinate()), .present = true};
   Results results{DTensor(run_local(call, {meta}).front(), spec)};
   observed.ended(results);

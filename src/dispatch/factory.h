@@ -3,9 +3,11 @@
 // Values do not depend on mesh or placements: position-dependent kernels get global indices.
 #pragma once
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// Runs the factory `row` for this rank's piece of `spec`, whose placements hold no partial
 /// (Value).
@@ -13,9 +15,5 @@ namespace shardlab {
 /// global element count. Ranks outside the mesh get an empty piece and advance by the same count.
 DTensor dispatch_factory(const OpRow& row, const Arguments& args, const DTensorSpec* spec,
                          RandomState* random = nullptr);
-
-/// The tensor that a rank outside the mesh holds for a value (D-37): a zero for 0-dim, else 1-d and
-/// empty.
-Tensor outsider_value(const DTensorSpec& spec);
 
 }  // namespace shardlab

@@ -14,6 +14,8 @@
 #include "mesh/type_string.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -54,8 +56,11 @@ Results reported(Calls& calls, const OpRow& row, const Arguments& args) {
 Tensor call_locally(std::string_view name, std::vector<Tensor> tensors) {
   const OpRow& row = current_rank().propagator->registry().at(name);
   const Arguments args = row.defaults();
-  const LocalCall call{
-      .row = &row, .args = &args, .tensors = tensors, .device = current_rank().device};
+  const LocalCall call{.row = &row,
+                       .args = &args,
+                       .tensors = tensors,
+                       .device = current_rank().device,
+                       .calls = &plain_calls()};
   return run_local(call, infer_local(call)).front();
 }
 

@@ -1,9 +1,9 @@
 // handlers.h - ops that don't follow the common path (D-3). They receive the raw arguments.
 #pragma once
 
-#include "schema/op_row.h"
-
 namespace shardlab {
+
+class OpRegistry;
 
 /// Gives the rows of these ops their handlers.
 void register_handlers(OpRegistry& registry);

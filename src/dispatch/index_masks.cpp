@@ -6,7 +6,7 @@
 
 #include "base/fix.h"
 #include "base/text_of_list.h"
-#include "dispatch/plain_calls.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 
@@ -38,7 +38,8 @@ void check_mask(const OpRow& row, const Dims& mask, const Dims& self, std::size_
 }
 
 // A mask of several dims is a list of places in each of them.
-ArgumentList with_places(const OpRow& row, const Dims& self, const ArgumentList& indices) {
+ArgumentList with_places(Calls& plain, const OpRow& row, const Dims& self,
+                         const ArgumentList& indices) {
   ArgumentList found;
   std::size_t dim = 0;
   for (const Argument& index : indices) {
@@ -50,7 +51,7 @@ ArgumentList with_places(const OpRow& row, const Dims& self, const ArgumentList&
     const Dims& mask = index.tensor().shape();
     check_mask(row, mask, self, dim);
     dim += mask.size();
-    const Results places = plain_calls()("aten::nonzero_numpy", {index});
+    const Results places = plain("aten::nonzero_numpy", {index});
     found.insert(found.end(), places[0].list().begin(), places[0].list().end());
   }
   return found;
@@ -58,11 +59,12 @@ ArgumentList with_places(const OpRow& row, const Dims& self, const ArgumentList&
 
 }  // namespace
 
-std::optional<Arguments> with_places_of_masks(const OpRow& row, const Arguments& args) {
+std::optional<Arguments> with_places_of_masks(Calls& plain, const OpRow& row,
+                                              const Arguments& args) {
   const std::optional<std::size_t> masked = masked_indices(row, args);
   if (!masked) return std::nullopt;
   Arguments given = args;
-  given[*masked] = with_places(row, args[0].tensor().shape(), args[*masked].list());
+  given[*masked] = with_places(plain, row, args[0].tensor().shape(), args[*masked].list());
   return given;
 }
 

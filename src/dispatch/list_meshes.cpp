@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "mesh/dtensor.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 

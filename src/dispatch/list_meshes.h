@@ -5,9 +5,11 @@
 #include <functional>
 #include <vector>
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// The numbers of the entries on one mesh, by mesh, in the order in which meshes first occur. An
 /// entry is the tensors of all lists of the call at one place; one without a distributed tensor

@@ -10,6 +10,7 @@
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
 #include "schema/list_element.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 

@@ -2,9 +2,11 @@
 // _foreach_mul(xs, scale).
 #pragma once
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// The arguments with these reductions carried out: the tensor next to the lists is placed
 /// once for all elements, and a pending reduction suits some of them and not others. Communicates.

@@ -10,12 +10,14 @@
 #include "base/memory_account.h"
 #include "base/rank_context.h"
 #include "base/text_of_list.h"
-#include "dispatch/plain_calls.h"
 #include "kernels/kernel_id.h"
 #include "kernels/pointwise.h"
 #include "mesh/type_string.h"
+#include "ops/core/derived.h"
 #include "ops/core/meta.h"
+#include "schema/computation.h"
 #include "schema/list_element.h"
+#include "schema/op_row.h"
 #include "schema/op_schema.h"
 
 namespace shardlab {
@@ -148,7 +150,7 @@ LocalTensors stored(const LocalCall& call, const OutputMetas& metas, const Local
   if (call.row->out_variant()) resize_outs(call, metas, written);
   for (std::size_t i = 0; i < std::min(results.size(), written.size()); ++i) {
     if (results[i].storage() == written[i].storage()) continue;
-    plain_calls()("aten::copy_", {DTensor(written[i]), DTensor(results[i])});
+    (*call.calls)("aten::copy_", {DTensor(written[i]), DTensor(results[i])});
   }
   return written;
 }
@@ -171,8 +173,8 @@ Results program_results(const LocalCall& call) {
   const Arguments args = with_locals(call);
   const auto* program = std::get_if<ProgramFn>(&row.compute);
   return run_as_part_of(call, [&] {
-    return program != nullptr ? (*program)(plain_calls(), row, args)
-                              : through_parts(plain_calls(), row, args);
+    return program != nullptr ? (*program)(*call.calls, row, args)
+                              : through_parts(*call.calls, row, args);
   });
 }
 
@@ -190,7 +192,8 @@ LocalTensors run_elements(const LocalCall& call, const OpRow& element, const Out
     const LocalCall one{.row = &element,
                         .args = &own,
                         .tensors = {tensors.data(), tensors.size()},
-                        .device = call.device};
+                        .device = call.device,
+                        .calls = call.calls};
     outputs.push_back(run_local(one, {metas[k]}).front());
   }
   return outputs;
@@ -299,13 +302,13 @@ Tensor piece_of(const LocalCall& call, std::size_t i, const Argument& result,
     return operand.defined() && operand.storage() == given.local().storage();
   };
   if (std::ranges::none_of(call.tensors, shares)) return given.local();
-  return plain_calls().one("aten::clone", {given}).local();
+  return call.calls->one("aten::clone", {given}).local();
 }
 
 Results given_by_user(const LocalCall& call, const OutputSharding& decision) {
   const Arguments args = with_locals(call);
   return run_as_part_of(call, [&] {
-    return (*call.row->on_pieces)({plain_calls(), *call.row, args, decision});
+    return (*call.row->on_pieces)({*call.calls, *call.row, args, decision});
   });
 }
 
@@ -364,7 +367,7 @@ LocalTensors run_kernel(const LocalCall& call, KernelId kernel, const OutputMeta
                     .view = call.view,
                     .random = call.random});
   for (std::size_t i = 0; i < rounded.size(); ++i) {
-    plain_calls()("aten::copy_", {DTensor(outputs[i]), DTensor(rounded[i])});
+    (*call.calls)("aten::copy_", {DTensor(outputs[i]), DTensor(rounded[i])});
   }
   return outputs;
 }

@@ -5,10 +5,14 @@
 #include <span>
 #include <vector>
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
+#include "schema/meta_args.h"
+#include "schema/op_strategy.h"
 #include "tensor/device.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// The local tensors of one call: few, so that they need no memory of their own.
 using LocalTensors = boost::container::small_vector<Tensor, 4>;
@@ -24,6 +28,7 @@ struct LocalCall {
   /// The kernel that runs when it is not the row's own (masked lookups); kNone otherwise.
   KernelId kernel{};
   Device* device = nullptr;
+  Calls* calls = nullptr;  ///< on plain tensors, for rows that a program computes
 };
 
 /// Whether a result is written to this argument. Further arguments that a row with out= writes

@@ -7,10 +7,11 @@
 #include "dispatch/prepare.h"
 #include "dispatch/unwrap.h"
 #include "ops/core/derived.h"
-#include "ops/core/meta.h"
-#include "ops/core/operands.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
+#include "schema/computation.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 
@@ -62,16 +63,6 @@ Arguments placed_by_rule(Calls& calls, const OpRow& row, Arguments args) {
 
 }  // namespace
 
-Results through_parts(Calls& calls, const OpRow& row, const Arguments& args) {
-  try {
-    check_tensors(row, args);
-    return is_derived(row) ? derived_results(calls, row, args) : row.parts()(calls, args);
-  } catch (const OutOfRange& error) {
-    if (error.find("op") != nullptr) throw;  // a part's, which had taken its operands
-    refuse_short_operands(row, error);
-  }
-}
-
 Results decomposed(Calls& calls, const OpRow& row, const Arguments& args) {
   try {
     const bool by_rule = std::holds_alternative<RuleOrParts>(row.compute) && draws(row, args);
@@ -109,7 +100,9 @@ Results PlainCalls::in_parts(const OpRow& row, const Arguments& args) {
   return decomposed(*this, row, args);
 }
 
-Results PlainCalls::as_one(const OpRow& row, const Arguments& args) { return dispatch(row, args); }
+Results PlainCalls::as_one(const OpRow& row, const Arguments& args) {
+  return dispatch(plain_calls(), row, args);
+}
 
 DTensor PlainCalls::moved(const DTensor& x, const DTensorSpec* want) {
   return redistribute_tensor(x, want);

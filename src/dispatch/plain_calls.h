@@ -2,13 +2,13 @@
 // (autograd/recording.cpp) only differ in the action that follows the decision.
 #pragma once
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
 
-/// A composite op, in terms of others.
-Results through_parts(Calls& calls, const OpRow& row, const Arguments& args);
-/// The same. Errors inside name the op that failed; the call is added.
+struct OpRow;
+
+/// A composite op, in terms of others. Errors inside name the op that failed; the call is added.
 Results decomposed(Calls& calls, const OpRow& row, const Arguments& args);
 
 /// Calls of ops, unrecorded. Stateless: state lives in handles and in the rank's context, so one

@@ -7,6 +7,8 @@
 #include "mesh/type_string.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
+#include "schema/computation.h"
+#include "schema/op_row.h"
 #include "schema/schema_queries.h"
 
 namespace shardlab {
@@ -194,6 +196,16 @@ LocalTensors prepare_inputs(const Unwrapped& call, const OutputSharding& decisio
                                         slot.handle.impl()->extras.get()));
   }
   return locals;
+}
+
+Tensor outsider_value(const DTensorSpec& spec) {
+  Device& device = *current_rank().device;
+  Tensor value = empty(device, spec.ndim() == 0 ? Dims{} : Dims{0}, spec.dtype());
+  if (spec.ndim() == 0 && !device.shape_only()) {
+    const std::vector<std::byte> zero(static_cast<std::size_t>(item_bytes(spec.dtype())));
+    device.write(value, zero.data());
+  }
+  return value;
 }
 
 }  // namespace shardlab

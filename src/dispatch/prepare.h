@@ -33,5 +33,8 @@ bool only_read(const OpRow& row, std::size_t argument);
 /// communication is needed and the rank forbids implicit redistribution.
 LocalTensors prepare_inputs(const Unwrapped& call, const OutputSharding& decision,
                             const DeviceMesh& mesh);
+/// The tensor that a rank outside the mesh holds for a value (D-37): a zero for 0-dim, else 1-d and
+/// empty.
+Tensor outsider_value(const DTensorSpec& spec);
 
 }  // namespace shardlab

@@ -2,6 +2,8 @@
 // does not depend on how the result is cut.
 #include "dispatch/random_draw.h"
 
+#include "schema/op_row.h"
+
 namespace shardlab {
 
 RandomState& random_state(const OpRow& row, const Arguments& args, RandomState* own) {

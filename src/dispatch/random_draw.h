@@ -4,9 +4,11 @@
 #include <cstdint>
 
 #include "base/rank_context.h"
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// The state that a call of `row` draws from: the generator among its arguments, else `own`, else
 /// the running rank's state.

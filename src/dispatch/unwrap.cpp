@@ -10,6 +10,7 @@
 #include "comm/observer.h"
 #include "dispatch/local_call.h"
 #include "kernels/kernel_id.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 

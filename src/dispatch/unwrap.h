@@ -4,9 +4,12 @@
 
 #include <boost/container/small_vector.hpp>
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
+#include "schema/op_schema.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// The tensors of a call in schema order, lists flattened, undefined handles for None.
 struct TensorSlot {

@@ -18,29 +18,6 @@ inline constexpr bool kIsComplex = false;
 template <typename T>
 inline constexpr bool kIsComplex<std::complex<T>> = true;
 
-/// The dtype of a compute type, of i32, or of bf16.
-template <typename T>
-constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, bool>)
-    return DType::kBool;
-  else if constexpr (std::is_same_v<T, std::int32_t>)
-    return DType::kI32;
-  else if constexpr (std::is_same_v<T, std::int64_t>)
-    return DType::kI64;
-  else if constexpr (std::is_same_v<T, float>)
-    return DType::kF32;
-  else if constexpr (std::is_same_v<T, double>)
-    return DType::kF64;
-  else if constexpr (std::is_same_v<T, std::complex<float>>)
-    return DType::kC64;
-  else if constexpr (std::is_same_v<T, BFloat16>)
-    return DType::kBF16;
-  else {
-    static_assert(std::is_same_v<T, std::complex<double>>, "not a compute type");
-    return DType::kC128;
-  }
-}
-
 /// Kernels compute in five types: every integer in i64 (stores wrap), f16 and bf16 in f32.
 inline DType compute_dtype(DType dtype) {
   switch (dtype) {

@@ -4,15 +4,21 @@
 // Used by one rank.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "base/rank_context.h"
 #include "base/source_line.h"
 #include "mesh/spec.h"
 #include "tensor/tensor.h"
 
 namespace shardlab {
 
+enum class KeepDim : std::uint8_t;  // api/tensor_ops.h, as Range and Variance
+struct Range;
+struct Variance;
 class GradNode;       // autograd/
 class Scalar;         // tensor/scalar.h
 struct TensorExtras;  // mask of a mask partial and other rare things; redistribute/
@@ -34,17 +40,27 @@ class DTensorImpl : public Counted {
   Ref<Counted> grad;       ///< DTensorImpl: the accumulated gradient of a leaf
   Hold grad_memory;        ///< of grad
   std::shared_ptr<const TensorExtras> extras;
+  /// RankContext::identity of the rank that made it; 0: none did.
+  const std::uint64_t maker = identity_here();
 
  protected:
   void destroy() const override;
 
  private:
   friend class DTensorWatch;
+  static std::uint64_t identity_here() {
+    const RankContext* rank = current_rank_or_null();
+    return rank == nullptr ? 0 : rank->identity;
+  }
   mutable std::uint32_t watches_ = 0;
 };
 
-/// A reference to a DTensorImpl, null by default. Accessors other than defined() need a defined
-/// handle. == is true if two handles are the same object (comparison of elements is the op eq).
+/// A reference to a DTensorImpl, null by default. Accessors other than defined() fail with Value on
+/// a null handle. Operators are ops, == as well; is_same() compares handles.
+///
+/// Spelling: as in LibTorch. An op that is a method and a function there is both here (a method is
+/// the function of its name with x first); what LibTorch has once, as gelu or cat, is a function
+/// here, but for the methods of the first block.
 class DTensor {
  public:
   DTensor() = default;
@@ -60,25 +76,24 @@ class DTensor {
   /// False for a null handle, which means None.
   bool defined() const { return static_cast<bool>(impl_); }
   /// False for a plain tensor.
-  bool distributed() const { return impl_->spec != nullptr; }
+  bool distributed() const { return held("distributed").spec != nullptr; }
   /// This rank's piece or term; of a plain tensor, all of it.
-  const Tensor& local() const { return impl_->local; }
+  const Tensor& local() const { return held("local").local; }
   /// Null for a plain tensor.
-  const DTensorSpec* spec() const { return impl_->spec; }
+  const DTensorSpec* spec() const { return held("spec").spec; }
   /// Global metadata: the spec's, or the plain tensor's own (M-14).
-  const TensorMeta& meta() const { return impl_->spec ? impl_->spec->meta() : impl_->local.meta(); }
-  const Dims& shape() const { return meta().shape; }
-  DType dtype() const { return meta().dtype; }
-  std::int64_t numel() const { return product(shape()); }
-  std::size_t ndim() const { return shape().size(); }
-  bool requires_grad() const { return impl_->requires_grad; }
+  const TensorMeta& meta() const { return meta_of("meta"); }
+  const Dims& shape() const { return meta_of("shape").shape; }
+  DType dtype() const { return meta_of("dtype").dtype; }
+  std::int64_t numel() const { return product(meta_of("numel").shape); }
+  std::size_t ndim() const { return meta_of("ndim").shape.size(); }
+  bool requires_grad() const { return held("requires_grad").requires_grad; }
+  /// Whether both handles are one object.
+  bool is_same(const DTensor& other) const { return impl_ == other.impl_; }
+  /// Whether the one element is not zero; a distributed tensor is made whole first.
+  ///   fails  Value: more elements, or none
+  explicit operator bool() const;
 
-  // The functions of these names in api/tensor_ops.h and autograd/, as PyTorch writes them as
-  // methods; see there.
-  DTensor matmul(const DTensor& other, SourceLine place = {}) const;
-  DTensor sum(SourceLine place = {}) const;
-  DTensor mean(SourceLine place = {}) const;
-  DTensor clone(SourceLine place = {}) const;
   Scalar item(SourceLine place = {}) const;
   DTensor full_tensor(SourceLine place = {}) const;
   DTensor to_local() const;
@@ -88,15 +103,43 @@ class DTensor {
   /// Undefined where torch gives None.
   DTensor grad() const;
 
+  // Each a function of api/tensor_ops.h, too; see there.
+#define SHARDLAB_LIST(...) __VA_ARGS__
+#define SHARDLAB_DEFAULT(value) = value
+#define SHARDLAB_METHOD(result, name, parameters, arguments) \
+  result name(SHARDLAB_LIST parameters SourceLine place = {}) const;
+#define SHARDLAB_METHODS(name)                                     \
+  DTensor name(const DTensor& other, SourceLine place = {}) const; \
+  DTensor name(Scalar other, SourceLine place = {}) const;
+#include "mesh/tensor_methods.inc"
+#undef SHARDLAB_METHODS
+#undef SHARDLAB_METHOD
+#undef SHARDLAB_DEFAULT
+#undef SHARDLAB_LIST
+
   /// For the library's own parts; programs have no use for it.
   DTensorImpl* impl() const { return impl_.get(); }
   /// A separate reference that keeps the handle alive without using it.
   const Ref<DTensorImpl>& ref() const { return impl_; }
-  friend bool operator==(const DTensor& a, const DTensor& b) { return a.impl_ == b.impl_; }
 
  private:
+  const DTensorImpl& held(const char* accessor) const {
+    if (!impl_) [[unlikely]]
+      refuse_undefined(accessor);
+    return *impl_;
+  }
+  const TensorMeta& meta_of(const char* accessor) const {
+    const DTensorImpl& impl = held(accessor);
+    return impl.spec != nullptr ? impl.spec->meta() : impl.local.meta();
+  }
+
   Ref<DTensorImpl> impl_;
 };
+
+/// For searches: whether a handle is the object that `x` is, which outlives the search.
+inline auto same_as(const DTensor& x) {
+  return [&x](const DTensor& other) { return other.is_same(x); };
+}
 
 /// Points to a handle without keeping its contents: when the last DTensor is dropped, the pieces
 /// are freed. Until the watch ends no other handle has the same address. Used by the rank of the

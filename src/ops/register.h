@@ -4,9 +4,9 @@
 
 #include <span>
 
-#include "schema/op_row.h"
-
 namespace shardlab {
+
+class OpRegistry;
 
 /// The function that registers the rows of one family: src/ops/<wing>/<name>.cpp.
 struct OpFamily {

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "propagate/expansion.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -6,10 +6,38 @@
 #include <algorithm>
 
 #include "base/fix.h"
-#include "propagate/propagator.h"
+#include "ops/core/meta.h"
+#include "schema/computation.h"
 #include "schema/list_element.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
+
+namespace {
+
+/// Metas of every tensor argument as declared, lists flattened; null for None and numbers.
+MetaList argument_metas(const OpSchema& schema) {
+  MetaList metas;
+  const auto add = [&](const Argument& value) {
+    metas.push_back(value.is_spec() ? &value.spec()->meta() : nullptr);
+  };
+  for (std::size_t i = 0; i < schema.args.size(); ++i) {
+    const SchemaType& type = schema.row->op.arguments[i].type;
+    if (!type.is_tensor()) continue;
+    if (!type.is_list) {
+      add(schema.args[i]);
+    } else if (schema.args[i].is_list()) {
+      for (const Argument& element : schema.args[i].list()) add(element);
+    }
+  }
+  return metas;
+}
+
+}  // namespace
+
+OutputMetas infer_outputs(const OpSchema& schema) {
+  return infer_metas(*schema.row, schema.args, argument_metas(schema));
+}
 
 bool independent_lists(const OpSchema& schema) {
   if (!schema.row->has(kIndependentLists)) return false;

@@ -6,6 +6,9 @@
 
 namespace shardlab {
 
+/// Global metadata of a call's results (K-22).
+OutputMetas infer_outputs(const OpSchema& schema);
+
 /// The places of a list element's tensors among the call's.
 struct ElementOfList {
   OpSchema schema;                     ///< lists replaced by their element

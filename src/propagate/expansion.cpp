@@ -18,6 +18,8 @@
 
 #include "base/fix.h"
 #include "ops/core/rules.h"
+#include "schema/computation.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -11,9 +11,12 @@
 
 #include "plan/cost.h"
 #include "propagate/cutting.h"
-#include "schema/op_row.h"
+#include "schema/meta_args.h"
+#include "schema/sharding_rule.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// One decision to make: a call, or one list element of a foreach call.
 struct Element {

@@ -8,6 +8,7 @@
 
 #include "mesh/type_string.h"
 #include "plan/cost.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "plan/plan.h"
-#include "schema/op_row.h"
+#include "schema/op_strategy.h"
 
 namespace shardlab {
 

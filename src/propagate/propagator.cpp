@@ -11,29 +11,13 @@
 #include "propagate/nearest_placements.h"
 #include "propagate/refusal.h"
 #include "propagate/whole_strategy.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {
 
 constexpr std::size_t kRefusals = 4096;  // kept at most
-
-/// Metas of every tensor argument as declared, lists flattened; null for None and numbers.
-MetaList argument_metas(const OpSchema& schema) {
-  MetaList metas;
-  const auto add = [&](const Argument& value) {
-    metas.push_back(value.is_spec() ? &value.spec()->meta() : nullptr);
-  };
-  for (std::size_t i = 0; i < schema.args.size(); ++i) {
-    const SchemaType& type = schema.row->op.arguments[i].type;
-    if (!type.is_tensor()) continue;
-    if (!type.is_list) {
-      add(schema.args[i]);
-    } else if (schema.args[i].is_list()) {
-      for (const Argument& element : schema.args[i].list()) add(element);
-    }
-  }
-  return metas;
-}
 
 /// Shape and stride arguments are local ones when the output is sharded (K-30).
 void adapt_shape_arguments(const OpSchema& schema, OutputSharding& sharding) {
@@ -203,10 +187,6 @@ OutputSharding decide(const OpSchema& schema, const OpRegistry& registry,
 }
 
 }  // namespace
-
-OutputMetas infer_outputs(const OpSchema& schema) {
-  return infer_metas(*schema.row, schema.args, argument_metas(schema));
-}
 
 struct Propagator::Impl {
   struct Decision {

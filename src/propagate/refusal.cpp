@@ -10,6 +10,7 @@
 #include "mesh/type_string.h"
 #include "ops/core/meta.h"
 #include "propagate/whole_strategy.h"
+#include "schema/op_row.h"
 #include "schema/schema_queries.h"
 
 namespace shardlab {

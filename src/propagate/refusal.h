@@ -1,8 +1,8 @@
 // refusal.h - decisions in words: the reasons why a call has no candidate, and for a choice.
 #pragma once
 
+#include "propagate/decision_record.h"
 #include "propagate/elements.h"
-#include "propagate/propagator.h"
 
 namespace shardlab {
 

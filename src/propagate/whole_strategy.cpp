@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "schema/op_row.h"
 #include "schema/schema_queries.h"
 
 namespace shardlab {

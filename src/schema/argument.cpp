@@ -40,6 +40,18 @@ std::uint64_t hash_pointer(const void* pointer) {
 
 }  // namespace
 
+Argument::Argument(const Argument& other) = default;
+Argument::Argument(Argument&& other) noexcept = default;
+Argument& Argument::operator=(const Argument& other) = default;
+Argument& Argument::operator=(Argument&& other) noexcept = default;
+Argument::~Argument() = default;
+Argument::Argument(DTensor value) : value_(std::move(value)) {}
+Argument::Argument(Dims value) : value_(std::move(value)) {}
+Argument::Argument(std::string value) : value_(std::move(value)) {}
+Argument::Argument(const char* value) : value_(std::string(value)) {}
+Argument::Argument(Generator value) : value_(std::move(value)) {}
+Argument::Argument(ArgumentList value) : value_(std::move(value)) {}
+
 const Scalar& Argument::scalar() const { return get_as<Scalar>(*this, "a number"); }
 const DTensor& Argument::tensor() const { return get_as<DTensor>(*this, "a tensor"); }
 const DTensorSpec* Argument::spec() const { return get_as<const DTensorSpec*>(*this, "a spec"); }
@@ -71,7 +83,18 @@ std::string Argument::text() const {
   return std::visit(Visitor{}, value_);
 }
 
-bool Argument::operator==(const Argument& other) const { return value_ == other.value_; }
+bool Argument::operator==(const Argument& other) const {
+  if (value_.index() != other.value_.index()) return false;
+  const auto equals = [&]<typename T>(const T& value) {
+    const T& theirs = std::get<T>(other.value_);
+    if constexpr (std::is_same_v<T, DTensor>) {
+      return value.is_same(theirs);
+    } else {
+      return value == theirs;
+    }
+  };
+  return std::visit(equals, value_);
+}
 
 std::uint64_t Argument::hash() const {
   struct Visitor {

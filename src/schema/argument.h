@@ -30,22 +30,29 @@ class Argument {
 
   /// None.
   Argument() = default;
+  // Not inline, as the constructors from what has a destructor: nearly every source has arguments,
+  // and the variant's members were a fifth of its compilation.
+  Argument(const Argument& other);
+  Argument(Argument&& other) noexcept;
+  Argument& operator=(const Argument& other);
+  Argument& operator=(Argument&& other) noexcept;
+  ~Argument();
   // Each takes over its argument. Tensors are handles: an argument keeps them alive.
   Argument(bool value) : value_(Scalar(value)) {}
   Argument(int value) : value_(Scalar(value)) {}
   Argument(std::int64_t value) : value_(Scalar(value)) {}
   Argument(double value) : value_(Scalar(value)) {}
   Argument(Scalar value) : value_(value) {}
-  Argument(DTensor value) : value_(std::move(value)) {}
+  Argument(DTensor value);
   /// The spec belongs to an Arena that outlives the argument.
   Argument(const DTensorSpec* value) : value_(value) {}
-  Argument(Dims value) : value_(std::move(value)) {}
+  Argument(Dims value);
   Argument(DType value) : value_(value) {}
-  Argument(std::string value) : value_(std::move(value)) {}
+  Argument(std::string value);
   /// A string, and not the bool that a pointer would become.
-  Argument(const char* value) : value_(std::string(value)) {}
-  Argument(Generator value) : value_(std::move(value)) {}
-  Argument(ArgumentList value) : value_(std::move(value)) {}
+  Argument(const char* value);
+  Argument(Generator value);
+  Argument(ArgumentList value);
 
   /// Its kind; exactly one of these is true.
   bool is_none() const { return std::holds_alternative<std::monostate>(value_); }

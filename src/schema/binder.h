@@ -53,4 +53,16 @@ std::optional<Arguments> bind(const OpDescriptor& op, const Arguments& defaults,
 ///   fails  Value: the signature does not take the arguments; names the op and the reason
 Arguments bind_arguments(const OpRow& row, const GivenArguments& given, BindRules::Style style);
 
+/// The value of an argument's default text; None where there is none.
+Argument parse_default(const SchemaArgument& argument);
+
+/// True when the positional arguments are those that the schema declares, in its order, as in most
+/// calls: then adds the defaults of the others. Else leaves them unchanged, for bind_arguments().
+bool bind_as_given(const OpRow& row, Arguments& positional);
+/// Brings arguments given by position and keyword into schema order with defaults. One int widens
+/// to an int list where the schema allows it; a list of ints becomes Dims. Fails with Value naming
+/// the op and the missing, unknown, doubled or ill-typed argument.
+Arguments bind_arguments(const OpRow& row, Arguments positional,
+                         std::vector<std::pair<std::string, Argument>> keywords = {});
+
 }  // namespace shardlab

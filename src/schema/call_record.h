@@ -1,9 +1,11 @@
 // call_record.h - an op call in the form that observers receive.
 #pragma once
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// Handles are those of the program: an observer that wants a value later takes a snapshot of it.
 struct CallRecord {

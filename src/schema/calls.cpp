@@ -1,6 +1,7 @@
 // Calls by name bind their arguments first; those that fit as given take the short way.
 #include "schema/calls.h"
 
+#include "schema/binder.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

@@ -6,9 +6,12 @@
 #include <cstddef>
 #include <string_view>
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
+#include "schema/op_descriptor.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// The op on one tensor that a derived foreach op calls on each element; null for all other rows.
 const OpRow* element_row(const OpRow& row);

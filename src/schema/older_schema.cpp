@@ -7,6 +7,7 @@
 #include "base/fix.h"
 #include "base/hash.h"
 #include "base/text_of_list.h"
+#include "schema/op_row.h"
 
 namespace shardlab::older {
 

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "schema/op_row.h"
+#include "schema/sharding_rule.h"
 
 namespace shardlab::older {
 

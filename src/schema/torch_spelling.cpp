@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "schema/schema_queries.h"
 
 namespace shardlab {

@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "schema/binder.h"
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
+
+class OpRegistry;
+struct OpRow;
 
 /// All arguments of torch's signature, in its order, as arguments of the row, in schema order.
 using TorchConvertFn = Arguments (*)(const Arguments& torch);

@@ -120,7 +120,11 @@ std::vector<Out> read_as(const Tensor& tensor, Convert convert) {
 
 template <typename In, typename Convert>
 void write_as(const Tensor& tensor, std::span<const In> values, Convert convert) {
-  check_invariant(values.size() == numbers_in(tensor), "as many values as elements");
+  if (values.size() != numbers_in(tensor)) {
+    fail(ErrorKind::kValue, Fix{"give one number per element, and two per complex one"},
+         "{} numbers are to be written to {} elements of {}", values.size(), tensor.numel(),
+         to_string(tensor.dtype()));
+  }
   with_stored_type(tensor.dtype(), [&](auto example) {
     using T = decltype(example);
     if (on_host(tensor) && tensor.contiguous() && tensor.numel() > 0) {
@@ -133,6 +137,12 @@ void write_as(const Tensor& tensor, std::span<const In> values, Convert convert)
     for (std::size_t i = 0; i < values.size(); ++i) stored[i] = convert(example, values[i]);
     tensor.device()->write(tensor, stored.data());
   });
+}
+
+void check_integral(const char* function, const char* instead, const Tensor& tensor) {
+  if (is_integral(tensor.dtype())) return;
+  fail(ErrorKind::kValue, Fix{instead}, "{}: the elements are {}, no integers", function,
+       to_string(tensor.dtype()));
 }
 
 }  // namespace
@@ -155,7 +165,7 @@ std::vector<double> read_doubles(const Tensor& tensor) {
 }
 
 std::vector<std::int64_t> read_integers(const Tensor& tensor) {
-  check_invariant(is_integral(tensor.dtype()), "read_integers needs an integer or bool tensor");
+  check_integral("read_integers", "read_doubles(x), or to(x, DType::kI64) first", tensor);
   return read_as<std::int64_t>(tensor, [](auto value) {
     if constexpr (std::is_integral_v<decltype(value)>) {
       return static_cast<std::int64_t>(value);
@@ -173,7 +183,7 @@ void write_doubles(const Tensor& tensor, std::span<const double> values) {
 }
 
 void write_integers(const Tensor& tensor, std::span<const std::int64_t> values) {
-  check_invariant(is_integral(tensor.dtype()), "write_integers needs an integer or bool tensor");
+  check_integral("write_integers", "write_doubles(x, values)", tensor);
   const bool truth = tensor.dtype() == DType::kBool;
   write_as<std::int64_t>(tensor, values, [truth](auto example, std::int64_t value) {
     using T = decltype(example);

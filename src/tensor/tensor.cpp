@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/fix.h"
 #include "base/rank_context.h"
 #include "tensor/device.h"
 
@@ -35,6 +36,17 @@ bool is_contiguous(std::span<const std::int64_t> shape, std::span<const std::int
     next *= shape[i];
   }
   return row_major;
+}
+
+void refuse_undefined(const char* accessor) {
+  fail(ErrorKind::kValue, Fix{"give it a value first: x = zeros({2}); x.defined() asks"},
+       "{}(): the tensor is undefined", accessor);
+}
+
+void Tensor::refuse_elements(std::size_t size) const {
+  fail(ErrorKind::kValue, Fix{"read the type that is stored, or convert first: to(x, DType::kF64)"},
+       "data<T>(): the elements are {}, of {} bytes, and T is another type, of {}",
+       to_string(dtype()), item_bytes(dtype()), size);
 }
 
 Storage::Storage(BufferRef buffer) : Storage(std::move(buffer), 0) {}

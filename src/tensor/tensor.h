@@ -125,6 +125,9 @@ class Hold {
   HeldFor purpose_ = HeldFor::kOther;
 };
 
+/// Fails with Value: `accessor` was called on a tensor that is undefined.
+[[noreturn]] void refuse_undefined(const char* accessor);
+
 /// A strided view of a Storage: shape, strides and offset in elements. A small value; copies are
 /// views of the same memory, and writing through one shows in all. Used by one rank at a time.
 class Tensor {
@@ -152,7 +155,12 @@ class Tensor {
   bool contiguous() const { return is_contiguous(meta_.shape, meta_.stride); }
   const Ref<Storage>& storage() const { return storage_; }
   /// The one that made the memory; waits for a pending result, whose Buffer is not known before.
-  Device* device() const { return storage_->buffer()->device(); }
+  ///   fails  Value: undefined
+  Device* device() const {
+    if (!storage_) [[unlikely]]
+      refuse_undefined("device");
+    return storage_->buffer()->device();
+  }
 
   /// Another view of the same Storage. The caller checks the bounds.
   Tensor as_view(TensorMeta meta, std::int64_t offset) const {
@@ -169,17 +177,30 @@ class Tensor {
   bool pending() const { return storage_ && storage_->pending(); }
 
   /// First element, for reading (CPU devices and kernels only).
+  ///   fails  Value: undefined, or elements of another type than T (is_stored_as)
   template <typename T>
   const T* data() const {
+    check_elements<T>();
     return static_cast<const T*>(storage_->buffer()->data()) + offset_;
   }
   /// First element, for writing.
+  ///   fails  as data()
   template <typename T>
   T* mutable_data() const {
+    check_elements<T>();
     return static_cast<T*>(storage_->writable()->data()) + offset_;
   }
 
  private:
+  template <typename T>
+  void check_elements() const {
+    if (!storage_) [[unlikely]]
+      refuse_undefined("data");
+    if (!is_stored_as<T>(meta_.dtype)) [[unlikely]]
+      refuse_elements(sizeof(T));
+  }
+  [[noreturn]] void refuse_elements(std::size_t size) const;
+
   Ref<Storage> storage_;
   TensorMeta meta_;
   std::int64_t offset_ = 0;

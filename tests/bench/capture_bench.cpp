@@ -20,7 +20,7 @@
 #include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
 #include "propagate/propagator.h"
-#include "schema/op_row.h"
+#include "schema/op_registry.h"
 #include "sim/world/devices.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"

@@ -25,12 +25,14 @@
 #include "comm/process_group.h"
 #include "dispatch/all_ops.h"
 #include "dispatch/dispatcher.h"
+#include "dispatch/plain_calls.h"
 #include "dispatch/unwrap.h"
 #include "kernels/cpu_kernels.h"
 #include "kernels/kernel_id.h"
 #include "propagate/propagator.h"
 #include "schema/argument.h"
 #include "schema/calls.h"
+#include "schema/op_registry.h"
 #include "schema/op_row.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"
@@ -168,7 +170,7 @@ void dispatch_add(benchmark::State& state) {
     const Arguments args = add_arguments(layout);
     const OpRow& row = all_ops().at("aten::add.Tensor");
     measure(state, seconds_of(add_kernel(args)),
-            [&] { benchmark::DoNotOptimize(dispatch(row, args)); });
+            [&] { benchmark::DoNotOptimize(dispatch(plain_calls(), row, args)); });
   });
 }
 BENCHMARK(dispatch_add);
@@ -196,7 +198,7 @@ void dispatch_view(benchmark::State& state) {
   on_first_rank([&](const MeshLayout* layout) {
     const Arguments args = {sharded(layout, {8, 4}), Dims{8, 2, 2}};
     const OpRow& row = all_ops().at("aten::view");
-    measure(state, 0, [&] { benchmark::DoNotOptimize(dispatch(row, args)); });
+    measure(state, 0, [&] { benchmark::DoNotOptimize(dispatch(plain_calls(), row, args)); });
   });
 }
 BENCHMARK(dispatch_view);
@@ -205,7 +207,7 @@ void dispatch_transpose(benchmark::State& state) {
   on_first_rank([&](const MeshLayout* layout) {
     const Arguments args = {sharded(layout, {8, 4}), 0, 1};
     const OpRow& row = all_ops().at("aten::transpose.int");
-    measure(state, 0, [&] { benchmark::DoNotOptimize(dispatch(row, args)); });
+    measure(state, 0, [&] { benchmark::DoNotOptimize(dispatch(plain_calls(), row, args)); });
   });
 }
 BENCHMARK(dispatch_transpose);
@@ -257,10 +259,11 @@ double seconds_of_adds(std::int64_t workers, std::int64_t calls) {
     const Arguments args = {placed(layout, {512}, Placement::shard(0)),
                             placed(layout, {512}, Placement::shard(0)), 1};
     const OpRow& row = all_ops().at("aten::add.Tensor");
-    dispatch(row, args);
+    dispatch(plain_calls(), row, args);
     rank.world->barrier();
     const double begin = clock();
-    for (std::int64_t i = 0; i < calls; ++i) benchmark::DoNotOptimize(dispatch(row, args));
+    for (std::int64_t i = 0; i < calls; ++i)
+      benchmark::DoNotOptimize(dispatch(plain_calls(), row, args));
     rank.world->barrier();
     if (rank.rank == 0) seconds = clock() - begin;
   });

@@ -15,6 +15,8 @@
 #include "dispatch/all_ops.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/plain_calls.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "tests/bench/kernel_launch.h"
 
 namespace shardlab {

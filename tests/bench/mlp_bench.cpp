@@ -20,6 +20,7 @@
 #include "kernels/cpu_kernels.h"
 #include "propagate/propagator.h"
 #include "schema/calls.h"
+#include "schema/op_registry.h"
 #include "schema/op_row.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"

@@ -19,6 +19,9 @@
 
 #include "dispatch/all_ops.h"
 #include "propagate/propagator.h"
+#include "schema/binder.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

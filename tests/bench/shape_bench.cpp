@@ -5,6 +5,7 @@
 #include <benchmark/benchmark.h>
 
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/scenario/scenario_file.h"
 

@@ -22,6 +22,7 @@
 
 #include "comm/process_group.h"
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/scenario/scenario_file.h"
 #include "sim/world/world.h"

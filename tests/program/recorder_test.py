@@ -2,7 +2,7 @@
 """The recorder, where PyTorch is installed: it changes no bit of a program, scripts run unedited,
 and parts that it cannot see are named. Skipped (77) where it is not.
 
-    recorder_test.py PROGRAM ROOT
+    recorder_test.py PROGRAM ROOT [PART/PARTS]    2/4: every fourth test, from the second on
 """
 
 import pathlib
@@ -16,7 +16,6 @@ except ImportError:
 
 import contextlib
 import json
-import socket
 import subprocess
 import unittest
 
@@ -89,31 +88,40 @@ for step in range(2):
 """
 
 
-# Each process prints its parameters after three steps; with a path it records the second.
+# For each case two jobs of two processes: one plain, one that records its second step of three.
+# Each process writes a hash of its parameters. Processes are forked, since PyTorch takes seconds to
+# import.
 PROCESSES_SCRIPT = """
-import contextlib, hashlib, os, sys, torch, torch.distributed as dist
+import contextlib, hashlib, os, socket, sys, torch, torch.distributed as dist
 sys.path[:0] = sys.argv[1:3]
 import parallel, shardlab_record
 
-def main(rank, name, path):
-    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=sys.argv[3])
+def main(rank, port, name, level, recorded):
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port)
+    os.chdir(f"{name}.{level}")
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=2)
     torch.manual_seed(0)
     model, optimizer, step = parallel.PROCESSES[name](2)
     for turn in range(3):
-        recorded = path and turn == 1
-        with (shardlab_record.record(path, model, optimizer, level=sys.argv[6]) if recorded
-              else contextlib.nullcontext()):
+        with (shardlab_record.record("step.json.gz", model, optimizer, level=level)
+              if recorded and turn == 1 else contextlib.nullcontext()):
             step()
     kept = [shardlab_record._pieces(x)[0].detach().numpy().tobytes() for x in model.parameters()]
-    with open(f"{name}.{rank}.{'recorded' if path else 'plain'}", "w") as file:
+    with open(f"{rank}.{'recorded' if recorded else 'plain'}", "w") as file:
         file.write(hashlib.sha256(b"".join(kept)).hexdigest())
     dist.barrier()
     dist.destroy_process_group()
 
-if __name__ == "__main__":
-    torch.multiprocessing.spawn(main, (sys.argv[4], sys.argv[5]), 2)
+for case in sys.argv[3:]:
+    name, level = case.split(":")
+    os.mkdir(f"{name}.{level}")
+    for recorded in False, True:
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            port = str(free.getsockname()[1])
+        torch.multiprocessing.start_processes(
+            main, (port, name, level, recorded), 2, start_method="fork")
 """
 
 
@@ -212,21 +220,18 @@ class Recorder(program.Program):
     def test_recording_changes_no_bit_of_processes(self):
         script = self.folder / "processes.py"
         script.write_text(PROCESSES_SCRIPT, encoding="utf-8")
-        for name, level in (("fsdp", "both"), ("ddp", "both"), ("llama_sp", "both"),
-                            ("pipeline", "both"), ("experts", "both"), ("fsdp", "pieces")):
-            with self.subTest(name=name, level=level):
-                for path in ("", "step.json.gz"):
-                    with socket.socket() as free:
-                        free.bind(("localhost", 0))
-                        port = str(free.getsockname()[1])
-                    subprocess.run(
-                        [sys.executable, script.name, *sys.path[:2], port, name, path,
-                         level],
-                        cwd=self.folder, check=True, capture_output=True, timeout=100)
+        cases = ("fsdp:both", "ddp:both", "llama_sp:both", "pipeline:both", "experts:both",
+                 "fsdp:pieces")
+        subprocess.run([sys.executable, script.name, *sys.path[:2], *cases], cwd=self.folder,
+                       check=True, capture_output=True, timeout=600)
+        for case in cases:
+            with self.subTest(case):
+                place = self.folder / case.replace(":", ".")
                 for rank in "01":
-                    self.assertEqual((self.folder / f"{name}.{rank}.plain").read_text(),
-                                     (self.folder / f"{name}.{rank}.recorded").read_text())
-                self.fine("merge", "step.r0.json.gz", "step.r1.json.gz")
+                    self.assertEqual((place / f"{rank}.plain").read_text(),
+                                     (place / f"{rank}.recorded").read_text())
+                ranks = [f"{place.name}/step.r{rank}.json.gz" for rank in "01"]
+                self.fine("merge", *ranks, "--out", "step.json.gz")
                 report = json.loads(self.fine("replay", "--json", "step.json.gz"))
                 self.assertEqual((report["differ"], report["rules"], report["skipped"]),
                                  (0, [], 0))
@@ -361,6 +366,13 @@ class Recorder(program.Program):
         self.assertEqual(code, 0, errors)
         run = self.fine("run", "--summary", "step.json.gz", "--mesh", "dp=4", "--plan", "fsdp")
         self.assertIn("5 gradients are PyTorch's, 0 differ", run)
+
+
+def load_tests(loader, tests, pattern):
+    """The tests of this part, in the order of their names."""
+    part, parts = map(int, sys.argv[3].split("/")) if sys.argv[3:] else (1, 1)
+    every = [test for suite in tests for test in suite]
+    return unittest.TestSuite(every[part - 1 :: parts])
 
 
 if __name__ == "__main__":

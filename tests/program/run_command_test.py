@@ -497,7 +497,7 @@ class Reports(Program):
         first = output[:output.index("\nok ")].splitlines()
         self.assertLessEqual(len(first), 100)
         self.assertIn("  27 to 31  5 lines, no collective: f32[2], f32[7, 2], and 2 more types"
-                      "                      bitwise", first)
+                      "                        equal", first)
         # An op that sends, and one that multiplies, has a row of its own.
         rows = [line.split()[0] for line in first if line[4:5].isdigit() and line[5] == " "]
         self.assertTrue({"25", "44", "45", "50", "58"}.issubset(rows), rows)
@@ -629,7 +629,7 @@ class Reports(Program):
 
     def test_ops_on_pieces_are_seen(self):
         rows = [line.split() for line in self.fine("run", text=PIECES).splitlines()]
-        self.assertIn("10 m = l @ l.t() local f32[4, 6] -> f32[4, 4] not verified".split(), rows)
+        self.assertIn("10 m = l @ l.t() local f32[4, 6] -> f32[4, 4] differs".split(), rows)
         output = self.fine("run", "--line", "10", text=PIECES)
         self.assertEqual(self.section(output, "forward"), [
             "   10  m = l @ l.t()",

@@ -10,6 +10,8 @@
 #include <set>
 
 #include "autograd/tape.h"
+#include "schema/computation.h"
+#include "schema/op_row.h"
 #include "sim/proof/sample_call.h"
 #include "sim/world/world.h"
 #include "tensor/host.h"

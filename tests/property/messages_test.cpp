@@ -15,6 +15,7 @@
 #include "backends/fake/shape_device.h"
 #include "comm/process_group.h"
 #include "comm/verdict.h"
+#include "mesh/spec.h"
 #include "tensor/device.h"
 #include "tests/support/local_tensor.h"
 #include "tests/support/on_ranks.h"
@@ -132,9 +133,9 @@ class AllOrders {
   std::set<Outcome> outcomes_;
 };
 
-class Draw {
+class MessagesDraw {
  public:
-  explicit Draw(std::uint32_t seed) : random_(seed) {}
+  explicit MessagesDraw(std::uint32_t seed) : random_(seed) {}
   std::int64_t below(std::int64_t limit) {
     return static_cast<std::int64_t>(random_() % static_cast<std::uint32_t>(limit));
   }
@@ -219,7 +220,7 @@ TEST_CASE("B-24 drawn messages of up to three ranks: the verdict is that of all 
   const auto nothing = make_shape_device();
   for (std::uint32_t seed = 0; seed < 3000; ++seed) {
     CAPTURE(seed);
-    const Sides sides = Draw(seed).program();
+    const Sides sides = MessagesDraw(seed).program();
     const std::set<Outcome> outcomes = AllOrders(sides).outcomes();
     REQUIRE(outcomes.size() == 1);  // ranks that meet by way and number have one future
     const auto [ends, torn] = *outcomes.begin();

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
 #include "sim/judge/scenario_run.h"
 #include "tests/property/recorded_numbers.h"
 #include "tests/property/shipped_scenarios.h"
@@ -44,17 +46,25 @@ std::string text_of(Tally tally) {
       count(tally, Outcome::kHarmless), count(tally, Outcome::kNoEffect));
 }
 
-bool has_wrong_value(const ScenarioResult& result) {
-  return std::any_of(result.judgement.values.begin(), result.judgement.values.end(),
-                     [](const ValueReport& value) {
-                       return value.verified && value.comparison.agreement == Agreement::kWrong;
-                     });
+/// Values that differ in every run: the program means another value than one device has.
+std::set<std::string> off_keys(const ScenarioResult& result) {
+  std::set<std::string> keys;
+  for (const ValueReport& value : result.judgement.values) {
+    if (is_off(value)) keys.insert(value.key());
+  }
+  return keys;
+}
+
+bool has_wrong_value(const ScenarioResult& result, const std::set<std::string>& off_before) {
+  return std::ranges::any_of(result.judgement.values, [&](const ValueReport& value) {
+    return is_wrong(value) || (is_off(value) && !off_before.contains(value.key()));
+  });
 }
 
 std::set<std::string> verified_keys(const ScenarioResult& result) {
   std::set<std::string> keys;
   for (const ValueReport& value : result.judgement.values) {
-    if (value.verified) keys.insert(fmt::format("{}#{}", value.name, value.occurrence));
+    if (is_verified(value)) keys.insert(fmt::format("{}#{}", value.name, value.occurrence));
   }
   return keys;
 }
@@ -64,6 +74,7 @@ struct Subject {
   Subject(const ShippedScenario& shipped, const OpRegistry& registry)
       : shipped(shipped), registry(registry), right(run({})) {
     right_numbers = last_numbers;
+    right_off = off_keys(right);
   }
 
   ScenarioResult run(const CommunicatorDecorator& planted) {
@@ -78,7 +89,8 @@ struct Subject {
   Outcome outcome_of(const Mutation& mutation) {
     const auto effect = std::make_shared<MutationEffect>();
     const ScenarioResult result = run(plant(mutation, effect));
-    if (has_wrong_value(result)) return result.met() ? Outcome::kMissed : Outcome::kCaught;
+    if (has_wrong_value(result, right_off))
+      return result.met() ? Outcome::kMissed : Outcome::kCaught;
     if (effect->changed == 0) return Outcome::kNoEffect;
     const bool asserted = result.run.error && result.run.error->kind() == ErrorKind::kAssert;
     if (result.judgement.steps.wrong || asserted) return Outcome::kCaughtByCall;
@@ -95,6 +107,7 @@ struct Subject {
   RecordedNumbers last_numbers;
   ScenarioResult right;
   RecordedNumbers right_numbers;
+  std::set<std::string> right_off;
 };
 
 /// Kinds of the observed collectives of the reporting rank, in order.

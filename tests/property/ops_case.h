@@ -11,6 +11,7 @@
 
 #include "mesh/spec.h"
 #include "propagate/propagator.h"
+#include "schema/op_registry.h"
 #include "sim/proof/op_samples.h"
 #include "tensor/device.h"
 

@@ -6,6 +6,8 @@
 
 #include "kernels/kernel_id.h"
 #include "ops/core/derived.h"
+#include "schema/computation.h"
+#include "schema/op_row.h"
 #include "tests/property/ops_case.h"
 #include "tests/property/ops_refusals.h"
 #include "tests/property/strict.h"

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "schema/op_row.h"
+
 namespace shardlab::test {
 namespace {
 

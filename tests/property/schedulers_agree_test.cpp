@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/report/run_json.h"
 #include "tests/property/recorded_numbers.h"
@@ -15,6 +16,7 @@ struct Kept {
   std::string json;
   std::string json_without_memory;  ///< and under the name of the default scheduler
   RecordedNumbers numbers;
+  bool by_order = false;  ///< a message is taken from whoever comes first
 };
 
 Kept run_under(const Scenario& scenario, const OpRegistry& registry, SchedulerKind kind,
@@ -26,6 +28,7 @@ Kept run_under(const Scenario& scenario, const OpRegistry& registry, SchedulerKi
   options.recorded = [&](const std::vector<Recording>& ranks) { seen.numbers = numbers_of(ranks); };
   ScenarioResult result = run_scenario(scenario, registry, options);
   seen.json = run_json(result);
+  seen.by_order = takes_what_comes_first(result);
   result.run.options.schedule.kind = SchedulerKind::kPool;
   result.run.memory = {};
   seen.json_without_memory = run_json(result);
@@ -51,10 +54,15 @@ TEST_CASE(
     "B-2 B-10 a shipped scenario gives the same JSON and every value bitwise under any scheduler") {
   OpRegistry registry;
   register_all_ops(registry);
-  std::size_t values = 0;
+  std::size_t values = 0, by_order = 0;
   for (const ShippedScenario& shipped : shipped_scenarios()) {
     CAPTURE(shipped.name);
     const Kept pool = run_under(shipped.scenario, registry, SchedulerKind::kPool);
+    // Its warning is that any other order of ranks may give other values, or none.
+    if (pool.by_order) {
+      ++by_order;
+      continue;
+    }
     std::vector<Kept> others = {run_under(shipped.scenario, registry, SchedulerKind::kThreads)};
     for (std::uint64_t seed = 0; seed < 5; ++seed) {
       others.push_back(run_under(shipped.scenario, registry, SchedulerKind::kSeeded, seed));
@@ -68,6 +76,7 @@ TEST_CASE(
     for (const auto& rank : pool.numbers) values += rank.size();
   }
   CHECK(values > 100);
+  CHECK(by_order == 1);  // hangs/any_sender
 }
 
 }  // namespace

@@ -6,6 +6,12 @@
 
 #include "sim/scenario/scenario.h"
 
+namespace shardlab {
+
+struct ScenarioResult;
+
+}  // namespace shardlab
+
 namespace shardlab::test {
 
 struct ShippedScenario {
@@ -16,5 +22,9 @@ struct ShippedScenario {
 /// All points of all files under scenarios/ whose values are computed, sorted by path. Read from
 /// the working directory, which must be the repository's root.
 std::vector<ShippedScenario> shipped_scenarios();
+
+/// Whether the reporting rank has received from any rank, which the run warns of: its values, and
+/// whether it ends at all, depend on the order of ranks by the meaning of the program.
+bool takes_what_comes_first(const ScenarioResult& result);
 
 }  // namespace shardlab::test

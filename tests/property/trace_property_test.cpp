@@ -2,9 +2,12 @@
 // compared bit by bit with those of the program, on every rank.
 #include <doctest/doctest.h>
 
+#include <regex>
+
 #include "dispatch/all_ops.h"
-#include "sim/capture/graph_scenario.h"
-#include "sim/capture/trace_report.h"
+#include "schema/op_registry.h"
+#include "sim/graph/graph_scenario.h"
+#include "sim/graph/trace_report.h"
 #include "sim/scenario/scenario_file.h"
 #include "tests/property/shipped_scenarios.h"
 #include "trace/compare_graphs.h"
@@ -26,6 +29,15 @@ std::string lines_of(const std::vector<ProgramGraph>& graphs) {
   return lines;
 }
 
+// The verdict of a message that nobody sends names its line, which is another in another text.
+ProgramGraph without_lines_in_errors(ProgramGraph graph) {
+  static const std::regex line(R"(\(line \d+\))");
+  for (GraphNode& node : graph.nodes) {
+    if (node.error) node.error->message = std::regex_replace(node.error->message, line, "(line)");
+  }
+  return graph;
+}
+
 // If every node has a statement, the graph written as a scenario has the same results. Counts those
 // graphs.
 bool is_written_as_scenario(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry) {
@@ -40,7 +52,9 @@ bool is_written_as_scenario(const std::vector<ProgramGraph>& graphs, const OpReg
   const ScenarioFile file =
       ScenarioFile::read(std::make_shared<const SourceText>("written.toml", text), {});
   const Captured again = capture_scenario(file.at(file.points().at(0)), registry, {});
-  const auto difference = first_difference(graphs.at(0), again.graphs.at(0), Places::kIgnored);
+  const auto difference =
+      first_difference(without_lines_in_errors(graphs.at(0)),
+                       without_lines_in_errors(again.graphs.at(0)), Places::kIgnored);
   CHECK_MESSAGE(!difference.has_value(), difference->node, ": ", difference->a, "\n",
                 difference->b);
   CHECK((again.graphs[0].digests == graphs[0].digests || graphs[0].left != again.graphs[0].left));

@@ -28,20 +28,30 @@ MEMORY_LIMIT_MIB = 4096 if SANITIZED else 1024
 # Some dims that the mesh cuts must be as long as the mesh dim: otherwise an implicit redistribution
 # would be needed, which these scenarios forbid. In all others the last mesh dim grows until there
 # are enough ranks. If every rank takes another piece by its own number, each is a class of its own,
-# and the mesh is smaller.
+# and the mesh is smaller. A program that is written for its number of ranks has these: a pipeline
+# with a row of its schedule for each, a ring of a few.
 SETTINGS = {
     "attention_heads": {"mesh.tp": 65536, "params.heads": 65536},
+    "any_sender": {"mesh.pp": 3},
+    "any_sender_and_buffers": {"mesh.pp": 3},
     "data_tensor_3d": {"mesh.tp": 16384, "params.hidden": 8192},
+    "dual_pipe_v": {"mesh.pp": 4},
+    "first_use": {"mesh.cp": 4},
     "fsdp_linear": {"mesh.dp": 65536, "params.batch": 65536, "params.hidden": 65537},
     "fsdp_three_layers": {"mesh.dp": 65536, "params.batch": 65536, "params.hidden": 65537},
     "fsdp": {"mesh.fsdp": 65536, "params.batch": 65536, "params.hidden": 65536},
     "gpipe": {"mesh.pp": 4},
     "halo_convolution": {"mesh.tp": 32768, "params.width": 131070},
+    "head_on": {"mesh.pp": 2},
+    "hidden_wait": {"mesh.cp": 3},
     "hsdp_mlp": {"mesh.shard": 32768, "params.batch": 65536, "params.hidden": 32769},
+    "interleaved": {"mesh.pp": 4},
     "interleaved_one_forward_one_backward": {"mesh.pp": 4},
+    "looped_bfs": {"mesh.pp": 4},
     "megatron_functions_sequence": {"mesh.tp": 8},
     "megatron_mlp": {"mesh.dp": 8, "mesh.tp": 8192, "params.hidden": 2049},
     "megatron_mlp_sequence": {"mesh.tp": 65536, "params.tokens": 65537, "params.hidden": 16385},
+    "no_hidden_wait": {"mesh.cp": 3},
     "one_forward_one_backward": {"mesh.pp": 4},
     "pipeline": {"mesh.pp": 3},
     "ring_attention": {"mesh.cp": 16, "params.T": 32},
@@ -50,6 +60,8 @@ SETTINGS = {
     "spellings_of_torch": {"mesh.tp": 2},
     "tp": {"mesh.tp": 65536, "params.hidden": 65536},
     "ulysses": {"mesh.sp": 4},
+    "zbv": {"mesh.pp": 4},
+    "zero_bubble": {"mesh.pp": 3},
     "zero_by_hand": {"mesh.dp": 256},
     "zero_one": {"mesh.dp": 256},
     "zero_three": {"mesh.dp": 256},
@@ -115,6 +127,10 @@ def judge(table, results):
                 return f"expected {wanted} {expects[wanted]}"
         error = result.get("error", {}).get("text", "")
         if any(text in error for text in REFUSED):
+            continue
+        # On shapes a receive from any rank takes from the lowest. Another may need that message.
+        late = any("depend on the order of ranks" in text for text in result["warnings"])
+        if late and error.startswith("deadlock"):
             continue
         if "error" in result and not {"error", "verdict"} & expects.keys():
             return result["error"]["text"]

@@ -17,17 +17,17 @@ namespace shardlab {
 
 namespace {
 
-struct Range {
+struct Interval {
   std::int64_t start = 0;
   std::int64_t size = 0;
 };
 
 // Pieces of `tensor` along `dim`, one after another in this order.
-Tensor rearranged(const Tensor& tensor, std::int64_t dim, const std::vector<Range>& order) {
+Tensor rearranged(const Tensor& tensor, std::int64_t dim, const std::vector<Interval>& order) {
   const auto at = static_cast<std::size_t>(dim);
   const Tensor result = empty(*tensor.device(), tensor.shape(), tensor.dtype());
   std::int64_t next = 0;
-  for (const Range& range : order) {
+  for (const Interval& range : order) {
     if (range.size == 0) continue;
     tensor.device()->copy(result.narrow(at, next, range.size),
                           tensor.narrow(at, range.start, range.size));
@@ -43,7 +43,7 @@ Tensor rotated(const Tensor& tensor, std::int64_t dim) {
 }
 
 Tensor swapped(const Tensor& tensor, std::int64_t dim, Lengths lengths) {
-  std::vector<Range> pieces;
+  std::vector<Interval> pieces;
   std::int64_t start = 0;
   for (const std::int64_t length : lengths) {
     if (length > 0) pieces.push_back({start, length});

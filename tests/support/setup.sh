@@ -174,19 +174,25 @@ require_packages() {
   [ "${#missing[@]}" -eq 0 ] || printf 'these packages seem to be missing:\n\n  %s\n\n' "$line"
 }
 
-# Puts the formatter that tests/tidy asks for into the folder $1, by pip; apt may install that. The
-# test is skipped if this does not succeed, with the last line of the log.
-install_formatter() {
-  local tools=$1 wanted=$repository/tests/tidy/formatter.txt prefix
-  ! cmp -s "$wanted" "$tools/formatter.txt" || return 0
-  mkdir -p "$tools"
+# Puts what the file $2 lists into the folder $1, by pip, which apt may install; further arguments
+# are pip's. Fails with the reason in log.txt of the folder.
+install_by_pip() {
+  local folder=$1 wanted=$2 prefix
+  shift 2
+  ! cmp -s "$wanted" "$folder/${wanted##*/}" || return 0
+  mkdir -p "$folder"
   if ! python3 -m pip --version && prefix=$(apt_prefix); then
     # shellcheck disable=SC2086  # unquoted on purpose: the prefix is no word or two
     $prefix apt-get install -y --no-install-recommends python3-pip
-  fi >"$tools/log.txt" 2>&1
-  python3 -m pip install --quiet --disable-pip-version-check --no-input --retries 0 \
-    --timeout 10 --upgrade --target "$tools" -r "$wanted" \
-    >>"$tools/log.txt" 2>&1 && cp "$wanted" "$tools"
+  fi >"$folder/log.txt" 2>&1
+  python3 -m pip install --quiet --disable-pip-version-check --no-input "$@" \
+    --upgrade --target "$folder" -r "$wanted" >>"$folder/log.txt" 2>&1 && cp "$wanted" "$folder"
+}
+
+# The formatter that tests/tidy asks for. Its test is skipped if this does not succeed, with the
+# last line of the log.
+install_formatter() {
+  install_by_pip "$1" "$repository/tests/tidy/formatter.txt" --retries 0 --timeout 10
 }
 
 apt_options=()  # of all calls of own_apt
@@ -290,6 +296,12 @@ build() {
   fi || stop "the build in $folder failed; the reason stands above"
 }
 
+# The suite of $1 among the names $2: of that name, or of the folder that ends with it.
+suite_named() {
+  local name=${1%/}
+  grep -Fx -e "$name" <<<"$2" || grep -x -m 1 -e "[a-z]*/$name" <<<"$2"
+}
+
 # Prints the last line from the log that Meson writes, one JSON object a test; fails if a test did.
 summary() {
   python3 - "$1" <<'END'
@@ -303,5 +315,19 @@ if skipped:
     print(f"{skipped} skipped: they need what this machine does not have (the log says what)")
 print(f"{passed} passed, {failed} failed")
 sys.exit(1 if failed or not passed else 0)
+END
+}
+
+# Fails if the log $1 has a test that was skipped and is not one of the names that follow.
+skipped_are() {
+  python3 - "$@" <<'END'
+import json, sys
+with open(sys.argv[1], encoding="utf-8") as log:
+    skipped = [test for test in map(json.loads, log) if test["result"] == "SKIP"]
+wrong = [test for test in skipped if test["name"].split(" / ")[-1] not in sys.argv[2:]]
+for test in wrong:
+    print("skipped, which is not allowed here:", test["name"])
+    print(test.get("stdout", ""), end="")
+sys.exit(1 if wrong else 0)
 END
 }

@@ -71,7 +71,7 @@ class SetUp(unittest.TestCase):
             self.apt_log.write_text("")
             self.run_script(
                 "scenarios/run", scenario, *options,
-                dpkg_query=dpkg, id="echo 0\n", apt_get=apt, meson="exit 1\n",
+                dpkg_query=dpkg, id="echo 0\n", apt_get=apt, meson="exit 1\n", ninja="exit 1\n",
             )
             self.assertIn("libcli11-dev", self.apt_log.read_text())
             self.assertEqual("openmpi" in self.apt_log.read_text(), asks, options)
@@ -145,6 +145,25 @@ class SetUp(unittest.TestCase):
         (tools / "log.txt").unlink()
         self.assertEqual(self.told(script, STATUS="1"), "done\n")
         self.assertFalse((tools / "log.txt").exists())
+
+    def test_a_room_is_named_by_its_folder_or_by_its_name_alone(self):
+        for name, suite in (("unit", "unit"), ("edit", "sim/edit"), ("sim/edit/", "sim/edit"),
+                            ("nccl", "nccl"), ("backends/nccl", "backends/nccl")):
+            script = f'suite_named {name} "$SUITES"'
+            suites = "backends/nccl\nnccl\nsim/edit\nsim/edited\nunit"
+            self.assertEqual(self.told(script, SUITES=suites), suite + "\n", name)
+        self.assertEqual(self.told('suite_named edi "$SUITES"', SUITES="sim/edit"), "exit code 1")
+
+    def test_a_skipped_test_has_to_be_one_of_those_named(self):
+        log = self.folder / "testlog.json"
+        log.write_text('{"name": "shardlab:install / a wheel", "result": "OK"}\n'
+                       '{"name": "shardlab:slow / a root", "result": "SKIP"}\n'
+                       '{"name": "a page", "result": "SKIP", "stdout": "skipped: no browser\\n"}\n')
+        allowed = f'skipped_are "{log}" "a root"'
+        self.assertEqual(self.told(f'{allowed} "a page" && echo done'), "done\n")
+        self.assertEqual(
+            self.told(f"{allowed} && echo done"),
+            "skipped, which is not allowed here: a page\nskipped: no browser\n")
 
     def test_each_system_gets_the_line_of_its_package_manager(self):
         release = self.folder / "os-release"
@@ -240,12 +259,13 @@ class SetUp(unittest.TestCase):
             )
             self.assertEqual(done.stdout, targets, arguments)
 
-    def test_help_has_two_examples(self):
+    def test_help_has_examples(self):
         for script in ("tests/run", "scenarios/run", "tests/install/deb", "tests/support/unpack"):
             done = self.run_script(script, "--help")
             self.assertEqual(done.returncode, 0)
             examples = done.stdout.partition("examples:\n")[2].splitlines()
-            self.assertEqual([line.split()[0] for line in examples], [script, script])
+            self.assertEqual({line.split()[0] for line in examples}, {script})
+            self.assertGreater(len(examples), 1)
 
 
 if __name__ == "__main__":

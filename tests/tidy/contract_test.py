@@ -227,7 +227,7 @@ class Contract(unittest.TestCase):
         self.assertEqual(running.returncode, 130)
 
     def test_variables(self):
-        read = {"NO_COLOR"}
+        read = {"NO_COLOR", "TORCHELASTIC_ERROR_FILE"}
         for folder in ("src", "sim", "backends"):
             for path in (ROOT / folder).rglob("*.*"):
                 if path.suffix in (".cpp", ".h"):
@@ -247,6 +247,7 @@ class Contract(unittest.TestCase):
         fsdp = str(ROOT / "scenarios/models/fsdp_linear.toml")
         self.keys_of("doctor", "--json", found=found)
         self.keys_of("trace", "--json", fsdp, found=found)
+        self.autopsies(found)
         for (places, words), _ in cells(section("## Words")):
             for place in places:
                 self.assertEqual(found[place] - set(words), set(), place)
@@ -257,7 +258,7 @@ class Contract(unittest.TestCase):
         fsdp, found = str(ROOT / "scenarios/models/fsdp_linear.toml"), {}
         for file in (fsdp, "wrong.toml"):
             self.keys_of("trace", "--json", file, found=found)
-        for form in ("dot", "toml", "cpp", "text"):
+        for form in ("dot", "toml", "text"):
             plain = self.shardlab("trace", f"--{form}", fsdp)[1]
             self.assertEqual(
                 self.keys_of("trace", "--json", f"--{form}", fsdp, found=found)[form], {plain})
@@ -276,6 +277,30 @@ class Contract(unittest.TestCase):
                      str(recordings / "tp_no_sum_of_down.json.gz"), found=found)
         self.same("### `blame --json`", found, {"call"})  # no plain program has a wrong call
 
+    def autopsies(self, found):
+        """Adds the keys of dumps that differ, of a circle, and of a file that ends early."""
+        for name in ("faults/divergent_collectives", "zoo/both_send_first", "faults/deadlock"):
+            self.shardlab("run", "--flight-recorder", "dumps",
+                          str(ROOT / "scenarios" / f"{name}.toml"))
+            self.keys_of("autopsy", "--json", "dumps", found=found)
+        last = self.folder / "dumps" / "shardlab_rank_2"
+        last.write_bytes(last.read_bytes()[:-40])
+        (self.folder / "dumps" / "shardlab_rank_1").unlink()
+        return self.keys_of("autopsy", "--json", "dumps", found=found)
+
+    def test_autopsy(self):
+        self.same("### `autopsy --json`", self.autopsies({}))
+
+    def test_prove(self):
+        found = {}
+        for name in ("any_sender", "head_on", "poll"):
+            self.keys_of("prove", "--json", str(ROOT / f"scenarios/hangs/{name}.toml"), found=found)
+        sends = "0F0,0SEND_F0,0F1,0SEND_F1,0WAIT_SEND_F0,0WAIT_SEND_F1\n"
+        for csv in (sends + "1RECV_F1,1F1,1RECV_F0,1F0\n", "0F0,0JUMP0\n"):
+            (self.folder / "s.csv").write_text(csv, encoding="utf-8")
+            self.keys_of("prove", "--json", "s.csv", found=found)
+        self.same("### `prove --json`", found)
+
     def test_advise(self):
         found = self.keys_of("advise", "--json", str(ROOT / "scenarios/smoke/language.toml"))
         self.keys_of("advise", "--json", "wrong.toml", found=found)
@@ -286,6 +311,32 @@ class Contract(unittest.TestCase):
 
     def test_show(self):
         self.same("### `show --json`", self.keys_of("show", "--json", "f32[10@x]", "--mesh", "x=3"))
+
+    def test_checkpoints(self):
+        corpus = ROOT / "tests/golden/checkpoints"
+        found = self.keys_of("show", "--json", str(corpus / "nested_objects"))
+        self.keys_of("show", "--json", str(corpus / "hf_2_consolidated"), found=found)
+        (self.folder / "holes").mkdir()
+        whole = corpus / "hf_2_consolidated_integers"
+        for number in ("2", "3"):
+            shard = f"holes/shard-0000{number}-model-00001-of-00001.safetensors"
+            (self.folder / shard).write_bytes(
+                (whole / "shard-00002-model-00001-of-00001.safetensors").read_bytes())
+        self.keys_of("show", "--json", "holes", found=found)
+        self.same("### `show CHECKPOINT --json`", found)
+        self.same("### `reshard --json`", self.keys_of(
+            "reshard", "--json", str(corpus / "dtypes_2"), "d.safetensors", "--drop", "f8"))
+        found = {}
+        for pair in ("0003_fused_qkv_cut_as_a_whole", "0020_other_values", "0021_tensor_missing"):
+            folder = corpus / "pairs" / pair
+            self.keys_of("reshard", "--check", "--json", str(folder / "a.safetensors"),
+                         str(folder / "b.safetensors"), found=found)
+        self.same("### `reshard --check --json`", found, {"others[]"})
+        folder = ROOT / "sim/checkpoint"
+        sources = "".join(path.read_text("utf-8") for path in folder.glob("*.cpp"))
+        for (ids, _), _ in cells(section("## Mistakes in checkpoints")):
+            for one in ids:
+                self.assertIn(f'"{one}"', sources)
 
     def test_plan(self):
         found = {}

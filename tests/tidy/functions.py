@@ -63,9 +63,10 @@ def _name(file, start, end):
 
 
 def _scan(file):
-    """(functions, heads of statements) of a file at namespace or class level, in order."""
+    """(functions, heads of statements, (head, line, lines) of namespaces and classes) of a file at
+    namespace or class level, in order."""
     code = PREPROCESSOR.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), file.code)
-    found, heads, stack, start = [], [], [], 0
+    found, heads, containers, stack, start = [], [], [], [], 0
     for match in BRACE_OR_END.finditer(code):
         position, mark = match.start(), match[0]
         inside_function = bool(stack) and stack[-1][0] != "container"
@@ -76,23 +77,25 @@ def _scan(file):
                 start = position + 1
         elif mark == "}":
             kind, head, opened = stack.pop() if stack else ("inner", position, position)
+            first = LEAD.match(code, head).end()
+            line = file.line_of(first) if kind in ("function", "container") else 0
+            length = file.line_of(position) - line + 1 if line else 0
             if kind == "function":
-                first = LEAD.match(code, head).end()
-                line = file.line_of(first)
-                length = file.line_of(position) - line + 1
                 found.append(Function(file.path, line, length, _name(file, first, opened)))
+            elif kind == "container":
+                containers.append((code[first:opened], line, length))
             # After an initialiser `a_{1}` the head continues: a body or a semicolon follows.
             start = head if kind == "value" else position + 1
         elif not inside_function:
             heads.append(code[LEAD.match(code, start).end():position])
             start = position + 1
-    return found, heads
+    return found, heads, containers
 
 
 def functions_of(file):
     """The functions of a file at namespace or class level, in order."""
     if "functions" not in file.__dict__:
-        file.functions, file.heads = _scan(file)
+        file.functions, file.heads, file.containers = _scan(file)
     return file.functions
 
 

@@ -19,7 +19,7 @@ sys.dont_write_bytecode = True
 from desk import Desk  # noqa: E402
 
 SUPPORTED = ("run", "test", "shrink", "blame", "advise", "trace", "replay", "record", "show",
-             "plan", "explain", "ops", "verify-ops", "diff", "doctor", "completion")
+             "reshard", "plan", "explain", "ops", "verify-ops", "diff", "doctor", "completion")
 
 # Files that the examples of `diff` read, and the commands that make them.
 MLP = "shardlab run --json --values all scenarios/models/megatron_mlp.toml"
@@ -69,8 +69,8 @@ def failed_examples(program, root):
             desk.type(f"{line} > {name}")
         for line in lines:
             done = desk.type(line)
-            # `diff` exits with 1 if runs differ, `blame` if something is wrong.
-            found = " diff " in line or " blame " in line
+            # `diff` and `--check` exit with 1 if two differ, `blame` if something is wrong.
+            found = any(word in line for word in (" diff ", " blame ", " --check before"))
             if done.returncode == 0 or (found and done.returncode == 1):
                 continue
             yield f"exit code {done.returncode} of {line}\n{done.stderr}"

@@ -35,11 +35,19 @@ HEAVY = re.compile(r"^(Eigen/|unsupported/Eigen|cuda|cublas|curand|mpi\.h|nccl)"
 # Contracts that exist before their first user; removed from here as soon as they have one.
 AHEAD = {"src/base/scheduler.h"}
 
+# Written into the build folder by scripts.
+GENERATED = {"api/tensor_ops.inc", "sim/cli/commands.inc"}
+
 # Circles that are known.
 CIRCLES = "tests/tidy/circles.txt"
 
 LISTED = re.compile(r"'([^'\n]+\.(?:cpp|cu|h))'")  # a header: the precompiled one
 FILES_BLOCK = re.compile(r"\bfiles\(([^()]*)\)")
+# A batch of the top meson.build: one entry of a list of batches, or a list of small rooms.
+BATCHES = re.compile(r"(\w+_batches) \+?= \[(.*?)\n\s*\]", re.DOTALL)
+BATCH = re.compile(r"(?:files\([^()]*\)\s*\+?\s*)+")
+SHARED_BATCH = re.compile(r"(\w+_(?:rooms|backends)) \+= ((?:files\([^()]*\)\s*\+?\s*)+)")
+MAX_BATCH_LINES = 5000
 
 
 def place_of(path):
@@ -142,7 +150,7 @@ def check_found(repository):
     """A quoted include is a file of this repository."""
     for file in repository.cpp():
         for line, quote, name in file.includes:
-            if quote == '"' and repository.resolve(file, name) is None:
+            if quote == '"' and name not in GENERATED and repository.resolve(file, name) is None:
                 yield Problem(file.path, line, f'no file "{name}" here; other libraries take <>')
 
 
@@ -185,8 +193,32 @@ def check_sorted_sources(repository):
                     yield Problem(path, line, f"'{after}' belongs before '{before}'")
 
 
+def check_batches(repository):
+    """No call of the compiler reads more lines of sources than that: an edit waits for all."""
+    lines, places = collections.Counter(), {}
+    for path, file in repository.files.items():
+        if not path.endswith("meson.build"):
+            continue
+        folder = path.rpartition("/")[0]
+        found = [(match[1], match.start(), match[2]) for match in SHARED_BATCH.finditer(file.text)]
+        for batches in BATCHES.finditer(file.text):
+            for batch in BATCH.finditer(batches[2]):
+                place = batches.start(2) + batch.start()
+                found.append((f"{path}:{place}", place, batch[0]))
+        for name, place, text in found:
+            for source in LISTED.findall(text):
+                known = repository.files.get(f"{folder}/{source}")
+                lines[name] += known.text.count("\n") if known else 0
+            places.setdefault(name, (path, file.line_of(place)))
+    for name, count in lines.items():
+        if count > MAX_BATCH_LINES:
+            text = f"a batch of {count} lines, {MAX_BATCH_LINES} is the most"
+            yield Problem(*places[name], text)
+
+
 CHECKS = (
     check_law,
+    check_batches,
     check_circles,
     check_found,
     check_pure_headers,

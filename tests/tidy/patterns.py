@@ -19,10 +19,14 @@ CLOCK_ALLOWED = {
     "backends/mpi/communicator.cpp": "waits for other processes, and asks after their health",
     "backends/process/control_channel.cpp": "waits for other processes up to a stated time",
     "backends/process/control_channel.h": "the same",
+    "backends/process/places.cpp": "says when a rank failed, for torchrun",
+    "backends/process/presence.cpp": "stays for those that would speak next",
     "backends/nccl/turns.cpp": "tells the others that a rank waits",
     "sim/edit/stopwatch.h": "what a test took, for CI systems",
     "sim/cli/watch.cpp": "waits until a file changes",
     "backends/process/last_resort.cpp": "ends a process that waits inside of MPI",
+    "tests/mpi/faulty_program.cpp": "a rank that falls silent, or is late",
+    "tests/nccl/launches_test.cpp": "a launch that does not return",
     "tests/mpi/killed.cpp": "says when it learned of a failure",
     "tests/mpi/ways.cpp": "the same, and a rank sleeps",
     "tests/unit/process/control_channel_test.cpp": "a rank judges for longer than the patience",
@@ -57,7 +61,7 @@ CUT_NUMBER = re.compile(
     rf"\.get<(?:{INTEGER}|std::vector<{INTEGER}>)>\(\)"
     rf"|\.value\(\s*\"[^\"]*\",\s*(?:\d|{INTEGER}[{{(])"
 )
-JSON_READERS = ("tests/facts/", "sim/capture/recorded_", "sim/cli/", "sim/recorded/", "sim/report/")
+JSON_READERS = ("tests/facts/", "sim/recording/", "sim/cli/", "sim/replay/", "sim/report/")
 
 # Features that only some systems have are in small files, which have a side for each system.
 OF_ONE_SYSTEM = {
@@ -68,6 +72,8 @@ OF_ONE_SYSTEM = {
     "sim/schedule/exception_state.cpp": "a C++ runtime that does not declare all of its ABI",
     "sim/schedule/stack_map.cpp": "memory for stacks",
     "sim/schedule/stack_map.h": "the same",
+    "backends/nccl/errand.cpp": "the end of a program whose libraries wait for a thread",
+    "tests/nccl/launches_test.cpp": "NCCL is for Linux",
     "sim/doctor/system_texts.cpp": "what a system tells of itself",
     "tests/bench/vector_library_floor.cpp": "functions of vectors in a C library",
     "tests/nccl/double/region.cpp": "NCCL is for Linux, its double as well",

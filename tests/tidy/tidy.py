@@ -4,8 +4,9 @@
     tidy.py [ROOT]        default: the repository this script is in
 
 Checks the include law, dead files, banned words and calls, line and function length, the share
-of errors with a fix, ops in two arguments of one call, and how comments open (see the modules
-next to this one), then prints lines per folder. Exit code 1 if there is a violation.
+of errors with a fix, ops in two arguments of one call, how comments open, and sizes that only fall
+(see the modules next to this one), then prints lines per folder. Exit code 1 if there is a
+violation.
 """
 
 import collections
@@ -21,12 +22,13 @@ import functions  # noqa: E402
 import includes  # noqa: E402
 import order  # noqa: E402
 import patterns  # noqa: E402
+import walls  # noqa: E402
 from source import Repository  # noqa: E402
 
 
 def problems_of(repository):
     checks = includes.CHECKS + patterns.CHECKS + functions.CHECKS + fixes.CHECKS
-    checks += order.CHECKS + comments.CHECKS
+    checks += order.CHECKS + comments.CHECKS + walls.CHECKS
     return [problem for check in checks for problem in check(repository)]
 
 

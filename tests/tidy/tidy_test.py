@@ -16,6 +16,7 @@ import functions  # noqa: E402
 import readme  # noqa: E402
 import tidy  # noqa: E402
 import uncalled  # noqa: E402
+import walls  # noqa: E402
 from source import Repository  # noqa: E402
 
 # A tree without a violation.
@@ -333,6 +334,76 @@ class Tidy(unittest.TestCase):
         }
         expected = "1 of 2 functions have over 60 lines, more than 1%"
         self.assert_finds(files, f"{functions.LIST}: {expected}")
+
+    def in_large_class(self, lines, *entries, head="class Shape", after=""):
+        text = f"{head} {{\n" + "  int side;\n" * (lines - 2) + "};\n" + after
+        files = {"src/mesh/layout.cpp": text}
+        if entries:
+            files[walls.LIST] = "\n".join(entries)
+        return self.found(files)
+
+    def test_class_length(self):
+        entry = "class src/mesh/layout.cpp Shape"
+        expected = "src/mesh/layout.cpp:1: class Shape has 301 lines, 300 is the most"
+        self.assertEqual(self.in_large_class(300), [])
+        self.assertEqual(self.in_large_class(301), [expected])
+        self.assertEqual(self.in_large_class(301, head="template <typename T>\nstruct Shape")[0:1],
+                         [expected.replace("301", "302")])
+        self.assertEqual(self.in_large_class(301, entry), [])
+        self.assertEqual(self.in_large_class(400, head="enum Shape"), [])
+        self.assertEqual(self.in_large_class(400, head="namespace shapes"), [])
+
+    def test_members_outside_of_a_class_are_its_own(self):
+        members = "".join(f"int Shape::f{i}() {{\n" + "  step();\n" * 48 + "}\n"
+                          for i in range(10))
+        expected = ("src/mesh/layout.cpp:1: class Shape has 650 lines with what is defined outside "
+                    "of it, 600 is the most")
+        long_file = "file src/mesh/layout.cpp"
+        self.assertEqual(self.in_large_class(150, long_file, after=members), [expected])
+        self.assertEqual(self.in_large_class(100, after=members), [])
+        others = members.replace("Shape", "Other")
+        self.assertEqual(self.in_large_class(150, long_file, after=others), [])
+
+    def test_batches_of_sources(self):
+        long = {"src/mesh/layout.cpp": "int f();\n" * 5001, walls.LIST: "file src/mesh/layout.cpp"}
+        one = "files('base/error.cpp', 'base/rank_context.cpp', 'mesh/layout.cpp')"
+        for text in (f"cold_batches += [\n  {one},\n]\n", f"low_rooms += {one}\n",
+                     "cold_batches += [\n  files('base/error.cpp', 'base/rank_context.cpp') +\n"
+                     "  files('mesh/layout.cpp'),\n]\n"):
+            line = 2 if "cold" in text else 1
+            self.assert_finds({**long, "src/meson.build": text},
+                              f"src/meson.build:{line}: a batch of 5003 lines, 5000 is the most")
+        parted = ("cold_batches += [\n  files('base/error.cpp', 'base/rank_context.cpp'),\n"
+                  "  files('mesh/layout.cpp'),\n]\n")
+        less = {**long, "src/mesh/layout.cpp": "int f();\n" * 5000}
+        self.assertEqual(self.found({**less, "src/meson.build": parted}), [])
+
+    def test_file_length(self):
+        files = {"src/mesh/layout.cpp": body(40) * 15 + "int f();\n"}
+        expected = "src/mesh/layout.cpp: 601 lines, 600 is the most for a file"
+        self.assert_finds(files, expected)
+        self.assertEqual(self.found({**files, walls.LIST: "file src/mesh/layout.cpp\n"}), [])
+        self.assertEqual(self.found({"src/mesh/layout.cpp": body(40) * 15}), [])
+
+    def test_json_in_a_file_that_is_not_listed(self):
+        files = {"src/mesh/layout.cpp": "// Json\nint f(const Json& json);\n"}
+        self.assert_finds(
+            files, "src/mesh/layout.cpp:2: Json belongs in readers and writers of files")
+        self.assertEqual(self.found({**files, walls.LIST: "json src/mesh/layout.cpp\n"}), [])
+        self.assertEqual(self.found({"src/mesh/layout.cpp": "// Json\nint f(JsonFile);\n"}), [])
+
+    def test_the_list_of_walls_only_gets_shorter(self):
+        for entry in ("class src/mesh/layout.cpp Shape", "file src/mesh/layout.cpp",
+                      "json src/mesh/layout.cpp"):
+            expected = f"'{entry}' keeps to the limit now: take it off the list"
+            self.assert_finds({walls.LIST: entry + "\n"}, f"{walls.LIST}: {expected}")
+
+    def test_lines_of_the_product(self):
+        # One line each of error.h, error.cpp, rank_context.cpp; comments and blanks do not count.
+        files = {"src/mesh/layout.cpp": "// A comment.\n\nint f();\nint g();\n"}
+        self.assertEqual(self.found({**files, walls.LIST: "lines 5\n"}), [])
+        expected = "the product has 5 lines, 4 is the most: remove some, or give a reason"
+        self.assert_finds({**files, walls.LIST: "lines 4\n"}, f"{walls.LIST}: {expected}")
 
     def uncalled(self, files):
         return [str(problem) for problem in uncalled.problems_of(self.plant(files))]

@@ -8,6 +8,7 @@
 #include "ops/core/meta.h"           // IWYU pragma: export
 #include "ops/core/rules.h"          // IWYU pragma: export
 #include "schema/older_schema.h"     // IWYU pragma: export
+#include "schema/op_registry.h"      // IWYU pragma: export
 #include "schema/op_row.h"           // IWYU pragma: export
 #include "schema/schema_queries.h"   // IWYU pragma: export
 #include "shardlab/shardlab.h"       // IWYU pragma: export

@@ -96,16 +96,17 @@ void check_expression(const CheckSite& site, Evaluate&& evaluate) {
                                     ::shardlab::testing::CheckSite::Kind::kClose}, \
                                    value, ::shardlab::testing::Reference(__VA_ARGS__))
 
-#define SHARDLAB_SHARD_TEST(body, name, mesh_dims)                                           \
-  static void body([[maybe_unused]] ::shardlab::RankContext& rank,                           \
-                   [[maybe_unused]] const ::shardlab::MeshLayout* mesh);                     \
-  DOCTEST_TEST_CASE(name) {                                                                  \
-    ::shardlab::testing::report(::shardlab::testing::run_on_mesh(mesh_dims, body), __FILE__, \
-                                __LINE__);                                                   \
-  }                                                                                          \
-  static void body([[maybe_unused]] ::shardlab::RankContext& rank,                           \
+#define SHARDLAB_SHARD_TEST(body, name, ...)                                                   \
+  static void body([[maybe_unused]] ::shardlab::RankContext& rank,                             \
+                   [[maybe_unused]] const ::shardlab::MeshLayout* mesh);                       \
+  DOCTEST_TEST_CASE(name) {                                                                    \
+    ::shardlab::testing::report(::shardlab::testing::run_on_mesh(__VA_ARGS__, body), __FILE__, \
+                                __LINE__);                                                     \
+  }                                                                                            \
+  static void body([[maybe_unused]] ::shardlab::RankContext& rank,                             \
                    [[maybe_unused]] const ::shardlab::MeshLayout* mesh)
 
-/// A test case whose body runs on every rank of the mesh: SHARD_TEST("name", "dp=2, tp=4") { ... }
-#define SHARD_TEST(name, mesh_dims) \
-  SHARDLAB_SHARD_TEST(DOCTEST_ANONYMOUS(shardlab_test_), name, mesh_dims)
+/// A test case whose body runs on every rank of the mesh: SHARD_TEST("name", "dp=2, tp=4") { ... };
+/// over a program's own ops (shardlab/ops.h): SHARD_TEST("name", "dp=2, tp=4", *ops) { ... }
+#define SHARD_TEST(name, ...) \
+  SHARDLAB_SHARD_TEST(DOCTEST_ANONYMOUS(shardlab_test_), name, __VA_ARGS__)

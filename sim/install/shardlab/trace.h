@@ -1,6 +1,6 @@
-// trace.h - programs as graphs, and headers for programs that `shardlab trace --cpp` has written:
-// inputs as scenarios draw them, planners, links and rules of a run, digests of final values. Also
-// for captures of programs in another language: its functions on groups, hooks of its modules on
+// trace.h - programs as graphs, and headers for programs that are compared with scenarios: inputs
+// as scenarios draw them, planners, links and rules of a run, digests of final values. Also for
+// captures of programs in another language: its functions on groups, hooks of its modules on
 // backward, and texts of objects as expressions.
 #pragma once
 

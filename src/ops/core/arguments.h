@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/tensor_dim.h"
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
 

@@ -17,8 +17,11 @@
 #include "kernels/kernel_id.h"
 #include "ops/core/gradient_math.h"
 #include "ops/core/meta.h"
+#include "ops/core/operands.h"
 #include "ops/core/rows.h"
 #include "schema/aten_schemas.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {
@@ -344,6 +347,16 @@ void register_derived(OpRegistry& registry) {
 Results through_base(Calls&, const Arguments&) { return {}; }
 
 bool is_derived(const OpRow& row) { return row.parts() == PartsFn{through_base}; }
+
+Results through_parts(Calls& calls, const OpRow& row, const Arguments& args) {
+  try {
+    check_tensors(row, args);
+    return is_derived(row) ? derived_results(calls, row, args) : row.parts()(calls, args);
+  } catch (const OutOfRange& error) {
+    if (error.find("op") != nullptr) throw;  // a part's, which had taken its operands
+    refuse_short_operands(row, error);
+  }
+}
 
 Arguments base_arguments(const OpRow& row, const Arguments& args) {
   const OpDescriptor& base = row.base->op;

@@ -6,9 +6,12 @@
 //   copy      `permute_copy` gives a copy where `permute` gives a view
 #pragma once
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
+
+class OpRegistry;
+struct OpRow;
 
 /// Registers all of them. If the op has a rule and a kernel or a local program, and takes the same
 /// arguments, out= and in-place forms are decided and computed as variants of its row; all others
@@ -23,6 +26,8 @@ bool is_derived(const OpRow& row);
 ///   fails  Value: a result has another shape than the tensor that it is written to in place, or a
 ///          dtype of a higher category
 Results derived_results(Calls& calls, const OpRow& row, const Arguments& args);
+/// A composite op in terms of others: by its parts, or by the op that it is derived from.
+Results through_parts(Calls& calls, const OpRow& row, const Arguments& args);
 
 /// The arguments of the op that `row` is derived from in a call of `row`: those of the same name,
 /// and defaults for the others, with the dtype of the first out= tensor where a dtype may be given.

@@ -9,6 +9,8 @@
 #include "base/fix.h"
 #include "mesh/shard_order.h"
 #include "ops/core/meta.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 

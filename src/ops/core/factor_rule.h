@@ -4,9 +4,13 @@
 #include <string>
 #include <string_view>
 
-#include "schema/op_row.h"
+#include "schema/computation.h"
+#include "schema/meta_args.h"
+#include "schema/sharding_rule.h"
 
 namespace shardlab {
+
+class OpRegistry;
 
 /// Gives an op the rule "mk,kn->mn": one operand for each tensor it is called with, one letter per
 /// dim. Letters of the result shard; letters that only operands have give a pending sum. A

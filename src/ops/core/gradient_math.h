@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ops/core/expression.h"
-#include "schema/op_row.h"
+#include "schema/computation.h"
 
 namespace shardlab::grad {
 
@@ -72,6 +72,15 @@ Gradients of_added_product(const GradContext& context, const OfFactor& of_factor
     const DTensor part = times(calls, of_factor(i), context.inputs[4].scalar());
     gradients[i] = cast_like(calls, part, input(context, i));
   }
+  return gradients;
+}
+
+/// Of two operands that broadcast: each side is computed only when wanted.
+template <typename First, typename Second>
+Gradients both(const GradContext& context, First first, Second second) {
+  Gradients gradients(2);
+  if (context.needs(0)) gradients[0] = sum_to(context.calls, first(), input(context, 0));
+  if (context.needs(1)) gradients[1] = sum_to(context.calls, second(), input(context, 1));
   return gradients;
 }
 

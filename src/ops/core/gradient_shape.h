@@ -5,7 +5,7 @@
 
 #include "base/fix.h"
 #include "base/text_of_list.h"
-#include "schema/op_row.h"
+#include "schema/meta_args.h"
 
 namespace shardlab {
 

@@ -15,6 +15,7 @@
 #include "ops/core/factor_rule.h"
 #include "ops/core/operands.h"
 #include "schema/list_element.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

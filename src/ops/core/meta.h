@@ -7,9 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/op_row.h"
+#include "schema/meta_args.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// Metadata of a call's results, for base rows and derived ones: an in-place op gives its target's
 /// (and refuses another shape or a higher category of dtype), out= gives the out tensors' dtype,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/kernel_id.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -7,9 +7,14 @@
 #include <span>
 #include <string_view>
 
-#include "schema/op_row.h"
+#include "schema/computation.h"
+#include "schema/meta_args.h"
+#include "schema/sharding_rule.h"
 
 namespace shardlab {
+
+class OpRegistry;
+struct OpRow;
 
 /// The variants of an op, by name.
 struct Variants {

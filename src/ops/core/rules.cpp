@@ -15,6 +15,7 @@
 #include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/meta.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -2,7 +2,7 @@
 // common parts of rules of several families. Pure.
 #pragma once
 
-#include "schema/op_row.h"
+#include "schema/sharding_rule.h"
 
 namespace shardlab {
 

@@ -1,4 +1,4 @@
-// Arithmetic of several operands, element by element, and choosing between them.
+// Arithmetic of several operands, element by element, and choosing between them (choices.h).
 #include <cmath>
 #include <complex>
 
@@ -9,6 +9,7 @@
 #include "ops/core/holomorphic.h"
 #include "ops/core/meta.h"
 #include "ops/core/pointwise.h"
+#include "ops/elementwise/choices.h"
 #include "ops/register.h"
 
 namespace shardlab {
@@ -151,15 +152,6 @@ Results floor_divide(Calls& calls, const OpRow&, const Arguments& args) {
 constexpr const char* kDivTensorMode = "aten::div.Tensor_mode";
 constexpr const char* kDivScalarMode = "aten::div.Scalar_mode";
 
-// Two broadcast operands: each side is computed only when wanted.
-template <typename First, typename Second>
-Gradients both(const GradContext& context, First first, Second second) {
-  Gradients gradients(2);
-  if (context.needs(0)) gradients[0] = sum_to(context.calls, first(), input(context, 0));
-  if (context.needs(1)) gradients[1] = sum_to(context.calls, second(), input(context, 1));
-  return gradients;
-}
-
 /// Of the angle of the point (other, self); at the origin it has none.
 Gradients grad_atan2(const GradContext& context) {
   const Expression y = in(context, 0), x = in(context, 1);
@@ -184,28 +176,6 @@ Gradients grad_rest(const GradContext& context, const char* rounding) {
 
 Gradients grad_fmod(const GradContext& context) { return grad_rest(context, "trunc"); }
 Gradients grad_remainder(const GradContext& context) { return grad_rest(context, "floor"); }
-
-// The gradient counts fully where `a` wins, by half on a tie.
-Gradients extremum(const GradContext& context, std::string_view wins_first) {
-  Calls& calls = context.calls;
-  const DTensor& a = input(context, 0);
-  const DTensor& b = input(context, 1);
-  const std::string_view wins_second =
-      wins_first == "aten::gt.Tensor" ? "aten::lt.Tensor" : "aten::gt.Tensor";
-  // With a NaN neither loses: both take all of the gradient, as in the reference.
-  const auto share = [&](std::string_view loses) {
-    const DTensor lost = calls.one(loses, {a, b});
-    const DTensor tied = times(calls, calls.one("aten::eq.Tensor", {a, b}), Scalar(0.5));
-    const DTensor less = calls.one("aten::add.Tensor", {lost, tied});
-    return multiply(calls, context.grads[0], calls.one("aten::rsub.Scalar", {less, Scalar(1)}));
-  };
-  return both(
-      context, [&] { return share(wins_second); }, [&] { return share(wins_first); });
-}
-
-Gradients grad_maximum(const GradContext& context) { return extremum(context, "aten::gt.Tensor"); }
-
-Gradients grad_minimum(const GradContext& context) { return extremum(context, "aten::lt.Tensor"); }
 
 Gradients grad_add(const GradContext& context) {
   const Scalar alpha = context.inputs[2].scalar();
@@ -237,90 +207,6 @@ Gradients grad_addcmul(const GradContext& context) {
     gradients[i] = sum_to(context.calls, (scaled * in(context, 3 - i)).value(), input(context, i));
   }
   return gradients;
-}
-
-// Zero at a bound that the input equals exactly, as recorded.
-Gradients grad_clamp(const GradContext& context) {
-  Calls& calls = context.calls;
-  DTensor gradient = context.grads[0];
-  if (!context.inputs[1].is_none()) {
-    const DTensor above = calls.one("aten::gt.Scalar", {input(context, 0), context.inputs[1]});
-    gradient = multiply(calls, gradient, above);
-  }
-  if (!context.inputs[2].is_none()) {
-    const DTensor below = calls.one("aten::lt.Scalar", {input(context, 0), context.inputs[2]});
-    gradient = multiply(calls, gradient, below);
-  }
-  return {gradient};
-}
-
-// clamp(self, min, max) with tensors as bounds, both given: the share of the gradient that each
-// takes. Half at a bound that is met, where the bounds differ; NaN meets and crosses no bound.
-class BoundShares {
- public:
-  explicit BoundShares(const GradContext& context)
-      : x_(context.calls, input(context, 0)),
-        lower_(context.calls, input(context, 1)),
-        low_(input(context, 1)),
-        high_(input(context, 2)),
-        apart_(lower_.lt(high_)),
-        ordered_(lower_.le(high_)) {}
-
-  Expression of_self() const {
-    const Expression met = apart_ && (x_.eq(low_) || x_.eq(high_));
-    return (x_.lt(low_) || x_.gt(high_)).plus(met * 0.5).with("aten::rsub.Scalar", 1);
-  }
-  Expression of_low() const {
-    return (ordered_ && x_.lt(low_)).plus((apart_ && x_.eq(low_)) * 0.5);
-  }
-  Expression of_high() const {
-    return (lower_.gt(high_) || (ordered_ && x_.gt(high_))).plus((apart_ && x_.eq(high_)) * 0.5);
-  }
-
- private:
-  const Expression x_, lower_;
-  const DTensor &low_, &high_;
-  const Expression apart_, ordered_;
-};
-
-// With one bound it is the larger or the smaller of both.
-Gradients grad_clamp_tensors(const GradContext& context) {
-  const bool low = context.inputs[1].is_tensor(), high = context.inputs[2].is_tensor();
-  Gradients gradients(3);
-  if (low && high) {
-    const BoundShares shares(context);
-    const auto share = [&](std::size_t i, const Expression& factor) {
-      const DTensor gradient = multiply(context.calls, context.grads[0], factor.value());
-      gradients[i] = sum_to(context.calls, gradient, input(context, i));
-    };
-    if (context.needs(0)) share(0, shares.of_self());
-    if (context.needs(1)) share(1, shares.of_low());
-    if (context.needs(2)) share(2, shares.of_high());
-    return gradients;
-  }
-  const std::size_t bound = low ? 1 : 2;
-  const Arguments pair{context.inputs[0], context.inputs[bound]};
-  const GradContext two{context.calls, pair, context.outputs, context.grads,
-                        [&](std::size_t i) { return context.needs(i == 0 ? 0 : bound); }};
-  const Gradients found = low ? grad_maximum(two) : grad_minimum(two);
-  gradients[0] = found[0];
-  gradients[bound] = found[1];
-  return gradients;
-}
-
-// The gradient where the mask holds, 0 elsewhere.
-DTensor flowing_where(const GradContext& context, const Expression& mask) {
-  const Expression gradient = flowing(context);
-  return mask.choose(gradient, gradient.of("aten::zeros_like")).value();
-}
-
-// At the bound itself no gradient passes, as in the reference.
-Gradients grad_clamp_max(const GradContext& context) {
-  return {flowing_where(context, in(context, 0).lt(context.inputs[1]))};
-}
-
-Gradients grad_clamp_min(const GradContext& context) {
-  return {flowing_where(context, in(context, 0).gt(context.inputs[1]))};
 }
 
 Gradients grad_unscale(const GradContext& context) {
@@ -381,15 +267,6 @@ Gradients grad_lerp_tensor(const GradContext& context) {
     const Expression way = in(context, 1) - in(context, 0);
     gradients[2] = sum_to(calls, (gradient * way).value(), weight.value());
   }
-  return gradients;
-}
-
-Gradients grad_masked_fill(const GradContext& context) {
-  Gradients gradients(2);
-  if (!context.needs(0)) return gradients;
-  const DTensor kept = context.calls.one("aten::masked_fill.Scalar",
-                                         {context.grads[0], input(context, 1), Scalar(0.0)});
-  gradients[0] = sum_to(context.calls, kept, input(context, 0));
   return gradients;
 }
 
@@ -460,14 +337,6 @@ Gradients grad_pow_tensors(const GradContext& context) {
       });
 }
 
-Gradients grad_masked_fill_tensor(const GradContext& context) {
-  Gradients gradients = grad_masked_fill(context);
-  gradients.resize(3);
-  if (!context.needs(2)) return gradients;
-  gradients[2] = sum_to(context.calls, flowing_where(context, in(context, 1)), input(context, 2));
-  return gradients;
-}
-
 // The gradient of the operand that is subtracted alpha times.
 DTensor subtracted(const GradContext& context) {
   const DTensor scaled = times(context.calls, context.grads[0], context.inputs[2].scalar());
@@ -484,23 +353,6 @@ Gradients grad_rsub_scalar(const GradContext& context) { return {subtracted(cont
 Gradients grad_sub(const GradContext& context) {
   return both(
       context, [&] { return context.grads[0]; }, [&] { return subtracted(context); });
-}
-
-Gradients grad_where(const GradContext& context) {
-  Calls& calls = context.calls;
-  const DTensor& condition = input(context, 0);
-  const DTensor& gradient = context.grads[0];
-  const DTensor nothing = zeros_like(calls, gradient);
-  Gradients gradients(3);
-  if (context.needs(1)) {
-    gradients[1] = sum_to(calls, calls.one("aten::where.self", {condition, gradient, nothing}),
-                          input(context, 1));
-  }
-  if (context.needs(2)) {
-    gradients[2] = sum_to(calls, calls.one("aten::where.self", {condition, nothing, gradient}),
-                          input(context, 2));
-  }
-  return gradients;
 }
 
 // Sorted by name.

@@ -15,6 +15,8 @@
 #include "ops/register.h"
 #include "schema/aten_schemas.h"
 #include "schema/list_element.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -9,6 +9,7 @@
 #include "ops/core/rows.h"
 #include "ops/register.h"
 #include "schema/list_element.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -16,6 +16,7 @@
 #include "ops/index/indexing.h"
 #include "ops/index/scatter_reduce.h"
 #include "ops/register.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

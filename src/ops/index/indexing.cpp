@@ -6,6 +6,7 @@
 #include "ops/core/arguments.h"
 #include "ops/core/matmul.h"
 #include "ops/core/meta.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

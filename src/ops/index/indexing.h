@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <span>
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
+#include "schema/op_descriptor.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 /// The sources of the dims of an index call.
 struct Indexing {

@@ -8,6 +8,7 @@
 #include "ops/core/expression.h"
 #include "ops/core/meta.h"
 #include "ops/core/rules.h"
+#include "schema/op_row.h"
 
 namespace shardlab::linalg {
 

@@ -4,7 +4,9 @@
 
 #include <initializer_list>
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
+#include "schema/meta_args.h"
+#include "schema/sharding_rule.h"
 
 namespace shardlab::linalg {
 

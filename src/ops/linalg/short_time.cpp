@@ -6,6 +6,7 @@
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "ops/core/arguments.h"
+#include "ops/core/expression.h"
 #include "ops/core/rows.h"
 #include "ops/register.h"
 #include "tensor/device.h"

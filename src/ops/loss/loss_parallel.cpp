@@ -6,6 +6,9 @@
 #include "ops/core/arguments.h"
 #include "ops/core/matmul.h"
 #include "ops/register.h"
+#include "schema/computation.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

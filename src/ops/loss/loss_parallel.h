@@ -3,7 +3,7 @@
 // other ops, on global values. Used on the running rank, as the calls are.
 #pragma once
 
-#include "schema/op_row.h"
+#include "schema/calls.h"
 
 namespace shardlab {
 

@@ -10,6 +10,7 @@
 #include "ops/core/rules.h"
 #include "ops/nn/normalization.h"
 #include "ops/register.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -8,6 +8,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/core/arguments.h"
 #include "ops/core/gradient_math.h"
+#include "ops/core/meta.h"
 #include "ops/core/rows.h"
 #include "ops/core/rules.h"
 #include "ops/nn/normalization.h"

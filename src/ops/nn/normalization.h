@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "ops/core/expression.h"
-#include "schema/op_row.h"
+#include "schema/meta_args.h"
 
 namespace shardlab::normalization {
 

@@ -16,6 +16,7 @@
 #include "ops/core/rules.h"
 #include "ops/nn/resample.h"
 #include "ops/register.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

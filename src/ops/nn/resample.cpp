@@ -16,6 +16,7 @@
 #include "ops/core/rows.h"
 #include "ops/core/rules.h"
 #include "ops/register.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 

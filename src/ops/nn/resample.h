@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "schema/op_row.h"
+#include "schema/meta_args.h"
 
 namespace shardlab {
 

@@ -10,7 +10,7 @@
 #include "ops/core/meta.h"
 #include "ops/core/rows.h"
 #include "ops/core/rules.h"
-#include "ops/reduce/reduction.h"
+#include "ops/reduce/reduction_parts.h"
 #include "ops/register.h"
 
 namespace shardlab {

@@ -10,6 +10,7 @@
 #include "ops/core/meta.h"
 #include "ops/core/rows.h"
 #include "ops/register.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -14,6 +14,7 @@
 #include "ops/core/view_meta.h"
 #include "ops/register.h"
 #include "ops/shape/as_strided.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

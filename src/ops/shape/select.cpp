@@ -17,6 +17,7 @@
 #include "ops/core/rules.h"
 #include "ops/core/view_meta.h"
 #include "ops/register.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -13,6 +13,7 @@
 #include "ops/core/rows.h"
 #include "ops/core/view_meta.h"
 #include "ops/register.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -7,6 +7,8 @@
 #include "ops/core/pointwise.h"
 #include "ops/register.h"
 #include "schema/aten_schemas.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/fix.h"
 #include "base/text_of_list.h"
 #include "ops/core/arguments.h"
 #include "ops/core/gradient_math.h"

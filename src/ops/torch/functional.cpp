@@ -17,6 +17,8 @@
 #include "ops/core/view_meta.h"
 #include "ops/elementwise/slopes.h"
 #include "ops/register.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

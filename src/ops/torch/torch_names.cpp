@@ -9,6 +9,7 @@
 #include "base/text_of_list.h"
 #include "ops/core/arguments.h"
 #include "ops/torch/functional.h"
+#include "schema/op_registry.h"
 
 namespace shardlab {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "api/shardlab.h"
 #include "autograd/program.h"
+#include "schema/op_row.h"
 #include "sim/run/reference_calls.h"
 #include "tests/unit/dispatch/op_mesh.h"
 

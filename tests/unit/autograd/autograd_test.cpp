@@ -6,7 +6,11 @@
 #include "dispatch/all_ops.h"
 #include "schema/argument.h"
 #include "schema/calls.h"
+#include "schema/computation.h"
+#include "schema/meta_args.h"
+#include "schema/op_registry.h"
 #include "schema/op_row.h"
+#include "schema/sharding_rule.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_calls.h"
 

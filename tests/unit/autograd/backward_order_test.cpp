@@ -4,6 +4,7 @@
 #include "autograd/autograd.h"
 #include "comm/observer.h"
 #include "schema/argument.h"
+#include "schema/op_row.h"
 #include "schema/op_schema.h"
 #include "tests/unit/dispatch/op_mesh.h"
 

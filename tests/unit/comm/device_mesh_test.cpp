@@ -8,7 +8,7 @@
 #include "comm/observer.h"
 #include "comm/process_group.h"
 #include "mesh/spec.h"
-#include "sim/record/event_log.h"
+#include "sim/log/event_log.h"
 #include "tests/support/local_tensor.h"
 #include "tests/support/on_ranks.h"
 

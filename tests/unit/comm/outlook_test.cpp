@@ -16,13 +16,7 @@ using threads::OpenRound;
 namespace {
 
 // Groups differ by address only.
-const threads::Group* group_named(const char* name) {
-  return reinterpret_cast<const threads::Group*>(name);
-}
-
-const threads::Group* const kA = group_named("a");
-const threads::Group* const kB = group_named("b");
-const threads::Group* const kC = group_named("c");
+constexpr const char *kA = "a", *kB = "b", *kC = "c";
 
 using Flags = std::vector<bool>;
 

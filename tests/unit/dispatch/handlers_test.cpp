@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 #include "tests/unit/dispatch/seen.h"

@@ -8,6 +8,7 @@
 #include "base/memory_account.h"
 #include "dispatch/all_ops.h"
 #include "ops/core/factor_rule.h"
+#include "schema/op_registry.h"
 #include "tests/unit/dispatch/op_mesh.h"
 
 namespace shardlab {

@@ -11,7 +11,10 @@
 #include "mesh/spec.h"
 #include "propagate/propagator.h"
 #include "schema/calls.h"
-#include "schema/op_row.h"
+
+namespace shardlab {
+class OpRegistry;
+}  // namespace shardlab
 
 namespace shardlab::test {
 

@@ -5,6 +5,9 @@
 #include "dispatch/all_ops.h"
 #include "kernels/kernel_id.h"
 #include "ops/core/meta.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
+#include "schema/sharding_rule.h"
 #include "tests/unit/dispatch/op_mesh.h"
 
 namespace shardlab {

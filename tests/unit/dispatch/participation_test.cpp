@@ -7,6 +7,8 @@
 #include "dispatch/prepare.h"
 #include "ops/core/meta.h"
 #include "redistribute/redistribute.h"
+#include "schema/binder.h"
+#include "schema/op_registry.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 #include "tests/unit/dispatch/seen.h"

@@ -6,6 +6,7 @@
 
 #include "comm/observer.h"
 #include "schema/op_row.h"
+#include "schema/op_schema.h"
 
 namespace shardlab::test {
 

@@ -10,7 +10,7 @@
 
 #include "sim/doctor/packages.h"
 #include "sim/doctor/probe.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 
 using namespace shardlab;
 

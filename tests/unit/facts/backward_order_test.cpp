@@ -1,8 +1,8 @@
 // Facts about the order of backward, right and altered: the checker must see each difference.
 #include <doctest/doctest.h>
 
-#include "sim/record/json_value.h"
-#include "sim/recorded/case_report.h"
+#include "sim/files/json_value.h"
+#include "tests/facts/case_report.h"
 #include "tests/facts/order_facts.h"
 
 using namespace shardlab;

@@ -2,7 +2,7 @@
 // placements. The right answers are small sums that are written down.
 #include <doctest/doctest.h>
 
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "tests/facts/chain_judge.h"
 
 using namespace shardlab;

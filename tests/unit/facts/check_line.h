@@ -9,8 +9,8 @@
 #include <fstream>
 #include <string>
 
-#include "sim/record/json_value.h"
-#include "sim/recorded/check.h"
+#include "sim/files/json_value.h"
+#include "tests/facts/check.h"
 #include "tests/facts/check_families.h"
 
 namespace shardlab {

@@ -1,4 +1,4 @@
-#include "sim/recorded/check.h"
+#include "tests/facts/check.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "sim/record/json_value.h"
-#include "sim/record/text_lines.h"
-#include "sim/recorded/known_differences.h"
+#include "sim/files/json_value.h"
+#include "sim/files/text_lines.h"
+#include "tests/facts/known_differences.h"
 
 using namespace shardlab;
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 
 using namespace shardlab;
 

@@ -1,4 +1,4 @@
-#include "sim/recorded/known_differences.h"
+#include "tests/facts/known_differences.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "sim/recorded/known_row.h"
+#include "tests/facts/known_row.h"
 
 using namespace shardlab;
 

@@ -1,11 +1,11 @@
 // Lines of recordings with one field damaged: each is refused before it is played, and the error
 // names the field.
-#include "sim/capture/recorded_form.h"
+#include "tests/facts/recorded_form.h"
 
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 
 using namespace shardlab;
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
 #include "tensor/host.h"
 #include "tests/facts/open_choice.h"
 #include "tests/facts/plain_world.h"

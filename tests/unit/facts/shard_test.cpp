@@ -4,7 +4,8 @@
 
 #include "dispatch/all_ops.h"
 #include "ops/core/factor_rule.h"
-#include "sim/record/json_value.h"
+#include "schema/op_registry.h"
+#include "sim/files/json_value.h"
 #include "tests/facts/sequence_sample.h"
 #include "tests/facts/shard_table.h"
 

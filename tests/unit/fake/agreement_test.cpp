@@ -9,6 +9,7 @@
 
 #include "backends/fake/shape_device.h"
 #include "comm/device_mesh.h"
+#include "mesh/spec.h"
 #include "sim/world/world.h"
 #include "tensor/device.h"
 #include "tests/support/on_ranks.h"

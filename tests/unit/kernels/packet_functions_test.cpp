@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/unit/kernels/fixtures.h"
+#include "tests/unit/ops/torch_rows.h"
 
 using namespace shardlab;
 using namespace shardlab::test;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -145,6 +146,7 @@ class NotingPeers final : public Peers {
     return Error(ErrorKind::kRuntime, "rank 1 failed");
   }
   void tell(const Error& reason) const override { library().hear("told: " + reason.summary()); }
+  [[noreturn]] void end_process(const std::string&) const override { std::abort(); }
   std::atomic<bool> failed{false};
 };
 

@@ -5,6 +5,8 @@
 
 #include "dispatch/all_ops.h"
 #include "ops/core/meta.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

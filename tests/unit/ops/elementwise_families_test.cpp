@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "tests/unit/ops/gradient_rows.h"
 
 namespace shardlab {

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
 
 namespace shardlab {
 namespace {

@@ -4,6 +4,8 @@
 #include "dispatch/all_ops.h"
 #include "mesh/type_string.h"
 #include "propagate/propagator.h"
+#include "schema/binder.h"
+#include "schema/op_registry.h"
 
 namespace shardlab {
 namespace {

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "tests/support/local_tensor.h"
 
 using namespace shardlab;

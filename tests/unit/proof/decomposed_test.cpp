@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
+#include "schema/binder.h"
+#include "schema/op_registry.h"
 #include "sim/proof/op_proof.h"
 #include "tests/facts/shape_call.h"
 

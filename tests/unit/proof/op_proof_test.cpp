@@ -12,6 +12,8 @@
 #include "dispatch/plain_calls.h"
 #include "ops/core/expression.h"
 #include "ops/core/factor_rule.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "sim/proof/proof_text.h"
 
 namespace shardlab {

@@ -4,6 +4,8 @@
 #include "dispatch/all_ops.h"
 #include "propagate/elements.h"
 #include "propagate/propagator.h"
+#include "schema/binder.h"
+#include "schema/op_registry.h"
 #include "tests/unit/plan/plan_support.h"
 
 namespace shardlab {

@@ -8,6 +8,8 @@
 
 #include "dispatch/all_ops.h"
 #include "propagate/propagator.h"
+#include "schema/binder.h"
+#include "schema/op_registry.h"
 
 namespace shardlab {
 namespace {

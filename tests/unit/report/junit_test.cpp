@@ -8,11 +8,11 @@ using namespace shardlab;
 
 namespace {
 
-using Outcome = TestReport::Verdict;
+using Ended = TestReport::Verdict;
 
 std::string message_in_xml(std::string message) {
   const std::string xml =
-      junit_xml({{"a.toml", "a.toml", Outcome::kSkipped, std::move(message), ""}});
+      junit_xml({{"a.toml", "a.toml", Ended::kSkipped, std::move(message), ""}});
   const std::size_t first = xml.find("message=\"") + 9;
   return xml.substr(first, xml.find('"', first) - first);
 }
@@ -28,12 +28,11 @@ TEST_CASE("nothing tested is a file that can be read") {
 }
 
 TEST_CASE("suites are folders in the order of their first case, with their own counts and times") {
-  CHECK(
-      junit_xml({{"m/a.toml", "m/a.toml", Outcome::kPassed, "", "", 0.25},
-                 {"b.toml", "b.toml x=2", Outcome::kFailed, "y is wrong", "report", 1.5},
-                 {"m/c.toml", "m/c.toml", Outcome::kError, "no such key", "line 1\nline 2", 0.0004},
-                 {"m/d.toml", "m/d.toml", Outcome::kSkipped, "needs mpi", "unseen"}}) ==
-      R"(<?xml version="1.0" encoding="UTF-8"?>
+  CHECK(junit_xml({{"m/a.toml", "m/a.toml", Ended::kPassed, "", "", 0.25},
+                   {"b.toml", "b.toml x=2", Ended::kFailed, "y is wrong", "report", 1.5},
+                   {"m/c.toml", "m/c.toml", Ended::kError, "no such key", "line 1\nline 2", 0.0004},
+                   {"m/d.toml", "m/d.toml", Ended::kSkipped, "needs mpi", "unseen"}}) ==
+        R"(<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="shardlab" tests="4" failures="1" errors="1" skipped="1" time="1.750">
   <testsuite name="m" tests="3" failures="0" errors="1" skipped="1" time="0.250">
     <testcase classname="m/a.toml" name="m/a.toml" time="0.250"/>

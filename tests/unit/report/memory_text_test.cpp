@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/memory_curve.h"
 
 namespace shardlab {

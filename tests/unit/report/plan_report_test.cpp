@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "mesh/type_string.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "tests/unit/report/report_text.h"
 
 using namespace shardlab;

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/run_json.h"
 #include "sim/verify/kept_value.h"
 #include "tests/unit/scenario/scenario_text.h"

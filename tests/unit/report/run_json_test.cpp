@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "tests/unit/scenario/scenario_text.h"
 
 using namespace shardlab;
@@ -73,5 +73,5 @@ TEST_CASE("values are kept also where the scenario asks for no verification") {
   const nlohmann::json json = json_of(std::string(kFile) + "[expect]\nverify = \"none\"\n", 8);
   CHECK(json["ok"] == true);
   CHECK(json["values"][0]["whole"][0]["count"] == 5);
-  CHECK(json["values"][0]["not_verified"] == "not asked for");
+  CHECK(json["values"][0]["not_verified"] == "verify = \"none\"");
 }

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "dispatch/all_ops.h"
-#include "sim/record/json_value.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
+#include "sim/files/json_value.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/implicit_moves.h"
 #include "sim/report/log_text.h"

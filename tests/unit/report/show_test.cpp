@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "sim/record/json_value.h"
+#include "sim/files/json_value.h"
 #include "sim/report/holdings.h"
 #include "tests/unit/report/report_text.h"
 

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "dispatch/all_ops.h"
 #include "schema/op_descriptor.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "schema/binder.h"
+#include "schema/op_registry.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

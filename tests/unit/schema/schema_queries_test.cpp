@@ -5,6 +5,8 @@
 
 #include "dispatch/all_ops.h"
 #include "propagate/propagator.h"
+#include "schema/binder.h"
+#include "schema/op_registry.h"
 #include "schema/op_row.h"
 
 namespace shardlab {

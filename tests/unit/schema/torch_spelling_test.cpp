@@ -1,4 +1,6 @@
 #include "schema/torch_spelling.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 
 #include <doctest/doctest.h>
 

@@ -90,8 +90,8 @@ TEST_CASE(
     REQUIRE(tracing.hook_nodes().size() == 3);
     const HookNode& node = tracing.hook_nodes()[2];
     CHECK((node.name == "setup_output_hook" && node.hook == 0 && node.state.empty()));
-    CHECK(node.arguments == Gradients{y});
-    CHECK(node.results == Gradients{out.as_proxy().value});
+    CHECK((node.arguments.size() == 1 && node.arguments[0].is_same(y)));
+    CHECK((node.results.size() == 1 && node.results[0].is_same(out.as_proxy().value)));
     const auto wrong = [&](const TracedCall& call) {
       return test::kind_of([&] { hook.call_method("setup_input_hook", call); });
     };

@@ -8,7 +8,7 @@
 #include "backends/fake/shape_device.h"
 #include "comm/device_mesh.h"
 #include "mesh/local_shape.h"
-#include "sim/record/trace.h"
+#include "sim/log/trace.h"
 #include "sim/world/world.h"
 #include "tensor/device.h"
 

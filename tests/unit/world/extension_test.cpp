@@ -3,6 +3,8 @@
 
 #include "ops/core/factor_rule.h"
 #include "ops/core/meta.h"
+#include "schema/op_registry.h"
+#include "schema/op_row.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/world/spmd.h"
 #include "tests/unit/scenario/scenario_text.h"

@@ -1,0 +1,191 @@
+// The scenario is text in memory, as if it were stored next to the recording.
+#include "sim/cli/open_recording.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "base/fix.h"
+#include "base/text_of_list.h"
+#include "dispatch/all_ops.h"
+#include "mesh/spec.h"
+#include "sim/cli/run_arguments.h"
+#include "sim/cli/spec_arguments.h"
+#include "sim/remesh/mesh_graph.h"
+#include "sim/remesh/writes.h"
+#include "sim/replay/self_test.h"
+#include "sim/run/one_device.h"
+#include "sim/scenario/recorded_tensors.h"
+#include "sim/world/backends.h"
+
+namespace shardlab {
+
+namespace {
+
+PlanMesh mesh_of(const RunArguments& arguments) {
+  if (arguments.mesh.empty()) return {{"all", 1}};
+  const MeshLayout* layout = parse_mesh(arguments.mesh);
+  PlanMesh mesh;
+  for (std::size_t i = 0; i < layout->names().size(); ++i) {
+    mesh.push_back({layout->names()[i], layout->shape()[i]});
+  }
+  return mesh;
+}
+
+std::optional<DType> dtype_of_run(const RunArguments& arguments) {
+  if (arguments.dtype.empty()) return std::nullopt;
+  const auto dtype = parse_dtype(arguments.dtype);
+  if (dtype && is_floating(*dtype)) return dtype;
+  fail(ErrorKind::kValue, Fix{"--dtype f64"}, "--dtype {}: no floating dtype", arguments.dtype);
+}
+
+ScenarioFile scenario_of(const CallProgram& program, const PlanMesh& mesh, const MeshPlan& plan,
+                         const RunArguments& arguments) {
+  auto text = std::make_shared<SourceText>(
+      program.recording->path, mesh_scenario(program, mesh, plan, dtype_of_run(arguments)));
+  return ScenarioFile::read(std::move(text), settings_of(arguments));
+}
+
+bool holds_alone(const CallProgram& program, const Scenario& scenario, const KnownAlone& alone,
+                 const RunArguments& arguments) {
+  SelfTest test = self_test(program, alone);
+  if (!test.ok()) {
+    const auto wide = alone.in_f64.valid()
+                          ? alone.in_f64.get()
+                          : run_first_alone(scenario, all_ops(), Precision::kReference);
+    test = self_test(program, alone, wide.get());
+  }
+  const bool reported = arguments.common.output != Output::kJson;
+  if (test.ok() && reported) print({.out = self_test_text(test)});
+  if (!test.ok()) print({.out = {}, .err = self_test_text(test)});
+  return test.ok();
+}
+
+// Sizes of an exported program are its own settings; the others are the scenario's.
+RunArguments without_sizes(RunArguments arguments, const std::vector<ExportedSize>& sizes) {
+  std::erase_if(arguments.settings, [&](const std::string& text) {
+    return std::ranges::count(sizes, parse_setting(text).key, &ExportedSize::symbol) > 0;
+  });
+  return arguments;
+}
+
+void tell_sizes(const std::vector<ExportedSize>& sizes) {
+  for (const ExportedSize& size : sizes) {
+    if (size.of.empty()) continue;
+    print({.out = {},
+           .err = fmt::format("note: the size {0} is {1}: {2}; --set {0}=N gives it another\n",
+                              size.symbol, size.size ? std::to_string(*size.size) : "null",
+                              text_of_list(size.of, ", "))});
+  }
+}
+
+// Ranks that have other rows of a batch would cut it elsewhere.
+void check_sizes(const CallProgram& program, const PlanMesh& mesh) {
+  std::int64_t ranks = 1;
+  for (const PlanMeshDim& dim : mesh) ranks *= dim.size;
+  if (ranks == 1 || program.sizes_of_data.empty()) return;
+  fail(ErrorKind::kUnsupported,
+       Fix{"replay it as it is, or run it on one rank: other data is another program"}, "{}: {}",
+       program.recording->path, program.sizes_of_data.front());
+}
+
+// The run on one device. Sums over ranks have another order, so that their values are judged by the
+// run in f64, which goes beside it.
+std::shared_ptr<KnownAlone> alone_of(const Scenario& scenario, bool is_judged) {
+  std::shared_future<std::shared_ptr<KnownAlone>> in_f64;
+  if (is_judged && scenario.world > 1 && std::thread::hardware_concurrency() > 1) {
+    in_f64 = std::async(std::launch::async, [scenario] {
+      return run_first_alone(scenario, all_ops(), Precision::kReference);
+    });
+  }
+  auto alone = run_first_alone(scenario, all_ops());
+  alone->in_f64 = std::move(in_f64);
+  return alone;
+}
+
+}  // namespace
+
+ExportOptions export_options(const RunArguments& arguments) {
+  ExportOptions options{.sizes = {}, .backward = arguments.backward};
+  for (const std::string& text : arguments.settings) {
+    const Setting setting = parse_setting(text);
+    if (const auto* size = std::get_if<std::int64_t>(&setting.value)) {
+      options.sizes[setting.key] = *size;
+    }
+  }
+  return options;
+}
+
+std::optional<OpenedRecording> open_recording(const std::string& path, const RunArguments& given,
+                                              int& code) {
+  const auto program_file =
+      std::make_shared<const RecordedProgram>(read_recording(path, export_options(given)));
+  const RecordedProgram& recording = *program_file;
+  const auto kept = RecordedTensors::keep(path, program_file);
+  const RunArguments arguments = without_sizes(given, recording.sizes);
+  if (!arguments.backward.empty() && !recording.exported) {
+    fail(ErrorKind::kValue, Fix{"leave it out: the file says what was differentiated"},
+         "--backward: {} is no exported program", path);
+  }
+  if (recording.ranks > 1) {
+    fail(ErrorKind::kUnsupported,
+         Fix{"record the program on one process, or hold this one to PyTorch: shardlab replay"},
+         "{}: a recording of {} ranks has their mesh and placements, and is not taken to another",
+         path, recording.ranks);
+  }
+  dtype_of_run(arguments);  // refused before anything runs
+  CallProgram program = program_of(recording);
+  renew_written(program);
+  if (arguments.without_optimizer) program.updates.clear();
+  PlanLayouts layouts;
+  if (!arguments.place_file.empty()) read_layouts(arguments.place_file, layouts);
+  for (const std::string& text : arguments.placings) {
+    layouts.placings.push_back(parse_placing(text));
+  }
+  const PlanMesh mesh = mesh_of(arguments);
+  check_sizes(program, mesh);
+  const MeshPlan plan = plan_of(program, mesh, arguments.plan, layouts);
+  if (arguments.toml) {
+    print({.out = mesh_scenario(program, mesh, plan, dtype_of_run(arguments))});
+    return std::nullopt;
+  }
+  for (const auto* notes : {&std::as_const(program).notes, &plan.notes}) {
+    for (const std::string& note : *notes) print({.out = {}, .err = "note: " + note + "\n"});
+  }
+  if (recording.exported) tell_sizes(recording.sizes);
+  OpenedRecording opened{scenario_of(program, mesh, plan, arguments), nullptr};
+  opened.file.hold(kept);
+  if (recording.shapes_only || recording.exported) return opened;
+  // The recorded dtypes are those that PyTorch's values have.
+  const bool as_recorded = arguments.dtype.empty();
+  const ScenarioFile own = as_recorded ? opened.file : scenario_of(program, mesh, plan, {});
+  const Scenario scenario = own.at(own.points().front());
+  const bool is_kept = as_recorded && opened.file.points().size() == 1;
+  const std::string& backend = arguments.backend.empty() ? scenario.backend : arguments.backend;
+  auto alone = alone_of(scenario, is_kept && !is_shape_only(backend));
+  if (!holds_alone(program, scenario, *alone, arguments)) {
+    code = kFailed;
+    return std::nullopt;
+  }
+  if (is_kept) opened.alone = std::move(alone);
+  return opened;
+}
+
+void refuse_recording_options(const std::string& path, const RunArguments& arguments) {
+  const char* option = !arguments.mesh.empty()         ? "--mesh"
+                       : !arguments.plan.empty()       ? "--plan"
+                       : !arguments.placings.empty()   ? "--place"
+                       : !arguments.place_file.empty() ? "--place-file"
+                       : !arguments.dtype.empty()      ? "--dtype"
+                       : !arguments.backward.empty()   ? "--backward"
+                       : arguments.without_optimizer   ? "--no-optimizer"
+                       : arguments.toml                ? "--toml"
+                                                       : nullptr;
+  if (option == nullptr || !std::filesystem::exists(path)) return;
+  fail(ErrorKind::kValue, Fix{"--set mesh.tp=4 gives a scenario's mesh another size"},
+       "{}: {} is no recording of PyTorch, and has a mesh and placements of its own", option, path);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,34 @@
+// open_recording.h - a recorded program, or an exported program, as a scenario: `shardlab run`
+// and `trace`.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "sim/cli/commands.h"
+#include "sim/recording/recording.h"
+#include "sim/scenario/scenario_file.h"
+
+namespace shardlab {
+
+struct KnownAlone;
+
+/// A recording as a scenario.
+struct OpenedRecording {
+  ScenarioFile file;
+  std::shared_ptr<KnownAlone> alone;  ///< its run on one device; null: there was none
+};
+
+/// The recording on the given mesh, or on one rank, after its run on one device was compared with
+/// PyTorch; prints the result of the comparison. None: --toml has printed the scenario, or the
+/// self-test fails, and `code` is the exit code.
+std::optional<OpenedRecording> open_recording(const std::string& path,
+                                              const RunArguments& arguments, int& code);
+
+/// The command line's choices for an exported program.
+ExportOptions export_options(const RunArguments& arguments);
+
+/// Refuses options of recordings where a file is a scenario.
+void refuse_recording_options(const std::string& path, const RunArguments& arguments);
+
+}  // namespace shardlab

@@ -1,0 +1,17 @@
+// outcome_text.h - the outcome of a value in words: the outcome first, then how it is known.
+#pragma once
+
+#include <string>
+
+#include "sim/verify/verify.h"
+
+namespace shardlab {
+
+inline constexpr std::string_view kEqual = "equal";
+
+/// "equal", "rounding", "tolerance", "undecided": of a verified one.
+std::string how_text(const ValueReport& value);
+/// "verified, equal", "verified as pieces, rounding", "left as terms".
+std::string outcome_text(const ValueReport& value);
+
+}  // namespace shardlab
