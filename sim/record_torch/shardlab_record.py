@@ -16,25 +16,30 @@ program on any mesh). It is gzip of JSON lines, then the raw elements of inputs.
 recorded at once: `call` is the level of autograd (linear, cross_entropy_loss), forward only; `op`
 and `local_op` are the level of the dispatcher below it, backward and optimizer too.
 
-Recording changes no bit of the program: nothing is drawn, moved or written. Parts that a recorder
-cannot see (compiled regions, torch.func) are written down by name and place, and `shardlab` refuses
-the file for them. It needs PyTorch alone; one thread records at a time.
+The program cannot see that it is recorded: nothing is drawn, moved or written, nothing hangs on its
+tensors and modules or keeps them, and no error of the recorder reaches it. Parts that a recorder
+cannot see (compiled regions, torch.func, sparse tensors) are written down by name and place, and
+`shardlab` refuses the file for them. It needs PyTorch alone; one thread records at a time.
 """
 
 import argparse
+import collections
 import contextlib
 import fnmatch
 import functools
 import gzip
+import hashlib
 import inspect
 import json
 import math
 import os
 import runpy
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import weakref
@@ -53,11 +58,18 @@ from torch._dispatch.python import enable_python_dispatcher, no_python_dispatche
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.schema_check_mode import SchemaCheckMode
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _disable_current_modes,
+    _get_current_dispatch_mode_stack,
+    _pop_mode,
+    _push_mode,
+)
+from torch.utils._pytree import tree_leaves, tree_unflatten
 
 try:
     import torch.distributed as dist
+    from torch.distributed import _functional_collectives as functional_collectives
     from torch.distributed._functional_collectives import AsyncCollectiveTensor
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor import _api as dtensor_api
@@ -77,6 +89,7 @@ except ImportError:  # a build of PyTorch without torch.distributed
 
 
 try:
+    from torch.distributed import _local_tensor as local_tensor
     from torch.distributed._local_tensor import LocalTensor, LocalTensorMode
 except ImportError:  # older releases
     LocalTensorMode = None
@@ -119,6 +132,12 @@ CHOICES = {
     "aten.median.dim": 1,
     "aten.nanmedian.dim": 1,
     "aten.mode.default": 1,
+    "aten.sort.default": 1,
+    "aten.sort.stable": 2,
+    "aten.max.dim": 1,
+    "aten.min.dim": 1,
+    "aten.cummax.default": 1,
+    "aten.cummin.default": 1,
 }
 
 # Questions about a tensor, which do nothing to it.
@@ -131,6 +150,8 @@ QUESTIONS = {
     ).split()
 }
 SILENT_NAMESPACES = ("profiler", "prim", "prims")
+# Ops that give a tensor other memory: what is there is met at its first use.
+MEMORY = {"aten::set_", "aten::set_data", "aten::as_strided_"}
 COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtensor")
 # Collectives on plain tensors, and messages, that are recorded, and the arguments that they write
 # to: None if they return a tensor.
@@ -155,6 +176,8 @@ EXCHANGES = {
     "_c10d_functional::broadcast": None,
     "_c10d_functional::wait_tensor": None,
 }
+# Those whose operand C++ may have filled: DDP's order of buckets.
+SENT = ("c10d::broadcast_", "c10d::allreduce_", "c10d::send")
 OBJECTS = (
     "send_object_list",
     "recv_object_list",
@@ -188,6 +211,7 @@ LIBRARIES = (
 HERE = os.path.abspath(__file__)
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))) + os.sep
 TORCH = os.path.join(PACKAGES, "torch") + os.sep
+LOADER = os.path.join(TORCH, "utils", "data") + os.sep
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 # Types of arguments that hold no others.
 SINGLE = (torch.Tensor, int, float, str, torch.dtype, torch.device, torch.layout)
@@ -198,6 +222,11 @@ _BACKWARD = inspect.signature(torch.autograd.backward)
 _GRAD = inspect.signature(torch.autograd.grad)
 _active = None
 _line = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+# Made by join.py from the parts in recorder/, which are to be read and changed.
+
+
+# Questions about tensors and calls, and their facts.
 
 
 def _finite(number):
@@ -268,11 +297,53 @@ def _pieces(tensor):
     return [tensor]
 
 
+class _Beside:
+    """Facts about tensors of the program: they keep no tensor alive, and hang on none. A tensor is
+    known by its id and its memory: a weak reference would forbid torch.utils.swap_tensors."""
+
+    def __init__(self, storage_of):
+        self.known, self.storage_of = {}, storage_of
+
+    def get(self, tensor):
+        memory, fact = self.known.get(id(tensor), (None, None))
+        try:
+            return fact if memory is not None and memory == self.storage_of(tensor) else None
+        except _Unseen:
+            return None
+
+    def set(self, tensor, fact):
+        self.known[id(tensor)] = self.storage_of(tensor), fact
+
+
+class _Unseen(Exception):
+    """Something that a recorder cannot see, by name."""
+
+
 def _alone(func, args, kwargs):
     """A collective: process groups pass the state of this thread to their workers, which must not
     call Python, since this thread waits for them and holds Python's lock."""
     with no_python_dispatcher(), _disable_current_modes():
         return func(*args, **kwargs)
+
+
+def _by_rank(facts):
+    """One fact, if all ranks have the same."""
+    return facts[0] if all(fact == facts[0] for fact in facts) else {"ranks": facts}
+
+
+def _groups_of_ranks(group, ranks, world):
+    """Of each simulated rank those of its group: the library keeps rank 0's."""
+    from torch.distributed._local_tensor._c10d import _prepare_collective_groups
+
+    if len(ranks) == world:
+        return [ranks]
+    first, offsets = _prepare_collective_groups(group)
+    groups = [[offset + rank for rank in first] for offset in offsets]
+    return [next((one for one in groups if rank in one), [rank]) for rank in range(world)]
+
+
+def _layout(tensor):
+    return str(tensor.layout).replace("torch.", "").replace("sparse_coo", "sparse")
 
 
 def _is_simulated(values):
@@ -306,6 +377,7 @@ class _Facts:
         self.exchanges = func.namespace in COLLECTIVES
         self.of_aten = func.namespace == "aten"
         self.undefined = "empty" in self.name
+        self.takes_dtype = any(x.name == "dtype" and x.kwarg_only for x in schema.arguments)
         self.seeded = torch.Tag.nondeterministic_seeded in func.tags
         marked = [x.alias_info is not None for x in schema.arguments]
         self.plain = [not one for one in marked]
@@ -328,12 +400,12 @@ class _Weights:
     1."""
 
     def __init__(self):
-        self.rows = torch.empty(2, 0, dtype=torch.float64)
+        self.rows = torch.empty(2, 0, dtype=torch.float64, device="cpu")
 
     def first(self, count):
         """A row of 1, and one of weights."""
         if self.rows.shape[1] < count:
-            row = (torch.arange(max(count, 1024)) % 7 + 1).to(torch.float64)
+            row = (torch.arange(max(count, 1024), device="cpu") % 7 + 1).to(torch.float64)
             self.rows = torch.stack((torch.ones_like(row), row))
         return self.rows[:, :count]
 
@@ -342,14 +414,212 @@ _weights = _Weights()
 
 
 def _fingerprint(tensor):
-    """[sum x_i, sum x_i * (i mod 7 + 1)] over the row-major elements, nine digits."""
+    """[sum x_i, sum x_i * (i mod 7 + 1)] over the row-major elements, nine digits; of f64 all."""
+    exact = tensor.dtype in (torch.float64, torch.complex128)
+    tensor = _bare(tensor)
     if tensor.is_complex():
-        tensor = torch.view_as_real(tensor.resolve_conj())
-    elif tensor.is_neg():
-        tensor = tensor.resolve_neg()
+        tensor = torch.view_as_real(tensor)
     row = tensor.reshape(-1).to(torch.float64)
     sums = (_weights.first(row.numel()) @ row).tolist()
-    return [float("%.9g" % s) if math.isfinite(s) else _finite(s) for s in sums]
+    return [s if exact and math.isfinite(s) else _rounded(s) for s in sums]
+
+
+def _bare(tensor):
+    """The tensor without the marks of a conjugate and a negative, which are not seen in a mode."""
+    if tensor.is_conj():
+        pair = torch.view_as_real(tensor.conj()).clone()
+        pair[..., 1].neg_()
+        tensor = torch.view_as_complex(pair)
+    return torch._neg_view(tensor).neg() if tensor.is_neg() else tensor
+
+
+def _rounded(number):
+    return float("%.9g" % number) if math.isfinite(number) else _finite(number)
+
+
+def _path_of_rank(path, rank):
+    """step.json.gz of rank 1: step.r1.json.gz"""
+    stem, dot, ending = path.rpartition(".json")
+    return "%s.r%d%s%s" % (stem, rank, dot, ending) if dot else "%s.r%d" % (path, rank)
+
+
+def _world():
+    """(number of ranks, this one's number or "all", the backend between them)"""
+    if isinstance(DTensor, type) and DTensor.__module__ == __name__:
+        return 1, 0, "none"
+    if not (dist.is_available() and dist.is_initialized()):
+        return 1, 0, "none"
+    world, backend = int(dist.get_world_size()), dist.get_backend()
+    if _simulated():
+        return world, "all", "local"
+    return world, dist.get_rank(), backend
+
+
+def _simulated():
+    """All ranks are in this process."""
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    modes = _get_current_dispatch_mode_stack()
+    return any(type(mode).__name__ == "LocalTensorMode" for mode in modes)
+
+
+def _share(tensor):
+    """This rank's part of the whole's fingerprint; the parts of all ranks add up. None if they do
+    not, as for a maximum."""
+    mesh, piece = tensor.device_mesh, _pieces(tensor)[0].detach()
+    for placement, place in zip(tensor.placements, mesh.get_coordinate()):
+        if isinstance(placement, Replicate):
+            if place > 0:
+                return [0.0, 0.0]
+        elif not _placement(placement).startswith(("S", "P(sum)")):
+            return None
+    _, offsets = compute_local_shape_and_global_offset(tensor.shape, mesh, tensor.placements)
+    index = torch.zeros(piece.shape, dtype=torch.int64, device="cpu")
+    for dim, step in enumerate(_contiguous(tensor.shape)):
+        row = [1] * piece.dim()
+        row[dim] = piece.shape[dim]
+        places = torch.arange(piece.shape[dim], device="cpu") + offsets[dim]
+        index = index + (places * step).view(row)
+    elements = torch.view_as_real(piece) if piece.is_complex() else piece
+    elements = elements.to(torch.float64)
+    if piece.is_complex():
+        index = torch.stack((2 * index, 2 * index + 1), -1)
+    sums = float(elements.sum()), float((elements * (index % 7 + 1)).sum())
+    return [_finite(one) for one in sums]
+
+
+def _is_uneven(tensor):
+    sizes = list(tensor.shape)
+    for placement, ranks in zip(tensor.placements, tensor.device_mesh.shape):
+        if isinstance(placement, Shard):
+            if sizes[placement.dim] % ranks:
+                return True
+            sizes[placement.dim] //= ranks
+    return False
+
+
+def _assembled(tensor, ranks):
+    """The whole of a DTensor whose pieces are all here, without a collective; None if they make
+    none. `ranks` are those of its mesh."""
+    local, sizes = _arrived(tensor._local_tensor), tuple(tensor.device_mesh.shape)
+    placements = tensor.placements
+    order = []  # mesh dims, outermost cut first: a strided shard is cut after those that follow it
+    for at, placement in reversed(list(enumerate(placements))):
+        inner = [x for x in order if _cuts(placements[x]) == _cuts(placement)]
+        if type(placement).__name__ == "_StridedShard":
+            if placement.split_factor != math.prod(sizes[x] for x in inner):
+                return None
+            order.insert(order.index(inner[-1]) + 1 if inner else 0, at)
+        else:
+            order.insert(0, at)
+
+    def part(place):
+        if len(place) == len(order):
+            flat = sum(place[at] * math.prod(sizes[at + 1 :]) for at in order)
+            same = not isinstance(local, LocalTensor)  # made before the ranks were simulated
+            return _bare((local if same else local._local_tensors[ranks[flat]]).detach())
+        at = order[len(place)]
+        placement = placements[at]
+        if isinstance(placement, Replicate):
+            return part({**place, at: 0})
+        parts = [part({**place, at: x}) for x in range(sizes[at])]
+        if _cuts(placement) is not None:
+            return torch.cat(parts, placement.dim)
+        return _reduced(placement, parts)
+
+    return part({})
+
+
+def _cuts(placement):
+    """The dim of the tensor that the placement cuts, or None."""
+    cut = isinstance(placement, Shard) or type(placement).__name__ == "_StridedShard"
+    return placement.dim if cut else None
+
+
+def _reduced(placement, parts):
+    kind = placement.reduce_op
+    if type(placement).__name__ == "_NormPartial":
+        power = placement.norm_type
+        if math.isfinite(power) and power != 0:
+            return functools.reduce(torch.add, [x**power for x in parts]) ** (1 / power)
+        kind = "max" if power > 0 else "min"
+    ops = {"max": torch.maximum, "min": torch.minimum, "product": torch.mul}
+    whole = functools.reduce(ops.get(kind, torch.add), parts)
+    return whole / len(parts) if kind == "avg" else whole
+
+
+def _is_freed(piece):
+    """FSDP frees the memory of gathered parameters, and keeps the tensors."""
+    if piece.numel() == 0 or isinstance(piece, FakeTensor) or piece.is_meta:
+        return False
+    return piece.untyped_storage().nbytes() < (piece.storage_offset() + 1) * piece.element_size()
+
+
+def _all_equal(pieces):
+    first = pieces[0]
+    return all(piece.shape == first.shape and torch.equal(piece, first) for piece in pieces)
+
+
+def _whole_storage(tensor):
+    if isinstance(tensor, LocalTensor):
+        wholes = {rank: _whole_storage(piece) for rank, piece in tensor._local_tensors.items()}
+        return LocalTensor(wholes)
+    size = tensor.untyped_storage().nbytes() // tensor.element_size()
+    if isinstance(tensor, FakeTensor) or tensor.is_meta:
+        return tensor.detach().as_strided((size,), (1,), 0)
+    return _view_of(tensor, 0, (size,), (1,))
+
+
+def _view_of(tensor, offset, shape, stride):
+    """Other elements of its memory."""
+    bare = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return bare.set_(tensor.untyped_storage(), offset, shape, stride)
+
+
+def _base_name(name):
+    """aten::_foreach_mul_.Tensor: mul"""
+    base = name.split("::")[-1].split(".")[0].removeprefix("_foreach_")
+    return base.rstrip("_") or base
+
+
+def _draws(func, args, kwargs):
+    """Whether this call draws numbers: dropout in evaluation and of probability 0 does not."""
+    if not _Facts.of(func).seeded:
+        return False
+    for index, argument in enumerate(func._schema.arguments):
+        default = argument.default_value if argument.has_default_value() else None
+        value = args[index] if index < len(args) else kwargs.get(argument.name, default)
+        if argument.name in ("p", "dropout_p", "dropout") and value in (0, 0.0):
+            return False
+        if argument.name in ("train", "training") and value is False:
+            return False
+    return True
+
+
+def _tied(func, args, kwargs):
+    """Whether a row of the operand has equal elements."""
+    at = CHOICES[_Facts.of(func).text]
+    dim = args[at] if len(args) > at else kwargs.get("dim", -1)
+    for piece in _pieces(args[0]):
+        if isinstance(piece, FakeTensor) or piece.is_meta or piece.dim() == 0:
+            continue
+        row = piece.detach().sort(dim=dim).values
+        count = max(row.shape[dim] - 1, 0)
+        if bool((row.narrow(dim, 0, count) == row.narrow(dim, -count, count)).any()):
+            return True
+    return False
+
+
+def _written(func, args, kwargs):
+    """Tensors that the op writes to, by its schema."""
+    found = []
+    for index, name in _Facts.of(func).written:
+        value = args[index] if index < len(args) else kwargs.get(name)
+        found += [x for x in _leaves(value) if isinstance(x, torch.Tensor)]
+    return found
+
+
+# The file, the lines of the program that it names, and the names of its tensors.
 
 
 class _File:
@@ -391,6 +661,180 @@ class _File:
         self.raw.close()
 
 
+class _Checkpoint:
+    """Elements that are too many for the file: a checkpoint of safetensors beside it."""
+
+    DTYPES = {"bf16": "BF16", "bool": "BOOL", "f8e4m3fn": "F8_E4M3", "f8e5m2": "F8_E5M2"}
+
+    def __init__(self, recording):
+        stem = recording.removesuffix(".gz").removesuffix(".json")
+        self.path = stem + ".safetensors"
+        self.entries, self.bytes, self.data = {}, 0, None
+
+    def add(self, name, dtype, tensor):
+        """What an event has in place of elements: a contiguous tensor goes into the checkpoint."""
+        if self.data is None:
+            self.data = tempfile.TemporaryFile()
+        name = name if name not in self.entries else "%s.%d" % (name, len(self.entries))
+        data = tensor.reshape(-1).view(torch.uint8).numpy()
+        own = self.DTYPES.get(dtype, dtype.upper())
+        end = self.bytes + data.nbytes
+        entry = {"dtype": own, "shape": list(tensor.shape), "data_offsets": [self.bytes, end]}
+        self.entries[name], self.bytes = entry, end
+        self.data.write(data)
+        return [os.path.basename(self.path), name, hashlib.sha256(data).hexdigest()]
+
+    def close(self):
+        if self.data is None:
+            return
+        head = _line(self.entries).encode()
+        head += b" " * (-len(head) % 8)
+        with open(self.path, "wb") as out:
+            out.write(len(head).to_bytes(8, "little") + head)
+            self.data.seek(0)
+            while block := self.data.read(1 << 20):
+                out.write(block)
+        self.data.close()
+
+
+class _Places:
+    """Lines of the user's program, numbered as they are met."""
+
+    def __init__(self, file):
+        self.file = file
+        self.numbers = {}
+        self.kinds = {}  # of functions: True is the user's, a text a library, "" any other
+        self.folder = os.getcwd() + os.sep
+
+    def here(self):
+        """{"p": number, "by": the library between that line and the op}, as far as known."""
+        found = {}
+        frame = sys._getframe(2)
+        while frame is not None:
+            code = frame.f_code
+            kind = self.kinds.get(code)
+            if kind is None:
+                kind = self.kinds[code] = self.kind(code.co_filename)
+            if kind is True:
+                found["p"] = self.number(code.co_filename, frame.f_lineno, code.co_name)
+                break
+            if kind:
+                found.setdefault("by", kind)
+            frame = frame.f_back
+        return found
+
+    @staticmethod
+    def kind(name):
+        if name.startswith(TORCH):
+            return next((library for part, library in LIBRARIES if part in name), "")
+        others = name.startswith(PACKAGES) or name == HERE or name.startswith("<")
+        others = others or "importlib" in name or os.path.basename(name) == "runpy.py"
+        return "" if others else True
+
+    def number(self, name, line, function):
+        key = (name, line)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.numbers)
+            inside = name.startswith(self.folder)
+            short = name[len(self.folder) :] if inside else os.path.basename(name)
+            self.file.put(
+                {
+                    "k": "place",
+                    "p": self.numbers[key],
+                    "file": short,
+                    "line": line,
+                    "function": function,
+                }
+            )
+        return self.numbers[key]
+
+    def text(self, number):
+        for (name, line), own in self.numbers.items():
+            if own == number:
+                return "%s:%d" % (os.path.basename(name), line)
+        return ""
+
+
+class _Names:
+    """Names of tensors that the program keeps: parameters, buffers, gradients, states, batches."""
+
+    def __init__(self, storage_of):
+        self.kept = []  # weak references to models
+        self.prefixes = {}  # id of a model -> the begin of its names, where two have the same
+        self.listed, self.modules = 0, []
+        self.optimizers = []  # weak references
+        self.given = _Beside(storage_of)  # names of batches
+
+    @property
+    def models(self):
+        """Those that the program still has."""
+        return [model for model in (kept() for kept in self.kept) if model is not None]
+
+    def add(self, model):
+        """A copy of a model (a frozen reference, an average) gets names of its own."""
+        taken = {name: own for other in self.models for name, own in self.tensors_of(other)}
+        self.prefixes[id(model)] = ""
+        own = self.tensors_of(model)
+        number = 2
+        while any(taken.get(name, tensor) is not tensor for name, tensor in own):
+            self.prefixes[id(model)] = "%s_%d." % (type(model).__name__, number)
+            own = self.tensors_of(model)
+            number += 1
+        self.kept.append(weakref.ref(model))
+
+    def tensors_of(self, model):
+        """(name, tensor) of its parameters."""
+        begin = self.prefixes[id(model)]
+        return [(begin + plain_path(name), own) for name, own in model.named_parameters()]
+
+    def of(self, tensor):
+        found = self.given.get(tensor)
+        if found is not None:
+            return found
+        for path, kept in self.parts():
+            module = kept()
+            for tensors in (module._parameters, module._buffers) if module is not None else ():
+                for name, own in tensors.items():
+                    if own is tensor or self.is_piece(tensor, own):
+                        return plain_path(path + name)
+                    if own is not None and own.grad is tensor:
+                        return plain_path(path + name) + ".grad"
+        return self.of_state(tensor)
+
+    @staticmethod
+    def is_piece(tensor, whole):
+        return isinstance(whole, DTensor) and whole._local_tensor is tensor
+
+    def parts(self):
+        """(path with a dot at its end, weak reference to a module), listed once for each model."""
+        while self.listed < len(self.kept):
+            model = self.kept[self.listed]()
+            self.listed += 1
+            if model is None:
+                continue
+            begin = self.prefixes[id(model)]
+            for path, module in model.named_modules():
+                self.modules.append((begin + (path + "." if path else ""), weakref.ref(module)))
+        return self.modules
+
+    def of_state(self, tensor):
+        for kept in self.optimizers:
+            optimizer = kept()
+            for parameter, state in optimizer.state.items() if optimizer is not None else ():
+                for name, own in state.items():
+                    if own is tensor:
+                        return "%s.%s" % (self.of(parameter) or "?", name)
+        return None
+
+
+def plain_path(path):
+    """A module's path without the parts that wrappers add."""
+    return ".".join(part for part in path.split(".") if part not in WRAPPERS)
+
+
+# Modes that see ops, and functions of DTensor that are no ops.
+
+
 class _Below(TorchDispatchMode):
     """Sees the results that autograd has made of a call."""
 
@@ -418,6 +862,11 @@ class _Above(SchemaCheckMode):
             return self.recorder.call(func, args, kwargs or {})
 
 
+def _traces(function):
+    with no_python_dispatcher():
+        return function()
+
+
 class _Inside(TorchDispatchMode):
     """Active while a call of DTensors or a move runs: its collectives. The call itself is passed on
     to DTensor once."""
@@ -436,6 +885,40 @@ class _Inside(TorchDispatchMode):
             self.first = False
             return NotImplemented
         return func(*args, **kwargs)
+
+
+def _listed(op_info):
+    """Of each flat argument whether it is in a list."""
+    count, tree = len(op_info.flat_args_schema), op_info.args_tree_spec
+    if tree is None:
+        return [False] * count
+    given = tree_unflatten(list(range(count)), tree)
+    return [isinstance(one, (list, tuple)) for one in given for _ in tree_leaves(one)]
+
+
+class _OnTop:
+    """Keeps a mode above those that the program enters: one that passes calls of DTensors on would
+    pass them on past it."""
+
+    def __init__(self, own):
+        self.own = own
+        self.kept = TorchDispatchMode.__enter__, TorchDispatchMode.__exit__
+        TorchDispatchMode.__enter__ = lambda mode: self.below(mode, 0, ())
+        TorchDispatchMode.__exit__ = lambda mode, *error: self.below(mode, 1, error)
+
+    def end(self):
+        TorchDispatchMode.__enter__, TorchDispatchMode.__exit__ = self.kept
+
+    def below(self, mode, at, error):
+        stack = _get_current_dispatch_mode_stack()
+        ours = isinstance(mode, (_Below, _Above, _Inside)) or not stack or stack[-1] is not self.own
+        if ours or mode.__dict__.get("_dispatch_key") is not None:
+            return self.kept[at](mode, *error)
+        _pop_mode()
+        try:
+            return self.kept[at](mode, *error)
+        finally:
+            _push_mode(self.own)
 
 
 class _Moves:
@@ -457,6 +940,11 @@ class _Moves:
         self.undo += [(work, "wait", wait), (storage, "resize_", resize)]
         work.wait = lambda own, *args, **kwargs: recorder.quietly_wait(wait, own, *args, **kwargs)
         storage.resize_ = lambda own, size: recorder.resize(own, size)
+
+        # They would take Python's dispatcher, without which calls are not seen, for a compiler.
+        original = functional_collectives._are_we_tracing
+        self.undo.append((functional_collectives, "_are_we_tracing", original))
+        functional_collectives._are_we_tracing = lambda: _traces(original)
 
         for name in OBJECTS:
             for owner in (dist, dist.distributed_c10d):
@@ -563,8 +1051,9 @@ class _Moves:
         if op_info.args_tree_spec is not None:
             wanted = tree_leaves(wanted, is_leaf=lambda spec: isinstance(spec, DTensorSpec))
         operand = -1
-        for spec, target in zip(op_info.flat_args_schema, wanted):
+        for spec, target, listed in zip(op_info.flat_args_schema, wanted, _listed(op_info)):
             if not isinstance(spec, DTensorSpec):
+                operand += spec is None and listed  # x[:, i] has an operand for each dim
                 continue
             operand += 1
             if isinstance(target, DTensorSpec) and spec.placements != target.placements:
@@ -573,312 +1062,17 @@ class _Moves:
         return function(op_info, schema, *rest)
 
 
-class _Places:
-    """Lines of the user's program, numbered as they are met."""
-
-    def __init__(self, file):
-        self.file = file
-        self.numbers = {}
-        self.kinds = {}  # of functions: True is the user's, a text a library, "" any other
-        self.folder = os.getcwd() + os.sep
-
-    def here(self):
-        """{"p": number, "by": the library between that line and the op}, as far as known."""
-        found = {}
-        frame = sys._getframe(2)
-        while frame is not None:
-            code = frame.f_code
-            kind = self.kinds.get(code)
-            if kind is None:
-                kind = self.kinds[code] = self.kind(code.co_filename)
-            if kind is True:
-                found["p"] = self.number(code.co_filename, frame.f_lineno, code.co_name)
-                break
-            if kind:
-                found.setdefault("by", kind)
-            frame = frame.f_back
-        return found
-
-    @staticmethod
-    def kind(name):
-        if name.startswith(TORCH):
-            return next((library for part, library in LIBRARIES if part in name), "")
-        others = name.startswith(PACKAGES) or name == HERE or name.startswith("<")
-        others = others or "importlib" in name or os.path.basename(name) == "runpy.py"
-        return "" if others else True
-
-    def number(self, name, line, function):
-        key = (name, line)
-        if key not in self.numbers:
-            self.numbers[key] = len(self.numbers)
-            inside = name.startswith(self.folder)
-            short = name[len(self.folder) :] if inside else os.path.basename(name)
-            self.file.put(
-                {
-                    "k": "place",
-                    "p": self.numbers[key],
-                    "file": short,
-                    "line": line,
-                    "function": function,
-                }
-            )
-        return self.numbers[key]
-
-    def text(self, number):
-        for (name, line), own in self.numbers.items():
-            if own == number:
-                return "%s:%d" % (os.path.basename(name), line)
-        return ""
+# Things that the program does around ops: modules, gradients, functions, reads.
 
 
-class _Names:
-    """Names of tensors that the program keeps: parameters, buffers, gradients, states, batches."""
-
-    def __init__(self):
-        self.models = []
-        self.prefixes = {}  # id of a model -> the begin of its names, where two have the same
-        self.listed, self.modules = 0, []
-        self.optimizers = []
-        self.given = {}  # id of a tensor -> (tensor, name): batches
-
-    def add(self, model):
-        """A copy of a model (a frozen reference, an average) gets names of its own."""
-        taken = {name: own for other in self.models for name, own in self.tensors_of(other)}
-        self.prefixes[id(model)] = ""
-        own = self.tensors_of(model)
-        number = 2
-        while any(taken.get(name, tensor) is not tensor for name, tensor in own):
-            self.prefixes[id(model)] = "%s_%d." % (type(model).__name__, number)
-            own = self.tensors_of(model)
-            number += 1
-        self.models.append(model)
-
-    def tensors_of(self, model):
-        """(name, tensor) of its parameters."""
-        begin = self.prefixes[id(model)]
-        return [(begin + plain_path(name), own) for name, own in model.named_parameters()]
-
-    def of(self, tensor):
-        found = self.given.get(id(tensor))
-        if found is not None:
-            return found[1]
-        for path, module in self.parts():
-            for tensors in (module._parameters, module._buffers):
-                for name, own in tensors.items():
-                    if own is tensor or self.is_piece(tensor, own):
-                        return plain_path(path + name)
-                    if own is not None and own.grad is tensor:
-                        return plain_path(path + name) + ".grad"
-        return self.of_state(tensor)
-
-    @staticmethod
-    def is_piece(tensor, whole):
-        return isinstance(whole, DTensor) and whole._local_tensor is tensor
-
-    def parts(self):
-        """(path with a dot at its end, module) of all modules, listed once for each model."""
-        while self.listed < len(self.models):
-            model = self.models[self.listed]
-            begin = self.prefixes[id(model)]
-            for path, module in model.named_modules():
-                self.modules.append((begin + (path + "." if path else ""), module))
-            self.listed += 1
-        return self.modules
-
-    def of_state(self, tensor):
-        for optimizer in self.optimizers:
-            for parameter, state in optimizer.state.items():
-                for name, own in state.items():
-                    if own is tensor:
-                        return "%s.%s" % (self.of(parameter) or "?", name)
-        return None
-
-
-def plain_path(path):
-    """A module's path without the parts that wrappers add."""
-    return ".".join(part for part in path.split(".") if part not in WRAPPERS)
-
-
-class Recorder:
-    """One recording; made by record()."""
-
-    def __init__(self, path, model, optimizer, level, values, data_limit):
-        self.path = path
-        self.level = level
-        self.values = values
-        self.data_limit = data_limit
-        self.fills = {}  # id of a parameter -> the formula of its elements
-        self.names = _Names()
-        if isinstance(model, torch.nn.Module):
-            model = [model]
-        for one in model or []:
-            self.names.add(one)
-        self.names.optimizers = [optimizer] if optimizer is not None else []
-        parameters = (each for one in self.names.models for each in one.parameters())
-        if any(isinstance(_pieces(each)[0], FakeTensor) for each in parameters):
-            self.values = "none"
-        self.numbers = {}  # key of a tensor -> number of its value
-        self.storages = {}  # address -> (weak reference, number)
-        self.roots = {}  # number of a storage -> the value that covers it
-        self.unwritten = set()  # storages with memory that was never written
-        self.partly = {}  # storages that were written in parts -> bytes that are left
-        self.count = 0
-        self.taped = set()  # numbers of values that required a gradient in a call
-        self.calls = 0
-        self.inside = None  # the call whose ops are running
-        self.quiet = 0
-        self.phase = "fwd"
-        self.modules = []  # (path, first call, inputs) of the modules that are running
-        self.paths = {}  # id of a module -> (module, path)
-        self.owners = {}  # sequence number of autograd -> (call, module, place)
-        self.functions = {}  # sequence number of autograd -> number of an autograd.Function
-        self.again = set()  # numbers of values that such a function has returned as they were
-        self.reentrant = 0  # checkpoints whose calls have gradients though autograd records none
-        self.rule = None  # the function whose backward is running
-        self.last_sequence = 0
-        self.refused = {}
-        self.own_seconds = 0.0
-        self.hooked = {}  # id of a leaf -> (leaf, handle)
-        self.pieces = {}  # key of a plain tensor -> the DTensor whose piece it is
-        self.meshes = {}  # (sizes, names, ranks) -> number
-        self.groups = {}  # name of a group -> number
-        self.inner = {}  # moves and collectives of the running call
-        self.late = set()  # numbers of values that a collective may still be writing
-        self.writes = {}  # number of a storage -> how often an op has written to it
-        self.versions = {}  # id of a tensor -> (tensor, version, (writes to its storage, epoch))
-        self.epoch = 0  # counts unseen writes to tensors, as by a collective
-        self.shared = {}  # number of a storage -> (tensor, print, writes): numpy writes to it
-
-    # ------------------------------------------------------------------ begin and end
-
-    def __enter__(self):
-        global _active
-        if _active is not None:
-            raise RuntimeError("shardlab_record: one recording at a time")
-        self.world, self.rank, self.backend = _world()
-        if self.world > 1 and self.rank != "all":
-            self.path = _path_of_rank(self.path, self.rank)
-        self.file = _File(self.path)
-        self.places = _Places(self.file)
-        self.began = time.perf_counter()
-        self.file.put(
-            {
-                "k": "program",
-                "form": "recording",
-                "schema": SCHEMA,
-                "program": os.path.basename(self.path).split(".")[0],
-                "torch": torch.__version__,
-                "recorder": RECORDER,
-                "rank": self.rank,
-                "world": self.world,
-                "backend": self.backend,
-                "levels": ["call", "op"] if self.level == "both" else ["op"],
-                "values": self.values,
-            }
-        )
-        self.last_sequence = torch.autograd._get_sequence_nr()
-        for model in self.names.models:
-            self.learn(model)
-        self.hook()
-        self.moves = _Moves(self)
-        self.contexts = [_Below(self)]
-        if self.level == "both":
-            self.contexts += [enable_python_dispatcher(), _Above(self)]
-        for context in self.contexts:
-            context.__enter__()
-        _active = self
-        return self
-
-    def __exit__(self, kind, error, trace):
-        global _active
-        _active = None
-        for context in reversed(self.contexts):
-            context.__exit__(None, None, None)
-        self.moves.end()
-        for handle in self.handles:
-            handle.remove()
-        for _, handle in self.hooked.values():
-            handle.remove()
-        torch.autograd.backward, torch.autograd.grad = self.engine
-        torch.autograd.Function.apply = self.apply
-        torch.autograd.function.BackwardCFunction.apply = self.apply_rule
-        del torch.Tensor.tolist, torch.Tensor.numpy  # those of the class below are left
-        if kind is None:
-            self.check_end()
-        wall = time.perf_counter() - self.began
-        end = {
-            "k": "end",
-            "events": self.file.events + 1,
-            "n_values": self.count,
-            "raw": self.file.raw_bytes,
-            "refused": self.refused,
-            "own_s": round(self.own_seconds, 3),
-            "wall_s": round(wall, 3),
-        }
-        if kind is not None:
-            end["error"] = "%s: %s" % (kind.__name__, str(error).strip().split("\n")[0][:200])
-        self.file.put(end)
-        self.file.close()
-        self.tell()
-        return False
-
-    def tell(self):
-        for what, (times, place) in self.refused.items():
-            sys.stderr.write(
-                "shardlab_record: %s, %d times, first at %s: shardlab will refuse the file\n"
-                % (what, times, place or "an unknown place")
-            )
-        if sys.stderr.isatty():
-            sys.stderr.write(
-                "shardlab_record: %s: %d events, %d values, %d bytes\n"
-                % (self.path, self.file.events, self.count, os.path.getsize(self.path))
-            )
-
-    def hook(self):
-        module = torch.nn.modules.module
-        self.handles = [
-            module.register_module_forward_pre_hook(self.module_begins),
-            module.register_module_forward_hook(self.module_ends, always_call=True),
-        ]
-        for model in self.names.models:
-            self.handles.append(
-                model.register_forward_pre_hook(self.name_batch, with_kwargs=True, prepend=True)
-            )
-        from torch.optim import optimizer
-
-        self.handles += [
-            optimizer.register_optimizer_step_pre_hook(self.optimizer_begins),
-            optimizer.register_optimizer_step_post_hook(self.optimizer_ends),
-        ]
-        self.engine = (torch.autograd.backward, torch.autograd.grad)
-        torch.autograd.backward = self.backward
-        torch.autograd.grad = self.grad
-        self.apply = torch.autograd.Function.__dict__["apply"]
-        torch.autograd.Function.apply = classmethod(self.function)
-        self.apply_rule = torch.autograd.function.BackwardCFunction.apply
-        rule = lambda own, *args: self.run_rule(own, args)
-        torch.autograd.function.BackwardCFunction.apply = rule
-        recorder, tolist, numpy = self, torch.Tensor.tolist, torch.Tensor.numpy
-        torch.Tensor.tolist = lambda own: recorder.read(own, tolist)
-        torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
-
-    def check_end(self):
-        """Parameters and their gradients after the step."""
-        for model in self.names.models:
-            for name, parameter in self.names.tensors_of(model):
-                for tensor, end in ((parameter, ""), (parameter.grad, ".grad")):
-                    if tensor is not None and self.key(tensor) in self.numbers:
-                        self.check(name + end, tensor)
-
-    def check(self, name, tensor):
-        event = {"k": "check", "name": name}
-        event.update(self.result(tensor))
-        self.file.put(event)
-
-    # ------------------------------------------------------------------ around ops
+class _Program:
+    """The part of a Recorder that sees modules, gradients and functions."""
 
     def refuse(self, what):
         place = self.places.here().get("p")
+        node = torch._C._current_autograd_node() if place is None and _in_backward() else None
+        if node is not None:
+            place = self.owners.get(node._sequence_nr(), {}).get("p")
         text = "" if place is None else self.places.text(place)
         times, first = self.refused.get(what, (0, text))
         self.refused[what] = [times + 1, first]
@@ -887,39 +1081,57 @@ class Recorder:
         begin = self.names.prefixes[id(model)]
         for path, module in model.named_modules():
             path = begin + plain_path(path) if path else begin[:-1] or type(module).__name__
-            self.paths.setdefault(id(module), (module, path))
+            if self.known_path(module) is None:
+                self.paths[id(module)] = weakref.ref(module), path
         for name, own in self.names.tensors_of(model) if self.level == "pieces" else ():
             if isinstance(own, DTensor) and own.requires_grad:
                 self.watch_gradient(own, name)  # its piece is no leaf
 
+    def known_path(self, module):
+        kept, path = self.paths.get(id(module), (None, None))
+        return path if kept is not None and kept() is module else None
+
     def path_of(self, module):
-        if id(module) not in self.paths:
+        if self.known_path(module) is None:
             self.names.add(module)
             self.learn(module)
-        return self.paths[id(module)][1]
+        return self.known_path(module)
 
-    def name_batch(self, module, args, kwargs):
-        if self.quiet:
-            return
+    def name_batch(self, module, args):
+        # A hook for keywords would hang on the module; they are in the frame that calls this one.
+        kwargs, frame = {}, sys._getframe(1)
+        while frame is not None and frame.f_code.co_name != "_call_impl":
+            frame = frame.f_back
+        if frame is not None and frame.f_locals.get("self") is module:
+            kwargs = frame.f_locals.get("kwargs", {})
         try:
             bound = inspect.signature(type(module).forward).bind(module, *args, **kwargs)
         except (TypeError, ValueError):
             return
         root = self.path_of(module)
         for name, value in bound.arguments.items():
-            if isinstance(value, torch.Tensor):
-                self.names.given.setdefault(id(value), (value, "%s.%s" % (root, name)))
+            if isinstance(value, torch.Tensor) and self.names.given.get(value) is None:
+                self.names.given.set(value, "%s.%s" % (root, name))
 
     def module_begins(self, module, args):
         if self.quiet:
             return
-        path = self.path_of(module)
-        inputs = [] if _in_backward() else self.seen(args)
-        self.modules.append((path, self.calls, inputs))
+        with self.own:
+            path = self.path_of(module)
+            if self.states and not self.modules and torch.is_grad_enabled():
+                for own in module.parameters():
+                    self.notice_step(own)
+            if id(module) in self.takes_batches:
+                self.name_batch(module, args)
+            inputs = [] if _in_backward() else self.seen(args)
+            self.modules.append((path, self.calls, inputs))
 
     def module_ends(self, module, args, output):
-        if self.quiet or not self.modules:
-            return
+        if not self.quiet and self.modules:
+            with self.own:
+                self.put_module(module, output)
+
+    def put_module(self, module, output):
         path, first, inputs = self.modules.pop()
         if _in_backward():
             return
@@ -939,35 +1151,54 @@ class Recorder:
         if self.transformed():
             return []
         tensors = [x for x in _leaves(values) if isinstance(x, torch.Tensor)]
-        numbers = [self.numbers.get(self.key(x)) for x in tensors]
+        numbers = [self.known(x) for x in tensors]
         return [number for number in numbers if number is not None]
 
     def optimizer_begins(self, optimizer, args, kwargs):
         self.phase = "opt"
-        if all(own is not optimizer for own in self.names.optimizers):
-            self.names.optimizers.append(optimizer)
+        if all(kept() is not optimizer for kept in self.names.optimizers):
+            self.names.optimizers.append(weakref.ref(optimizer))
 
     def optimizer_ends(self, optimizer, args, kwargs):
         self.phase = "fwd"
 
     def backward(self, tensors, grad_tensors=None, *args, **kwargs):
-        bound = _BACKWARD.bind(tensors, grad_tensors, *args, **kwargs).arguments
-        self.put_backward(tensors, grad_tensors, bound)
-        return self.engine[0](tensors, grad_tensors, *args, **kwargs)
-
-    def grad(self, outputs, inputs, grad_outputs=None, *args, **kwargs):
-        bound = _GRAD.bind(outputs, inputs, grad_outputs, *args, **kwargs).arguments
-        self.put_backward(outputs, grad_outputs, bound)
-        result = self.engine[1](outputs, inputs, grad_outputs, *args, **kwargs)
-        if not self.quiet and not _in_backward() and not self.transformed():
-            event = {"k": "gradients", **self.places.here()}
-            event["out"] = [None if x is None else self.result(x) for x in _leaves(result)]
-            self.file.put(event)
+        begins = not self.quiet and not _in_backward()
+        if begins:
+            with self.own:
+                self.accumulated = set()
+                self.put_backward(_BACKWARD, tensors, grad_tensors, args, kwargs)
+        result = self.engine[0](tensors, grad_tensors, *args, **kwargs)
+        if begins:
+            with self.own:
+                self.settle(True)
+                self.put_gradients_of_libraries()
+                self.made_gradients()
         return result
 
-    def put_backward(self, tensors, gradients, bound):
-        if self.quiet or _in_backward():
-            return
+    def grad(self, outputs, inputs, grad_outputs=None, *args, **kwargs):
+        begins = not self.quiet and not _in_backward()
+        if begins:
+            with self.own:
+                given = (inputs, grad_outputs, *args)
+                self.put_backward(_GRAD, outputs, grad_outputs, given, kwargs)
+        result = self.engine[1](outputs, inputs, grad_outputs, *args, **kwargs)
+        if begins:
+            with self.own:
+                self.settle(True)
+                if not self.transformed():
+                    event = {"k": "gradients", **self.places.here()}
+                    event["out"] = [None if x is None else self.result(x) for x in _leaves(result)]
+                    self.file.put(event)
+        return result
+
+    def put_backward(self, signature, tensors, gradients, args, kwargs):
+        if signature is _BACKWARD:
+            args = (gradients, *args)
+        try:
+            bound = signature.bind(tensors, *args, **kwargs).arguments
+        except TypeError:
+            return  # as the engine will say
         of = [x for x in _leaves(tensors) if isinstance(x, torch.Tensor)]
         event = {"k": "backward", "of": self.seen(of), **self.places.here()}
         through = [self.passed_by(x) for x in of]
@@ -987,10 +1218,23 @@ class Recorder:
         """An autograd.Function: its calls carry no gradient, and its backward is its own."""
         apply = self.apply.__get__(None, cls)
         library = cls.__module__.startswith("torch.distributed.")
-        if self.quiet or _in_backward() or self.phase != "fwd" or library or self.transformed():
+        if self.quiet or _in_backward() or self.phase != "fwd" or library:
             return apply(*args, **kwargs)
         if cls.__module__ == "torch.utils.checkpoint":
             return self.checkpointed(apply, args, kwargs)
+        event, first, known = None, self.calls, self.count
+        with self.own:
+            if not self.transformed():
+                event = self.begun_function(cls, args, kwargs)
+                known = self.count
+        result = apply(*args, **kwargs)
+        if event is not None:
+            with self.own:
+                event["calls"], event["known"] = [first, self.calls], known
+                self.put_function(event, result)
+        return result
+
+    def begun_function(self, cls, args, kwargs):
         event = {"k": "function", "name": cls.__qualname__, **self.places.here()}
         if self.reentrant:
             event["reentrant"] = True
@@ -998,9 +1242,10 @@ class Recorder:
             event["m"] = self.modules[-1][0]
         event["args"] = self.numbered(args)
         self.mark_detached(event, args, kwargs)
-        first, known = self.calls, self.count
-        result = apply(*args, **kwargs)
-        event["calls"], event["known"] = [first, self.calls], known
+        return event
+
+    def put_function(self, event, result):
+        known = event["known"]
         results = result if isinstance(result, tuple) else (result,)
         event["out"] = [None if x is None else x["v"] for x in self.numbered(results)]
         taped = [x for x in results if isinstance(x, torch.Tensor) and x.grad_fn is not None]
@@ -1012,7 +1257,6 @@ class Recorder:
             self.own_sequence(node + 1, {x: event[x] for x in ("m", "p") if x in event})
             self.again.update(x["v"] for x in self.numbered(taped) if x["v"] < known)
         self.file.put(event)
-        return result
 
     def checkpointed(self, apply, args, kwargs):
         """use_reentrant=True: calls without gradients, which are recomputed with them."""
@@ -1027,15 +1271,20 @@ class Recorder:
         number = self.functions.get(node._sequence_nr())
         if self.quiet or self.rule is not None or number is None:
             return self.apply_rule(node, *gradients)
-        event = {"k": "rule", "f": number, "args": self.numbered(gradients)}
+        event = None
+        with self.own:
+            self.settle()
+            event = {"k": "rule", "f": number, "args": self.numbered(gradients)}
         self.rule = number
         try:
             result = self.apply_rule(node, *gradients)
         finally:
             self.rule = None
-        results = self.numbered(result if isinstance(result, tuple) else (result,))
-        event["out"] = [None if x is None else x["v"] for x in results]
-        self.file.put(event)
+        with self.own:
+            results = self.numbered(result if isinstance(result, tuple) else (result,))
+            if event is not None:
+                event["out"] = [None if x is None else x["v"] for x in results]
+                self.file.put(event)
         return result
 
     def numbered(self, values):
@@ -1043,7 +1292,7 @@ class Recorder:
         found = []
         for x in values:
             if isinstance(x, torch.Tensor):
-                known = self.numbers.get(self.key(x))
+                known = self.known(x)
                 found.append({"v": self.number(x) if known is None else known})
             else:
                 found.append(None)
@@ -1051,7 +1300,7 @@ class Recorder:
 
     def passed_by(self, tensor):
         """The autograd.Function that has returned the tensor as it was, or None."""
-        number = self.numbers.get(self.key(tensor)) if self.again else None
+        number = self.known(tensor) if self.again else None
         node = tensor.grad_fn if number in self.again else None
         while node is not None and node._sequence_nr() not in self.functions:
             views = node.name().startswith(("View", "Alias", "Unsafe", "ToCopy", "Expand"))
@@ -1073,20 +1322,24 @@ class Recorder:
     def read(self, tensor, tolist):
         """Numbers of a tensor, which the program uses from here on."""
         numbers = tolist(tensor)
-        known = self.quiet == 0 and type(tensor) in PLAIN and tensor.numel() <= 64
-        number = self.numbers.get(self.key(tensor)) if known else None
-        if number is not None:
-            event = {"k": "read", "in": [number], **self.places.here()}
-            event["out"] = [{"scalar": [self.argument(x) for x in _leaves(numbers)]}]
-            self.file.put(event)
+        if self.quiet == 0 and type(tensor) in PLAIN:
+            with self.own:
+                number = self.known(tensor) if tensor.numel() <= 64 else None
+                if number is not None:
+                    event = {"k": "read", "in": [number], **self.places.here()}
+                    event["out"] = [{"scalar": [self.argument(x) for x in _leaves(numbers)]}]
+                    self.file.put(event)
         return numbers
 
     def share(self, tensor, numpy, kwargs):
         array = numpy(tensor, **kwargs)
-        if self.quiet == 0 and type(tensor) in PLAIN and tensor.numel() > 0:
-            storage = self.storage_of(tensor)
-            print_ = self.quietly(_fingerprint, tensor)
-            self.shared[storage] = tensor, print_, self.writes.get(storage, 0)
+        if self.quiet == 0 and type(tensor) in PLAIN:
+            with self.own:
+                if tensor.numel() > 0:
+                    storage = self.storage_of(tensor)
+                    print_ = self.quietly(_fingerprint, tensor)
+                    view = tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride()
+                    self.shared[storage] = view, print_, self.writes.get(storage, 0)
         return array
 
     def check_unseen(self, tensor):
@@ -1095,22 +1348,22 @@ class Recorder:
             return  # the memory of a view counts its writes elsewhere
         storage = self.storage_of(tensor)
         version, writes = tensor._version, self.writes.get(storage, 0)
-        before = self.versions.get(id(tensor))
-        if before and before[0]() is tensor and version > before[1]:
-            if before[2] == (writes, self.epoch):
-                self.refuse("a write to a tensor that no op has made")
-        self.versions[id(tensor)] = weakref.ref(tensor), version, (writes, self.epoch)
-        if storage in self.shared:
-            own, print_, seen = self.shared[storage]
-            now = self.quietly(_fingerprint, own)
+        before = self.versions.get(tensor)
+        now = (storage, writes, self.epoch)
+        if before and before[1] == now and version > before[0]:
+            self.refuse("a write to a tensor that no op has made")
+        self.versions.set(tensor, (version, now))
+        view, print_, seen = self.shared.get(storage, ((None,), None, 0))
+        if view[0] is tensor.dtype:
+            now = self.quietly(lambda: _fingerprint(_view_of(tensor, *view[1:])))
             if now != print_ and seen == writes:
                 self.refuse("a write through numpy")
-            self.shared[storage] = own, now, writes
+            self.shared[storage] = view, now, writes
 
     def note_writes(self, tensors):
         for tensor in tensors:
             piece = _pieces(tensor)[0]
-            storage = self.storage_of(piece)
+            storage = self.storage_of(tensor)
             if storage in self.unwritten and not isinstance(piece, FakeTensor):
                 self.partly[storage] = piece.untyped_storage().nbytes()
             if storage in self.partly:
@@ -1121,24 +1374,87 @@ class Recorder:
             self.writes[storage] = self.writes.get(storage, 0) + 1
 
     def watch_gradient(self, leaf, name):
-        """The gradient as backward leaves it, before the program scales or clips it."""
+        """Its gradient is written when backward has made it. A hook would hang on the leaf: ops of
+        the node that accumulates show it."""
+        if self.leaves.get(leaf) is None:
+            self.leaves.set(leaf, name)
 
-        def accumulated(tensor):
-            if self.quiet or tensor.grad is None:
-                return
-            self.number(tensor.grad)
-            event = {"k": "check", "name": name + ".grad", "pass": "bwd"}
-            event.update(self.result(tensor.grad))
-            self.file.put(event)
+    def made_gradients(self):
+        """Keeps what the leaves are now, for steps of optimizers that torch knows nothing of."""
+        if self.stepped is not None:
+            for model in self.names.models:
+                for own in model.parameters():
+                    self.notice_step(own, True)
 
-        handle = leaf.register_post_accumulate_grad_hook(accumulated)
-        self.hooked[id(leaf)] = (leaf, handle)
+    def notice_step(self, leaf, ended=False):
+        """Tells that the program has written to a leaf since its gradient was made."""
+        if self.stepped is None or _in_backward() or self.phase != "fwd":
+            return
+        storage = self.storage_of(self.recorded_part(leaf))
+        state = storage, self.writes.get(storage, 0)
+        if ended and leaf.grad is not None:
+            self.states[id(leaf)] = state
+        elif not ended and self.states.get(id(leaf), state) != state and not self.optimizing():
+            self.stepped()
+
+    @staticmethod
+    def optimizing():
+        """In the closure of an optimizer of torch, whose step goes on."""
+        frame = sys._getframe()
+        while frame is not None and os.path.join(TORCH, "optim") not in frame.f_code.co_filename:
+            frame = frame.f_back
+        return frame is not None
+
+    def accumulates(self):
+        """The leaf whose gradient is being accumulated, if it is watched."""
+        node = torch._C._current_autograd_node() if _in_backward() else None
+        if node is None or not node.name().endswith("AccumulateGrad"):
+            return None
+        return node.variable if self.leaves.get(node.variable) is not None else None
+
+    def settle(self, over=False):
+        """The gradient as backward leaves it, before the program scales or clips it: where the next
+        thing happens. The node may run ops before it sets the gradient."""
+        if self.pending is None:
+            return
+        leaf, numbers = self.pending
+        gradient = leaf.grad
+        if gradient is not None and (over or self.known(gradient) in numbers):
+            self.pending = None
+            self.put_gradient(leaf, gradient)
+        elif over:
+            self.pending = None
+
+    def put_gradient(self, leaf, gradient):
+        number = self.number(gradient)
+        event = {"k": "check", "name": self.leaves.get(leaf) + ".grad", "pass": "bwd"}
+        event.update(self.result(gradient))
+        self.file.put(event)
+        self.accumulated.add(id(leaf))
+        writes = self.writes.get(self.storage_of(self.recorded_part(gradient)), 0)
+        self.told[id(leaf)] = number, writes
+        if self.stepped is not None:
+            storage = self.storage_of(self.recorded_part(leaf))
+            self.states[id(leaf)] = storage, self.writes.get(storage, 0)
+
+    def put_gradients_of_libraries(self):
+        """Those that no node of autograd has set: FSDP's."""
+        for model in self.names.models:
+            for _, own in self.names.tensors_of(model):
+                gradient = own.grad
+                mine = isinstance(own, DTensor) and gradient is not None
+                if not mine or id(own) in self.accumulated or self.leaves.get(own) is None:
+                    continue
+                writes = self.writes.get(self.storage_of(self.recorded_part(gradient)), 0)
+                if self.told.get(id(own)) != (self.known(gradient), writes):
+                    self.put_gradient(own, gradient)
 
     def stamp(self, event):
         """Phase, module, place and call of an op; of a gradient, those of its forward call."""
         if _in_backward():
             event["pass"] = "bwd"
             node = torch._C._current_autograd_node()
+            self.settle(self.pending is not None and self.accumulates() is not self.pending[0])
             if node is not None:
                 event["node"] = node.name().replace("torch::autograd::", "")
                 owner = self.owners.get(node._sequence_nr())
@@ -1161,10 +1477,23 @@ class Recorder:
             self.owners[number] = owner
         self.last_sequence = max(self.last_sequence, end)
 
-    # ------------------------------------------------------------------ values
+
+# Values: their identity, numbers, prints and elements.
+
+
+class _Values:
+    """The part of a Recorder that knows values."""
 
     def storage_of(self, tensor):
-        storage = tensor.untyped_storage()
+        """Number of its memory: of a tensor that all ranks have, all their pieces' together."""
+        pieces = _pieces(tensor)
+        if len(pieces) > 1:
+            parts = tuple(self.storage_of(piece) for piece in pieces)
+            return self.storages.setdefault(parts, (None, len(self.storages)))[1]
+        try:
+            storage = pieces[0].untyped_storage()
+        except (NotImplementedError, RuntimeError):
+            raise _Unseen("a %s tensor" % _layout(pieces[0])) from None
         found = self.storages.get(storage._cdata)
         if found is None:
             # While the weak reference is held, no other storage gets this address.
@@ -1178,16 +1507,31 @@ class Recorder:
         if type(tensor) not in PLAIN and isinstance(tensor, DTensor):
             labels = tuple(_placements(tensor)), tuple(_sizes(tensor.shape))
             return (self.key(tensor._local_tensor), *labels, self.mesh(tensor.device_mesh))
-        tensor = _pieces(tensor)[0]
+        pieces = _pieces(tensor)
+        tensor, storage = pieces[0], self.storage_of(tensor)
         return (
-            self.storage_of(tensor),
+            storage,
             tensor.storage_offset(),
             tuple(tensor.shape),
             tuple(tensor.stride()),
             tensor.dtype,
             tensor.is_conj(),
             tensor.is_neg(),
+            *((x.storage_offset(), tuple(x.shape), tuple(x.stride())) for x in pieces[1:]),
         )
+
+    def known(self, tensor):
+        """Its number as autograd sees it, or None: a view of a view that has the elements of the
+        first again is another value, with another way for gradients."""
+        try:
+            key = self.key(tensor)
+        except _Unseen:
+            return None
+        if self.views and tensor.grad_fn is not None:
+            own = self.views.get((key, tensor.grad_fn._sequence_nr()))
+            if own is not None:
+                return own
+        return self.numbers.get(key)
 
     def recorded_part(self, tensor):
         """Of a DTensor its piece, where pieces are recorded."""
@@ -1200,7 +1544,7 @@ class Recorder:
         pending = _in_flight(tensor)
         if pending is not None:
             self.quietly_wait(AsyncCollectiveTensor.trigger_wait, pending)
-        found = self.numbers.get(self.key(tensor))
+        found = self.known(tensor) if self.taking_call else self.numbers.get(self.key(tensor))
         if found is None:
             return self.given(tensor)
         if found in self.late:
@@ -1211,21 +1555,21 @@ class Recorder:
     def describe(self, tensor):
         tensor = self.recorded_part(tensor)
         key = self.key(tensor)
-        if key not in self.numbers:
-            self.numbers[key] = self.count
+        number = self.known(tensor) if self.taking_call else self.numbers.get(key)
+        if number is None:
+            number = self.numbers[key] = self.count
             self.count += 1
-        number = self.numbers[key]
         event = {"v": number}
         pieces = _pieces(tensor)
         if isinstance(tensor, DTensor):
             event["shape"] = _sizes(tensor.shape)
             strides = _sizes(tensor.stride())
-            self.pieces.setdefault(key[0], tensor)
+            self.pieces.setdefault(key[0], number)
         else:
             shapes = [list(piece.shape) for piece in pieces]
             same = all(shape == shapes[0] for shape in shapes)
             event["shape" if same else "shapes"] = shapes[0] if same else shapes
-            strides = list(pieces[0].stride()) if same else None
+            strides = _by_rank([list(piece.stride()) for piece in pieces]) if same else None
             self.roots.setdefault(key[0], number)
         event["dtype"] = DTYPES.get(tensor.dtype, str(tensor.dtype).replace("torch.", ""))
         if isinstance(tensor, DTensor):
@@ -1251,33 +1595,26 @@ class Recorder:
     def print_of(self, tensor):
         if isinstance(tensor, DTensor):
             return self.print_of_whole(tensor)
-        prints = [self.quietly(_fingerprint, piece) for piece in _pieces(tensor)]
-        same = all(one == prints[0] for one in prints)
-        return {"fp": prints[0] if same else {"ranks": prints}}
+        return {"fp": _by_rank([self.quietly(_fingerprint, piece) for piece in _pieces(tensor)])}
 
     def print_of_whole(self, tensor):
         """Fingerprint of all ranks' pieces; none if a mask would be used up."""
         if any("MaskPartial" in type(x).__name__ for x in tensor.placements):
             return {}
-        if not isinstance(_arrived(tensor._local_tensor), LocalTensor):
+        if self.rank != "all":
             share = self.quietly(_share, tensor)
             return {} if share is None else {"share": share}
-        self.quiet += 1
+        whole = self.whole_of(tensor)
+        return {} if whole is None else {"fp": self.quietly(_fingerprint, whole)}
+
+    def whole_of(self, tensor):
+        """A DTensor of pieces that are all here as one tensor; None if they make none."""
+        ranks = self.ranks_of[self.mesh(tensor.device_mesh)]
         try:
-            with torch.no_grad():
-                spec, local = tensor._spec, tensor._local_tensor
-                whole = (Replicate(),) * tensor.device_mesh.ndim
-                target = DTensorSpec(tensor.device_mesh, whole, tensor_meta=spec.tensor_meta)
-                if spec.placements != whole:
-                    move = dtensor_redistribute.redistribute_local_tensor
-                    local = move(local, spec, target)
-                if isinstance(local, AsyncCollectiveTensor):
-                    local = local.wait()
+            whole = self.quietly(_assembled, tensor, ranks)
         except (RuntimeError, TypeError, ValueError):
-            return {}  # pieces that a program has labelled, and that make no whole
-        finally:
-            self.quiet -= 1
-        return {"fp": self.quietly(_fingerprint, _pieces(local)[0])}
+            return None  # pieces that a program has labelled
+        return whole if whole is not None and list(whole.shape) == _sizes(tensor.shape) else None
 
     def has_elements(self, tensor):
         piece = _pieces(tensor)[0]
@@ -1285,7 +1622,7 @@ class Recorder:
             return False
         if _is_freed(piece):
             return False
-        storage = self.storage_of(piece)
+        storage = self.storage_of(tensor)
         return storage not in self.unwritten and storage not in self.partly
 
     def mesh(self, mesh):
@@ -1299,6 +1636,7 @@ class Recorder:
                 event = {"k": "mesh", "mesh": self.meshes[key], "shape": list(key[0])}
                 event["names"] = list(names)
                 event["ranks"] = self.quietly(lambda: one.mesh.flatten().tolist())
+                self.ranks_of.append(event["ranks"])
                 self.file.put(event)
         return self.meshes[key]
 
@@ -1311,6 +1649,9 @@ class Recorder:
             self.groups[name] = len(self.groups)
             ranks = [int(rank) for rank in dist.get_process_group_ranks(group)]
             event = {"k": "group", "g": self.groups[name], "ranks": ranks}
+            each = _groups_of_ranks(group, ranks, self.world) if self.rank == "all" else [ranks]
+            if any(one != ranks for one in each):
+                event["each"] = each
             event["desc"] = str(getattr(group, "group_desc", ""))
             self.file.put(event)
         return self.groups[name]
@@ -1319,7 +1660,7 @@ class Recorder:
         """Arithmetic of our own, which is not recorded."""
         self.quiet += 1
         try:
-            with torch.no_grad(), _disable_current_modes():
+            with torch.inference_mode(False), torch.no_grad(), _disable_current_modes():
                 return function(*args)
         finally:
             self.quiet -= 1
@@ -1331,7 +1672,7 @@ class Recorder:
         owner = self.pieces.get(self.key(tensor))
         if owner is not None:
             return self.put_label("unwrap", owner, tensor)
-        storage = self.storage_of(_pieces(tensor)[0])
+        storage = self.storage_of(tensor)
         if storage not in self.roots and self.level != "pieces":
             self.name_owner(storage)
             if self.key(tensor) in self.numbers:
@@ -1343,9 +1684,9 @@ class Recorder:
         if root is not None:
             event = {"k": "alias", "of": root}
             event.update(self.describe(tensor))
-            piece = _pieces(tensor)[0]
-            event["offset"] = int(piece.storage_offset())
-            event["stride"] = list(piece.stride())
+            pieces = _pieces(tensor)
+            event["offset"] = _by_rank([int(piece.storage_offset()) for piece in pieces])
+            event["stride"] = _by_rank([list(piece.stride()) for piece in pieces])
             self.file.put(event)
             return event["v"]
         name = self.names.of(tensor)
@@ -1358,10 +1699,10 @@ class Recorder:
                 if not isinstance(parameter, DTensor):
                     continue
                 piece = parameter._local_tensor
-                if self.storage_of(_pieces(piece)[0]) == storage:
-                    self.number(parameter)
+                if self.storage_of(piece) == storage:
+                    whole = self.number(parameter)
                     if self.key(piece) not in self.numbers:
-                        self.put_label("unwrap", parameter, piece)
+                        self.put_label("unwrap", whole, piece)
                     return
 
     def given_whole(self, tensor):
@@ -1369,7 +1710,7 @@ class Recorder:
         one (FSDP) are recorded with their memory."""
         local = tensor._local_tensor
         known = self.key(local) in self.numbers
-        known = known or self.storage_of(_pieces(local)[0]) in self.roots
+        known = known or self.storage_of(local) in self.roots
         if not known and not isinstance(local, LocalTensor) and _is_uneven(tensor):
             if not isinstance(local, FakeTensor) and self.values != "none":
                 self.emit_given("const", None, self.quietly(_whole_storage, local))
@@ -1377,16 +1718,16 @@ class Recorder:
                 self.numbers.pop(self.key(local), None)
                 known = True
         if known:
-            return self.put_label("wrap", local, tensor)
+            return self.put_label("wrap", self.number(local), tensor)
         return self.emit_given("input", self.names.of(tensor) or "const", tensor)
 
     def put_label(self, kind, known, tensor):
-        event = {"k": kind, "in": self.number(known)}
+        event = {"k": kind, "in": known}
         event["out"] = [self.describe(tensor)]
         name = self.names.of(tensor) if kind == "wrap" else None
         if name:
             event["name"] = name
-        if tensor.requires_grad and tensor.is_leaf and id(tensor) not in self.hooked:
+        if tensor.requires_grad and tensor.is_leaf:
             if isinstance(tensor, torch.nn.Parameter):
                 self.watch_gradient(tensor, name or "v%d" % event["out"][0]["v"])
         self.file.put(event)
@@ -1396,7 +1737,7 @@ class Recorder:
         event = {"k": kind}
         if name:
             event["name"] = name
-        if id(tensor) in self.names.given:
+        if self.names.given.get(tensor) is not None:
             event["batch"] = True
         event.update(self.describe(tensor))
         if tensor.requires_grad and tensor.is_leaf:
@@ -1429,7 +1770,7 @@ class Recorder:
             return
         size = sum(piece.numel() * piece.element_size() for piece in pieces)
         if self.file.raw_bytes + size > self.data_limit:
-            event["data_left_out"] = True
+            self.add_to_checkpoint(event, tensor)
             return
         same = not isinstance(tensor, DTensor) and self.quietly(_all_equal, pieces)
         if len(pieces) == 1 or same:
@@ -1437,9 +1778,24 @@ class Recorder:
         else:
             event["raw_ranks"] = [self.quietly(self.elements, piece) for piece in pieces]
 
+    def add_to_checkpoint(self, event, tensor):
+        """The whole of a value that is over the limit, or a mark where ranks have no whole."""
+        whole = _pieces(tensor)[0]
+        if self.rank == "all" and isinstance(tensor, DTensor):
+            whole = self.whole_of(tensor)
+        elif isinstance(tensor, DTensor) or not self.quietly(_all_equal, _pieces(tensor)):
+            whole = None
+        if whole is None or whole.dtype is torch.complex128:
+            event["data_left_out"] = True
+            self.left_out += 1
+            return
+        copy = self.quietly(lambda: _bare(whole.detach()).contiguous().clone())
+        name = event.get("name", "v%d" % event["v"])
+        event["checkpoint"] = self.quietly(self.checkpoint.add, name, event["dtype"], copy)
+
     def elements(self, tensor):
         # A copy: numpy's view would make the storage of the program unresizable.
-        copy = tensor.detach().resolve_conj().resolve_neg().contiguous().clone()
+        copy = _bare(tensor.detach()).contiguous().clone()
         if copy.numel() > 1 and all(step == 0 for step in tensor.stride()):
             return {"all": _finite(float(copy.reshape(-1)[0]))}
         row = copy.reshape(-1).view(torch.uint8) if copy.numel() else None
@@ -1485,7 +1841,7 @@ class Recorder:
             for tensor in _leaves(value):
                 if not isinstance(tensor, torch.Tensor) or isinstance(tensor, DTensor):
                     continue
-                storage = self.storage_of(_pieces(tensor)[0])
+                storage = self.storage_of(tensor)
                 if storage in self.unwritten and not _is_freed(_pieces(tensor)[0]):
                     self.unwritten.discard(storage)
                     self.numbers.pop(self.key(tensor), None)
@@ -1517,7 +1873,12 @@ class Recorder:
         if kwargs:
             event["kwargs"] = {name: self.argument(value) for name, value in kwargs.items()}
 
-    # ------------------------------------------------------------------ the two levels
+
+# Calls and ops, the two levels of a recording.
+
+
+class _Calls:
+    """The part of a Recorder that sees calls, ops, moves and collectives."""
 
     def passes(self, func):
         """True for an op that is no part of the program."""
@@ -1527,13 +1888,38 @@ class Recorder:
         later = self.inside is not None or _in_backward() or self.phase != "fwd"
         if later or self.passes(func) or _Facts.of(func).exchanges:
             return func(*args, **kwargs)
-        if self.transformed():
+        event = None
+        with self.own:
+            if not self.transformed():
+                self.taking_call = True
+                event = self.begun_call(func, args, kwargs)
+        self.taking_call = False
+        if event is None:
             return func(*args, **kwargs)
-        began = time.perf_counter()
-        where = self.places.here()
+        self.inside, first, known = event["c"], torch.autograd._get_sequence_nr(), self.count
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            self.inside = None
+        with self.own:
+            last = torch.autograd._get_sequence_nr()
+            where = {name: event[name] for name in ("p", "by", "m") if name in event}
+            self.own_sequence(first, {})
+            self.own_sequence(last, {"of": event["c"], **where})
+            if last > first:
+                event["seq"] = [first, last]
+                self.tell_views_apart(func, args, kwargs, result, (first, known))
+            self.taking_call = True
+            self.name_dtype(event, func, result)
+            event["out"] = [self.outcome(x, False) for x in _leaves(result)]
+            self.file.put(event)
+        self.taking_call = False
+        return result
+
+    def begun_call(self, func, args, kwargs):
+        event = {"k": "call", "c": self.calls, **self.places.here()}
         if self.modules:
-            where["m"] = self.modules[-1][0]
-        event = {"k": "call", "c": self.calls, **where}
+            event["m"] = self.modules[-1][0]
         self.calls += 1
         self.arguments(event, func, args, kwargs)
         self.mark_detached(event, args, kwargs)
@@ -1541,29 +1927,26 @@ class Recorder:
             event["no_grad"] = True
         if torch.is_autocast_enabled("cpu"):
             event["autocast"] = DTYPES[torch.get_autocast_dtype("cpu")]
-        self.inside, first = event["c"], torch.autograd._get_sequence_nr()
-        self.own_seconds += time.perf_counter() - began
-        try:
-            result = func(*args, **kwargs)
-        finally:
-            self.inside = None
-        began = time.perf_counter()
-        last = torch.autograd._get_sequence_nr()
-        self.own_sequence(first, {})
-        self.own_sequence(last, {"of": event["c"], **where})
-        if last > first:
-            event["seq"] = [first, last]
-        event["out"] = [self.outcome(x, False) for x in _leaves(result)]
-        self.file.put(event)
-        self.own_seconds += time.perf_counter() - began
-        return result
+        return event
+
+    def tell_views_apart(self, func, args, kwargs, result, before):
+        """A result that has the elements of an older value, by another way: w.t().t()."""
+        first, known = before
+        for tensor in _leaves(result):
+            if not isinstance(tensor, torch.Tensor) or tensor.grad_fn is None:
+                continue
+            node, key = tensor.grad_fn._sequence_nr(), self.key(tensor)
+            older = self.numbers.get(key, known) < known
+            if older and node >= first and not _written(func, args, kwargs):
+                self.views[key, node] = self.count
+                self.count += 1
 
     def mark_detached(self, event, args, kwargs):
         """x and x.detach() are one value; gradients depend on which of them a call takes."""
         tensors = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         detached = []
         for tensor in tensors:
-            number = self.numbers.get(self.key(tensor))
+            number = self.known(tensor)
             if tensor.requires_grad:
                 if self.is_new_leaf(tensor, number):
                     event.setdefault("leaves", []).append(number)
@@ -1580,16 +1963,37 @@ class Recorder:
 
     def is_new_leaf(self, tensor, number):
         """A result that the program has made a leaf: x = (a + b).requires_grad_()."""
-        own = number is not None and number not in self.taped and id(tensor) not in self.hooked
+        own = number is not None and number not in self.taped and self.leaves.get(tensor) is None
         return own and tensor.is_leaf and type(tensor) is torch.Tensor
 
     def op(self, func, args, kwargs):
         if self.passes(func):
             return func(*args, **kwargs)
-        began = time.perf_counter()
         whole = self.backend != "none" and _is_distributed((args, kwargs))
         if _Facts.of(func).exchanges and not whole:
             return self.collective(func, args, kwargs)
+        event = None
+        with self.own:
+            if _Facts.of(func).name not in MEMORY:
+                event = self.begun_op(func, args, kwargs, whole)
+        self.inner = {}
+        try:
+            if whole and self.sees_inside(func):
+                with _Inside(self, True):
+                    result = func(*args, **kwargs)
+            else:
+                result = func(*args, **kwargs)
+        except Exception as error:
+            with self.own:
+                self.put_error(event, error)
+            raise
+        with self.own:
+            if event is not None:
+                event.update(self.inner)
+                self.put_op(event, func, args, kwargs, result)
+        return result
+
+    def begun_op(self, func, args, kwargs, whole):
         event = {"k": "op" if whole else "local_op"}
         self.stamp(event)
         if whole and _Facts.of(func).name in LOSSES:
@@ -1599,33 +2003,45 @@ class Recorder:
         if self.inside is None and not _in_backward():
             now = torch.autograd._get_sequence_nr()
             self.own_sequence(now, {name: event[name] for name in ("m", "p") if name in event})
-        self.own_seconds += time.perf_counter() - began
-        self.inner = {}
-        try:
-            if whole:
-                with _Inside(self, True):
-                    result = func(*args, **kwargs)
-            else:
-                result = func(*args, **kwargs)
-        except Exception as error:
+        return event
+
+    @staticmethod
+    def name_dtype(event, func, result):
+        """That of a new tensor, where the program has set another default."""
+        if torch.get_default_dtype() is torch.float32 or not _Facts.of(func).takes_dtype:
+            return
+        given = event.get("kwargs", {})
+        inexact = isinstance(result, torch.Tensor) and (
+            result.is_floating_point() or result.is_complex()
+        )
+        if inexact and given.get("dtype") is None:
+            event["kwargs"] = {**given, "dtype": {"dtype": DTYPES[result.dtype]}}
+
+    def put_error(self, event, error):
+        if event is not None:
             text = (str(error).strip().split("\n") or [""])[0][:200]
             event["error"] = {"class": type(error).__name__, "message": text}
             self.file.put(event)
-            raise
-        began = time.perf_counter()
-        event.update(self.inner)
-        self.put_op(event, func, args, kwargs, result)
-        self.own_seconds += time.perf_counter() - began
-        return result
+
+    def sees_inside(self, func):
+        """Whether the moves and collectives of a call of DTensors can be seen: not under a mode of
+        the program's own, which must get the call first."""
+        for mode in _get_current_dispatch_mode_stack():
+            if not type(mode).__module__.startswith(("torch.", __name__)):
+                with self.own:
+                    self.refuse("a call of DTensors under the mode %s" % type(mode).__name__)
+                return False
+        return True
 
     def put_op(self, event, func, args, kwargs, result):
+        self.name_dtype(event, func, result)
         random = _draws(func, args, kwargs)
         undefined = _Facts.of(func).undefined
         written = _written(func, args, kwargs)
         if undefined:
             for tensor in _leaves(result):
                 if isinstance(tensor, torch.Tensor):
-                    self.unwritten.add(self.storage_of(_pieces(tensor)[0]))
+                    self.unwritten.add(self.storage_of(tensor))
             event["undefined"] = True
         self.note_writes(written)
         if _Facts.of(func).name == "fsdp::all_gather_copy_in":
@@ -1643,7 +2059,7 @@ class Recorder:
         mut = [x for x in written if self.number(x) not in shown]
         if mut:
             event["mut"] = [self.result(x, not random) for x in mut]
-        if random:
+        if random or not self.is_replayed(func):
             drawn = [x for x in _leaves(result) if isinstance(x, torch.Tensor)] + mut
             for own, tensor in zip(
                 [x for x in event["out"] if x and "v" in x] + event.get("mut", []), drawn
@@ -1652,14 +2068,31 @@ class Recorder:
         if tied:
             self.add_data(event["out"][1], result[1])
         self.file.put(event)
+        leaf = self.accumulates()
+        if leaf is not None:
+            numbers = {x["v"] for x in event["out"] + event.get("mut", []) if x and "v" in x}
+            self.pending = leaf, numbers
+
+    def is_replayed(self, func):
+        """False for an op that `shardlab` has no row for: its results are in the file."""
+        if self.rows is None:
+            program = os.environ.get("SHARDLAB_PROGRAM")
+            asked = [program, "ops", "--color", "never"]
+            done = program and subprocess.run(asked, capture_output=True, text=True, check=False)
+            lines = done.stdout.splitlines() if done and done.returncode == 0 else []
+            self.rows = {_base_name(line.split(" ")[0]) for line in lines}
+        known = not self.rows or not _Facts.of(func).of_aten
+        return known or _base_name(_Facts.of(func).name) in self.rows
 
     def move(self, kind, tensor, fields, run):
         """An event of its own for an action that is no op."""
-        event = {"k": kind}
-        self.stamp(event)
-        self.epoch += 1
-        event["in"] = self.number(tensor)
-        event.update(fields)
+        event = None
+        with self.own:
+            event = {"k": kind}
+            self.stamp(event)
+            self.epoch += 1
+            event["in"] = self.number(tensor)
+            event.update(fields)
         before, self.inner = self.inner, {}
         self.quiet += 1
         try:
@@ -1668,16 +2101,17 @@ class Recorder:
         finally:
             self.quiet -= 1
             inner, self.inner = self.inner, before
-        event.update(inner)
-        moved = result[0] if isinstance(result, tuple) else result
-        if moved is not None:
-            event["out"] = [self.result(moved)]
-            self.file.put(event)
+        with self.own:
+            moved = result[0] if isinstance(result, tuple) else result
+            if moved is not None and "in" in event:
+                event.update(inner)
+                event["out"] = [self.result(moved)]
+                self.file.put(event)
         return result
 
     def add_collective(self, func, args):
         """To the event of the call that runs."""
-        name = func._schema.name.split("::")[1]
+        name = func._schema.name.split("::")[1].replace("allreduce_", "all_reduce")
         if name in ("wait_tensor", "barrier", "_wrap_tensor_autograd"):
             return
         one = {"c": name}
@@ -1686,6 +2120,8 @@ class Recorder:
                 one["g"] = self.group(value)
             elif isinstance(value, str) and "reduce" in argument.name:
                 one["reduce"] = value
+            elif isinstance(value, torch.ScriptObject) and "reduce" in argument.name:
+                one["reduce"] = self.script_object(value).get("reduce")
         self.inner.setdefault("comm", []).append(one)
 
     def collective(self, func, args, kwargs):
@@ -1695,24 +2131,37 @@ class Recorder:
         self.epoch += 1
         if name in ("c10d::barrier", "_c10d_functional::_wrap_tensor_autograd"):
             return run(*args, **kwargs)
-        if name not in EXCHANGES:
-            self.refuse("the message or collective %s" % func)
-            return run(*args, **kwargs)
+        event = None
+        with self.own:
+            if name in EXCHANGES:
+                event = self.begun_collective(func, args)
+            else:
+                self.refuse("the message or collective %s" % func)
+        result = run(*args, **kwargs)
+        if event is not None:
+            with self.own:
+                self.put_collective(event, name, args, result)
+        return result
+
+    def begun_collective(self, func, args):
         event = {"k": "coll"}
         self.stamp(event)
         event["op"] = str(func)
-        waits = name.endswith("wait_tensor")
-        if waits:  # its data has not come: the value is not checked yet
-            self.late.discard(self.numbers.get(self.key(args[0])))
+        if func._schema.name.endswith("wait_tensor"):
+            self.late.discard(self.known(args[0]))  # its data has not come: it is not checked yet
+        elif self.unwritten and func._schema.name in SENT:
+            self.give_unseen(func, args)
         event["args"] = [
             {"pg": self.group(value)}
             if isinstance(value, str) and "group" in argument.name
             else self.argument(value)
             for argument, value in zip(func._schema.arguments, args)
         ]
-        result = run(*args, **kwargs)
+        return event
+
+    def put_collective(self, event, name, args, result):
         if EXCHANGES[name] is None:
-            ends = waits or _is_simulated(args)
+            ends = name.endswith("wait_tensor") or _is_simulated(args)
             event["out"] = [self.result(result, ends)]
             self.late.update(x["v"] for x in event["out"] if not ends)
         else:
@@ -1723,7 +2172,6 @@ class Recorder:
             event["out"], event["mut"] = [], [self.result(x, False) for x in written]
             self.late.update(x["v"] for x in event["mut"])
         self.file.put(event)
-        return result
 
     def quietly_wait(self, wait, *args, **kwargs):
         """Gloo copies and scales in here, by ops."""
@@ -1736,12 +2184,14 @@ class Recorder:
 
     def resize(self, storage, size):
         """Memory that is freed and reused, with contents that were never written."""
-        number = self.storages.get(storage._cdata)
-        if not self.quiet and number is not None and number[1] in self.roots:
-            root = self.roots[number[1]]
-            self.file.put({"k": "storage", "v": root, "bytes": int(size)})
-            if int(size) > 0:
-                self.unwritten.add(number[1])
+        if not self.quiet:
+            with self.own:
+                _, number = self.storages.get(storage._cdata, (None, None))
+                if number in self.roots:
+                    event = {"k": "storage", "v": self.roots[number], "bytes": int(size)}
+                    self.file.put(event)
+                    if int(size) > 0:
+                        self.unwritten.add(number)
         return torch._C.StorageBase.resize_(storage, size)
 
     def outcome(self, value, print_it):
@@ -1750,123 +2200,243 @@ class Recorder:
         return None if value is None else {"scalar": self.argument(value)}
 
 
-def _path_of_rank(path, rank):
-    """step.json.gz of rank 1: step.r1.json.gz"""
-    stem, dot, ending = path.rpartition(".json")
-    return "%s.r%d%s%s" % (stem, rank, dot, ending) if dot else "%s.r%d" % (path, rank)
+# One recording: its begin, its state and its end.
 
 
-def _world():
-    """(number of ranks, this one's number or "all", the backend between them)"""
-    if isinstance(DTensor, type) and DTensor.__module__ == __name__:
-        return 1, 0, "none"
-    if not (dist.is_available() and dist.is_initialized()):
-        return 1, 0, "none"
-    world, backend = int(dist.get_world_size()), dist.get_backend()
-    if _simulated():
-        return world, "all", "local"
-    return world, dist.get_rank(), backend
+class _Own:
+    """Around work of the recorder's own. Its errors reach the file, and not the program; functions
+    that the program has put around those of tensors do not see it."""
 
+    def __init__(self, recorder):
+        self.recorder, self.entered = recorder, []
 
-def _simulated():
-    """All ranks are in this process."""
-    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+    def __enter__(self):
+        hidden = torch._C.DisableTorchFunction()
+        hidden.__enter__()
+        self.entered.append((hidden, time.perf_counter()))
 
-    modes = _get_current_dispatch_mode_stack()
-    return any(type(mode).__name__ == "LocalTensorMode" for mode in modes)
-
-
-def _share(tensor):
-    """This rank's part of the whole's fingerprint; the parts of all ranks add up. None if they do
-    not, as for a maximum."""
-    mesh, piece = tensor.device_mesh, _pieces(tensor)[0].detach()
-    for placement, place in zip(tensor.placements, mesh.get_coordinate()):
-        if isinstance(placement, Replicate):
-            if place > 0:
-                return [0.0, 0.0]
-        elif not _placement(placement).startswith(("S", "P(sum)")):
-            return None
-    _, offsets = compute_local_shape_and_global_offset(tensor.shape, mesh, tensor.placements)
-    index = torch.zeros(piece.shape, dtype=torch.int64)
-    for dim, step in enumerate(_contiguous(tensor.shape)):
-        row = [1] * piece.dim()
-        row[dim] = piece.shape[dim]
-        index = index + ((torch.arange(piece.shape[dim]) + offsets[dim]) * step).view(row)
-    elements = torch.view_as_real(piece) if piece.is_complex() else piece
-    elements = elements.to(torch.float64)
-    if piece.is_complex():
-        index = torch.stack((2 * index, 2 * index + 1), -1)
-    sums = float(elements.sum()), float((elements * (index % 7 + 1)).sum())
-    return [_finite(one) for one in sums]
-
-
-def _is_uneven(tensor):
-    sizes = list(tensor.shape)
-    for placement, ranks in zip(tensor.placements, tensor.device_mesh.shape):
-        if isinstance(placement, Shard):
-            if sizes[placement.dim] % ranks:
-                return True
-            sizes[placement.dim] //= ranks
-    return False
-
-
-def _is_freed(piece):
-    """FSDP frees the memory of gathered parameters, and keeps the tensors."""
-    if piece.numel() == 0 or isinstance(piece, FakeTensor) or piece.is_meta:
-        return False
-    return piece.untyped_storage().nbytes() < (piece.storage_offset() + 1) * piece.element_size()
-
-
-def _all_equal(pieces):
-    first = pieces[0]
-    return all(piece.shape == first.shape and torch.equal(piece, first) for piece in pieces)
-
-
-def _whole_storage(tensor):
-    if isinstance(tensor, LocalTensor):
-        wholes = {rank: _whole_storage(piece) for rank, piece in tensor._local_tensors.items()}
-        return LocalTensor(wholes)
-    size = tensor.untyped_storage().nbytes() // tensor.element_size()
-    if isinstance(tensor, FakeTensor) or tensor.is_meta:
-        return tensor.detach().as_strided((size,), (1,), 0)
-    return torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage(), 0, (size,), (1,))
-
-
-def _draws(func, args, kwargs):
-    """Whether this call draws numbers: dropout in evaluation and of probability 0 does not."""
-    if not _Facts.of(func).seeded:
-        return False
-    for index, argument in enumerate(func._schema.arguments):
-        default = argument.default_value if argument.has_default_value() else None
-        value = args[index] if index < len(args) else kwargs.get(argument.name, default)
-        if argument.name in ("p", "dropout_p", "dropout") and value in (0, 0.0):
+    def __exit__(self, kind, error, trace):
+        hidden, began = self.entered.pop()
+        hidden.__exit__(None, None, None)
+        if not self.entered:
+            self.recorder.own_seconds += time.perf_counter() - began
+        if kind is None or not issubclass(kind, Exception):
             return False
-        if argument.name in ("train", "training") and value is False:
-            return False
-    return True
-
-
-def _tied(func, args, kwargs):
-    """Whether a row of the operand has equal elements."""
-    at = CHOICES[_Facts.of(func).text]
-    dim = args[at] if len(args) > at else kwargs.get("dim", -1)
-    for piece in _pieces(args[0]):
-        if isinstance(piece, FakeTensor) or piece.is_meta or piece.dim() == 0:
-            continue
-        row = piece.detach().sort(dim=dim).values
-        count = max(row.shape[dim] - 1, 0)
-        if bool((row.narrow(dim, 0, count) == row.narrow(dim, -count, count)).any()):
+        if kind is _Unseen:
+            self.recorder.refuse(str(error))
             return True
-    return False
+        while trace.tb_next is not None:
+            trace = trace.tb_next
+        text = (str(error).strip().split("\n") or [""])[0][:120]
+        what = "the rest after an error of its own (%s: %s; line %d)"
+        self.recorder.refuse(what % (kind.__name__, text, trace.tb_lineno))
+        self.recorder.quiet += 1  # to the end
+        return True
 
 
-def _written(func, args, kwargs):
-    """Tensors that the op writes to, by its schema."""
-    found = []
-    for index, name in _Facts.of(func).written:
-        value = args[index] if index < len(args) else kwargs.get(name)
-        found += [x for x in _leaves(value) if isinstance(x, torch.Tensor)]
-    return found
+class Recorder(_Program, _Values, _Calls):
+    """One recording; made by record()."""
+
+    def __init__(self, path, model, optimizer, level, values, data_limit):
+        self.path = path
+        self.level = level
+        self.values = values
+        self.data_limit = data_limit
+        self.own = _Own(self)
+        self.fills = {}  # id of a parameter -> the formula of its elements
+        self.storages = {}  # address -> (weak reference, number)
+        self.names = _Names(self.storage_of)
+        if isinstance(model, torch.nn.Module):
+            model = [model]
+        for one in model or []:
+            self.names.add(one)
+        self.names.optimizers = [weakref.ref(optimizer)] if optimizer is not None else []
+        parameters = (each for one in self.names.models for each in one.parameters())
+        if any(isinstance(_pieces(each)[0], FakeTensor) for each in parameters):
+            self.values = "none"
+        self.numbers = {}  # key of a tensor -> number of its value
+        self.roots = {}  # number of a storage -> the value that covers it
+        self.unwritten = set()  # storages with memory that was never written
+        self.partly = {}  # storages that were written in parts -> bytes that are left
+        self.count = 0
+        self.taped = set()  # numbers of values that required a gradient in a call
+        self.calls = 0
+        self.inside = None  # the call whose ops are running
+        self.taking_call = False  # and no op, which does not see the way of gradients
+        self.quiet = 0
+        self.phase = "fwd"
+        self.modules = []  # (path, first call, inputs) of the modules that are running
+        self.paths = {}  # id of a module -> (weak reference, path)
+        self.takes_batches = set()  # ids of the modules whose tensors have names of batches
+        self.owners = {}  # sequence number of autograd -> (call, module, place)
+        self.functions = {}  # sequence number of autograd -> number of an autograd.Function
+        self.again = set()  # numbers of values that such a function has returned as they were
+        self.reentrant = 0  # checkpoints whose calls have gradients though autograd records none
+        self.rule = None  # the function whose backward is running
+        self.last_sequence = 0
+        self.refused = {}
+        self.own_seconds = 0.0
+        self.leaves = _Beside(self.storage_of)  # names of leaves whose gradients are written
+        self.pending = None  # the leaf whose gradient is being made, numbers that it may have
+        self.accumulated = set()  # ids of the leaves that have theirs from this backward
+        self.told = {}  # id of a leaf -> the number of its gradient, writes to that
+        self.states = {}  # id of a leaf that has a gradient -> its memory, writes to it
+        self.stepped = None  # called where the program has written to such a leaf by itself
+        self.views = {}  # (key of a tensor, autograd's number) -> number of a value
+        self.pieces = {}  # key of a plain tensor -> number of the DTensor whose piece it is
+        self.meshes = {}  # (sizes, names, ranks) -> number
+        self.ranks_of = []  # of each mesh
+        self.groups = {}  # name of a group -> number
+        self.inner = {}  # moves and collectives of the running call
+        self.late = set()  # numbers of values that a collective may still be writing
+        self.writes = {}  # number of a storage -> how often an op has written to it
+        self.versions = _Beside(self.storage_of)  # version, (memory, writes, epoch)
+        self.left_out = 0  # values over the limit of which there is no whole
+        self.rows = None  # base names of the ops that shardlab has
+        self.epoch = 0  # counts unseen writes to tensors, as by a collective
+        self.shared = {}  # number of a storage -> (view, print, writes): numpy writes to it
+
+    def __enter__(self):
+        global _active
+        if _active is not None:
+            raise RuntimeError("shardlab_record: one recording at a time")
+        self.world, self.rank, self.backend = _world()
+        if self.world > 1 and self.rank != "all":
+            self.path = _path_of_rank(self.path, self.rank)
+        self.file = _File(self.path)
+        self.checkpoint = _Checkpoint(str(self.path))
+        self.places = _Places(self.file)
+        self.began = time.perf_counter()
+        self.file.put(
+            {
+                "k": "program",
+                "form": "recording",
+                "schema": SCHEMA,
+                "program": os.path.basename(self.path).split(".")[0],
+                "torch": torch.__version__,
+                "recorder": RECORDER,
+                "rank": self.rank,
+                "world": self.world,
+                "backend": self.backend,
+                "levels": ["call", "op"] if self.level == "both" else ["op"],
+                "values": self.values,
+            }
+        )
+        self.last_sequence = torch.autograd._get_sequence_nr()
+        for model in self.names.models:
+            self.learn(model)
+            self.takes_batches.add(id(model))
+        self.hook()
+        self.moves = _Moves(self)
+        self.contexts = [_Below(self)]
+        if self.level == "both":
+            self.contexts += [enable_python_dispatcher(), _Above(self)]
+        for context in self.contexts:
+            context.__enter__()
+        self.above = _OnTop(self.contexts[0])
+        _active = self
+        return self
+
+    def __exit__(self, kind, error, trace):
+        global _active
+        _active = None
+        with self.own:
+            self.settle(True)
+        self.above.end()
+        for context in reversed(self.contexts):
+            context.__exit__(None, None, None)
+        self.moves.end()
+        for handle in self.handles:
+            handle.remove()
+        torch.autograd.backward, torch.autograd.grad = self.engine
+        torch.autograd.Function.apply = self.apply
+        torch.autograd.function.BackwardCFunction.apply = self.apply_rule
+        del torch.Tensor.tolist, torch.Tensor.numpy  # those of the class below are left
+        if kind is SystemExit and error.code in (None, 0):
+            kind = None  # the end of a script
+        if kind is None:
+            with self.own:
+                self.check_end()
+        wall = time.perf_counter() - self.began
+        end = {
+            "k": "end",
+            "events": self.file.events + 1,
+            "n_values": self.count,
+            "raw": self.file.raw_bytes,
+            "refused": self.refused,
+            "own_s": round(self.own_seconds, 3),
+            "wall_s": round(wall, 3),
+        }
+        if kind is not None:
+            end["error"] = "%s: %s" % (kind.__name__, str(error).strip().split("\n")[0][:200])
+        try:
+            self.file.put(end)
+            self.file.close()
+            self.checkpoint.close()
+        except (OSError, ValueError) as failed:
+            sys.stderr.write("shardlab_record: %s is not whole: %s\n" % (self.path, failed))
+            return False
+        self.tell()
+        return False
+
+    def tell(self):
+        for what, (times, place) in self.refused.items():
+            sys.stderr.write(
+                "shardlab_record: %s, %d times, first at %s: shardlab will refuse the file\n"
+                % (what, times, place or "an unknown place")
+            )
+        if self.checkpoint.bytes:
+            sys.stderr.write(
+                "shardlab_record: %d bytes of elements, over --data-limit, are in %s: keep it "
+                "beside the file\n" % (self.checkpoint.bytes, self.checkpoint.path)
+            )
+        if self.left_out:
+            sys.stderr.write(
+                "shardlab_record: the elements of %d values, over --data-limit, are in no file: "
+                "raise it\n" % self.left_out
+            )
+        if sys.stderr.isatty():
+            sys.stderr.write(
+                "shardlab_record: %s: %d events, %d values, %d bytes\n"
+                % (self.path, self.file.events, self.count, os.path.getsize(self.path))
+            )
+
+    def hook(self):
+        module = torch.nn.modules.module
+        self.handles = [
+            module.register_module_forward_pre_hook(self.module_begins),
+            module.register_module_forward_hook(self.module_ends, always_call=True),
+        ]
+        from torch.optim import optimizer
+
+        self.handles += [
+            optimizer.register_optimizer_step_pre_hook(self.optimizer_begins),
+            optimizer.register_optimizer_step_post_hook(self.optimizer_ends),
+        ]
+        self.engine = (torch.autograd.backward, torch.autograd.grad)
+        torch.autograd.backward = self.backward
+        torch.autograd.grad = self.grad
+        self.apply = torch.autograd.Function.__dict__["apply"]
+        torch.autograd.Function.apply = classmethod(self.function)
+        self.apply_rule = torch.autograd.function.BackwardCFunction.apply
+        rule = lambda own, *args: self.run_rule(own, args)
+        torch.autograd.function.BackwardCFunction.apply = rule
+        recorder, tolist, numpy = self, torch.Tensor.tolist, torch.Tensor.numpy
+        torch.Tensor.tolist = lambda own: recorder.read(own, tolist)
+        torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
+
+    def check_end(self):
+        """Parameters and their gradients after the step."""
+        for model in self.names.models:
+            for name, parameter in self.names.tensors_of(model):
+                for tensor, end in ((parameter, ""), (parameter.grad, ".grad")):
+                    if tensor is not None and self.key(tensor) in self.numbers:
+                        self.check(name + end, tensor)
+
+    def check(self, name, tensor):
+        event = {"k": "check", "name": name}
+        event.update(self.result(tensor))
+        self.file.put(event)
 
 
 def formula(count, seed, bias, scale):
@@ -1905,9 +2475,25 @@ def record(path, model=None, optimizer=None, *, level="both", values="fp", data_
     level       "both", or "op": a quarter cheaper, and no re-mesh; "pieces": the same, of DTensors
                 what each process has of them, for ranks that make different calls
     values      "fp": fingerprints of all results; "none": shapes alone
-    data_limit  bytes of elements of inputs; of what comes later, the shapes alone
+    data_limit  bytes of elements in the file; what comes later is put into a checkpoint beside it
     """
     return Recorder(path, model, optimizer, level, values, data_limit)
+
+
+# Values of a job, by the names of its modules.
+
+
+class _Hook:
+    """A hook on what the program may copy or save: a copy does nothing."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *args):
+        return self.function(*args)
+
+    def __reduce__(self):
+        return getattr, (contextlib.nullcontext(), "__exit__")  # takes anything, returns None
 
 
 class ValueDump:
@@ -1933,7 +2519,7 @@ class ValueDump:
             name = plain_path(name)
             if self.wants(name):
                 hook = lambda own, args, output, name=name: self.module_ends(name, output)
-                self.handles.append(module.register_forward_hook(hook))
+                self.handles.append(module.register_forward_hook(_Hook(hook)))
         if self.handles == []:
             self.file.close()
             raise ValueError("dump_values: no module is named %s" % " or ".join(self.patterns))
@@ -1942,7 +2528,7 @@ class ValueDump:
             if parameter.requires_grad:
                 name += ".grad"
                 hook = lambda own, name=name: self.put("gradient " + name, name, own.grad)
-                self.handles.append(parameter.register_post_accumulate_grad_hook(hook))
+                self.handles.append(parameter.register_post_accumulate_grad_hook(_Hook(hook)))
         return self
 
     def __exit__(self, kind, error, trace):
@@ -2027,6 +2613,243 @@ def dump_values(path, model, modules=None, values="fp"):
     return ValueDump(path, model, modules, values)
 
 
+# A script for GPUs on a CPU: questions about CUDA are answered, and tensors stay where they are.
+
+
+class _Nothing:
+    """A stream, an event or a pool of CUDA: every method does nothing, in `with` too."""
+
+    def __init__(self, *args, **kwargs):
+        self.device, self.cuda_stream = torch.device("cpu"), 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+    def elapsed_time(self, other):
+        return 1.0
+
+    def query(self):
+        return True
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: None
+
+
+class _Properties:
+    name, major, minor, total_memory, multi_processor_count = "CPU", 9, 0, 80 << 30, 132
+    warp_size, max_threads_per_multi_processor, gcnArchName = 32, 2048, ""
+    shared_memory_per_block, regs_per_multiprocessor, L2_cache_size = 48 << 10, 64 << 10, 50 << 20
+
+
+def _is_gpu(value):
+    """Whether an argument names a GPU. Numbers do, where a device is expected: not asked here."""
+    if isinstance(value, str):
+        return value == "cuda" or value.startswith("cuda:")
+    return isinstance(value, torch.device) and value.type == "cuda"
+
+
+def _moved(value):
+    return torch.device("cpu") if _is_gpu(value) else value
+
+
+def _copied(function):
+    return functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))
+
+
+class _OnCpu(torch.overrides.TorchFunctionMode):
+    """Active while a script runs with --on-cpu."""
+
+    def __init__(self):
+        super().__init__()
+        self.undo = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.device:
+            return func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        if name in ("cuda", "pin_memory") and args and isinstance(args[0], torch.Tensor):
+            return args[0]
+        if name == "is_pinned":
+            return False
+        args = [_moved(value) for value in args]
+        if name == "to" and len(args) > 1 and type(args[1]) is int:
+            args[1] = torch.device("cpu")
+        kwargs = {key: _moved(value) for key, value in (kwargs or {}).items()}
+        if type(kwargs.get("device")) is int:
+            kwargs["device"] = torch.device("cpu")
+        kwargs.pop("pin_memory", None)
+        return func(*args, **kwargs)
+
+    def put(self, owner, name, value):
+        if hasattr(owner, name):
+            if isinstance(value, type):  # each its own: compilers keep tables of these
+                value = type(name, (value,), {})
+            else:
+                value = _copied(value)
+            self.undo.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, value)
+
+    def __enter__(self):
+        self.answer()
+        self.move_modules()
+        if dist.is_available():
+            self.move_processes()
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        for owner, name, value in reversed(self.undo):
+            setattr(owner, name, value)
+
+    def answer(self):
+        """Questions to torch.cuda and torch.accelerator."""
+        count = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        zero, nothing = lambda *args, **kwargs: 0, lambda *args, **kwargs: None
+        current = [int(os.environ.get("LOCAL_RANK", "0"))]
+
+        def choose(device):
+            index = getattr(device, "index", device)
+            current[0] = index if isinstance(index, int) else 0
+
+        same = {
+            "is_available": lambda: True,
+            "device_count": lambda: count,
+            "current_device": lambda: current[0],
+            "set_device": choose,
+            "get_device_name": lambda device=None: "CPU",
+            "get_device_capability": lambda device=None: (9, 0),
+            "get_device_properties": lambda device=None: _Properties(),
+            "is_bf16_supported": lambda *args, **kwargs: True,
+            "mem_get_info": lambda device=None: (80 << 30, 80 << 30),
+            "memory_stats": lambda device=None: collections.defaultdict(int),
+            "memory_summary": lambda *args, **kwargs: "",
+            "current_stream": _Nothing,
+            "default_stream": _Nothing,
+            "stream": _Nothing,
+            "device": _Nothing,
+            "Stream": _Nothing,
+            "Event": _Nothing,
+            "get_rng_state": lambda device=None: torch.get_rng_state(),
+            "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
+        }
+        for name in torch.cuda.__dict__.copy():
+            if name in same:
+                self.put(torch.cuda, name, same[name])
+            elif name.startswith(("memory_", "max_memory_", "utilization", "temperature")):
+                self.put(torch.cuda, name, zero)
+            elif name.startswith(("reset_", "manual_seed", "seed")) or name in (
+                "synchronize", "empty_cache", "init", "ipc_collect", "set_stream",
+                "set_per_process_memory_fraction", "_lazy_init", "check_error",
+            ):  # fmt: skip
+                self.put(torch.cuda, name, nothing)
+        own = getattr(torch, "accelerator", None)
+        if own is not None:
+            for name in ("is_available", "device_count", "current_stream"):
+                self.put(own, name, same[name])
+            for name in ("set_device_index", "set_device_idx", "set_stream"):
+                self.put(own, name, choose)
+            for name in ("current_device_index", "current_device_idx"):
+                self.put(own, name, same["current_device"])
+            self.put(own, "synchronize", nothing)
+            self.put(own, "empty_cache", nothing)
+            self.put(own, "current_accelerator", lambda *args, **kwargs: torch.device("cuda"))
+
+    def move_modules(self):
+        """Modules, files, loaders and regions of another dtype."""
+        own, module = self, torch.nn.Module
+        to = module.to
+
+        def move(own, *args, **kwargs):
+            args = [torch.device("cpu") if type(x) is int else _moved(x) for x in args]
+            return to(own, *args, **{key: _moved(x) for key, x in kwargs.items()})
+
+        self.put(module, "to", move)
+        self.put(module, "cuda", lambda own, device=None: own)
+        begin = torch.autocast.__init__
+        casts = lambda region, device_type, *args, **kwargs: begin(
+            region, "cpu" if _is_gpu(device_type) else device_type, *args, **kwargs
+        )
+        self.put(torch.autocast, "__init__", casts)
+        enabled = torch.is_autocast_enabled
+        self.put(
+            torch, "is_autocast_enabled",
+            lambda device="cpu": enabled("cpu" if _is_gpu(device) else device),
+        )
+        load = torch.load
+        self.put(
+            torch, "load",
+            lambda *args, map_location=None, **kwargs: load(*args, map_location="cpu", **kwargs),
+        )
+        loader = torch.utils.data.DataLoader
+        start = loader.__init__
+
+        def loads(given, *args, **kwargs):
+            kwargs.update(pin_memory=False)
+            kwargs.pop("pin_memory_device", None)
+            start(given, *args, **kwargs)
+
+        own.put(loader, "__init__", loads)
+
+    def move_processes(self):
+        """nccl is gloo, and a mesh of GPUs one of CPUs."""
+
+        def moved(function):
+            @functools.wraps(function)
+            def run(*args, **kwargs):
+                args = [self.backend(value) for value in args]
+                kwargs = {key: self.backend(value) for key, value in kwargs.items()}
+                kwargs.pop("device_id", None)
+                return function(*args, **kwargs)
+
+            return run
+
+        for owner in (dist, dist.distributed_c10d):
+            for name in ("init_process_group", "new_group"):
+                self.put(owner, name, moved(getattr(owner, name)))
+        self.put(dist, "barrier", without(dist.barrier, "device_ids"))
+        self.put(dist.distributed_c10d, "is_nccl_available", lambda: True)
+        self.put(dist, "is_nccl_available", lambda: True)
+        mesh = dist.device_mesh
+        begin = mesh.DeviceMesh.__init__
+        self.put(
+            mesh.DeviceMesh, "__init__",
+            lambda own, device, *args, **kwargs: begin(
+                own, "cpu" if _is_gpu(device) else device, *args, **kwargs
+            ),
+        )
+        self.put(mesh, "init_device_mesh", moved(mesh.init_device_mesh))
+        self.put(dist, "init_device_mesh", mesh.init_device_mesh)
+        parallel = torch.nn.parallel.DistributedDataParallel
+        self.put(parallel, "__init__", without(parallel.__init__, "device_ids", "output_device"))
+
+    @staticmethod
+    def backend(value):
+        if isinstance(value, str) and "nccl" in value:
+            return "gloo"
+        return "cpu" if isinstance(value, str) and _is_gpu(value) else _moved(value)
+
+
+def without(function, *names):
+    """The function, without arguments of these names."""
+    place = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        args = [None if place[at : at + 1] in [[x] for x in names] else value
+                for at, value in enumerate(args)]  # fmt: skip
+        return function(*args, **{key: x for key, x in kwargs.items() if key not in names})
+
+    return run
+
+
+# A whole script, on one process or on several.
+
+
 class simulate:
     """All ranks of a program in this process: `with shardlab_record.simulate(4): main()`. Each has
     data of its own; the program's questions to torch.distributed are answered for every rank."""
@@ -2049,33 +2872,104 @@ class simulate:
         dist.destroy_process_group = lambda *args, **kwargs: None
         self.mode = LocalTensorMode(self.ranks)
         self.mode.__enter__()
+        self.of_rank, self.generators = local_tensor._map_to_rank_local_val, {}
+        local_tensor._map_to_rank_local_val = self.value_of_rank
         return self
 
+    def value_of_rank(self, value, rank):
+        """As the library has it; but a process has a torch.Generator of its own."""
+        if not isinstance(value, torch.Generator):
+            return self.of_rank(value, rank)
+        first = rank == 0  # it takes the program's, and the others copies of what that was
+        if first:
+            now = value.get_state()
+            kept, left, copies = self.generators.get(id(value), (None, None, {}))
+            if kept is not value or left is None or not torch.equal(left, now):
+                copies = {}  # it is new, or the program has seeded it
+            self.generators[id(value)] = [value, None, copies]
+            self.began = now
+            return value
+        record = self.generators[id(value)]
+        record[1] = value.get_state()
+        if rank not in record[2]:
+            record[2][rank] = torch.Generator(device=value.device)
+            record[2][rank].set_state(self.began)
+        return record[2][rank]
+
     def __exit__(self, kind, error, trace):
+        local_tensor._map_to_rank_local_val = self.of_rank
         self.mode.__exit__(kind, error, trace)
         dist.init_process_group, dist.destroy_process_group = self.started, self.ended
         dist.destroy_process_group()
         return False
 
 
-# ---------------------------------------------------------------------- a whole script
 
 
 class _Done(SystemExit):
     """The requested steps are recorded."""
 
 
-def _is_registering():
-    """Inside of register_parametrization, which runs a new module while the model is being made."""
+class _Impatient(BaseException):
+    """The script has not made its steps in time."""
+
+
+def _is_preparing():
+    """While a model is being made (register_parametrization runs new modules), and in a loader of
+    data."""
     frame = sys._getframe()
-    while frame is not None and frame.f_code.co_name != "register_parametrization":
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "register_parametrization" or LOADER in code.co_filename:
+            return True
+        if code.co_name == "__init__" and isinstance(
+            frame.f_locals.get(code.co_varnames[0] if code.co_varnames else ""), torch.nn.Module
+        ):
+            return True
         frame = frame.f_back
-    return frame is not None
+    return False
+
+
+class _Watch(torch.overrides.TorchFunctionMode):
+    """Begins a recording at the first function of a script whose result requires a gradient, where
+    no module has begun it."""
+
+    def __init__(self, steps):
+        super().__init__()
+        self.steps, self.dull = steps, set()  # functions whose results require none
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        steps = self.steps
+        if steps.recorder is not None and steps.recorder.states and torch.is_grad_enabled():
+            with torch._C.DisableTorchFunction():
+                for own in _leaves((args, kwargs)):
+                    if isinstance(own, torch.Tensor) and own.requires_grad:
+                        steps.recorder.notice_step(own)
+        if not steps.handles or not steps.is_due() or not self.may_begin(func, args, kwargs):
+            return func(*args, **kwargs)
+        steps.begin(None)
+        result = func(*args, **kwargs)
+        tensors = [x for x in _leaves(result) if isinstance(x, torch.Tensor)]
+        if all(x.grad_fn is None for x in tensors) and steps.recorder is not None:
+            self.dull.add(func)
+            steps.take_back()
+        return result
+
+    def may_begin(self, func, args, kwargs):
+        if func in self.dull or getattr(func, "__name__", "__get__") in ("__get__", "__set__"):
+            return False
+        if not torch.is_grad_enabled():
+            return False
+        with torch._C.DisableTorchFunction():
+            tensors = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+            return any(x.requires_grad for x in tensors) and not _is_preparing()
 
 
 class _Steps:
-    """Records a script from its first forward or message on, until an optimizer has made `steps`
-    steps. A stage of a pipeline receives before its first forward."""
+    """Records a script from its first forward of a module that is trained, its first function whose
+    result requires a gradient, or its first message on, until `steps` steps are made: of optimizers
+    of torch, or of its own. A stage of a pipeline receives before its first forward."""
 
     MESSAGES = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 
@@ -2107,26 +3001,42 @@ class _Steps:
         return begins
 
     def is_due(self):
-        return self.recorder is None and self.handles and self.made >= self.skip
+        due = self.recorder is None and self.handles and self.made >= self.skip
+        return due and _active is None and torch.utils.data.get_worker_info() is None
 
     def begin(self, model):
         self.recorder = record(self.path, model, **self.options)
         self.recorder.__enter__()
+        self.recorder.stepped = self.own_step_ends
+
+    def take_back(self):
+        """The function that began the recording was none of a step."""
+        self.recorder.__exit__(_Done, None, None)
+        os.remove(self.recorder.path)
+        self.recorder = None
 
     def forward_begins(self, module, args):
-        if self.is_due() and torch.is_grad_enabled() and not _is_registering():
+        if self.recorder is not None:
+            if not self.recorder.names.models:
+                self.recorder.takes_batches.add(id(module))
+            return
+        trained = self.is_due() and torch.is_grad_enabled()
+        trained = trained and any(own.requires_grad for own in module.parameters())
+        if trained and not _is_preparing():
             self.begin(module)
-            self.recorder.name_batch(module, args, {})
             # The hooks of the recording come too late for the module that has started it.
             self.recorder.module_begins(module, args)
-        elif self.recorder is not None and not self.recorder.names.models:
-            self.recorder.name_batch(module, args, {})
 
     def step_ends(self, optimizer, args, kwargs):
         self.made += 1
         if self.recorder is not None and self.made >= self.skip + self.steps:
             self.end()
             raise _Done(0)
+
+    def own_step_ends(self):
+        """A leaf was written to since backward, and by no optimizer of torch."""
+        self.recorder.states.clear()
+        self.step_ends(None, (), {})
 
     def end(self, kind=None, error=None, trace=None):
         if self.recorder is not None:
@@ -2189,18 +3099,52 @@ def _processes(given, words):
     return code
 
 
+def _error(text, fix, code=1):
+    sys.stderr.write("error: %s\n  fix         %s\n" % (text, fix))
+    return code
+
+
+def _again(given):
+    """The script as a command's last words."""
+    return " ".join((["-m"] if given.module else []) + [given.script])
+
+
 def _run(given):
     """Runs the script; True if anything was recorded."""
-    options = {"values": given.values, "level": given.level}
+    options = {"values": given.values, "level": given.level, "data_limit": given.data_limit}
     steps = _Steps(given.out, given.skip, given.steps, options)
     try:
-        runpy.run_path(given.script, run_name="__main__")
+        gpu = _OnCpu() if given.on_cpu else contextlib.nullcontext()
+        with gpu, _Watch(steps), _patience(given.patience):
+            if given.module:
+                runpy.run_module(given.script, run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(given.script, run_name="__main__")
     except _Done:
         return True
     finally:
         began = steps.recorder is not None
         steps.end(*sys.exc_info())
     return began
+
+
+@contextlib.contextmanager
+def _patience(seconds):
+    """Raises _Impatient where the script has not ended by then."""
+
+    def over(number, frame):
+        raise _Impatient
+
+    possible = seconds > 0 and threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGALRM, over) if possible else None
+    try:
+        if possible:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    finally:
+        if possible:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 def main(words=None):
@@ -2216,38 +3160,81 @@ def main(words=None):
                         help="op: no re-mesh; pieces: of DTensors those of each rank")
     parser.add_argument("--ranks", type=int, default=1, help="all of them in this process")
     parser.add_argument("--processes", action="store_true", help="a process for each rank, on gloo")
-    parser.add_argument("script", help="the script; what follows are its own arguments")
+    parser.add_argument("--data-limit", type=int, default=64 << 20, metavar="BYTES",
+                        help="elements in the file; more are put beside it (default: 64 MiB)")
+    parser.add_argument("--patience", type=float, default=3600, metavar="SECONDS",
+                        help="until the steps are made (default: 3600; 0: any time)")
+    parser.add_argument("--on-cpu", action="store_true",
+                        help="a script for GPUs runs on the CPU, and nccl is gloo")
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE",
+                        help="a module as python -m runs it, and its own arguments")
+    parser.add_argument("script", nargs="?",
+                        help="the script; what follows are its own arguments")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args(words)
-    if not os.path.isfile(given.script):
-        parser.error("%s: no such script" % given.script)
+    if given.module:
+        given.script, given.arguments = given.module[0], given.module[1:]
+    if given.script is None:
+        return _error("there is no script to record", "shardlab record train.py", 2)
+    if not given.module and not os.path.isfile(given.script):
+        fix = "name a file, or a module: shardlab record -m package.train"
+        return _error("%s: no such script" % given.script, fix, 2)
     if given.ranks < 1:
-        parser.error("--ranks: %d is no number of ranks" % given.ranks)
+        return _error("--ranks: %d is no number of ranks" % given.ranks, "--ranks 2", 2)
+    folder = os.path.dirname(os.path.abspath(given.out))
+    if not os.access(folder, os.W_OK):
+        return _error("%s cannot be written" % given.out, "--out with another folder", 2)
     if given.processes and given.ranks > 1 and "RANK" not in os.environ:
         return _processes(given, words or sys.argv[1:])
     sys.argv = [given.script] + given.arguments
-    sys.path[0] = os.path.dirname(os.path.abspath(given.script))
+    sys.path[0] = os.getcwd()
+    if not given.module:
+        sys.path[0] = os.path.dirname(os.path.abspath(given.script))
     together = given.ranks > 1 and not given.processes
     try:
         with _ranks(given.ranks if together else 1):
             began = _run(given)
-    except Exception:
-        if not together:
-            raise
-        traceback.print_exc()
-        sys.stderr.write(
-            "error: the script failed with all ranks in one process (FSDP2, DDP and messages do)\n"
-            "  fix         give each rank a process: shardlab record --ranks %d --processes %s\n"
-            % (given.ranks, given.script)
+    except _Impatient:
+        return _error(
+            "the script has not made its steps in %g s" % given.patience,
+            "wait longer, or let it make fewer steps: shardlab record --patience %g %s"
+            % (10 * given.patience, _again(given)),
         )
-        return 1
+    except Exception as error:
+        if isinstance(error, ImportError) and given.module and error.name == given.script:
+            fix = "run it in the folder of its package"
+            return _error("%s: no such module" % given.script, fix, 2)
+        _print_trace(error)
+        if together:
+            return _error(
+                "the script failed with all ranks in one process (FSDP2, DDP and messages do)",
+                "give each rank a process: shardlab record --ranks %d --processes %s"
+                % (given.ranks, _again(given)),
+            )
+        return _error(
+            "the script failed: %s" % type(error).__name__,
+            "see that it runs by itself: %s %s" % (given_python(), _again(given)),
+        )
     if began:
         return 0
-    sys.stderr.write(
-        "error: no module ran with gradients, so nothing was recorded\n"
-        "  fix         with shardlab_record.record('step.json.gz', model): around a step\n"
+    return _error(
+        "no module ran with gradients, so nothing was recorded",
+        "with shardlab_record.record('step.json.gz', model): around a step",
     )
-    return 1
+
+
+def given_python():
+    return os.path.basename(sys.executable)
+
+
+def _print_trace(error):
+    """The lines of the script, without those of the recorder that has started it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in (HERE, runpy.__file__):
+        trace = trace.tb_next
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith("<frozen"):
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)
 
 
 if __name__ == "__main__":

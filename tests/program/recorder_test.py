@@ -338,7 +338,7 @@ class Recorder(program.Program):
             with shardlab_record.record(self.path(), model):
                 model(torch.ones(2, 5))
         code, output, _ = self.shardlab("replay", "step.json.gz")
-        self.assertEqual(code, 0)
+        self.assertEqual(code, 1)
         self.assertIn("the program failed when it was recorded: RuntimeError", output)
 
     def test_functorch_is_refused_by_name_and_place(self):

@@ -1,0 +1,278 @@
+# One recording: its begin, its state and its end.
+
+
+class _Own:
+    """Around work of the recorder's own. Its errors reach the file, and not the program; functions
+    that the program has put around those of tensors do not see it."""
+
+    def __init__(self, recorder):
+        self.recorder, self.entered = recorder, []
+
+    def __enter__(self):
+        hidden = torch._C.DisableTorchFunction()
+        hidden.__enter__()
+        self.entered.append((hidden, time.perf_counter()))
+
+    def __exit__(self, kind, error, trace):
+        hidden, began = self.entered.pop()
+        hidden.__exit__(None, None, None)
+        if not self.entered:
+            self.recorder.own_seconds += time.perf_counter() - began
+        if kind is None or not issubclass(kind, Exception):
+            return False
+        if kind is _Unseen:
+            self.recorder.refuse(str(error))
+            return True
+        while trace.tb_next is not None:
+            trace = trace.tb_next
+        text = (str(error).strip().split("\n") or [""])[0][:120]
+        what = "the rest after an error of its own (%s: %s; line %d)"
+        self.recorder.refuse(what % (kind.__name__, text, trace.tb_lineno))
+        self.recorder.quiet += 1  # to the end
+        return True
+
+
+class Recorder(_Program, _Values, _Calls):
+    """One recording; made by record()."""
+
+    def __init__(self, path, model, optimizer, level, values, data_limit):
+        self.path = path
+        self.level = level
+        self.values = values
+        self.data_limit = data_limit
+        self.own = _Own(self)
+        self.fills = {}  # id of a parameter -> the formula of its elements
+        self.storages = {}  # address -> (weak reference, number)
+        self.names = _Names(self.storage_of)
+        if isinstance(model, torch.nn.Module):
+            model = [model]
+        for one in model or []:
+            self.names.add(one)
+        self.names.optimizers = [weakref.ref(optimizer)] if optimizer is not None else []
+        parameters = (each for one in self.names.models for each in one.parameters())
+        if any(isinstance(_pieces(each)[0], FakeTensor) for each in parameters):
+            self.values = "none"
+        self.numbers = {}  # key of a tensor -> number of its value
+        self.roots = {}  # number of a storage -> the value that covers it
+        self.unwritten = set()  # storages with memory that was never written
+        self.partly = {}  # storages that were written in parts -> bytes that are left
+        self.count = 0
+        self.taped = set()  # numbers of values that required a gradient in a call
+        self.calls = 0
+        self.inside = None  # the call whose ops are running
+        self.taking_call = False  # and no op, which does not see the way of gradients
+        self.quiet = 0
+        self.phase = "fwd"
+        self.modules = []  # (path, first call, inputs) of the modules that are running
+        self.paths = {}  # id of a module -> (weak reference, path)
+        self.takes_batches = set()  # ids of the modules whose tensors have names of batches
+        self.owners = {}  # sequence number of autograd -> (call, module, place)
+        self.functions = {}  # sequence number of autograd -> number of an autograd.Function
+        self.again = set()  # numbers of values that such a function has returned as they were
+        self.reentrant = 0  # checkpoints whose calls have gradients though autograd records none
+        self.rule = None  # the function whose backward is running
+        self.last_sequence = 0
+        self.refused = {}
+        self.own_seconds = 0.0
+        self.leaves = _Beside(self.storage_of)  # names of leaves whose gradients are written
+        self.pending = None  # the leaf whose gradient is being made, numbers that it may have
+        self.accumulated = set()  # ids of the leaves that have theirs from this backward
+        self.told = {}  # id of a leaf -> the number of its gradient, writes to that
+        self.states = {}  # id of a leaf that has a gradient -> its memory, writes to it
+        self.stepped = None  # called where the program has written to such a leaf by itself
+        self.views = {}  # (key of a tensor, autograd's number) -> number of a value
+        self.pieces = {}  # key of a plain tensor -> number of the DTensor whose piece it is
+        self.meshes = {}  # (sizes, names, ranks) -> number
+        self.ranks_of = []  # of each mesh
+        self.groups = {}  # name of a group -> number
+        self.inner = {}  # moves and collectives of the running call
+        self.late = set()  # numbers of values that a collective may still be writing
+        self.writes = {}  # number of a storage -> how often an op has written to it
+        self.versions = _Beside(self.storage_of)  # version, (memory, writes, epoch)
+        self.left_out = 0  # values over the limit of which there is no whole
+        self.rows = None  # base names of the ops that shardlab has
+        self.epoch = 0  # counts unseen writes to tensors, as by a collective
+        self.shared = {}  # number of a storage -> (view, print, writes): numpy writes to it
+
+    def __enter__(self):
+        global _active
+        if _active is not None:
+            raise RuntimeError("shardlab_record: one recording at a time")
+        self.world, self.rank, self.backend = _world()
+        if self.world > 1 and self.rank != "all":
+            self.path = _path_of_rank(self.path, self.rank)
+        self.file = _File(self.path)
+        self.checkpoint = _Checkpoint(str(self.path))
+        self.places = _Places(self.file)
+        self.began = time.perf_counter()
+        self.file.put(
+            {
+                "k": "program",
+                "form": "recording",
+                "schema": SCHEMA,
+                "program": os.path.basename(self.path).split(".")[0],
+                "torch": torch.__version__,
+                "recorder": RECORDER,
+                "rank": self.rank,
+                "world": self.world,
+                "backend": self.backend,
+                "levels": ["call", "op"] if self.level == "both" else ["op"],
+                "values": self.values,
+            }
+        )
+        self.last_sequence = torch.autograd._get_sequence_nr()
+        for model in self.names.models:
+            self.learn(model)
+            self.takes_batches.add(id(model))
+        self.hook()
+        self.moves = _Moves(self)
+        self.contexts = [_Below(self)]
+        if self.level == "both":
+            self.contexts += [enable_python_dispatcher(), _Above(self)]
+        for context in self.contexts:
+            context.__enter__()
+        self.above = _OnTop(self.contexts[0])
+        _active = self
+        return self
+
+    def __exit__(self, kind, error, trace):
+        global _active
+        _active = None
+        with self.own:
+            self.settle(True)
+        self.above.end()
+        for context in reversed(self.contexts):
+            context.__exit__(None, None, None)
+        self.moves.end()
+        for handle in self.handles:
+            handle.remove()
+        torch.autograd.backward, torch.autograd.grad = self.engine
+        torch.autograd.Function.apply = self.apply
+        torch.autograd.function.BackwardCFunction.apply = self.apply_rule
+        del torch.Tensor.tolist, torch.Tensor.numpy  # those of the class below are left
+        if kind is SystemExit and error.code in (None, 0):
+            kind = None  # the end of a script
+        if kind is None:
+            with self.own:
+                self.check_end()
+        wall = time.perf_counter() - self.began
+        end = {
+            "k": "end",
+            "events": self.file.events + 1,
+            "n_values": self.count,
+            "raw": self.file.raw_bytes,
+            "refused": self.refused,
+            "own_s": round(self.own_seconds, 3),
+            "wall_s": round(wall, 3),
+        }
+        if kind is not None:
+            end["error"] = "%s: %s" % (kind.__name__, str(error).strip().split("\n")[0][:200])
+        try:
+            self.file.put(end)
+            self.file.close()
+            self.checkpoint.close()
+        except (OSError, ValueError) as failed:
+            sys.stderr.write("shardlab_record: %s is not whole: %s\n" % (self.path, failed))
+            return False
+        self.tell()
+        return False
+
+    def tell(self):
+        for what, (times, place) in self.refused.items():
+            sys.stderr.write(
+                "shardlab_record: %s, %d times, first at %s: shardlab will refuse the file\n"
+                % (what, times, place or "an unknown place")
+            )
+        if self.checkpoint.bytes:
+            sys.stderr.write(
+                "shardlab_record: %d bytes of elements, over --data-limit, are in %s: keep it "
+                "beside the file\n" % (self.checkpoint.bytes, self.checkpoint.path)
+            )
+        if self.left_out:
+            sys.stderr.write(
+                "shardlab_record: the elements of %d values, over --data-limit, are in no file: "
+                "raise it\n" % self.left_out
+            )
+        if sys.stderr.isatty():
+            sys.stderr.write(
+                "shardlab_record: %s: %d events, %d values, %d bytes\n"
+                % (self.path, self.file.events, self.count, os.path.getsize(self.path))
+            )
+
+    def hook(self):
+        module = torch.nn.modules.module
+        self.handles = [
+            module.register_module_forward_pre_hook(self.module_begins),
+            module.register_module_forward_hook(self.module_ends, always_call=True),
+        ]
+        from torch.optim import optimizer
+
+        self.handles += [
+            optimizer.register_optimizer_step_pre_hook(self.optimizer_begins),
+            optimizer.register_optimizer_step_post_hook(self.optimizer_ends),
+        ]
+        self.engine = (torch.autograd.backward, torch.autograd.grad)
+        torch.autograd.backward = self.backward
+        torch.autograd.grad = self.grad
+        self.apply = torch.autograd.Function.__dict__["apply"]
+        torch.autograd.Function.apply = classmethod(self.function)
+        self.apply_rule = torch.autograd.function.BackwardCFunction.apply
+        rule = lambda own, *args: self.run_rule(own, args)
+        torch.autograd.function.BackwardCFunction.apply = rule
+        recorder, tolist, numpy = self, torch.Tensor.tolist, torch.Tensor.numpy
+        torch.Tensor.tolist = lambda own: recorder.read(own, tolist)
+        torch.Tensor.numpy = lambda own, **kwargs: recorder.share(own, numpy, kwargs)
+
+    def check_end(self):
+        """Parameters and their gradients after the step."""
+        for model in self.names.models:
+            for name, parameter in self.names.tensors_of(model):
+                for tensor, end in ((parameter, ""), (parameter.grad, ".grad")):
+                    if tensor is not None and self.key(tensor) in self.numbers:
+                        self.check(name + end, tensor)
+
+    def check(self, name, tensor):
+        event = {"k": "check", "name": name}
+        event.update(self.result(tensor))
+        self.file.put(event)
+
+
+def formula(count, seed, bias, scale):
+    """Elements that a reader can work out by itself, so that a file need not hold them."""
+    i = torch.arange(count, dtype=torch.int64)
+    h = (i + 1) * 7919 + (seed + 1) * 104729 + ((i * i) % 251) * 31
+    return bias + scale * (h % 509 - 254).to(torch.float64) / 256
+
+
+def fill_parameters(model):
+    """Gives every parameter the elements of a formula: small files for tests. It changes the
+    model, so it is called before the step and never by a recording."""
+    fills = {}
+    with torch.no_grad():
+        for seed, parameter in enumerate(model.parameters()):
+            row = parameter.dim() < 2
+            mean = float(_pieces(parameter)[0].double().mean())
+            bias = 1.0 if row and mean > 0.5 else 0.0
+            scale = 0.1 if row else round(1.7 / math.sqrt(parameter.shape[-1]), 3)
+            elements = formula(parameter.numel(), seed, bias, scale).view(parameter.shape)
+            if isinstance(parameter, DTensor):
+                elements = dtensor_api.distribute_tensor(
+                    elements, parameter.device_mesh, parameter.placements, src_data_rank=None
+                )
+            parameter.copy_(elements)
+            fills[id(parameter)] = {"seed": seed, "bias": bias, "scale": scale}
+    return fills
+
+
+def record(path, model=None, optimizer=None, *, level="both", values="fp", data_limit=64 << 20):
+    """Records what happens inside of `with`.
+
+    path        of the file, ending in .json.gz
+    model       a module, or a list of them: names of parameters, buffers and modules
+    optimizer   names of its states
+    level       "both", or "op": a quarter cheaper, and no re-mesh; "pieces": the same, of DTensors
+                what each process has of them, for ranks that make different calls
+    values      "fp": fingerprints of all results; "none": shapes alone
+    data_limit  bytes of elements in the file; what comes later is put into a checkpoint beside it
+    """
+    return Recorder(path, model, optimizer, level, values, data_limit)

@@ -1,0 +1,394 @@
+# A whole script, on one process or on several.
+
+
+class simulate:
+    """All ranks of a program in this process: `with shardlab_record.simulate(4): main()`. Each has
+    data of its own; the program's questions to torch.distributed are answered for every rank."""
+
+    def __init__(self, ranks):
+        self.ranks = ranks
+
+    def __enter__(self):
+        if LocalTensorMode is None:
+            raise RuntimeError(
+                "PyTorch %s has no LocalTensorMode, which holds all ranks in one process: "
+                "use a newer release" % torch.__version__
+            )
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        dist.init_process_group("fake", rank=0, world_size=self.ranks, store=FakeStore())
+        self.started = dist.init_process_group
+        dist.init_process_group = lambda *args, **kwargs: None
+        self.ended = dist.destroy_process_group
+        dist.destroy_process_group = lambda *args, **kwargs: None
+        self.mode = LocalTensorMode(self.ranks)
+        self.mode.__enter__()
+        self.of_rank, self.generators = local_tensor._map_to_rank_local_val, {}
+        local_tensor._map_to_rank_local_val = self.value_of_rank
+        return self
+
+    def value_of_rank(self, value, rank):
+        """As the library has it; but a process has a torch.Generator of its own."""
+        if not isinstance(value, torch.Generator):
+            return self.of_rank(value, rank)
+        first = rank == 0  # it takes the program's, and the others copies of what that was
+        if first:
+            now = value.get_state()
+            kept, left, copies = self.generators.get(id(value), (None, None, {}))
+            if kept is not value or left is None or not torch.equal(left, now):
+                copies = {}  # it is new, or the program has seeded it
+            self.generators[id(value)] = [value, None, copies]
+            self.began = now
+            return value
+        record = self.generators[id(value)]
+        record[1] = value.get_state()
+        if rank not in record[2]:
+            record[2][rank] = torch.Generator(device=value.device)
+            record[2][rank].set_state(self.began)
+        return record[2][rank]
+
+    def __exit__(self, kind, error, trace):
+        local_tensor._map_to_rank_local_val = self.of_rank
+        self.mode.__exit__(kind, error, trace)
+        dist.init_process_group, dist.destroy_process_group = self.started, self.ended
+        dist.destroy_process_group()
+        return False
+
+
+
+
+class _Done(SystemExit):
+    """The requested steps are recorded."""
+
+
+class _Impatient(BaseException):
+    """The script has not made its steps in time."""
+
+
+def _is_preparing():
+    """While a model is being made (register_parametrization runs new modules), and in a loader of
+    data."""
+    frame = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "register_parametrization" or LOADER in code.co_filename:
+            return True
+        if code.co_name == "__init__" and isinstance(
+            frame.f_locals.get(code.co_varnames[0] if code.co_varnames else ""), torch.nn.Module
+        ):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class _Watch(torch.overrides.TorchFunctionMode):
+    """Begins a recording at the first function of a script whose result requires a gradient, where
+    no module has begun it."""
+
+    def __init__(self, steps):
+        super().__init__()
+        self.steps, self.dull = steps, set()  # functions whose results require none
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        steps = self.steps
+        if steps.recorder is not None and steps.recorder.states and torch.is_grad_enabled():
+            with torch._C.DisableTorchFunction():
+                for own in _leaves((args, kwargs)):
+                    if isinstance(own, torch.Tensor) and own.requires_grad:
+                        steps.recorder.notice_step(own)
+        if not steps.handles or not steps.is_due() or not self.may_begin(func, args, kwargs):
+            return func(*args, **kwargs)
+        steps.begin(None)
+        result = func(*args, **kwargs)
+        tensors = [x for x in _leaves(result) if isinstance(x, torch.Tensor)]
+        if all(x.grad_fn is None for x in tensors) and steps.recorder is not None:
+            self.dull.add(func)
+            steps.take_back()
+        return result
+
+    def may_begin(self, func, args, kwargs):
+        if func in self.dull or getattr(func, "__name__", "__get__") in ("__get__", "__set__"):
+            return False
+        if not torch.is_grad_enabled():
+            return False
+        with torch._C.DisableTorchFunction():
+            tensors = [x for x in _leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+            return any(x.requires_grad for x in tensors) and not _is_preparing()
+
+
+class _Steps:
+    """Records a script from its first forward of a module that is trained, its first function whose
+    result requires a gradient, or its first message on, until `steps` steps are made: of optimizers
+    of torch, or of its own. A stage of a pipeline receives before its first forward."""
+
+    MESSAGES = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
+
+    def __init__(self, path, skip, steps, options):
+        self.path, self.skip, self.steps, self.options = path, skip, steps, options
+        self.made = 0
+        self.recorder = None
+        from torch.optim import optimizer
+
+        self.handles = [
+            torch.nn.modules.module.register_module_forward_pre_hook(self.forward_begins),
+            optimizer.register_optimizer_step_post_hook(self.step_ends),
+        ]
+        self.messages = []  # (where it is, its name, what it was)
+        for name in self.MESSAGES if dist.is_available() else ():
+            function = getattr(dist, name)
+            begins = self.beginning(function)
+            for owner in (dist, dist.distributed_c10d):
+                self.messages.append((owner, name, function))
+                setattr(owner, name, begins)
+
+    def beginning(self, function):
+        @functools.wraps(function)
+        def begins(*args, **kwargs):
+            if self.is_due():
+                self.begin(None)
+            return function(*args, **kwargs)
+
+        return begins
+
+    def is_due(self):
+        due = self.recorder is None and self.handles and self.made >= self.skip
+        return due and _active is None and torch.utils.data.get_worker_info() is None
+
+    def begin(self, model):
+        self.recorder = record(self.path, model, **self.options)
+        self.recorder.__enter__()
+        self.recorder.stepped = self.own_step_ends
+
+    def take_back(self):
+        """The function that began the recording was none of a step."""
+        self.recorder.__exit__(_Done, None, None)
+        os.remove(self.recorder.path)
+        self.recorder = None
+
+    def forward_begins(self, module, args):
+        if self.recorder is not None:
+            if not self.recorder.names.models:
+                self.recorder.takes_batches.add(id(module))
+            return
+        trained = self.is_due() and torch.is_grad_enabled()
+        trained = trained and any(own.requires_grad for own in module.parameters())
+        if trained and not _is_preparing():
+            self.begin(module)
+            # The hooks of the recording come too late for the module that has started it.
+            self.recorder.module_begins(module, args)
+
+    def step_ends(self, optimizer, args, kwargs):
+        self.made += 1
+        if self.recorder is not None and self.made >= self.skip + self.steps:
+            self.end()
+            raise _Done(0)
+
+    def own_step_ends(self):
+        """A leaf was written to since backward, and by no optimizer of torch."""
+        self.recorder.states.clear()
+        self.step_ends(None, (), {})
+
+    def end(self, kind=None, error=None, trace=None):
+        if self.recorder is not None:
+            self.recorder.__exit__(kind, error, trace)
+            self.recorder = None
+        for handle in self.handles:
+            handle.remove()
+        for owner, name, function in self.messages:
+            setattr(owner, name, function)
+        self.handles, self.messages = [], []
+
+
+def from_first_forward(path, **options):
+    """Records from the first call of a module with gradients on, until its end() is called."""
+    return _Steps(path, 0, math.inf, options)
+
+
+def _ranks(count):
+    if count == 1:
+        return contextlib.nullcontext()
+    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(count), LOCAL_WORLD_SIZE=str(count))
+    os.environ.setdefault("MASTER_ADDR", "localhost")
+    os.environ.setdefault("MASTER_PORT", "0")
+    return simulate(count)
+
+
+def _processes(given, words):
+    """This program once more for each rank; then their files are made one."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    world = dict(
+        os.environ,
+        WORLD_SIZE=str(given.ranks),
+        LOCAL_WORLD_SIZE=str(given.ranks),
+        MASTER_ADDR="localhost",
+        MASTER_PORT=str(port),
+    )
+    command = [sys.executable, HERE] + words
+    own = [dict(world, RANK=str(rank), LOCAL_RANK=str(rank)) for rank in range(given.ranks)]
+    running = [subprocess.Popen(command, env=variables) for variables in own]
+    code = 0
+    while running:
+        time.sleep(0.05)
+        ended = [process for process in running if process.poll() is not None]
+        running = [process for process in running if process not in ended]
+        # The first that fails; the others are stopped.
+        code = code or next((process.returncode for process in ended if process.returncode), 0)
+        if code:
+            for process in running:
+                process.terminate()
+    files = [_path_of_rank(given.out, rank) for rank in range(given.ranks)]
+    program = os.environ.get("SHARDLAB_PROGRAM")
+    if code or program is None:
+        return code
+    code = subprocess.call([program, "merge", *files, "--out", given.out])
+    if code == 0:
+        for path in files:
+            os.remove(path)
+    return code
+
+
+def _error(text, fix, code=1):
+    sys.stderr.write("error: %s\n  fix         %s\n" % (text, fix))
+    return code
+
+
+def _again(given):
+    """The script as a command's last words."""
+    return " ".join((["-m"] if given.module else []) + [given.script])
+
+
+def _run(given):
+    """Runs the script; True if anything was recorded."""
+    options = {"values": given.values, "level": given.level, "data_limit": given.data_limit}
+    steps = _Steps(given.out, given.skip, given.steps, options)
+    try:
+        gpu = _OnCpu() if given.on_cpu else contextlib.nullcontext()
+        with gpu, _Watch(steps), _patience(given.patience):
+            if given.module:
+                runpy.run_module(given.script, run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(given.script, run_name="__main__")
+    except _Done:
+        return True
+    finally:
+        began = steps.recorder is not None
+        steps.end(*sys.exc_info())
+    return began
+
+
+@contextlib.contextmanager
+def _patience(seconds):
+    """Raises _Impatient where the script has not ended by then."""
+
+    def over(number, frame):
+        raise _Impatient
+
+    possible = seconds > 0 and threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGALRM, over) if possible else None
+    try:
+        if possible:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    finally:
+        if possible:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+
+def main(words=None):
+    parser = argparse.ArgumentParser(
+        prog="shardlab record",
+        description="Runs a PyTorch script and records its first training step.",
+    )
+    parser.add_argument("--out", default="step.json.gz", help="the file (default: step.json.gz)")
+    parser.add_argument("--skip", type=int, default=0, help="optimizer steps before")
+    parser.add_argument("--steps", type=int, default=1, help="optimizer steps to record")
+    parser.add_argument("--values", choices=("fp", "none"), default="fp", help="none: shapes alone")
+    parser.add_argument("--level", choices=("both", "op", "pieces"), default="both",
+                        help="op: no re-mesh; pieces: of DTensors those of each rank")
+    parser.add_argument("--ranks", type=int, default=1, help="all of them in this process")
+    parser.add_argument("--processes", action="store_true", help="a process for each rank, on gloo")
+    parser.add_argument("--data-limit", type=int, default=64 << 20, metavar="BYTES",
+                        help="elements in the file; more are put beside it (default: 64 MiB)")
+    parser.add_argument("--patience", type=float, default=3600, metavar="SECONDS",
+                        help="until the steps are made (default: 3600; 0: any time)")
+    parser.add_argument("--on-cpu", action="store_true",
+                        help="a script for GPUs runs on the CPU, and nccl is gloo")
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE",
+                        help="a module as python -m runs it, and its own arguments")
+    parser.add_argument("script", nargs="?",
+                        help="the script; what follows are its own arguments")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    given = parser.parse_args(words)
+    if given.module:
+        given.script, given.arguments = given.module[0], given.module[1:]
+    if given.script is None:
+        return _error("there is no script to record", "shardlab record train.py", 2)
+    if not given.module and not os.path.isfile(given.script):
+        fix = "name a file, or a module: shardlab record -m package.train"
+        return _error("%s: no such script" % given.script, fix, 2)
+    if given.ranks < 1:
+        return _error("--ranks: %d is no number of ranks" % given.ranks, "--ranks 2", 2)
+    folder = os.path.dirname(os.path.abspath(given.out))
+    if not os.access(folder, os.W_OK):
+        return _error("%s cannot be written" % given.out, "--out with another folder", 2)
+    if given.processes and given.ranks > 1 and "RANK" not in os.environ:
+        return _processes(given, words or sys.argv[1:])
+    sys.argv = [given.script] + given.arguments
+    sys.path[0] = os.getcwd()
+    if not given.module:
+        sys.path[0] = os.path.dirname(os.path.abspath(given.script))
+    together = given.ranks > 1 and not given.processes
+    try:
+        with _ranks(given.ranks if together else 1):
+            began = _run(given)
+    except _Impatient:
+        return _error(
+            "the script has not made its steps in %g s" % given.patience,
+            "wait longer, or let it make fewer steps: shardlab record --patience %g %s"
+            % (10 * given.patience, _again(given)),
+        )
+    except Exception as error:
+        if isinstance(error, ImportError) and given.module and error.name == given.script:
+            fix = "run it in the folder of its package"
+            return _error("%s: no such module" % given.script, fix, 2)
+        _print_trace(error)
+        if together:
+            return _error(
+                "the script failed with all ranks in one process (FSDP2, DDP and messages do)",
+                "give each rank a process: shardlab record --ranks %d --processes %s"
+                % (given.ranks, _again(given)),
+            )
+        return _error(
+            "the script failed: %s" % type(error).__name__,
+            "see that it runs by itself: %s %s" % (given_python(), _again(given)),
+        )
+    if began:
+        return 0
+    return _error(
+        "no module ran with gradients, so nothing was recorded",
+        "with shardlab_record.record('step.json.gz', model): around a step",
+    )
+
+
+def given_python():
+    return os.path.basename(sys.executable)
+
+
+def _print_trace(error):
+    """The lines of the script, without those of the recorder that has started it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in (HERE, runpy.__file__):
+        trace = trace.tb_next
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith("<frozen"):
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)
+
+
+if __name__ == "__main__":
+    # Its hooks and the script's `import shardlab_record` are one module.
+    sys.modules["shardlab_record"] = sys.modules["__main__"]
+    sys.exit(main())

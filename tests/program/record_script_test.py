@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Scripts under `shardlab record`: where a recording begins and ends, scripts for GPUs, modules,
+and scripts that fail. Skipped (77) where PyTorch is not installed.
+
+    record_script_test.py PROGRAM ROOT
+"""
+
+import gzip
+import importlib.util
+import json
+import sys
+import unittest
+
+if importlib.util.find_spec("numpy") is None or importlib.util.find_spec("torch") is None:
+    print("skipped: PyTorch is not installed for this Python (5 GB): pip install torch")
+    sys.exit(77)
+
+import program
+
+MODEL = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+"""
+
+# A module without parameters runs in the loader's processes, and before.
+LOADER = MODEL + """
+class Normalize(torch.nn.Module):
+    def forward(self, x):
+        return (x - 0.5) / 2
+
+class Data(torch.utils.data.Dataset):
+    def __init__(self):
+        self.change = Normalize()
+    def __len__(self):
+        return 16
+    def __getitem__(self, at):
+        return self.change(torch.full((8,), float(at)))
+
+loader = torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=WORKERS)
+for batch in loader:
+    for p in model.parameters():
+        p.grad = None
+    model(batch).square().mean().backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 0.1 * p.grad
+    print("step", flush=True)
+"""
+
+FUNCTIONS = """
+import torch
+torch.manual_seed(0)
+w = torch.randn(8, 4, requires_grad=True)
+print(sum(x.numel() for x in [w]), w.view(-1).detach().shape)
+for _ in range(5):
+    loss = torch.tanh(torch.ones(3, 8) @ w).square().mean()
+    loss.backward()
+    with torch.no_grad():
+        w -= 0.1 * w.grad
+        w.grad.zero_()
+    print("step", flush=True)
+"""
+
+GPU = """
+import torch, time
+assert torch.cuda.is_available() and torch.cuda.device_count() == 1
+torch.cuda.set_device(0)
+torch.cuda.manual_seed_all(0)
+device = torch.device("cuda:0")
+print(torch.cuda.get_device_name(), torch.cuda.get_device_properties(device).total_memory > 0)
+model = torch.nn.Linear(8, 4).cuda().to(device)
+optimizer = torch.optim.AdamW(model.parameters())
+scaler = torch.amp.GradScaler("cuda")
+stream, before, after = torch.cuda.Stream(), torch.cuda.Event(True), torch.cuda.Event(True)
+data = torch.utils.data.TensorDataset(torch.randn(16, 8))
+for (x,) in torch.utils.data.DataLoader(data, 8, pin_memory=True):
+    x = x.pin_memory().to("cuda", non_blocking=True).cuda(0)
+    before.record()
+    with torch.cuda.stream(stream), torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = (model(x) * torch.ones(4, device="cuda")).square().mean()
+    torch.cuda.current_stream().wait_stream(stream)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    after.record()
+    torch.cuda.synchronize()
+    print(before.elapsed_time(after), torch.cuda.max_memory_allocated())
+"""
+
+GPU_RANKS = """
+import os, torch, torch.distributed as dist
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+assert torch.cuda.device_count() == 2 and torch.cuda.current_device() == rank
+torch.manual_seed(0)
+model = torch.nn.parallel.DistributedDataParallel(
+    torch.nn.Linear(8, 4).to(rank), device_ids=[rank], output_device=rank)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+model(torch.randn(4, 8, device=rank)).square().mean().backward()
+total = torch.ones(1).cuda(rank)
+dist.all_reduce(total)
+optimizer.step()
+"""
+
+
+class Scripts(program.Program):
+    def record(self, script, *words, module=False):
+        (self.folder / "train.py").write_text(script, encoding="utf-8")
+        named = ("-m", "train") if module else ("train.py",)
+        return self.shardlab("record", "--python", sys.executable, *words, *named)
+
+    def events(self):
+        with gzip.open(self.folder / "step.json.gz") as lines:
+            for line in lines:
+                event = json.loads(line)
+                yield event
+                if event["k"] == "end":
+                    return
+
+    def is_right(self):
+        self.assertIn(" 0 differ", self.fine("replay", "step.json.gz"))
+
+    def test_it_begins_at_a_module_that_is_trained_and_ends_after_a_step(self):
+        for workers in "02":
+            with self.subTest(workers=workers):
+                code, output, errors = self.record(LOADER.replace("WORKERS", workers))
+                self.assertEqual((code, output), (0, "step\n"), errors)
+                modules = [event["class"] for event in self.events() if event["k"] == "module"]
+                self.assertEqual(modules[:4], ["Linear", "ReLU", "Linear", "Sequential"])
+                self.is_right()
+
+    def test_it_begins_at_a_function_whose_result_requires_a_gradient(self):
+        code, output, errors = self.record(FUNCTIONS, module=True)
+        self.assertEqual(code, 0, errors)
+        self.assertEqual(output.count("step"), 1)
+        calls = [event["op"] for event in self.events() if event["k"] == "call"]
+        self.assertIn("aten.matmul.default", calls)
+        self.is_right()
+
+    def test_a_closure_of_an_optimizer_is_one_step(self):
+        code, _, errors = self.record(MODEL + """
+optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+def closure():
+    optimizer.zero_grad()
+    loss = model(torch.ones(2, 8)).square().mean()
+    loss.backward()
+    return loss
+for _ in range(2):
+    optimizer.step(closure)
+""")
+        self.assertEqual(code, 0, errors)
+        self.assertGreater(sum(event["k"] == "backward" for event in self.events()), 1)
+        self.is_right()
+
+    def test_a_script_for_gpus_runs_on_a_cpu(self):
+        code, output, errors = self.record(GPU, "--on-cpu")
+        self.assertEqual((code, output), (0, "CPU True\n"), errors)
+        self.is_right()
+        code, _, errors = self.record(GPU_RANKS, "--on-cpu", "--ranks", "2", "--processes")
+        self.assertEqual(code, 0, errors)
+        self.is_right()
+        code, _, errors = self.record(GPU)
+        self.assertEqual(code, 1)
+        self.assertIn("AssertionError", errors)
+
+    def test_elements_over_the_limit_are_in_a_checkpoint(self):
+        code, _, errors = self.record(
+            MODEL + "model(torch.ones(2, 8)).sum().backward()",
+            "--data-limit", "100")
+        self.assertEqual(code, 0, errors)
+        self.assertIn("bytes of elements, over --data-limit, are in step.safetensors", errors)
+        stored = (self.folder / "step.safetensors").read_bytes()
+        length = int.from_bytes(stored[:8], "little")
+        entries = json.loads(stored[8 : 8 + length])
+        self.assertEqual(entries["0.weight"]["shape"], [16, 8])
+        given = {event["name"]: event for event in self.events() if event["k"] == "input"}
+        self.assertEqual(given["0.weight"]["checkpoint"][:2], ["step.safetensors", "0.weight"])
+        self.assertFalse(any("data_left_out" in event for event in given.values()))
+
+    def test_a_script_that_fails_is_told_of_in_one_message(self):
+        missing = self.shardlab("record", "--python", sys.executable, "no.py")
+        self.assertEqual(missing[0], 2)
+        self.assertIn("error: no.py: no such script\n  fix  ", missing[2])
+        code, _, errors = self.record("import torch\nraise KeyError('data')\n")
+        self.assertEqual(code, 1)
+        self.assertIn("error: the script failed: KeyError\n  fix  ", errors)
+        self.assertNotIn("shardlab_record.py", errors)
+        code, _, errors = self.record("import torch, time\ntime.sleep(60)\n", "--patience", "1")
+        self.assertEqual(code, 1)
+        self.assertIn("error: the script has not made its steps in 1 s\n  fix  ", errors)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
