@@ -277,6 +277,13 @@ void Checkpoint::read(const StoredTensor& tensor, const Box& part, char* out, co
   }
 }
 
+void Checkpoint::check_whole(const StoredTensor& tensor) const {
+  const std::vector<PieceFault> faults = faults_of(tensor, 1);
+  if (faults.empty() || !faults[0].pieces.empty()) return;
+  fail(ErrorKind::kValue, Fix{fmt::format("shardlab show {} --tensor {}", path_, tensor.name)},
+       "{}: no piece has all of '{}'", path_, plain_name(tensor.name));
+}
+
 std::string Checkpoint::print(const StoredObject& object) const {
   constexpr std::size_t kMost = 1 << 16;
   if (!object.text.empty()) return object.text;
@@ -299,29 +306,28 @@ std::int64_t Checkpoint::rank_of(std::size_t file) const {
 std::vector<PieceFault> faults_of(const StoredTensor& tensor, std::size_t most) {
   constexpr std::size_t kMostHoles = 4096;
   std::vector<PieceFault> faults;
+  std::vector<std::size_t> order(tensor.pieces.size());
+  std::iota(order.begin(), order.end(), 0);
+  // In this order there are few holes at a time, and only pieces that begin before one ends can be
+  // over it.
+  std::ranges::stable_sort(order, std::ranges::lexicographical_compare,
+                           [&](std::size_t i) -> const Dims& { return tensor.pieces[i].box.from; });
   std::vector<Box> holes;
   if (tensor.count() > 0) holes.push_back({Dims(tensor.shape.size()), tensor.shape});
-  for (const StoredPiece& piece : tensor.pieces) {
+  for (const std::size_t i : order) {
     std::vector<Box> left;
-    for (const Box& hole : holes) subtract(hole, piece.box, left);
+    for (const Box& hole : holes) subtract(hole, tensor.pieces[i].box, left);
     holes = std::move(left);
     if (holes.size() > kMostHoles) break;
   }
   for (std::size_t i = 0; i < std::min(most, holes.size()); ++i) faults.push_back({holes[i], {}});
-  std::vector<std::size_t> order(tensor.pieces.size());
-  std::iota(order.begin(), order.end(), 0);
-  // Only pieces that begin before one ends can be over it.
-  const auto from = [&](std::size_t i) {
-    const Dims& begin = tensor.pieces[i].box.from;
-    return begin.empty() ? 0 : begin[0];
-  };
-  std::ranges::stable_sort(order, {}, from);
   std::size_t found = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Box& box = tensor.pieces[order[i]].box;
     for (std::size_t k = i + 1; k < order.size() && found < most; ++k) {
-      if (!box.from.empty() && from(order[k]) >= box.from[0] + box.shape[0]) break;
-      const Box common = common_part(box, tensor.pieces[order[k]].box);
+      const Box& other = tensor.pieces[order[k]].box;
+      if (!box.from.empty() && other.from[0] >= box.from[0] + box.shape[0]) break;
+      const Box common = common_part(box, other);
       if (product(common.shape) == 0) continue;
       faults.push_back({common, {order[i], order[k]}});
       ++found;

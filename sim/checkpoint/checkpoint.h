@@ -79,6 +79,8 @@ class Checkpoint {
   /// The same to places that are so many elements apart, which are zeros before.
   void read(const StoredTensor& tensor, const Box& part, char* out, const Dims& stride,
             std::size_t last = 0) const;
+  /// Fails with Value if no piece has some elements of a tensor.
+  void check_whole(const StoredTensor& tensor) const;
   /// An object as Python prints it, one of an unknown class as its class and bytes.
   std::string print(const StoredObject& object) const;
   /// The rank that wrote a file, by its name; -1 where that says none.

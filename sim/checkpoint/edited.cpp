@@ -12,6 +12,7 @@
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/text_of_list.h"
+#include "base/torch_dtype.h"
 #include "kernels/convert.h"
 
 namespace shardlab {
@@ -24,18 +25,16 @@ using Texts = std::vector<std::string>;
 [[noreturn]] void refuse(const Edit& edit, std::string_view what) {
   const std::vector<EditOption>& all = edit_options();
   const auto option = std::ranges::find(all, edit.option, &EditOption::name);
-  fail(ErrorKind::kValue, Fix{option == all.end() ? "" : option->form}, "{}: {}", edit.command(),
-       what);
+  fail(ErrorKind::kValue,
+       Fix{option == all.end() ? "" : fmt::format("--{} {}", option->name, option->form)}, "{}: {}",
+       edit.command(), what);
 }
 
 Texts parts_of(std::string_view text, std::string_view separator) {
   Texts parts;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, at), text.size());
-    const std::string_view part = text.substr(at, end - at);
+  for (const std::string_view part : parts_of_text(text, separator)) {
     const std::size_t from = std::min(part.find_first_not_of(' '), part.size());
     parts.emplace_back(part.substr(from, part.find_last_not_of(' ') + 1 - from));
-    at = end + separator.size();
   }
   return parts;
 }
@@ -168,15 +167,14 @@ Edits join(const Edit& edit, MadeTensors& tensors) {
     for (const std::string& name : names) {
       const std::string part = *name_like(first->name, names[0], name);
       const MadeTensor* found = find(tensors, part);
-      Dims shape = found == nullptr || found->shape.empty() ? Dims{} : found->shape;
-      const std::int64_t own = shape.empty() ? 0 : shape[0];
-      if (!shape.empty()) shape[0] = first->shape[0];
-      if (found == nullptr || found->type != first->type || shape.empty() ||
-          shape != first->shape) {
+      const bool alike =
+          found != nullptr && found->type == first->type && !found->shape.empty() &&
+          found->shape.size() == first->shape.size() &&
+          std::equal(found->shape.begin() + 1, found->shape.end(), first->shape.begin() + 1);
+      if (!alike)
         refuse(edit, fmt::format("'{}' is not there, or does not fit {}", part, first->text()));
-      }
-      rows += own;
-      texts.push_back(fmt::format("{}:{}", name, own));
+      rows += found->shape[0];
+      texts.push_back(fmt::format("{}:{}", name, found->shape[0]));
       parts.push_back(*found);
       gone.insert(part);
     }
@@ -299,7 +297,7 @@ Edits pick(const Edit& edit, MadeTensors& tensors) {
 Edits convert(const Edit& edit, MadeTensors& tensors) {
   const bool all = edit.text.find('=') == std::string::npos;
   const auto [pattern, name] = all ? std::pair{std::string("*"), edit.text} : two_parts(edit, "=");
-  const auto to = parse_dtype(name);
+  const auto to = parse_written_dtype(name);
   if (!to || !is_floating(*to)) refuse(edit, fmt::format("'{}' is no dtype of floats", name));
   Edits inverse;
   bool lost = false;
@@ -416,21 +414,17 @@ std::string Edit::command() const {
 
 const std::vector<EditOption>& edit_options() {
   static const std::vector<EditOption> kOptions = {
-      {"rename", "give tensors another name", "--rename 'old.{i}.x -> new.{i}.y'", rename},
-      {"split", "rows of one tensor as several", "--split 'qkv = q:4096, k:1024, v:1024'", split},
-      {"join", "tensors as rows of one", "--join 'qkv = q, k, v'", join},
-      {"rope", "rows of each head of q and k as halves, or as pairs",
-       "--heads q=32,kv=8 --rope halves", rope},
-      {"transpose", "the last two dims change places", "--transpose '*.weight'", transpose},
-      {"pick", "indices along dims, in this order", "--pick 'embed.weight = [0:37+40:43, _]'",
-       pick},
-      {"swap", "elements as o x a x b x r: a and b change places", "--swap 'w = 1, 2, 128, 64'",
-       swap_dims},
-      {"dtype", "round floats", "--dtype bf16, --dtype '*.weight = bf16'", convert},
-      {"scale", "multiply", "--scale 'o.bias = 0.25'", scale},
-      {"drop", "leave tensors out", "--drop 'optim.*'", drop},
-      {"tie", "give the first the elements of the second", "--tie 'head.weight = embed.weight'",
-       tie}};
+      {"rename", "'old.{i}.x -> new.{i}.y'", rename},
+      {"split", "'qkv = q:4096, k:1024, v:1024'", split},
+      {"join", "'qkv = q, k, v'", join},
+      {"rope", "halves, with --heads q=32,kv=8 before it", rope},
+      {"transpose", "'*.weight'", transpose},
+      {"pick", "'embed.weight = [0:37+40:43, _]'", pick},
+      {"swap", "'w = 1, 2, 128, 64'", swap_dims},
+      {"dtype", "bf16, or '*.weight = bf16'", convert},
+      {"scale", "'o.bias = 0.25'", scale},
+      {"drop", "'optim.*'", drop},
+      {"tie", "'head.weight = embed.weight'", tie}};
   return kOptions;
 }
 

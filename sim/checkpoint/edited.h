@@ -47,7 +47,7 @@ struct Edit {
   std::string command() const;
 };
 struct EditOption {
-  const char *name, *about, *form;
+  const char *name, *form;
   /// Changes the tensors and returns the edits that undo it, in their order; none if something is
   /// lost.
   std::vector<Edit> (*apply)(const Edit& edit, MadeTensors& tensors);

@@ -7,20 +7,14 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
 namespace {
 
 // Mistakes that no order of the indices of one dim tells.
-class ElementMistakes {
- public:
-  ElementMistakes(const TensorPair& pair, std::vector<CheckpointMistake>& found)
-      : pair_(pair),
-        found_(found),
-        item_(pair.type->bytes),
-        count_(static_cast<std::int64_t>(pair.a.size()) / item_) {}
-
+struct ElementMistakes {
   void find() {
     const bool same_shape = pair_.shape_a == pair_.shape_b;
     if (pair_.a.size() != pair_.b.size()) return;
@@ -29,7 +23,6 @@ class ElementMistakes {
     for (std::size_t dim = 0; dim + 1 < pair_.shape_a.size(); ++dim) find_swaps(dim, same_shape);
   }
 
- private:
   Edit edit(const char* option, const std::string& text) const {
     return {option, fmt::format("{} = {}", pair_.name, text)};
   }
@@ -121,29 +114,27 @@ class ElementMistakes {
 
   const TensorPair& pair_;
   std::vector<CheckpointMistake>& found_;
-  const std::int64_t item_, count_;
+  std::int64_t item_ = pair_.type->bytes,
+               count_ = static_cast<std::int64_t>(pair_.a.size()) / item_;
 };
 
-// Of several mistakes with one result the most special one for such a name is told.
+// Parts of names, and the mistakes of such tensors that are told first.
+constexpr std::pair<std::string_view, std::string_view> kLikely[] = {
+    {" expert experts ", " expert-order"},
+    {" k wk k_proj key v wv v_proj value ", " kv-repeated"},
+    {" k wk k_proj key q wq q_proj query ", " rope-pairs order-of-cuts rope-heads"},
+    {" qkv wqkv qkv_proj query_key_value linear_qkv gate_up gate_up_proj w13 linear_fc1 c_attn ",
+     " fused-exchanged fused-interleaved fused-whole"},
+    {" k wk k_proj key q wq q_proj query v wv v_proj value ", " head-order"}};
+
+// Several mistakes may have one result: the most special one for such a name is told.
 std::size_t rank_of(const std::string& name, const CheckpointMistake& mistake) {
-  const auto has = [&name](std::string_view parts) {
-    for (std::size_t at = 0, end = 0; at < name.size(); at = end + 1) {
-      end = std::min(name.find('.', at), name.size());
-      if (parts.find(fmt::format(" {} ", name.substr(at, end - at))) != parts.npos) return true;
-    }
-    return false;
-  };
-  const bool query = has(" q wq q_proj query "), key = has(" k wk k_proj key "),
-             value = has(" v wv v_proj value ");
   std::string order;
-  if (name.find("expert") != std::string::npos) order += " expert-order";
-  if (key || value) order += " kv-repeated";
-  if (key || query) order += " rope-pairs order-of-cuts rope-heads";
-  if (has(" qkv wqkv qkv_proj query_key_value linear_qkv gate_up gate_up_proj w13 linear_fc1 "
-          "c_attn ")) {
-    order += " fused-exchanged fused-interleaved fused-whole";
+  for (const auto& [parts, ids] : kLikely) {
+    for (const std::string_view part : parts_of_text(name, ".")) {
+      if (parts.find(fmt::format(" {} ", part)) != parts.npos) order += ids;
+    }
   }
-  if (key || query || value) order += " head-order";
   order +=
       " rounded factor transposed padding-kept padding-inside piece-missing order-of-cuts "
       "rank-order piece-twice flat-shifted other-dim other-layout fused-whole fused-interleaved "
@@ -187,7 +178,7 @@ void count_values(const TensorPair& pair, DifferenceCounts& counts) {
 std::optional<CheckpointMistake> explain(const TensorPair& pair) {
   constexpr std::int64_t kMost = 1 << 20;  // hashes of both, and their order: 32 MiB
   std::vector<CheckpointMistake> found;
-  ElementMistakes(pair, found).find();
+  ElementMistakes{pair, found}.find();
   const Dims &a = pair.shape_a, &b = pair.shape_b;
   for (std::size_t dim = 0; dim < a.size() && a.size() == b.size(); ++dim) {
     Dims other = b;

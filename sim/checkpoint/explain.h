@@ -46,7 +46,7 @@ struct DifferenceCounts {
   std::int64_t twice = 0;  ///< of these: B has them at their own place, too
   std::int64_t zero = 0;
 };
-/// Of tensors of one shape.
+/// Counts the elements that differ; both tensors have one shape.
 DifferenceCounts count_differences(const TensorPair& pair);
 /// Indices of the first dim with elements that differ: "6:12+18".
 std::string wrong_indices(const TensorPair& pair);

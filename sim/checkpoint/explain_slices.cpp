@@ -18,25 +18,12 @@ constexpr std::int64_t kMostRanks = 64, kMostRows = 1 << 15;
 void append(Picked& map, const Chunk& chunk, std::int64_t from = 0) {
   for (std::int64_t i = 0; i < chunk.size; ++i) map.push_back(from + chunk.offset + i);
 }
-// As many indices as that, zeros behind the others.
+// Makes the map this long, with zeros behind its indices.
 void fill(Picked& map, std::int64_t size) { map.resize(static_cast<std::size_t>(size), -1); }
 
-class SliceMistakes {
- public:
-  SliceMistakes(const TensorPair& pair, std::size_t dim, std::vector<CheckpointMistake>& found)
-      : pair_(pair),
-        dim_(dim),
-        found_(found),
-        n_(pair.shape_a[dim]),
-        m_(pair.shape_b[dim]),
-        around_(around(pair.shape_a, dim)),
-        a_(slice_hashes(pair.a, pair.shape_a, pair.type->bytes, dim)),
-        b_(slice_hashes(pair.b, pair.shape_b, pair.type->bytes, dim)),
-        zeros_(static_cast<std::size_t>(around_.second * pair.type->bytes), '\0') {
-    for (std::int64_t o = 0; o < around_.first; ++o) zero_ = hash_words(zero_, zeros_);
-  }
-
+struct SliceMistakes {
   void find() {
+    for (std::int64_t o = 0; o < around_.first; ++o) zero_ = hash_words(zero_, zeros_);
     find_padding();
     if (n_ == m_) {
       find_cuts();
@@ -47,7 +34,6 @@ class SliceMistakes {
     find_any();
   }
 
- private:
   bool is(std::size_t in_b, std::int64_t in_a) const {
     return b_[in_b] == (in_a < 0 ? zero_ : a_[static_cast<std::size_t>(in_a)]);
   }
@@ -248,12 +234,16 @@ class SliceMistakes {
   }
 
   const TensorPair& pair_;
-  const std::size_t dim_;
+  std::size_t dim_;
   std::vector<CheckpointMistake>& found_;
-  const std::int64_t n_, m_;                            // indices of A and of B
-  const std::pair<std::int64_t, std::int64_t> around_;  // elements
-  const std::vector<std::uint64_t> a_, b_;              // hashes by index
-  const std::string zeros_;  // as the elements of an index next to each other
+  std::int64_t n_ = pair_.shape_a[dim_], m_ = pair_.shape_b[dim_];  // indices of A and of B
+  std::pair<std::int64_t, std::int64_t> around_ = around(pair_.shape_a, dim_);  // elements
+  // Hashes by index.
+  std::vector<std::uint64_t> a_ = slice_hashes(pair_.a, pair_.shape_a, pair_.type->bytes, dim_),
+                             b_ = slice_hashes(pair_.b, pair_.shape_b, pair_.type->bytes, dim_);
+  // As the elements of an index next to each other.
+  std::string zeros_ =
+      std::string(static_cast<std::size_t>(around_.second * pair_.type->bytes), '\0');
   std::uint64_t zero_ = 0;
 };
 
@@ -261,7 +251,7 @@ class SliceMistakes {
 
 void find_slice_mistakes(const TensorPair& pair, std::size_t dim,
                          std::vector<CheckpointMistake>& found) {
-  SliceMistakes(pair, dim, found).find();
+  SliceMistakes{pair, dim, found}.find();
 }
 
 std::uint64_t hash_words(std::uint64_t seed, std::string_view bytes) {

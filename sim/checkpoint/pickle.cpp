@@ -17,33 +17,27 @@ namespace {
 
 using Kind = PickleKind;
 
-// Of any opcode of protocols 0 to 5. Those from 0x80 on are in their order, others behind their
-// code.
+constexpr std::string_view kOrderedDict = "collections OrderedDict";
+
+}  // namespace
+
+// Each name follows its code.
 std::string opcode_name(char code) {
-  constexpr std::string_view kLow =
+  constexpr std::string_view kNames =
       " (MARK .STOP 0POP 1POP_MARK 2DUP FFLOAT IINT JBININT KBININT1 LLONG MBININT2 NNONE PPERSID "
       "QBINPERSID RREDUCE SSTRING TBINSTRING USHORT_BINSTRING VUNICODE XBINUNICODE aAPPEND bBUILD "
       "cGLOBAL dDICT }EMPTY_DICT eAPPENDS gGET hBINGET iINST jLONG_BINGET lLIST ]EMPTY_LIST oOBJ "
       "pPUT qBINPUT rLONG_BINPUT sSETITEM tTUPLE )EMPTY_TUPLE uSETITEMS GBINFLOAT BBINBYTES "
-      "CSHORT_BINBYTES ";
-  constexpr std::string_view kHigh =
-      " PROTO NEWOBJ EXT1 EXT2 EXT4 TUPLE1 TUPLE2 TUPLE3 NEWTRUE NEWFALSE LONG1 LONG4 "
-      "SHORT_BINUNICODE BINUNICODE8 BINBYTES8 EMPTY_SET ADDITEMS FROZENSET NEWOBJ_EX STACK_GLOBAL "
-      "MEMOIZE FRAME BYTEARRAY8 NEXT_BUFFER READONLY_BUFFER ";
-  const bool low = static_cast<unsigned char>(code) < 0x80;
-  const std::string_view names = low ? kLow : kHigh;
-  std::size_t at = low ? names.find(std::string{' ', code}) : 0;
-  for (auto i = static_cast<unsigned char>(code); !low && i > 0x80 && at < names.size(); --i) {
-    at = names.find(' ', at + 1);
-  }
-  if (at >= names.size() - 1) return fmt::format("0x{:02x}", static_cast<unsigned char>(code));
-  const std::size_t begin = at + (low ? 2 : 1);
-  return std::string(names.substr(begin, names.find(' ', begin) - begin));
+      "CSHORT_BINBYTES \200PROTO \201NEWOBJ \202EXT1 \203EXT2 \204EXT4 \205TUPLE1 \206TUPLE2 "
+      "\207TUPLE3 \210NEWTRUE \211NEWFALSE \212LONG1 \213LONG4 \214SHORT_BINUNICODE "
+      "\215BINUNICODE8 \216BINBYTES8 \217EMPTY_SET \220ADDITEMS \221FROZENSET \222NEWOBJ_EX "
+      "\223STACK_GLOBAL \224MEMOIZE \225FRAME \226BYTEARRAY8 \227NEXT_BUFFER "
+      "\230READONLY_BUFFER ";
+  const std::size_t at = kNames.find(std::string{' ', code}) + 2;
+  if (at < 2 || at >= kNames.size())
+    return fmt::format("0x{:02x}", static_cast<unsigned char>(code));
+  return std::string(kNames.substr(at, kNames.find(' ', at) - at));
 }
-
-constexpr std::string_view kOrderedDict = "collections OrderedDict";
-
-}  // namespace
 
 class PickleMachine {
  public:
@@ -192,7 +186,7 @@ class PickleMachine {
     return static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(value)});
   }
 
-  // Of the values from this place of the stack on.
+  // Makes a tuple of the values from this place of the stack on.
   bool add_tuple(std::size_t from) {
     if (from < lowest() || from > stack_.size()) refuse("finds nothing on the stack");
     const Node tuple{Kind::kTuple, true, static_cast<std::uint32_t>(stack_.size() - from),

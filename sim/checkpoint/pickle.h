@@ -29,6 +29,9 @@ enum class PickleKind : std::uint8_t {
   kStored,  ///< a persistent id: it says where the value is stored
 };
 
+/// The name of any opcode of protocols 0 to 5: "REDUCE"; of another byte "0xff".
+std::string opcode_name(char code);
+
 /// The classes and functions that a reader knows.
 struct PickleRules {
   /// Whether it knows "torch Size": module and name with a blank between them. Null: it knows none.
@@ -62,7 +65,7 @@ class PickleValue {
   bool known() const;                        ///< kClass, kRecord: by the rules
   PickleValue arguments() const;             ///< kRecord: a tuple; kStored: the id
   std::optional<PickleValue> state() const;  ///< kRecord
-  /// As Python writes it, a record as a call; after about so many bytes "...".
+  /// The text that Python writes, a record as a call; after about so many bytes "...".
   std::string print(std::size_t most = 64) const;
   [[noreturn]] void refuse(std::string_view what) const;
 

@@ -81,6 +81,7 @@ DTensor load(const Checkpoint& checkpoint, const std::string& name, const MeshLa
     fail(tensor == nullptr ? ErrorKind::kValue : ErrorKind::kUnsupported, Fix{suggest(name, known)},
          "load: {} has no tensor '{}' of a dtype that programs take", checkpoint.path(), name);
   }
+  checkpoint.check_whole(*tensor);
   Placements all = placements;
   normalize_dims(all, tensor->shape.size());
   const DTensorSpec* spec =

@@ -22,7 +22,8 @@ Json parsed(const FileBytes& bytes, const std::string& text) {
   Json json = Json::parse(
       text,
       [&](int depth, Json::parse_event_t, Json&) {
-        if (depth > kDeepest) bytes.refuse("the header is damaged: it is nested too deep");
+        if (depth > kDeepest)
+          bytes.refuse("the header is damaged: it is nested too deep", "write it again");
         return true;
       },
       false);
@@ -124,7 +125,8 @@ std::map<std::string, std::set<std::string>> read_index(const FileBytes& bytes) 
   for (const auto& [name, file] : map.items()) {
     if (file.is_string()) names[file.get<std::string>()].insert(name);
   }
-  if (names.empty()) bytes.refuse("it has no weight_map of names and files");
+  if (names.empty())
+    bytes.refuse("it has no weight_map of names and files", "give the index of a checkpoint");
   return names;
 }
 

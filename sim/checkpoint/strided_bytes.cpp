@@ -80,9 +80,11 @@ void StridedBytes::check() const {
         !__builtin_mul_overflow(std::max<std::int64_t>(shape[dim], 1) - 1, stride[dim], &reach) &&
         !__builtin_add_overflow(last, reach, &last);
   }
-  const auto held = static_cast<std::int64_t>(bytes.size() / static_cast<std::uint64_t>(item));
-  // A stride of 0 may make much of little.
-  if (fits && (count == 0 || (last < held && count <= held))) return;
+  constexpr std::int64_t kRepeated = 16 << 20;
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  // A stride of 0, as that of an expanded tensor, may make much of little.
+  const bool small = count <= std::max(size, kRepeated) / item;
+  if (fits && (count == 0 || (last < size / item && small))) return;
   bytes.refuse("elements are outside of their bytes: it is cut short or damaged");
 }
 

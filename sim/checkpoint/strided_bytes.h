@@ -22,7 +22,7 @@ struct StridedBytes {
   std::int64_t offset = 0;  ///< of the first one, in elements
   Dims shape, stride;       ///< strides in elements, at least 0
 
-  /// The memory of all is then at most that of the bytes.
+  /// The memory of all is then at most that of the bytes, or 16 MiB.
   ///   fails  Value: an element outside of the bytes, or more elements than they hold
   void check() const;
   /// Copies a part, which is inside of the shape, to places `out_stride` elements apart, while it

@@ -20,30 +20,15 @@ bool has_parts(PickleValue value) {
   return false;
 }
 
-class TorchReader {
- public:
-  TorchReader(CheckpointReader& reader, std::size_t index, WantedNames wanted)
-      : reader_(reader),
-        index_(index),
-        wanted_(wanted),
-        bytes_(reader.open(index)),
-        file_(bytes_, PickleRules::Others::kInert) {}
-
-  void read() {
-    const std::string path = bytes_.path().substr(bytes_.path().rfind('/') + 1);
-    const bool one = !has_parts(file_.root());
-    visit(one ? path.substr(0, path.rfind('.')) : "", file_.root(), 0);
-  }
-
- private:
+struct TorchReader {
   void visit(const std::string& name, PickleValue value, int depth) {
     constexpr int kDeepest = 64;
     constexpr std::size_t kText = 1 << 16, kFree = 32 << 20;
     if (TorchFile::is_tensor(value)) {
-      if (wanted_ == nullptr || wanted_->contains(name)) add(name, file_.tensor(value));
+      if (wanted == nullptr || wanted->contains(name)) add(name, file.tensor(value));
     } else if (!has_parts(value)) {
-      reader_.add(StoredObject{.name = name, .text = value.print(kText)});
-      held_ += value.print(kText).size();
+      reader.add(StoredObject{.name = name, .text = value.print(kText)});
+      held += value.print(kText).size();
     } else {
       for (std::size_t i = 0; i < value.size(); ++i) {
         std::string part = fmt::format("{}", i);
@@ -52,8 +37,8 @@ class TorchReader {
           part = key.is(PickleKind::kText) ? std::string(key.text()) : key.print();
         }
         // A value may be a part of many others, and of itself.
-        held_ += name.size() + part.size() + sizeof(StoredTensor);
-        if (depth > kDeepest || held_ > 3 * bytes_.size() + kFree) {
+        held += name.size() + part.size() + sizeof(StoredTensor);
+        if (depth > kDeepest || held > 3 * bytes.size() + kFree) {
           value.refuse("values have each other as parts");
         }
         visit(name.empty() ? part : fmt::format("{}.{}", name, part), value.at(i), depth + 1);
@@ -64,26 +49,29 @@ class TorchReader {
   void add(const std::string& name, const TorchFile::Tensor& tensor) {
     const StridedBytes& elements = tensor.elements;
     const auto first = static_cast<std::uint64_t>(elements.offset * elements.item);
-    reader_.add(name, tensor.type, tensor.type->torch,
-                StoredPiece{.box = {Dims(elements.shape.size()), elements.shape},
-                            .file = index_,
-                            .begin = elements.bytes.begin() + first,
-                            .length = elements.bytes.size() - first,
-                            .stride = elements.stride});
+    reader.add(name, tensor.type, tensor.type->torch,
+               StoredPiece{.box = {Dims(elements.shape.size()), elements.shape},
+                           .file = index,
+                           .begin = elements.bytes.begin() + first,
+                           .length = elements.bytes.size() - first,
+                           .stride = elements.stride});
   }
 
-  CheckpointReader& reader_;
-  std::size_t index_;
-  WantedNames wanted_;
-  FileBytes bytes_;
-  TorchFile file_;
-  std::size_t held_ = 0;  // by names and texts
+  CheckpointReader& reader;
+  std::size_t index;
+  WantedNames wanted;
+  FileBytes bytes = reader.open(index);
+  TorchFile file = {bytes, PickleRules::Others::kInert};
+  std::size_t held = 0;  // by names and texts
 };
 
 }  // namespace
 
 void read_torch(CheckpointReader& reader, std::size_t file, WantedNames wanted) {
-  TorchReader(reader, file, wanted).read();
+  TorchReader torch{reader, file, wanted};
+  const std::string path = torch.bytes.path().substr(torch.bytes.path().rfind('/') + 1);
+  const PickleValue root = torch.file.root();
+  torch.visit(has_parts(root) ? "" : path.substr(0, path.rfind('.')), root, 0);
 }
 
 }  // namespace shardlab

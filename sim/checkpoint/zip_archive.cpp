@@ -104,6 +104,11 @@ FileBytes ZipArchive::stored(std::string_view name) const {
   return packed(name, entry(name), false);
 }
 
+FileBytes ZipArchive::open(std::string_view name) const {
+  if (entry(name).method == kStored) return stored(name);
+  return FileBytes(std::string(name), text(name));
+}
+
 std::string ZipArchive::text(std::string_view name) const {
   const Entry& entry = this->entry(name);
   const FileBytes packed = this->packed(name, entry, true);

@@ -31,6 +31,8 @@ class ZipArchive {
   /// A whole file, unpacked; its checksum is compared, unless that is 0: PyTorch may leave it out.
   ///   fails  as stored, but for compression by deflate
   std::string text(std::string_view name) const;
+  /// The same bytes, left in the archive if they are not packed; no checksum is compared then.
+  FileBytes open(std::string_view name) const;
 
  private:
   const Entry& entry(std::string_view name) const;

@@ -9,6 +9,7 @@
 
 #include "base/fix.h"
 #include "base/text_of_list.h"
+#include "base/torch_dtype.h"
 #include "dispatch/all_ops.h"
 #include "mesh/spec.h"
 #include "sim/cli/run_arguments.h"
@@ -36,7 +37,7 @@ PlanMesh mesh_of(const RunArguments& arguments) {
 
 std::optional<DType> dtype_of_run(const RunArguments& arguments) {
   if (arguments.dtype.empty()) return std::nullopt;
-  const auto dtype = parse_dtype(arguments.dtype);
+  const auto dtype = parse_written_dtype(arguments.dtype);
   if (dtype && is_floating(*dtype)) return dtype;
   fail(ErrorKind::kValue, Fix{"--dtype f64"}, "--dtype {}: no floating dtype", arguments.dtype);
 }
@@ -60,7 +61,10 @@ bool holds_alone(const CallProgram& program, const Scenario& scenario, const Kno
   const bool reported = arguments.common.output != Output::kJson;
   if (test.ok() && reported) print({.out = self_test_text(test)});
   if (!test.ok()) print({.out = {}, .err = self_test_text(test)});
-  return test.ok();
+  if (test.ok() || arguments.weights.empty()) return test.ok();
+  tell_notes({arguments.weights + ": with other parameters than the recorded ones, the values are "
+                                  "compared with one device alone"});
+  return true;
 }
 
 // Sizes of an exported program are its own settings; the others are the scenario's.
@@ -107,8 +111,13 @@ std::shared_ptr<KnownAlone> alone_of(const Scenario& scenario, bool is_judged) {
 
 }  // namespace
 
+void tell_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) print({.out = {}, .err = "note: " + note + "\n"});
+}
+
 ExportOptions export_options(const RunArguments& arguments) {
-  ExportOptions options{.sizes = {}, .backward = arguments.backward};
+  ExportOptions options{
+      .backward = arguments.backward, .weights = arguments.weights, .renames = arguments.renames};
   for (const std::string& text : arguments.settings) {
     const Setting setting = parse_setting(text);
     if (const auto* size = std::get_if<std::int64_t>(&setting.value)) {
@@ -151,20 +160,26 @@ std::optional<OpenedRecording> open_recording(const std::string& path, const Run
     print({.out = mesh_scenario(program, mesh, plan, dtype_of_run(arguments))});
     return std::nullopt;
   }
-  for (const auto* notes : {&std::as_const(program).notes, &plan.notes}) {
-    for (const std::string& note : *notes) print({.out = {}, .err = "note: " + note + "\n"});
+  if (!recording.error.empty()) {
+    fail(ErrorKind::kValue,
+         Fix{"mend the program and record it again; shardlab replay goes as far"},
+         "{}: the program failed when it was recorded: {}", path, recording.error);
   }
+  for (const auto* notes : {&recording.notes, &std::as_const(program).notes, &plan.notes})
+    tell_notes(*notes);
   if (recording.exported) tell_sizes(recording.sizes);
   OpenedRecording opened{scenario_of(program, mesh, plan, arguments), nullptr};
   opened.file.hold(kept);
-  if (recording.shapes_only || recording.exported) return opened;
+  // Without values there is nothing to hold to PyTorch's.
+  const Scenario shown = opened.file.at(opened.file.points().front());
+  const std::string& backend = arguments.backend.empty() ? shown.backend : arguments.backend;
+  if (recording.shapes_only || recording.exported || is_shape_only(backend)) return opened;
   // The recorded dtypes are those that PyTorch's values have.
   const bool as_recorded = arguments.dtype.empty();
   const ScenarioFile own = as_recorded ? opened.file : scenario_of(program, mesh, plan, {});
   const Scenario scenario = own.at(own.points().front());
   const bool is_kept = as_recorded && opened.file.points().size() == 1;
-  const std::string& backend = arguments.backend.empty() ? scenario.backend : arguments.backend;
-  auto alone = alone_of(scenario, is_kept && !is_shape_only(backend));
+  auto alone = alone_of(scenario, is_kept);
   if (!holds_alone(program, scenario, *alone, arguments)) {
     code = kFailed;
     return std::nullopt;
@@ -180,6 +195,7 @@ void refuse_recording_options(const std::string& path, const RunArguments& argum
                        : !arguments.place_file.empty() ? "--place-file"
                        : !arguments.dtype.empty()      ? "--dtype"
                        : !arguments.backward.empty()   ? "--backward"
+                       : !arguments.weights.empty()    ? "--weights"
                        : arguments.without_optimizer   ? "--no-optimizer"
                        : arguments.toml                ? "--toml"
                                                        : nullptr;

@@ -25,7 +25,10 @@ struct OpenedRecording {
 std::optional<OpenedRecording> open_recording(const std::string& path,
                                               const RunArguments& arguments, int& code);
 
-/// The command line's choices for an exported program.
+/// Prints them on stderr, a line each.
+void tell_notes(const std::vector<std::string>& notes);
+
+/// The command line's choices for a recording.
 ExportOptions export_options(const RunArguments& arguments);
 
 /// Refuses options of recordings where a file is a scenario.

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <map>
 #include <set>
 
 #include "base/bytes_text.h"
@@ -13,7 +12,6 @@
 #include "base/text_of_list.h"
 #include "mesh/shard_pattern.h"
 #include "sim/checkpoint/writer.h"
-#include "sim/cli/options.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/files/json_value.h"
 #include "sim/recording/recording.h"
@@ -88,8 +86,7 @@ std::vector<const DTensorSpec*> specs_of(const ReshardArguments& arguments,
   std::vector<const DTensorSpec*> specs;
   std::set<std::string> used;
   for (const MadeTensor& tensor : tensors) {
-    std::string type =
-        planned(arguments.plan.empty() ? "replicate" : arguments.plan, *mesh, tensor);
+    std::string type = planned(arguments.plan, *mesh, tensor);
     for (const std::string& text : arguments.placements) {
       const auto [pattern, placements] = two_parts({"to", text}, "=");
       if (!name_fits(pattern, tensor.name)) continue;
@@ -114,14 +111,7 @@ std::vector<const DTensorSpec*> specs_of(const ReshardArguments& arguments,
 int convert(const ReshardArguments& arguments) {
   const Checkpoint from = Checkpoint::open(arguments.paths[0]);
   MadeTensors tensors = tensors_of(from);
-  for (const StoredTensor& tensor : from.tensors()) {
-    for (const PieceFault& fault : faults_of(tensor, 1)) {
-      if (!fault.pieces.empty()) continue;
-      fail(ErrorKind::kValue,
-           Fix{fmt::format("shardlab show {} --tensor {}", from.path(), tensor.name)},
-           "{}: no piece has all of '{}'", from.path(), tensor.name);
-    }
-  }
+  for (const StoredTensor& tensor : from.tensors()) from.check_whole(tensor);
   const std::string undo = undone_by(arguments.edits, tensors);
   WriteOptions options{.most_bytes = arguments.most_bytes,
                        .replace = arguments.force,
@@ -201,93 +191,10 @@ int check(const ReshardArguments& arguments) {
   return comparison.ok() ? kFine : kFailed;
 }
 
-// Edits, with the heads that were given before.
-std::vector<Edit> edits_of(const CLI::App& command) {
-  std::vector<Edit> edits;
-  std::map<const CLI::Option*, std::size_t> taken;
-  std::string heads;
-  for (const CLI::Option* option : command.parse_order()) {
-    const std::string name = option->get_lnames().empty() ? "" : option->get_lnames()[0];
-    const std::size_t place = taken[option]++;
-    const std::string value = place < option->results().size() ? option->results()[place] : "";
-    if (name == "heads") heads = " " + value;
-    const bool edit = std::ranges::any_of(edit_options(),
-                                          [&](const EditOption& one) { return one.name == name; });
-    if (edit) edits.push_back({name, name == "rope" ? value + heads : value});
-  }
-  return edits;
-}
-
-// As @common of commands.txt.
-void add_common(CLI::App& command, CommonArguments& common) {
-  command
-      .add_option("--color", common.color, "colours: auto, always or never (NO_COLOR is honoured)")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  command.add_flag_callback(
-      "--json", [&common] { common.output = Output::kJson; }, "the same facts for machines");
-}
-
 }  // namespace
 
-void add_reshard(CLI::App& app, ReshardArguments& arguments, std::function<int()>& chosen) {
-  auto* command =
-      app.add_subcommand("reshard", "convert a checkpoint, or check that two hold the same");
-  command
-      ->add_option("FROM TO", arguments.paths,
-                   "a checkpoint of any format, and a .safetensors file or a folder to write; with "
-                   "--check two checkpoints")
-      ->expected(1, 2)
-      ->required();
-  command->add_flag("--check", arguments.check,
-                    "compare A with B, and name the mistake that makes B of A");
-  for (const auto& [name, text, type, about] :
-       {std::tuple{
-            "--against", &arguments.against, "step.json.gz",
-            "with --check: a recorded step, whose parameters are compared by name and shape"},
-        {"--mesh", &arguments.mesh, "DIM=SIZE,...",
-         "write a file for each rank of this mesh: dp=2,tp=4"},
-        {"--plan", &arguments.plan, "PLAN",
-         "placements of weights with usual names: megatron, sequence, fsdp, hsdp, fsdp+tp or "
-         "replicate"}})
-    command->add_option(name, *text, about)->type_name(type);
-  command
-      ->add_option("--to", arguments.placements,
-                   "placements of tensors by name, the first that fits: 'layers.*.wq.weight = "
-                   "[_@tp, _]'; others are whole on each rank")
-      ->type_name("NAME=[...]")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--max-bytes", arguments.most_bytes,
-                   "of a file (default 5GB); several have an index")
-      ->transform(CLI::AsSizeValue(true));
-  command->add_flag("--force", arguments.force, "replace what is there");
-  command->add_option("--heads", arguments.texts, "for --rope: heads of the query and of the keys")
-      ->type_name("q=32,kv=8")
-      ->allow_extra_args(false);
-  for (const EditOption& option : edit_options()) {
-    command
-        ->add_option(fmt::format("--{}", option.name), arguments.texts,
-                     fmt::format("{}: {}", option.about, option.form))
-        ->type_name("EDIT")
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  }
-  add_common(*command, arguments.common);
-  command->footer(
-      "Examples:\n"
-      "  shardlab reshard checkpoint model.safetensors --dtype bf16\n"
-      "  shardlab reshard checkpoint ranks --mesh dp=2,tp=4 --plan fsdp+tp\n"
-      "  shardlab reshard checkpoint hf --rename 'wq -> q_proj' --heads q=4,kv=2 --rope halves\n"
-      "  shardlab reshard --check before.safetensors after.safetensors\n"
-      "Edits are made in the order in which they are given; names in them are whole parts between\n"
-      "dots. What was done is printed, with the edits that undo it.\n"
-      "Exit codes: 0 written, or equal; 1 different; 2 it cannot be read or written.");
-  command->callback([command, &arguments, &chosen] {
-    arguments.edits = edits_of(*command);
-    chosen = [&arguments] {
-      return guarded([&] { return arguments.check ? check(arguments) : convert(arguments); });
-    };
-  });
+int reshard_command(const ReshardArguments& arguments) {
+  return arguments.check ? check(arguments) : convert(arguments);
 }
 
 }  // namespace shardlab

@@ -64,13 +64,13 @@ class JsonNode {
   Iterator begin() const { return Iterator(this + 1); }
   Iterator end() const { return Iterator(this + span_); }
 
-  /// Of several of one name the last; null if there is none.
+  /// The last of several members of one name; null if there is none.
   const JsonNode* find(std::string_view key) const;
   const JsonNode& at(std::string_view key) const;
   const JsonNode& at(std::size_t index) const;
   bool contains(std::string_view key) const { return find(key) != nullptr; }
 
-  /// As JSON, for messages.
+  /// The value as JSON, for messages.
   std::string dump() const;
   bool operator==(const JsonNode& other) const { return dump() == other.dump(); }
 

@@ -5,52 +5,10 @@
 
 #include "base/error.h"
 #include "base/fix.h"
-#include "sim/files/stored_scalar.h"
+#include "sim/checkpoint/edited.h"
 #include "sim/recording/advice.h"
 
 namespace shardlab {
-
-namespace {
-
-using Load = Scalar (*)(const char*);
-
-Load load_of(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kU8:
-      return stored_scalar<std::uint8_t>;
-    case DType::kI8:
-      return stored_scalar<std::int8_t>;
-    case DType::kI16:
-      return stored_scalar<std::int16_t>;
-    case DType::kI32:
-      return stored_scalar<std::int32_t>;
-    case DType::kI64:
-    case DType::kU64:
-      return stored_scalar<std::int64_t>;
-    case DType::kF16:
-      return stored_scalar<Half>;
-    case DType::kBF16:
-      return stored_scalar<BFloat16>;
-    case DType::kF8E4M3FN:
-      return stored_scalar<Float8E4M3>;
-    case DType::kF32:
-      return stored_scalar<float>;
-    case DType::kF64:
-      return stored_scalar<double>;
-    case DType::kC64:
-      return stored_scalar<std::complex<float>>;
-    case DType::kC128:
-      return stored_scalar<std::complex<double>>;
-    case DType::kC32:
-    case DType::kBC32:
-      break;
-  }
-  fail(ErrorKind::kUnsupported, Fix{"record it in a dtype of 32 or 64 bits"},
-       "elements of dtype {} are not read", to_string(dtype));
-}
-
-}  // namespace
 
 std::vector<double> equal_or_formula(const RecordedElements& elements, DType dtype,
                                      std::int64_t count) {
@@ -77,12 +35,19 @@ std::vector<double> equal_or_formula(const RecordedElements& elements, DType dty
 }
 
 std::vector<Scalar> stored_scalars(std::string_view bytes, DType dtype) {
-  const Load load = load_of(dtype);
-  const auto size = static_cast<std::size_t>(item_bytes(dtype));
-  std::vector<Scalar> elements;
-  elements.reserve(bytes.size() / size);
-  for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
-    elements.push_back(load(bytes.data() + at));
+  const bool complex = is_complex(dtype);
+  const bool real = complex || is_floating(dtype);
+  const std::string wide = converted(std::string(bytes), dtype,
+                                     complex ? DType::kC128
+                                     : real  ? DType::kF64
+                                             : DType::kI64);
+  const auto* reals = reinterpret_cast<const double*>(wide.data());
+  const auto* integers = reinterpret_cast<const std::int64_t*>(wide.data());
+  std::vector<Scalar> elements(wide.size() / (complex ? 16 : 8));
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    if (!real) elements[i] = integers[i];
+    if (real && !complex) elements[i] = reals[i];
+    if (complex) elements[i] = std::complex<double>(reals[2 * i], reals[2 * i + 1]);
   }
   return elements;
 }

@@ -14,6 +14,7 @@ namespace shardlab {
 struct RecordedElements {
   enum class Stored : std::uint8_t { kNowhere, kBytes, kEqual, kFormula };
   Stored stored = Stored::kNowhere;
+  bool whole = false;             ///< kBytes: of the whole, which ranks cut
   std::size_t at = 0, bytes = 0;  ///< kBytes: a part of RecordedProgram::raw, little-endian
   double value = 0;               ///< kEqual
   std::int64_t seed = 0;          ///< kFormula

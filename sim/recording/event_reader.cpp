@@ -3,6 +3,7 @@
 #include "sim/recording/event_reader.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -43,9 +44,8 @@ const std::vector<KindRow>& event_kinds() {
 
 namespace {
 
-bool is_move(RecordedKind kind) {
-  return kind >= RecordedKind::kRedistribute && kind <= RecordedKind::kFromLocalBack;
-}
+// Keys whose readers take {"ranks": [...]}.
+const std::set<std::string_view> kOfEachRank = {"grads", "leaves", "detached", "only", "offset"};
 
 // An event of one rank alone: its values are plain.
 bool may_be_of_one_rank(const RecordedEvent& event) {
@@ -98,30 +98,107 @@ const std::unordered_map<std::string_view, EventReader::Field>& EventReader::fie
       {"comm", by<&Reader::read_collectives>},
       {"p", by<&Reader::read_place>},
       {"pass", by<&Reader::read_pass>},
-      {"at", by<&Reader::read_rank>},
       {"error", by<&Reader::read_error>},
       {"constant", by<&Reader::read_constant>},
       {"only", by<&Reader::read_wanted>},
       {"through", by<&Reader::read_through>},
       {"offset", by<&Reader::read_offsets>},
+      {"checkpoint", by<&Reader::read_checkpoint>},
   };
   return kFields;
 }
 
-std::int32_t EventReader::taken(const Json& number) const {
-  const auto v = integer_of<std::int32_t>(number);
-  if (v < 0 || v >= std::ssize(given_) || !given_[static_cast<std::size_t>(v)]) {
+std::int32_t EventReader::taken_on(const Json& number, std::size_t rank) const {
+  if (number.is_null()) return -1;
+  const Json& own = number.is_object() ? number.at("v") : number;
+  const auto v = integer_of<std::int32_t>(is_of_ranks(own) ? of_rank(own, rank) : own);
+  const auto renamed = numbers_.find(v);
+  const std::int32_t here = renamed == numbers_.end() ? v : renamed->second[rank];
+  if (!is_given(here)) {
     refuse_recorded(fmt::format("nothing has given value {}", v));
   }
-  return v;
+  return here;
 }
 
+std::int32_t EventReader::taken(const Json& number, std::int32_t rank) {
+  const bool of_ranks = is_of_ranks(number);
+  if (of_ranks) require_ranks(number, program_.ranks);
+  if (rank < 0) rank = event_.rank;
+  if (rank >= 0) {
+    const auto own = static_cast<std::size_t>(rank);
+    return taken_on(of_ranks ? of_rank(number, own) : number, own);
+  }
+  if (!of_ranks && numbers_.empty() && !number.is_object()) return taken_on(number, 0);
+  std::vector<std::int32_t> numbers;
+  for (std::size_t own = 0; own < program_.ranks; ++own) {
+    numbers.push_back(taken_on(of_ranks ? of_rank(number, own) : number, own));
+  }
+  return chosen(numbers);
+}
+
+std::int32_t EventReader::chosen(const std::vector<std::int32_t>& of_ranks) {
+  const std::int32_t first = of_ranks[0];
+  if (std::ranges::all_of(of_ranks, [&](std::int32_t one) { return one == first; })) return first;
+  const auto [known, fresh] = chosen_.try_emplace(of_ranks, program_.values);
+  if (!fresh) return known->second;
+  RecordedEvent choice{.kind = RecordedKind::kOfRanks, .place = event_.place};
+  choice.takes = of_ranks;
+  const auto some = std::ranges::find_if(of_ranks, [](std::int32_t one) { return one >= 0; });
+  EventValue& value = choice.out.emplace_back();
+  value.type = types_.at(*some).type;
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    const EventValue& own = types_.at(of_ranks[rank] < 0 ? *some : of_ranks[rank]);
+    if (own.whole() != value.whole()) refuse_recorded("a DTensor on some of the ranks");
+    value.of_ranks.push_back(own.meta(rank));
+  }
+  const TensorMeta& one = value.of_ranks[0];
+  const bool alike = std::ranges::all_of(value.of_ranks, [&](const TensorMeta& own) {
+    return own.shape == one.shape && own.stride == one.stride && own.dtype == one.dtype;
+  });
+  if (value.whole() || alike) value.of_ranks.clear();
+  value.id.id = program_.values++;
+  given_.push_back(true);
+  types_[value.id.id] = value;
+  program_.events.push_back(std::move(choice));
+  return known->second;
+}
+
+std::int32_t EventReader::made(const Json& number) {
+  std::int32_t result = -1;
+  if (!is_of_ranks(number)) {
+    result = integer_of<std::int32_t>(number);
+    if (result < 0 || result >= std::ssize(given_)) {
+      refuse_recorded(fmt::format("value {} of {}", result, given_.size()));
+    }
+    numbers_.erase(result);
+    given_[static_cast<std::size_t>(result)] = true;
+    return result;
+  }
+  require_ranks(number, program_.ranks);
+  result = program_.values++;
+  for (std::size_t rank = 0; rank < program_.ranks; ++rank) {
+    const auto own = integer_of<std::int32_t>(of_rank(number, rank));
+    if (own < 0 || own >= std::ssize(given_)) refuse_recorded("a value that is not there");
+    numbers_.try_emplace(own, program_.ranks, own).first->second[rank] = result;
+  }
+  given_.push_back(true);
+  return result;
+}
+
+void EventReader::take_list(const std::string& key, const Json& list, std::int32_t rank,
+                            std::vector<std::int32_t>& numbers) {
+  if (list.is_null()) return;
+  require_list(key, list);
+  for (const Json& one : list) numbers.push_back(taken(one, rank));
+}
+
+// Lists of several lengths are put together.
 void EventReader::read_numbers(const std::string& key, const Json& list,
                                std::vector<std::int32_t>& numbers) {
-  require_list(key, list);
-  for (const Json& one : list) {
-    const Json& number = one.is_object() ? one.at("v") : one;
-    numbers.push_back(number.is_null() ? -1 : taken(number));
+  if (!is_of_ranks(list)) return take_list(key, list, -1, numbers);
+  require_ranks(list, program_.ranks);
+  for (std::size_t rank = 0; rank < program_.ranks; ++rank) {
+    take_list(key, of_rank(list, rank), static_cast<std::int32_t>(rank), numbers);
   }
 }
 
@@ -201,6 +278,14 @@ void EventReader::read_offsets(const std::string& key, const Json& offset) {
   }
 }
 
+void EventReader::read_checkpoint(const std::string& key, const Json& place) {
+  const bool fits = place.is_array() && place.size() == 3 &&
+                    std::ranges::all_of(place, [](const Json& part) { return part.is_string(); });
+  const bool given = event_.kind == RecordedKind::kInput || event_.kind == RecordedKind::kConstant;
+  if (!fits || !given) refuse_key(key, place, "path, name and sha256 of an input's tensor");
+  event_.checkpoint = place.get<std::vector<std::string>>();
+}
+
 void EventReader::read_collectives(const std::string&, const Json& list) {
   for (const Json& one : list) {
     RecordedCollective collective{.kind = one.at("c").get<std::string>(), .dim = {}, .reduce = {}};
@@ -216,9 +301,15 @@ void EventReader::read_collectives(const std::string&, const Json& list) {
   }
 }
 
-EventValue EventReader::value(const Json& json) {
+EventValue EventReader::value(const Json& json, Role role) {
   EventValue value = recorded_value(json, program_);
-  if (value.id.id >= 0) given_[static_cast<std::size_t>(value.id.id)] = true;
+  if (json.is_null() || !json.contains("v")) return value;
+  const Json& number = json.at("v");
+  const bool known = is_of_ranks(number) || is_given(integer_of<std::int32_t>(number));
+  value.id.id = role == Role::kMade || !known ? made(number) : taken(number);
+  if (program_.ranks > 1) {
+    types_[value.id.id] = {.id = value.id, .type = value.type, .of_ranks = value.of_ranks};
+  }
   return value;
 }
 
@@ -228,7 +319,7 @@ void EventReader::read_call(const Json& json) {
   if (keywords != json.end() && !keywords->is_object()) {
     refuse_key("kwargs", *keywords, "an object");
   }
-  require_list("args", json.at("args"));
+  if (!is_of_ranks(json.at("args"))) require_list("args", json.at("args"));
   arguments_.read(json.at("args"), keywords == json.end() ? kNone : *keywords, event_);
 }
 
@@ -242,15 +333,15 @@ void EventReader::read_parts(const Json& json, const KindRow& row) {
   if (const Json* of = part("of")) {
     if (kind == kAlias) event_.takes = {taken(*of)};
     if (kind == kBackward) read_numbers("of", *of, event_.takes);
-    if (kind != kAlias && kind != kBackward) event_.of = natural("of", *of);
+    if (kind != kAlias && kind != kBackward) event_.of = natural("of", of_first_rank(*of));
   }
   if (const Json* in = part("in")) {
     if (is_move(kind)) event_.takes = {taken(*in)};
     if (!is_move(kind)) read_numbers("in", *in, event_.takes);
   }
   if (const Json* call = part("c")) {
-    if (kind == kModule) read_calls("c", *call);
-    if (kind != kModule) event_.call = natural("c", *call);
+    if (kind == kModule) read_calls("c", of_first_rank(*call));
+    if (kind != kModule) event_.call = natural("c", of_first_rank(*call));
   }
   if (const Json* to = part("to")) {
     event_.asks = kind == kBackward;
@@ -261,26 +352,34 @@ void EventReader::read_parts(const Json& json, const KindRow& row) {
   if (const Json* args = part("args")) {
     if (by_number) event_.takes.clear();  // a function has its tensors in `in`, too
     by_number ? read_numbers("args", *args, event_.takes) : read_call(json);
-    for (std::size_t i = 0; by_number && i < args->size(); ++i) {
+    for (std::size_t i = 0; by_number && args->is_array() && i < args->size(); ++i) {
       const Json& one = args->at(i);
       if (!one.is_object() || !one.contains("f")) continue;
       event_.marks.push_back({i, integer_of<std::int32_t>(one.at("f")), false});
     }
   }
+  // Others look at what these have made.
+  const bool makes = kind == kOp || kind == kCollect || kind == kInput || kind == kConstant ||
+                     kind == kAlias || is_move(kind);
   for (const auto& [key, values] : {std::pair{"out", &event_.out}, {"mut", &event_.written}}) {
     const Json* list = part(key);
     if (list == nullptr) continue;
     require_list(key, *list);
     if (by_number) {
-      const auto number = [](const Json& one) { return one.is_null() || one.is_number(); };
+      const auto number = [](const Json& one) {
+        return one.is_null() || one.is_number() || is_of_ranks(one);
+      };
       if (!std::ranges::all_of(*list, number)) refuse_key(key, *list, "numbers of values");
       read_numbers(key, *list, event_.gives);
     } else {
-      for (const Json& one : *list) values->push_back(value(one));
+      const Role role = makes && values == &event_.out ? Role::kMade : Role::kTaken;
+      for (const Json& one : *list) values->push_back(value(one, role));
     }
   }
   if (kind == kStorage || kind == kCheck || kind == kArrived) event_.takes = {taken(json.at("v"))};
-  if (json.contains("v") && kind != kStorage) event_.out = {value(json)};
+  if (json.contains("v") && kind != kStorage) {
+    event_.out = {value(json, makes ? Role::kMade : Role::kTaken)};
+  }
   if (row.name == "wrap" && !event_.out.empty()) event_.label = event_.out[0].type.placements;
 }
 
@@ -346,9 +445,12 @@ RecordedEvent EventReader::read(const Json& json, const KindRow& row) {
   for (const std::string_view key : row.keys) {
     if (!json.contains(key)) refuse_recorded(fmt::format("{} without '{}'", row.name, key));
   }
+  chosen_.clear();
+  if (const auto at = json.find("at"); at != json.end()) read_rank("at", *at);
   for (const auto& [key, value] : json.items()) {
     const auto field = fields().find(key);
-    if (field != fields().end()) field->second(*this, key, value);
+    if (field == fields().end()) continue;
+    field->second(*this, key, kOfEachRank.contains(key) ? value : of_first_rank(value));
   }
   read_parts(json, row);
   check(json, row);

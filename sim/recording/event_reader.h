@@ -1,7 +1,7 @@
 // event_reader.h - the lines of a recording, one after another, as typed events.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -30,13 +30,27 @@ class EventReader {
   explicit EventReader(RecordedProgram& program)
       : program_(program),
         given_(static_cast<std::size_t>(program.values), false),
-        is_taken_([this](const Json& number) { taken(number); }),
-        arguments_(program, is_taken_) {}
+        take_([this](const Json& number, std::int32_t rank) { return taken(number, rank); }),
+        arguments_(program, take_) {}
 
+  /// The event that the line has. Values of ranks that it takes as one come before it, as events of
+  /// their own, at the end of the program's.
   RecordedEvent read(const Json& json, const KindRow& row);
-  std::int32_t taken(const Json& number) const;
 
  private:
+  // The number of a value that the event takes, by those of the file: 4, {"v": 4}, or one of each
+  // rank, {"ranks": [4, {"v": 5}, null]}, which become one. `rank`: of the only one that takes it;
+  // -1: all. None is -1.
+  std::int32_t taken(const Json& number, std::int32_t rank = -1);
+  std::int32_t taken_on(const Json& number, std::size_t rank) const;
+  std::int32_t chosen(const std::vector<std::int32_t>& of_ranks);
+  bool is_given(std::int32_t number) const {
+    return number >= 0 && number < std::ssize(given_) && given_[static_cast<std::size_t>(number)];
+  }
+  // The number of a value that the event makes.
+  std::int32_t made(const Json& number);
+  void take_list(const std::string& key, const Json& list, std::int32_t rank,
+                 std::vector<std::int32_t>& numbers);
   using Field = void (*)(EventReader&, const std::string& key, const Json&);
   static const std::unordered_map<std::string_view, Field>& fields();
 
@@ -83,7 +97,6 @@ class EventReader {
     (reader.*Read)(key, value);
   }
 
-  // Numbers of values; null is None.
   void read_numbers(const std::string& key, const Json& list, std::vector<std::int32_t>& numbers);
   void read_module(const std::string& key, const Json& path);
   void read_calls(const std::string& key, const Json& range);
@@ -97,7 +110,9 @@ class EventReader {
   void read_wanted(const std::string& key, const Json& list);
   void read_through(const std::string& key, const Json& functions);
   void read_offsets(const std::string& key, const Json& offset);
-  EventValue value(const Json& json);
+  void read_checkpoint(const std::string& key, const Json& place);
+  enum class Role : std::uint8_t { kMade, kTaken };
+  EventValue value(const Json& json, Role role);
   // Keys whose meaning is another one in another kind of event.
   void read_parts(const Json& json, const KindRow& row);
   void read_call(const Json& json);
@@ -106,7 +121,11 @@ class EventReader {
 
   RecordedProgram& program_;
   std::vector<bool> given_;  // by number of a value: an earlier event has made it
-  const std::function<void(const Json&)> is_taken_;
+  // By number of the file, where a rank has another value under it; empty entries: none has.
+  std::unordered_map<std::int32_t, std::vector<std::int32_t>> numbers_;
+  std::unordered_map<std::int32_t, EventValue> types_;  // by number; of programs on several ranks
+  std::map<std::vector<std::int32_t>, std::int32_t> chosen_;  // by the current event
+  const TakeValue take_;
   ArgumentReader arguments_;
   std::unordered_map<std::string, std::int32_t> modules_;
   RecordedEvent event_;

@@ -43,7 +43,7 @@ ExportedFiles open_exported(const FileBytes& bytes) {
         name.ends_with(files.name + "_constants_config.json")) {
       files.configs[name] = archive.text(name);
     } else {
-      files.elements.emplace(name, FileBytes(name, archive.text(name)));
+      files.elements.emplace(name, archive.open(name));
     }
   }
   if (!folder.empty()) files.name = folder.substr(0, folder.size() - 1);
@@ -65,7 +65,9 @@ DType exported_dtype(const JsonNode& number) {
 RecordedElements place_elements(const ExportedFiles& files, const std::string& file,
                                 const ExportedTensor& tensor, std::string& raw) {
   const auto found = files.elements.find(file);
-  if (found == files.elements.end()) fail(ErrorKind::kValue, "{} is not in the archive", file);
+  if (found == files.elements.end()) {
+    fail(ErrorKind::kValue, Fix{"export the program again"}, "{} is not in the archive", file);
+  }
   const StridedBytes stored{.bytes = found->second,
                             .item = item_bytes(tensor.meta.dtype),
                             .offset = tensor.offset,

@@ -4,20 +4,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
 namespace {
-
-std::vector<std::string> parts_of(std::string_view text, char at) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(at, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 std::size_t at(std::int32_t value) { return static_cast<std::size_t>(value); }
 
@@ -25,10 +16,11 @@ std::size_t at(std::int32_t value) { return static_cast<std::size_t>(value); }
 
 std::vector<ExportedModules::Open> ExportedModules::opened(std::string_view stack) {
   std::vector<Open> modules;
-  for (const std::string& one : parts_of(stack, ';')) {
-    const std::vector<std::string> parts = parts_of(one, ',');
+  for (const std::string_view one : parts_of_text(stack, ";")) {
+    const std::vector<std::string_view> parts = parts_of_text(one, ",");
     if (parts.size() < 3 || parts[1].empty()) continue;
-    modules.push_back({parts[0], parts[1], parts[2].substr(parts[2].rfind('.') + 1)});
+    modules.push_back({std::string(parts[0]), std::string(parts[1]),
+                       std::string(parts[2].substr(parts[2].rfind('.') + 1))});
   }
   return modules;
 }

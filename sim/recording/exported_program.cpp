@@ -238,7 +238,10 @@ class ExportReader {
   void give_stored(std::string_view name, const std::string& of, bool parameter) {
     at_ = fmt::format("{}: ", of);
     const auto found = stored_.find(of);
-    if (found == stored_.end()) fail(ErrorKind::kValue, "its elements are not in the archive");
+    if (found == stored_.end()) {
+      fail(ErrorKind::kValue, Fix{"export the program again"},
+           "its elements are not in the archive");
+    }
     const auto& [entry, file] = found->second;
     const JsonNode* pickle = entry->find("use_pickle");
     if (pickle != nullptr && pickle->boolean()) {
@@ -400,7 +403,7 @@ class ExportReader {
   std::string raw_;  // elements of tensors
   const ExportOptions& options_;
   RecordedProgram program_;
-  const std::function<void(const Json&)> not_asked_;  // arguments have names here
+  const TakeValue not_asked_;  // arguments have names here
   ArgumentReader arguments_;
   ExportedModules modules_{program_};
   std::optional<JsonTree> tree_;

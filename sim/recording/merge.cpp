@@ -27,6 +27,10 @@ bool all_equal(const JsonList& values) {
   return std::ranges::all_of(values, [&](const Json& value) { return value == values[0]; });
 }
 
+const Json& first_there(const JsonList& values) {
+  return *std::ranges::find_if(values, [](const Json& one) { return !one.is_null(); });
+}
+
 Json of_ranks(const JsonList& values) { return {{"ranks", values}}; }
 
 // Objects and lists that are alike on all ranks are merged item by item: an item that differs is of
@@ -45,16 +49,23 @@ Json joined(const JsonList& values) {
     }
     return list;
   }
+  // A value, a number or a dtype is one thing; other objects are keywords, or have one key.
   const bool tagged = alike([&](const Json& value) {
-    return value.is_object() && value.size() == 1 && values[0].is_object() &&
-           values[0].contains(value.begin().key());
+    if (!value.is_object() || !values[0].is_object() || value.size() != values[0].size()) {
+      return false;
+    }
+    return std::ranges::all_of(value.items(), [&](const auto& item) {
+      return item.key() != "f" && item.key() != "v" && values[0].contains(item.key());
+    });
   });
   if (!tagged) return of_ranks(values);
-  const std::string key = values[0].begin().key();
-  if (key == "f" || key == "v") return of_ranks(values);
-  JsonList inside;
-  for (const Json& value : values) inside.push_back(value.at(key));
-  return {{key, joined(inside)}};
+  Json result = Json::object();
+  for (const auto& [key, first] : values[0].items()) {
+    JsonList inside;
+    for (const Json& value : values) inside.push_back(value.at(key));
+    result[key] = joined(inside);
+  }
+  return result;
 }
 
 class Merger {
@@ -108,7 +119,11 @@ class Merger {
     const auto& first = ranks_[0].events;
     return std::ranges::all_of(ranks_, [&](const RankFile& file) {
       return std::ranges::equal(file.events, first, [](const Json& a, const Json& b) {
-        return a.at("k") == b.at("k") && a.value("op", Json()) == b.value("op", Json());
+        const auto results = [](const Json& event, const char* key) {
+          return event.value(key, Json::array()).size();
+        };
+        return a.at("k") == b.at("k") && a.value("op", Json()) == b.value("op", Json()) &&
+               results(a, "out") == results(b, "out") && results(a, "mut") == results(b, "mut");
       });
     });
   }
@@ -214,10 +229,14 @@ class Merger {
       } else if (key == "shape" && !all_equal(values)) {
         result["shapes"] = values;
       } else if (key == "stride" && !all_equal(values)) {
-        continue;  // of pieces of several lengths: as they come
-      } else if (values[0].is_null() || key == "own_s" || key == "wall_s" || key == "seq") {
-        // A flag that one rank has, or a field without meaning for the program.
-        result[key] = *std::ranges::find_if(values, [](const Json& one) { return !one.is_null(); });
+        if (!whole) result["strides"] = values;  // pieces of a DTensor: as they come
+      } else if (key == "error" || key == "own_s" || key == "wall_s" || key == "seq") {
+        // A failure of one rank, or a field without meaning for the program.
+        result[key] = first_there(values);
+      } else if (key == "n_values") {
+        result[key] = *std::max_element(values.begin(), values.end());
+      } else if (first_there(values).is_boolean()) {
+        result[key] = first_there(values);
       } else {
         result[key] = joined(values);
       }
@@ -268,15 +287,7 @@ class Merger {
   }
 
   std::string_view bytes_of(std::size_t rank, const Json& where) const {
-    if (!where.is_array()) return {};
-    const auto from = integer_of<std::size_t>(where.at(0)),
-               size = integer_of<std::size_t>(where.at(1));
-    const std::string& raw = ranks_[rank].raw;
-    if (from > raw.size() || size > raw.size() - from) {
-      fail(ErrorKind::kValue, Fix{"record it again"}, "{}: event {}: elements outside of the file",
-           ranks_[rank].path, at_ + 1);
-    }
-    return std::string_view(raw).substr(from, size);
+    return where.is_array() ? raw_part(ranks_[rank], at_, where) : std::string_view();
   }
 
   Json kept(std::size_t rank, const Json& where) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <complex>
+#include <utility>
 
 #include "base/error.h"
 #include "dispatch/all_ops.h"
@@ -83,8 +84,14 @@ GivenArguments ArgumentReader::given(const Json& args, const Json& keywords, std
                                      RecordedEvent& event) {
   GivenArguments given;
   event.filled.clear();
-  for (const Json& one : args) given.positional.push_back(argument(one, rank, event));
-  for (const auto& [name, one] : keywords.items()) {
+  const bool differ = is_of_ranks(args) || is_of_ranks(keywords);
+  differs_ = differs_ || differ;
+  const bool outside = std::exchange(alone_, differ);
+  for (const Json& one : is_of_ranks(args) ? of_rank(args, rank) : args) {
+    given.positional.push_back(argument(one, rank, event));
+  }
+  const Json& named = is_of_ranks(keywords) ? of_rank(keywords, rank) : keywords;
+  for (const auto& [name, one] : named.items()) {
     Argument value = argument(one, rank, event);
     if (event.row == nullptr && name == "out") {
       const GraphArgument filled = stored(value);
@@ -94,6 +101,7 @@ GivenArguments ArgumentReader::given(const Json& args, const Json& keywords, std
       given.keywords.emplace_back(name, std::move(value));
     }
   }
+  alone_ = outside;
   return given;
 }
 
@@ -105,24 +113,56 @@ Argument ArgumentReader::argument(const Json& json, std::size_t rank, RecordedEv
   if (json.is_number()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
   if (json.is_array()) return list(json, rank, event);
-  if (json.contains("v")) {
-    OperandMark mark;
-    if (json.contains("f")) mark.function = integer_of<std::int32_t>(json.at("f"));
-    if (json.contains("taped")) mark.taped = json.at("taped").get<bool>();
-    const int marks = (json.contains("f") ? 1 : 0) + (json.contains("taped") ? 1 : 0);
-    if (json.size() != static_cast<std::size_t>(1 + marks)) refuse(json);
-    taken_(json.at("v"));
-    return value(integer_of<std::int32_t>(json.at("v")), mark);
-  }
+  if (json.contains("v")) return one_value(json, rank);
   if (json.size() != 1) refuse(json);
   const std::string& key = json.begin().key();
   const Json& held = json.begin().value();
   if (key == "ranks") {
     if (!held.is_array() || held.size() != program_.ranks) refuse(json);
+    const auto is_value = [](const Json& one) { return one.is_object() && one.contains("v"); };
+    if (std::ranges::all_of(held, is_value)) return one_value(json, rank);
     differs_ = true;
-    return argument(held.at(rank), rank, event);
+    const bool outside = std::exchange(alone_, true);
+    Argument own = argument(held.at(rank), rank, event);
+    alone_ = outside;
+    return own;
   }
   return named(key, held, event);
+}
+
+Argument ArgumentReader::one_value(const Json& json, std::size_t rank) {
+  const Json& own = is_of_ranks(json) ? of_rank(json, rank) : json;
+  OperandMark mark;
+  if (own.contains("f")) mark.function = integer_of<std::int32_t>(own.at("f"));
+  if (own.contains("taped")) mark.taped = own.at("taped").get<bool>();
+  const int marks = (own.contains("f") ? 1 : 0) + (own.contains("taped") ? 1 : 0);
+  if (own.size() != static_cast<std::size_t>(1 + marks)) refuse(own);
+  return value(take_(json, alone_ ? static_cast<std::int32_t>(rank) : -1), mark);
+}
+
+// Groups of one number, or those that ranks have under numbers of their own.
+void ArgumentReader::read_group(const Json& number, RecordedEvent& event) {
+  const auto group_of = [&](const Json& one) -> const RecordedGroup& {
+    const auto group = integer_of<std::size_t>(one);
+    if (group >= program_.groups.size()) {
+      fail(ErrorKind::kValue, "a group that is not there");
+    }
+    return program_.groups[group];
+  };
+  if (!is_of_ranks(number)) {
+    group_of(number);
+    event.group = integer_of<std::int32_t>(number);
+    return;
+  }
+  require_ranks(number, program_.ranks);
+  RecordedGroup each;
+  for (std::size_t rank = 0; rank < program_.ranks; ++rank) {
+    const RecordedGroup& own = group_of(of_rank(number, rank));
+    each.push_back(own[own.size() == 1 ? 0 : rank]);
+  }
+  const auto known = std::ranges::find(program_.groups, each);
+  event.group = static_cast<std::int32_t>(known - program_.groups.begin());
+  if (known == program_.groups.end()) program_.groups.push_back(std::move(each));
 }
 
 Argument ArgumentReader::named(const std::string& key, const Json& json, RecordedEvent& event) {
@@ -132,10 +172,7 @@ Argument ArgumentReader::named(const std::string& key, const Json& json, Recorde
     return Scalar(std::complex<double>(number_of(json.at(0)), number_of(json.at(1))));
   }
   if (key == "pg") {
-    event.group = integer_of<std::int32_t>(json);
-    if (event.group < 0 || event.group >= std::ssize(program_.groups)) {
-      fail(ErrorKind::kValue, "a group that is not there");
-    }
+    read_group(json, event);
     return {};
   }
   if (!json.is_string()) refuse({{key, json}});

@@ -14,13 +14,16 @@
 
 namespace shardlab {
 
+/// The number of a value that a call takes, by what the file has for it; `rank`: on this rank
+/// alone, -1: on all. Refuses wrong ones.
+using TakeValue = std::function<std::int32_t(const Json& number, std::int32_t rank)>;
+
 /// Reads the arguments of one call after another. Used by one thread.
 class ArgumentReader {
  public:
-  /// `taken` is called with the number of each value that a call takes, and refuses wrong ones.
   /// Both outlive the reader.
-  ArgumentReader(const RecordedProgram& program, const std::function<void(const Json&)>& taken)
-      : program_(program), taken_(taken) {}
+  ArgumentReader(RecordedProgram& program, const TakeValue& take)
+      : program_(program), take_(take) {}
 
   /// Fills in `row`, `args` and what belongs to them, by `op`. add.Tensor(x, 1.0) becomes
   /// add.Scalar, if there is one. Arguments that no overload takes are a `misfit`.
@@ -43,18 +46,21 @@ class ArgumentReader {
   GivenArguments given(const Json& args, const Json& keywords, std::size_t rank,
                        RecordedEvent& event);
   Argument argument(const Json& json, std::size_t rank, RecordedEvent& event);
+  Argument one_value(const Json& json, std::size_t rank);
+  void read_group(const Json& number, RecordedEvent& event);
   Argument list(const Json& json, std::size_t rank, RecordedEvent& event);
   Argument named(const std::string& key, const Json& json, RecordedEvent& event);
   std::vector<GraphArgument> bound(const GivenArguments& given, RecordedEvent& event);
   GraphArgument stored(const Argument& argument);
 
-  const RecordedProgram& program_;
-  const std::function<void(const Json&)>& taken_;
+  RecordedProgram& program_;
+  const TakeValue& take_;
   std::vector<DTensor> places_;  // handles that stand for values, each of its own
   std::unordered_map<const DTensorImpl*, std::size_t> numbers_;  // of handles
   std::vector<Met> met_;                                         // by number of a handle
   std::vector<std::size_t> order_;  // numbers of handles, as the bound arguments have them
   bool differs_ = false;            // ranks have different arguments
+  bool alone_ = false;              // inside of such an argument
 };
 
 /// The row of a recorded op: "aten.linear.default". Null if there is none.

@@ -18,13 +18,14 @@ TensorMeta EventValue::meta(std::size_t rank) const {
 }
 
 std::string_view to_string(RecordedKind kind) {
-  constexpr std::string_view kNames[] = {
-      "input",     "const",        "alias",        "call",
-      "op",        "coll",         "redistribute", "redistribute_bwd",
-      "to_local",  "to_local_bwd", "from_local",   "from_local_bwd",
-      "module",    "function",     "rule",         "backward",
-      "gradients", "read",         "check",        "arrived",
-      "storage",   "wait"};
+  constexpr std::string_view kNames[] = {"input",          "const",        "alias",
+                                         "of_ranks",       "call",         "op",
+                                         "coll",           "redistribute", "redistribute_bwd",
+                                         "to_local",       "to_local_bwd", "from_local",
+                                         "from_local_bwd", "module",       "function",
+                                         "rule",           "backward",     "gradients",
+                                         "read",           "check",        "arrived",
+                                         "storage",        "wait"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

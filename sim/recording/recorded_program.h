@@ -3,6 +3,7 @@
 // is read, so that passes and players need no checks. Plain data; immutable once read.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -49,6 +50,7 @@ enum class RecordedKind : std::uint8_t {
   kInput,  ///< a parameter, buffer or batch by name
   kConstant,
   kAlias,    ///< a view that no op made
+  kOfRanks,  ///< each rank's own value, `takes` by rank, under one number: read from {"ranks"}
   kCall,     ///< as autograd sees it; behind the ops that it is made of
   kOp,       ///< below autograd, backward and optimizer too; on plain tensors or DTensors
   kCollect,  ///< a collective or a message on plain tensors
@@ -71,6 +73,10 @@ enum class RecordedKind : std::uint8_t {
 };
 /// "input", "call", "redistribute_bwd", ...: as the file has it; "op" for ops on DTensors alone.
 std::string_view to_string(RecordedKind kind);
+/// A DTensor's move, or its way to or from plain pieces; forward or back.
+inline bool is_move(RecordedKind kind) {
+  return kind >= RecordedKind::kRedistribute && kind <= RecordedKind::kFromLocalBack;
+}
 
 enum class RecordedPass : std::uint8_t { kNone, kForward, kBackward, kOptimizer };
 
@@ -129,6 +135,7 @@ struct RecordedEvent {
   std::vector<bool> constant;                   ///< function: results without a gradient
 
   std::string name;                     ///< input, check, function; module: its class
+  std::vector<std::string> checkpoint;  ///< input, constant: path, name and sha256 of a tensor
   std::string node;                     ///< op of backward: "AccumulateGrad"
   std::optional<std::size_t> call;      ///< its number; of an op: the call that it is a part of
   std::optional<std::size_t> of;        ///< op of backward: the call whose gradient it is
@@ -157,6 +164,11 @@ struct RecordedEvent {
   /// The arguments as a rank has them.
   const std::vector<GraphArgument>& args_on(std::size_t rank) const {
     return args_of_ranks.empty() ? args : args_of_ranks[rank];
+  }
+  /// The numbers of ranks whose operands may differ: 1 where all have the same.
+  std::size_t ranks_of_operands() const {
+    return kind == RecordedKind::kOfRanks ? takes.size()
+                                          : std::max<std::size_t>(args_of_ranks.size(), 1);
   }
 };
 
@@ -190,7 +202,8 @@ struct RecordedProgram {
   std::shared_ptr<const std::string> raw;       ///< elements
   std::map<std::int32_t, std::string> outputs;  ///< of an exported program: their names
   std::vector<ExportedSize> sizes;              ///< likewise
-  std::string error;  ///< the program failed while it was recorded; empty: it did not
+  std::string error;               ///< the program failed while it was recorded; empty: it did not
+  std::vector<std::string> notes;  ///< parts of a checkpoint, or of the program, that are not used
 };
 
 /// The module's path, or empty.
@@ -223,10 +236,22 @@ template <typename Visit>
 void for_each_operand(const RecordedEvent& event, std::size_t rank, const Visit& visit) {
   for_each_value_in(event.args_on(rank), visit);
   for_each_value_in(event.filled, visit);
+  if (event.kind == RecordedKind::kOfRanks) {
+    if (event.takes[rank] >= 0) visit(event.takes[rank]);
+    return;
+  }
   if (event.kind != RecordedKind::kOp && event.kind != RecordedKind::kCall) {
     for (const std::int32_t number : event.takes) {
       if (number >= 0) visit(number);
     }
+  }
+}
+
+/// The same of all ranks; values come several times.
+template <typename Visit>
+void for_each_operand(const RecordedEvent& event, const Visit& visit) {
+  for (std::size_t rank = 0; rank < event.ranks_of_operands(); ++rank) {
+    for_each_operand(event, rank, visit);
   }
 }
 

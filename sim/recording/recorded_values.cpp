@@ -65,9 +65,9 @@ RecordedPrint print_of(const Json& print) {
 std::vector<RecordedPrint> prints_of(const Json& print, std::size_t ranks) {
   if (!print.is_object()) return {print_of(print)};
   std::vector<RecordedPrint> prints;
-  const Json* all = found(print, "ranks");
-  if (all == nullptr) refuse_recorded("a fingerprint is two numbers");
-  for (const Json& one : list_of_ranks(*all, ranks, "'ranks' of a fingerprint")) {
+  if (!is_of_ranks(print)) refuse_recorded("a fingerprint is two numbers");
+  for (const Json& one : list_of_ranks(print.at("ranks"), ranks, "'ranks' of a fingerprint")) {
+    if (one.is_null()) return {};  // memory that a rank has not written yet
     prints.push_back(print_of(one));
   }
   return prints;
@@ -95,6 +95,29 @@ void label(EventValue& value, const Json& json, const RecordedProgram& program) 
 
 void refuse_recorded(const std::string& what) { fail(ErrorKind::kValue, "{}", what); }
 
+bool is_of_ranks(const Json& value) {
+  return value.is_object() && value.size() == 1 && value.contains("ranks");
+}
+
+void require_ranks(const Json& value, std::size_t ranks) {
+  list_of_ranks(value.at("ranks"), ranks, "'ranks'");
+}
+
+const Json& of_rank(const Json& value, std::size_t rank) { return value.at("ranks").at(rank); }
+
+Json of_first_rank(const Json& value) {
+  if (is_of_ranks(value) && value.at("ranks").is_array()) {
+    const Json& ranks = value.at("ranks");
+    const auto first = std::ranges::find_if(ranks, [](const Json& one) { return !one.is_null(); });
+    return first == ranks.end() ? Json() : *first;
+  }
+  Json own = value;
+  if (own.is_structured()) {
+    for (Json& item : own) item = of_first_rank(item);
+  }
+  return own;
+}
+
 Dims dims_of(const Json& list) {
   if (!list.is_array()) refuse_recorded(list.dump() + " is no shape");
   Dims dims;
@@ -104,7 +127,7 @@ Dims dims_of(const Json& list) {
 
 DType dtype_of(const Json& name) {
   const auto& text = name.get_ref<const std::string&>();
-  const auto dtype = parse_dtype(text);
+  const auto dtype = parse_dtype(text == "complex32" ? "c32" : text);
   if (!dtype) fail(ErrorKind::kValue, "unknown dtype '{}'", text);
   return *dtype;
 }
@@ -137,7 +160,9 @@ std::vector<RecordedElements> elements_of(const Json& value, DType dtype, std::s
 TensorMeta recorded_meta(const Json& value, std::size_t rank) {
   const Json* shapes = found(value, "shapes");
   const Json& shape = shapes == nullptr ? value.at("shape") : shapes->at(rank);
-  TensorMeta meta = {dims_of(shape), {}, dtype_of(value.at("dtype"))};
+  const Json& dtype = value.at("dtype");
+  TensorMeta meta = {
+      dims_of(shape), {}, dtype_of(is_of_ranks(dtype) ? of_rank(dtype, rank) : dtype)};
   std::int64_t bytes = item_bytes(meta.dtype);
   for (const std::int64_t size : meta.shape) {
     if (size < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes) ||
@@ -145,7 +170,9 @@ TensorMeta recorded_meta(const Json& value, std::size_t rank) {
       refuse_recorded(shape.dump() + " is no shape");
     }
   }
-  const Json* stride = found(value, "stride");
+  const Json* strides = found(value, "strides");
+  const Json* stride = strides == nullptr ? found(value, "stride") : &strides->at(rank);
+  if (stride != nullptr && stride->is_null()) stride = nullptr;
   meta.stride = stride != nullptr ? dims_of(*stride) : contiguous_strides(meta.shape);
   bool fits = meta.stride.size() == meta.shape.size();
   for (const std::int64_t step : meta.stride) fits = fits && step >= 0 && step <= kMostBytes;
@@ -166,15 +193,16 @@ EventValue recorded_value(const Json& json, const RecordedProgram& program) {
     }
     return value;
   }
-  value.id.id = integer_of<std::int32_t>(json.at("v"));
-  if (value.id.id < 0 || value.id.id >= program.values) {
-    refuse_recorded(fmt::format("value {} of {}", value.id.id, program.values));
+  json.at("v");
+  const Json shapes = json.value("shapes", Json()), strides = json.value("strides", Json());
+  for (const Json* list : {&shapes, &strides}) {
+    if (!list->is_null()) list_of_ranks(*list, program.ranks, "'shapes' and 'strides'");
   }
+  if (is_of_ranks(json.at("dtype"))) require_ranks(json.at("dtype"), program.ranks);
   value.type = plain_type(recorded_meta(json));
   const bool labelled = json.contains("placements");
-  if (const Json* shapes = found(json, "shapes")) {
+  if (!shapes.is_null() || !strides.is_null() || is_of_ranks(json.at("dtype"))) {
     if (labelled) refuse_recorded("'shapes' are those of a plain value on each rank");
-    list_of_ranks(*shapes, program.ranks, "'shapes'");
     for (std::size_t rank = 0; rank < program.ranks; ++rank) {
       value.of_ranks.push_back(recorded_meta(json, rank));
     }

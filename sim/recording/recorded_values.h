@@ -15,6 +15,15 @@ namespace shardlab {
 ///   fails  Value
 [[noreturn]] void refuse_recorded(const std::string& what);
 
+/// {"ranks": [...]}: of each rank its own.
+bool is_of_ranks(const Json& value);
+/// Fails with Value where it has not one entry of each rank.
+void require_ranks(const Json& value, std::size_t ranks);
+/// The rank's own, of a value that is_of_ranks().
+const Json& of_rank(const Json& value, std::size_t rank);
+/// A text or a count of one process, as a line or a module: the first that a rank has.
+Json of_first_rank(const Json& value);
+
 /// A list of numbers as sizes.
 Dims dims_of(const Json& list);
 /// Fails with Value for a text that is not a dtype.
@@ -31,7 +40,8 @@ std::vector<RecordedElements> elements_of(const Json& value, DType dtype, std::s
 ///   fails  Value: no shape, or one of over 2^40 bytes
 TensorMeta recorded_meta(const Json& value, std::size_t rank = 0);
 
-/// A value of a program whose meshes, ranks and elements are known.
+/// A value of a program whose meshes, ranks and elements are known. Its number is left to the
+/// caller.
 ///   fails  Value: damaged, or contradicts the program
 EventValue recorded_value(const Json& value, const RecordedProgram& program);
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -134,22 +133,11 @@ bool is_recording_file(const std::string& path, std::string_view form) {
   return says_schema(text.substr(0, text.find('\n')), form);
 }
 
-std::string recording_bytes(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes;
-  for (std::size_t more = std::size_t{1} << 20; in; more = bytes.size()) {
-    const std::size_t before = bytes.size();
-    std::error_code none;
-    if (before == 0) more = std::max<std::size_t>(std::filesystem::file_size(path, none) + 1, 1);
-    bytes.resize(before + more);
-    in.read(&bytes[before], static_cast<std::streamsize>(more));
-    bytes.resize(before + static_cast<std::size_t>(in.gcount()));
-  }
-  return bytes;
-}
-
-RecordingFile recording_file_of(const std::string& path, std::string bytes) {
+RecordingFile read_recording_file(const FileBytes& stored) {
   constexpr std::size_t kMostText = std::size_t{1} << 30;
+  const std::string& path = stored.path();
+  std::string bytes = stored.text(0, stored.size());
+  if (ZipArchive::begins(bytes)) refuse(path, "an archive, and no file of lines");
   RecordingFile file{.path = path, .lines = {}, .raw = {}};
   if (!is_gzip(bytes)) {
     split_lines(bytes, file);
@@ -171,9 +159,7 @@ RecordingFile recording_file_of(const std::string& path, std::string bytes) {
 }
 
 RecordingFile read_recording_file(const std::string& path) {
-  std::string bytes = recording_bytes(path);
-  if (ZipArchive::begins(bytes)) refuse(path, "an archive, and no file of lines");
-  return recording_file_of(path, std::move(bytes));
+  return read_recording_file(FileBytes::open(path));
 }
 
 }  // namespace shardlab

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/checkpoint/file_bytes.h"
+
 namespace shardlab {
 
 /// A whole file, of which only the end is checked.
@@ -24,10 +26,7 @@ bool is_recording_file(const std::string& path, std::string_view form = "recordi
 
 /// The lines and elements of a file that is_recording_file().
 ///   fails  Value: cut short, damaged, an archive, of a newer schema, or over 1 GiB of lines
+RecordingFile read_recording_file(const FileBytes& file);
 RecordingFile read_recording_file(const std::string& path);
-/// All bytes of a file; empty if it cannot be read.
-std::string recording_bytes(const std::string& path);
-/// The same as read_recording_file(), of these bytes.
-RecordingFile recording_file_of(const std::string& path, std::string bytes);
 
 }  // namespace shardlab

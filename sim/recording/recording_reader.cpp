@@ -111,10 +111,10 @@ class RecordingReader {
     const auto row = kRows.find(kind);
     if (row == kRows.end()) refuse_recorded("this shardlab knows no event '" + kind + "'");
     if (!reader_) reader_.emplace(program_);
-    RecordedEvent event = reader_->read(line, *row->second);
-    event.line = at_ + 1;
-    program_.has_calls = program_.has_calls || event.kind == RecordedKind::kCall;
-    program_.events.push_back(std::move(event));
+    std::size_t fresh = program_.events.size();
+    program_.events.push_back(reader_->read(line, *row->second));
+    for (; fresh < program_.events.size(); ++fresh) program_.events[fresh].line = at_ + 1;
+    program_.has_calls = program_.has_calls || row->second->kind == RecordedKind::kCall;
   }
 
   // The last line counts values, so that it is read first.

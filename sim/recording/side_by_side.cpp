@@ -13,7 +13,7 @@ namespace shardlab {
 
 namespace {
 
-// Of all ranks: their own numbers of a group differ.
+// A group is known by its ranks, since their own numbers of it differ.
 struct GroupKey {
   std::vector<std::size_t> ranks;  // in group order
   std::string name;
@@ -230,17 +230,10 @@ class SideBySide {
 
   void move_raw(Json& where) {
     if (!where.is_array()) return;
-    const auto from = integer_of<std::size_t>(where.at(0)),
-               size = integer_of<std::size_t>(where.at(1));
-    const std::string& raw = files_[rank_].raw;
-    if (from > raw.size() || size > raw.size() - from) {
-      fail(ErrorKind::kValue, Fix{"record it again"}, "{}: event {}: elements outside of the file",
-           files_[rank_].path, at_ + 1);
-    }
-    const std::string_view bytes = std::string_view(raw).substr(from, size);
+    const std::string_view bytes = raw_part(files_[rank_], at_, where);
     const auto [found, added] = blocks_.try_emplace(bytes, raw_.size());
     if (added) raw_ += bytes;
-    where = {found->second, size};
+    where = {found->second, bytes.size()};
   }
 
   [[noreturn]] void refuse_labels() const {
@@ -277,6 +270,16 @@ class SideBySide {
 };
 
 }  // namespace
+
+std::string_view raw_part(const RankFile& file, std::size_t event, const Json& range) {
+  const auto from = integer_of<std::size_t>(range.at(0)),
+             size = integer_of<std::size_t>(range.at(1));
+  if (from > file.raw.size() || size > file.raw.size() - from) {
+    fail(ErrorKind::kValue, Fix{"record it again"}, "{}: event {}: elements outside of the file",
+         file.path, event + 1);
+  }
+  return std::string_view(file.raw).substr(from, size);
+}
 
 bool is_message_line(const Json& event) {
   const Json op = event.value("op", Json());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/files/json_value.h"
@@ -20,6 +21,10 @@ struct RankFile {
 bool is_message_line(const Json& event);
 /// " at stage.py:12", as far as the file has the place; else empty.
 std::string recorded_place(const RankFile& file, const Json& event);
+
+/// The elements of event `event`, from 0, at [begin, size].
+///   fails  Value: a range outside of the file
+std::string_view raw_part(const RankFile& file, std::size_t event, const Json& range);
 
 /// All events, rank by rank; equal elements are stored once, in `raw`. A replay runs all ranks at
 /// the same time, so that events of different ranks need no order. Events that only a re-mesh reads

@@ -369,7 +369,7 @@ class Emitter : private MeshNodes {
     renamed.clear();
   }
 
-  // By hook: functions that are applied, with their operands that were moved before.
+  // Functions that are applied, by hook, with their operands that were moved before.
   std::vector<std::pair<const CallFunction*, std::map<std::int32_t, std::int32_t>>> functions_;
 };
 

@@ -45,11 +45,11 @@ using Moved = std::vector<std::pair<std::string, Placement>>;
 
 /// The layout of a program's inputs, and its moves.
 struct MeshPlan {
-  /// By input: for each tensor dim the mesh dims that cut it, the first cut first.
+  /// Each input has for each tensor dim the mesh dims that cut it, the first cut first.
   std::map<std::int32_t, std::vector<std::vector<std::string>>> cuts;
-  /// By statement and operand: the placements for redistribute() before it is used.
+  /// Placements for redistribute() before an operand is used, by statement and operand.
   std::map<std::pair<std::size_t, std::int32_t>, Moved> before;
-  /// By statement: the same for its first result.
+  /// The same for the first result of a statement.
   std::map<std::size_t, Moved> after;
   /// Statements of linear whose bias is added after `after`, since their result is a pending sum.
   std::vector<std::size_t> bias_behind;

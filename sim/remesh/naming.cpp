@@ -133,7 +133,7 @@ class Namer {
            std::ranges::none_of(program_.updates, shares);
   }
 
-  // By the module; by the op, if the module has more calls than this.
+  // A result is named by the module, or by the op if the module has more calls than this.
   void name_results() {
     for (const auto& [v, name] : reading_.recording.outputs) {
       if (!program_.names.contains(v)) program_.names[v] = fresh(as_name(name));

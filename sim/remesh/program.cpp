@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "schema/op_row.h"
 #include "sim/remesh/reading.h"
 
 namespace shardlab {
@@ -66,7 +67,7 @@ class ProgramReader {
     end_ = recording_.events.size();
   }
 
-  // Of a program without backward: the results of its modules.
+  // A program without backward ends in the results of its modules.
   void find_results() {
     for (const RecordedEvent& event : recording_.events) {
       if (event.kind == RecordedKind::kModule) {
@@ -213,7 +214,7 @@ class ProgramReader {
     statement.no_grad = event.no_grad;
     for (const std::int32_t v : statement.takes) reading_.make_gradient(v);
     if (statement.outs.empty()) return numbers_.note(event);
-    if (is_same_value(statement) || returns_operands(statement)) return;
+    if (is_same_value(statement) || returns_operands(statement) || returns_given(statement)) return;
     if (event.autocast && !casts_.take(statement)) return casts_.lower(event);
     switch (draws_.take(statement)) {
       case Draws::Taken::kLowered:
@@ -223,6 +224,15 @@ class ProgramReader {
       case Draws::Taken::kStatement:
         reading_.add(std::move(statement));
     }
+  }
+
+  // A view that is another value of the program again: w.squeeze(1).unsqueeze(1).
+  bool returns_given(const Statement& statement) const {
+    const OpRow* row = statement.row;
+    if (row == nullptr || row->op.is_inplace() || row->op.is_out_variant()) return false;
+    return std::ranges::all_of(statement.outs, [&](std::int32_t v) {
+      return reading_.given.contains(v) || reading_.made.contains(v);
+    });
   }
 
   // From the end: values that gradients are taken of, and calls that write.

@@ -8,8 +8,8 @@
 
 namespace shardlab {
 
-/// By value; those are left out that no attention is computed from, and of whose dims several have
-/// become one.
+/// The sequence dim of each value; those are left out that no attention is computed from, and of
+/// whose dims several have become one.
 std::map<std::int32_t, std::size_t> sequence_dims(const CallProgram& program);
 
 }  // namespace shardlab

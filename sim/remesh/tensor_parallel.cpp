@@ -1,11 +1,12 @@
-// Two walks. Back from a value through ops that keep features apart, to the linear layers that it
-// comes from: a residual stream comes from others, too. Forward from a linear layer: every value
-// that it reaches must be the input of another one.
+// Facts of each value, in one pass each. In order, through ops that keep features apart: the linear
+// layers that it comes from; a residual stream comes from others, too. Back from the end: whether
+// every value that is computed from it becomes the input of a linear layer.
 #include "sim/remesh/tensor_parallel.h"
 
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 
 #include "schema/op_row.h"
@@ -72,10 +73,14 @@ class Cutter {
   }
 
   std::map<std::size_t, LayerCut> cut() {
-    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
+    const std::size_t count = program_.statements.size();
+    for (std::size_t i = 0; i < count; ++i) note_others(i);
+    for (std::size_t i = count; i-- > 0;) note_reach(i);
+    for (std::size_t i = 0; i < count; ++i) {
       const std::string_view op = program_.statements[i].bare();
       if (op == "linear" && has_weight(i, 1)) decide_linear(i);
       if (op == "embedding" && has_weight(i, 0)) decide_embedding(i);
+      note_layers(i);
     }
     return std::move(cuts_);
   }
@@ -94,27 +99,20 @@ class Cutter {
     return statement(i).bare() == "linear" && has_weight(i, 1);
   }
 
-  // The linear layers that a value comes from; `others`: also from a value that is no parameter,
-  // mask or table of positions.
-  void origins(std::int32_t value, std::set<std::size_t>& linear, bool& others) {
-    const auto made = maker_.find(value);
-    if (made == maker_.end()) {
-      const CallInput* input = program_.input(value);
-      others = others || (input != nullptr && input->batch && !is_mask(value));
-      return;
-    }
-    const std::size_t i = made->second;
-    if (is_linear(i)) {
-      linear.insert(i);
-      return;
-    }
-    if (statement(i).kind == StatementKind::kFactory) return;
-    if (!keeps_features(statement(i))) {
-      others = true;
-      return;
-    }
-    if (!seen_.insert(value).second) return;
-    for (const std::int32_t v : statement(i).takes) origins(v, linear, others);
+  // Whether a value comes from one that is no parameter, mask or table of positions, without a
+  // linear layer between.
+  bool others(std::int32_t value) const {
+    if (maker_.contains(value)) return others_.contains(value);
+    const CallInput* input = program_.input(value);
+    return input != nullptr && input->batch && !is_mask(value);
+  }
+
+  void note_others(std::size_t i) {
+    const Statement& one = statement(i);
+    if (is_linear(i) || one.kind == StatementKind::kFactory) return;
+    const bool has = !keeps_features(one) ||
+                     std::ranges::any_of(one.takes, [&](std::int32_t v) { return others(v); });
+    if (has) others_.insert(one.outs.begin(), one.outs.end());
   }
 
   bool is_mask(std::int32_t value) const {
@@ -127,45 +125,46 @@ class Cutter {
            });
   }
 
-  struct Origins {
-    std::set<std::size_t> linear;
-    bool others = false;
-  };
-  Origins origins_of(std::int32_t value) {
-    Origins found;
-    seen_.clear();
-    origins(value, found.linear, found.others);
-    return found;
+  // The linear layers that results come from: some, all of them cut by columns.
+  void note_layers(std::size_t i) {
+    const Statement& one = statement(i);
+    Layers all;
+    if (is_linear(i)) {
+      const auto cut = cuts_.find(i);
+      all = {true, cut == cuts_.end() || cut->second != LayerCut::kColumn};
+    } else if (one.kind != StatementKind::kFactory && keeps_features(one)) {
+      for (const std::int32_t v : one.takes) {
+        const Layers& from = layers_[v];
+        all = {all.any || from.any, all.other_cuts || from.other_cuts};
+      }
+    }
+    for (const std::int32_t v : one.outs) layers_.try_emplace(v, all);
   }
 
-  // True when all values computed from the value are, feature by feature, inputs of linear layers.
-  bool reaches_linear(std::int32_t value, std::set<std::size_t>& visited) {
-    const auto users = users_.find(value);
-    if (users == users_.end()) return false;
-    bool any = false;
-    for (const std::size_t i : users->second) {
-      if (is_linear(i)) {
-        if (statement(i).takes[0] != value) return false;
-        any = true;
-        continue;
-      }
-      if (!visited.insert(i).second) {
-        any = true;
-        continue;
-      }
-      if (statement(i).outs.empty() || !keeps_features(statement(i))) return false;
-      for (const std::int32_t v : statement(i).takes) {
-        if (v != value && origins_of(v).others) return false;
-      }
-      bool reached = false;  // one of the parts of a split may be left unused
-      for (const std::int32_t v : statement(i).outs) {
-        if (!users_.contains(v)) continue;
-        if (!reaches_linear(v, visited)) return false;
-        reached = true;
-      }
-      any = any || reached;
+  // Values from which all that is computed is, feature by feature, an input of linear layers.
+  void note_reach(std::size_t i) {
+    for (const std::int32_t value : statement(i).outs) {
+      const auto users = users_.find(value);
+      if (users == users_.end()) continue;
+      const bool all = std::ranges::all_of(users->second, [&](std::size_t user) {
+        return is_linear(user) ? statement(user).takes[0] == value : passes(user, value);
+      });
+      if (all) reaching_.insert(value);
     }
-    return any;
+  }
+
+  bool passes(std::size_t i, std::int32_t value) const {
+    const Statement& one = statement(i);
+    if (one.outs.empty() || !keeps_features(one)) return false;
+    const auto is_other = [&](std::int32_t v) { return v != value && others(v); };
+    if (std::ranges::any_of(one.takes, is_other)) return false;
+    bool reached = false;  // one of the parts of a split may be left unused
+    for (const std::int32_t v : one.outs) {
+      if (!users_.contains(v)) continue;
+      if (!reaching_.contains(v)) return false;
+      reached = true;
+    }
+    return reached;
   }
 
   // The result is used by the loss, and not by another layer.
@@ -184,18 +183,11 @@ class Cutter {
   }
 
   void decide_linear(std::size_t i) {
-    const Origins from = origins_of(statement(i).takes[0]);
-    const bool all_cut = !from.others && !from.linear.empty() &&
-                         std::ranges::all_of(from.linear, [&](std::size_t l) {
-                           const auto cut = cuts_.find(l);
-                           return cut != cuts_.end() && cut->second == LayerCut::kColumn;
-                         });
-    if (all_cut) {
+    const std::int32_t x = statement(i).takes[0];
+    const Layers& from = layers_[x];
+    if (!others(x) && from.any && !from.other_cuts) {
       cuts_[i] = LayerCut::kRow;
-      return;
-    }
-    std::set<std::size_t> visited;
-    if (reaches_linear(statement(i).outs[0], visited)) {
+    } else if (reaching_.contains(statement(i).outs[0])) {
       cuts_[i] = LayerCut::kColumn;
     } else if (ends(statement(i).outs[0])) {
       cuts_[i] = LayerCut::kHead;
@@ -212,7 +204,11 @@ class Cutter {
   const CallProgram& program_;
   std::unordered_map<std::int32_t, std::size_t> maker_;               // by value
   std::unordered_map<std::int32_t, std::vector<std::size_t>> users_;  // by value
-  std::set<std::int32_t> seen_;
+  struct Layers {
+    bool any = false, other_cuts = false;
+  };
+  std::unordered_set<std::int32_t> others_, reaching_;  // values
+  std::unordered_map<std::int32_t, Layers> layers_;     // by value
   std::map<std::size_t, LayerCut> cuts_;
 };
 

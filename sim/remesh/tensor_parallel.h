@@ -20,7 +20,7 @@ enum class LayerCut : std::uint8_t {
   kEmbedding  ///< rows of the table: its result is a pending sum
 };
 
-/// By index of the statement.
+/// Cuts of layers, by index of the statement.
 std::map<std::size_t, LayerCut> tensor_parallel_cuts(const CallProgram& program);
 
 }  // namespace shardlab

@@ -30,8 +30,7 @@ class Descent {
   void flow(const RecordedEvent& event) {
     if (!makes_values(event)) return;
     Bits all;
-    for_each_operand(event, event.rank < 0 ? 0 : static_cast<std::size_t>(event.rank),
-                     [&](std::int32_t number) { add(all, by_number_[number]); });
+    for_each_operand(event, [&](std::int32_t number) { add(all, by_number_[number]); });
     for (const auto* values : {&event.out, &event.written}) {
       for (const EventValue& one : *values) by_number_[one.id.id] = all;
     }

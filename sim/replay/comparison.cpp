@@ -106,28 +106,28 @@ bool is_gradient(const ComparedPoint& point) {
 
 bool makes_values(const RecordedEvent& event) {
   using enum RecordedKind;
-  return event.kind == kAlias || event.kind == kOp || event.kind == kCollect ||
-         is_recorded_move(event);
+  return event.kind == kAlias || event.kind == kOfRanks || event.kind == kOp ||
+         event.kind == kCollect || is_move(event.kind);
 }
 
 bool is_collective(const RecordedEvent& event) { return event.kind == RecordedKind::kCollect; }
 
 std::size_t end_of_line(const RecordedProgram& program, std::size_t event) {
   const std::size_t line = program.events[event].line;
+  if (program.events[event].rank < 0) return event + 1;
   while (event < program.events.size() && program.events[event].line == line) ++event;
   return event;
 }
 
 void Comparison::flow(const RecordedProgram& program, std::size_t at) {
   const RecordedEvent& event = program.events[at];
-  const bool first = at == 0 || program.events[at - 1].line != event.line;
+  const bool first = at == 0 || event.rank < 0 || program.events[at - 1].line != event.line;
   if (!makes_values(event) || !first) return;
   const std::size_t end = end_of_line(program, at);
   Followed all;
   for (std::size_t i = at; i < end; ++i) {
     const RecordedEvent& one = program.events[i];
-    for_each_operand(one, one.rank < 0 ? 0 : static_cast<std::size_t>(one.rank),
-                     [&](std::int32_t number) { inherit(all, known_[number]); });
+    for_each_operand(one, [&](std::int32_t number) { inherit(all, known_[number]); });
   }
   using enum RecordedKind;
   const bool reduces =
@@ -136,7 +136,7 @@ void Comparison::flow(const RecordedProgram& program, std::size_t at) {
     all.through.push_back(moved_by(program, event));
   }
   if (reduces) all.suspect = nullptr;
-  const bool keeps = reduces || copies(event) || event.kind == kAlias;
+  const bool keeps = reduces || copies(event) || event.kind == kAlias || event.kind == kOfRanks;
   if (!keeps) all.like.clear();
   for (std::size_t i = at; i < end; ++i) {
     for_each_given(program.events[i], [&](std::int32_t number) { known_[number] = all; });

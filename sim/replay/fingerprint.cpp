@@ -115,7 +115,8 @@ PrintComparison compare_prints(const RecordedPrint& recorded, const Fingerprint&
     double allowed = kDigits * size;
     if (!origin.exact) {
       const double relative = std::max(relative_of(origin.coarsest), kAmplified * origin.drift);
-      allowed = relative * size + kOfTerms * unit_roundoff(origin.coarsest) * origin.terms;
+      allowed = std::max(
+          allowed, relative * size + kOfTerms * unit_roundoff(origin.coarsest) * origin.terms);
     }
     if (off > allowed + origin.open[i]) result.verdict = PrintVerdict::kDiffers;
     if (size > 0 && !origin.exact) {

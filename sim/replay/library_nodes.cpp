@@ -7,6 +7,7 @@
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
+#include "ops/core/meta.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
 
@@ -59,7 +60,7 @@ class Nodes {
     for_each_value_in(call_.event.filled, [&](std::int32_t id) { values.push_back(id); });
     return values;
   }
-  const ValueType& type(std::int32_t value) const { return call_.type_of(value); }
+  ValueType type(std::int32_t value) const { return call_.type_of(value); }
 
   // Nodes.
 
@@ -83,6 +84,26 @@ class Nodes {
   }
   void copy(std::int32_t target, std::int32_t source) {
     op("aten::copy_", {{ValueRef{target}}, {ValueRef{source}}, {Scalar(false)}}, target);
+  }
+
+  /// Memory of dense tensors as it is, without a shape: gloo moves bytes, and not elements in their
+  /// order. Tensors that are not dense, and lists of contiguous ones, stay as they are.
+  std::vector<Ids> memory(std::vector<Ids> lists) {
+    bool strided = false, dense = true;
+    for (const Ids& list : lists) {
+      for (const std::int32_t x : list) {
+        const ValueType own = type(x);
+        strided = strided || own.stride != contiguous_strides(own.shape);
+        dense = dense && is_dense({own.shape, own.stride, own.dtype});
+      }
+    }
+    if (!strided || !dense) return lists;
+    for (Ids& list : lists) {
+      for (std::int32_t& x : list) {
+        x = made("aten::as_strided", {{ValueRef{x}}, {Dims{product(type(x).shape)}}, {Dims{1}}});
+      }
+    }
+    return lists;
   }
 
   /// A collective that fills tensors.
@@ -113,7 +134,7 @@ class Nodes {
 
   /// Numbers of rows: equally many for each rank of the group where none are given.
   Dims counts(std::int32_t x, const Dims& given) const {
-    const Dims& shape = type(x).shape;
+    const Dims shape = type(x).shape;
     if (!given.empty() || shape.empty()) return given;
     return Dims(static_cast<std::size_t>(call_.ranks), shape[0] / call_.ranks);
   }
@@ -143,7 +164,10 @@ class Nodes {
 
 // Reduces or moves each tensor of a list by itself.
 void in_place(Nodes& nodes, Kind kind, ReduceOp op, std::int64_t root) {
-  for (const std::int32_t x : nodes.tensors(0)) nodes.fill(kind, {x}, {x}, op, root);
+  for (const std::int32_t x : nodes.tensors(0)) {
+    const Ids own = nodes.memory({{x}})[0];
+    nodes.fill(kind, own, own, op, root);
+  }
 }
 
 // The input may be this rank's part of the output.
@@ -153,14 +177,21 @@ void fill(Nodes& nodes, Kind kind, ReduceOp op = ReduceOp::kSum) {
 }
 
 // Lists on both sides, one tensor for each rank; on ranks but the root one of them is empty.
-void fill_lists(Nodes& nodes, Kind kind, ReduceOp op, std::int64_t root) {
+void fill_lists(Nodes& nodes, Kind kind, ReduceOp op = ReduceOp::kSum, std::int64_t root = 0) {
   nodes.fill(kind, nodes.tensors(1), nodes.tensors(0), op, root);
+}
+void fill_memory(Nodes& nodes, Kind kind, ReduceOp op, std::int64_t root) {
+  const std::vector<Ids> lists = nodes.memory({nodes.tensors(0), nodes.tensors(1)});
+  nodes.fill(kind, lists[1], lists[0], op, root);
 }
 
 // c10d::alltoall_base_(output, input, group, output rows, input rows)
 void exchange_rows(Nodes& nodes) {
   const Dims sent = nodes.sizes(4), received = nodes.sizes(3);
-  if (sent.empty() && received.empty()) return fill(nodes, Kind::kAllToAll);
+  if (sent.empty() && received.empty()) {
+    const std::vector<Ids> both = nodes.memory({nodes.tensors(0), nodes.tensors(1)});
+    return nodes.fill(Kind::kAllToAll, {nodes.clone(both[1].at(0))}, both[0]);
+  }
   const std::int32_t input = nodes.tensor(1), output = nodes.tensor(0);
   const Ids inputs = nodes.parts(nodes.clone(input), nodes.counts(input, sent));
   nodes.fill(Kind::kAllToAll, inputs, nodes.parts(output, nodes.counts(output, received)));
@@ -226,13 +257,12 @@ constexpr LibraryRow kLibraryRows[] = {
     {"c10d._reduce_scatter_base_.default",
      [](Nodes& nodes) { fill(nodes, Kind::kReduceScatter, nodes.reduction(3)); }},
     {"c10d.reduce_scatter_.default",
-     [](Nodes& nodes) { fill_lists(nodes, Kind::kReduceScatter, nodes.reduction(3), 0); }},
-    {"c10d.alltoall_.default",
-     [](Nodes& nodes) { fill_lists(nodes, Kind::kAllToAll, ReduceOp::kSum, 0); }},
+     [](Nodes& nodes) { fill_memory(nodes, Kind::kReduceScatter, nodes.reduction(3), 0); }},
+    {"c10d.alltoall_.default", [](Nodes& nodes) { fill_lists(nodes, Kind::kAllToAll); }},
     {"c10d.gather_.default",
      [](Nodes& nodes) { fill_lists(nodes, Kind::kGather, ReduceOp::kSum, nodes.number(3)); }},
     {"c10d.scatter_.default",
-     [](Nodes& nodes) { fill_lists(nodes, Kind::kScatter, ReduceOp::kSum, nodes.number(3)); }},
+     [](Nodes& nodes) { fill_memory(nodes, Kind::kScatter, ReduceOp::kSum, nodes.number(3)); }},
     {"c10d.alltoall_base_.default", exchange_rows},
     {"_c10d_functional.all_reduce.default",
      [](Nodes& nodes) { nodes.give(Kind::kAllReduce, nodes.reduction(1)); }},

@@ -20,9 +20,9 @@ struct LibraryCall {
   const std::vector<GraphArgument>& args;  ///< as the rank has them
   GraphGroup group;                        ///< if it has one, and its size
   std::int64_t ranks = 1;
-  std::function<const ValueType&(std::int32_t)> type_of;  ///< of a value, as it was recorded
-  std::function<std::int32_t()> fresh;                    ///< the number of a value in between
-  std::function<GraphNode&(NodeKind)> add;                ///< the next node
+  std::function<ValueType(std::int32_t)> type_of;  ///< of a value, as the rank had it
+  std::function<std::int32_t()> fresh;             ///< the number of a value in between
+  std::function<GraphNode&(NodeKind)> add;         ///< the next node
 };
 
 /// Adds its nodes.

@@ -26,7 +26,7 @@ class Lowering {
       : program_(program),
         looks_(looks),
         edits_(edits),
-        types_(static_cast<std::size_t>(program.values)),
+        values_(static_cast<std::size_t>(program.values)),
         meshes_(program.meshes, 0, arena_) {
     graph_.title = program.title;
     graph_.file = program.path;
@@ -44,7 +44,7 @@ class Lowering {
       add(event);
       for (const auto* values : {&event.out, &event.written}) {
         for (const EventValue& one : *values) {
-          if (one.id.id >= 0) types_[static_cast<std::size_t>(one.id.id)] = one.type;
+          if (one.id.id >= 0) values_[static_cast<std::size_t>(one.id.id)] = &one;
         }
       }
       for (const PlayedEdit& edit : edits_) {
@@ -96,6 +96,11 @@ class Lowering {
         view.args = {value(event.takes[0])};
         return give(event, view);
       }
+      case kOfRanks: {
+        GraphNode& own = node(NodeKind::kDetach, event.rank);
+        for_each_operand(event, [&](std::int32_t number) { own.args.push_back(value(number)); });
+        return give(event, own);
+      }
       case kCheck:
       case kArrived:
         return look(event, {event.out[0].id.id});
@@ -132,7 +137,7 @@ class Lowering {
   }
 
   void add_call(const RecordedEvent& event) {
-    if (is_recorded_move(event)) return add_move(event);
+    if (is_move(event.kind)) return add_move(event);
     const bool library = event.row == nullptr && is_library_call(event.op);
     if (!library && (event.row == nullptr || !event.row->runs())) {
       played_.missing[event_] = true;
@@ -140,7 +145,7 @@ class Lowering {
     }
     if (!event.misfit.empty()) return look_at_call(event);
     const std::vector<GraphGroup> groups = groups_of(event);
-    if (event.args_of_ranks.empty() && groups.size() <= 1) {
+    if (event.args_of_ranks.empty() && groups.size() <= 1 && !(library && differ(event))) {
       const GraphGroup group = groups.empty() ? GraphGroup{} : groups[0];
       return add_for(event, event.rank, event.args, group);
     }
@@ -151,6 +156,13 @@ class Lowering {
           groups.empty() ? GraphGroup{} : groups[groups.size() == 1 ? 0 : rank];
       add_for(event, number, event.args_on(rank), group);
     }
+  }
+
+  // Operands have another shape or other strides on other ranks.
+  bool differ(const RecordedEvent& event) const {
+    bool any = false;
+    for_each_operand(event, [&](std::int32_t v) { any = any || !value_of(v).of_ranks.empty(); });
+    return any;
   }
 
   void add_for(const RecordedEvent& event, std::int32_t rank,
@@ -165,8 +177,10 @@ class Lowering {
                          .args = args,
                          .group = group,
                          .ranks = ranks,
-                         .type_of = [&](std::int32_t number) -> const ValueType& {
-                           return types_.at(static_cast<std::size_t>(number));
+                         .type_of = [&](std::int32_t number) -> ValueType {
+                           const EventValue& given = value_of(number);
+                           if (rank < 0 || given.of_ranks.empty()) return given.type;
+                           return plain_type(given.meta(static_cast<std::size_t>(rank)));
                          },
                          .fresh = [&] { return fresh(); },
                          .add = [&](NodeKind kind) -> GraphNode& { return node(kind, rank); }});
@@ -182,9 +196,12 @@ class Lowering {
 
   // Moves.
 
-  const ValueType& type_of(std::int32_t number) const {
-    return types_.at(static_cast<std::size_t>(number));
+  const EventValue& value_of(std::int32_t number) const {
+    static const EventValue kNone;
+    const EventValue* given = values_.at(static_cast<std::size_t>(number));
+    return given == nullptr ? kNone : *given;
   }
+  const ValueType& type_of(std::int32_t number) const { return value_of(number).type; }
 
   GraphNode& move(NodeKind kind, std::int32_t x, ValueType target, std::int32_t result) {
     GraphNode& one = node(kind, program_.events[event_].rank);
@@ -428,7 +445,7 @@ class Lowering {
   const RecordedProgram& program_;
   const Looks looks_;
   const std::vector<PlayedEdit>& edits_;
-  std::vector<ValueType> types_;  // by number, as the last event gave it
+  std::vector<const EventValue*> values_;  // by number, as the last event gave it
   Arena arena_;
   GraphMeshes meshes_;
   ProgramGraph graph_;
@@ -462,13 +479,9 @@ bool of_loss_parallel(const RecordedEvent& event) {
   return std::ranges::find(kOps, bare_op(event.op)) != std::end(kOps);
 }
 
-bool is_recorded_move(const RecordedEvent& event) {
-  return event.kind >= RecordedKind::kRedistribute && event.kind <= RecordedKind::kFromLocalBack;
-}
-
 bool is_played(const RecordedProgram& program, const RecordedEvent& event) {
   using enum RecordedKind;
-  return event.kind == kOp || event.kind == kCollect || is_recorded_move(event) ||
+  return event.kind == kOp || event.kind == kCollect || is_move(event.kind) ||
          (event.kind == kCall && program.exported);
 }
 

@@ -49,6 +49,5 @@ PlayedGraph played_graph(const RecordedProgram& program, Looks looks = Looks::kC
 bool of_loss_parallel(const RecordedEvent& event);
 /// The event is played: an op, a collective, a move.
 bool is_played(const RecordedProgram& program, const RecordedEvent& event);
-bool is_recorded_move(const RecordedEvent& event);
 
 }  // namespace shardlab

@@ -31,6 +31,7 @@ RecordedWorld::RecordedWorld(const RecordedProgram& program, const ReplaySetting
   WorldOptions options;
   options.ranks = mesh_->size();
   options.schedule = settings.schedule;
+  options.log = settings.log;
   options.device = [this](std::int64_t) -> Device& { return device(); };
   options.propagator = &propagator_;
   options.plans = &propagator_.plans();

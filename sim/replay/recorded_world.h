@@ -20,6 +20,7 @@ class Watch;
 struct ReplaySettings {
   std::int64_t most_bytes;  ///< of the memory of all ranks
   SchedulerOptions schedule = {};
+  FabricLog* log = nullptr;  ///< of calls; may be null
 };
 ReplaySettings replay_settings();
 

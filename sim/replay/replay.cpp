@@ -68,6 +68,7 @@ ReplayReport replay_recording(const RecordedProgram& program, const ReplaySettin
   const WorldResult result = world.play(graph, played);
   ReplayJudge judge(program, graph, seen);
   ReplayReport report = judge.judge();
+  report.failed = !program.error.empty();
   if (!program.shapes_only) add_lost_messages(program, graph, report);
   add_failures(program, result, watches, report);
   if (!judge.suspects().empty() && result.ok()) {
@@ -132,7 +133,9 @@ std::string replay_text(const RecordedProgram& program, const ReplayReport& repo
     rest += fmt::format(", {} without a recorded value", report.unknown);
     if (program.exported) rest += " have PyTorch's shape and dtype";
   }
-  if (report.skipped > 0) rest += fmt::format(", {} ops skipped", report.skipped);
+  if (report.skipped + report.unjudged > 0) {
+    rest += fmt::format(", not judged: {} ops", report.skipped + report.unjudged);
+  }
   if (!report.rules.empty()) {
     rest += fmt::format(", {} by a rule that is not ours", report.rules.size());
   }
@@ -157,6 +160,8 @@ Json replay_json(const RecordedProgram& program, const ReplayReport& report) {
           {"undecided", report.undecided},
           {"unknown", report.unknown},
           {"skipped", report.skipped},
+          {"unjudged", report.unjudged},
+          {"failed", report.failed},
           {"better", report.better},
           {"missing", report.missing},
           {"rules", list_of(report.rules)},

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "base/text_of_list.h"
 #include "schema/op_row.h"
@@ -24,13 +26,20 @@ std::vector<std::size_t> last_uses(const RecordedProgram& program) {
     const auto use = [&](std::int32_t number) {
       if (number >= 0) last[static_cast<std::size_t>(number)] = i;
     };
-    for (std::size_t rank = 0; rank < std::max<std::size_t>(event.args_of_ranks.size(), 1);
-         ++rank) {
-      for_each_operand(event, rank, use);
-    }
+    for_each_operand(event, use);
     for (const Given& one : given_by(event)) use(one.value->id.id);
   }
   return last;
+}
+
+// True where all elements of the tensors that it writes are new.
+bool overwrites(const RecordedEvent& event) {
+  constexpr std::string_view kOps[] = {"copy_",          "fill_",         "zero_",        "normal_",
+                                       "uniform_",       "bernoulli_",    "exponential_", "random_",
+                                       "_foreach_copy_", "_foreach_zero_"};
+  const bool out =
+      event.row != nullptr ? event.row->op.is_out_variant() : is_library_call(event.op);
+  return out || std::ranges::find(kOps, bare_op(event.op)) != std::end(kOps);
 }
 
 // The mean magnitude of a sum that cancels keeps the rounding of its terms.
@@ -145,12 +154,14 @@ ReplayReport ReplayJudge::judge() {
 void ReplayJudge::let_go() {
   const auto drop = [&](std::int32_t number) {
     if (last_use_[static_cast<std::size_t>(number)] != at_) return;
-    const auto sharing = by_memory_.find(known(number).memory);
-    if (sharing == by_memory_.end()) return;
-    std::erase(sharing->second, number);
-    if (sharing->second.empty()) by_memory_.erase(sharing);
+    for (const Storage* memory : std::exchange(known(number).memory, {})) {
+      const auto sharing = by_memory_.find(memory);
+      if (sharing == by_memory_.end()) continue;
+      std::erase(sharing->second, number);
+      if (sharing->second.empty()) by_memory_.erase(sharing);
+    }
   };
-  for_each_operand(event(), 0, drop);
+  for_each_operand(event(), drop);
   for (const Given& one : given_by(event())) drop(one.value->id.id);
 }
 
@@ -178,10 +189,19 @@ void ReplayJudge::judge_event() {
     first.dtype = now.out[0].type.dtype;
     first.origin.coarsest = first.dtype;
     first.size = size_of(seen.values[0]);
+    first.undefined = now.undefined;
     known(now.out[0].id.id) = first;
     note_memory(now.out[0].id.id, seen.values[0]);
   } else if (now.kind == kAlias) {
     known(now.out[0].id.id) = known(now.takes[0]);
+    note_memory(now.out[0].id.id, seen.values[0]);
+  } else if (now.kind == kOfRanks) {
+    std::optional<Known> all;
+    for_each_operand(now, [&](std::int32_t number) {
+      if (all) mix(*all, known(number));
+      if (!all) all = known(number);
+    });
+    if (all) known(now.out[0].id.id) = *all;
     note_memory(now.out[0].id.id, seen.values[0]);
   } else if (now.kind == kCheck || now.kind == kArrived) {
     compare_again(given_by(now)[0]);
@@ -194,6 +214,7 @@ void ReplayJudge::judge_call() {
   const RecordedEvent& now = event();
   const SeenEvent& seen = seen_.at(at_);
   if (graph_.missing[at_]) {
+    ++report_.unjudged;
     if (std::ranges::find(report_.missing, now.op) == report_.missing.end()) {
       report_.missing.push_back(now.op);
     }
@@ -253,7 +274,7 @@ void ReplayJudge::compare_errors() {
 // The moves of operands and their collectives are a rule of a release and no value.
 void ReplayJudge::compare_rule() {
   const RecordedEvent& now = event();
-  const bool moves = is_recorded_move(now);
+  const bool moves = is_move(now.kind);
   const std::optional<SeenRule>& ours = seen_.at(at_).rule;
   if ((!now.distributed && !moves) || of_loss_parallel(now) || !ours) return;
   const auto add = [&](std::string field, std::string expected, std::string got) {
@@ -295,8 +316,21 @@ ReplayJudge::Known ReplayJudge::known_of(const Given& one, std::size_t results) 
   };
   for (const GraphArgument& argument : now.args_on(rank)) visit(argument);
   for (const GraphArgument& argument : now.filled) visit(argument);
-  if (is_recorded_move(now)) inherit(result, now.takes[0], any);
+  if (is_move(now.kind)) inherit(result, now.takes[0], any);
   result.of_vague = result.of_vague && any;
+  result.undefined = now.undefined;
+  const std::vector<Given> given = given_by(now);
+  for_each_operand(now, [&](std::int32_t number) {
+    if (result.undefined || !known(number).undefined) return;
+    const auto is_given = [&](const Given& other) { return other.value->id.id == number; };
+    result.undefined = !overwrites(now) || std::ranges::none_of(given, is_given);
+  });
+  // Terms of a gradient by a whole norm cancel, all but their rounding.
+  const auto* first =
+      now.args_on(rank).empty() ? nullptr : std::get_if<ValueRef>(&now.args_on(rank)[0].value);
+  if (first != nullptr && bare_op(now.op).ends_with("norm_backward")) {
+    result.origin.terms = std::max(result.origin.terms, known(first->id).size);
+  }
   return result;
 }
 
@@ -340,13 +374,13 @@ void ReplayJudge::compare(const Given& one, std::size_t index, std::size_t resul
   known(number) = now;
   note_memory(number, seen);
   const bool writes = one.written() || (is_in_place(event().op) && one.index == 0);
-  if (writes) spread(number, seen.parts[0].memory);
+  if (writes) spread(number);
 }
 
 void ReplayJudge::compare_print(const std::string& field, const Given& one, std::size_t index,
                                 Known& now) {
   const SeenValue& seen = seen_.at(at_).values[index];
-  if (program_.shapes_only || one.value->prints.empty()) {
+  if (program_.shapes_only || one.value->prints.empty() || now.undefined) {
     ++report_.unknown;
     now.size = size_of(seen);
     return;
@@ -399,6 +433,8 @@ void ReplayJudge::compare_again(const Given& one) {
     return differs(name, fmt::format("a value on {} ranks", seen.parts.size()),
                    fmt::format("on {}", count));
   }
+  // A value that arrives has been written, or should have been.
+  if (event().kind == RecordedKind::kArrived) known(one.value->id.id).undefined = false;
   Known now = known(one.value->id.id);
   compare_print(name, one, 0, now);
 }
@@ -415,26 +451,44 @@ double ReplayJudge::size_of(const SeenValue& seen) const {
 }
 
 void ReplayJudge::note_memory(std::int32_t number, const SeenValue& seen) {
-  if (seen.parts.empty() || seen.parts[0].memory == nullptr) return;
-  known(number).memory = seen.parts[0].memory;
-  std::vector<std::int32_t>& sharing = by_memory_[seen.parts[0].memory];
-  if (std::ranges::find(sharing, number) == sharing.end()) sharing.push_back(number);
+  std::vector<const Storage*>& memory = known(number).memory;
+  memory.clear();
+  // The first rank alone: others free and take memory at their own time.
+  for (const SeenPart& part :
+       std::span(seen.parts).first(std::min<std::size_t>(1, seen.parts.size()))) {
+    if (part.memory == nullptr) continue;
+    memory.push_back(part.memory);
+    std::vector<std::int32_t>& sharing = by_memory_[part.memory];
+    if (std::ranges::find(sharing, number) == sharing.end()) sharing.push_back(number);
+  }
+}
+
+void ReplayJudge::mix(Known& all, const Known& from) {
+  all.origin.coarsest = coarser(all.origin.coarsest, from.origin.coarsest);
+  all.origin.drift = std::max(all.origin.drift, from.origin.drift);
+  all.origin.exact = all.origin.exact && from.origin.exact;
+  all.noise = std::max(all.noise, from.noise);
+  all.parted = all.parted || from.parted;
+  all.vague = all.vague || from.vague;
+  all.undefined = all.undefined || from.undefined;
+  all.size = std::max(all.size, from.size);
 }
 
 // A write through one value shows in all that share its memory.
-void ReplayJudge::spread(std::int32_t number, const Storage* memory) {
+void ReplayJudge::spread(std::int32_t number) {
   const Known from = known(number);
-  const auto sharing = by_memory_.find(memory);
-  if (sharing == by_memory_.end()) return;
-  for (const std::int32_t other : sharing->second) {
-    if (other == number) continue;
-    Known& theirs = known(other);
-    theirs.origin.coarsest = coarser(theirs.origin.coarsest, from.origin.coarsest);
-    theirs.origin.drift = std::max(theirs.origin.drift, from.origin.drift);
-    theirs.origin.exact = theirs.origin.exact && from.origin.exact;
-    theirs.noise = std::max(theirs.noise, from.noise);
-    theirs.parted = theirs.parted || from.parted;
-    theirs.size = -1;
+  for (const Storage* memory : from.memory) {
+    const auto sharing = by_memory_.find(memory);
+    if (sharing == by_memory_.end()) continue;
+    for (const std::int32_t other : sharing->second) {
+      if (other == number) continue;
+      const bool vague = known(other).vague;
+      const bool undefined = known(other).undefined && from.undefined;
+      mix(known(other), from);
+      known(other).vague = vague;
+      known(other).undefined = undefined;
+      known(other).size = -1;
+    }
   }
 }
 

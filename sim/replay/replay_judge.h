@@ -45,8 +45,9 @@ class ReplayJudge {
     bool vague = false;   // its rounding is as large as the value
     // It is computed from floats that are all vague: whatever it is may be rounding.
     bool of_vague = false;
+    bool undefined = false;  // computed from memory that nothing had written
     DType dtype = DType::kF32;
-    const Storage* memory = nullptr;  // of the first rank
+    std::vector<const Storage*> memory;  // of its ranks
   };
 
   void judge_event();
@@ -62,7 +63,8 @@ class ReplayJudge {
   void inherit(Known& known, std::int32_t number, bool& any) const;
   double size_of(const SeenValue& seen) const;
   void note_memory(std::int32_t number, const SeenValue& seen);
-  void spread(std::int32_t number, const Storage* memory);
+  static void mix(Known& all, const Known& from);
+  void spread(std::int32_t number);
   void let_go();
   ReplayDifference difference(std::size_t event, std::string field, std::string expected,
                               std::string got) const;
@@ -82,9 +84,9 @@ class ReplayJudge {
   ReplayReport report_;
   std::vector<Suspect> suspects_;
   std::size_t at_ = 0;
-  std::unordered_map<const Storage*, std::vector<std::int32_t>> by_memory_;  // of the first rank
-  std::unordered_map<std::size_t, Known> sent_;                              // by event of a send
-  std::deque<std::size_t> awaited_;                                          // events of receives
+  std::unordered_map<const Storage*, std::vector<std::int32_t>> by_memory_;
+  std::unordered_map<std::size_t, Known> sent_;  // by event of a send
+  std::deque<std::size_t> awaited_;              // events of receives
 };
 
 /// The recorded fingerprints against ours; the worst of all ranks.

@@ -24,7 +24,8 @@ struct ReplayReport {
   std::int64_t unknown = 0;    ///< results that are random, or have no fingerprint in the file
   std::int64_t skipped = 0;    ///< ops with operands from ops that did not run
   std::int64_t better = 0;     ///< calls of DTensors that PyTorch refuses and that run here
-  std::vector<std::string> missing;  ///< ops that do not exist here, each once
+  std::int64_t unjudged = 0;   ///< ops that do not exist here: their results are the file's
+  std::vector<std::string> missing;  ///< their names, each once
   std::vector<ReplayDifference> differences;
   /// Calls that moved operands, or placed a result, by a rule that is not ours: releases have
   /// different ones. Their values are compared nevertheless.
@@ -34,10 +35,9 @@ struct ReplayReport {
   std::vector<ReplayDifference> reference;
 
   bool rules_are_ours = true;  ///< recorded by the release whose rules we follow
+  bool failed = false;         ///< the program itself failed, so that the file is a part of it
 
-  bool ok() const {
-    return differences.empty() && missing.empty() && (rules.empty() || !rules_are_ours);
-  }
+  bool ok() const { return !failed && differences.empty() && (rules.empty() || !rules_are_ours); }
 };
 
 }  // namespace shardlab

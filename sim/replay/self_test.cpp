@@ -20,7 +20,7 @@ namespace {
 // Roundings of a long chain of calls with other kernels.
 constexpr double kChainRoundings = 500;
 constexpr double kMostDrift = 0.02;
-// Of the largest element of all gradients: elements below it may be rounding alone.
+// In roundings of the largest element of all gradients: elements below may be rounding alone.
 constexpr double kGradientRoundings = 64;
 constexpr double kMostNoise = 0.01;
 // The rounding of another library's kernels, in those of ours.

@@ -51,7 +51,10 @@ std::string recorded_name(CollectiveKind kind) {
   }
 }
 
-// Under loss_parallel() these ops exchange the parts of the other classes that ranks need.
+bool has_rule(const RecordedEvent& event) { return event.distributed || is_move(event.kind); }
+
+}  // namespace
+
 Results loss_of_pieces(std::string_view op, const Arguments& args) {
   ProgramCalls& calls = program_calls();
   const auto alias = [&](const DTensor& x) { return calls.one("aten::alias", {x}); };
@@ -73,10 +76,6 @@ Results loss_of_pieces(std::string_view op, const Arguments& args) {
   const Arguments loss(args.begin() + 1, args.begin() + 6);
   return {nll_gradient_of_pieces(calls, loss, args.at(1).tensor(), args.at(6).tensor(), first)};
 }
-
-bool has_rule(const RecordedEvent& event) { return event.distributed || is_recorded_move(event); }
-
-}  // namespace
 
 // Notes the moves and collectives of a call.
 class Watch::Rule final : public Observer {
@@ -156,9 +155,14 @@ bool Watch::begin_event(ReplayState& state) {
     view(event, state);
     return false;
   }
+  if (event.kind == kOfRanks) {
+    const std::int32_t own = event.takes[rank_];
+    state.put(event.out[0].id, own < 0 ? DTensor() : value(own, state));
+    return false;
+  }
   if (!is_played(program_, event)) return true;
   if (graph_.missing[at_] || !event.misfit.empty()) {
-    forget(event, state);
+    if (!take_recorded(event, state)) forget(event, state);
     return false;
   }
   if (!has_operands(event, state)) {
@@ -179,7 +183,7 @@ bool Watch::has_operands(const RecordedEvent& event, const ReplayState& state) c
   return all;
 }
 
-// A formula is that of the whole; elements in the file are of pieces.
+// A formula is that of the whole, as are elements of checkpoints; others in the file are of pieces.
 void Watch::give(const EventValue& given, ReplayState& state) {
   Device& device = *current_rank().device;
   if (!given.whole()) {
@@ -188,11 +192,12 @@ void Watch::give(const EventValue& given, ReplayState& state) {
   }
   GraphMeshes meshes(graph_.graph.meshes, static_cast<std::int64_t>(rank_), mesh_->arena());
   const DTensorSpec* spec = meshes.spec_of(given.type);
-  const bool formula =
-      !given.elements.empty() && given.elements[0].stored == RecordedElements::Stored::kFormula;
-  if (formula || device.shape_only()) {
-    const TensorMeta whole = contiguous_meta(given.type.shape, given.type.dtype);
-    const Tensor tensor = recorded_tensor(device, program_, given, rank_, whole);
+  const bool whole =
+      !given.elements.empty() &&
+      (given.elements[0].whole || given.elements[0].stored == RecordedElements::Stored::kFormula);
+  if (whole || device.shape_only()) {
+    const TensorMeta meta = contiguous_meta(given.type.shape, given.type.dtype);
+    const Tensor tensor = recorded_tensor(device, program_, given, rank_, meta);
     state.put(given.id,
               program_calls().perform(DistributeEvent{DTensor(tensor), spec, {}}).at(0).tensor());
     return;
@@ -201,6 +206,25 @@ void Watch::give(const EventValue& given, ReplayState& state) {
   if (!here) return;
   const TensorMeta piece = contiguous_meta(local_shape(*spec, *here), given.type.dtype);
   state.put(given.id, DTensor(recorded_tensor(device, program_, given, rank_, piece), spec));
+}
+
+// The results of an op that cannot run, if the file has all of them: what was drawn, above all.
+bool Watch::take_recorded(const RecordedEvent& event, ReplayState& state) {
+  const std::vector<Given> given = given_by(event);
+  const auto held = [](const Given& one) { return !one.value->elements.empty(); };
+  if (!event.misfit.empty() || given.empty() || !std::ranges::all_of(given, held)) return false;
+  Device& device = *current_rank().device;
+  for (const Given& one : given) {
+    const DTensor& before = value(one.value->id.id, state);
+    const bool writes = one.written() || (is_in_place(event.op) && one.index == 0);
+    if (!writes || !before.defined()) {
+      give(*one.value, state);
+    } else if (!device.shape_only()) {
+      const TensorMeta meta = contiguous_meta(before.local().shape(), before.local().dtype());
+      device.copy(before.local(), recorded_tensor(device, program_, *one.value, rank_, meta));
+    }
+  }
+  return true;
 }
 
 void Watch::view(const RecordedEvent& event, ReplayState& state) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -13,6 +15,10 @@
 #include "trace/replay.h"
 
 namespace shardlab {
+
+/// A call of_loss_parallel() on this rank: the op exchanges the parts of the other classes that it
+/// needs. `op`: "aten::_log_softmax", with the arguments of its schema.
+Results loss_of_pieces(std::string_view op, const Arguments& args);
 
 /// Used by its rank alone; what it refers to outlives it.
 class Watch : public ReplayListener {
@@ -28,7 +34,7 @@ class Watch : public ReplayListener {
   void ended(std::size_t node, ReplayState& state) final;
 
   /// It is to observe the rank while the graph runs; null: nothing does.
-  Observer* observer();
+  virtual Observer* observer();
   /// The event that the rank is at.
   std::size_t at() const { return at_; }
 
@@ -50,6 +56,7 @@ class Watch : public ReplayListener {
   // True: the nodes of the event run.
   bool begin_event(ReplayState& state);
   void give(const EventValue& value, ReplayState& state);
+  bool take_recorded(const RecordedEvent& event, ReplayState& state);
   void view(const RecordedEvent& event, ReplayState& state);
   bool has_operands(const RecordedEvent& event, const ReplayState& state) const;
   void keep_rule();

@@ -6,13 +6,17 @@
 What files hold is written and read here by plain Python, never by the program under test.
 """
 
+import gzip
+import hashlib
 import json
+import math
 import os
 import pathlib
 import struct
 import subprocess
 import sys
 import unittest
+import zlib
 
 from program import PROGRAM, Program
 
@@ -187,6 +191,115 @@ class Checkpoints(Program):
         self.assertEqual(code, 1)
         self.assertIn("in A alone", output)
         self.assertIn("in B alone", output)
+
+    # Lines and elements of a recording.
+    def opened(self, name):
+        path = ROOT / f"tests/golden/recordings/{name}__2.15.0.json.gz"
+        unpack = zlib.decompressobj(31)
+        text = unpack.decompress(path.read_bytes())
+        return [json.loads(line) for line in text.splitlines()], unpack.unused_data
+
+    # A parameter's numbers, as format.md has the formula.
+    @staticmethod
+    def numbers(line):
+        fill, count = line["fill"], math.prod(line["shape"])
+        hashes = ((i + 1) * 7919 + (fill["seed"] + 1) * 104729 + i * i % 251 * 31
+                  for i in range(count))
+        return [fill["bias"] + fill["scale"] * (h % 509 - 254) / 256 for h in hashes]
+
+    def write_recording(self, name, lines, raw):
+        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        (self.folder / name).write_bytes(gzip.compress(text.encode()) + raw)
+
+    def test_parameters_from_a_checkpoint(self):
+        lines, raw = self.opened("llama")
+        given = [line for line in lines if line.get("requires_grad")]
+        tensors = {line["name"]: (line["shape"], self.numbers(line)) for line in given}
+        self.write("a.safetensors", **tensors, extra=([1], [3]))
+        self.fine("reshard", "a.safetensors", "ranks", "--mesh", "dp=3,tp=2", "--plan", "fsdp+tp",
+                  "--rename", "layers.{i} -> blocks.{i}")
+        # The file alone has no parameters.
+        for line in given:
+            data = f32(*tensors[line["name"]][1])
+            del line["fill"]
+            line["checkpoint"] = ["../ranks", line["name"].replace("layers.", "blocks."),
+                                  hashlib.sha256(data).hexdigest()]
+        (self.folder / "steps").mkdir()
+        self.write_recording("steps/referring.json.gz", lines, raw)
+        places = [line.pop("checkpoint") for line in given]
+        self.write_recording("empty.json.gz", lines, raw)
+        whole = str(ROOT / "tests/golden/recordings/llama__2.15.0.json.gz")
+        expected = self.fine("replay", whole)
+        same = "replay", "steps/referring.json.gz"
+        self.assertEqual(self.fine(*same).replace("steps/referring.json.gz", whole), expected)
+        rename = "--rename", "blocks.{i} -> layers.{i}"
+        code, output, errors = self.shardlab(
+            "replay", "empty.json.gz", "--weights", "ranks", *rename)
+        self.assertEqual((code, output.replace("empty.json.gz", whole)), (0, expected))
+        self.assertEqual(errors, "note: ranks: tensors that no input takes: extra\n"
+                         "note: inputs as they were recorded: Llama.tokens, cos, sin\n")
+        code, output, _ = self.shardlab("run", "--mesh", "tp=2", "--plan", "megatron",
+                                        "steps/referring.json.gz")
+        self.assertEqual(code, 0)
+        self.assertIn("21 gradients are PyTorch's, 0 differ\n", output)
+        # Names, shapes, contents.
+        errors = self.refused("replay", "empty.json.gz", "--weights", "ranks")
+        self.assertIn("layers.0.attention.wq.weight is not there", errors)
+        self.assertIn("tensors that no input takes: blocks.0.", errors)
+        tensors["output.weight"] = ([32, 64], tensors["output.weight"][1])
+        tensors["norm.weight"] = ([32], range(32))
+        self.write("b.safetensors", **tensors)
+        errors = self.refused("run", "empty.json.gz", "--weights", "b.safetensors")
+        self.assertIn("output.weight is f32[32, 64], and not f32[64, 32]", errors)
+        tensors["output.weight"] = ([64, 32], tensors["output.weight"][1])
+        self.write("b.safetensors", **tensors)
+        code, output, errors = self.shardlab("run", "empty.json.gz", "--weights", "b.safetensors")
+        self.assertEqual(code, 0)
+        self.assertIn("with other parameters than the recorded ones", errors)
+        for line, place in zip(given, places):
+            line["checkpoint"] = ["b.safetensors", line["name"], place[2]]
+        self.write_recording("other.json.gz", lines, raw)
+        errors = self.refused("replay", "other.json.gz")
+        self.assertIn("norm.weight has other contents", errors)
+        self.assertNotIn("output.weight", errors)
+        given[0]["checkpoint"][1] = "embed"
+        self.write_recording("other.json.gz", lines, raw)
+        self.assertIn("embed is not there", self.refused("replay", "other.json.gz"))
+        for line in given:
+            line["checkpoint"][0] = "gone"
+        self.write_recording("other.json.gz", lines, raw)
+        self.assertIn("gone is not there, which has embed", self.refused("replay", "other.json.gz"))
+        given[0]["checkpoint"] = "gone"
+        self.write_recording("other.json.gz", lines, raw)
+        self.assertIn("path, name and sha256", self.refused("replay", "other.json.gz"))
+        self.plant(t='[mesh]\ntp = 2\n[inputs]\nx = "f32[2]"\n[program]\ncode = "y = x + 1"\n')
+        self.assertIn("is no recording", self.refused("run", "t.toml", "--weights", "ranks"))
+
+    def test_ranks_cut_the_parameters_of_a_checkpoint(self):
+        lines, raw = self.opened("ranks/mlp_tp_4")
+        given = [line for line in lines if line.get("requires_grad")]
+        self.assertTrue(any(line["placements"] != ["R"] for line in given))
+        self.write("a.safetensors", **{line["name"]: (line["shape"], self.numbers(line))
+                                       for line in given})
+        for line in given:
+            del line["fill"]
+        self.write_recording("empty.json.gz", lines, raw)
+        self.assertIn("not in the file", self.refused("replay", "empty.json.gz"))
+        code, output, _ = self.shardlab("replay", "empty.json.gz", "--weights", "a.safetensors")
+        self.assertEqual(code, 0, output)
+        counts = {line["name"]: (line["shape"], range(math.prod(line["shape"]))) for line in given}
+        self.write("b.safetensors", **counts)
+        self.assertEqual(
+            self.shardlab("replay", "empty.json.gz", "--weights", "b.safetensors")[0], 1)
+
+    def test_elements_that_no_piece_has_are_no_input(self):
+        self.write("a.safetensors", w=([4, 2], range(8)))
+        self.fine("reshard", "a.safetensors", "ranks", "--mesh", "x=2", "--to", "w=[_@x, _]")
+        (self.folder / "ranks/shard-00001-model-00001-of-00001.safetensors").unlink()
+        self.plant(t='[mesh]\nx = 2\n[inputs]\nw = { type = "f32[4, 2]", file = "ranks" }\n'
+                     '[program]\ncode = "y = w"\n')
+        self.assertIn("no piece has all of 'w'", self.refused("run", "t.toml"))
+        self.assertIn("no piece has all of 'w'", self.refused("reshard", "ranks", "b"))
 
     def test_values_of_a_run(self):
         scenario = """

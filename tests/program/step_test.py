@@ -129,9 +129,9 @@ class Steps(program.Program):
             op = next(e for e in events if e["k"] == "local_op" and e["op"] == "aten.silu.default")
             op["op"] = "aten.sillu.default"
         code, output, _ = self.shardlab("replay", self.changed("llama", change))
-        self.assertEqual(code, 1)
+        self.assertEqual(code, 0)  # nothing is known to be wrong
         self.assertIn("aten.sillu.default does not exist here", output)
-        self.assertRegex(output, r"\d+ ops skipped")
+        self.assertRegex(output, r"not judged: \d+ ops")
 
     def test_damaged_files_are_refused_with_their_event(self):
         path = next(f for f in FILES if f.name.startswith("llama__"))
