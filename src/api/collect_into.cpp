@@ -458,7 +458,7 @@ void check_in_flight(const ProgramEvent& event) {
 
 namespace {
 
-// As many views as there are ranks, of `rows` rows each; worded as in torch.
+// Cuts x into one view for each rank, of `rows` rows; errors have torch's words.
 Tensors cut(const CollectInto& what, const ProcessGroup& group, const DTensor& x, const Dims& rows,
             std::string_view verb) {
   const std::int64_t sum = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});

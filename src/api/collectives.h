@@ -49,7 +49,7 @@ struct CollectInto {
   ReduceOp op = ReduceOp::kSum;  ///< of those that reduce
   std::int64_t root = 0;         ///< place in the group: of a source or a destination
   std::int64_t tag = 0;          ///< of a message: it is received under the tag of the sender
-  /// Of an all_to_all between two tensors: number of rows to each rank, and from it. Empty: equal
+  /// All_to_all between two tensors: number of rows to each rank, and from it. Empty for equal
   /// parts.
   Dims send_rows = {}, receive_rows = {};
 };

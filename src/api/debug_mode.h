@@ -32,7 +32,7 @@ class CommDebugMode {
   /// The counts stay. Does nothing where it is not entered.
   void leave();
 
-  /// Of one kind, and of all: in collectives of this rank since enter(), waits not counted again.
+  /// Collectives of this rank since enter(), of one kind and of all; waits are not counted again.
   std::int64_t count(CollectiveKind kind) const { return counts_[static_cast<std::size_t>(kind)]; }
   std::int64_t total() const;
 

@@ -19,7 +19,7 @@ constexpr std::size_t kDigits = 16;
 
 std::string hex(std::uint64_t digest) { return fmt::format("{:0{}x}", digest, kDigits); }
 
-// As many as there are values, each of kDigits.
+// Reads one number for each value, each of kDigits.
 std::vector<std::uint64_t> read_digests(const std::string& text, std::size_t values) {
   if (text.size() != values * kDigits) {
     fail(ErrorKind::kRuntime, Fix{"give the same values on every rank"},

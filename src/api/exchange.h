@@ -19,7 +19,8 @@ struct Exchange {
   std::int64_t dim = 0;        ///< of pieces that are put together or dealt out
   std::int64_t split_dim = 0;  ///< all_to_all: that is cut
   std::int64_t root = 0;       ///< broadcast, reduce: place in the group
-  /// By group rank, along the cut dim, and along `dim`: of kinds that deal out, or gather.
+  /// Lengths for each group rank, along the cut dim and along `dim`, if the kind deals out or
+  /// gathers.
   std::vector<std::int64_t> sent = {}, received = {};
 };
 

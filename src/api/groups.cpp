@@ -11,6 +11,7 @@
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"
+#include "mesh/mesh_views.h"
 #include "ops/core/factor_rule.h"
 
 namespace shardlab {

@@ -42,7 +42,7 @@ constexpr InputInit kInits[] = {
 
 using Named = std::vector<std::pair<std::string, Argument>>;
 
-// By name, so that overloads may have them in another order.
+// Finds sizes by name, so that overloads may have them in another order.
 Named sizes_of(Sizes sizes, const Dims& shape) {
   switch (sizes) {
     case Sizes::kCount:

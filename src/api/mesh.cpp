@@ -14,6 +14,7 @@
 #include "base/fix.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"
+#include "mesh/mesh_views.h"
 #include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
 
@@ -49,11 +50,7 @@ const DTensorSpec* spec_of_type(std::string_view text, const MeshLayout* mesh,
 DTensor distribute_to(const DTensor& value, const DTensorSpec* spec,
                       std::optional<std::int64_t> source) {
   if (value.distributed() && value.spec() == spec) return value;
-  if (value.distributed()) {
-    throw Error(ErrorKind::kValue,
-                fmt::format("distribute: {} is distributed already", type_string(value)))
-        .with("fix", "move it with redistribute");
-  }
+  if (value.distributed()) return redistribute(value, spec);
   if (!is_leaf(value)) {
     throw Error(ErrorKind::kRuntime, "distribute: the result of an op cannot become a leaf")
         .with("op", fmt::format("t {}", type_string(value)))
@@ -119,6 +116,29 @@ const MeshLayout* submesh(const MeshLayout* mesh, const std::vector<std::string>
       slice_layout(mesh, dims, coordinate ? *coordinate : mesh->coordinate_at_index(0)));
 }
 
+const MeshLayout* unflatten_mesh(const MeshLayout* mesh, std::string_view dim,
+                                 const std::vector<MeshDim>& dims) {
+  check_mesh(mesh, "unflatten_mesh");
+  Dims sizes;
+  std::vector<std::string> names;
+  for (const MeshDim& one : dims) {
+    sizes.push_back(one.size);
+    names.push_back(one.name);
+  }
+  const std::size_t number = mesh_dim_named(*mesh, dim, "unflatten_mesh");
+  return construct_mesh(
+      part_of(unflattened(view_of(*mesh), number, sizes, names), current_rank().rank));
+}
+
+const MeshLayout* concatenate_meshes(const std::vector<const MeshLayout*>& meshes) {
+  std::vector<MeshView> views;
+  for (const MeshLayout* mesh : meshes) {
+    check_mesh(mesh, "concatenate_meshes");
+    views.push_back(view_of(*mesh));
+  }
+  return construct_mesh(part_of(concatenated(views), current_rank().rank));
+}
+
 const DTensorSpec* spec_of(std::string_view text, const MeshLayout* mesh, const TensorMeta& meta,
                            const std::optional<Placements>& base) {
   check_mesh(mesh, "a placement");
@@ -159,6 +179,14 @@ DTensor redistribute(Operand x, const Placements& placements, const Redistribute
   return at_place(x.place, [&] {
     const DTensorSpec* target = spec_of(placements, spec_of(x).layout(), x.tensor.meta());
     return redistribute(x, target, options, dtypes);
+  });
+}
+
+DTensor redistribute(Operand x, const MeshLayout* mesh, const Placements& placements,
+                     const RedistributeOptions& options, const RedistributeDTypes& dtypes) {
+  return at_place(x.place, [&] {
+    return redistribute(x, spec_of(placements, construct_mesh(mesh), x.tensor.meta()), options,
+                        dtypes);
   });
 }
 

@@ -48,6 +48,15 @@ const MeshLayout* construct_mesh(const MeshLayout* layout);
 ///   fails  as slice_layout
 const MeshLayout* submesh(const MeshLayout* mesh, const std::vector<std::string>& dims);
 
+/// One dim of a mesh as several, row-major: another view of the same ranks. Every rank of the world
+/// calls this.
+///   fails  Value: sizes that do not multiply to that of the dim
+const MeshLayout* unflatten_mesh(const MeshLayout* mesh, std::string_view dim,
+                                 const std::vector<MeshDim>& dims);
+/// The dims of parts of one mesh, side by side. Makes no group, so that ranks may call it alone.
+///   fails  Runtime: parts of other ranks, dims that overlap
+const MeshLayout* concatenate_meshes(const std::vector<const MeshLayout*>& meshes);
+
 /// The placements that a text gives to a value with this meta; by mesh dim, dims that are not named
 /// keep `base` (default: replicated). Dims of shards may count from the end.
 ///   fails  Value: malformed, or a type of another shape or dtype
@@ -58,8 +67,9 @@ const DTensorSpec* spec_of(Placements placements, const MeshLayout* mesh, const 
 /// A plain tensor, equal on all ranks, placed on a mesh: every rank cuts its own piece, nothing is
 /// communicated. A leaf that requires a gradient becomes another such leaf; a value that has these
 /// placements already is returned as it is. With `source` the value is the tensor of the rank with
-/// this index on every mesh dim, and all ranks of the mesh communicate.
-///   fails  Value: the value is distributed otherwise, or a mesh dim is not as long as `source`.
+/// this index on every mesh dim, and all ranks of the mesh communicate. A distributed value is
+/// redistributed, to another mesh, too.
+///   fails  Value: a mesh dim is not as long as `source`.
 ///          Runtime: it is the result of an op that takes part in gradients.
 DTensor distribute_tensor(Operand value, const MeshLayout* mesh, const Placements& placements,
                           std::optional<std::int64_t> source = std::nullopt);
@@ -74,6 +84,10 @@ const DTensorSpec& spec_of(const DTensor& x);
 /// planner of this call, `dtypes` the dtype that is sent in forward and in backward.
 ///   fails  Value: a plain tensor
 DTensor redistribute(Operand x, const Placements& placements,
+                     const RedistributeOptions& options = {},
+                     const RedistributeDTypes& dtypes = {});
+/// To another mesh; collective over the ranks of both.
+DTensor redistribute(Operand x, const MeshLayout* mesh, const Placements& placements,
                      const RedistributeOptions& options = {},
                      const RedistributeDTypes& dtypes = {});
 DTensor redistribute(Operand x, std::string_view text, const RedistributeOptions& options = {},

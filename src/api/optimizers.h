@@ -59,7 +59,7 @@ class Adam {
   ///   fails  Value: no parameters, one that requires no gradient or is not a leaf
   explicit Adam(std::vector<DTensor> parameters, const AdamOptions& options = {},
                 WeightDecay decay = WeightDecay::kInGradient);
-  /// As those of Sgd.
+  /// The same members as Sgd's.
   void step(SourceLine place = {});
   void zero_grad();
 

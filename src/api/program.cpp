@@ -1,6 +1,8 @@
 // One function for each kind of event; the functions that they call never make events.
 #include "api/program.h"
 
+#include <set>
+
 #include "api/collectives.h"
 #include "api/distribute.h"
 #include "api/exchange.h"
@@ -12,6 +14,7 @@
 #include "comm/observer.h"
 #include "dispatch/factory.h"
 #include "mesh/local_shape.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 
@@ -32,6 +35,32 @@ class DrawScope {
   const Generator& generator_;
 };
 
+// A stack of numbers of several meshes, such as norms, is one of plain numbers: each is made whole
+// on its own mesh.
+std::optional<Arguments> with_plain_numbers(const OpRow& row, const Arguments& args) {
+  if (row.op.base != "aten::stack" || !args[0].is_list()) return std::nullopt;
+  std::set<const MeshLayout*> meshes;
+  for (const Argument& entry : args[0].list()) {
+    const DTensor& x = entry.tensor();
+    if (x.ndim() > 0) return std::nullopt;
+    if (x.distributed()) meshes.insert(x.spec()->layout());
+  }
+  if (meshes.size() < 2) return std::nullopt;
+  ArgumentList plain;
+  for (const Argument& entry : args[0].list()) {
+    const DTensor& x = entry.tensor();
+    if (!x.distributed()) {
+      plain.push_back(entry);
+      continue;
+    }
+    const DTensorSpec* whole = x.spec()->with(Placements(x.spec()->layout()->ndim()));
+    plain.emplace_back(on_tape::to_local(on_tape::redistribute(x, whole, {}, {}), whole));
+  }
+  Arguments result = args;
+  result[0] = std::move(plain);
+  return result;
+}
+
 class PlainProgram final : public ProgramCalls {
  public:
   Results perform(const ProgramEvent& event) override {
@@ -43,6 +72,11 @@ class PlainProgram final : public ProgramCalls {
  private:
   static Results run(const OpEvent& event) {
     const DrawScope draws(event.generator);
+    if (event.row->info.needs_pytree) [[unlikely]] {
+      if (const auto plain = with_plain_numbers(*event.row, *event.args)) {
+        return recording_calls().call(*event.row, *plain);
+      }
+    }
     return recording_calls().call(*event.row, *event.args);
   }
 

@@ -157,7 +157,7 @@ template <std::integral Dim>  // a template, so that {} is a list of dims
 DTensor sum(Operand x, Dim dim, KeepDim keep = KeepDim::kNo) {
   return sum(x, Dims{static_cast<std::int64_t>(dim)}, keep);
 }
-/// Of floats and complex numbers; of no elements NaN.
+/// Takes floats and complex numbers. NaN if there are no elements.
 DTensor mean(Operand x);
 DTensor mean(Operand x, const Dims& dims, KeepDim keep = KeepDim::kNo);
 template <std::integral Dim>  // a template, so that {} is a list of dims
@@ -172,14 +172,14 @@ struct Variance {
   double correction = 1;
   KeepDim keep = KeepDim::kNo;
 };
-/// Of floats and complex numbers. NaN or inf where there are no more elements than the correction.
+/// Takes floats and complex numbers. NaN or inf if there are no more elements than the correction.
 DTensor var(Operand x, const Dims& dims = {}, const Variance& options = {});
 
 // Products. matmul takes 1 to n dims and broadcasts all but the last two; mm takes two.
 /// [.., m, k] and [.., k, n] give [.., m, n]; one dim on the left is a row, on the right a column,
 /// and is dropped from the result. A k that is cut on both sides gives a pending sum.
 DTensor matmul(Operand a, const DTensor& b);
-/// Of matrices alone: [m, k] and [k, n].
+/// Takes matrices only: [m, k] and [k, n].
 DTensor mm(Operand a, const DTensor& b);
 /// x @ weight^T + bias; weight is [out, in], bias undefined for none.
 /// [.., in] gives [.., out]. A weight that is cut by `out` gives a result that is cut by its last
@@ -209,14 +209,14 @@ DTensor rms_norm(Operand x, const Dims& shape, const Norm& options = {});
 DTensor embedding(Operand indices, const DTensor& weight);
 /// Reduction of the losses of all samples.
 enum class Reduction : std::uint8_t { kNone, kMean, kSum };
-/// As torch's arguments of these names.
+/// Arguments with torch's names and meanings.
 struct CrossEntropy {
   DTensor weight = {};  ///< per class
   Reduction reduction = Reduction::kMean;
   std::int64_t ignore_index = -100;
   double label_smoothing = 0;
 };
-/// Of logits over dim 1 (of 0 when there is one dim) and class indices.
+/// Takes logits over dim 1 (dim 0 if there is one dim) and class indices.
 DTensor cross_entropy(Operand x, const DTensor& target, const CrossEntropy& options = {});
 
 /// With probability p 0, else x / (1 - p): of training.

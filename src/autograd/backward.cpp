@@ -272,7 +272,7 @@ DTensor owned(const DTensor& gradient) {
   return copy;
 }
 
-/// As in the reference, an existing gradient is added to in place, and keeps its placements: its
+/// An existing gradient is added to in place, as in the reference, and keeps its placements: its
 /// other holders see the sum.
 void accumulate(const DTensor& leaf, DTensor gradient) {
   const DTensor before = grad_of(leaf);
@@ -288,6 +288,7 @@ void accumulate(const DTensor& leaf, DTensor gradient) {
 }  // namespace
 
 DTensor grad_of(const DTensor& leaf) {
+  if (!leaf.defined()) refuse_undefined("grad");
   if (!leaf.impl()->grad) return {};
   return DTensor(Ref<DTensorImpl>(static_cast<DTensorImpl*>(leaf.impl()->grad.get())));
 }

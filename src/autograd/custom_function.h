@@ -40,7 +40,7 @@ class FunctionContext : public std::enable_shared_from_this<FunctionContext> {
  public:
   /// `needs`: by argument of forward, whether its gradient is wanted.
   explicit FunctionContext(std::vector<bool> needs) : needs_(std::move(needs)) {}
-  /// Of a call with these arguments; undefined ones are no tensors.
+  /// Makes the context of a call with these arguments; undefined ones are not tensors.
   static std::shared_ptr<FunctionContext> of(const std::vector<DTensor>& arguments);
 
   /// Kept until backward has run, and checked to be unchanged since forward ended. May be
@@ -49,7 +49,7 @@ class FunctionContext : public std::enable_shared_from_this<FunctionContext> {
   /// In the order given.
   ///   fails  Runtime: backward has run without keeping its graph; a tensor was written to since
   std::vector<DTensor> saved_tensors() const;
-  /// By argument of forward; false for those that are not tensors.
+  /// One flag for each argument of forward; false if it is not a tensor.
   const std::vector<bool>& needs_input_grad() const { return needs_; }
   /// These results have no gradient.
   void mark_non_differentiable(std::vector<DTensor> results) { constant_ = std::move(results); }

@@ -21,6 +21,11 @@ namespace {
 
 DTensor one(const ProgramEvent& event) { return program_calls().perform(event).at(0).tensor(); }
 
+const DTensor& defined(const DTensor& x, const char* function) {
+  if (!x.defined()) refuse_undefined(function);
+  return x;
+}
+
 }  // namespace
 
 std::string_view kind_name(const ProgramEvent& event) {
@@ -115,11 +120,13 @@ void require_grad(Operand x) {
 
 void require_no_grad(const DTensor& x) { program_calls().perform(RequireGradEvent{x, false}); }
 
-void drop_grad(const DTensor& leaf) { program_calls().perform(DropGradEvent{leaf}); }
+void drop_grad(const DTensor& leaf) {
+  program_calls().perform(DropGradEvent{defined(leaf, "drop_grad")});
+}
 
 HookHandle register_hook(const DTensor& x, GradientHook hook) {
   HookHandle handle;
-  program_calls().perform(HookEvent{x, &hook, &handle});
+  program_calls().perform(HookEvent{defined(x, "register_hook"), &hook, &handle});
   return handle;
 }
 
@@ -148,15 +155,18 @@ std::vector<DTensor> apply_function(CustomFunction function,
   return passed;
 }
 
-DTensor detach(const DTensor& x) { return one(DetachEvent{x, false}); }
+DTensor detach(const DTensor& x) { return one(DetachEvent{defined(x, "detach"), false}); }
 
-void detach_in_place(const DTensor& x) { program_calls().perform(DetachEvent{x, true}); }
+void detach_in_place(const DTensor& x) {
+  program_calls().perform(DetachEvent{defined(x, "detach_"), true});
+}
 
 void backward(Operand loss, const DTensor& seed) { backward(loss, seed, Graph::kFree); }
 
 void backward(Operand loss, const DTensor& seed, Graph graph) {
   at_place(loss.place, [&] {
-    program_calls().perform(BackwardEvent{loss.tensor, seed, graph, nullptr});
+    const DTensor& start = defined(loss.tensor, "backward");
+    program_calls().perform(BackwardEvent{start, seed, graph, nullptr});
   });
 }
 

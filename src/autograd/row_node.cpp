@@ -296,7 +296,7 @@ std::vector<DTensor> RowNode::with_zeros(Calls& calls, std::span<const DTensor> 
   return found;
 }
 
-// Of values that were not kept only the shape is read.
+// Only the shape is read of values that were not kept.
 Arguments RowNode::inputs_on_tape() const {
   Arguments args = inputs_;
   std::size_t slot = 0;

@@ -140,7 +140,7 @@ struct Call {
   // Set where the call failed; many calls may share one.
   Ref<const Failure> failure;
 
-  /// Of all_to_all, along concat_dim; none of other kinds.
+  /// Lengths along concat_dim of an all_to_all; empty for other kinds.
   Lengths concat_lengths() const {
     const auto* given = std::get_if<const Lengths*>(&part);
     return given == nullptr ? Lengths() : **given;

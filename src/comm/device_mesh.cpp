@@ -32,9 +32,9 @@ ProcessGroup& DeviceMesh::group(std::span<const std::size_t> mesh_dims) const {
   return *flattened_groups_[static_cast<std::size_t>(found - flattened_.begin())];
 }
 
-ProcessGroup& DeviceMesh::everyone() const {
-  check_invariant(coordinate_.has_value() && everyone_, "only ranks of the mesh ask for them all");
-  return *everyone_;
+ProcessGroup* DeviceMesh::everyone() const {
+  check_invariant(coordinate_.has_value(), "only ranks of the mesh ask for them all");
+  return everyone_;
 }
 
 namespace {
@@ -63,28 +63,81 @@ MeshRegistry::~MeshRegistry() {
   while (!meshes_.empty()) meshes_.pop_back();
 }
 
-const DeviceMesh& MeshRegistry::construct(const MeshLayout* layout) {
-  const auto known = by_layout_.find(layout);
-  if (known != by_layout_.end()) return *known->second;
+std::unique_ptr<DeviceMesh> MeshRegistry::begun(const MeshLayout* layout) const {
   check_ranks(*layout, world_->size());
   auto fresh = std::make_unique<DeviceMesh>();
   fresh->layout_ = layout;
   fresh->coordinate_ = layout->coordinate_of(world_->rank());
-  for (std::size_t dim = 0; dim < layout->ndim(); ++dim) {
-    auto group = split(*fresh, {&dim, 1});
-    if (group) fresh->groups_.push_back(std::move(group));
-  }
-  if (layout->size() == world_->size()) {
-    fresh->everyone_ = world_;
-  } else if (layout->ndim() == 1) {
-    fresh->everyone_ = fresh->groups_.empty() ? nullptr : fresh->groups_[0].get();
-  } else {
-    fresh->own_everyone_ = split(*fresh, all_dims(*layout));
-    fresh->everyone_ = fresh->own_everyone_.get();
-  }
-  by_layout_.emplace(layout, fresh.get());
-  meshes_.push_back(std::move(fresh));
+  return fresh;
+}
+
+const DeviceMesh& MeshRegistry::keep(std::unique_ptr<DeviceMesh> mesh) {
+  by_layout_.emplace(mesh->layout(), mesh.get());
+  meshes_.push_back(std::move(mesh));
   return *meshes_.back();
+}
+
+const DeviceMesh& MeshRegistry::construct(const MeshLayout* layout) {
+  const auto known = by_layout_.find(layout);
+  if (known != by_layout_.end()) return *known->second;
+  auto fresh = begun(layout);
+  find_everyone(*fresh, make_groups(*fresh));
+  return keep(std::move(fresh));
+}
+
+const DeviceMesh& MeshRegistry::construct_of(const MeshLayout* layout,
+                                             std::vector<ProcessGroup*> groups) {
+  const auto known = by_layout_.find(layout);
+  if (known != by_layout_.end()) return *known->second;
+  auto fresh = begun(layout);
+  fresh->groups_ = std::move(groups);
+  find_everyone(*fresh, false);
+  return keep(std::move(fresh));
+}
+
+std::pair<const DeviceMesh*, std::size_t> MeshRegistry::owner_of(const MeshLayout& layout,
+                                                                 std::size_t mesh_dim) const {
+  for (const auto& mesh : meshes_) {
+    const MeshLayout& other = *mesh->layout();
+    const auto dim = other.find_dim(layout.names()[mesh_dim]);
+    const bool same =
+        dim && other.root() == layout.root() && other.steps(*dim) == layout.steps(mesh_dim);
+    if (same) return {mesh.get(), *dim};
+  }
+  return {nullptr, 0};
+}
+
+// Groups of a layout that was not cut are made together, whatever other meshes have: ranks that
+// are outside of the others could not know.
+bool MeshRegistry::make_groups(DeviceMesh& mesh) {
+  const MeshLayout& layout = *mesh.layout();
+  bool met = false;
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    const auto [owner, number] =
+        layout.is_cut() ? owner_of(layout, dim) : std::pair<const DeviceMesh*, std::size_t>();
+    if (owner != nullptr) {
+      if (mesh.coordinate_) mesh.groups_.push_back(owner->groups_[number]);
+      continue;
+    }
+    met = true;
+    if (auto group = split(mesh, {&dim, 1})) {
+      mesh.groups_.push_back(group.get());
+      mesh.own_groups_.push_back(std::move(group));
+    }
+  }
+  return met;
+}
+
+void MeshRegistry::find_everyone(DeviceMesh& mesh, bool met) {
+  const MeshLayout& layout = *mesh.layout();
+  if (layout.size() == world_->size()) {
+    mesh.everyone_ = world_;
+  } else if (layout.ndim() == 1) {
+    mesh.everyone_ = mesh.groups_.empty() ? nullptr : mesh.groups_[0];
+  } else if (met) {
+    mesh.own_everyone_ = split(mesh, all_dims(layout));
+    mesh.everyone_ = mesh.own_everyone_.get();
+  }
 }
 
 const DeviceMesh& MeshRegistry::flatten(const MeshLayout* layout,

@@ -1,7 +1,7 @@
 // device_mesh.h - a layout with this rank's view of it (M-6): coordinate and one process group per
 // mesh dim. Constructing one is collective over the world, outsiders included, and makes all
 // communicators then, in mesh-dim order; nothing is split lazily, which would deadlock on real
-// backends.
+// backends. A mesh that was cut from known ones has their groups, and its ranks do not meet.
 #pragma once
 
 #include <memory>
@@ -31,15 +31,17 @@ class DeviceMesh {
   ProcessGroup& group(std::span<const std::size_t> mesh_dims) const;
   /// The dims over which redistributions may merge their steps.
   const FlattenedDims& flattened() const { return flattened_; }
-  /// A group that holds every rank of the mesh, and perhaps others of the world.
-  ProcessGroup& everyone() const;
+  /// A group that holds every rank of the mesh, and perhaps others of the world. Null where a mesh
+  /// that was cut from others has none: its ranks send messages on the world.
+  ProcessGroup* everyone() const;
 
  private:
   friend class MeshRegistry;
   const MeshLayout* layout_ = nullptr;
   std::optional<Coordinate> coordinate_;
-  // By mesh dim; empty on ranks outside of the mesh.
-  std::vector<std::unique_ptr<ProcessGroup>> groups_;
+  // One group for each mesh dim; empty on ranks outside of the mesh.
+  std::vector<ProcessGroup*> groups_;
+  std::vector<std::unique_ptr<ProcessGroup>> own_groups_;  ///< those that no other mesh has
   FlattenedDims flattened_;
   std::vector<std::unique_ptr<ProcessGroup>> flattened_groups_;  ///< one for each of flattened_
   ProcessGroup* everyone_ = nullptr;
@@ -57,8 +59,12 @@ class MeshRegistry {
   MeshRegistry& operator=(const MeshRegistry&) = delete;
 
   /// The mesh of `layout`; makes it and its communicators when absent, which is collective over the
-  /// world. Fails with Value when the layout names a rank outside the world.
+  /// world, unless every dim is one of a known mesh of the same root. Fails with Value when the
+  /// layout names a rank outside the world.
   const DeviceMesh& construct(const MeshLayout* layout);
+  /// The mesh whose dims have these groups, of which this rank is a member; none on ranks outside.
+  /// No rank meets another.
+  const DeviceMesh& construct_of(const MeshLayout* layout, std::vector<ProcessGroup*> groups);
   /// Makes the group over several dims of a mesh, when absent; collective over the world. From then
   /// on redistributions may merge steps over these dims. Fails with Value for fewer than two dims
   /// or a dim that the mesh does not have.
@@ -72,6 +78,15 @@ class MeshRegistry {
  private:
   std::unique_ptr<ProcessGroup> split(const DeviceMesh& mesh,
                                       std::span<const std::size_t> mesh_dims);
+  /// The mesh that has this dim of a layout, and its number there; null without one. The same on
+  /// all ranks.
+  std::pair<const DeviceMesh*, std::size_t> owner_of(const MeshLayout& layout,
+                                                     std::size_t mesh_dim) const;
+  /// Makes the groups of a mesh, or finds them in others. Returns whether the ranks have met.
+  bool make_groups(DeviceMesh& mesh);
+  void find_everyone(DeviceMesh& mesh, bool met);
+  std::unique_ptr<DeviceMesh> begun(const MeshLayout* layout) const;
+  const DeviceMesh& keep(std::unique_ptr<DeviceMesh> mesh);
 
   ProcessGroup* world_;
   std::vector<std::unique_ptr<DeviceMesh>> meshes_;  ///< in the order of their construction

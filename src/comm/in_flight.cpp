@@ -19,7 +19,7 @@ std::pair<std::int64_t, std::int64_t> span_of(const Tensor& x) {
   return {x.offset(), last + 1};
 }
 
-// Of one Storage.
+// Both tensors belong to one Storage.
 bool overlap(const Tensor& a, const Tensor& b) {
   const auto [a_first, a_end] = span_of(a);
   const auto [b_first, b_end] = span_of(b);

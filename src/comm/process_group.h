@@ -43,7 +43,7 @@ struct CollectiveRecord {
   double sent_bytes = 0;  ///< sent by a ring from this rank (scenarios/README.md)
   Pass pass = Pass::kForward;
   SourcePosition position;
-  // Of a message: the other rank, in the group's order (-1: received from any), and its tag.
+  // A message has the other rank, in the group's order (-1: received from any), and a tag.
   std::int32_t peer = -1;
   std::int32_t tag = 0;
 };

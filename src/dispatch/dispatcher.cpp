@@ -53,7 +53,7 @@ std::optional<LocalView> position_of(const OpRow& row, const OutputSharding& dec
   return local_view(*spec, coordinate);
 }
 
-// Of the results, on this rank.
+// Computes the local metas of the results on this rank.
 OutputMetas local_metas(const OutputSharding& decision, const Coordinate& coordinate) {
   OutputMetas metas;
   metas.reserve(decision.outputs.size() + 1);

@@ -17,7 +17,7 @@ struct DimRange {
 };
 DimRange intersection(const DimRange& a, const DimRange& b);
 
-/// By group rank; pure, so that all ranks agree on who sends what.
+/// Gives the range of a group rank; pure, so that all ranks agree on the sender of each row.
 using RangeOf = std::function<DimRange(std::int64_t group_rank)>;
 
 /// `local` holds owned(rank) of `dim`; the result holds needed(rank), in order. Owned ranges do not

@@ -23,7 +23,7 @@ const MeshLayout* mesh_of(const Argument& argument) {
   return distributed ? argument.tensor().spec()->layout() : nullptr;
 }
 
-// By entry: the mesh of the first list that has a distributed tensor there.
+// Finds for each entry the mesh of the first list that has a distributed tensor there.
 std::vector<const MeshLayout*> meshes_of_entries(const OpRow& row, const Arguments& args) {
   std::vector<const MeshLayout*> meshes;
   for (std::size_t i = 0; i < args.size(); ++i) {

@@ -56,7 +56,7 @@ LocalTensors run_on_pieces(const LocalCall& call, const OutputSharding& decision
 /// Whether a kernel computes the row: it writes outputs of the sizes that it is given.
 bool computed_by_kernel(const OpRow& row);
 
-/// Of a row that a kernel computes and whose `metas` placements chose.
+/// Checks a row that a kernel computes and whose `metas` placements chose.
 ///   fails  Internal: the local inputs make other sizes, and the kernel would write behind its
 ///          output
 void check_output_sizes(const LocalCall& call, const OutputMetas& metas);

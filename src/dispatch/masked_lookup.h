@@ -9,7 +9,7 @@ namespace shardlab {
 /// The kernel that also makes the mask, where the decision's output is a mask partial; kNone for
 /// all other calls.
 KernelId mask_making_kernel(const OpRow& row, const OutputSharding& decision);
-/// Of the mask, which that kernel gives as its last result: bool, in the shape of the local index.
+/// The mask is the kernel's last result: bool, in the shape of the local index.
 OutputMeta mask_meta(const LocalCall& lookup);
 /// Gives the mask to the lookup's result.
 void keep_mask(Results& results, const Tensor& mask);

@@ -1,15 +1,19 @@
 // The mesh of a call is that of the first distributed tensor in schema order, also in a list or as
-// a keyword argument; all others must be on the same one. Plain tensors become replicas only
-// where that cannot be a mistake: with one element, or where the program allows it (D-56 to D-59).
-// Locals and specs stay in two parallel lists, because decisions may depend on specs alone.
+// a keyword argument; all others must be on the same one, or replicated numbers. Plain
+// tensors become replicas only where that cannot be a mistake: with one element, or where the
+// program allows it (D-56 to D-59). Locals and specs stay in two parallel lists, because decisions
+// may depend on specs alone.
 #include "dispatch/unwrap.h"
 
 #include <algorithm>
 
+#include "base/bytes_text.h"
 #include "base/rank_context.h"
+#include "base/text_of_list.h"
 #include "comm/observer.h"
 #include "dispatch/local_call.h"
 #include "kernels/kernel_id.h"
+#include "redistribute/between_meshes.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
@@ -22,7 +26,7 @@ namespace {
               fmt::format("{}: plain and distributed tensors are mixed", row.name()))
       .with("argument", fmt::format("{} is the plain tensor {}", argument.name, type_string(plain)))
       .with("fix",
-            "distribute(...) it or build it with from_local(...); see README.md#mixed-tensors");
+            "distribute(...) it or build it with from_local(...); see sim/README.md#mixed-tensors");
 }
 
 // D-56: [1] may be meant as a piece of something longer.
@@ -44,13 +48,52 @@ const DTensorSpec* replica_spec(const OpRow& row, const SchemaArgument& argument
   return layout->arena().spec(layout, Placements(layout->ndim()), plain.meta());
 }
 
-[[noreturn]] void refuse_meshes(const OpRow& row, const MeshLayout* first, const DTensor& other,
+// "{dp:2, tp:2} over ranks 0, 1, 2, 3".
+std::string text_of_mesh(const MeshLayout& mesh) {
+  constexpr std::int64_t kMostListed = 8;
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t i = 0; i < std::min(mesh.size(), kMostListed); ++i) {
+    ranks.push_back(mesh.rank_at_index(i));
+  }
+  return fmt::format("{} over ranks {}{}", mesh.text(), text_of_list(ranks, ", "),
+                     mesh.size() > kMostListed ? ", ..." : "");
+}
+
+// The move that puts the other tensor next to the first one: cut alike where it has the shape.
+[[noreturn]] void refuse_meshes(const OpRow& row, const DTensorSpec& first, const DTensor& other,
                                 const SchemaArgument& argument) {
+  const DTensorSpec& from = *other.spec();
+  const MeshLayout* mesh = first.layout();
+  Placements placements(mesh->ndim());
+  if (first.shape() == from.shape()) placements = without_partials(first.placements());
+  const DTensorSpec* target = mesh->arena().spec(mesh, placements, from.meta());
+  std::vector<std::string> texts;
+  for (const Placement& placement : placements) texts.push_back(to_string(placement));
   throw Error(ErrorKind::kRuntime,
               fmt::format("{}: the inputs live on different meshes", row.name()))
-      .with("mesh", fmt::format("{}, but {} is on {}", first->text(), argument.name,
-                                other.spec()->layout()->text()))
-      .with("fix", "build both from one mesh");
+      .with("mesh", fmt::format("{}; {} is on {}", text_of_mesh(*mesh), argument.name,
+                                text_of_mesh(*from.layout())))
+      .with("fix", fmt::format("move it first: {}.redistribute(mesh, [{}]) with the mesh of the "
+                               "other input moves {} a rank",
+                               argument.name, text_of_list(texts, ", "),
+                               bytes_text(bytes_between(from, *target))));
+}
+
+bool is_number(const DTensorSpec& spec) { return spec.is_replicated() && spec.numel() == 1; }
+
+// A replicated number counts as one on every mesh, where this rank holds it.
+const DTensorSpec* spec_on(const OpRow& row, const SchemaArgument& argument, const DTensor& number,
+                           const DTensorSpec& first) {
+  const MeshLayout* mesh = first.layout();
+  const std::int64_t rank = current_rank().rank;
+  const bool lacks = mesh->coordinate_of(rank) && !number.spec()->layout()->coordinate_of(rank);
+  if (!is_number(*number.spec()) || lacks) refuse_meshes(row, first, number, argument);
+  if ((current_rank().mode & kModeObserve) != 0) {
+    current_rank().observer->warning(
+        fmt::format("{}: {} is a replicated number on mesh {} and counts as one on {}", row.name(),
+                    argument.name, number.spec()->layout()->text(), mesh->text()));
+  }
+  return mesh->arena().spec(mesh, Placements(mesh->ndim()), number.meta());
 }
 
 // D-15, strict: its elements would pass for numbers.
@@ -82,23 +125,42 @@ bool has_distributed(const ArgumentList& list) {
 
 }  // namespace
 
-const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args) {
-  const auto distributed = [](const Argument& argument) {
-    return argument.is_tensor() && argument.tensor().defined() && argument.tensor().distributed();
+namespace {
+
+// The tensor whose mesh is that of the call: the first that is not a replicated number, else the
+// first. A number that is written keeps the call on its mesh.
+const DTensorSpec* leading_spec(const OpRow& row, const Arguments& args) {
+  const DTensorSpec* number = nullptr;
+  const auto leads = [&](const Argument& argument, std::size_t index) {
+    if (!argument.is_tensor() || !argument.tensor().defined()) return false;
+    const DTensorSpec* spec = argument.tensor().spec();
+    if (spec == nullptr) return false;
+    if (!is_number(*spec) || takes_result(row, index)) return true;
+    if (number == nullptr) number = spec;
+    return false;
   };
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!row.op.arguments[i].type.is_tensor()) continue;
-    if (distributed(args[i])) return args[i].tensor().spec()->layout();
+    if (leads(args[i], i)) return args[i].tensor().spec();
     if (!args[i].is_list()) continue;
-    const auto found = std::ranges::find_if(args[i].list(), distributed);
-    if (found != args[i].list().end()) return found->tensor().spec()->layout();
+    const auto found = std::ranges::find_if(
+        args[i].list(), [&](const Argument& element) { return leads(element, i); });
+    if (found != args[i].list().end()) return found->tensor().spec();
   }
-  return nullptr;
+  return number;
+}
+
+}  // namespace
+
+const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args) {
+  const DTensorSpec* spec = leading_spec(row, args);
+  return spec == nullptr ? nullptr : spec->layout();
 }
 
 Unwrapped unwrap(const OpRow& row, const Arguments& args) {
   Unwrapped result;
-  const MeshLayout* layout = compute_mesh(row, args);
+  const DTensorSpec* const first = leading_spec(row, args);
+  const MeshLayout* layout = first == nullptr ? nullptr : first->layout();
   result.distributed = layout != nullptr;
   result.schema.row = &row;
   result.schema.layout = layout;
@@ -112,9 +174,7 @@ Unwrapped unwrap(const OpRow& row, const Arguments& args) {
       if (layout != nullptr) {
         slot.spec = slot.handle.distributed() ? slot.handle.spec()
                                               : replica_spec(row, declared, slot.handle, layout);
-        if (slot.spec->layout() != layout) {
-          refuse_meshes(row, layout, slot.handle, declared);
-        }
+        if (slot.spec->layout() != layout) slot.spec = spec_on(row, declared, slot.handle, *first);
       }
     }
     const DTensorSpec* spec = slot.spec;

@@ -24,13 +24,15 @@ struct Unwrapped {
   bool distributed = false;  ///< some tensor is a DTensor
 };
 
-/// The mesh of the first DTensor in schema order, keyword ones included; null without one.
+/// The mesh of the first DTensor in schema order that is not a replicated number, keyword ones
+/// included; of the first number if there are no others; null without a DTensor.
 const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args);
 
 /// The compute mesh is that of the first DTensor in schema order, keyword ones included (D-11,
 ///
 /// Fails with Runtime when plain tensors of more than one element are mixed in (D-58), or when
-/// DTensors live on different meshes (O-35).
+/// DTensors live on different meshes (O-35): a replicated number of one element counts as one on
+/// each.
 Unwrapped unwrap(const OpRow& row, const Arguments& args);
 
 }  // namespace shardlab

@@ -128,7 +128,7 @@ struct PieceComparison {
 /// Strides of `shape` with dims in the memory order of `global`; sizes count as `smallest` at
 /// least.
 Dims strides_in_order(const Dims& global, const Dims& shape, std::int64_t smallest) {
-  // By falling stride, equal ones in the given order: an insertion sort of a handful, almost
+  // Sorts by falling stride, equal ones in the given order: an insertion sort of a handful, almost
   // sorted.
   InlineVector<std::size_t, 5> dims;
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
@@ -166,6 +166,7 @@ Chunk chunk_of(std::int64_t length, std::int64_t count, std::int64_t index) {
 InlineVector<Cut, 4> cuts_of(const MeshLayout& layout, const Placements& placements,
                              const ShardOrder& order, std::int64_t tensor_dim,
                              const Coordinate& coordinate) {
+  layout.check_own(coordinate);
   InlineVector<Cut, 4> cuts;
   for (const std::size_t mesh_dim : cutting_order(placements, order, tensor_dim)) {
     cuts.push_back({placements[mesh_dim], layout.size(mesh_dim), coordinate[mesh_dim]});
@@ -210,6 +211,7 @@ Chunk local_chunk(const DTensorSpec& spec, const Coordinate& coordinate, std::si
     const DimMap map = map_of_dim(spec, coordinate, tensor_dim);
     return {map.local_size(), map.runs.empty() ? length : map.runs[0].offset};
   }
+  spec.layout()->check_own(coordinate);
   Chunk piece{length, 0};
   const auto wanted = static_cast<std::int64_t>(tensor_dim);
   // Places run from 0, so searching them in turn cuts in the spec's order.

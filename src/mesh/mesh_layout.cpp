@@ -9,8 +9,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/fix.h"
-#include "base/nearest.h"
+#include "base/error.h"
 #include "base/text_of_list.h"
 #include "mesh/spec.h"
 
@@ -25,58 +24,6 @@ Dims row_major(const Dims& shape) {
   return steps;
 }
 
-/// Indices of the named dims. Fails with Value unless they exist and ascend.
-std::vector<std::size_t> dims_named(const MeshLayout& layout, std::span<const std::string> names) {
-  std::vector<std::size_t> dims;
-  for (const std::string& name : names) {
-    const auto dim = layout.find_dim(name);
-    if (!dim) {
-      throw Error(ErrorKind::kValue, fmt::format("mesh has no dim '{}'", name))
-          .with("mesh", layout.text())
-          .with("fix", suggest(name, layout.names()));
-    }
-    if (!dims.empty() && *dim <= dims.back()) {
-      throw Error(ErrorKind::kValue, "the dims of a mesh slice must be in the mesh's order")
-          .with("mesh", layout.text())
-          .with("fix",
-                fmt::format("name them in this order: {}", text_of_list(layout.names(), ", ")));
-    }
-    dims.push_back(*dim);
-  }
-  if (dims.empty()) {
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("name some of: {}", text_of_list(layout.names(), ", "))},
-         "a mesh slice names no dim");
-  }
-  return dims;
-}
-
-MeshLayout::Init init_of_slice(const MeshLayout& layout, std::span<const std::size_t> dims,
-                               const Coordinate& coordinate) {
-  MeshLayout::Init init;
-  for (const std::size_t dim : dims) {
-    init.shape.push_back(layout.size(dim));
-    init.names.push_back(layout.names()[dim]);
-  }
-  init.ranks = layout.group_ranks(dims, coordinate);
-  return init;
-}
-
-/// Coordinate of `rank`, for a slice along `names`. When the slice is the whole mesh, a rank
-/// outside may use any coordinate.
-Coordinate place_of(const MeshLayout& layout, std::span<const std::string> names,
-                    std::int64_t rank) {
-  const bool whole = dims_named(layout, names).size() == layout.ndim();
-  const auto coordinate = layout.coordinate_of(rank);
-  if (coordinate) return *coordinate;
-  if (whole) return layout.coordinate_at_index(0);
-  throw Error(ErrorKind::kRuntime,
-              fmt::format("rank {} is outside the mesh, so that it has no slice along {}", rank,
-                          text_of_list(names, ", ")))
-      .with("mesh", layout.text())
-      .with("fix", "ask for the slice on the ranks of the mesh only");
-}
-
 }  // namespace
 
 MeshLayout::MeshLayout(Arena* arena, Init init, std::uint64_t hash)
@@ -86,7 +33,9 @@ MeshLayout::MeshLayout(Arena* arena, Init init, std::uint64_t hash)
       named_(!names_.empty()),
       ranks_(std::move(init.ranks)),
       size_(product(shape_)),
-      hash_(hash) {
+      hash_(hash),
+      root_(init.root),
+      steps_(std::move(init.steps)) {
   for (std::size_t dim = 0; !named_ && dim < shape_.size(); ++dim) {
     names_.push_back(fmt::format("m{}", dim));
   }
@@ -123,6 +72,7 @@ std::optional<Coordinate> MeshLayout::coordinate_of(std::int64_t rank) const {
 
 Coordinate MeshLayout::coordinate_at_index(std::int64_t row_major_index) const {
   Coordinate coordinate(shape_.size());
+  coordinate.mesh = this;
   for (std::size_t dim = shape_.size(); dim-- > 0;) {
     coordinate[dim] = row_major_index % shape_[dim];
     row_major_index /= shape_[dim];
@@ -131,6 +81,7 @@ Coordinate MeshLayout::coordinate_at_index(std::int64_t row_major_index) const {
 }
 
 std::int64_t MeshLayout::index_of(const Coordinate& coordinate) const {
+  check_own(coordinate);
   std::int64_t index = 0;
   for (std::size_t dim = 0; dim < shape_.size(); ++dim) {
     index = index * shape_[dim] + coordinate[dim];
@@ -159,6 +110,22 @@ std::vector<std::int64_t> MeshLayout::group_ranks(std::span<const std::size_t> m
   }
   for (std::int64_t& index : indices) index = rank_at_index(index);
   return indices;
+}
+
+const MeshLayout* MeshLayout::root() const {
+  if (root_ != nullptr) return root_;
+  return arena_->layout({.shape = {size_}, .names = {}, .ranks = ranks_});
+}
+
+MeshSteps MeshLayout::steps(std::size_t mesh_dim) const {
+  if (root_ != nullptr) return steps_[mesh_dim];
+  if (shape_[mesh_dim] == 1) return {};
+  return {{shape_[mesh_dim], row_major(shape_)[mesh_dim]}};
+}
+
+void MeshLayout::refuse(const Coordinate& coordinate) const {
+  throw Error(ErrorKind::kInternal, "a coordinate is used on another mesh than its own")
+      .with("mesh", fmt::format("{}, and it is one of {}", text(), coordinate.mesh->text()));
 }
 
 std::vector<std::int64_t> MeshLayout::group_of(std::size_t mesh_dim, std::int64_t rank) const {
@@ -193,32 +160,6 @@ std::string MeshLayout::text() const {
     parts.push_back(fmt::format("{}:{}", names_[dim], shape_[dim]));
   }
   return fmt::format("{{{}}}", text_of_list(parts, ", "));
-}
-
-const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::string> names,
-                               const Coordinate& coordinate) {
-  const std::vector<std::size_t> dims = dims_named(*layout, names);
-  if (dims.size() == layout->ndim()) return layout;
-  return layout->arena().layout(init_of_slice(*layout, dims, coordinate));
-}
-
-const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::string> names,
-                               std::int64_t rank) {
-  return slice_layout(layout, names, place_of(*layout, names, rank));
-}
-
-const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::string> names,
-                                 const Coordinate& coordinate, std::string_view name) {
-  const std::vector<std::size_t> dims = dims_named(*layout, names);
-  MeshLayout::Init init = init_of_slice(*layout, dims, coordinate);
-  init.shape = {product(init.shape)};
-  init.names = {name.empty() ? text_of_list(names, "_") : std::string(name)};
-  return layout->arena().layout(std::move(init));
-}
-
-const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::string> names,
-                                 std::int64_t rank, std::string_view name) {
-  return flatten_layout(layout, names, place_of(*layout, names, rank), name);
 }
 
 }  // namespace shardlab

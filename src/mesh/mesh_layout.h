@@ -19,8 +19,26 @@ inline constexpr std::size_t kMostMeshDims = 8;
 
 class Arena;
 
-/// Position of a rank in a mesh, one entry per mesh dim.
-using Coordinate = InlineVector<std::int64_t, 4>;
+class MeshLayout;
+
+/// Position of a rank in a mesh, one entry per mesh dim. It carries its mesh, and arithmetic on
+/// layouts and pieces refuses a coordinate of another one (Internal).
+class Coordinate : public InlineVector<std::int64_t, 4> {
+ public:
+  using InlineVector<std::int64_t, 4>::InlineVector;
+  Coordinate() = default;
+  const MeshLayout* mesh = nullptr;  ///< null: written by hand, for whichever mesh it is used on
+};
+
+/// `size` places that are `stride` apart in the row-major order of a root mesh.
+struct MeshStep {
+  std::int64_t size;
+  std::int64_t stride;
+  bool operator==(const MeshStep&) const = default;
+};
+/// The places along one mesh dim, outermost step first. Normal form: no step of size 1, and no two
+/// that are one.
+using MeshSteps = InlineVector<MeshStep, 2>;
 
 /// The global rank at each coordinate. It contains nothing about this process: the coordinate of
 /// the running rank is in DeviceMesh.
@@ -56,6 +74,21 @@ class MeshLayout {
   std::vector<std::int64_t> group_ranks(std::span<const std::size_t> mesh_dims,
                                         const Coordinate& coordinate) const;
 
+  /// The ranks that this mesh was cut from, as a mesh of one dim without a name; itself if it was
+  /// not cut, or kept all of them in their order. Meshes of equal ranks, shape and names that were
+  /// cut from other ranks are not equal.
+  const MeshLayout* root() const;
+  /// False if it is its own root.
+  bool is_cut() const { return root_ != nullptr; }
+  /// The places along `mesh_dim` in root().
+  MeshSteps steps(std::size_t mesh_dim) const;
+
+  /// Fails with Internal for a coordinate of another mesh.
+  void check_own(const Coordinate& coordinate) const {
+    if (coordinate.mesh != nullptr && coordinate.mesh != this) [[unlikely]]
+      refuse(coordinate);
+  }
+
   /// The group along `mesh_dim` that holds `rank`. Fails with Value for a rank outside.
   std::vector<std::int64_t> group_of(std::size_t mesh_dim, std::int64_t rank) const;
 
@@ -73,13 +106,16 @@ class MeshLayout {
   /// Layouts are made by Arena::layout.
   struct Init {
     Dims shape;
-    std::vector<std::string> names;   ///< empty: unnamed
-    std::vector<std::int64_t> ranks;  ///< row-major; empty: 0, 1, 2, ...
+    std::vector<std::string> names;     ///< empty: unnamed
+    std::vector<std::int64_t> ranks;    ///< row-major; empty: 0, 1, 2, ...
+    const MeshLayout* root = nullptr;   ///< null: itself
+    std::vector<MeshSteps> steps = {};  ///< in `root`, by dim; empty without one
   };
 
  private:
   friend class Arena;
   MeshLayout(Arena* arena, Init init, std::uint64_t hash);
+  [[noreturn]] void refuse(const Coordinate& coordinate) const;
 
   Arena* arena_;
   Dims shape_;
@@ -89,22 +125,8 @@ class MeshLayout {
   std::vector<std::pair<std::int64_t, std::int64_t>> index_by_rank_;  // sorted; empty for iota
   std::int64_t size_ = 1;
   std::uint64_t hash_ = 0;
+  const MeshLayout* root_ = nullptr;  // null: itself
+  std::vector<MeshSteps> steps_;      // in root_
 };
-
-/// The part of `layout` along the named dims (in ascending dim order, else Value) that holds
-/// `coordinate`; names that don't exist are Value naming the nearest. All dims: `layout` itself.
-const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::string> names,
-                               const Coordinate& coordinate);
-/// The same as `rank` sees it. Fails with Runtime for a rank outside when a dim is left out: no
-/// part is its own.
-const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::string> names,
-                               std::int64_t rank);
-/// One dim over all of `names`' dims, order kept; named by joining with "_" unless `name` is given.
-const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::string> names,
-                                 const Coordinate& coordinate, std::string_view name);
-
-/// The same as `rank` sees it; for a rank outside as slice_layout.
-const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::string> names,
-                                 std::int64_t rank, std::string_view name);
 
 }  // namespace shardlab

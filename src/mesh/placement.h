@@ -42,7 +42,7 @@ struct Placement {
   double norm = 0;                ///< norm partials
   MaskShapeId mask = -1;          ///< mask partials
 
-  /// Of the following, dims count from 0 or, before normalize_dims(), from the end.
+  /// Dims count from 0 or, before normalize_dims(), from the end.
   static Placement replicate() { return {}; }
   static Placement shard(std::int64_t tensor_dim) {
     Placement p;
@@ -88,11 +88,11 @@ struct Placement {
   bool is_shard() const {
     return kind == PlacementKind::kShard || kind == PlacementKind::kStridedShard;
   }
-  /// Of this tensor dim.
+  /// Whether it cuts this tensor dim.
   bool is_shard(std::int64_t tensor_dim) const { return is_shard() && dim == tensor_dim; }
-  /// By the chunk rule of K-1.
+  /// Whether the chunk rule of K-1 cuts it.
   bool is_plain_shard() const { return kind == PlacementKind::kShard; }
-  /// By the rule of K-19.
+  /// Whether the rule of K-19 cuts it.
   bool is_strided_shard() const { return kind == PlacementKind::kStridedShard; }
   /// Any kind of partial.
   bool is_partial() const { return kind >= PlacementKind::kPartial; }

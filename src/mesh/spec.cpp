@@ -260,7 +260,8 @@ const MeshLayout* Arena::layout(MeshLayout::Init init) {
   const std::uint64_t hash = hash_of_layout(init);
   const auto equal = [&](const MeshLayout& layout) {
     return layout.shape_ == init.shape && layout.ranks_ == init.ranks &&
-           layout.named_ == !init.names.empty() && (!layout.named_ || layout.names_ == init.names);
+           layout.named_ == !init.names.empty() &&
+           (!layout.named_ || layout.names_ == init.names) && layout.root_ == init.root;
   };
   const auto make = [&] {
     return std::unique_ptr<const MeshLayout>(new MeshLayout(this, std::move(init), hash));

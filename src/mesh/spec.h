@@ -34,7 +34,7 @@ class DTensorSpec {
   const ShardOrder& order() const { return order_; }
   /// M-10.
   bool has_default_order() const { return default_order_; }
-  /// Of the whole tensor: shape, stride and dtype.
+  /// Shape, stride and dtype of the whole tensor.
   const TensorMeta& meta() const { return meta_; }
   const Dims& shape() const { return meta_.shape; }
   const Dims& stride() const { return meta_.stride; }

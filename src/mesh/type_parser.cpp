@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "base/torch_dtype.h"
 #include "mesh/type_string.h"
 
 namespace shardlab {
@@ -141,7 +142,7 @@ class TypeReader {
   void read_dtype() {
     const std::string_view name = cursor_.name();
     if (name.empty()) return;
-    type_.dtype = parse_dtype(name);
+    type_.dtype = parse_written_dtype(name);
     if (type_.dtype) return;
     std::vector<std::string> known;
     for (int i = 0; i < kDTypeCount; ++i) known.emplace_back(to_string(static_cast<DType>(i)));

@@ -63,7 +63,7 @@ class BytesSpace {
                           const State& to);
   /// The piece of every rank: equal numbers for equal pieces of states that an exchange leads to.
   void piece_keys(const State& state, std::vector<std::uint64_t>& keys);
-  /// By mesh index, the owner of the piece that every rank gets; empty when all keep their own.
+  /// The owner of the piece that each rank gets, by mesh index; empty if all keep their own.
   std::vector<std::int32_t> senders(const State& from, const State& to);
 
   /// Elements that some rank must still receive over the slowest links, whatever the plan: those

@@ -92,7 +92,7 @@ class Alphabet {
     }
     return state;
   }
-  /// As advance() of a state.
+  /// Does the same as advance() of a state.
   void advance(Code& code, std::size_t mesh_dim, std::uint8_t to) const {
     const auto cut_by = [&](std::uint8_t number) -> std::int64_t {
       return placements_[number].is_shard() ? placements_[number].dim : -1;
@@ -229,8 +229,9 @@ class GraphSearch {
 
  private:
   static constexpr double kNudge = 0.01;  ///< in microseconds: less than any collective
-  /// By the cost of a way so far, the oldest of equal ones first; or by that cost plus the bound of
-  /// the rest, the newest of equal ones first, which finds a cheapest way soon, but not the first.
+  /// Sorted by the cost of a way so far, the oldest of equal ones first; or by that cost plus the
+  /// bound of the rest, the newest of equal ones first, which finds a cheapest way soon, but not
+  /// the first.
   enum class Sequence : std::uint8_t { kCheapest, kPromising };
 
   const Way* towards_goal(Sequence sequence) {
@@ -262,7 +263,7 @@ class GraphSearch {
     return top;
   }
 
-  /// Of ways that cost the same the first is taken.
+  /// Takes the first of ways that cost the same.
   void offer(const Code& code, Way way, double least) {
     const auto entry = ways_.try_emplace(code).first;
     Way& known = entry->second;

@@ -96,8 +96,8 @@ LocalView state_view(const DTensorSpec& spec, const PlanState& state,
 
 namespace {
 
-/// As order_text, but with places for strided shards, too: in a plan they give the sequence of the
-/// cuts.
+/// Prints what order_text does, and places for strided shards: in a plan they give the sequence of
+/// the cuts.
 std::string state_text(const PlanState& state) {
   std::string text;
   for (std::size_t mesh_dim = 0; mesh_dim < state.placements.size(); ++mesh_dim) {
@@ -161,7 +161,7 @@ std::optional<std::string> path_fault(const Plan& plan) {
 std::optional<CostModel> graph_model(const DTensorSpec& source, const DTensorSpec& target,
                                      std::optional<PlannerKind> planner, PlanRules rules) {
   if (source.has_strided() || target.has_strided()) {
-    // As the reference: also where uneven cuts make the order hold other elements, which only
+    // The reference does so also where uneven cuts make the order hold other elements, which only
     // make_safe_plan checks.
     if (!stands_for_order(source) || !stands_for_order(target)) return std::nullopt;
     return CostModel::kTime;

@@ -49,7 +49,7 @@ bool independent_lists(const OpSchema& schema) {
 
 namespace {
 
-// As calls of the op on one tensor.
+// Makes calls of the op on one tensor.
 std::vector<ElementOfList> single_calls(const OpSchema& schema) {
   const OpRow& row = *schema.row;
   std::vector<ElementOfList> elements(element_count(row, schema.args));
@@ -60,7 +60,7 @@ std::vector<ElementOfList> single_calls(const OpSchema& schema) {
   return elements;
 }
 
-// As calls of the op itself, with lists replaced by their elements.
+// Makes calls of the op itself, with lists replaced by their elements.
 std::vector<ElementOfList> calls_without_lists(const OpSchema& schema, const OutputMetas& outputs) {
   const std::vector<SchemaArgument>& declared = schema.row->op.arguments;
   std::vector<ElementOfList> elements;

@@ -141,7 +141,7 @@ class Expansion {
   /// Whether the front `rows` may still become a candidate; updates the codes of its length.
   bool front_kept(const Combination& rows);
   std::size_t* codes_at(std::size_t length) { return codes_.data() + length * columns_.size(); }
-  /// Of the whole combination at which walk() is.
+  /// The cost of the whole combination at which walk() is.
   double input_cost_here(const Combination& rows, std::size_t index);
   /// Lowest cost of its inputs, of which the first ones are priced.
   double bound_here(const Combination& rows, std::size_t priced);

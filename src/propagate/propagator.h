@@ -40,7 +40,7 @@ class Propagator {
   /// The same, uncached, with all reasons for it.
   DecisionRecord explain(const OpSchema& schema) const;
 
-  /// Of decisions; plans have their own.
+  /// Counts decisions; plans have counts of their own.
   CacheStats stats() const;
   /// Empties decisions and plans. Not while ranks run.
   void clear();

@@ -55,7 +55,7 @@ PieceLengths lengths_of(std::int64_t length, std::span<const std::int64_t> count
   return lengths;
 }
 
-// Of large groups, for all ranks of the process.
+// Lengths of large groups, kept for all ranks of the process.
 class KeptLengths {
  public:
   std::shared_ptr<const KnownLengths> find(std::int64_t length,

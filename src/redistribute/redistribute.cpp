@@ -5,18 +5,12 @@
 #include "redistribute/redistribute.h"
 
 #include "comm/observer.h"
+#include "redistribute/between_meshes.h"
 #include "redistribute/local_math.h"
 #include "redistribute/step_runner.h"
 
 namespace shardlab {
 namespace {
-
-void check_one_mesh(const DTensorSpec* source, const DTensorSpec* target) {
-  if (source->layout() == target->layout()) return;
-  throw Error(ErrorKind::kUnsupported, "redistribute between different meshes")
-      .with("mesh", source->layout()->text() + " -> " + target->layout()->text())
-      .with("fix", "build both tensors from one mesh");
-}
 
 InUse<Plan> find_plan(const DTensorSpec* source, const DTensorSpec* target, const DeviceMesh& mesh,
                       const RedistributeOptions& options) {
@@ -48,7 +42,7 @@ Tensor execute(const Plan& plan, const DeviceMesh& mesh, Tensor x,
 }
 
 DTensor moved(const DTensor& x, const DTensorSpec* target, const RedistributeOptions& options) {
-  check_one_mesh(x.spec(), target);
+  if (x.spec()->layout() != target->layout()) return move_between(x, target, options);
   const DeviceMesh& mesh = device_mesh(target->layout());
   if (!mesh.participates()) return DTensor(x.local(), target);
   const InUse<Plan> plan = find_plan(x.spec(), target, mesh, options);
@@ -79,7 +73,8 @@ const DTensorSpec* gradient_target(const DTensorSpec* gradient, const DTensorSpe
   for (std::size_t mesh_dim = 0; mesh_dim < placements.size(); ++mesh_dim) {
     // A gradient that is the same pending sum stays one; every other is wanted whole, also against
     // a partial that only its own op can make (masks, norms).
-    const bool stays = placements[mesh_dim].kind == PlacementKind::kPartial &&
+    const bool stays = gradient->layout() == forward_source->layout() &&
+                       placements[mesh_dim].kind == PlacementKind::kPartial &&
                        gradient->placement(mesh_dim) == placements[mesh_dim];
     if (placements[mesh_dim].is_partial() && !stays) placements[mesh_dim] = Placement::replicate();
   }

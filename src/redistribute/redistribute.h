@@ -18,8 +18,8 @@ struct TensorExtras {
 /// Runs the plan from `source` to `target` on this rank's piece. An empty plan returns the same
 /// tensor; a rank outside the mesh gets its tensor back; size-1 mesh dims never
 /// communicate (R-48, B-12). Never more memory than source + destination + one chunk.
-///   fails  Unsupported: different meshes. Runtime: pairs that can't be executed (R-51,
-///
+/// Specs on two meshes: move_between.
+///   fails  Runtime: pairs that can't be executed
 Tensor redistribute_local(const Tensor& local, const DTensorSpec* source, const DTensorSpec* target,
                           const RedistributeOptions& options = {},
                           const TensorExtras* extras = nullptr);

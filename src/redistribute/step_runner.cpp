@@ -200,19 +200,28 @@ Tensor StepRunner::permute(const Tensor& x, const PlanStep& step) const {
   const std::int64_t own = layout.index_of(*mesh_.coordinate());
   const std::int64_t from = step.senders[static_cast<std::size_t>(own)];
   const auto to = std::ranges::find(step.senders, own) - step.senders.begin();
-  ProcessGroup& everyone = mesh_.everyone();
-  const auto place = [&](std::int64_t index) {
+  ProcessGroup* const everyone = mesh_.everyone();
+  const auto place = [&](std::int64_t index) -> std::int64_t {
     const std::int64_t rank = layout.rank_at_index(index);
-    return std::ranges::find(everyone.ranks(), rank) - everyone.ranks().begin();
+    if (everyone == nullptr) return rank;
+    return std::ranges::find(everyone->ranks(), rank) - everyone->ranks().begin();
   };
   TensorMeta meta = x.meta();
   if (from != own) {
     const PlanState after{step.after, step.order_after};
     meta = contiguous_meta(state_shape(*plan_.source, after, *mesh_.coordinate()), x.dtype());
   }
-  const Tensor received =
-      everyone.permute(x, from == own ? -1 : place(to), from == own ? -1 : place(from), meta);
-  return from == own ? x : received;
+  if (everyone != nullptr) {
+    const Tensor received =
+        everyone->permute(x, from == own ? -1 : place(to), from == own ? -1 : place(from), meta);
+    return from == own ? x : received;
+  }
+  if (from == own) return x;
+  ProcessGroup& world = *current_rank().world;
+  const Tensor sent = world.send(x, place(to), kMoveTag, Issue::kAsync);
+  const Tensor received = world.recv(meta, place(from), kMoveTag);
+  sent.wait();
+  return received;
 }
 
 /// this rank's term is its own slice, with zeros elsewhere.

@@ -10,10 +10,10 @@
 #include "sim/checkpoint/compare.h"
 #include "sim/checkpoint/writer.h"
 #include "sim/files/json_value.h"
+#include "sim/files/sha256.h"
 #include "sim/recording/elements.h"
 #include "tests/facts/checkpoint_facts.h"
 #include "tests/facts/fact_json.h"
-#include "tests/facts/sha256.h"
 
 namespace shardlab {
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "base/torch_dtype.h"
 #include "sim/files/json_value.h"
-#include "sim/language/values/global_names.h"
 #include "tensor/host.h"
 #include "tests/facts/collective_facts.h"
 #include "tests/facts/fact_scenarios.h"
@@ -66,7 +66,7 @@ void rename_dtypes(Json& json) {
     if (part.is_structured()) rename_dtypes(part);
   }
   if (!json.is_object() || !json.contains("dtype")) return;
-  const auto dtype = find_torch_dtype(json.at("dtype").get<std::string>());
+  const auto dtype = parse_torch_dtype(json.at("dtype").get<std::string>());
   if (dtype) json["dtype"] = to_string(*dtype);
 }
 

@@ -10,6 +10,7 @@
 #include "tests/facts/kernel_facts.h"
 #include "tests/facts/layout_facts.h"
 #include "tests/facts/memory_facts.h"
+#include "tests/facts/mesh_facts.h"
 #include "tests/facts/order_facts.h"
 #include "tests/facts/promise_facts.h"
 #include "tests/facts/propagate_checkers.h"
@@ -62,6 +63,14 @@ bool has(const Json& first, const char* field) {
 
 // Recognised by a field that only this kind of file has, so that a renamed file is still taken.
 constexpr CheckFamily kFamilies[] = {
+    {"meshes/programs",
+     [](std::string_view, const Json& first) { return has(first, "steps") && has(first, "world"); },
+     make_mesh_program_checker},
+    {"meshes/two",
+     [](std::string_view, const Json& first) {
+       return has(first, "meshes") || (has(first, "first") && has(first, "second"));
+     },
+     make_two_mesh_checker},
     {"checkpoints/contents",
      [](std::string_view, const Json& first) {
        return has(first, "tensors") && has(first, "torch");

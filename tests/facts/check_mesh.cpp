@@ -1,5 +1,6 @@
 // Meshes as arrays of ranks: coordinates, groups, slices and flattened dims as one rank sees them,
 // and meshes that cannot be made.
+#include "mesh/mesh_views.h"
 #include "tests/facts/fact_json.h"
 #include "tests/facts/layout_facts.h"
 

@@ -35,11 +35,11 @@ std::vector<double> numbers_of(const GlobalValue& value) {
 }
 
 // [sum x_i, sum x_i * ((i mod 7) + 1)], and the same of the magnitudes.
-struct Fingerprint {
+struct FactFingerprint {
   double sums[2] = {0, 0};
   double sizes[2] = {0, 0};
 
-  explicit Fingerprint(const std::vector<double>& values) {
+  explicit FactFingerprint(const std::vector<double>& values) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double weight = static_cast<double>(i % 7 + 1);
       sums[0] += values[i];
@@ -283,7 +283,7 @@ class ProgramChecker : public FactChecker {
     const Json& prints = recorded.at("fp");
     const std::size_t ranks = player_->one_rank_recorded() ? 1 : pieces.size();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const Fingerprint print(numbers_of(whole_value(pieces[rank].local())));
+      const FactFingerprint print(numbers_of(whole_value(pieces[rank].local())));
       const Json& expected = prints.is_object() ? prints.at("ranks").at(rank) : prints;
       if (print.agrees(expected)) continue;
       return report.differs(fmt::format("{}.fp of rank {}", field, rank), expected, print.json());
@@ -307,7 +307,7 @@ class ProgramChecker : public FactChecker {
     const std::vector<double> values = numbers_of(assemble(spec, pieces, faults));
     for (const AssemblyFault& fault : faults) report.differs(field, nullptr, fault.what);
     if (!print.is_null()) {
-      const Fingerprint ours(values);
+      const FactFingerprint ours(values);
       if (!ours.agrees(print)) report.differs(field + ".fp", print, ours.json());
     }
     if (has_data) compare_data(field, recorded.at(data_key), values, report);

@@ -3,6 +3,7 @@
 #include "sim/files/json_value.h"
 #include "sim/prove/pipeline_schedule.h"
 #include "tests/facts/promise_facts.h"
+#include "tests/support/schedule_text.h"
 
 namespace shardlab {
 namespace {
@@ -26,15 +27,6 @@ Json stuck_json(const PipelineSchedule& schedule, const CheckedSchedule& checked
                    sends ? "send" : "recv", one.waits_for.peer});
   }
   return all;
-}
-
-std::string csv_of(const PipelineSchedule& schedule) {
-  std::string text;
-  for (const auto& row : schedule.ranks) {
-    for (std::size_t i = 0; i < row.size(); ++i) text += (i == 0 ? "" : ",") + to_string(row[i]);
-    text += '\n';
-  }
-  return text;
 }
 
 class ScheduleChecker : public FactChecker {

@@ -15,6 +15,7 @@
 #include "dispatch/all_ops.h"
 #include "dispatch/plain_calls.h"
 #include "mesh/local_shape.h"
+#include "mesh/mesh_views.h"
 #include "mesh/placement_dims.h"
 #include "redistribute/redistribute.h"
 #include "schema/torch_spelling.h"

@@ -7,11 +7,10 @@
 #include "autograd/grad_mode.h"
 #include "autograd/program.h"
 #include "base/fix.h"
-#include "base/tensor_dim.h"
 #include "dispatch/all_ops.h"
 #include "mesh/local_shape.h"
+#include "mesh/mesh_views.h"
 #include "mesh/placement_dims.h"
-#include "ops/loss/loss_parallel.h"
 #include "redistribute/redistribute.h"
 #include "schema/binder.h"
 #include "schema/op_registry.h"
@@ -19,6 +18,7 @@
 #include "schema/torch_spelling.h"
 #include "sim/language/values/op_call.h"
 #include "sim/recording/elements.h"
+#include "sim/replay/watch.h"
 #include "tensor/host.h"
 #include "tests/facts/fact_json.h"
 
@@ -82,7 +82,8 @@ class PlayedFact {
   Results run() const {
     const std::string kind = event_.at("k").get<std::string>();
     if (kind == "input" || kind == "const") return {given(kind == "const")};
-    if (of_loss_parallel(event_)) return call_of_loss();
+    if (of_loss_parallel(event_))
+      return loss_of_pieces(row_name(event_.at("op").get<std::string>()), arguments());
     if (kind == "op" || kind == "local_op") return call();
     if (kind == "check") return {value(event_.at("v"))};
     const DTensor& x = value(event_.at("in"));
@@ -165,26 +166,6 @@ class PlayedFact {
     Arguments given;
     for (const Json& recorded : event_.at("args")) given.push_back(argument(recorded));
     return given;
-  }
-
-  // Under loss_parallel() these ops exchange the parts of the other classes that ranks need.
-  Results call_of_loss() const {
-    Calls& calls = program_calls();
-    const Arguments given = arguments();
-    const std::string op = row_name(event_.at("op").get<std::string>());
-    if (op == "aten::_log_softmax") {
-      const DTensor& x = given.at(0).tensor();
-      return {log_softmax_of_pieces(calls, x, wrap_dim(given.at(1).to_int(), x.ndim()))};
-    }
-    if (op == "aten::_log_softmax_backward_data") return {calls.one("aten::alias", {given.at(0)})};
-    if (op == "aten::nll_loss_forward") {
-      const NllOfPieces result = nll_of_pieces(calls, given, given.at(0).tensor());
-      return {result.loss, local_of(calls.one("aten::alias", {result.total_weight}))};
-    }
-    const DTensor& logs = given.at(1).tensor();
-    const DTensor& weight = given.at(6).tensor();
-    const Arguments loss(given.begin() + 1, given.begin() + 6);
-    return {nll_gradient_of_pieces(calls, loss, logs, weight, given.at(0).tensor())};
   }
 
   static DTensor one(const ProgramEvent& event) {

@@ -56,8 +56,8 @@ Value is_work_completed(Interpreter& in, const Value* self, CallValues) {
       true);
 }
 
-// As many rows of `whole` as `piece` has elements, at `place`; the first rows if `whole` has none
-// there.
+// Takes as many rows of `whole` as `piece` has elements, at `place`; the first rows if there are
+// none there.
 DTensor part_of(const DTensor& whole, const DTensor& piece, std::int64_t place) {
   const std::int64_t size = piece.numel();
   const std::int64_t parts = size == 0 ? 1 : whole.numel() / size;
@@ -71,7 +71,7 @@ void fill(const DTensor& out, const DTensor& value) {
   plain_calls().one("aten::copy_", {out, plain_calls().one("aten::reshape", {value, out.shape()})});
 }
 
-// As many rows as both have.
+// Fills the rows that both have.
 void fill_rows(const DTensor& out, const DTensor& value) {
   if (out.numel() == value.numel()) return fill(out, value);
   const std::int64_t rows = std::min(out.shape()[0], value.shape()[0]);

@@ -10,6 +10,7 @@
 #include "autograd/tape.h"
 #include "base/fix.h"
 #include "base/text_of_list.h"
+#include "base/torch_dtype.h"
 #include "comm/device_mesh.h"
 #include "mesh/placement_dims.h"
 #include "plan/planner_name.h"
@@ -51,7 +52,7 @@ Value moved(Interpreter& in, const DTensor& source, const std::function<DTensor(
 std::string written_type(const Parameters& given) {
   const std::string text = given.text("placements");
   const std::size_t open = std::min(text.find('['), text.size());
-  const auto dtype = parse_dtype(std::string_view(text).substr(0, open));
+  const auto dtype = parse_written_dtype(std::string_view(text).substr(0, open));
   return dtype ? std::string(to_string(program_calls().dtype_of(*dtype))) + text.substr(open)
                : text;
 }
@@ -114,26 +115,6 @@ Value run_distribute_tensor(Interpreter& in, const Value*, CallValues call) {
   return run_distribute(in, nullptr, std::move(own));
 }
 
-// init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp")): the mesh is that of the scenario.
-Value run_init_device_mesh(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("init_device_mesh", {"device_type", "mesh_shape", "mesh_dim_names="},
-                         std::move(call));
-  const MeshLayout& layout = *in.setup().reported;
-  const bool named = given.has("mesh_dim_names") && given["mesh_dim_names"].is_sequence();
-  const auto has_name = [](const Value& value, const std::string& name) {
-    return value.is<std::string>() && value.as<std::string>() == name;
-  };
-  const Dims shape = given.sizes("mesh_shape");
-  // [reference] may be the program itself, on one device.
-  const bool alone = in.setup().world_size == 1 && shape.size() == layout.ndim();
-  const bool same =
-      (alone || shape == layout.shape()) &&
-      (!named || std::ranges::equal(items_of(given["mesh_dim_names"]), layout.names(), has_name));
-  if (same) return MeshValue{in.setup().layout, in.setup().reported, nullptr};
-  fail(ErrorKind::kValue, Fix{"write its dims under [mesh], or take a part: mesh[\"tp\"]"},
-       "init_device_mesh: the mesh is not that of the scenario, {}", layout.text());
-}
-
 DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor) {
   if (tensor.distributed()) {
     throw Error(ErrorKind::kRuntime,
@@ -156,8 +137,9 @@ Value run_from_local(Interpreter& in, const Value*, CallValues call) {
                          std::move(call), Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("t");
   if (in.plain() && given.has("shape") && given.sizes("shape") != tensor.shape()) {
-    fail(ErrorKind::kValue, "from_local: the one piece is {}, the whole has shape [{}]",
-         type_string(tensor), text_of_list(given.sizes("shape"), ", "));
+    fail(ErrorKind::kValue, Fix{"leave shape= out, or give the shape of the piece"},
+         "from_local: the one piece is {}, the whole has shape [{}]", type_string(tensor),
+         text_of_list(given.sizes("shape"), ", "));
   }
   return moved(
       in, tensor, [&] { return labelled(in, given, tensor); }, Common::kMemory);
@@ -176,26 +158,20 @@ Value run_dtensor_from_local(Interpreter& in, const Value*, CallValues call) {
   return run_from_local(in, nullptr, std::move(own));
 }
 
-// redistribute(mesh, placements) and device_mesh= are PyTorch's; the mesh can be no other one.
-void drop_mesh(CallValues& call, const DTensor& tensor) {
-  const auto check = [&](const Value& mesh) {
-    const auto* given = mesh.get<MeshValue>();
-    const bool same = mesh.is_none() || !tensor.distributed() ||
-                      (given != nullptr && given->layout == spec_of(tensor).layout());
-    if (same) return;
-    fail(ErrorKind::kValue,
-         Fix{"leave the mesh out, or distribute x.full_tensor() on the other one"},
-         "redistribute: the mesh is not that of the tensor, {}", spec_of(tensor).layout()->text());
-  };
+// redistribute(mesh, placements) and device_mesh= are PyTorch's. Returns the layout of the mesh,
+// null without one.
+const MeshLayout* take_mesh(CallValues& call) {
+  const MeshLayout* layout = nullptr;
   if (call.positional.size() > 1 && call.positional[1].is<MeshValue>()) {
-    check(call.positional[1]);
+    layout = call.positional[1].as<MeshValue>().layout;
     call.positional.erase(call.positional.begin() + 1);
   }
   std::erase_if(call.keywords, [&](const auto& keyword) {
-    if (keyword.first != "device_mesh") return false;
-    check(keyword.second);
+    if (keyword.first != "device_mesh" && keyword.first != "mesh") return false;
+    if (const auto* mesh = keyword.second.template get<MeshValue>()) layout = mesh->layout;
     return true;
   });
+  return layout;
 }
 
 std::optional<PlannerKind> planner_of(const Parameters& given) {
@@ -212,15 +188,24 @@ std::optional<DType> moved_dtype(const Parameters& given, std::string_view name)
   return dtype ? std::optional(program_calls().dtype_of(*dtype)) : std::nullopt;
 }
 
-DTensor redistributed(const Parameters& given, const DTensor& tensor) {
+DTensor redistributed(const Parameters& given, const DTensor& tensor, const MeshLayout* mesh) {
   const bool async = given.flag_or("async_op", false);
   const RedistributeOptions options{.issue = async ? Issue::kAsync : Issue::kWait,
                                     .planner = planner_of(given)};
   const RedistributeDTypes dtypes{.forward = moved_dtype(given, "forward_dtype"),
                                   .backward = moved_dtype(given, "backward_dtype")};
   const DTensorSpec& source = spec_of(tensor);
-  const MeshLayout* layout = source.layout();
+  const MeshLayout* layout = mesh == nullptr ? source.layout() : mesh;
   const bool text = type_given(given);
+  if (layout != source.layout()) {
+    construct_mesh(layout);
+    const Placements whole(layout->ndim());
+    const DTensorSpec* target =
+        text ? spec_of(written_type(given), layout, source.meta())
+             : spec_of(placements_given(given, *layout, tensor.ndim(), whole, "redistribute"),
+                       layout, source.meta());
+    return redistribute(tensor, target, options, dtypes);
+  }
   if (text && given.others().empty()) {
     return redistribute(tensor, written_type(given), options, dtypes);
   }
@@ -235,9 +220,7 @@ DTensor redistributed(const Parameters& given, const DTensor& tensor) {
 }
 
 Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
-  if (!call.positional.empty() && call.positional[0].is_tensor()) {
-    drop_mesh(call, call.positional[0].as<DTensor>());
-  }
+  const MeshLayout* mesh = take_mesh(call);
   const Parameters given(
       "redistribute",
       {"x", "placements=", "planner=", "async_op=", "forward_dtype=", "backward_dtype="},
@@ -245,7 +228,7 @@ Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
   const DTensor tensor = given.tensor("x");
   const auto dtype = moved_dtype(given, "forward_dtype");
   if (in.plain() && dtype && *dtype != tensor.dtype()) return Interpreter::cast(tensor, *dtype);
-  return moved(in, tensor, [&] { return redistributed(given, tensor); });
+  return moved(in, tensor, [&] { return redistributed(given, tensor, mesh); });
 }
 
 DTensor local_part(const Parameters& given, const DTensor& tensor) {
@@ -377,7 +360,6 @@ BuiltinTable distributed_builtins() {
       {"from_local", run_from_local},
       {"full_tensor", run_full_tensor},
       {"grad", run_grad},
-      {"init_device_mesh", run_init_device_mesh},
       {"redistribute", run_redistribute},
       {"to_local", run_to_local},
   };

@@ -116,7 +116,7 @@ struct FunctionCall {
          "{} has no {}", name, which);
   }
 
-  // As forward names them, one after the other: backward gives a gradient for each.
+  // Puts values in the order of forward's names: backward gives a gradient for each.
   Values in_order(const FunctionClass& own, CallValues call) const {
     const auto& parameters = method(own, "forward").as<FunctionValue>().function->parameters;
     const std::size_t context_first = own.find("setup_context") == nullptr ? 1 : 0;

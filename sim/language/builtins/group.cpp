@@ -71,13 +71,12 @@ Value run_backend_name(Interpreter& in, const Value*, CallValues call) {
   return in.answer([&] { return Value(in.setup().backend); }, in.setup().backend);
 }
 
-// The world, the dims of the scenario's mesh, and those that were flattened.
+// The world, the dims of the scenario's mesh, and those of meshes that the program made.
 std::vector<GroupValue> known_groups(const Interpreter& in) {
   std::vector<GroupValue> groups(1);
-  const MeshValue whole{in.setup().layout, in.setup().reported, nullptr};
-  if (whole.reported->coordinate_of(in.setup().rank)) {
-    for (std::size_t dim = 0; dim < whole.reported->ndim(); ++dim) groups.push_back({whole, dim});
-    for (const auto& [name, mesh] : in.flattened_meshes()) groups.push_back({mesh, 0});
+  for (const MeshValue& mesh : in.meshes()) {
+    if (!mesh.reported->coordinate_of(in.setup().rank)) continue;
+    for (std::size_t dim = 0; dim < mesh.reported->ndim(); ++dim) groups.push_back({mesh, dim});
   }
   std::ranges::copy_if(in.made_groups(), std::back_inserter(groups),
                        [](const GroupValue& group) { return !group.outside; });
@@ -119,7 +118,7 @@ Value run_ranks(Interpreter& in, const Value*, CallValues call) {
   check_inside(in, group, "get_process_group_ranks");
   const GroupsByRank groups = groups_by_rank(in, group);
   if (group.is_world()) return list_of(groups.ranks(in.setup().rank));
-  // As a value once for each group, too.
+  // One value for each group.
   const auto known = std::make_shared<std::unordered_map<std::int64_t, Value>>();
   return by_rank(in, [groups, known](std::int64_t rank) {
     const auto [place, is_new] = known->try_emplace(groups.number(rank));

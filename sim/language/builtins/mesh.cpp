@@ -2,6 +2,8 @@
 // one run can represent a class of them.
 #include "api/mesh.h"
 #include "base/fix.h"
+#include "comm/device_mesh.h"
+#include "mesh/mesh_views.h"
 #include "sim/language/run/interpreter.h"
 #include "sim/language/run/mesh_value.h"
 #include "sim/language/values/rank_value.h"
@@ -82,6 +84,12 @@ Value run_get_local_rank(Interpreter& in, const Value* self, CallValues call) {
 
 Value run_get_group(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("get_group", {"mesh_dim="}, std::move(call));
+  const auto* name = given["mesh_dim"].get<std::string>();
+  for (const MeshLayout* flat : mesh_of(self).root->flats) {
+    if (name != nullptr && flat->names()[0] == *name) {
+      return GroupValue{.mesh = mesh_value(in, flat, mesh_of(self).root), .dim = 0};
+    }
+  }
   const std::size_t dim = chosen_dim(reported(self), given, "get_group");
   check_inside(in, reported(self), "get_group");
   return GroupValue{.mesh = mesh_of(self), .dim = dim};
@@ -108,8 +116,65 @@ Value run_default_group(Interpreter&, const Value*, CallValues call) {
 }
 
 Value run_flatten(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("_flatten", {"mesh_dim_name="}, std::move(call));
+  const Parameters given("_flatten", {"mesh_dim_name=", "backend_override="}, std::move(call));
   return flattened(in, mesh_of(self), given.text_or("mesh_dim_name", ""));
+}
+
+Value run_unflatten(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("_unflatten", {"dim", "mesh_sizes", "mesh_dim_names", "backend_override="},
+                         std::move(call));
+  std::vector<std::string> names;
+  if (!given["mesh_dim_names"].is_sequence()) {
+    given.refuse("mesh_dim_names", "names of dims", "(\"dp\", \"tp\")");
+  }
+  for (const Value& name : items_of(given["mesh_dim_names"])) names.push_back(str(name));
+  const MeshLayout& layout = reported(self);
+  const MeshView view = unflattened(view_of(layout), mesh_dim(layout, given["dim"]),
+                                    given.sizes("mesh_sizes"), names);
+  return made_mesh(in, part_of(view, in.setup().rank), mesh_of(self).root);
+}
+
+// Lines through other ranks are meshes, too; this rank has no place in them.
+Value run_submeshes(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("_get_all_submeshes", {"mesh_dim_name"}, std::move(call));
+  const MeshLayout& layout = reported(self);
+  const std::size_t dim = mesh_dim(layout, given["mesh_dim_name"]);
+  const MeshSteps steps = layout.steps(dim);
+  const MeshLayout& root = *layout.root();
+  Values lines;
+  for (std::int64_t i = 0; i < root.size(); ++i) {
+    const std::int64_t rank = root.rank_at_index(i);
+    if (first_along(root, steps, rank) != i) continue;
+    const MeshLayout* line = root.arena().layout({.shape = {layout.size(dim)},
+                                                  .names = {layout.names()[dim]},
+                                                  .ranks = ranks_along(root, steps, rank)});
+    const MeshValue mesh = mesh_value(in, line);
+    const bool own = first_along(root, steps, in.setup().rank) == i && !in.plain();
+    std::vector<ProcessGroup*> groups;
+    if (own && line->coordinate_of(in.setup().rank)) {
+      groups.push_back(&group_of(in, GroupValue{.mesh = mesh_of(self), .dim = dim}));
+    }
+    if (!in.plain()) current_rank().meshes->construct_of(line, std::move(groups));
+    lines.emplace_back(mesh);
+  }
+  return make_list(std::move(lines));
+}
+
+Value nested_ranks(const MeshLayout& layout, std::size_t dim, std::int64_t index) {
+  if (dim == layout.ndim()) return layout.rank_at_index(index);
+  Values items;
+  for (std::int64_t i = 0; i < layout.size(dim); ++i) {
+    items.push_back(nested_ranks(layout, dim + 1, index * layout.size(dim) + i));
+  }
+  return make_list(std::move(items));
+}
+
+// An array of ranks as a plain tensor; of a part this rank's.
+Value run_mesh_ranks(Interpreter& in, const Value* self, CallValues) {
+  const MeshLayout& layout = reported(self);
+  if (layout.is_cut()) check_inside(in, layout, "mesh");
+  return find_function("tensor")->run(
+      in, nullptr, {{nested_ranks(layout, 0, 0)}, {{"dtype", Value(DType::kI32)}}});
 }
 
 Value run_shape(Interpreter&, const Value* self, CallValues) {
@@ -140,9 +205,11 @@ Value run_device_type(Interpreter& in, const Value*, CallValues) {
 BuiltinTable mesh_methods() {
   static const Builtin kTable[] = {
       {"_flatten", run_flatten},
+      {"_get_all_submeshes", run_submeshes},
       {"_get_or_create_default_group", run_default_group},
       {"_is_current_rank_part_of_mesh", run_is_part},
       {"_sym_get_coordinate", run_sym_coordinate},
+      {"_unflatten", run_unflatten},
       {"coordinate", run_coordinate, Member::kEither},
       {"device_type", run_device_type, Member::kValue},
       {"get_all_groups", run_get_all_groups},
@@ -150,6 +217,7 @@ BuiltinTable mesh_methods() {
       {"get_group", run_get_group},
       {"get_local_rank", run_get_local_rank},
       {"get_rank", run_mesh_rank},
+      {"mesh", run_mesh_ranks, Member::kValue},
       {"mesh_dim_names", run_mesh_dim_names, Member::kValue},
       {"names", run_names, Member::kEither},
       {"ndim", run_mesh_ndim, Member::kEither},

@@ -142,7 +142,7 @@ std::optional<std::int64_t> integer_in(std::string_view text, std::int64_t base)
   return parsed;
 }
 
-// As Python's float(text), infinity and nan in any case.
+// Reads Python's float(text), infinity and nan in any case.
 std::optional<double> real_in(std::string_view text) {
   std::string bare = bare_number(text);
   for (char& c : bare) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);

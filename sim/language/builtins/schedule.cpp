@@ -16,10 +16,12 @@ Value run_pipeline_schedule(Interpreter& in, const Value*, CallValues call) {
   const std::string path = own.parent_path() / given["file"].as<std::string>();
   const Receives receives = given.flag_or("defer", false) ? Receives::kDeferred : Receives::kEarly;
   const PipelineSchedule schedule = read_pipeline_schedule(read_text(path), receives);
-  for (const RefusedAction& one : check_schedule(schedule).refused) {
+  const CheckedSchedule checked = check_schedule(schedule);
+  for (const RefusedAction& one : checked.refused) {
     fail(ErrorKind::kValue, Fix{"shardlab prove " + path}, "{}: rank {}, action {} {}: {}", path,
          one.rank, one.index, one.action, one.reason);
   }
+  if (in.setup().sink != nullptr) in.setup().sink->schedule_read(checked.live);
   Values rows;
   for (const std::vector<PipelineCell>& row : schedule.ranks) {
     Values cells;

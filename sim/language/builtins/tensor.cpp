@@ -7,6 +7,7 @@
 #include "base/tensor_dim.h"
 #include "ops/torch/torch_names.h"
 #include "sim/language/run/interpreter.h"
+#include "sim/language/run/mesh_value.h"
 #include "sim/language/run/module_hooks.h"
 #include "sim/language/syntax/characters.h"
 #include "sim/language/values/global_names.h"
@@ -166,10 +167,7 @@ std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
     return detach(find_function("to_local")->run(in, nullptr, {{tensor}, {}}).as<DTensor>());
   }
   if (name == "device_mesh" && (in.plain() || tensor.distributed())) {
-    const auto& setup = in.setup();
-    const bool own = in.plain() || tensor.spec()->layout() == setup.layout;
-    if (own) return MeshValue{setup.layout, setup.reported, nullptr};
-    return MeshValue{tensor.spec()->layout(), tensor.spec()->layout(), nullptr};
+    return in.plain() ? in.meshes()[0] : mesh_value(in, tensor.spec()->layout());
   }
   if (name == "placements") return in.answer([&] { return placements_of(tensor); });
   return std::nullopt;

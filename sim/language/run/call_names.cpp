@@ -24,74 +24,13 @@ constexpr std::string_view kDraws[] = {"bernoulli", "multinomial", "normal",
 constexpr std::string_view kSeeds[] = {"manual_seed", "manual_seed_all", "set_rng_state"};
 constexpr std::string_view kReceives[] = {"recv", "irecv", "recv_object_list"};
 constexpr std::string_view kSends[] = {"send", "isend", "send_object_list", "batch_isend_irecv"};
-constexpr std::string_view kShares[] = {"to_local",
-                                        "from_local",
-                                        "view",
-                                        "reshape",
-                                        "t",
-                                        "transpose",
-                                        "permute",
-                                        "flatten",
-                                        "unflatten",
-                                        "chunk",
-                                        "split",
-                                        "unbind",
-                                        "narrow",
-                                        "select",
-                                        "squeeze",
-                                        "unsqueeze",
-                                        "expand",
-                                        "expand_as",
-                                        "view_as",
-                                        "contiguous",
-                                        "detach",
-                                        "data",
-                                        "T",
-                                        "mT",
-                                        "H",
-                                        "mH",
-                                        "movedim",
-                                        "swapaxes",
-                                        "swapdims",
-                                        "diagonal",
-                                        "unfold",
-                                        "tensor_split",
-                                        "hsplit",
-                                        "vsplit",
-                                        "to",
-                                        "float",
-                                        "double",
-                                        "half",
-                                        "bfloat16",
-                                        "redistribute",
-                                        "full_tensor",
-                                        "requires_grad_",
-                                        "retain_grad",
-                                        "distribute",
-                                        "distribute_tensor",
-                                        "real",
-                                        "imag",
-                                        "slice",
-                                        "list",
-                                        "tuple",
-                                        "zip",
-                                        "enumerate",
-                                        "reversed",
-                                        "sorted",
-                                        "dict",
-                                        "values",
-                                        "items",
-                                        "get",
-                                        "pop",
-                                        "setdefault",
-                                        "saved_tensors",
-                                        "wait_tensor",
-                                        "copy"};
-
-template <std::size_t kCount>
-bool is_one_of(const std::string_view (&names)[kCount], std::string_view name) {
-  return std::ranges::find(names, name) != std::end(names);
-}
+constexpr std::string_view kShares =
+    " to_local from_local view reshape t transpose permute flatten unflatten chunk split "
+    "unbind narrow select squeeze unsqueeze expand expand_as view_as contiguous detach "
+    "data T mT H mH movedim swapaxes swapdims diagonal unfold tensor_split hsplit vsplit "
+    "to float double half bfloat16 redistribute full_tensor requires_grad_ retain_grad "
+    "distribute distribute_tensor real imag slice list tuple zip enumerate reversed "
+    "sorted dict values items get pop setdefault saved_tensors wait_tensor copy ";
 
 bool is_collective(std::string_view name) {
   return find_builtin(collective_builtins(), name) != nullptr;
@@ -116,6 +55,10 @@ std::string_view module_of(const ast::Expression& object) {
 }
 
 }  // namespace
+
+bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 OwnCollective own_collective(const ast::Expression& function) {
   if (const auto* name = std::get_if<ast::Name>(&function.node)) {
@@ -175,6 +118,8 @@ bool leaves_the_mesh(std::string_view name) {
   return name == "to_local" || name == "from_local" || is_collective(name);
 }
 
-bool shares_memory(std::string_view name) { return is_one_of(kShares, name); }
+bool shares_memory(std::string_view name) {
+  return kShares.find(" " + std::string(name) + " ") != kShares.npos;
+}
 
 }  // namespace shardlab

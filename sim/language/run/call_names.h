@@ -22,6 +22,8 @@ OwnCollective own_collective(const ast::Call& call);
 /// The same of a function that is not called here, such as dist.isend in an argument.
 OwnCollective own_collective(const ast::Expression& function);
 
+bool is_one_of(std::span<const std::string_view> names, std::string_view name);
+
 /// The last name of a function: "all_reduce" of dist.all_reduce; empty of other expressions.
 std::string_view last_name(const ast::Expression& function);
 

@@ -64,7 +64,7 @@ struct FlowNode {
   std::vector<std::uint32_t> from;  ///< its operands, sorted
 };
 
-/// Of one program, which may be gone.
+/// The flow of data of one program, which may be gone.
 class DefUse {
  public:
   using Id = std::uint32_t;

@@ -14,11 +14,6 @@ namespace {
 
 constexpr std::size_t kDeepest = 12;
 
-template <std::size_t kCount>
-bool is_one_of(const std::array<std::string_view, kCount>& names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 }  // namespace
 
 const FlowWalk::Held* FlowWalk::keyword(const Arguments& given, std::string_view name) {
@@ -262,10 +257,10 @@ FlowWalk::Held FlowWalk::call_builtin(const ast::Expression& at, const ast::Expr
     }
     return held;
   }
-  if (name == "init_device_mesh" || name == "new_group") {
-    Held held;
-    held.mesh = true;
-    return held;
+  constexpr std::string_view kMakeMeshes[] = {"init_device_mesh", "new_group", "DeviceMesh",
+                                              "_concatenate", "from_group"};
+  if (std::ranges::count(kMakeMeshes, name) > 0) {
+    return {.mesh = true};
   }
   if (name == "from_local") {
     Held held = given.positional.empty() ? given.all : given.positional[0];

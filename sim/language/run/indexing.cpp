@@ -45,7 +45,7 @@ std::optional<std::int64_t> slice_part(const SliceValue& slice, std::size_t inde
        "the parts of a slice must be ints, not {}", a_kind(part));
 }
 
-// As Python clamps a slice of `size` items.
+// Clamps a slice of `size` items like Python.
 SliceBounds clamp_slice(const SliceValue& slice, std::int64_t size) {
   const std::int64_t step = slice_part(slice, 2).value_or(1);
   if (step == 0) {

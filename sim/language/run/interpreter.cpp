@@ -62,7 +62,9 @@ Interpreter::Interpreter(const ProgramSetup& setup)
   for (const auto& [name, literal] : *setup.params) {
     globals_[name] = std::visit([](const auto& value) { return Value(value); }, literal);
   }
-  globals_["mesh"] = MeshValue{setup.layout, setup.reported, nullptr};
+  meshes_.push_back({setup.layout, setup.reported,
+                     std::make_shared<MeshRoot>(MeshRoot{.reported = setup.reported})});
+  globals_["mesh"] = meshes_[0];
   if (setup.questions != nullptr) {
     globals_["rank"] = rank_value([](std::int64_t rank) { return Value(rank); }, setup.rank);
   } else {
@@ -268,6 +270,15 @@ Interpreter::Flow Interpreter::run_with(const ast::Statement& statement, const a
   const auto& [expression, target] = node.items[item];
   const Value context = evaluate(*expression);
   enter(expression->span);
+  if (const auto* mesh = context.get<MeshValue>()) {
+    entered_meshes_.push_back(*mesh);
+    struct LeaveMesh {
+      std::vector<MeshValue>& entered;
+      ~LeaveMesh() { entered.pop_back(); }
+    } const leave{entered_meshes_};
+    if (target) assign(*target, context, statement.span);
+    return run_with(statement, node, item + 1);
+  }
   const auto* object = context.get<ObjectValue>();
   auto* manager = object != nullptr ? dynamic_cast<ContextManager*>(object->object.get()) : nullptr;
   if (manager == nullptr) {

@@ -64,6 +64,8 @@ class ValueSink {
   virtual void asserted_close(const Value& /*a*/, const Value& /*b*/, const Where& /*where*/) {}
   /// In the single-device run: a gather fills a tensor whose shape fits several ranks only.
   virtual void other_shape() {}
+  /// The program has read a pipeline schedule: the most microbatches that each rank holds.
+  virtual void schedule_read(const std::vector<std::int64_t>& /*live*/) {}
   /// A def has become a graph with this many breaks.
   virtual void traced(std::size_t /*breaks*/) {}
   /// backward() or grad() begins; `seed` may be undefined.
@@ -149,10 +151,12 @@ class Interpreter {
   /// Handles of what the program has posted, until they are freed.
   std::vector<std::weak_ptr<CollectiveWork>>& posted_works() { return posted_works_; }
   const ProgramSetup& setup() const { return setup_; }
-  /// Meshes that the program flattened, by the name of their dim.
-  const std::map<std::string, MeshValue>& flattened_meshes() const { return flattened_; }
-  void keep_flattened(const std::string& name, MeshValue mesh) {
-    flattened_.emplace(name, std::move(mesh));
+  /// Meshes of the program in the order in which they were made, the scenario's first.
+  const std::vector<MeshValue>& meshes() const { return meshes_; }
+  void keep_mesh(MeshValue mesh) { meshes_.push_back(std::move(mesh)); }
+  /// The innermost mesh of `with mesh:`, or the scenario's: where a mesh may be left out.
+  const MeshLayout* default_mesh() const {
+    return entered_meshes_.empty() ? setup_.layout : entered_meshes_.back().layout;
   }
   /// Groups that new_group() made, in order; also groups without this rank.
   const std::vector<GroupValue>& made_groups() const { return made_groups_; }
@@ -305,7 +309,8 @@ class Interpreter {
   void check_stack() const;
 
   ProgramSetup setup_;
-  std::map<std::string, MeshValue> flattened_;
+  std::vector<MeshValue> meshes_;
+  std::vector<MeshValue> entered_meshes_;
   std::vector<GroupValue> made_groups_;
   std::vector<std::weak_ptr<CollectiveWork>> posted_works_;
   // Names are short: cheaper than std::hash, whose maps of few names are searched one by one.

@@ -103,6 +103,9 @@ Value Interpreter::call(const Value& function, CallValues call) {
     ResolvedCall resolved = resolve_call(*setup_.registry, op, arguments_of(op, call));
     return call_row(*resolved.row, std::move(resolved.args));
   }
+  if (module != nullptr && module->path == kDeviceMeshType) {
+    return find_builtin(device_mesh_builtins(), kMakeMesh)->run(*this, nullptr, std::move(call));
+  }
   if (module != nullptr && module->path == kDTensorType) {
     fail(ErrorKind::kValue,
          Fix{"distribute_tensor(t, mesh, [S(0)]) or DTensor.from_local(t, mesh, [S(0)]), with a "

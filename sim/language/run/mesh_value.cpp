@@ -15,6 +15,7 @@
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"
+#include "mesh/mesh_views.h"
 #include "sim/language/values/rank_value.h"
 
 namespace shardlab {
@@ -35,81 +36,88 @@ std::vector<std::string> names_of(const Value& key) {
        "the index of a mesh must be names of its dims, not {}", repr(key));
 }
 
-// The dims of the scenario's mesh that one dim of a mesh runs over.
-Dims dims_along(const Interpreter& in, const MeshValue& mesh, std::size_t dim) {
-  if (mesh.along != nullptr) return (*mesh.along)[dim];
-  const auto found = in.setup().reported->find_dim(mesh.reported->names()[dim]);
-  check_invariant(found.has_value(), "a part of a mesh has its names");
-  return {static_cast<std::int64_t>(*found)};
+std::vector<MeshView> views_of_flats(const MeshValue& mesh) {
+  std::vector<MeshView> views;
+  if (mesh.reported != mesh.root->reported) return views;
+  for (const MeshLayout* flat : mesh.root->flats) views.push_back(view_of(*flat));
+  return views;
 }
 
-std::int64_t place_along(const MeshLayout& whole, const Dims& dims, const Coordinate& coordinate) {
-  std::int64_t place = 0;
-  for (const std::int64_t dim : dims) {
-    const auto index = static_cast<std::size_t>(dim);
-    place = place * whole.size(index) + coordinate[index];
+// Redistributions on the root, or on the mesh itself if the root lacks its dims, may from now on
+// run one collective over them.
+void merge_dims(const Interpreter& in, const MeshValue& mesh) {
+  if (mesh.reported->ndim() < 2) return;
+  const MeshLayout* merged = in.plain() ? mesh.layout : mesh.root->reported;
+  for (std::size_t dim = 0; dim < mesh.reported->ndim(); ++dim) {
+    const auto same = merged->find_dim(mesh.reported->names()[dim]);
+    const bool own = in.plain() || (same && merged->steps(*same) == mesh.reported->steps(dim));
+    if (!own) merged = mesh.layout;
   }
-  return place;
+  flatten_mesh(merged, mesh.reported->names());
 }
 
-// The place whose parts of a layout the program sees: the running rank's, or the first if it is not
-// in the mesh.
-Coordinate place_in(const MeshLayout& layout, std::int64_t rank) {
-  const auto coordinate = layout.coordinate_of(rank);
-  return coordinate ? *coordinate : layout.coordinate_at_index(0);
-}
-
-std::int64_t running_rank_of(const Interpreter& in) {
-  const RankContext* context = current_rank_or_null();
-  return context != nullptr ? context->rank : in.setup().rank;
+const MeshLayout* of_one_rank(const MeshLayout& layout) {
+  return layout.arena().layout(
+      {.shape = Dims(layout.ndim(), 1), .names = layout.names(), .ranks = {}});
 }
 
 }  // namespace
 
-MeshValue slice_mesh(const Interpreter& in, const MeshValue& mesh, const Value& key) {
-  const std::vector<std::string> names = names_of(key);
-  if (names.size() == 1) {
-    const auto flat = in.flattened_meshes().find(names[0]);
-    if (flat != in.flattened_meshes().end()) return flat->second;
+MeshValue mesh_value(Interpreter& in, const MeshLayout* reported, std::shared_ptr<MeshRoot> root) {
+  for (const MeshValue& mesh : in.meshes()) {
+    if (mesh.reported == reported && (root == nullptr || mesh.root == root)) return mesh;
   }
-  std::vector<Dims> along;
+  if (root == nullptr) root = std::make_shared<MeshRoot>(MeshRoot{.reported = reported});
+  const MeshLayout* layout = reported;
+  if (in.plain()) layout = of_one_rank(*reported);
+  return {layout, reported, std::move(root)};
+}
+
+MeshValue made_mesh(Interpreter& in, const MeshLayout* reported, std::shared_ptr<MeshRoot> root) {
+  // In the single-device run a world of one rank has meshes of that one.
+  if (in.plain() && in.setup().world_size == 1) reported = of_one_rank(*reported);
+  reported->check_fits(in.setup().world_size);
+  MeshValue mesh = mesh_value(in, reported, std::move(root));
+  construct_mesh(mesh.layout);
+  const bool known = std::ranges::any_of(in.meshes(), [&](const MeshValue& other) {
+    return other.reported == mesh.reported && other.root == mesh.root;
+  });
+  if (!known) in.keep_mesh(mesh);
+  return mesh;
+}
+
+MeshValue slice_mesh(Interpreter& in, const MeshValue& mesh, const Value& key) {
+  const std::vector<std::string> names = names_of(key);
+  const std::vector<MeshView> flats = views_of_flats(mesh);
   for (const std::string& name : names) {
-    along.push_back(dims_along(in, mesh, mesh_dim_named(*mesh.reported, name, "mesh[...]")));
+    const bool flat =
+        std::ranges::any_of(flats, [&](const MeshView& view) { return view.names[0] == name; });
+    if (!flat) mesh_dim_named(*mesh.reported, name, "mesh[...]");
   }
   // No part holds a rank outside of the mesh: the first part gives the shape.
-  return {slice_layout(mesh.layout, names, place_in(*mesh.layout, running_rank_of(in))),
-          slice_layout(mesh.reported, names, place_in(*mesh.reported, in.setup().rank)),
-          std::make_shared<const std::vector<Dims>>(std::move(along))};
+  return mesh_value(in, part_of(sliced(view_of(*mesh.reported), names, flats), in.setup().rank),
+                    mesh.root);
 }
 
 MeshValue flattened(Interpreter& in, const MeshValue& mesh, std::string name) {
   const std::vector<std::string>& names = mesh.reported->names();
   if (name.empty()) name = text_of_list(names, "_");
-  const MeshLayout& whole = *in.setup().reported;
-  Dims along;
-  std::vector<std::string> whole_names;
-  for (std::size_t dim = 0; dim < names.size(); ++dim) {
-    for (const std::int64_t one : dims_along(in, mesh, dim)) {
-      along.push_back(one);
-      whole_names.push_back(whole.names()[static_cast<std::size_t>(one)]);
+  if (names.size() == 1 && names[0] == name) return mesh;
+  const MeshView view = flattened(view_of(*mesh.reported), name);
+  for (const MeshLayout* flat : mesh.root->flats) {
+    if (flat->names()[0] == name && flat->steps(0) == view.steps[0]) {
+      return mesh_value(in, flat, mesh.root);
     }
   }
-  const auto known = in.flattened_meshes().find(name);
-  const bool again = known != in.flattened_meshes().end();
-  if (again && known->second.along->at(0) == along) return known->second;
-  if (names.size() == 1 && names[0] == name) return mesh;
-  if (again || whole.find_dim(name)) {
+  const auto taken = [&](const MeshLayout* flat) { return flat->names()[0] == name; };
+  if (std::ranges::any_of(mesh.root->flats, taken) || mesh.root->reported->find_dim(name)) {
     throw Error(ErrorKind::kValue, fmt::format("_flatten: the mesh has a dim '{}' already", name))
-        .with("mesh", whole.text())
+        .with("mesh", mesh.root->reported->text())
         .with("fix", "give the flattened dim another name: mesh._flatten(\"all\")");
   }
-  const MeshValue flat{
-      flatten_layout(mesh.layout, names, place_in(*mesh.layout, running_rank_of(in)), name),
-      flatten_layout(mesh.reported, names, place_in(*mesh.reported, in.setup().rank), name),
-      std::make_shared<const std::vector<Dims>>(1, along)};
-  if (whole_names.size() > 1) flatten_mesh(in.setup().layout, whole_names);
-  construct_mesh(flat.layout);
-  in.keep_flattened(name, flat);
+  merge_dims(in, mesh);
+  const MeshValue flat = made_mesh(in, part_of(view, in.setup().rank), mesh.root);
+  mesh.root->flats.push_back(flat.reported);
   return flat;
 }
 
@@ -128,10 +136,10 @@ Value by_rank(const Interpreter& in, std::function<Value(std::int64_t)> at) {
 }
 
 Value coordinate_along(const Interpreter& in, const MeshValue& mesh, std::size_t dim) {
-  const MeshLayout* whole = in.setup().reported;
-  return by_rank(in, [whole, dims = dims_along(in, mesh, dim)](std::int64_t rank) -> Value {
-    const auto coordinate = whole->coordinate_of(rank);
-    return coordinate ? Value(place_along(*whole, dims, *coordinate)) : Value();
+  const MeshLayout* root = mesh.reported->root();
+  return by_rank(in, [root, steps = mesh.reported->steps(dim)](std::int64_t rank) -> Value {
+    const auto place = place_along(*root, steps, rank);
+    return place ? Value(*place) : Value();
   });
 }
 
@@ -149,19 +157,10 @@ GroupsByRank groups_by_rank(const Interpreter& in, const GroupValue& group) {
       return all;
     };
   } else {
-    std::vector<std::size_t> dims;
-    for (const std::int64_t dim : dims_along(in, group.mesh, group.dim)) {
-      dims.push_back(static_cast<std::size_t>(dim));
-    }
-    const MeshLayout* const whole = in.setup().reported;
-    list = [whole, dims](std::int64_t rank) {
-      return whole->group_ranks(dims, place_in(*whole, rank));
-    };
-    number = [whole, dims](std::int64_t rank) {
-      Coordinate first = place_in(*whole, rank);
-      for (const std::size_t dim : dims) first[dim] = 0;
-      return whole->index_of(first);
-    };
+    const MeshLayout* const root = group.mesh.reported->root();
+    const MeshSteps steps = group.mesh.reported->steps(group.dim);
+    list = [root, steps](std::int64_t rank) { return ranks_along(*root, steps, rank); };
+    number = [root, steps](std::int64_t rank) { return first_along(*root, steps, rank); };
   }
   // One for each rank would cost the square of a large group.
   const auto known = std::make_shared<std::unordered_map<std::int64_t, Ranks>>();
@@ -213,7 +212,7 @@ GroupValue group_value_of(const Interpreter& interpreter, const Value& group) {
   if (const auto* text = group.get<std::string>()) {
     name = *text;
   } else if (const auto* mesh = group.get<MeshValue>(); mesh && mesh->layout->ndim() == 1) {
-    name = mesh->layout->names()[0];
+    return {.mesh = *mesh, .dim = 0};
   } else {
     fail(ErrorKind::kValue,
          Fix{fmt::format("use \"world\" or one of: {}", text_of_list(layout->names(), ", "))},
@@ -221,8 +220,7 @@ GroupValue group_value_of(const Interpreter& interpreter, const Value& group) {
          repr(group));
   }
   if (name == "world") return {};
-  return {.mesh = {layout, interpreter.setup().reported, nullptr},
-          .dim = mesh_dim_named(*layout, name, "group")};
+  return {.mesh = interpreter.meshes()[0], .dim = mesh_dim_named(*layout, name, "group")};
 }
 
 std::string group_text(const Interpreter& interpreter, const GroupValue& group) {
@@ -245,10 +243,15 @@ ProcessGroup& group_of(const Interpreter& interpreter, const GroupValue& group) 
          "rank {} is not in {}", interpreter.setup().rank, group_text(interpreter, group));
   }
   if (group.is_world()) return *current_rank().world;
-  if (group.made != nullptr) return device_mesh(group.mesh.layout).group(group.dim);
-  const auto known = interpreter.setup().layout->find_dim(group_name(group));
-  return known ? device_mesh(interpreter.setup().layout).group(*known)
-               : device_mesh(group.mesh.layout).group(group.dim);
+  const MeshLayout* const own = interpreter.setup().layout;
+  const MeshLayout& mesh = *group.mesh.reported;
+  const auto known = own->find_dim(group_name(group));
+  // The scenario's dim by whichever slice it is asked for; a slice is made where it is used.
+  const bool same = group.made == nullptr && known && mesh.is_cut() &&
+                    (interpreter.plain() ||
+                     (mesh.root() == own->root() && mesh.steps(group.dim) == own->steps(*known)));
+  if (same) return device_mesh(own).group(*known);
+  return device_mesh(construct_mesh(group.mesh.layout)).group(group.dim);
 }
 
 namespace {
@@ -309,7 +312,7 @@ GroupValue new_group(Interpreter& in, std::vector<std::int64_t> ranks) {
 }
 
 const MeshLayout* layout_of(const Interpreter& interpreter, const Value& mesh) {
-  if (mesh.is_none()) return interpreter.setup().layout;
+  if (mesh.is_none()) return interpreter.default_mesh();
   if (const auto* given = mesh.get<MeshValue>()) return given->layout;
   fail(ErrorKind::kValue, Fix{"pass mesh, or leave it out for the scenario's mesh"},
        "'mesh' is {}; it must be a mesh", a_kind(mesh));

@@ -12,14 +12,23 @@
 
 namespace shardlab {
 
+/// A mesh of the program: that of `reported`, which is the layout that it sees. With a `root`, it
+/// was cut from that mesh; else it is a new one.
+MeshValue mesh_value(Interpreter& interpreter, const MeshLayout* reported,
+                     std::shared_ptr<MeshRoot> root = nullptr);
+/// The same, constructed on this rank and kept: every rank of the world calls this.
+MeshValue made_mesh(Interpreter& interpreter, const MeshLayout* reported,
+                    std::shared_ptr<MeshRoot> root = nullptr);
+
 /// mesh["tp"], mesh["dp", "tp"]: the part of the mesh that holds this rank, in the single-device
-/// run the part that holds the rank number that the program sees. A flattened mesh by its name.
-///   fails  Value: an unknown name
-MeshValue slice_mesh(const Interpreter& interpreter, const MeshValue& mesh, const Value& key);
+/// run the part that holds the rank number that the program sees. Names of flattened dims may be
+/// among those of a mesh that was not cut.
+///   fails  Value: an unknown name, another order; Runtime: dims that overlap
+MeshValue slice_mesh(Interpreter& interpreter, const MeshValue& mesh, const Value& key);
 
 /// One dim over all dims of `mesh`, called `name` or, if that is empty, by their names joined;
 /// constructed on this rank, so that every rank of the world calls this. Redistributions on the
-/// scenario's mesh may from now on run one collective over these dims.
+/// mesh may from now on run one collective over these dims.
 ///   fails  Value: the name is taken
 MeshValue flattened(Interpreter& interpreter, const MeshValue& mesh, std::string name);
 
@@ -71,7 +80,7 @@ std::string group_text(const Interpreter& interpreter, const GroupValue& group);
 ///   fails  Value: a rank that the world does not have, or one that is named twice
 GroupValue new_group(Interpreter& interpreter, std::vector<std::int64_t> ranks);
 
-/// The mesh that a `mesh=` argument names; the scenario's without one.
+/// The mesh that a `mesh=` argument names; without one that of `with mesh:`, else the scenario's.
 const MeshLayout* layout_of(const Interpreter& interpreter, const Value& mesh);
 
 }  // namespace shardlab

@@ -318,7 +318,7 @@ class Lexer {
     tokens_.push_back(std::move(token));
   }
 
-  // As Python: 1e999 is infinity, 1e-999 is zero.
+  // Python takes 1e999 as infinity, 1e-999 as zero.
   static double out_of_range(const std::string& value) {
     return value.find("e-") == std::string::npos ? HUGE_VAL : 0.0;
   }

@@ -108,7 +108,7 @@ Number integers(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
   return result;
 }
 
-// As Python: the remainder has the divisor's sign, also where it is 0, and the quotient follows
+// Python's remainder has the divisor's sign, also where it is 0, and the quotient follows
 // from it, so that left == quotient * right + rest holds as well as it can.
 double floored_rest(double left, double right) {
   const double rest = std::fmod(left, right);

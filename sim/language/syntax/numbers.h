@@ -25,7 +25,7 @@ Number magnitude(Number number);
 /// kIs and kIsNot compare like == and !=; kIn and kNotIn do not apply to numbers (Internal).
 bool compare(ast::CompareOp op, Number left, Number right);
 
-/// As Python prints it: "3", "0.5", "1e-05", "2.0", "inf".
+/// The text that Python prints: "3", "0.5", "1e-05", "2.0", "inf".
 std::string to_string(Number number);
 std::string float_text(double value);
 

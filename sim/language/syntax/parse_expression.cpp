@@ -153,7 +153,7 @@ ExpressionPtr Parser::expression_list() {
   return finish(span, depth, std::move(tuple));
 }
 
-// Of a display or a target: it may have a star.
+// Reads an item of a display or a target: it may have a star.
 ExpressionPtr Parser::item(bool named) {
   if (!at_operator("*")) return named ? named_expression() : expression();
   const SourceSpan start = next().span;

@@ -54,6 +54,9 @@ BuiltinTable dist_nn_builtins();        ///< torch.distributed.nn.functional: wi
 BuiltinTable dist_builtins();           ///< dist.all_reduce, ...: fill tensors, or lists of objects
 BuiltinTable dist_group_builtins();     ///< dist.new_group, ...
 BuiltinTable dtensor_builtins();        ///< DTensor.from_local
+BuiltinTable norm_builtins();           ///< torch.nn.utils.clip_grad_norm_, ...
+BuiltinTable mesh_builtins();           ///< init_device_mesh
+BuiltinTable device_mesh_builtins();    ///< DeviceMesh.from_group, ...; DeviceMesh() itself, too
 BuiltinTable math_builtins();           ///< math.sqrt, ...
 BuiltinTable cuda_builtins();           ///< torch.cuda.is_available, ...: there is no GPU
 BuiltinTable assert_builtins();         ///< assert_close

@@ -8,6 +8,7 @@
 #include <numbers>
 #include <set>
 
+#include "base/torch_dtype.h"
 #include "ops/torch/torch_names.h"
 #include "schema/op_registry.h"
 #include "schema/op_row.h"
@@ -17,25 +18,7 @@ namespace shardlab {
 
 namespace {
 
-struct DTypeRow {
-  std::string_view name;
-  DType dtype;
-};
-constexpr DTypeRow kTorchDTypes[] = {
-    {"float32", DType::kF32},     {"float", DType::kF32},
-    {"float64", DType::kF64},     {"double", DType::kF64},
-    {"float16", DType::kF16},     {"half", DType::kF16},
-    {"bfloat16", DType::kBF16},   {"int64", DType::kI64},
-    {"long", DType::kI64},        {"int32", DType::kI32},
-    {"int", DType::kI32},         {"int16", DType::kI16},
-    {"short", DType::kI16},       {"int8", DType::kI8},
-    {"uint8", DType::kU8},        {"uint64", DType::kU64},
-    {"bool", DType::kBool},       {"complex64", DType::kC64},
-    {"complex128", DType::kC128}, {"cfloat", DType::kC64},
-    {"cdouble", DType::kC128},    {"float8_e4m3fn", DType::kF8E4M3FN},
-};
-
-constexpr std::array<std::string_view, 23> kModules = {"torch",
+constexpr std::array<std::string_view, 26> kModules = {"torch",
                                                        "functools",
                                                        "F",
                                                        "torch.nn",
@@ -45,10 +28,13 @@ constexpr std::array<std::string_view, 23> kModules = {"torch",
                                                        "torch.autograd",
                                                        "torch.cuda",
                                                        "torch.nn.functional",
+                                                       "torch.nn.utils",
                                                        "torch.distributed",
                                                        "torch.distributed.GroupMember",
                                                        "torch.distributed.ReduceOp",
                                                        "torch.distributed._functional_collectives",
+                                                       "torch.distributed.device_mesh",
+                                                       "torch.distributed.device_mesh.DeviceMesh",
                                                        "torch.distributed.group",
                                                        "torch.distributed.nn",
                                                        "torch.distributed.nn.functional",
@@ -77,8 +63,10 @@ constexpr TableRow kTables[] = {
     {"functools", functools_builtins},
     {"math", math_builtins},
     {"torch.cuda", cuda_builtins},
+    {"torch.distributed.device_mesh.DeviceMesh", device_mesh_builtins},
     {"torch.distributed.tensor.DTensor", dtensor_builtins},
     {"torch.autograd", autograd_builtins},
+    {"torch.nn.utils", norm_builtins},
     {"torch.distributed", dist_builtins},
     {"torch.distributed", dist_group_builtins},
     {"torch.distributed", group_builtins},
@@ -219,13 +207,6 @@ std::optional<DType> find_dtype(std::string_view name) {
   return parse_dtype(name);
 }
 
-std::optional<DType> find_torch_dtype(std::string_view name) {
-  for (const DTypeRow& row : kTorchDTypes) {
-    if (row.name == name) return row.dtype;
-  }
-  return std::nullopt;
-}
-
 std::optional<Value> find_global(std::string_view name, const OpRegistry& registry) {
   if (name == "R") return Placement::replicate();
   constexpr std::string_view kOwn[] = {"torch", "F", "aten", "functools", "math"};
@@ -234,6 +215,7 @@ std::optional<Value> find_global(std::string_view name, const OpRegistry& regist
   }
   if (name == "nn") return ModuleValue{"torch.nn"};
   if (name == "DTensor") return ModuleValue{std::string(kDTensorType)};
+  if (name == "DeviceMesh") return ModuleValue{std::string(kDeviceMeshType)};
   if (name == "dist") return ModuleValue{"torch.distributed"};
   if (name == "funcol") return ModuleValue{"torch.distributed._functional_collectives"};
   if (std::ranges::find(kTorchFamilies, name) != kTorchFamilies.end()) {
@@ -274,7 +256,7 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
     return row != nullptr ? std::optional<Value>(RowValue{row}) : std::nullopt;
   }
   if (module == "torch") {
-    if (const auto dtype = find_torch_dtype(name)) return *dtype;
+    if (const auto dtype = parse_torch_dtype(name)) return *dtype;
     if (name == "contiguous_format" || name == "preserve_format") return name;
   }
   if (const std::string_view family = family_of(module); !family.empty()) {

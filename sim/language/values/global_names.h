@@ -15,11 +15,13 @@ class OpRegistry;
 
 /// The paths of the classes `DTensor` and `torch.Tensor`, for isinstance().
 inline constexpr std::string_view kDTensorType = "torch.distributed.tensor.DTensor";
+/// Of the class `DeviceMesh`; its constructor is a function of its table, of this name.
+inline constexpr std::string_view kDeviceMeshType = "torch.distributed.device_mesh.DeviceMesh";
+inline constexpr std::string_view kMakeMesh = "DeviceMesh";
 inline constexpr std::string_view kTensorType = "torch.Tensor";
 
-/// A dtype by its own name ("f32"), or below torch ("float32", "long").
+/// A dtype by its own name: "f32".
 std::optional<DType> find_dtype(std::string_view name);
-std::optional<DType> find_torch_dtype(std::string_view name);
 
 /// The value of a bare name that the program does not define: R, dtypes, reductions, modules,
 /// functions, ops.

@@ -11,7 +11,7 @@ namespace shardlab {
 /// The part of an Error that no report shows: "KeyError: 'x'".
 inline constexpr std::string_view kPythonPart = "python";
 
-/// As fail(ErrorKind::kValue, fix, ...), with what Python raises here.
+/// Does fail(ErrorKind::kValue, fix, ...), with the exception that Python raises here.
 template <typename... Args>
 [[noreturn]] void fail_as(std::string python, Fix fix, fmt::format_string<Args...> format,
                           Args&&... args) {

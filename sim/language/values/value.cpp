@@ -93,7 +93,7 @@ bool is_outside(const Value& group) {
 
 namespace {
 
-// As Python writes a string: in single quotes unless it has some and no double ones; invisible
+// Writes a string like Python: in single quotes unless it has some and no double ones; invisible
 // characters by their number.
 std::string quoted(const std::string& text) {
   const bool single = text.find('\'') != std::string::npos && text.find('"') == std::string::npos;

@@ -85,14 +85,17 @@ struct RowValue {
 struct ModuleValue {
   std::string path;
 };
+/// The part that all meshes have in common that were cut from one. Used by one rank.
+struct MeshRoot {
+  const MeshLayout* reported = nullptr;       ///< the mesh that was made first
+  std::vector<const MeshLayout*> flats = {};  ///< reported, of one dim: those that were flattened
+};
 /// A mesh or a part of one. In single-device runs tensors are on a mesh of the same names whose
 /// sizes are all 1, and programs see the real one.
 struct MeshValue {
   const MeshLayout* layout = nullptr;    ///< tensors live on it; null outside of a sliced mesh
   const MeshLayout* reported = nullptr;  ///< the layout for size and coordinate
-  /// For each dim the dims of the scenario's mesh that it runs over, if names do not say so:
-  /// flattened ones have names of their own. Null: by name.
-  std::shared_ptr<const std::vector<Dims>> along;
+  std::shared_ptr<MeshRoot> root = nullptr;
 };
 /// torch.distributed.GroupMember.NON_GROUP_MEMBER, and its value there.
 inline constexpr std::int64_t kNonGroupMember = -100;
@@ -135,7 +138,7 @@ class Value {
 
   /// None.
   Value() = default;
-  // By value for small kinds, by reference for the others: a T is taken as the alternative it fits
+  // Small kinds are taken by value, others by reference: a T is taken as the alternative it fits
   // best, and texts become std::string.
   template <typename T>
   requires(!std::is_same_v<std::remove_cvref_t<T>, Value> && std::is_constructible_v<Variant, T&&>)
@@ -144,7 +147,8 @@ class Value {
   /// Without it an int would be as close to bool and double as to std::int64_t.
   Value(int value) : variant_(std::int64_t{value}) {}
 
-  /// By type: tests for a T, returns the T (which it must be), or null if it is something else.
+  /// Members by type: tests for a T, returns the T (which it must be), or null if it is something
+  /// else.
   template <typename T>
   bool is() const {
     return std::holds_alternative<T>(variant_);
@@ -205,9 +209,9 @@ std::string a_kind(const Value& value);
 bool is_outside(const Value& group);
 /// The name of a group in programs: the name of its mesh dim, or "world".
 const std::string& group_name(const GroupValue& group);
-/// As print() shows it: strings without quotes.
+/// The text of print(): strings without quotes.
 std::string str(const Value& value);
-/// As inside a list: strings in quotes.
+/// The text inside a list: strings in quotes.
 std::string repr(const Value& value);
 /// Python's ==, for everything but tensors (those are the same when they are one handle).
 bool equal(const Value& a, const Value& b);

@@ -135,6 +135,30 @@ TEST_CASE("what a training loop gets wrong is told with what to write instead") 
       "x.requires_grad_() on an input");
 }
 
+TEST_CASE("B-27 a handle without a tensor is refused by the name of the function") {
+  struct Row {
+    const char* name;
+    void (*call)(const DTensor& none);
+  };
+  const Row rows[] = {
+      {"numel", [](const DTensor& none) { static_cast<void>(none.numel()); }},
+      {"local", [](const DTensor& none) { static_cast<void>(none.local()); }},
+      {"detach", [](const DTensor& none) { static_cast<void>(none.detach()); }},
+      {"grad", [](const DTensor& none) { static_cast<void>(none.grad()); }},
+      {"grad", [](const DTensor& none) { clip_grad_norm_({none}, 1); }},
+      {"backward", [](const DTensor& none) { none.backward(); }},
+      {"drop_grad", [](const DTensor& none) { drop_grad(none); }},
+      {"register_hook",
+       [](const DTensor& none) { register_hook(none, [](const DTensor& g) { return g; }); }},
+  };
+  spmd(1, [&](RankContext&) {
+    for (const Row& row : rows) {
+      const std::string expected = std::string(row.name) + "(): the tensor is undefined";
+      CHECK_THROWS_WITH_AS(row.call(DTensor()), doctest::Contains(expected.c_str()), Error);
+    }
+  });
+}
+
 TEST_CASE("item: of one element, whatever holds it") {
   on_meshes([](const auto& placed) {
     const DTensor x = placed({1, 2, 3, 4});

@@ -73,8 +73,6 @@ TEST_CASE("placements by mesh dim and types are the same specs, and wrong ones s
         {[&] { placed("f64[4@dp, 5]"); },
          "Value: 'f64[4@dp, 5]' is for another dtype | cast the tensor first, or leave the dtype "
          "out"},
-        {[&] { distribute_tensor(cut, mesh, "dp=R"); },
-         "Value: distribute: f32[4@dp, 5] is distributed already | move it with redistribute"},
         {[&] { placed("dp=S(2)"); },
          "Value: placement S(2) shards a dim that a tensor of 2 dims does not have | cut one of "
          "its dims: S(0) to S(1)"},

@@ -207,7 +207,7 @@ TEST_CASE("D-56 D-57 D-58 D-59 W-10 plain tensors beside distributed ones") {
     } catch (const Error& error) {
       CHECK(error.kind() == ErrorKind::kRuntime);
       REQUIRE(error.find("fix") != nullptr);
-      CHECK(error.find("fix")->find("README.md#mixed-tensors") != std::string::npos);
+      CHECK(error.find("fix")->find("sim/README.md#mixed-tensors") != std::string::npos);
     }
     rank.mixed = MixedTensors::kReplicate;
     CHECK(whole(add(plain({8, 4}, Values(32, 2)))) == Values(32, 3));

@@ -11,7 +11,7 @@ namespace {
 Number whole(std::int64_t value) { return value; }
 }  // namespace
 
-TEST_CASE("integers divide and take remainders as Python does") {
+TEST_CASE("B-63 integers divide and take remainders as Python does") {
   struct Row {
     std::int64_t left, right, quotient, rest;
   };
@@ -27,7 +27,7 @@ TEST_CASE("integers divide and take remainders as Python does") {
   CHECK(arithmetic(BinaryOp::kMod, Number(-7.5), whole(2)) == Number(0.5));
 }
 
-TEST_CASE("powers and shifts") {
+TEST_CASE("B-63 powers and shifts") {
   CHECK(arithmetic(BinaryOp::kPow, whole(2), whole(10)) == whole(1024));
   CHECK(arithmetic(BinaryOp::kPow, whole(-3), whole(3)) == whole(-27));
   CHECK(arithmetic(BinaryOp::kPow, whole(2), whole(-1)) == Number(0.5));
@@ -38,7 +38,7 @@ TEST_CASE("powers and shifts") {
   CHECK(arithmetic(BinaryOp::kRight, whole(-5), whole(99)) == whole(-1));
 }
 
-TEST_CASE("what has no result in 64 bits is refused") {
+TEST_CASE("B-63 what has no result in 64 bits is refused") {
   const Number large = std::int64_t{1} << 62;
   CHECK_THROWS_AS(arithmetic(BinaryOp::kAdd, large, large), Error);
   CHECK_THROWS_AS(arithmetic(BinaryOp::kMul, large, whole(2)), Error);
@@ -50,7 +50,7 @@ TEST_CASE("what has no result in 64 bits is refused") {
   CHECK_THROWS_AS(arithmetic(BinaryOp::kMatMul, whole(1), whole(1)), Error);
 }
 
-TEST_CASE("numbers print as Python prints them") {
+TEST_CASE("B-63 numbers print as Python prints them") {
   CHECK(to_string(whole(-3)) == "-3");
   CHECK(to_string(Number(2.0)) == "2.0");
   CHECK(to_string(Number(0.1)) == "0.1");

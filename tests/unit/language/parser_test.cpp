@@ -200,7 +200,7 @@ std::string repeat(std::string_view text, int times) {
 
 }  // namespace
 
-TEST_CASE("programs parse to the tree that Python gives them") {
+TEST_CASE("B-63 programs parse to the tree that Python gives them") {
   const auto snippets = cut(kSnippets.substr(1), "----\n");
   CHECK(snippets.size() >= 40);
   for (const std::string& snippet : snippets) {
@@ -218,7 +218,7 @@ TEST_CASE("programs parse to the tree that Python gives them") {
   }
 }
 
-TEST_CASE("a class of static methods is printed as it is read") {
+TEST_CASE("B-63 a class of static methods is printed as it is read") {
   const std::string text =
       "class F(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, n=2):\n"
       "        ctx.n = n\n        return x\n    @staticmethod\n    @once_differentiable\n"
@@ -228,7 +228,7 @@ TEST_CASE("a class of static methods is printed as it is read") {
         "class F(torch.autograd.Function):\n");
 }
 
-TEST_CASE("what is printed is fully parenthesised") {
+TEST_CASE("B-63 what is printed is fully parenthesised") {
   CHECK(print_of("a+b*c") == "(a + (b * c))\n");
   CHECK(print_of("-a**-b**c") == "(-(a ** (-(b ** c))))\n");
   CHECK(print_of("a@b@c*2") == "(((a @ b) @ c) * 2)\n");
@@ -237,7 +237,7 @@ TEST_CASE("what is printed is fully parenthesised") {
   CHECK(print_of("not a == b and c or d") == "(((not (a == b)) and c) or d)\n");
 }
 
-TEST_CASE("an error shows the place, the line and a caret") {
+TEST_CASE("B-63 an error shows the place, the line and a caret") {
   CHECK(report_of("y = 1\nx = gelu(x @ w\nz = 2\n") ==
         "error: '(' is never closed\n"
         "  at          t.toml:2:9\n"
@@ -259,7 +259,7 @@ TEST_CASE("an error shows the place, the line and a caret") {
         "  fix         remove it, or write it inside a string");
 }
 
-TEST_CASE("each syntax error has its own message") {
+TEST_CASE("B-63 each syntax error has its own message") {
   for (const FaultRow& row : kFaults) {
     CAPTURE(std::string(row.program));
     const std::string report = report_of(row.program);
@@ -270,7 +270,7 @@ TEST_CASE("each syntax error has its own message") {
   }
 }
 
-TEST_CASE("the deepest trees that are read can be printed and read again") {
+TEST_CASE("B-63 the deepest trees that are read can be printed and read again") {
   const std::pair<std::string_view, std::string_view> kLevels[] = {
       {"-", ""},   {"+(", ")"}, {"not ", ""},         {"1 + -(", ")"}, {"2 ** ", ""},
       {"f(", ")"}, {"[", "]"},  {"1 if y else ", ""}, {"a[", "]"},     {"not (", " < 1)"}};
@@ -290,7 +290,7 @@ TEST_CASE("the deepest trees that are read can be printed and read again") {
   }
 }
 
-TEST_CASE("hostile nesting is refused before it can overflow the stack") {
+TEST_CASE("B-63 hostile nesting is refused before it can overflow the stack") {
   for (const int times : {300, 100000}) {
     CHECK(report_of("x = " + repeat("(", times) + "1" + repeat(")", times)) != "");
     CHECK(report_of("x = " + repeat("[", times)) != "");
@@ -311,7 +311,7 @@ TEST_CASE("hostile nesting is refused before it can overflow the stack") {
   CHECK(report_of("x = y" + repeat(" and y", 10000)) == "");
 }
 
-TEST_CASE("an expression begins and ends with the brackets of its parts") {
+TEST_CASE("B-63 an expression begins and ends with the brackets of its parts") {
   for (const char* text :
        {"(a + b).sum()", "(a)(b)", "(a)[0]", "(a) * (b)", "(a) ** (b)", "(a) == (b)", "(a) or (b)",
         "(a) and (b)", "(a) if b else (c)", "-(a)", "not (a)", "((a) + b).x + (c)"}) {
@@ -323,7 +323,7 @@ TEST_CASE("an expression begins and ends with the brackets of its parts") {
   }
 }
 
-TEST_CASE("spans of nested nodes point to their text") {
+TEST_CASE("B-63 spans of nested nodes point to their text") {
   const SourcePtr source = source_of("y = f(a, dim=g(b)) + c\n");
   const ast::Program program = parse_program(source);
   const auto& assign = std::get<ast::Assign>(program.body.at(0).node);
@@ -335,7 +335,7 @@ TEST_CASE("spans of nested nodes point to their text") {
   CHECK(source->text(call.arguments.at(1).value->span) == "g(b)");
 }
 
-TEST_CASE("bound_names: assignments, loops and defs, not those inside of functions") {
+TEST_CASE("B-63 bound_names: assignments, loops and defs, not those inside of functions") {
   const ast::Program program = parse_program(
       source_of("a, (b, [c]) = x\nfor i in y:\n  if z:\n    d += 1\n  else:\n    e = 2\n"
                 "def f(p):\n  q = 1\nw[0] = 3\n"));
@@ -346,7 +346,8 @@ TEST_CASE("bound_names: assignments, loops and defs, not those inside of functio
 }
 
 TEST_CASE(
-    "names of a def: its own, those it reads from around, and those it shares with defs inside") {
+    "B-63 names of a def: its own, those it reads from around, and those it shares with defs "
+    "inside") {
   const ast::Program program = parse_program(
       source_of("def f(a, b):\n  with c as d:\n    def g(e=a):\n      return b + d + e + h\n"
                 "  return g\n"));

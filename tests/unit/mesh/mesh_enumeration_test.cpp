@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mesh/mesh_dim.h"
+#include "mesh/mesh_views.h"
 #include "mesh/spec.h"
 #include "tests/support/refusal.h"
 

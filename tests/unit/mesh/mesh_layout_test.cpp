@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "mesh/mesh_views.h"
 #include "mesh/spec.h"
 
 using namespace shardlab;

@@ -197,12 +197,6 @@ TEST_CASE("X-2 X-10 X-32 K-16 pairs without a meaning are refused") {
                 mesh.spec("P", {2}, DType::kI64)) == ErrorKind::kValue);
 }
 
-TEST_CASE("R-45 different meshes are refused") {
-  OnMesh mesh({2}), other({2}, {1, 0});
-  const Tensor x = tensor({2}, {1, 2});
-  CHECK(kind_of(mesh, x, mesh.spec("R", {2}), other.spec("R", {2})) == ErrorKind::kUnsupported);
-}
-
 TEST_CASE("R-46 B-11 ranks outside the mesh keep their tensor") {
   OnMesh mesh({2}, {2, 1}, 4);
   mesh.run([&](RankContext& context) {

@@ -1,0 +1,209 @@
+// The pieces of the source are disjoint but for replicas, so a rank finds the overlap of its new
+// piece with each of them, run by run, and one holder of each. All ranks know all pieces, so that
+// nobody asks; a message is one box of elements, and boxes have one order on both sides.
+#include "redistribute/between_meshes.h"
+
+#include <algorithm>
+#include <map>
+
+#include "comm/device_mesh.h"
+#include "mesh/local_shape.h"
+#include "mesh/mesh_views.h"
+#include "redistribute/local_math.h"
+#include "redistribute/redistribute.h"
+
+namespace shardlab {
+namespace {
+
+/// A rank with its piece, on the part of the mesh that it sees.
+struct Holder {
+  std::int64_t rank;
+  const DTensorSpec* spec;
+  LocalView view;
+};
+
+/// The holders in order of rank, with the parts of the mesh that they are in.
+std::map<std::int64_t, Holder> holders_of(const DTensorSpec& spec) {
+  const MeshLayout& layout = *spec.layout();
+  const MeshView all = view_of(layout);
+  const MeshLayout& root = *all.root;
+  std::map<std::int64_t, Holder> holders;
+  for (std::int64_t i = 0; i < root.size(); ++i) {
+    const std::int64_t rank = root.rank_at_index(i);
+    const MeshLayout* part = layout.is_cut() ? part_of(all, rank) : &layout;
+    const DTensorSpec* own =
+        part == &layout
+            ? &spec
+            : spec.arena().spec(part, spec.placements(), spec.order(), spec.meta(), spec.strided());
+    holders.emplace(rank, Holder{rank, own, local_view(*own, *part->coordinate_of(rank))});
+  }
+  return holders;
+}
+
+/// Elements that two pieces of a dim share: the first index in each, and the number.
+struct Shared {
+  std::int64_t from, to, size;
+};
+
+std::vector<Shared> shared_runs(const DimMap& from, const DimMap& to) {
+  std::vector<Shared> shared;
+  std::int64_t before = 0;
+  for (const IndexRun& a : from.runs) {
+    std::int64_t behind = 0;
+    for (const IndexRun& b : to.runs) {
+      const std::int64_t begin = std::max(a.offset, b.offset);
+      const std::int64_t end = std::min(a.offset + a.size, b.offset + b.size);
+      if (begin < end) {
+        shared.push_back({before + begin - a.offset, behind + begin - b.offset, end - begin});
+      }
+      behind += b.size;
+    }
+    before += a.size;
+  }
+  return shared;
+}
+
+/// A box of elements, one Shared for each dim; without dims it is one element.
+using Box = std::vector<Shared>;
+
+std::vector<Box> shared_boxes(const LocalView& from, const LocalView& to) {
+  std::vector<Box> boxes{{}};
+  for (std::size_t dim = 0; dim < from.dims.size(); ++dim) {
+    std::vector<Box> longer;
+    for (const Box& box : boxes) {
+      for (const Shared& run : shared_runs(from.dims[dim], to.dims[dim])) {
+        longer.push_back(box);
+        longer.back().push_back(run);
+      }
+    }
+    boxes = std::move(longer);
+  }
+  return boxes;
+}
+
+std::int64_t elements_of(const Box& box) {
+  std::int64_t count = 1;
+  for (const Shared& run : box) count *= run.size;
+  return count;
+}
+
+bool same_view(const LocalView& a, const LocalView& b) {
+  return std::ranges::equal(a.dims, b.dims, {}, &DimMap::runs, &DimMap::runs);
+}
+
+/// Nearest by rank, the receiver itself first; of two the lower.
+bool nearer(std::int64_t receiver, std::int64_t a, std::int64_t b) {
+  return std::pair(std::abs(a - receiver), a) < std::pair(std::abs(b - receiver), b);
+}
+
+/// The holders that one rank receives from, each with a piece of its own.
+std::vector<const Holder*> sources_of(const std::map<std::int64_t, Holder>& holders,
+                                      std::int64_t receiver) {
+  const auto own = holders.find(receiver);
+  std::vector<const Holder*> sources;
+  for (const auto& [rank, holder] : holders) {
+    const bool other_part =
+        own != holders.end() && holder.spec->layout() != own->second.spec->layout();
+    if (other_part) continue;
+    const auto known = std::ranges::find_if(
+        sources, [&](const Holder* source) { return same_view(source->view, holder.view); });
+    if (known == sources.end()) {
+      sources.push_back(&holder);
+    } else if (nearer(receiver, rank, (*known)->rank)) {
+      *known = &holder;
+    }
+  }
+  return sources;
+}
+
+Tensor box_of(Tensor piece, const Box& box, std::int64_t Shared::*first) {
+  for (std::size_t dim = 0; dim < box.size(); ++dim) {
+    piece = piece.narrow(dim, box[dim].*first, box[dim].size);
+  }
+  return piece;
+}
+
+Tensor packed(const Tensor& box) {
+  Tensor whole = empty(*box.device(), box.shape(), box.dtype());
+  box.device()->copy(whole, box);
+  return whole;
+}
+
+/// The piece of `target` that this rank holds, from the pieces of `source`.
+Tensor exchanged(const Tensor& x, const DTensorSpec& source, const DTensorSpec& target) {
+  const std::int64_t own = current_rank().rank;
+  ProcessGroup& world = *current_rank().world;
+  const auto from = holders_of(source), to = holders_of(target);
+  std::vector<Tensor> sent;
+  for (const auto& [rank, receiver] : to) {
+    if (rank == own || !from.contains(own)) continue;
+    for (const Holder* holder : sources_of(from, rank)) {
+      if (holder->rank != own) continue;
+      for (const Box& box : shared_boxes(holder->view, receiver.view)) {
+        sent.push_back(
+            world.send(packed(box_of(x, box, &Shared::from)), rank, kMoveTag, Issue::kAsync));
+      }
+    }
+  }
+  const auto here = to.find(own);
+  Tensor result;
+  if (here == to.end()) {
+    result = empty(*current_rank().device, target.ndim() == 0 ? Dims{} : Dims{0}, target.dtype());
+  } else {
+    const MeshLayout& part = *here->second.spec->layout();
+    const TensorMeta meta = local_meta(*here->second.spec, *part.coordinate_of(own));
+    result = empty(*current_rank().device, meta.shape, meta.dtype);
+    for (const Holder* holder : sources_of(from, own)) {
+      for (const Box& box : shared_boxes(holder->view, here->second.view)) {
+        Tensor place = box_of(result, box, &Shared::to);
+        const Tensor part_of_x = holder->rank == own
+                                     ? box_of(x, box, &Shared::from)
+                                     : world.recv(contiguous_meta(place.shape(), target.dtype()),
+                                                  holder->rank, kMoveTag);
+        place.device()->copy(place, part_of_x);
+      }
+    }
+  }
+  for (const Tensor& message : sent) message.wait();
+  return result;
+}
+
+const DTensorSpec* reduced(const DTensorSpec& spec) {
+  return spec.has_partial() ? spec.with(without_partials(spec.placements()), spec.order()) : &spec;
+}
+
+/// A rank with the same piece on both meshes, as it is in memory.
+bool stays(const DTensorSpec& source, const DTensorSpec& target) {
+  if (source.layout()->is_cut() || target.layout()->is_cut()) return false;
+  const std::int64_t rank = current_rank().rank;
+  const auto from = source.layout()->coordinate_of(rank), to = target.layout()->coordinate_of(rank);
+  return from && to && same_view(local_view(source, *from), local_view(target, *to));
+}
+
+}  // namespace
+
+DTensor move_between(const DTensor& x, const DTensorSpec* target,
+                     const RedistributeOptions& options) {
+  const DTensor whole = redistribute_tensor(x, reduced(*x.spec()), options);
+  const DTensorSpec* arrives = reduced(*target);
+  Tensor piece = exchanged(whole.local(), *whole.spec(), *arrives);
+  if (stays(*whole.spec(), *arrives)) piece = whole.local();
+  const DTensor result(piece, arrives);
+  return redistribute_tensor(result, target, options);
+}
+
+double bytes_between(const DTensorSpec& source, const DTensorSpec& target) {
+  const auto from = holders_of(*reduced(source)), to = holders_of(*reduced(target));
+  std::int64_t most = 0;
+  for (const auto& [rank, receiver] : to) {
+    std::int64_t elements = 0;
+    for (const Holder* holder : sources_of(from, rank)) {
+      if (holder->rank == rank) continue;
+      for (const Box& box : shared_boxes(holder->view, receiver.view)) elements += elements_of(box);
+    }
+    most = std::max(most, elements);
+  }
+  return static_cast<double>(most) * static_cast<double>(item_bytes(source.dtype()));
+}
+
+}  // namespace shardlab
