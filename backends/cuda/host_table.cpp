@@ -20,7 +20,7 @@ namespace shardlab::cuda {
 
 namespace {
 
-// Of the CUDA runtime, from the library that SHARDLAB_NCCL_LIBRARY names.
+// Functions of the CUDA runtime, from the library that SHARDLAB_NCCL_LIBRARY names.
 struct Runtime {
   int (*get_device_count)(int* count) = nullptr;
   int (*set_device)(int device) = nullptr;
@@ -71,7 +71,7 @@ struct Context {
       work();
       return nullptr;
     }
-    // As the launch of a kernel finds an error that was not read before.
+    // A kernel launch reports an earlier error that was not read; so does this.
     if (runtime()->get_last_error() != 0) return "launch of a kernel: an error from before";
     auto kept = std::make_unique<std::function<void()>>(std::move(work));
     const auto run = [](void* data) {

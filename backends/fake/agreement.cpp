@@ -171,7 +171,7 @@ class Replay {
   }
   GroupInstance& add(GroupInstance group) { return instances_.emplace_back(std::move(group)); }
 
-  // Of the call of one rank.
+  // The members of the call of one rank.
   std::vector<std::int64_t> members_of(std::int64_t rank, const LoggedCall& call) const {
     const bool pair = is_message(call.call.kind) && !takes_any(call.call);
     return pair ? pair_of(rank, call) : group_of(rank, call.group);
@@ -377,7 +377,7 @@ class Replay {
     result_.verdict = std::move(verdict);
   }
 
-  // Of several mismatches that of the lowest rank is reported.
+  // Reports the mismatch of the lowest rank.
   void keep_lowest(Verdict verdict) {
     if (mismatch_ && mismatch_->culprits.front() <= verdict.culprits.front()) return;
     mismatch_ = std::move(verdict);

@@ -24,7 +24,7 @@ struct Agreement {
   /// when nobody comes further, the first by place in the group. While there are any nothing else
   /// is judged.
   std::map<std::size_t, std::int64_t> senders;
-  /// By cell: the call in its log whose wait does not end, if there is a verdict.
+  /// The call in the log of each cell whose wait does not end, if there is a verdict.
   std::vector<std::optional<std::size_t>> stops;
 };
 

@@ -99,7 +99,7 @@ class ShapeCommunicator final : public Communicator {
   void begin_message(Call& call);
   std::int32_t next_sender(const Call& call);
   void number(const Call& call, LoggedCall& logged);
-  /// Of any rank in its group of this kind; -1: in none.
+  /// The place of any rank in its group of this kind; -1 if it is in none.
   std::int64_t place_of(std::int64_t rank) const;
   void await_call(std::size_t call) { note_wait(*context_.log, context_.stop.get(), call); }
   std::vector<std::size_t> mesh_dims_of(const MeshLayout& layout, std::size_t mesh_dim,

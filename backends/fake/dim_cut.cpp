@@ -1,4 +1,4 @@
-// By the chunk rule the length of a piece falls with the index, so that the places where it changes
+// The length of a piece falls with the index by the chunk rule, so that the places where it changes
 // are found by halving, in O(changes log n) per cut and not O(n): most cuts have one or two.
 #include "backends/fake/dim_cut.h"
 

@@ -26,10 +26,10 @@ class RankGrid {
   std::size_t cell_count() const { return tags_.size(); }
   bool inside(std::size_t cell) const { return cell < inside_cells_; }
   std::int64_t size(std::size_t cell) const;
-  /// Of its rank with the smallest index in the mesh. Inside only.
+  /// The coordinate of its rank with the smallest index in the mesh. Inside only.
   Coordinate first_coordinate(std::size_t cell) const;
   std::int64_t first_rank(std::size_t cell) const;
-  /// Of all cells for which `wanted(cell)` holds, ascending. Visits every rank of the world.
+  /// Ranks of all cells for which `wanted(cell)` holds, ascending. Visits every rank of the world.
   std::vector<std::int64_t> ranks(const std::function<bool(std::size_t cell)>& wanted) const;
   /// The place of the cells with this tag: "dp 0-7, tp 0-63" when all such coordinates are theirs,
   /// else "ranks 0-3,8"; long lists end in "...". Empty when they are all ranks of the mesh.

@@ -122,7 +122,8 @@ class MpiCommunicator final : public Communicator {
   Seat seat(const Call& call) const {
     return {rank_, group_.ranks, is_message(call.kind) ? tag_of(call) : group_.tag};
   }
-  /// Of a message in the job: above those of groups, so that others of the group keep their order.
+  /// The tag of a message in the job: above those of groups, so that others of the group keep their
+  /// order.
   int tag_of(const Call& call) const;
   /// The place at which a call meets those of other ranks.
   process::CallPlace place_of(const Call& call);
@@ -138,7 +139,7 @@ class MpiCommunicator final : public Communicator {
     run_.engine->wait(operation);
     run_.session.channel().goes_on();
   }
-  /// As the call that was entered last.
+  /// Labels the operation as the call that was entered last.
   void label(Operation& operation) const {
     operation.transfer.call = call_;
     operation.transfer.group = group_.name;

@@ -46,7 +46,7 @@ class PendingExchange final : public Work {
     if (exchange_->calls.empty()) return;
     const std::shared_ptr<Session> session = alive();
     session->post(comm_, exchange_->calls, exchange_, what_);
-    posted_ = session->mark();
+    posted_ = session->in_flight().mark();
   }
   /// Another call posts this one; it is posted when `posted` returns.
   void post_later(std::function<void()> posted) { before_ = std::move(posted); }
@@ -56,7 +56,7 @@ class PendingExchange final : public Work {
     if (before_) std::exchange(before_, nullptr)();
     if (posted_ != nullptr) {
       session->await(posted_, what_);
-      session->release(std::exchange(posted_, nullptr));
+      session->in_flight().release(std::exchange(posted_, nullptr));
     }
     Tensor result = exchange_->finish();
     *exchange_ = {};
@@ -74,7 +74,7 @@ class PendingExchange final : public Work {
   bool done() const override {
     const std::shared_ptr<Session> session = session_.lock();
     if (!session) return true;
-    return posted_ == nullptr ? !before_ : session->reached(posted_);
+    return posted_ == nullptr ? !before_ : session->in_flight().reached(posted_);
   }
 
  private:

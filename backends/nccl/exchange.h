@@ -18,10 +18,10 @@ struct Exchange {
   std::vector<Tensor> held;
 };
 
-/// Of the kinds whose result is one tensor, which has this shape. Checked by Communicator.
+/// Plans a kind whose result is one tensor, which has this shape. Checked by Communicator.
 Exchange plan_exchange(Session& session, const GroupPlace& place, const backends::Call& call,
                        const Dims& shape);
-/// Of a batch; results are stored in its part when finished, the tensor is undefined.
+/// Plans a batch; results are stored in its part when finished, the tensor is undefined.
 Exchange plan_batch(Session& session, const GroupPlace& place, backends::Call& call);
 
 }  // namespace shardlab::nccl

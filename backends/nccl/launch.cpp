@@ -5,10 +5,10 @@
 #include "backends/nccl/launch.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <iterator>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -23,17 +23,14 @@ constexpr std::int64_t kPorts = 10'000;
 constexpr int kMostPort = 65'535;
 constexpr int kPortsBesideStore = 16;
 
-// Names of variables, of which the first that is set counts; null: no further one.
-using Names = std::array<const char*, 2>;
+// A name of a variable, or two with a blank in between: the first that is set counts.
+using Names = std::string_view;
 
 struct Starter {
   const char* name;  ///< as users call it
   const char* sign;  ///< set by this launcher only
-  const char* rank;
-  const char* size;
-  Names local_rank;
-  Names local_size;
-  Names job;
+  const char *rank, *size;
+  Names local_rank, local_size, job;  ///< may be empty
   void (*find_rank_zero)(const Lookup& lookup, const Starter& starter, Launch& launch);
 };
 
@@ -44,57 +41,30 @@ void find_rank_zero_under_mpi(const Lookup& lookup, const Starter& starter, Laun
 // A launcher is listed before those whose jobs it may be started in: their variables are inherited
 // by all of its processes. srun alone sets PMI_RANK, too, so it is not a sign.
 constexpr Starter kStarters[] = {
-    {"torchrun, or variables set by hand",
-     "RANK",
-     "RANK",
-     "WORLD_SIZE",
-     {"LOCAL_RANK"},
-     {},
-     {},
+    {"torchrun, or variables set by hand", "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "", "",
      find_rank_zero_by_hand},
-    {"mpirun of Open MPI",
-     "OMPI_COMM_WORLD_RANK",
-     "OMPI_COMM_WORLD_RANK",
-     "OMPI_COMM_WORLD_SIZE",
-     {"OMPI_COMM_WORLD_LOCAL_RANK"},
-     {"OMPI_COMM_WORLD_LOCAL_SIZE"},
-     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
+    {"mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "PMIX_NAMESPACE OMPI_MCA_ess_base_jobid", find_rank_zero_under_mpi},
+    {"mpiexec of MPICH or Intel MPI", "MPI_LOCALRANKID", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
+     "MPI_LOCALNRANKS", "PMI_JOBID SLURM_JOB_ID", find_rank_zero_under_mpi},
+    {"mpiexec of Cray PALS", "PALS_RANKID", "PALS_RANKID", "PMI_SIZE",
+     "PALS_LOCAL_RANKID PMI_LOCAL_RANK", "PALS_LOCAL_SIZE PMI_LOCAL_SIZE", "PALS_APID PBS_JOBID",
      find_rank_zero_under_mpi},
-    {"mpiexec of MPICH or Intel MPI",
-     "MPI_LOCALRANKID",
-     "PMI_RANK",
-     "PMI_SIZE",
-     {"MPI_LOCALRANKID"},
-     {"MPI_LOCALNRANKS"},
-     {"PMI_JOBID", "SLURM_JOB_ID"},
-     find_rank_zero_under_mpi},
-    {"mpiexec of Cray PALS",
-     "PALS_RANKID",
-     "PALS_RANKID",
-     "PMI_SIZE",
-     {"PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"},
-     {"PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"},
-     {"PALS_APID", "PBS_JOBID"},
-     find_rank_zero_under_mpi},
-    {"srun",
-     "SLURM_PROCID",
-     "SLURM_PROCID",
-     "SLURM_NTASKS",
-     {"SLURM_LOCALID"},
-     {},
-     {},
+    {"srun", "SLURM_PROCID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "", "",
      find_rank_zero_under_slurm},
 };
 
-/// The first name that is set, or null.
-const char* first_set(const Lookup& lookup, const Names& names) {
-  for (const char* name : names) {
-    if (name != nullptr && lookup(name)) return name;
-  }
-  return nullptr;
+/// The first name that is set, or an empty one.
+std::string first_set(const Lookup& lookup, Names names) {
+  const std::string first(names.substr(0, names.find(' ')));
+  if (first.empty() || lookup(first)) return first;
+  const std::string second(names.substr(std::min(first.size() + 1, names.size())));
+  return !second.empty() && lookup(second) ? second : "";
 }
 
-std::int64_t number(const Lookup& lookup, const char* name, std::optional<std::int64_t> otherwise) {
+std::int64_t number(const Lookup& lookup, const std::string& name,
+                    std::optional<std::int64_t> otherwise) {
   const std::optional<std::string> text = lookup(name);
   if (!text && otherwise) return *otherwise;
   if (!text) {
@@ -111,9 +81,9 @@ std::int64_t number(const Lookup& lookup, const char* name, std::optional<std::i
   return value;
 }
 
-std::int64_t number(const Lookup& lookup, const Names& names, std::int64_t otherwise) {
-  const char* name = first_set(lookup, names);
-  return name == nullptr ? otherwise : number(lookup, name, std::nullopt);
+std::int64_t first_number(const Lookup& lookup, Names names, std::int64_t otherwise) {
+  const std::string name = first_set(lookup, names);
+  return name.empty() ? otherwise : number(lookup, name, std::nullopt);
 }
 
 // The same in all processes of a job, and seldom in two jobs of one host.
@@ -159,10 +129,10 @@ void find_rank_zero_under_slurm(const Lookup& lookup, const Starter&, Launch& la
 }
 
 void find_rank_zero_under_mpi(const Lookup& lookup, const Starter& starter, Launch& launch) {
-  const char* job = first_set(lookup, starter.job);
-  launch.job = job == nullptr ? starter.name : *lookup(job);
+  const std::string job = first_set(lookup, starter.job);
+  launch.job = job.empty() ? starter.name : *lookup(job);
   std::optional<std::string> host = lookup("MASTER_ADDR");
-  const std::int64_t on_this_host = number(lookup, starter.local_size, launch.size);
+  const std::int64_t on_this_host = first_number(lookup, starter.local_size, launch.size);
   if (!host && on_this_host != launch.size) {
     // Inside a job of Slurm's, ranks begin on the first of its hosts.
     const std::optional<std::string> list = lookup("SLURM_JOB_NODELIST");
@@ -217,7 +187,7 @@ Launch launch_of(const Lookup& lookup) {
   launch.by = starter->name;
   launch.rank = number(lookup, starter->rank, std::nullopt);
   launch.size = number(lookup, starter->size, std::nullopt);
-  launch.local_rank = number(lookup, starter->local_rank, launch.rank);
+  launch.local_rank = first_number(lookup, starter->local_rank, launch.rank);
   if (launch.rank >= launch.size) {
     fail(ErrorKind::kValue, Fix{"start the ranks with torchrun, srun or mpirun, or set both"},
          "{} is {} and {} is {}; the first must be less", starter->rank, launch.rank, starter->size,

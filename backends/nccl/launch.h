@@ -25,7 +25,7 @@ struct Launch {
 
 /// The value of an environment variable; none when unset or empty.
 using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
-/// Of this process.
+/// A variable of this process's environment.
 std::optional<std::string> environment(const std::string& name);
 
 /// Those whose variables are present, in the order in which they are searched: "srun".

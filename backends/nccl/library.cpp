@@ -4,9 +4,12 @@
 
 #include <dlfcn.h>
 
+#include <cstddef>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <span>
+#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -43,54 +46,29 @@ void* open_any(std::span<const char* const> names) {
       .with("fix", fix);
 }
 
-template <typename Function>
-void take(void* library, const char* name, Function*& function) {
-  void* symbol = dlsym(library, name);
-  if (symbol == nullptr) {
-    refuse_missing("usable NCCL", fmt::format("the library has no {}", name), kNewEnough);
+// The functions of Api, in its order.
+constexpr const char* kNcclFunctions =
+    "ncclGetVersion ncclGetUniqueId ncclCommInitRankConfig ncclCommSplit "
+    "ncclCommGetAsyncError ncclCommFinalize ncclCommDestroy ncclCommAbort "
+    "ncclGetErrorString ncclGetLastError ncclGroupStart ncclGroupEnd ncclAllReduce "
+    "ncclAllGather ncclReduceScatter ncclBroadcast ncclReduce ncclSend ncclRecv";
+constexpr const char* kCudaFunctions =
+    "cudaGetDeviceCount cudaRuntimeGetVersion cudaDriverGetVersion cudaSetDevice "
+    "cudaStreamCreateWithFlags cudaStreamDestroy cudaStreamQuery cudaStreamSynchronize "
+    "cudaStreamWaitEvent cudaEventCreateWithFlags cudaEventDestroy cudaEventRecord "
+    "cudaEventQuery cudaMemGetInfo cudaGetLastError cudaGetErrorString";
+static_assert(sizeof(Api) == 35 * sizeof(void*));
+
+// `slot`: of the first one.
+void take(void* library, const char* names, std::byte* slot) {
+  std::istringstream words(names);
+  for (std::string name; words >> name; slot += sizeof(void*)) {
+    void* const symbol = dlsym(library, name.c_str());
+    if (symbol == nullptr) {
+      refuse_missing("usable NCCL", fmt::format("the library has no {}", name), kNewEnough);
+    }
+    std::memcpy(slot, &symbol, sizeof symbol);
   }
-  function = reinterpret_cast<Function*>(symbol);
-}
-
-void take_nccl(void* library, Api& api) {
-  take(library, "ncclGetVersion", api.GetVersion);
-  take(library, "ncclGetUniqueId", api.GetUniqueId);
-  take(library, "ncclCommInitRankConfig", api.CommInitRankConfig);
-  take(library, "ncclCommSplit", api.CommSplit);
-  take(library, "ncclCommGetAsyncError", api.CommGetAsyncError);
-  take(library, "ncclCommFinalize", api.CommFinalize);
-  take(library, "ncclCommDestroy", api.CommDestroy);
-  take(library, "ncclCommAbort", api.CommAbort);
-  take(library, "ncclGetErrorString", api.GetErrorString);
-  take(library, "ncclGetLastError", api.GetLastError);
-  take(library, "ncclGroupStart", api.GroupStart);
-  take(library, "ncclGroupEnd", api.GroupEnd);
-  take(library, "ncclAllReduce", api.AllReduce);
-  take(library, "ncclAllGather", api.AllGather);
-  take(library, "ncclReduceScatter", api.ReduceScatter);
-  take(library, "ncclBroadcast", api.Broadcast);
-  take(library, "ncclReduce", api.Reduce);
-  take(library, "ncclSend", api.Send);
-  take(library, "ncclRecv", api.Recv);
-}
-
-void take_cuda(void* library, Api& api) {
-  take(library, "cudaGetDeviceCount", api.GetDeviceCount);
-  take(library, "cudaRuntimeGetVersion", api.RuntimeGetVersion);
-  take(library, "cudaDriverGetVersion", api.DriverGetVersion);
-  take(library, "cudaSetDevice", api.SetDevice);
-  take(library, "cudaStreamCreateWithFlags", api.StreamCreateWithFlags);
-  take(library, "cudaStreamDestroy", api.StreamDestroy);
-  take(library, "cudaStreamQuery", api.StreamQuery);
-  take(library, "cudaStreamSynchronize", api.StreamSynchronize);
-  take(library, "cudaStreamWaitEvent", api.StreamWaitEvent);
-  take(library, "cudaEventCreateWithFlags", api.EventCreateWithFlags);
-  take(library, "cudaEventDestroy", api.EventDestroy);
-  take(library, "cudaEventRecord", api.EventRecord);
-  take(library, "cudaEventQuery", api.EventQuery);
-  take(library, "cudaMemGetInfo", api.MemGetInfo);
-  take(library, "cudaGetLastError", api.CudaGetLastError);
-  take(library, "cudaGetErrorString", api.CudaGetErrorString);
 }
 
 void* open_cuda() {
@@ -110,8 +88,10 @@ Api load(const std::string& path) {
     refuse_missing("NCCL", why == nullptr ? path : why,
                    "install libnccl2, or name the library in SHARDLAB_NCCL_LIBRARY");
   }
-  take_nccl(nccl, api);
-  take_cuda(dlsym(nccl, "cudaGetDeviceCount") != nullptr ? nccl : open_cuda(), api);
+  auto* const slots = reinterpret_cast<std::byte*>(&api);
+  take(nccl, kNcclFunctions, slots);
+  take(dlsym(nccl, "cudaGetDeviceCount") != nullptr ? nccl : open_cuda(), kCudaFunctions,
+       slots + offsetof(Api, GetDeviceCount));
   int version = 0;
   api.GetVersion(&version);
   if (version < kOldestVersion) {

@@ -12,21 +12,14 @@
 // only few of the calls before it may be in flight, and a group of more calls than that is always a
 // visit. One thread makes all visits of a session.
 //
-// If the environment makes launches wait (CUDA_LAUNCH_BLOCKING), the rank may be inside of NCCL for
-// ever all the same. The watching thread then reports and cuts, and if the rank does not come
-// back, ends the process with the message. If the environment makes communicators that do not block
-// (NCCL_COMM_BLOCKING=0), calls in progress are polled, by the rank with all its checks.
+// If the environment makes communicators that do not block (NCCL_COMM_BLOCKING=0), calls in
+// progress are polled, by the rank with all its checks.
 //
 // A failure is reported first, because NCCL's abort waits for the other ranks of the node. Then the
 // rank waits for its visit, if one is under way: it returns as soon as another rank has closed its
 // connections, by an abort or with its process. Then all communicators are aborted at once, because
 // each alone would wait for the others' work on the stream; afterwards nothing writes to memory of
 // the program, and nothing is ever destroyed, only aborted.
-//
-// A launch on the device waits as soon as CUDA has taken as much as it takes, about 1,024 of them,
-// and then the rank checks nothing. A watching thread does so in its place: where calls are in
-// flight and the rank has not checked for a while, failures, states and the patience are checked
-// there, and the abort lets the launch return.
 //
 // If the visit does not return soon, all communicators but its own are aborted without it, which
 // frees ranks that wait for each other crosswise. A call that has not returned then is left behind,
@@ -50,20 +43,10 @@ using backends::Patience;
 
 // The longest time until the culprit's own report arrives after NCCL has noticed an error.
 constexpr std::chrono::milliseconds kReportTakes{1'500};
-// The longest time until a visit returns after the others have received a failure, with a patience
-// that is not far shorter; and the longest time for the aborts of the others, who wait for theirs.
-constexpr std::chrono::milliseconds kVisitTakes{1'000};
-constexpr int kAbortTakesVisits = 2;
 // The longest time for the device to come to an end once its communicators have.
 constexpr std::chrono::milliseconds kDeviceTakes{10'000};
-// The period of the watching thread's checks.
-constexpr std::chrono::milliseconds kLooks{100};
-
 // A program whose calls never repeat is remembered up to this number, then from the beginning.
 constexpr std::size_t kMostSignatures = 4096;
-// Number of calls that share one event, which is reached when they are over.
-constexpr std::uint64_t kCallsAMilestone = kMostInFlight / 4;
-
 constexpr const char* kJoin = "ncclCommInitRankConfig";
 constexpr const char* kSplit = "ncclCommSplit";
 constexpr const char* kOneRankADevice =
@@ -91,27 +74,15 @@ Session::Session(const Api& api, LocalSide& side, const Peers& peers, std::int64
   check(api, api.SetDevice(device), "cudaSetDevice", rank);
   check(api, api.StreamCreateWithFlags(&lane.stream, kStreamNonBlocking), "cudaStreamCreate", rank);
   lane_ = std::make_shared<const Lane>(lane);
-  watcher_ = std::thread([this] { keep_watch(); });
+  in_flight_ = std::make_unique<InFlight>(lane_);
+  alive_ = std::make_unique<Alive>(lane_, patience);
+  lookout_ = std::make_unique<Lookout>(lane_, *alive_, peers, patience);
 }
 
 Session::~Session() {
   end();
-  std::thread hearing;
-  {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
-    hearing = std::move(hearing_);
-  }
-  ending_.notify_all();
-  watcher_.join();
-  if (hearing.joinable()) hearing.join();
-  if (left_) return;  // the stream and its events stay
-  const Api& api = lane_->api;
-  synchronize();
-  for (const Kept& kept : kept_) api.EventDestroy(kept.event);
-  for (const Milestone& milestone : milestones_) api.EventDestroy(milestone.event);
-  for (const Event event : free_) api.EventDestroy(event);
-  api.StreamDestroy(lane_->stream);
+  lookout_.reset();
+  if (!left_) synchronize();
 }
 
 void Session::check_peers() {
@@ -137,12 +108,8 @@ void Session::hear_others() {
 }
 
 void Session::fail_call(Comm comm, Result result, const std::string& what) {
-  std::string detail;
-  {
-    const std::lock_guard lock(mutex_);
-    const char* last = aborted_ || comm == nullptr ? nullptr : lane_->api.GetLastError(comm);
-    if (last != nullptr && *last != 0) detail = fmt::format(" ({})", last);
-  }
+  const std::string last = alive_->last_error(comm);
+  const std::string detail = last.empty() ? "" : fmt::format(" ({})", last);
   hear_others();
   Error reason(ErrorKind::kRuntime,
                fmt::format("{}: {}{}", what, lane_->api.GetErrorString(result), detail));
@@ -159,38 +126,16 @@ void Session::check_outcome(Comm comm, const Outcome& outcome, const std::string
   if (outcome.result != Result::kSuccess) fail_call(comm, outcome.result, what);
 }
 
-Result Session::state_of(Comm comm) {
-  const std::lock_guard lock(mutex_);
-  if (aborted_) return Result::kRemoteError;
-  // Whoever uses it will report it.
-  if (is_used(comm)) return Result::kSuccess;
-  Result state = Result::kSuccess;
-  const Result asked = lane_->api.CommGetAsyncError(comm, &state);
-  if (state == Result::kInProgress) state = Result::kSuccess;
-  return asked == Result::kSuccess ? state : asked;
-}
-
 void Session::check_states(const std::string& what) {
-  std::vector<Comm> comms;
-  bool aborted = false;
-  {
-    const std::lock_guard lock(mutex_);
-    comms = alive_;
-    aborted = aborted_;
-  }
-  if (aborted) fail_call(nullptr, Result::kRemoteError, what);
-  for (const Comm comm : comms) {
-    const Result state = state_of(comm);
+  if (alive_->aborted()) fail_call(nullptr, Result::kRemoteError, what);
+  for (const Comm comm : alive_->all()) {
+    const Result state = alive_->state_of(comm);
     if (state != Result::kSuccess) fail_call(comm, state, what);
   }
 }
 
 void Session::check_wait(std::chrono::milliseconds waited, const std::string& what) {
-  ++asked_;
-  {
-    const std::lock_guard lock(asking_);
-    peers_.wait_on(waited, patience_);
-  }
+  lookout_->rank_waits(waited);
   check_peers();
   check_states(what);
   if (waited < patience_) return;
@@ -198,65 +143,6 @@ void Session::check_wait(std::chrono::milliseconds waited, const std::string& wh
   give_up(Error(ErrorKind::kRuntime, fmt::format("rank {} has waited {:.3g} s for {}", lane_->rank,
                                                  seconds.count(), what))
               .with("fix", kWaitedTooLong));
-}
-
-void Session::keep_watch() {
-  lane_->api.SetDevice(lane_->device);
-  Patience away;
-  std::uint64_t asked = 0;
-  std::optional<Patience> cut;  // while the rank is inside of a call
-  while (true) {
-    bool inside = false, aborted = false;
-    {
-      std::unique_lock lock(mutex_);
-      if (ending_.wait_for(lock, kLooks, [this] { return ended_; })) return;
-      inside = inside_ != nullptr;
-      aborted = aborted_;
-    }
-    if (aborted) {
-      if (!inside) cut.reset();
-      if (inside && !cut) cut.emplace();
-      if (cut && cut->waited() > (1 + kAbortTakesVisits) * visit_takes()) {
-        peers_.end_process(fmt::format("rank {} is inside of a launch", lane_->rank));
-      }
-      continue;
-    }
-    const CudaError device = lane_->api.StreamQuery(lane_->stream);
-    const std::uint64_t now = asked_;
-    if (std::exchange(asked, now) != now || (device == CudaError::kSuccess && !inside)) {
-      away = Patience();
-    } else {
-      ask_for_rank(away.waited(), device);
-    }
-  }
-}
-
-// Reports and cuts; the rank itself finds the error that it throws.
-void Session::ask_for_rank(std::chrono::milliseconds waited, CudaError device) {
-  {
-    const std::lock_guard lock(asking_);
-    peers_.wait_on(waited, patience_);
-  }
-  if (peers_.failure()) return cut();
-  std::vector<Comm> comms;
-  {
-    const std::lock_guard lock(mutex_);
-    comms = alive_;
-  }
-  const bool failed =
-      std::ranges::any_of(comms, [&](Comm comm) { return state_of(comm) != Result::kSuccess; });
-  // CUDA's own errors stay, and end all work of the process on the device.
-  const bool broken = device != CudaError::kSuccess && device != CudaError::kNotReady;
-  if (!failed && !broken && waited < patience_) return;
-  const std::string why = broken   ? lane_->api.CudaGetErrorString(device)
-                          : failed ? "NCCL reports that one has failed"
-                                   : "they have not come to an end";
-  const std::chrono::duration<double> seconds = waited;
-  peers_.tell(Error(ErrorKind::kRuntime,
-                    fmt::format("rank {} has launched work behind collectives for {:.3g} s, and {}",
-                                lane_->rank, seconds.count(), why))
-                  .with("fix", kWaitedTooLong));
-  cut();
 }
 
 void Session::poll_until(const std::function<bool()>& over, const std::string& what) {
@@ -270,49 +156,29 @@ void Session::poll_until(const std::function<bool()>& over, const std::string& w
   }
 }
 
-Outcome Session::visit(Comm comm, std::function<Outcome()> call, std::function<void()> back,
-                       const std::string& what) {
-  const auto outcome = std::make_shared<Outcome>();
-  const auto body = [lane = lane_, call = std::move(call), outcome] {
-    lane->api.SetDevice(lane->device);
-    *outcome = call();
-  };
-  {
-    const std::lock_guard lock(mutex_);
-    if (aborted_) return {Result::kRemoteError, std::nullopt};
-    visit_ = {comm, std::move(back)};
+Outcome Session::visit(Comm comm, std::function<Outcome()> call,
+                       std::function<void(Alive::Comms&)> back, const std::string& what) {
+  if (!alive_->begin_visit(comm, std::move(call), std::move(back))) {
+    return {Result::kRemoteError, std::nullopt};
   }
-  visits_->begin(body);
   Patience patience;
-  while (!visits_->over()) {
+  while (!alive_->visit_is_over()) {
     check_wait(patience.waited(), what);
     patience.pause();
   }
-  come_back();
-  // A failure may have arrived while the visit kept all from being aborted.
-  const std::lock_guard lock(mutex_);
-  return aborted_ ? Outcome{Result::kRemoteError, std::nullopt} : *outcome;
+  return alive_->end_visit();
 }
 
-void Session::come_back() {
-  const std::lock_guard lock(mutex_);
-  if (visit_->back) visit_->back();
-  visit_.reset();
-}
+namespace {
 
-void Session::leave_behind() {
-  left_ = true;
-  visits_->leave();
-  const std::lock_guard lock(mutex_);
-  std::erase(alive_, visit_->comm);
-  visit_.reset();
-}
-
-std::function<void()> Session::joins(std::shared_ptr<Comm> made) {
-  return [this, made = std::move(made)] {
-    if (*made != nullptr) alive_.push_back(*made);
+// A new communicator, where there is one, is alive.
+std::function<void(Alive::Comms&)> joins(std::shared_ptr<Comm> made) {
+  return [made = std::move(made)](Alive::Comms& alive) {
+    if (*made != nullptr) alive.push_back(*made);
   };
 }
+
+}  // namespace
 
 Comm Session::join(const UniqueId& id, std::int64_t size, std::int64_t rank) {
   check_peers();
@@ -345,9 +211,9 @@ Comm Session::split(Comm parent, int color, int key) {
 
 void Session::post(Comm comm, std::span<const GroupCall> calls, std::shared_ptr<void> memory,
                    const std::string& what) {
-  await_room(what);
+  if (!in_flight_->has_room()) poll_until([&] { return in_flight_->has_room(); }, what);
   check_wait(std::chrono::milliseconds(0), what);
-  drop_reached();
+  in_flight_->drop_reached();
   side_.order_before(lane_->api, lane_->stream);
   std::set<Signature>& completed = completed_[comm];
   const std::vector<Signature> signatures = signatures_of(calls);
@@ -365,91 +231,21 @@ void Session::post(Comm comm, std::span<const GroupCall> calls, std::shared_ptr<
     if (completed.size() >= kMostSignatures) completed.clear();
     completed.insert(signatures.begin(), signatures.end());
   }
-  count_posted(calls.size());
+  in_flight_->count(calls.size());
 }
 
 Outcome Session::call_directly(Comm comm, std::span<const GroupCall> calls,
                                const std::string& what) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (aborted_) return {Result::kRemoteError, std::nullopt};
-    inside_ = comm;
-  }
+  constexpr Outcome kCut{Result::kRemoteError, std::nullopt};
+  if (!alive_->enter(comm)) return kCut;
   Outcome outcome = make_group(*lane_, comm, calls);
-  {
-    const std::lock_guard lock(mutex_);
-    inside_ = nullptr;
-    if (aborted_) return {Result::kRemoteError, std::nullopt};
-  }
-  if (outcome.result != Result::kInProgress) return outcome;
+  if (!alive_->come_out()) return kCut;
   const auto over = [&] {
-    const std::lock_guard lock(mutex_);
-    return aborted_ || lane_->api.CommGetAsyncError(comm, &outcome.result) != Result::kSuccess ||
-           outcome.result != Result::kInProgress;
+    outcome.result = alive_->progress_of(comm);
+    return outcome.result != Result::kInProgress;
   };
-  poll_until(over, what);
+  if (outcome.result == Result::kInProgress) poll_until(over, what);
   return outcome;
-}
-
-// Calls in flight may keep a launch from returning.
-void Session::await_room(const std::string& what) {
-  if (posted_ - over_ <= kMostInFlight) return;
-  const auto room = [&] {
-    while (!milestones_.empty() && reached(milestones_.front().event)) {
-      over_ = milestones_.front().posted;
-      release(milestones_.front().event);
-      milestones_.pop_front();
-    }
-    return posted_ - over_ <= kMostInFlight;
-  };
-  poll_until(room, what);
-}
-
-void Session::count_posted(std::size_t calls) {
-  posted_ += calls;
-  const std::uint64_t before = milestones_.empty() ? over_ : milestones_.back().posted;
-  if (posted_ - before < kCallsAMilestone) return;
-  const Event event = take_event();
-  record(event);
-  milestones_.push_back({posted_, event});
-}
-
-Event Session::take_event() {
-  if (!free_.empty()) {
-    const Event event = free_.back();
-    free_.pop_back();
-    return event;
-  }
-  Event event = nullptr;
-  check(lane_->api, lane_->api.EventCreateWithFlags(&event, kEventDisableTiming), "cudaEventCreate",
-        lane_->rank);
-  return event;
-}
-
-void Session::record(Event event) {
-  const CudaError recorded = lane_->api.EventRecord(event, lane_->stream);
-  if (recorded != CudaError::kSuccess) release(event);
-  check(lane_->api, recorded, "cudaEventRecord", lane_->rank);
-}
-
-Event Session::mark() {
-  const Event event = take_event();
-  record(event);
-  last_ = event;
-  return event;
-}
-
-void Session::release(Event event) { free_.push_back(event); }
-
-bool Session::reached(Event event) const {
-  const CudaError state = lane_->api.EventQuery(event);
-  if (state == CudaError::kNotReady) {
-    // The runtime keeps it as the last error, which the next launch of a kernel would be taken for.
-    lane_->api.CudaGetLastError();
-    return false;
-  }
-  check(lane_->api, state, "cudaEventQuery", lane_->rank);
-  return true;
 }
 
 void Session::await(Event event, const std::string& what) {
@@ -457,37 +253,30 @@ void Session::await(Event event, const std::string& what) {
     check_peers();
     return side_.order_after(lane_->api, event);
   }
-  poll_until([&] { return reached(event); }, what);
+  poll_until([&] { return in_flight_->reached(event); }, what);
 }
 
 void Session::let_go(Event event, std::shared_ptr<void> memory) noexcept {
-  if (left_) return keep_for_ever(std::move(memory));
-  if (side_.waits() == LocalSide::Waits::kHost) return kept_.push_back({event, std::move(memory)});
+  if (left_ || side_.waits() == LocalSide::Waits::kHost) {
+    return in_flight_->keep(event, std::move(memory));
+  }
   try {
     side_.order_after(lane_->api, event);
   } catch (const Error& reason) {
     peers_.tell(reason);
     abort();
   }
-  release(event);
-}
-
-void Session::drop_reached() {
-  std::erase_if(kept_, [&](const Kept& kept) {
-    const bool over = reached(kept.event);
-    if (over) release(kept.event);
-    return over;
-  });
+  in_flight_->release(event);
 }
 
 void Session::drain(const std::string& what) {
   struct Mark {
-    Session& session;
+    InFlight& calls;
     const Event event;
-    ~Mark() { session.release(event); }
+    ~Mark() { calls.release(event); }
   };
-  const Mark all{*this, mark()};
-  poll_until([&] { return reached(all.event); }, what);
+  const Mark all{*in_flight_, in_flight_->mark()};
+  poll_until([&] { return in_flight_->reached(all.event); }, what);
 }
 
 // Waits for the other ranks of the node.
@@ -499,75 +288,22 @@ void Session::end_one(Comm comm) {
     if (*finalized == Result::kSuccess) lane->api.CommDestroy(comm);
     return Outcome{*finalized, std::nullopt};
   };
-  const auto back = [this, comm, finalized] {
-    if (*finalized == Result::kSuccess) std::erase(alive_, comm);
+  const auto back = [comm, finalized](Alive::Comms& alive) {
+    if (*finalized == Result::kSuccess) std::erase(alive, comm);
   };
   const Outcome outcome = visit(comm, call, back, "the end of a communicator");
   check(lane_->api, outcome.result, "ncclCommFinalize", lane_->rank, comm);
 }
 
 void Session::end() noexcept {
-  std::vector<Comm> comms;
-  {
-    const std::lock_guard lock(mutex_);
-    comms = alive_;
-  }
+  Alive::Comms comms = alive_->all();
   std::ranges::reverse(comms);
   try {
     for (const Comm comm : comms) end_one(comm);
   } catch (const Error& reason) {
     if (!peers_.failure()) peers_.tell(reason);
   }
-  bool left = false;
-  {
-    const std::lock_guard lock(mutex_);
-    left = !alive_.empty() || !aborts_.empty();
-  }
-  if (left) abort();
-}
-
-// On a thread of its own: the reporting thread must not wait for the others. A communicator that a
-// thread uses is left out.
-void Session::abort_alive() {
-  std::vector<Comm> comms;
-  for (const Comm comm : std::exchange(alive_, {})) {
-    (is_used(comm) ? alive_ : comms).push_back(comm);
-  }
-  if (comms.empty()) return;
-  aborts_.push_back(std::make_unique<Errand>());
-  aborts_.back()->begin([lane = lane_, comms = std::move(comms)] { abort_together(*lane, comms); });
-}
-
-// While a visit is under way the rank waits for it, receives the failure there, and aborts.
-void Session::cut() noexcept {
-  const std::lock_guard lock(mutex_);
-  aborted_ = true;
-  if (!visit_) abort_alive();
-}
-
-void Session::cut_on_failure() {
-  const std::lock_guard lock(mutex_);
-  hearing_ = std::thread([this] {
-    Patience patience;
-    while (!peers_.failure()) {
-      {
-        const std::lock_guard ending(mutex_);
-        if (ended_) return;
-      }
-      patience.pause();
-    }
-    cut();
-  });
-}
-
-void Session::abort_rest() {
-  const std::lock_guard lock(mutex_);
-  aborted_ = true;
-  abort_alive();
-}
-
-std::chrono::milliseconds Session::visit_takes() const {
-  return std::min(kVisitTakes, 4 * patience_);
+  if (!alive_->empty()) abort();
 }
 
 void Session::synchronize() {
@@ -579,30 +315,11 @@ void Session::synchronize() {
 }
 
 void Session::abort() noexcept {
-  const std::chrono::milliseconds abort_takes = kAbortTakesVisits * visit_takes();
-  *lane_->cut = true;
-  if (visit_ && visits_->wait(visit_takes())) come_back();
-  abort_rest();
-  if (visit_) visits_->wait(abort_takes) ? come_back() : leave_behind();
-  abort_rest();
-  std::vector<std::unique_ptr<Errand>> aborts;
-  {
-    const std::lock_guard lock(mutex_);
-    aborts = std::move(aborts_);
-  }
-  const Patience patience;
-  for (const std::unique_ptr<Errand>& abort : aborts) {
-    if (abort->wait(abort_takes - patience.waited())) continue;
-    left_ = true;
-    abort->leave();
-  }
-  if (!left_) {
-    // Nothing writes to memory of others after this.
-    synchronize();
-    for (const Kept& kept : std::exchange(kept_, {})) release(kept.event);
-    return;
-  }
-  for (Kept& kept : std::exchange(kept_, {})) keep_for_ever(std::move(kept.memory));
+  left_ = alive_->abort();
+  if (left_) return in_flight_->leave();
+  // Nothing writes to memory of others after this.
+  synchronize();
+  in_flight_->forget();
 }
 
 }  // namespace shardlab::nccl

@@ -2,55 +2,26 @@
 // communicators that are alive, and the way out when one of them or another rank fails.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
-#include <thread>
-#include <vector>
 
+#include "backends/nccl/alive.h"
 #include "backends/nccl/api.h"
-#include "backends/nccl/errand.h"
 #include "backends/nccl/group.h"
+#include "backends/nccl/in_flight.h"
 #include "backends/nccl/local_side.h"
+#include "backends/nccl/lookout.h"
 #include "backends/shared/patience.h"
 #include "base/error.h"
 
 namespace shardlab::nccl {
-
-/// The session's link to the other processes: their failures, and reports to them. Thread-safe.
-class Peers {
- public:
-  virtual ~Peers() = default;
-  /// Once a rank has failed, or its process is gone: the error that this rank throws.
-  virtual std::optional<Error> failure() const = 0;
-  /// Called repeatedly while this rank waits for others, before it has waited for `patience` and
-  /// after: may set the reason that failure() has from then on. By one thread at a time.
-  virtual void wait_on(std::chrono::milliseconds waited, std::chrono::milliseconds patience) const {
-    static_cast<void>(waited);
-    static_cast<void>(patience);
-  }
-  /// Reports that this rank fails. Called before it aborts: NCCL's abort waits for the other ranks
-  /// of its node, which get there only once they have received the failure.
-  virtual void tell(const Error& reason) const = 0;
-  /// Ends the process, because this rank, or its device, is inside of a call that never returns:
-  /// says failure(), or else `what`. Any thread.
-  [[noreturn]] virtual void end_process(const std::string& what) const = 0;
-};
-
-/// The largest number of posted calls that may be in flight when the next one is made on the rank's
-/// own thread. CUDA keeps about 1,024 launches before a launch waits for the device; a call takes
-/// up to five of them, for its kernel, for events and for waits.
-inline constexpr std::uint64_t kMostInFlight = 128;
 
 /// All communicators share one stream, so that their calls run in the order of the program, which
 /// is the same on all ranks: two groups never wait for each other crosswise. They end together, by
@@ -83,10 +54,8 @@ class Session {
   ///   fails  as await()
   void post(Comm comm, std::span<const GroupCall> calls, std::shared_ptr<void> memory,
             const std::string& what);
-  /// Reached when all posted calls are over. Given back by release() or let_go().
-  Event mark();
-  void release(Event event);
-  bool reached(Event event) const;
+  /// Marks what is posted. An event of it is given back there, or by let_go().
+  InFlight& in_flight() { return *in_flight_; }
   /// Orders host or device after `event`.
   ///   fails  with the peers' failure, with NCCL's own error, or when the patience is over
   void await(Event event, const std::string& what);
@@ -98,8 +67,6 @@ class Session {
   /// awaited event cannot occur, or was cut short.
   ///   fails  as await()
   void check_wait(std::chrono::milliseconds waited, const std::string& what);
-  /// Whether all marked calls are over.
-  bool idle() const { return last_ == nullptr || reached(last_); }
   /// Returns when all posted calls are over.
   ///   fails  as await()
   void drain(const std::string& what);
@@ -108,11 +75,10 @@ class Session {
   /// nothing has failed, aborts them otherwise. Waits for the other ranks of the node.
   void end() noexcept;
   /// Aborts all communicators at once: calls in flight stop. If a thread is inside of NCCL, the
-  /// rank waits for it, and aborts itself. Does not wait, except for a call that the rank is
-  /// making; by any thread.
-  void cut() noexcept;
-  /// The same as soon as the peers have a failure(). Does not wait; by any thread, once.
-  void cut_on_failure();
+  /// rank waits for it, and aborts itself. Does not wait; by any thread.
+  void cut() noexcept { alive_->cut(); }
+  /// Rung, it does the same as soon as the peers have a failure().
+  const std::shared_ptr<Bell>& bell() const { return lookout_->bell(); }
   /// The same, and waits until no posted call touches memory any more, and until the other ranks of
   /// the node have arrived. Calls that do not return in a few seconds are left behind: a thread
   /// inside of NCCL with its communicator, or the aborts; and the memory of all posted calls. The
@@ -122,27 +88,12 @@ class Session {
  private:
   /// Waits until `over` holds, or something fails.
   void poll_until(const std::function<bool()>& over, const std::string& what);
-  /// Makes a call that may wait for other ranks on a thread, and waits for it. The call uses
-  /// `comm`; `back` is called when it has returned, under the mutex.
-  Outcome visit(Comm comm, std::function<Outcome()> call, std::function<void()> back,
+  /// Makes a call that may wait for other ranks on a thread, and waits for it (Alive::begin_visit).
+  Outcome visit(Comm comm, std::function<Outcome()> call, std::function<void(Alive::Comms&)> back,
                 const std::string& what);
-  /// The visit is over: everything that it has made or ended is known.
-  void come_back();
-  /// The visit did not return.
-  void leave_behind();
   /// Makes a group that waits for no other rank, on the rank's thread; a launch may wait for the
   /// device all the same, where CUDA_LAUNCH_BLOCKING is set for example.
   Outcome call_directly(Comm comm, std::span<const GroupCall> calls, const std::string& what);
-  /// Puts a new communicator, where there is one, among those that are alive. For visit().
-  std::function<void()> joins(std::shared_ptr<Comm> made);
-  /// Makes a thread abort all that are alive, but for that of the visit. With the mutex held.
-  void abort_alive();
-  /// The same, and nothing is called any more.
-  void abort_rest();
-  void await_room(const std::string& what);
-  void count_posted(std::size_t calls);
-  Event take_event();
-  void record(Event event);
   /// Reports to the others, aborts, throws.
   [[noreturn]] void give_up(const Error& reason);
   /// The same with NCCL's reason; throws that of another rank if it is the cause.
@@ -150,62 +101,20 @@ class Session {
   /// One of the two, unless the calls have succeeded.
   void check_outcome(Comm comm, const Outcome& outcome, const std::string& what);
   void hear_others();
-  /// The watching thread: checks in place of the rank while it does not check itself.
-  void keep_watch();
-  void ask_for_rank(std::chrono::milliseconds waited, CudaError device);
-  /// Whether a thread is inside of a call of this communicator. With the mutex held.
-  bool is_used(Comm comm) const {
-    return comm != nullptr && (inside_ == comm || (visit_ && visit_->comm == comm));
-  }
-  /// How long the calls of a visit may take once a failure is known.
-  std::chrono::milliseconds visit_takes() const;
   /// Waits for the device, at most for a few seconds: then the process ends.
   void synchronize();
   void end_one(Comm comm);
-  Result state_of(Comm comm);
   void check_states(const std::string& what);
-  void drop_reached();
-
-  struct Kept {
-    Event event;
-    std::shared_ptr<void> memory;
-  };
-  struct Visit {
-    Comm comm;
-    std::function<void()> back;
-  };
-  struct Milestone {
-    std::uint64_t posted;  ///< calls, of which the last is before the event
-    Event event;
-  };
 
   LocalSide& side_;
   const Peers& peers_;
   const std::chrono::milliseconds patience_;
-  std::mutex asking_;                     ///< guards Peers::wait_on
-  std::atomic<std::uint64_t> asked_ = 0;  ///< number of checks of the rank
-  std::shared_ptr<const Lane> lane_;
-  std::vector<Event> free_;
-  Event last_ = nullptr;  ///< recorded; events are recorded again for later marks only
-  std::vector<Kept> kept_;
   std::map<Comm, std::set<Signature>> completed_;
-  std::unique_ptr<Errand> visits_ = std::make_unique<Errand>();
-  std::uint64_t posted_ = 0;  ///< calls
-  std::uint64_t over_ = 0;    ///< of these are known to be over
-  std::deque<Milestone> milestones_;
   bool left_ = false;  ///< something has been left behind
-  /// Guards the following, and questions about states. No call of NCCL that may wait is made under
-  /// it.
-  std::mutex mutex_;
-  std::vector<Comm> alive_;
-  std::optional<Visit> visit_;  ///< under way; set and taken by the rank's thread only
-  Comm inside_ = nullptr;       ///< of a group that the rank's thread makes itself
-  bool aborted_ = false;
-  bool ended_ = false;
-  std::vector<std::unique_ptr<Errand>> aborts_;  ///< under way
-  std::thread hearing_;
-  std::condition_variable ending_;
-  std::thread watcher_;
+  std::shared_ptr<const Lane> lane_;
+  std::unique_ptr<InFlight> in_flight_;
+  std::unique_ptr<Alive> alive_;
+  std::unique_ptr<Lookout> lookout_;  ///< last: its thread uses the others
 };
 
 }  // namespace shardlab::nccl

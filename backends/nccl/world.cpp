@@ -39,8 +39,14 @@ class Job {
     check(api_, api_.GetDeviceCount(&visible), "cudaGetDeviceCount", launch_.rank);
     return ordinal_of(launch_, environment, visible);
   }
+  int worlds = 0;  ///< under way: 0 or 1
 
  private:
+  ~Job() {
+    // The program has called exit() in the middle of a run, whose threads use the channel. The
+    // others hear of it from the system.
+    if (worlds > 0) static_cast<void>(channel_.release());
+  }
   Job()
       : launch_(launch_of(environment)),
         api_(open_library(environment("SHARDLAB_NCCL_LIBRARY").value_or(""))) {
@@ -107,7 +113,10 @@ class ChannelPeers final : public Peers {
 class World final : public Backend {
  public:
   World(Job& job, CollectiveChecks checks)
-      : job_(job), channel_(job.channel()), checks_(checks), peers_(channel_) {}
+      : job_(job), channel_(job.channel()), checks_(checks), peers_(channel_) {
+    ++job_.worlds;
+  }
+  ~World() override { --job_.worlds; }
 
   std::unique_ptr<Communicator> world(std::int64_t rank) override {
     side_ = make_local_side(*current_rank().device);
@@ -133,7 +142,7 @@ class World final : public Backend {
     turns_->settle();
     if (!channel_.failed()) channel_.tell_ended();
     // A rank that has ended normally does not fail because of later failures of others.
-    if (!session_->idle()) session_->drain("the last collectives");
+    if (!session_->in_flight().idle()) session_->drain("the last collectives");
   }
 
   void rank_ended(std::int64_t) override {
@@ -155,9 +164,7 @@ class World final : public Backend {
  private:
   // A rank that computes, or waits for its device, receives failures through these two.
   void watch() {
-    channel_.on_failure([session = std::weak_ptr<Session>(session_)] {
-      if (const auto alive = session.lock()) alive->cut_on_failure();
-    });
+    channel_.on_failure([bell = session_->bell()] { bell->ring(); });
     side_->watch([session = std::weak_ptr<Session>(session_)](std::chrono::milliseconds waited) {
       if (const auto alive = session.lock()) alive->check_wait(waited, "its device");
     });

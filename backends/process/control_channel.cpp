@@ -70,8 +70,7 @@ Verdict verdict_without_hub(const LongWait& wait, std::int64_t ranks) {
 
 }  // namespace
 
-class ControlChannel::Impl {
- public:
+struct ControlChannel::Impl {
   Impl(const Membership& membership, std::vector<Connection> connections)
       : state_(membership.rank, membership.size),
         longest_wait_(membership.longest_wait),
@@ -84,7 +83,6 @@ class ControlChannel::Impl {
   ~Impl() { lines_.stop(static_cast<std::uint32_t>(Message::kGoodbye), kAnswerTakes); }
 
   std::int64_t rank() const { return state_.rank; }
-  std::int64_t size() const { return state_.size; }
   bool failed() const { return state_.failed.load(std::memory_order_acquire); }
 
   // Whoever gathers has work to do with what it gets: others wait for that.
@@ -98,144 +96,6 @@ class ControlChannel::Impl {
     return parts;
   }
 
-  void learn_places() { places_ = Places(exchange(Places::mine(), kEveryRank, false)); }
-  const Places& places() const { return places_; }
-  bool speaks() {
-    const std::lock_guard lock(state_.mutex);
-    return places_.first_of_host(rank(), state_.silent_ranks());
-  }
-
-  bool leave(std::string_view reason) {
-    tell_hub(Message::kLeaves, std::string(reason));
-    std::unique_lock lock(state_.mutex);
-    await(lock, [&] { return state_.all_leave || state_.gone(0); });
-    // Then nobody passes on that others have left, and launchers end them when this process ends.
-    const bool speaks = places_.first_of_host(rank(), state_.silent_ranks());
-    if (state_.gone(0) && rank() != 0 && !speaks) {
-      state_.changed.wait_for(lock, kAnswerTakes, [] { return false; });
-    }
-    return state_.gone_ranks().empty();
-  }
-
-  void begin_run(std::string_view about) {
-    board_.begin_run();
-    reported_of_wait_ = false;
-    {
-      const std::lock_guard lock(state_.mutex);
-      start_run();
-    }
-    std::vector<std::string> all;
-    if (!failed()) all = exchange(about, kEveryRank, false);
-    refuse_without_others();
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (all[i].empty() || all[0].empty() || all[i] == all[0]) continue;
-      const std::lock_guard lock(state_.mutex);
-      state_.active = false;
-      refuse_other(i, all[i], all[0]);
-    }
-  }
-
-  void tell_failed(const Verdict& verdict) {
-    {
-      const std::lock_guard lock(state_.mutex);
-      if (!own_verdict_) own_verdict_ = verdict;
-    }
-    tell_hub(Message::kFailed, verdict_payload(state_.run, verdict));
-    announce();
-  }
-
-  void enter(const Entrance& entrance, const backends::Call& call, CollectiveChecks checks) {
-    board_.enter(entrance, call);
-    if (checks == CollectiveChecks::kOff) return;
-    Writer writer;
-    writer.put(state_.run);
-    put(writer, entrance);
-    EnteredCall::put(writer, call);
-    tell_hub(Message::kEntered, writer.take());
-  }
-
-  StandingBoard& board() { return board_; }
-
-  void wait_on(std::chrono::milliseconds waited, std::chrono::milliseconds patience) {
-    if (waited < kLong && waited < patience) {
-      reported_of_wait_ = false;
-      return;
-    }
-    const bool lost_patience = waited >= patience;
-    if (reported_of_wait_ && !lost_patience) return;
-    reported_of_wait_ = true;
-    tell_hub(Message::kLongWait, long_wait(waited, lost_patience));
-    if (lost_patience) await_verdict(waited);
-  }
-
-  void wait_for(CallPlace place) {
-    Writer writer;
-    writer.put(state_.run);
-    writer.put(place);
-    tell_hub(Message::kWaits, writer.take());
-  }
-
-  void tell_ended() {
-    board_.now(Doing::kEnded, kEndOfRun);
-    Writer writer;
-    writer.put(state_.run);
-    const EnteredCounts entered = board_.entered();
-    writer.put(static_cast<std::uint64_t>(entered.size()));
-    for (const auto& [group, count] : entered) {
-      writer.put(group);
-      writer.put(count);
-    }
-    tell_hub(Message::kEnded, writer.take());
-  }
-
-  bool take_met(CallPlace place) {
-    const std::lock_guard lock(state_.mutex);
-    return std::erase(state_.met, place) > 0;
-  }
-
-  std::optional<std::int64_t> take_sender(CallPlace any) {
-    const std::lock_guard lock(state_.mutex);
-    const auto found = std::ranges::find(state_.met, any.group, &CallPlace::group);
-    if (found == state_.met.end()) return std::nullopt;
-    const auto sender = static_cast<std::int64_t>(found->sequence);
-    state_.met.erase(found);
-    return sender;
-  }
-
-  std::optional<CallPlace> next_met() {
-    const std::lock_guard lock(state_.mutex);
-    if (state_.met.empty()) return std::nullopt;
-    const CallPlace place = state_.met.front();
-    state_.met.pop_front();
-    return place;
-  }
-
-  Verdict verdict() {
-    const std::lock_guard lock(state_.mutex);
-    const auto found = state_.verdicts.find(state_.run);
-    if (found != state_.verdicts.end()) return found->second;
-    check_invariant(own_verdict_.has_value(), "only a failed run has a verdict");
-    return *own_verdict_;
-  }
-
-  void on_failure(std::function<void()> notify) {
-    {
-      const std::lock_guard lock(state_.mutex);
-      notify_ = std::move(notify);
-    }
-    if (failed()) announce();
-  }
-
-  std::vector<std::int64_t> gone() {
-    const std::lock_guard lock(state_.mutex);
-    return state_.gone_ranks();
-  }
-  std::string why_gone(std::int64_t rank) {
-    const std::lock_guard lock(state_.mutex);
-    return state_.why_gone[static_cast<std::size_t>(rank)].value_or("");
-  }
-
- private:
   std::vector<std::string> bring(std::string_view mine, const Contribution& contribution) {
     if (rank() == 0) {
       const std::lock_guard lock(state_.mutex);
@@ -265,13 +125,13 @@ class ControlChannel::Impl {
   }
 
   std::vector<std::string> alone(std::string_view mine) const {
-    std::vector<std::string> parts(static_cast<std::size_t>(size()));
+    std::vector<std::string> parts(static_cast<std::size_t>(state_.size));
     parts[static_cast<std::size_t>(rank())] = mine;
     return parts;
   }
 
-  // Under the mutex.
   void start_run() {
+    const std::lock_guard lock(state_.mutex);
     if (rank() == 0) hub_.begin_run();
     const std::vector<std::int64_t> gone = state_.gone_ranks();
     if (!gone.empty()) refuse_without(gone.front());
@@ -351,7 +211,7 @@ class ControlChannel::Impl {
   void lose_hub(Clock::duration waited) {
     if (state_.gone(0)) return;
     const LongWait wait{rank(), seconds_of(waited), board_.standing(0)};
-    state_.lose(0, kNoAnswer, Spoke::kNo, verdict_without_hub(wait, size()));
+    state_.lose(0, kNoAnswer, Spoke::kNo, verdict_without_hub(wait, state_.size));
     // If it goes on one day, it hears what the others think.
     send(0, Message::kGone, gone_payload(0, kNoAnswer, Spoke::kNo));
   }
@@ -440,7 +300,7 @@ class ControlChannel::Impl {
       case Message::kEveryone: {
         const auto contribution = reader.get<Contribution>();
         std::vector<std::string> parts;
-        for (std::int64_t i = 0; i < size(); ++i) parts.push_back(reader.text());
+        for (std::int64_t i = 0; i < state_.size; ++i) parts.push_back(reader.text());
         return state_.store(contribution, std::move(parts));
       }
       case Message::kVerdict: {
@@ -511,51 +371,165 @@ ControlChannel::ControlChannel(std::unique_ptr<Impl> impl) : impl_(std::move(imp
 ControlChannel::~ControlChannel() = default;
 
 std::int64_t ControlChannel::rank() const { return impl_->rank(); }
-std::int64_t ControlChannel::size() const { return impl_->size(); }
-void ControlChannel::learn_places() { impl_->learn_places(); }
-const std::vector<std::int64_t>& ControlChannel::hosts() const { return impl_->places().hosts(); }
-bool ControlChannel::speaks() const { return impl_->speaks(); }
+std::int64_t ControlChannel::size() const { return impl_->state_.size; }
+bool ControlChannel::failed() const { return impl_->failed(); }
+
+void ControlChannel::learn_places() { impl_->places_ = Places(exchange(Places::mine())); }
+const std::vector<std::int64_t>& ControlChannel::hosts() const { return impl_->places_.hosts(); }
+
+bool ControlChannel::speaks() const {
+  const std::lock_guard lock(impl_->state_.mutex);
+  return impl_->places_.first_of_host(rank(), impl_->state_.silent_ranks());
+}
+
 void ControlChannel::write_errors(std::string_view text,
                                   std::span<const std::int64_t> culprits) const {
-  impl_->places().write_errors(rank(), speaks(), text, culprits);
+  impl_->places_.write_errors(rank(), speaks(), text, culprits);
 }
+
 std::vector<std::string> ControlChannel::exchange(std::string_view mine) {
   return impl_->exchange(mine, kEveryRank, false);
 }
 std::vector<std::string> ControlChannel::gather(std::string_view mine, std::int64_t root) {
   return impl_->exchange(mine, root, false);
 }
-void ControlChannel::begin_run(std::string_view about) { impl_->begin_run(about); }
-void ControlChannel::tell_failed(const Verdict& verdict) { impl_->tell_failed(verdict); }
-bool ControlChannel::failed() const { return impl_->failed(); }
-Verdict ControlChannel::verdict() const { return impl_->verdict(); }
-void ControlChannel::on_failure(std::function<void()> notify) {
-  impl_->on_failure(std::move(notify));
-}
-void ControlChannel::enter(const Entrance& entrance, const backends::Call& call,
-                           CollectiveChecks checks) {
-  impl_->enter(entrance, call, checks);
-}
-std::string ControlChannel::last_call() const { return impl_->board().last_call(); }
-void ControlChannel::goes_on() { impl_->board().now(Doing::kComputes); }
-void ControlChannel::waits_in(std::string call) { impl_->board().wait_in(std::move(call)); }
-void ControlChannel::waits_for(std::string_view what) { impl_->board().now(Doing::kWaits, what); }
-void ControlChannel::reports() { impl_->board().now(Doing::kReports); }
-void ControlChannel::wait_on(std::chrono::milliseconds waited, std::chrono::milliseconds patience) {
-  impl_->wait_on(waited, patience);
-}
-void ControlChannel::wait_for(CallPlace place) { impl_->wait_for(place); }
-bool ControlChannel::take_met(CallPlace place) { return impl_->take_met(place); }
-std::optional<std::int64_t> ControlChannel::take_sender(CallPlace any) {
-  return impl_->take_sender(any);
-}
-std::optional<CallPlace> ControlChannel::next_met() { return impl_->next_met(); }
-void ControlChannel::tell_ended() { impl_->tell_ended(); }
 std::vector<std::string> ControlChannel::end_run(std::string_view mine) {
   return impl_->exchange(mine, kEveryRank, true);
 }
-bool ControlChannel::leave(std::string_view reason) { return impl_->leave(reason); }
-std::vector<std::int64_t> ControlChannel::gone() const { return impl_->gone(); }
-std::string ControlChannel::why_gone(std::int64_t rank) const { return impl_->why_gone(rank); }
+
+void ControlChannel::begin_run(std::string_view about) {
+  impl_->board_.begin_run();
+  impl_->reported_of_wait_ = false;
+  impl_->start_run();
+  std::vector<std::string> all;
+  if (!failed()) all = exchange(about);
+  impl_->refuse_without_others();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].empty() || all[0].empty() || all[i] == all[0]) continue;
+    const std::lock_guard lock(impl_->state_.mutex);
+    impl_->state_.active = false;
+    refuse_other(i, all[i], all[0]);
+  }
+}
+
+void ControlChannel::tell_failed(const Verdict& verdict) {
+  {
+    const std::lock_guard lock(impl_->state_.mutex);
+    if (!impl_->own_verdict_) impl_->own_verdict_ = verdict;
+  }
+  impl_->tell_hub(Message::kFailed, verdict_payload(impl_->state_.run, verdict));
+  impl_->announce();
+}
+
+Verdict ControlChannel::verdict() const {
+  const std::lock_guard lock(impl_->state_.mutex);
+  const auto found = impl_->state_.verdicts.find(impl_->state_.run);
+  if (found != impl_->state_.verdicts.end()) return found->second;
+  check_invariant(impl_->own_verdict_.has_value(), "only a failed run has a verdict");
+  return *impl_->own_verdict_;
+}
+
+void ControlChannel::on_failure(std::function<void()> notify) {
+  {
+    const std::lock_guard lock(impl_->state_.mutex);
+    impl_->notify_ = std::move(notify);
+  }
+  if (failed()) impl_->announce();
+}
+
+void ControlChannel::enter(const Entrance& entrance, const backends::Call& call,
+                           CollectiveChecks checks) {
+  impl_->board_.enter(entrance, call);
+  if (checks == CollectiveChecks::kOff) return;
+  Writer writer;
+  writer.put(impl_->state_.run);
+  put(writer, entrance);
+  EnteredCall::put(writer, call);
+  impl_->tell_hub(Message::kEntered, writer.take());
+}
+
+void ControlChannel::wait_for(CallPlace place) {
+  Writer writer;
+  writer.put(impl_->state_.run);
+  writer.put(place);
+  impl_->tell_hub(Message::kWaits, writer.take());
+}
+
+std::string ControlChannel::last_call() const { return impl_->board_.last_call(); }
+void ControlChannel::goes_on() { impl_->board_.now(Doing::kComputes); }
+void ControlChannel::waits_in(std::string call) { impl_->board_.wait_in(std::move(call)); }
+void ControlChannel::waits_for(std::string_view what) { impl_->board_.now(Doing::kWaits, what); }
+void ControlChannel::reports() { impl_->board_.now(Doing::kReports); }
+
+void ControlChannel::wait_on(std::chrono::milliseconds waited, std::chrono::milliseconds patience) {
+  const bool lost_patience = waited >= patience;
+  if (waited < kLong && !lost_patience) {
+    impl_->reported_of_wait_ = false;
+    return;
+  }
+  if (impl_->reported_of_wait_.exchange(true) && !lost_patience) return;
+  impl_->tell_hub(Message::kLongWait, impl_->long_wait(waited, lost_patience));
+  if (lost_patience) impl_->await_verdict(waited);
+}
+
+bool ControlChannel::take_met(CallPlace place) {
+  const std::lock_guard lock(impl_->state_.mutex);
+  return std::erase(impl_->state_.met, place) > 0;
+}
+
+std::optional<std::int64_t> ControlChannel::take_sender(CallPlace any) {
+  const std::lock_guard lock(impl_->state_.mutex);
+  std::deque<CallPlace>& met = impl_->state_.met;
+  const auto found = std::ranges::find(met, any.group, &CallPlace::group);
+  if (found == met.end()) return std::nullopt;
+  const auto sender = static_cast<std::int64_t>(found->sequence);
+  met.erase(found);
+  return sender;
+}
+
+std::optional<CallPlace> ControlChannel::next_met() {
+  const std::lock_guard lock(impl_->state_.mutex);
+  std::deque<CallPlace>& met = impl_->state_.met;
+  if (met.empty()) return std::nullopt;
+  const CallPlace place = met.front();
+  met.pop_front();
+  return place;
+}
+
+void ControlChannel::tell_ended() {
+  impl_->board_.now(Doing::kEnded, kEndOfRun);
+  Writer writer;
+  writer.put(impl_->state_.run);
+  const EnteredCounts entered = impl_->board_.entered();
+  writer.put(static_cast<std::uint64_t>(entered.size()));
+  for (const auto& [group, count] : entered) {
+    writer.put(group);
+    writer.put(count);
+  }
+  impl_->tell_hub(Message::kEnded, writer.take());
+}
+
+bool ControlChannel::leave(std::string_view reason) {
+  JobState& state = impl_->state_;
+  impl_->tell_hub(Message::kLeaves, std::string(reason));
+  std::unique_lock lock(state.mutex);
+  impl_->await(lock, [&] { return state.all_leave || state.gone(0); });
+  // Then nobody passes on that others have left, and launchers end them when this process ends.
+  const bool speaks = impl_->places_.first_of_host(rank(), state.silent_ranks());
+  if (state.gone(0) && rank() != 0 && !speaks) {
+    state.changed.wait_for(lock, kAnswerTakes, [] { return false; });
+  }
+  return state.gone_ranks().empty();
+}
+
+std::vector<std::int64_t> ControlChannel::gone() const {
+  const std::lock_guard lock(impl_->state_.mutex);
+  return impl_->state_.gone_ranks();
+}
+
+std::string ControlChannel::why_gone(std::int64_t rank) const {
+  const std::lock_guard lock(impl_->state_.mutex);
+  return impl_->state_.why_gone[static_cast<std::size_t>(rank)].value_or("");
+}
 
 }  // namespace shardlab::process

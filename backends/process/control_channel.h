@@ -140,7 +140,7 @@ class ControlChannel {
   std::string why_gone(std::int64_t rank) const;
 
  private:
-  class Impl;
+  struct Impl;
   explicit ControlChannel(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -65,7 +65,7 @@ Entrance get_entrance(Reader& reader);
 /// A call with the memory that it points to; tensors have metadata only.
 class EnteredCall {
  public:
-  /// As bytes for another process.
+  /// Writes the call as bytes for another process.
   static void put(Writer& writer, const backends::Call& call);
   /// Reads what put() wrote. Fails with Runtime when the bytes end too early.
   explicit EnteredCall(Reader& reader);

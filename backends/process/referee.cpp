@@ -54,7 +54,7 @@ Referee::Ruling Referee::enter(std::int64_t rank, const Entrance& entrance,
   return ruling;
 }
 
-// Of several messages it takes the one that was sent first. Messages that the rank has requested by
+// It takes the message that was sent first. Messages that the rank has requested by
 // their sender before are taken: it does nothing else while it waits.
 Referee::Ruling Referee::enter_any(std::int64_t rank, const Entrance& entrance,
                                    std::unique_ptr<EnteredCall> call) {

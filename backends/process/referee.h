@@ -69,7 +69,7 @@ class Referee {
   RankReport report_on(std::int64_t rank) const;
 
   std::vector<Seat> seats_;  ///< by rank
-  /// By place and first rank, which separates groups that have no rank in common.
+  /// Keyed by place and first rank, which separates groups that have no rank in common.
   std::map<Place, Round> rounds_;
   std::map<std::int64_t, AnyWait> anys_;  ///< by rank
   std::uint64_t opened_ = 0;              ///< rounds

@@ -15,7 +15,7 @@ Descriptor stream_socket(int family);
 /// The next connection of a listening socket, if there is one.
 Descriptor accepted(const Descriptor& listening);
 
-/// As ::send(), but without a signal where the peer is gone: the result is then -1 and EPIPE.
+/// Does ::send(), but without a signal if the peer is gone: the result is then -1 and EPIPE.
 std::ptrdiff_t send_quietly(const Descriptor& to, const char* bytes, std::size_t size);
 
 /// A pipe, by its ends for reading and writing.

@@ -34,7 +34,7 @@ class Writer {
     put(static_cast<std::uint64_t>(values.size()));
     for (const T& value : values) put(value);
   }
-  /// As long as the writer lives.
+  /// The bytes so far; they live as long as the writer.
   std::string_view bytes() const { return bytes_; }
   std::string take() { return std::move(bytes_); }
 

@@ -44,7 +44,7 @@ bool equal(Lengths a, Lengths b) {
 constexpr std::string_view kDtypes = "different dtypes";
 constexpr std::string_view kShapes = "different shapes";
 
-// Of dtype and shape, without the sizes of both dims.
+// Compares dtype and shape, without the sizes of both dims.
 std::string_view difference_of_inputs(const Tensor& a, const Tensor& b, std::int64_t free_dim,
                                       std::int64_t other_free_dim) {
   if (a.dtype() != b.dtype()) return kDtypes;

@@ -23,7 +23,7 @@ class StreamDevice : public Device {
   /// Terms that follow each other in device memory (rows of one), combined in rank order as
   /// backends::reduce does. Fails with Unsupported where the device does not compute in the dtype.
   virtual void combine(const Reduction& work) = 0;
-  /// As backends::order does, in device memory.
+  /// Does what backends::order does, in device memory.
   virtual void order(const Ordering& work) = 0;
   /// Called repeatedly while the host waits for the stream, and once when it has, before the
   /// stream's results are read. None: not called.

@@ -57,7 +57,7 @@ class Traffic {
   const Operation& operation(Id id) const { return at(id).what; }
   /// Complete since the last call.
   std::vector<Id> take_completed();
-  /// Of one that is not complete.
+  /// The reason why an operation is not complete.
   Blocker blocker(Id id) const;
 
   /// Communicators are made at first use, from here on.
@@ -123,7 +123,7 @@ class Traffic {
   std::vector<Group> groups_;
   std::vector<Queue> queues_;
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::int32_t> queue_numbers_;
-  // Of communicators made at first use: their group, by the group of their operations and the pair.
+  // Communicators made at first use have a group, found by that of their operations and the pair.
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::int32_t> made_;
 };
 

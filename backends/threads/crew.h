@@ -27,7 +27,7 @@ class Crew {
   /// Runs pieces 0 .. count-1, which do not depend on each other, and returns when all are done.
   /// Throws what one of them threw. On a rank of the group.
   void run(std::size_t count, const std::function<void(std::size_t)>& piece);
-  /// By a rank that waits: takes part in the present work.
+  /// Called by a rank that waits: it takes part in the present work.
   void help() {
     if (open_.load(std::memory_order_acquire)) join();
   }

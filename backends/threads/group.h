@@ -49,7 +49,7 @@ class Group {
   /// end of the group, calls are over.
   void await(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry);
 
-  /// Of a channel: whether the message with this number has been sent.
+  /// Whether the message of a channel with this number has been sent.
   bool sent(std::uint64_t sequence);
   /// Awaits all pending calls of global rank `rank`, which need not be a member.
   void settle(std::int64_t rank);
@@ -58,8 +58,8 @@ class Group {
   void add_open(std::vector<OpenRound>& rounds) const;
   /// Fills in what the ranks do that are blocked here.
   void report(std::vector<RankReport>& by_rank) const;
-  /// Of the first open round whose calls cannot meet: kind, culprits and cause, and the state of
-  /// its ranks when all have entered.
+  /// The verdict of the first open round whose calls cannot meet: kind, culprits and cause, and the
+  /// state of its ranks when all have entered.
   std::optional<Verdict> torn_verdict() const;
 
  private:

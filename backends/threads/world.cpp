@@ -132,6 +132,7 @@ void World::abort(std::int64_t rank, const Error& reason) {
 }
 
 void World::fail_with(Verdict verdict, const Error* cause) {
+  if (verdict.kind == VerdictKind::kMismatch) leave_open(verdict);
   {
     const std::lock_guard lock(mutex_);
     if (!failed()) {

@@ -67,7 +67,7 @@ class World final : public Backend {
   /// The sender that a receive from any is to take, of those that have sent; -1: none yet.
   std::int32_t sender_for(std::int64_t rank, const std::vector<std::int32_t>& senders);
 
-  /// Of asynchronous calls whose round is not over.
+  /// Counts asynchronous calls whose round is not over.
   void count_pending(std::int64_t change) { pending_.fetch_add(change); }
 
   /// Asked on any thread. Once true it stays true.
@@ -97,17 +97,19 @@ class World final : public Backend {
   /// The first failure counts.
   void fail_with(Verdict verdict, const Error* cause);
   std::vector<Group*> groups() const;
-  /// Of all ranks that receive from any: as a round that waits for all others.
+  /// Rounds of all ranks that receive from any: each waits for all others.
   std::vector<OpenRound> any_rounds() const;
   std::vector<RankReport> reports() const;
   std::optional<Verdict> torn_verdict() const;
-  /// By rank.
+  /// One flag for each rank.
   std::vector<bool> stuck() const;
   bool has_ended(std::int64_t rank) const;
   // With the fabric's mutex held.
   void posted(Traffic::Id id, const Group& group, const Call& call);
   void log_call(Traffic::Id id, const Group& group, const Call& call, bool joins, bool any);
   void wake_completed();
+  /// Calls that do not fit never complete, though they have met.
+  void leave_open(const Verdict& verdict);
   void log(FabricLog::Event::Kind kind, std::int32_t rank, std::int32_t call);
   void await_batch(std::int64_t rank);
   std::string action(Traffic::Id id) const;

@@ -20,7 +20,7 @@ class SharedInputs {
 
  private:
   std::mutex mutex_;
-  // By input, and by the first rank of those that hold the piece.
+  // Keyed by input, and by the first rank of those that hold the piece.
   std::map<std::pair<const ScenarioInput*, std::int64_t>, BufferRef> pieces_;
 };
 

@@ -4,6 +4,7 @@
 #include "sim/run/process_records.h"
 
 #include <algorithm>
+#include <map>
 #include <new>
 #include <optional>
 #include <utility>
@@ -117,9 +118,98 @@ DTensor get_value(Reader& reader, Device& device) {
   return value;
 }
 
+// The file is the same for all processes, so that a span gives the place.
+void put_where(Writer& writer, const Where& where, const Scenario& scenario) {
+  writer.put(where.source == scenario.program->source);
+  writer.put(where.span);
+}
+
+Where get_where(Reader& reader, const Scenario& scenario) {
+  const bool in_program = reader.get<bool>();
+  return {in_program ? scenario.program->source : scenario.file, reader.get<SourceSpan>()};
+}
+
+template <typename Number>
+void put_numbers(Writer& writer, const std::map<std::string, Number>& numbers) {
+  writer.put(static_cast<std::uint64_t>(numbers.size()));
+  for (const auto& [name, number] : numbers) {
+    writer.put_text(name);
+    writer.put(number);
+  }
+}
+
+template <typename Number>
+void get_numbers(Reader& reader, std::map<std::string, Number>& numbers) {
+  for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+    const std::string name = reader.text();
+    numbers[name] = reader.get<Number>();
+  }
+}
+
+void put_notes(Writer& writer, const RankNotes& notes, const Scenario& scenario) {
+  writer.put_list<std::uint32_t>(notes.statements);
+  put_numbers(writer, notes.numbers);
+  put_numbers(writer, notes.reads);
+  put_numbers(writer, notes.last_numbers);
+  put_numbers(writer, notes.passes);
+  writer.put(static_cast<std::uint64_t>(notes.shown.size()));
+  for (const RecordedNumber& number : notes.shown) {
+    writer.put_text(number.name);
+    writer.put(number.occurrence);
+    writer.put(number.number);
+    writer.put(number.dtype);
+    put_where(writer, number.where, scenario);
+    writer.put(number.at_end);
+  }
+}
+
+RankNotes get_notes(Reader& reader, const Scenario& scenario) {
+  RankNotes notes;
+  notes.statements = reader.list<std::uint32_t>();
+  get_numbers(reader, notes.numbers);
+  get_numbers(reader, notes.reads);
+  get_numbers(reader, notes.last_numbers);
+  get_numbers(reader, notes.passes);
+  for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+    RecordedNumber& number = notes.shown.emplace_back();
+    number.name = reader.text();
+    number.occurrence = reader.get<std::int64_t>();
+    number.number = reader.get<double>();
+    number.dtype = reader.get<DType>();
+    number.where = get_where(reader, scenario);
+    number.at_end = reader.get<bool>();
+  }
+  return notes;
+}
+
+void put_recorded(Writer& writer, const RecordedValue& recorded, const Scenario& scenario) {
+  writer.put_text(recorded.name);
+  writer.put(recorded.occurrence);
+  writer.put(static_cast<std::uint64_t>(recorded.event));
+  writer.put(recorded.at_end);
+  writer.put(recorded.changed);
+  writer.put(recorded.read);
+  put_where(writer, recorded.where, scenario);
+  put_value(writer, recorded.value);
+}
+
+RecordedValue get_recorded(Reader& reader, const Scenario& scenario, Device& device) {
+  RecordedValue recorded;
+  recorded.name = reader.text();
+  recorded.occurrence = reader.get<std::int64_t>();
+  recorded.event = reader.get<std::uint64_t>();
+  recorded.at_end = reader.get<bool>();
+  recorded.changed = reader.get<bool>();
+  recorded.read = reader.get<bool>();
+  recorded.where = get_where(reader, scenario);
+  recorded.value = get_value(reader, device);
+  return recorded;
+}
+
 std::string bytes_of(const RankRecords& records, std::size_t rank, ValuesToo values_too) {
   const Recording& recording = (*records.recordings)[rank];
   const Trace& trace = (*records.traces)[rank];
+  const Scenario& scenario = *records.scenario;
   Writer writer;
   writer.put((*records.peaks)[rank]);
   writer.put(records.physical_bytes);
@@ -127,55 +217,33 @@ std::string bytes_of(const RankRecords& records, std::size_t rank, ValuesToo val
   counts.calls = 0;  // of this process's rows
   writer.put(counts);
   writer.put(trace.implicit_count());
+  put_notes(writer, recording.notes(), scenario);
   writer.put(static_cast<std::uint64_t>(recording.lines().size()));
   for (const PrintedLine& line : recording.lines()) {
     writer.put(line.line);
     writer.put(line.column);
     writer.put_text(line.text);
   }
-  const bool none = values_too == ValuesToo::kNo;
-  writer.put(static_cast<std::uint64_t>(none ? 0 : recording.values().size()));
-  for (const RecordedValue& recorded : recording.values()) {
-    if (none) break;
-    writer.put_text(recorded.name);
-    writer.put(recorded.occurrence);
-    writer.put(static_cast<std::uint64_t>(recorded.event));
-    writer.put(recorded.at_end);
-    writer.put(recorded.changed);
-    writer.put(recorded.read);
-    writer.put(recorded.where.source == records.scenario->program->source);
-    writer.put(recorded.where.span);
-    put_value(writer, recorded.value);
-  }
+  if (values_too == ValuesToo::kNo) return writer.take();
+  for (const RecordedValue& value : recording.values()) put_recorded(writer, value, scenario);
   return writer.take();
 }
 
-void adopt(RankRecords& records, std::size_t rank, std::string_view bytes) {
+void adopt(RankRecords& records, std::size_t rank, std::string_view bytes, ValuesToo values_too) {
   Reader reader(bytes);
+  const Scenario& scenario = *records.scenario;
   (*records.peaks)[rank] = reader.get<PeakReport>();
   records.physical_bytes += reader.get<std::int64_t>();
   const auto counts = reader.get<CollectiveCounts>();
   (*records.traces)[rank].adopt(counts, reader.get<std::int64_t>());
   Recording& recording = (*records.recordings)[rank];
+  recording.adopt(get_notes(reader, scenario));
   for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
     const int line = reader.get<int>(), column = reader.get<int>();
     recording.adopt(PrintedLine{line, column, reader.text()});
   }
-  for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
-    RecordedValue recorded;
-    recorded.name = reader.text();
-    recorded.occurrence = reader.get<std::int64_t>();
-    recorded.event = reader.get<std::uint64_t>();
-    recorded.at_end = reader.get<bool>();
-    recorded.changed = reader.get<bool>();
-    recorded.read = reader.get<bool>();
-    // The file is the same for all processes, so that a span gives the place.
-    const bool in_program = reader.get<bool>();
-    recorded.where.source = in_program ? records.scenario->program->source : records.scenario->file;
-    recorded.where.span = reader.get<SourceSpan>();
-    recorded.value = get_value(reader, *records.device);
-    recording.adopt(std::move(recorded));
-  }
+  if (values_too == ValuesToo::kNo) return;
+  while (!reader.at_end()) recording.adopt(get_recorded(reader, scenario, *records.device));
 }
 
 }  // namespace
@@ -238,7 +306,7 @@ void gather_records(process::ControlChannel& channel, std::int64_t reporter, Val
     if (rank == reporter) continue;
     try {
       if (part.starts_with(kHere)) {
-        adopt(records, static_cast<std::size_t>(rank), std::string_view(part).substr(1));
+        adopt(records, static_cast<std::size_t>(rank), std::string_view(part).substr(1), values);
         continue;
       }
     } catch (const std::bad_alloc&) {

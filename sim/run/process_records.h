@@ -17,7 +17,7 @@ namespace shardlab {
 /// The rank whose process verifies and prints: `rank`, or the first that is left.
 std::int64_t reporter_of(process::ControlChannel& channel, std::int64_t rank);
 
-/// By rank; each process has filled in its own. Physical memory is that of the own process.
+/// Records by rank; each process has filled in its own. Physical memory is that of the own process.
 struct RankRecords {
   const Scenario* scenario = nullptr;
   Device* device = nullptr;  ///< values from other processes are stored there

@@ -79,7 +79,7 @@ WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options);
 
-/// By rank; empty if classes are not listed by rank.
+/// Traces by rank. Empty if classes are not listed by rank.
 std::vector<const Trace*> traces_by_rank(const ProgramRun& run);
 
 }  // namespace shardlab

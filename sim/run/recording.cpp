@@ -29,16 +29,17 @@ void Recording::adopt(RecordedValue value) {
 void Recording::assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                          const Where& where) {
   if (value.is_number()) {
-    numbers_[name] = to_double(number_of(value));
+    notes_.numbers[name] = to_double(number_of(value));
     numbered_[name] = where;
   }
-  if (const SizeObject* size = size_of(value)) numbers_[name] = static_cast<double>(size->now());
+  if (const SizeObject* size = size_of(value))
+    notes_.numbers[name] = static_cast<double>(size->now());
   named_.insert(name);
   std::int64_t visited = 0;
   const auto record = [&](const std::string& full, const DTensor& tensor) {
     const DTensor kept = detached(tensor);
-    Last& last = last_[full];
-    last = {kept, where, last.occurrences + 1, occurrence};
+    last_[full] = {kept, where};
+    notes_.last_numbers[full] = occurrence;
     keep({full, occurrence, kept, where});
   };
   visit(name, value, record, visited);
@@ -78,7 +79,7 @@ bool same_memory(const Tensor& a, const Tensor& b) {
 
 void Recording::number_shown(const std::string& name, std::int64_t occurrence, const Value& number,
                              const Where& where) {
-  numbers_kept_.push_back(recorded_number(name, occurrence, number, where));
+  notes_.shown.push_back(recorded_number(name, occurrence, number, where));
 }
 
 void Recording::replaced(const std::string& name, const Value& before, const Value& now) {
@@ -91,7 +92,7 @@ void Recording::replaced(const std::string& name, const Value& before, const Val
         const auto found = last_.find(full);
         if (found == last_.end() || tensor.distributed()) return;
         const Last& last = found->second;
-        const std::int64_t number = last.occurrence;
+        const std::int64_t number = last_number(full);
         if (number < 0 || last.value.distributed()) return;
         if (next != nullptr && !next->distributed() && same_memory(tensor.local(), next->local())) {
           const auto kept = by_key_.find(fmt::format("{}#{}", full, number));
@@ -109,7 +110,7 @@ void Recording::replaced(const std::string& name, const Value& before, const Val
 void Recording::read(const std::string& name, std::int64_t occurrence, const DTensor& tensor,
                      const Where& where, bool shown) {
   if (tensor.numel() == 1 && !tensor.local().device()->shape_only()) {
-    reads_[name_of_read(name, where.span)] = to_double(read_numbers(tensor.local())[0]);
+    notes_.reads[name_of_read(name, where.span)] = to_double(read_numbers(tensor.local())[0]);
   }
   if (!shown) return;
   RecordedValue value{name, occurrence, detached(tensor), where};
@@ -136,7 +137,9 @@ void Recording::gradient_kept(const std::string& name, const DTensor& grad) {
   Accumulated& known = gradients_[name];
   const Storage* storage = grad.defined() ? grad.local().storage().get() : nullptr;
   const bool untouched = storage != nullptr && known.storage == storage;
-  if (!untouched || known.version != storage->version()) known = {};
+  if (untouched && known.version == storage->version()) return;
+  known = {};
+  notes_.passes.erase(name);
 }
 
 void Recording::gradient_came(const std::string& name, const DTensor& grad) {
@@ -145,24 +148,20 @@ void Recording::gradient_came(const std::string& name, const DTensor& grad) {
   const Storage* storage = grad.local().storage().get();
   const bool added = known.storage != storage || known.version != storage->version();
   if (!added) return;
-  known = {known.passes + 1, storage, storage->version()};
-}
-
-std::int64_t Recording::passes_of(const std::string& name) const {
-  const auto found = gradients_.find(name);
-  return found == gradients_.end() ? 0 : found->second.passes;
+  known = {storage, storage->version()};
+  ++notes_.passes[name];
 }
 
 void Recording::begins_with(const std::string& name, const DTensor& value, const Where& where) {
-  last_[name] = {detached(value), where, 0, -1};
+  last_[name] = {detached(value), where};
 }
 
 void Recording::ends(const std::string& name, const Value& value) {
   std::int64_t visited = 0;
   if (const auto numbered = numbered_.find(name);
       value.is_number() && numbered != numbered_.end()) {
-    numbers_kept_.push_back(recorded_number(name, 0, value, numbered->second));
-    numbers_kept_.back().at_end = true;
+    notes_.shown.push_back(recorded_number(name, 0, value, numbered->second));
+    notes_.shown.back().at_end = true;
   }
   visit(
       name, value, [this](const std::string& full, const DTensor& tensor) { end_of(full, tensor); },
@@ -174,7 +173,7 @@ void Recording::end_of(const std::string& name, const DTensor& value) {
   const auto found = last_.find(name);
   if (found == last_.end()) return;
   const Last& last = found->second;
-  RecordedValue end{name, last.occurrence + 1, detached(value), last.where};
+  RecordedValue end{name, last_number(name) + 1, detached(value), last.where};
   end.at_end = true;
   end.changed =
       last.value.spec() != value.spec() || !same_elements(last.value.local(), value.local());
@@ -222,8 +221,8 @@ const RecordedValue* Recording::at_last_write(const std::string& name,
 }
 
 std::int64_t Recording::last_number(const std::string& name) const {
-  const auto found = last_.find(name);
-  return found == last_.end() ? -1 : found->second.occurrence;
+  const auto found = notes_.last_numbers.find(name);
+  return found == notes_.last_numbers.end() ? -1 : found->second;
 }
 
 const RecordedValue* Recording::find(const std::string& key) const {

@@ -60,6 +60,20 @@ struct AssertedPair {
   Where where;
 };
 
+/// Facts about a rank's values and its way through the program, for the judges of all ranks.
+struct RankNotes {
+  /// Offsets in the text at which the first statements that ran begin, in order.
+  std::vector<std::uint32_t> statements;
+  /// The last number that a statement gave each name which holds a number, and that each read
+  /// found, by name_of_read().
+  std::map<std::string, double> numbers, reads;
+  /// Numbers that are printed, in order, then those of names at the end.
+  std::vector<RecordedNumber> shown;
+  /// By name: the number of the last value that it got, and of the backward passes whose gradients
+  /// were added since another write.
+  std::map<std::string, std::int64_t> last_numbers, passes;
+};
+
 /// "x.item()@120": the same text reads other values elsewhere.
 std::string name_of_read(const std::string& name, SourceSpan place);
 
@@ -86,11 +100,13 @@ class Recording : public ValueSink {
                                      const Value& part)>
       on_part;
   void begins(SourceSpan statement) override {
-    if (statements_.size() < kMostStatements) statements_.push_back(statement.begin);
+    if (notes_.statements.size() < kMostStatements) notes_.statements.push_back(statement.begin);
   }
   void printed(const std::string& line) override;
   void asserted_close(const Value& a, const Value& b, const Where& where) override;
   void traced(std::size_t breaks) override { traced_breaks_ += breaks; }
+  void schedule_read(const std::vector<std::int64_t>& live) override { live_microbatches = live; }
+  std::vector<std::int64_t> live_microbatches;  ///< by rank; of the last schedule that was read
   void other_shape() override { other_shape_ = true; }
   /// A gather filled a tensor of another shape than one device has there.
   bool has_other_shape() const { return other_shape_; }
@@ -98,8 +114,6 @@ class Recording : public ValueSink {
   std::size_t traced_breaks() const { return traced_breaks_; }
   void gradient_kept(const std::string& name, const DTensor& grad) override;
   void gradient_came(const std::string& name, const DTensor& grad) override;
-  /// The number of backward passes whose gradients were added since another write.
-  std::int64_t passes_of(const std::string& name) const;
   /// Keeps a value, also one that no statement named: a gradient.
   void keep(RecordedValue value);
   /// The value of an input before the program runs; not a value of the program.
@@ -111,28 +125,22 @@ class Recording : public ValueSink {
   /// The same for a value of a rank in another process: its `event` is kept.
   void adopt(RecordedValue value);
   void adopt(PrintedLine line) { lines_.push_back(std::move(line)); }
+  void adopt(RankNotes notes) { notes_ = std::move(notes); }
 
   const std::vector<RecordedValue>& values() const { return values_; }
-  /// By RecordedValue::key(); null if this rank has no such value.
+  /// Finds a value by RecordedValue::key(). Null if this rank has no such value.
   const RecordedValue* find(const std::string& key) const;
   /// The value number `occurrence` of a name as it is at its last write, before the name gets
   /// another one; null if this rank has none.
   const RecordedValue* at_last_write(const std::string& name, std::int64_t occurrence) const;
   /// The number of the last value that a name got; -1: it got none.
   std::int64_t last_number(const std::string& name) const;
-  /// Numbers that are printed, in order, then those of names at the end.
-  const std::vector<RecordedNumber>& numbers_kept() const { return numbers_kept_; }
+  const RankNotes& notes() const { return notes_; }
   /// The place at which a name got its last value; null for names that have none.
   const Where* where(const std::string& name) const;
   const std::vector<PrintedLine>& lines() const { return lines_; }
-  /// Offsets in the text at which the first statements that ran begin, in order.
-  const std::vector<std::uint32_t>& statements() const { return statements_; }
   /// In the order of the program.
   const std::vector<AssertedPair>& pairs() const { return pairs_; }
-  /// The last number that a statement gave each name which holds a number.
-  const std::map<std::string, double>& numbers() const { return numbers_; }
-  /// The last number that each read found, by name_of_read().
-  const std::map<std::string, double>& reads() const { return reads_; }
 
  private:
   // Called for the tensors of a value, those inside of lists and dicts with names of their own.
@@ -143,26 +151,23 @@ class Recording : public ValueSink {
 
   // A gradient after a backward pass: another pass adds to it unless it was written in between.
   struct Accumulated {
-    std::int64_t passes = 0;
     const Storage* storage = nullptr;
     std::uint64_t version = 0;
   };
 
-  // Facts about a name: the place at which it got its value, and the number of times.
+  // The last value of a name, and the place at which it got that.
   struct Last {
     DTensor value;
     Where where;
-    std::int64_t occurrences = 0;
-    std::int64_t occurrence = -1;  ///< the number of the last one; -1: an input
   };
 
   // Gives the number of events so far, so that reports can put values and events into one order.
   const Trace* trace_;
   static constexpr std::size_t kMostStatements = 1 << 14;
-  std::vector<std::uint32_t> statements_;
+  RankNotes notes_;
   std::vector<RecordedValue> values_;
   std::unordered_set<const void*> kept_;  ///< memory of values that this rank recorded
-  // Of the values so far when find() was last called: most ranks of a shape-only mesh are not
+  // Filled in by find() with the values so far: most ranks of a shape-only mesh are not
   // asked.
   mutable std::unordered_map<std::string, std::size_t> by_key_;
   mutable std::size_t in_by_key_ = 0;
@@ -170,8 +175,6 @@ class Recording : public ValueSink {
   std::unordered_set<std::string> named_;  ///< by a statement
   std::vector<PrintedLine> lines_;
   std::vector<AssertedPair> pairs_;
-  std::map<std::string, double> numbers_, reads_;
-  std::vector<RecordedNumber> numbers_kept_;
   std::map<std::string, Where> numbered_;  ///< of the last number of a name
   std::map<SourceSpan, std::int64_t> parts_taken_;
   std::unordered_map<std::string, Accumulated> gradients_;

@@ -2,6 +2,7 @@
 // before it is judged.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +44,7 @@ struct Run {
   std::vector<CollectiveCounts> counts;  ///< by rank; on a shape-only mesh by class
   std::int64_t implicit_count = 0;
   std::vector<std::vector<PrintedLine>> printed;  ///< by rank; on a shape-only mesh by class
+  std::vector<std::int64_t> live_microbatches;    ///< by rank; of a pipeline schedule that it reads
   std::size_t traced_breaks = 0;  ///< of defs that became graphs, on the rank that has most
   std::vector<std::string> warnings;
   std::vector<std::string> ran_on_host;  ///< ops that the device has left to the host
@@ -61,6 +63,11 @@ struct Run {
 
   /// True on a shape-only mesh, where values are not known and there is one run per class.
   bool shapes_only() const { return !classes.empty(); }
+  /// A rank has received from any rank: values, and whether the program ends, depend on the order
+  /// of ranks.
+  bool takes_from_any() const {
+    return std::ranges::any_of(counts, [](const auto& one) { return one.from_any > 0; });
+  }
 };
 
 /// The ops that a scenario runs with: `all_ops`, some of them with rules of its own.

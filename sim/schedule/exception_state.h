@@ -4,7 +4,7 @@
 
 namespace shardlab {
 
-/// As the Itanium C++ ABI lays it out, the same in libstdc++ and libc++abi.
+/// The layout of the Itanium C++ ABI, the same in libstdc++ and libc++abi.
 struct ExceptionState {
   void* caught = nullptr;
   unsigned int uncaught = 0;

@@ -63,7 +63,7 @@ class LentStacks {
   LentStacks(const LentStacks&) = delete;
   LentStacks& operator=(const LentStacks&) = delete;
 
-  /// As those of StackPool.
+  /// The same members as StackPool's.
   void reserve(std::size_t count);
   FiberStack stack(std::size_t index) const { return pool_->stack(index); }
 

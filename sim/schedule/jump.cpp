@@ -35,7 +35,7 @@ context::fcontext_t make_fiber(void* top, std::size_t, void (*enter)(context::tr
   return place;
 }
 
-// As Boost's jump_fcontext, but the control words of the floating-point units are not changed:
+// Boost's jump_fcontext, but the control words of the floating-point units are not changed:
 // loading them takes a quarter of a meeting of many ranks. Not inlined: registers that are not
 // named here are the caller's own to save. TSan takes this for the next fiber already.
 __attribute__((noinline, no_sanitize("thread"))) context::transfer_t jump(

@@ -6,8 +6,8 @@
 
 namespace shardlab {
 
-/// As Boost's make_fcontext: a fiber on the stack that ends at `top`, for jump() to enter. `enter`
-/// never returns.
+/// Does what Boost's make_fcontext does: a fiber on the stack that ends at `top`, for jump() to
+/// enter. `enter` never returns.
 boost::context::detail::fcontext_t make_fiber(void* top, std::size_t size_bytes,
                                               void (*enter)(boost::context::detail::transfer_t));
 

@@ -22,7 +22,7 @@ struct DeviceChoice {
   std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();  ///< of host memory
 };
 
-/// Of the machine's memory.
+/// The size of the machine's memory.
 std::int64_t machine_bytes();
 /// "cpu", "cuda". Known to this build; whether the machine has one is seen when it is made.
 std::vector<std::string_view> device_names();

@@ -199,7 +199,7 @@ Error WorldResult::merged() const {
   std::string others;
   for (const AlikeFailures& set : alike_failures(failures)) {
     if (set.first->error.summary() == primary.error.summary()) {
-      // Of equal errors the lowest rank's is taken: it doesn't depend on the scheduler.
+      // The lowest rank's of equal errors is taken: it doesn't depend on the scheduler.
       error = set.first->error;
       error.with("failed", ranks_text(set));
     } else {

@@ -14,7 +14,7 @@ namespace shardlab {
 
 struct WorldOptions;
 
-/// Of one run of a world.
+/// The graph that one run of a world writes.
 class WrittenGraph {
  public:
   /// To the file that SHARDLAB_GRAPH names.

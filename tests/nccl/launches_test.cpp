@@ -91,7 +91,7 @@ TEST_CASE("B-18 nccl: where communicators do not block, a rank that does not com
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
     for (int i = 0; i < 3; ++i) reduce_ones(me.world);
     if (me.rank == 0) return reduce_ones(me.world);
-    me.session.cut_on_failure();
+    me.session.bell()->ring();
     await_failure(me);
   });
   CHECK(joined(texts) ==
@@ -102,7 +102,7 @@ TEST_CASE("B-18 nccl: an error of the device that stays is told, though the rank
   const LongDeadline nobody_waits_for_ever;
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
     reduce_ones(me.world);
-    me.session.cut_on_failure();
+    me.session.bell()->ring();
     if (me.rank == 0) return reduce_ones(me.world);
     setenv("SHARDLAB_NCCL_DOUBLE_BREAKS", "2", 1);
     // Its next launch breaks the device, and it computes on without a look at it.
@@ -117,7 +117,7 @@ TEST_CASE("B-18 nccl: the watching thread names an error of the device that stay
   const LongDeadline nobody_waits_for_ever;
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
     reduce_ones(me.world);
-    me.session.cut_on_failure();
+    me.session.bell()->ring();
     if (me.rank == 1) return await_failure(me);
     setenv("SHARDLAB_NCCL_DOUBLE_BREAKS", "1", 1);
     reduce_ones(me.world);

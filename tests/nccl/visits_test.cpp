@@ -49,7 +49,7 @@ TEST_CASE("B-18 nccl: a first call that nobody answers ends with the session's p
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
     if (me.rank == 0) return reduce_ones(me.world);
     // It computes, and its session hears meanwhile.
-    me.session.cut_on_failure();
+    me.session.bell()->ring();
     while (me.common.failed_rank == 0) std::this_thread::yield();
   });
   CHECK(joined(texts) ==
@@ -149,7 +149,7 @@ TEST_CASE("B-18 nccl: a failure ends calls in flight that the rank has made itse
   const LongDeadline nobody_waits_for_ever;
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
     reduce_ones(me.world);
-    me.session.cut_on_failure();
+    me.session.bell()->ring();
     if (me.rank == 1) {
       await_turn(me, 1);
       return me.world.abort(Error(ErrorKind::kValue, "a fault"));
@@ -168,7 +168,7 @@ TEST_CASE("B-18 nccl: a rank that is far ahead of the others never waits inside 
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
     reduce_ones(me.world);
     if (me.rank == 1) {
-      me.session.cut_on_failure();
+      me.session.bell()->ring();
       while (me.common.failed_rank == 0) std::this_thread::yield();
       return;
     }

@@ -267,7 +267,7 @@ Result launch(std::vector<Call> calls) {
   stream.push([flight] {
     if (!device_is_broken()) flight->run();
   });
-  // As CUDA_LAUNCH_BLOCKING=1 makes it: a launch returns when it is over.
+  // CUDA_LAUNCH_BLOCKING=1: a launch returns when it is over.
   if (launches_block()) stream.drain();
   return result;
 }
