@@ -76,6 +76,48 @@ class Job {
     return place < group.ranks.size() ? Ranks{group.ranks[place]} : Ranks{};
   }
 
+  // "recv 0<-1" of a message "send 1->0", and back.
+  static std::string counterpart(std::string_view op) {
+    const std::size_t space = op.find(' '), arrow = op.find_first_of("-<", space);
+    if (arrow == std::string_view::npos) return {};
+    const bool sends = op.starts_with("send");
+    return fmt::format("{} {}{}{}", sends ? "recv" : "send", op.substr(arrow + 2),
+                       sends ? "<-" : "->", op.substr(space + 1, arrow - space - 1));
+  }
+
+  // Whether another dump's call is the same collective, or the other side of a message.
+  bool meets(std::size_t dump, const FlightEntry& theirs, std::size_t own,
+             const FlightEntry& call) const {
+    if (&group_of(dump, theirs) != &group_of(own, call)) return false;
+    if (!call.message) return !theirs.message && theirs.sequence == call.sequence;
+    return words_[theirs.word].op == counterpart(words_[call.word].op);
+  }
+
+  // Two ranks that wait in the two sides of a message whose sizes differ.
+  std::optional<std::pair<std::size_t, std::size_t>> unfit_message() const {
+    for (std::size_t i = 0; i < dumps_.size(); ++i) {
+      const FlightEntry* const own = head_of(i);
+      if (own == nullptr || words_[own->word].kind() != "send") continue;
+      const Ranks peers = partners_of(group_of(i, *own), *own);
+      const auto other = peers.empty() ? index_of_.end() : index_of_.find(peers[0]);
+      const FlightEntry* const theirs = other == index_of_.end() ? nullptr : head_of(other->second);
+      if (theirs == nullptr || !meets(other->second, *theirs, i, *own)) continue;
+      if (words_[theirs->word].output_sizes != words_[own->word].sizes) return {{i, other->second}};
+    }
+    return std::nullopt;
+  }
+
+  // Finds the member that was the last to start a collective that all have called.
+  void find_slowest() {
+    std::int64_t latest = 0;
+    for (const FlightDump& dump : dumps_) {
+      const FlightEntry* const head = head_of(index_of_.at(dump.rank));
+      if (head == nullptr || head->started_ns < latest) continue;
+      latest = head->started_ns;
+      result_.slowest = dump.rank;
+    }
+  }
+
   std::vector<FlightDump> dumps_;
   const FlightWords& words_;
   std::vector<Group> groups_;
@@ -88,7 +130,7 @@ class Job {
   Autopsy result_;
 
  private:
-  // Of groups with one name that share ranks, the version of most files is right.
+  // The version of most files is right if groups of one name share ranks.
   void find_groups() {
     std::map<std::string, std::map<Ranks, std::vector<const FlightDump*>>> said;
     std::map<std::string, std::string> descriptions;
@@ -191,7 +233,7 @@ class Job {
     for (auto& [first, role] : roles) roles_.push_back(std::move(role));
   }
 
-  // By the first pending call of each rank.
+  // Each rank waits in its first pending call.
   void find_waits() {
     std::map<std::string, AutopsyWait> waits;
     std::map<std::size_t, std::size_t> cause;  // of a dump's wait
@@ -237,23 +279,6 @@ class Job {
       }
       return;
     }
-  }
-
-  // "recv 0<-1" of a message "send 1->0", and back.
-  static std::string counterpart(std::string_view op) {
-    const std::size_t space = op.find(' '), arrow = op.find_first_of("-<", space);
-    if (arrow == std::string_view::npos) return {};
-    const bool sends = op.starts_with("send");
-    return fmt::format("{} {}{}{}", sends ? "recv" : "send", op.substr(arrow + 2),
-                       sends ? "<-" : "->", op.substr(space + 1, arrow - space - 1));
-  }
-
-  // Whether another dump's call is the same collective, or the other side of a message.
-  bool meets(std::size_t dump, const FlightEntry& theirs, std::size_t own,
-             const FlightEntry& call) const {
-    if (&group_of(dump, theirs) != &group_of(own, call)) return false;
-    if (!call.message) return !theirs.message && theirs.sequence == call.sequence;
-    return words_[theirs.word].op == counterpart(words_[call.word].op);
   }
 
   bool has_called(std::size_t dump, std::size_t own, const FlightEntry& call) const {
@@ -360,6 +385,7 @@ class Examination : Job {
   void stopped(const Parting& parting) {
     result_.kind = AutopsyKind::kStopped;
     result_.culprits = ranks_of(parting.ended);
+    result_.rank = result_.culprits.front();
     const auto words = words_at(parting.role, parting.record);
     set_ours(words.begin()->first, words.begin()->second, parting.record);
     set_before(parting);
@@ -368,12 +394,10 @@ class Examination : Job {
   void set_ours(std::int32_t word, const std::vector<std::size_t>& ranks, std::int64_t record) {
     result_.ours = word;
     result_.others = ranks_of(ranks);
-    result_.our_place = place_of(ranks.front(), record);
-  }
-  std::int64_t place_of(std::size_t rank, std::int64_t record) const {
-    return at(rank, record)->sequence;
+    result_.our_place = at(ranks.front(), record)->sequence;
   }
   void set_before(const Parting& parting) {
+    result_.record = parting.record;
     const auto words = words_at(parting.role, parting.record - 1);
     if (words.size() == 1) result_.before = words.begin()->first;
   }
@@ -456,8 +480,9 @@ class Examination : Job {
     const auto other = std::ranges::find_if(
         odd, [&](std::size_t i) { return at(i, parting.record)->word != right; });
     result_.culprits = ranks_of(odd);
+    result_.rank = dumps_[*other].rank;
     result_.theirs = at(*other, parting.record)->word;
-    result_.their_place = place_of(*other, parting.record);
+    result_.their_place = at(*other, parting.record)->sequence;
     set_before(parting);
     result_.kind = kind_of(*other, longest(words.at(right)), odd, parting.record);
   }
@@ -499,6 +524,7 @@ class Examination : Job {
   void nobody_parted() {
     bool pending = false;
     const FlightEntry* place = nullptr;
+    std::size_t at = 0;  // the dump of the place
     auto best = std::tuple(true, std::size_t{0}, std::int64_t{0}, std::int64_t{0});
     for (std::size_t rank = 0; rank < dumps_.size(); ++rank) {
       for (const FlightEntry& entry : dumps_[rank].entries) {
@@ -512,15 +538,16 @@ class Examination : Job {
         if (place != nullptr && best <= key) continue;
         best = key;
         place = &entry;
+        at = rank;
       }
     }
     const bool absent = !result_.missing.empty() && (place != nullptr || stop_within_a_step());
     if (!result_.circle.empty()) {
       result_.kind = AutopsyKind::kDeviceStuck;
-      place = head_of(index_of_.at(result_.circle.front().rank));
+      place = head_of(at = index_of_.at(result_.circle.front().rank));
     } else if (!alone_.empty()) {
       const auto& [dump, ended] = *alone_.begin();
-      place = head_of(dump);
+      place = head_of(at = dump);
       const bool receives = words_[place->word].kind() == "recv";
       result_.kind = receives ? AutopsyKind::kLostSend : AutopsyKind::kStopped;
       result_.culprits = {ended};
@@ -528,6 +555,12 @@ class Examination : Job {
     } else if (absent) {
       result_.kind = AutopsyKind::kNoDump;
       result_.culprits = result_.missing;
+    } else if (const auto pair = unfit_message()) {
+      place = head_of(at = pair->first);
+      result_.kind = AutopsyKind::kOtherSize;
+      result_.tie = true;
+      result_.culprits = {dumps_[pair->first].rank, dumps_[pair->second].rank};
+      result_.theirs = head_of(pair->second)->word;
     } else if (pending) {
       result_.kind = AutopsyKind::kDeviceStuck;
       find_slowest();
@@ -535,17 +568,8 @@ class Examination : Job {
     if (place != nullptr) {
       result_.ours = place->word;
       result_.our_place = place->sequence;
-    }
-  }
-
-  // Of a collective that all have called, the member that started it last.
-  void find_slowest() {
-    std::int64_t latest = 0;
-    for (const FlightDump& dump : dumps_) {
-      const FlightEntry* const head = head_of(index_of_.at(dump.rank));
-      if (head == nullptr || head->started_ns < latest) continue;
-      latest = head->started_ns;
-      result_.slowest = dump.rank;
+      result_.rank = dumps_[at].rank;
+      result_.record = place->record;
     }
   }
 

@@ -58,6 +58,9 @@ struct Autopsy {
   std::vector<AutopsyLink> circle;  ///< ranks that wait for each other
   std::int64_t slowest = -1;        ///< kDeviceStuck: the member that started last
   std::size_t ranks = 0, groups = 0, entries = 0;
+  /// A rank at the place, and its record there; -1: none.
+  std::int64_t rank = -1, record = -1;
+  std::vector<std::string> recorded;  ///< lines on a recorded program
   std::vector<std::string> notes;
 
   std::string text(const FlightWords& words) const;

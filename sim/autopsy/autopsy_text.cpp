@@ -125,6 +125,7 @@ std::string Autopsy::text(const FlightWords& words) const {
                                 place_of(word)));
   }
   if (!missing.empty()) lines.push_back("no dump of " + fold_ranks(missing));
+  lines.insert(lines.end(), recorded.begin(), recorded.end());
   for (const std::string& note : notes) {
     if (lines.size() < 12) lines.push_back("note: " + note);
   }
@@ -135,6 +136,7 @@ Json Autopsy::json(const FlightWords& words) const {
   Json json = {{"kind", to_string(kind)}, {"culprits", culprits}, {"tie", tie},
                {"ranks", ranks},          {"groups", groups},     {"entries", entries},
                {"missing", missing},      {"notes", notes}};
+  if (!recorded.empty()) json["recorded"] = recorded;
   json["group"] = group.empty() ? Json() : Json(group);
   json["op"] = op.empty() ? Json() : Json(op);
   json["line"] = line == 0 ? Json() : Json(line);

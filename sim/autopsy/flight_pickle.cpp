@@ -7,36 +7,13 @@
 
 #include "base/fix.h"
 #include "sim/autopsy/flight_values.h"
+#include "sim/checkpoint/pickle.h"
 
 namespace shardlab {
 
 using Kind = FlightValue::Kind;
 
 namespace {
-
-// Of any opcode of protocols 0 to 5. Those from 0x80 on are in their order, others behind their
-// code.
-std::string opcode_name(char code) {
-  constexpr std::string_view kLow =
-      " (MARK .STOP 0POP 1POP_MARK 2DUP FFLOAT IINT JBININT KBININT1 LLONG MBININT2 NNONE PPERSID "
-      "QBINPERSID RREDUCE SSTRING TBINSTRING USHORT_BINSTRING VUNICODE XBINUNICODE aAPPEND bBUILD "
-      "cGLOBAL dDICT }EMPTY_DICT eAPPENDS gGET hBINGET iINST jLONG_BINGET lLIST ]EMPTY_LIST oOBJ "
-      "pPUT qBINPUT rLONG_BINPUT sSETITEM tTUPLE )EMPTY_TUPLE uSETITEMS GBINFLOAT BBINBYTES "
-      "CSHORT_BINBYTES ";
-  constexpr std::string_view kHigh =
-      " PROTO NEWOBJ EXT1 EXT2 EXT4 TUPLE1 TUPLE2 TUPLE3 NEWTRUE NEWFALSE LONG1 LONG4 "
-      "SHORT_BINUNICODE BINUNICODE8 BINBYTES8 EMPTY_SET ADDITEMS FROZENSET NEWOBJ_EX STACK_GLOBAL "
-      "MEMOIZE FRAME BYTEARRAY8 NEXT_BUFFER READONLY_BUFFER ";
-  const bool low = static_cast<unsigned char>(code) < 0x80;
-  const std::string_view names = low ? kLow : kHigh;
-  std::size_t at = low ? names.find(std::string{' ', code}) : 0;
-  for (auto i = static_cast<unsigned char>(code); !low && i > 0x80 && at < names.size(); --i) {
-    at = names.find(' ', at + 1);
-  }
-  if (at >= names.size() - 1) return fmt::format("0x{:02x}", static_cast<unsigned char>(code));
-  const std::size_t begin = at + (low ? 2 : 1);
-  return std::string(names.substr(begin, names.find(' ', begin) - begin));
-}
 
 // The bytes behind an opcode that give a number or a length.
 constexpr auto kWidths = [] {

@@ -8,6 +8,7 @@
 namespace shardlab {
 
 using Kind = FlightValue::Kind;
+using enum FlightField;
 
 namespace {
 
@@ -51,13 +52,8 @@ std::uint64_t digest_of(std::string_view text) {
 
 }  // namespace
 
-FlightValues::Field FlightValues::field_of(std::string_view key) {
-  Known& known = known_[reinterpret_cast<std::uintptr_t>(key.data()) / 8 % known_.size()];
-  if (known.text == key.data() && known.count == key.size()) return Field(known.field);
-  const auto found = std::ranges::find(kKeys, key);
-  const auto field = static_cast<std::uint8_t>(found - std::begin(kKeys));
-  known = {key.data(), static_cast<std::uint32_t>(key.size()), field};
-  return Field(field);
+FlightField field_of(std::string_view key) {
+  return static_cast<FlightField>(std::ranges::find(kKeys, key) - std::begin(kKeys));
 }
 
 void FlightValues::begin(FlightDump& dump) {
@@ -69,7 +65,6 @@ void FlightValues::begin(FlightDump& dump) {
   frames_.clear();
   numbers_.clear();
   groups_.clear();
-  known_ = {};
 }
 
 bool FlightValues::close() {
@@ -86,17 +81,19 @@ bool FlightValues::extend(std::size_t from, std::size_t count) {
   if (target.kind != Kind::kList && target.kind != Kind::kDict) return false;
   if (target.kind == Kind::kDict) {
     if (count % 2 != 0) return false;
-    std::array<FlightValue, kFieldCount> fields{};
+    Fields fields{};
     std::uint32_t found = 0;
     for (std::size_t i = from; i < size_; i += 2) {
-      if (stack_[i].kind != Kind::kText) continue;
-      const Field field = field_of(stack_[i].view());
-      if (field == kOther) continue;
+      const auto field = static_cast<std::size_t>(stack_[i].field);
+      if (field == fields.size()) continue;
       fields[field] = stack_[i + 1];
       found |= 1u << field;
     }
-    const bool entry = (found >> kRecord & 1) != 0 && (found >> kOp & 1) != 0;
-    if (entry || (found >> kFile & 1) != 0) {
+    const auto has = [found](FlightField field) {
+      return (found >> static_cast<unsigned>(field) & 1) != 0;
+    };
+    const bool entry = has(kRecord) && has(kOp);
+    if (entry || has(kFile)) {
       size_ = from;
       FlightValue& made = stack_[size_ - 1];
       if (entry) {
@@ -104,9 +101,9 @@ bool FlightValues::extend(std::size_t from, std::size_t count) {
         take_entry(fields);
         return true;
       }
-      made = {
-          .kind = Kind::kFrame, .count = 0, .integer = static_cast<std::int64_t>(frames_.size())};
-      frames_.push_back({fields[kName].view(), fields[kFile].view(), fields[kLine].integer});
+      made = {.kind = Kind::kFrame, .integer = static_cast<std::int64_t>(frames_.size())};
+      frames_.push_back(
+          {at(fields, kName).view(), at(fields, kFile).view(), at(fields, kLine).integer});
       return true;
     }
   }
@@ -207,14 +204,14 @@ const FlightValues::Frame* FlightValues::user_frame(const FlightValue& frames) c
   return nullptr;
 }
 
-std::int32_t FlightValues::word_of(const std::array<FlightValue, kFieldCount>& fields) {
+std::int32_t FlightValues::word_of(const Fields& fields) {
   std::size_t count = 0;
-  const FlightValue* group = items(fields[kGroup], count);
+  const FlightValue* group = items(at(fields, kGroup), count);
   const FlightValue description = count > 1 ? group[1] : FlightValue{};
-  const Frame* frame = user_frame(fields[kFrames]);
+  const Frame* frame = user_frame(at(fields, kFrames));
   std::uint64_t key = digest(description);
-  for (const Field field : {kOp, kSizes, kOutputSizes, kDtypes}) {
-    key = mixed(key, digest(fields[field]));
+  for (const FlightField field : {kOp, kSizes, kOutputSizes, kDtypes}) {
+    key = mixed(key, digest(at(fields, field)));
   }
   if (frame != nullptr) {
     key = mixed(mixed(key, digest_of(frame->function)), static_cast<std::uint64_t>(frame->line));
@@ -222,13 +219,13 @@ std::int32_t FlightValues::word_of(const std::array<FlightValue, kFieldCount>& f
   }
   const auto [known, fresh] = numbers_.try_emplace(key, 0);
   if (!fresh) return known->second;
-  std::string_view op = fields[kOp].view();
+  std::string_view op = at(fields, kOp).view();
   op.remove_prefix(std::min(op.size(), op.find(':') + 1));
   FlightWord word{.group = std::string(description.view()),
                   .op = std::string(op),
-                  .sizes = text_of(fields[kSizes]),
-                  .output_sizes = text_of(fields[kOutputSizes]),
-                  .dtypes = text_of(fields[kDtypes]),
+                  .sizes = text_of(at(fields, kSizes)),
+                  .output_sizes = text_of(at(fields, kOutputSizes)),
+                  .dtypes = text_of(at(fields, kDtypes)),
                   .function = {},
                   .file = {}};
   if (frame != nullptr) {
@@ -239,23 +236,23 @@ std::int32_t FlightValues::word_of(const std::array<FlightValue, kFieldCount>& f
   return known->second = words_.number_of(word);
 }
 
-void FlightValues::take_entry(const std::array<FlightValue, kFieldCount>& fields) {
+void FlightValues::take_entry(const Fields& fields) {
   std::size_t count = 0;
-  const FlightValue* group = items(fields[kGroup], count);
+  const FlightValue* group = items(at(fields, kGroup), count);
   const std::string_view name = count > 0 ? group[0].view() : std::string_view();
   const auto [known, fresh] =
       groups_.try_emplace(name, static_cast<std::int32_t>(dump_->names.size()));
   if (fresh) dump_->names.emplace_back(name);
-  const bool message = fields[kIsMessage].integer != 0;
+  const bool message = at(fields, kIsMessage).integer != 0;
   dump_->entries.push_back(
-      {.record = fields[kRecord].integer,
-       .sequence = fields[message ? kMessageSequence : kSequence].integer,
-       .created_ns = fields[kCreated].integer,
-       .started_ns = fields[kStarted].kind == Kind::kInteger ? fields[kStarted].integer : 0,
+      {.record = at(fields, kRecord).integer,
+       .sequence = at(fields, message ? kMessageSequence : kSequence).integer,
+       .created_ns = at(fields, kCreated).integer,
+       .started_ns = at(fields, kStarted).kind == Kind::kInteger ? at(fields, kStarted).integer : 0,
        .word = word_of(fields),
        .group = known->second,
        .message = message,
-       .pending = fields[kState].view() != "completed" && fields[kRetired].integer == 0});
+       .pending = at(fields, kState).view() != "completed" && at(fields, kRetired).integer == 0});
 }
 
 namespace {

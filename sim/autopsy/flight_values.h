@@ -15,11 +15,36 @@
 
 namespace shardlab {
 
+/// The keys of entries and of their frames.
+enum class FlightField : std::uint8_t {
+  kRecord,
+  kGroup,
+  kSequence,
+  kMessageSequence,
+  kOp,
+  kCreated,
+  kStarted,
+  kSizes,
+  kDtypes,
+  kOutputSizes,
+  kState,
+  kRetired,
+  kIsMessage,
+  kFrames,
+  kName,
+  kFile,
+  kLine,
+  kCount,
+  kOther = kCount
+};
+FlightField field_of(std::string_view key);
+
 /// A value, small enough to copy. Text is in the file's bytes.
 struct FlightValue {
-  enum class Kind : std::uint32_t { kNone, kBool, kInteger, kReal, kText, kList, kDict, kFrame };
+  enum class Kind : std::uint8_t { kNone, kBool, kInteger, kReal, kText, kList, kDict, kFrame };
   Kind kind = Kind::kNone;
-  std::uint32_t count = 0;  ///< of text
+  FlightField field = FlightField::kOther;  ///< of text
+  std::uint32_t count = 0;                  ///< of text
   union {
     std::int64_t integer = 0;  ///< a number; of containers and frames their place
     const char* text;
@@ -38,16 +63,17 @@ class FlightValues {
   void begin(FlightDump& dump);
 
   void push(FlightValue value) {
-    if (size_ == stack_.size()) stack_.resize(2 * size_ + kRoom);
+    if (size_ == stack_.size()) [[unlikely]]
+      stack_.resize(2 * size_ + kRoom);
     stack_[size_++] = value;
   }
   void push(FlightValue::Kind kind, std::int64_t value = 0) {
-    push({.kind = kind, .count = 0, .integer = value});
+    push({.kind = kind, .integer = value});
   }
   void push_text(std::string_view text) {
     FlightValue value{.kind = FlightValue::Kind::kText,
-                      .count = static_cast<std::uint32_t>(text.size()),
-                      .integer = 0};
+                      .field = field_of(text),
+                      .count = static_cast<std::uint32_t>(text.size())};
     value.text = text.data();
     push(value);
   }
@@ -86,33 +112,15 @@ class FlightValues {
     std::string_view function, file;
     std::int64_t line = 0;
   };
-  enum Field : std::uint8_t {
-    kRecord,
-    kGroup,
-    kSequence,
-    kMessageSequence,
-    kOp,
-    kCreated,
-    kStarted,
-    kSizes,
-    kDtypes,
-    kOutputSizes,
-    kState,
-    kRetired,
-    kIsMessage,
-    kFrames,
-    kName,
-    kFile,
-    kLine,
-    kFieldCount,
-    kOther = kFieldCount
-  };
+  using Fields = std::array<FlightValue, static_cast<std::size_t>(FlightField::kCount)>;
+  static const FlightValue& at(const Fields& fields, FlightField field) {
+    return fields[static_cast<std::size_t>(field)];
+  }
 
   bool extend(std::size_t from, std::size_t count);
   void move_into(Box& box, std::size_t from);
-  Field field_of(std::string_view key);
-  void take_entry(const std::array<FlightValue, kFieldCount>& fields);
-  std::int32_t word_of(const std::array<FlightValue, kFieldCount>& fields);
+  void take_entry(const Fields& fields);
+  std::int32_t word_of(const Fields& fields);
   const Frame* user_frame(const FlightValue& frames) const;
   bool is_torch(std::string_view file) const;
   const FlightValue* items(const FlightValue& container, std::size_t& count) const;
@@ -131,12 +139,6 @@ class FlightValues {
   std::vector<Frame> frames_;
   std::unordered_map<std::uint64_t, std::int32_t> numbers_;  // of words, by digest
   std::unordered_map<std::string_view, std::int32_t> groups_;
-  struct Known {
-    const char* text = nullptr;
-    std::uint32_t count = 0;
-    std::uint8_t field = 0;
-  };
-  std::array<Known, 64> known_{};  // keys that a pickle names by their place
 };
 
 /// The texts of a file that are not in its bytes as they are.

@@ -16,7 +16,7 @@ namespace shardlab {
 
 namespace {
 
-// As torch names them, where we have other names.
+// Torch has other names for these.
 constexpr std::pair<CollectiveKind, std::string_view> kTorchNames[] = {
     {CollectiveKind::kReduceScatter, "_reduce_scatter_base"},
     {CollectiveKind::kAllGather, "_all_gather_base"},

@@ -1,17 +1,44 @@
 // `shardlab prove`: a promise for a schedule, or for each point of a scenario.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/open_recording.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/files/json_value.h"
 #include "sim/files/text_lines.h"
+#include "sim/judge/posted_steps.h"
 #include "sim/judge/promise_run.h"
 #include "sim/recording/recording_file.h"
+#include "sim/replay/played_calls.h"
 
 namespace shardlab {
 
 namespace {
+
+// A recording has the ranks' own order of calls, and where values are used, but no waits for sends:
+// with these a rank may only stop earlier.
+Promise promise_of(const RecordedProgram& program, const PromiseOptions& options) {
+  const PlayedCalls played = played_calls(program);
+  Promise promise = promise_of(played.log, static_cast<std::int64_t>(program.ranks));
+  promise.file = program.path;
+  promise.asked = options.asked.value_or(kUsualTransports);
+  if (played.verdict) {
+    promise.open.push_back({"the program fails:", to_error(*played.verdict).summary()});
+    return promise;
+  }
+  const auto send =
+      std::ranges::find(played.log.calls, CollectiveKind::kSend, &FabricLog::Call::kind);
+  promise.run(options.lazy_groups);
+  if (send != played.log.calls.end()) {
+    promise.open.push_back(
+        {"C5", fmt::format("{}:{}: a recording does not say where a rank waits for a send",
+                           send->position.file, send->position.line)});
+  }
+  return promise;
+}
 
 std::vector<Promise> promises_of(const ProveArguments& arguments) {
   PromiseOptions options{.lazy_groups = arguments.run.lazy_groups, .runs = arguments.runs};
@@ -30,6 +57,8 @@ std::vector<Promise> promises_of(const ProveArguments& arguments) {
   const std::string path = scenario_files({arguments.file}).front();
   std::optional<ScenarioFile> file;
   if (is_recording_file(path)) {
+    const RecordedProgram program = read_recording(path, export_options(arguments.run));
+    if (program.ranks > 1) return {promise_of(program, options)};
     int code = kFine;
     if (std::optional<OpenedRecording> opened = open_recording(path, arguments.run, code)) {
       file = std::move(opened->file);

@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "base/text_of_list.h"
+
 namespace shardlab {
 
 namespace {
@@ -31,16 +33,6 @@ std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(kBlank);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
-
-std::vector<std::string_view> parts_of(std::string_view text, char between) {
-  std::vector<std::string_view> parts;
-  for (std::size_t end = 0; end != std::string_view::npos; text.remove_prefix(end + 1)) {
-    end = text.find(between);
-    parts.push_back(trimmed(text.substr(0, end)));
-    if (end == std::string_view::npos) break;
-  }
-  return parts;
 }
 
 // Takes up to six digits from the front; -1: there are none, or more.
@@ -70,8 +62,8 @@ bool read_cell(std::string_view text, PipelineCell& cell) {
   if (overlaps) text = text.substr(1, text.size() - 1 - kOverlap.size());
   if (overlaps && !text.ends_with(')')) return false;
   if (overlaps) text.remove_suffix(1);
-  return std::ranges::all_of(parts_of(text, overlaps ? ';' : '\n'), [&](std::string_view part) {
-    return read_action(part, cell.emplace_back());
+  return std::ranges::all_of(parts_of_text(text, overlaps ? ";" : "\n"), [&](auto part) {
+    return read_action(trimmed(part), cell.emplace_back());
   });
 }
 
@@ -154,10 +146,11 @@ std::int32_t PipelineSchedule::peer_of(const PipelineAction& action) const {
 PipelineSchedule read_pipeline_schedule(std::string_view csv, Receives placed) {
   PipelineSchedule schedule;
   while (!csv.empty() && (csv.back() == '\n' || csv.back() == '\r')) csv.remove_suffix(1);
-  for (const std::string_view line : parts_of(csv, '\n')) {
+  for (const std::string_view line : parts_of_text(csv, "\n")) {
     const auto rank = static_cast<std::int32_t>(schedule.ranks.size());
     std::vector<PipelineCell>& row = schedule.ranks.emplace_back();
-    for (const std::string_view text : parts_of(line, ',')) {
+    for (const std::string_view cell : parts_of_text(line, ",")) {
+      const std::string_view text = trimmed(cell);
       if (text.empty() || read_cell(text, row.emplace_back())) {
         continue;
       }

@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// Of one stage, for one microbatch.
+/// An action of one stage, for one microbatch.
 struct PipelineAction {
   enum class Kind : std::uint8_t {
     kForward,

@@ -72,7 +72,7 @@ std::vector<WrongMessage> wrong_messages(const RankSteps& program);
 
 StepsOutcome run_steps(const RankSteps& program, const StepTransport& options);
 /// The least number of buffered messages of each channel with which the program ends in kBlocking;
-/// none: no number is enough.
+/// empty if no number is enough.
 std::optional<std::int64_t> least_buffers(const RankSteps& program);
 
 }  // namespace shardlab

@@ -13,9 +13,11 @@ import pathlib
 import pickle
 import random
 import re
+import subprocess
 import sys
 import tarfile
 import unittest
+import zlib
 
 import program
 
@@ -138,26 +140,176 @@ class Autopsy(program.Program):
             self.assertIn(code, (0, 1, 2), output + errors)
             self.assertNotIn("defect", errors)
 
-    def test_our_own_hangs(self):
-        hangs = [path for folder in ("zoo", "faults", "hangs")
+    def hangs(self):
+        """Every program of the test suite whose ranks wait for ever, or whose calls do not fit."""
+        paths = [path for folder in ("zoo", "faults", "hangs")
                  for path in sorted((self.scenarios / folder).glob("*.toml"))
-                 if re.search(r'^verdict = "deadlock"', path.read_text(encoding="utf-8"), re.M)]
-        self.assertGreater(len(hangs), 8)
+                 if re.search(r'^verdict = "(deadlock|mismatch)"', path.read_text("utf-8"), re.M)]
+        cases = self.scenarios.parent / "tests" / "verdicts" / "cases"
+        return paths + [path.with_suffix(".toml") for path in sorted(cases.glob("*.txt"))
+                        if re.search(r"verdict     (deadlock|mismatch)", path.read_text("utf-8"))]
+
+    def recorded(self, path, *arguments):
+        """The JSON of a run, and its dumps by rank."""
+        for one in (self.folder / "fr").glob("*"):
+            one.unlink()
+        output = self.shardlab("run", "--flight-recorder", "fr", "--json", *arguments, path)[1]
+        return json.loads(output), {
+            int(one.name.removeprefix("shardlab_rank_")): one.read_bytes()
+            for one in sorted((self.folder / "fr").iterdir())}
+
+    def test_our_own_hangs(self):
+        hangs = self.hangs()
+        self.assertGreater(len(hangs), 50)
         for path in hangs:
             with self.subTest(path.name):
-                output = self.shardlab("run", "--flight-recorder", "fr", "--json", path)[1]
-                run = json.loads(output)
+                run, first = self.recorded(path)
                 lines = {int(line) for line in re.findall(
                     rf"(?:{re.escape(path.name)}:|\(line )(\d+)", json.dumps(run["error"]))}
                 code, found, _ = self.autopsy("fr")
                 self.assertEqual(code, 1)
-                self.assertIn(found["line"], lines)
-                first = {one.name: one.read_bytes() for one in (self.folder / "fr").iterdir()}
-                self.shardlab("run", "--flight-recorder", "again", path)
-                again = {one.name: one.read_bytes() for one in (self.folder / "again").iterdir()}
-                self.assertEqual(first, again)
-                for one in first:
-                    (self.folder / "fr" / one).unlink()
+                line = found["line"] or found["ours"]["line"]
+                self.assertIn(line, lines)
+                self.assertEqual(first, self.recorded(path)[1])
+
+    def test_both_sides_of_a_message_of_another_size_are_named(self):
+        text = ('[mesh]\npp = 3\n[inputs]\nx = "f32[4]"\n[program]\ncode = """\n'
+                't, got = x.to_local() * 1.0, torch.zeros([SIZE])\n'
+                'if rank == 1:\n    dist.send(t, 2)\nelif rank == 2:\n    dist.recv(got, 1)\n"""\n')
+        self.plant(wrong=text.replace("SIZE", "2, 3"), right=text.replace("SIZE", "4"))
+        self.recorded("wrong.toml")
+        found = self.autopsy("fr")[1]
+        self.assertEqual((found["kind"], found["culprits"], found["tie"]),
+                         ("other_size", [1, 2], True))
+        self.assertEqual((found["ours"]["line"], found["theirs"]["line"]), (9, 11))
+        self.recorded("right.toml")
+        code, found, _ = self.autopsy("fr")
+        self.assertEqual((code, found["kind"]), (0, "healthy"))
+
+    def test_dumps_have_the_fields_of_torch(self):
+        collectives = {"broadcast", "reduce", "all_gather", "all_reduce", "_all_gather_base",
+                       "_reduce_scatter_base", "gather", "scatter", "all_to_all", "barrier"}
+        for path in self.hangs():
+            for rank, content in self.recorded(path)[1].items():
+                with self.subTest(path.name, rank=rank):
+                    dump = pickle.loads(content)
+                    self.assertEqual(content[:2], b"\x80\x02")
+                    self.assertRegex(dump["version"], r"^2\.\d+$")
+                    for name, group in dump["pg_config"].items():
+                        self.assertEqual(group["name"], name)
+                        self.assertIn(rank, json.loads(group["ranks"]))
+                    for number, entry in enumerate(dump["entries"]):
+                        self.assertEqual(entry["record_id"], number)
+                        name, description = entry["process_group"]
+                        self.assertEqual(dump["pg_config"][name]["desc"], description)
+                        backend, op = entry["profiling_name"].split(":")
+                        self.assertEqual(backend, "nccl")
+                        message = re.fullmatch(r"send \d+->\d+|recv \d+<-\d+", op)
+                        self.assertEqual(entry["is_p2p"], message is not None)
+                        self.assertTrue(message or op in collectives, op)
+                        for side in ("input", "output"):
+                            self.assertEqual(len(entry[f"{side}_sizes"]),
+                                             len(entry[f"{side}_dtypes"]))
+                        self.assertIn(entry["state"], ("started", "completed"))
+                        self.assertEqual(entry["retired"], entry["state"] == "completed")
+                        for field in ("pg_id", "collective_seq_id", "p2p_seq_id", "op_id",
+                                      "time_created_ns", "time_discovered_started_ns",
+                                      "timeout_ms"):
+                            self.assertIsInstance(entry[field], int)
+                        for frame in entry["frames"]:
+                            self.assertEqual(set(frame), {"name", "filename", "line"})
+
+    def test_the_analyzer_of_torch_reads_our_dumps(self):
+        python = os.environ.get("SHARDLAB_TORCH_PYTHON", sys.executable)
+        analyzer = (python, "-m", "torch.distributed.flight_recorder.fr_trace")
+        if subprocess.run((*analyzer, "--help"), capture_output=True, check=False).returncode:
+            self.skipTest("no PyTorch with an analyzer of dumps: SHARDLAB_TORCH_PYTHON names one")
+        for path in self.hangs():
+            with self.subTest(path.name):
+                self.recorded(path)
+                done = subprocess.run((*analyzer, self.folder / "fr", "-p", "shardlab_rank_"),
+                                      capture_output=True, encoding="utf-8", check=False)
+                said = done.stdout + done.stderr
+                self.assertEqual(done.returncode, 0, said)
+                self.assertNotIn("Traceback", said)
+
+    def fsdp_step(self):
+        """The collectives of one step of a recorded program, and their modules and lines, as its
+        file has them."""
+        path = self.scenarios.parent / "tests/golden/recordings/ranks/fsdp_2__2.15.0.json.gz"
+        calls = []
+        shapes = {}
+        # Elements follow behind the compressed lines.
+        for line in zlib.decompressobj(31).decompress(path.read_bytes()).splitlines():
+            event = json.loads(line)
+            for value in event.get("out", []) + event.get("mut", []):
+                if isinstance(value, dict) and "v" in value:
+                    shapes[value["v"]] = value["shape"]
+            if event["k"] != "coll":
+                continue
+            op = event["op"].removeprefix("c10d.").removesuffix(".default")
+            calls.append({"op": {"_allgather_base_": "_all_gather_base",
+                                 "_reduce_scatter_base_": "_reduce_scatter_base"}[op],
+                          "out": shapes[event["args"][0]["v"]], "module": event.get("m", "")})
+        return path, calls
+
+    def test_a_recording_adds_module_and_branch(self):
+        path, step = self.fsdp_step()
+        self.assertEqual([call["module"] for call in step][:3], ["FSDPLlama", "layers.0", "output"])
+
+        def dump(calls, ended):
+            entries = []
+            for i, call in enumerate(calls):
+                gathers = call["op"] == "_all_gather_base"
+                own = [size // 2 if gathers else size * 2 for size in call["out"]]
+                done = i + 1 < len(calls) or not ended
+                entries.append({
+                    "record_id": i, "process_group": ["0", "default_pg"], "p2p_seq_id": 0,
+                    "collective_seq_id": i + 1, "profiling_name": "nccl:" + call["op"],
+                    "input_sizes": [own], "output_sizes": [call["out"]],
+                    "input_dtypes": ["Float"], "output_dtypes": ["Float"], "is_p2p": False,
+                    "state": "completed" if done else "started", "retired": done,
+                    "time_created_ns": i,
+                    "frames": [{"name": "step", "filename": "train.py",
+                                "line": call.get("line", 10 + i % len(step))}]})
+            return json.dumps({"version": "2.10", "entries": entries, "pg_config": {
+                "0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2]"}}}).encode()
+
+        # Of three ranks the last one calls something else in its second step.
+        strange = {"op": "_all_gather_base", "out": [8], "line": 99}
+        for place in range(1, len(step)):
+            with self.subTest(place=place):
+                right = step + step[:place + 1]
+                wrong = step + step[:place] + [strange]
+                name = self.dump(f"fsdp_{place}", {
+                    "rank_0": dump(right, True), "rank_1": dump(right, True),
+                    "rank_2": dump(wrong, True)})
+                code, found, errors = self.autopsy(name, "--recording", path)
+                self.assertEqual((code, found["culprits"]), (1, [2]), errors)
+                said = "\n".join(found["recorded"])
+                self.assertIn("train.py:99", said)
+                if step[place]["module"]:
+                    self.assertIn(f"at {step[place]['module']}  ", said)
+                self.assertIn("no such fault", said)
+                text = self.shardlab("autopsy", name, "--recording", path)[1]
+                self.assertLessEqual(text.count("\n"), 12)
+        foreign = [dict(strange, out=[2 * i + 2], line=50 + i) for i in range(6)]
+        name = self.dump("foreign_program", {
+            "rank_0": dump(foreign, True), "rank_1": dump(foreign, True),
+            "rank_2": dump(foreign[:-1] + [strange], True)})
+        found = self.autopsy(name, "--recording", path)[1]
+        self.assertIn("is of another program: 0 of", found["recorded"][0])
+
+    def test_a_recording_that_hangs_itself(self):
+        for name in ("zoo/both_send_first", "faults/deadlock", "zoo/one_rank_gathers_to_save"):
+            with self.subTest(name):
+                path = self.scenarios / f"{name}.toml"
+                run = self.recorded(path)[0]
+                found = self.autopsy("fr", "--recording", path)[1]
+                self.assertIn("has a fault itself", found["recorded"][-1])
+                line = found["line"] or found["ours"]["line"]
+                self.assertIn(f"{path.name}:{line}", "\n".join(found["recorded"]))
+                self.assertIn(run["error"]["text"].splitlines()[0], found["recorded"][-1])
 
 
 if __name__ == "__main__":

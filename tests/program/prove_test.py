@@ -60,6 +60,38 @@ class Prove(program.Program):
                 self.assertEqual(sorted(one for one in ends if not ends[one]), sorted(wanted))
                 self.assertEqual(got, code)
 
+    def test_conditions_are_named_with_their_lines(self):
+        """Each condition that can fail, and a healthy twin."""
+        text = self.usual("any_sender").read_text("utf-8")
+        self.plant(c1=text, c1_twin=text.replace("dist.recv(got)\n", "dist.recv(got, 2)\n"))
+        text = self.usual("poll").read_text("utf-8")
+        self.plant(c2=text, c2_twin=text.replace(
+            "    if work.is_completed():\n        dist.recv(more, 2)\n", ""))
+        for name, line in (("c1", 11), ("c2", 12)):
+            with self.subTest(name):
+                conditions = self.prove(f"{name}.toml")[1]["conditions"]
+                self.assertEqual({one["name"] for one in conditions}, {name.upper()})
+                self.assertTrue(all(f"line {line}" in one["text"] for one in conditions))
+                code, found = self.prove(f"{name}_twin.toml", "--transport", "nonblocking")
+                self.assertEqual((code, found["verdict"]), (0, "free"))
+                self.assertNotIn("conditions", found)
+        # A wait of the host is a step of the rank; reading an own value waits for no message.
+        text = self.usual("hidden_wait").read_text("utf-8")
+        self.plant(c5=text, c5_twin=text.replace("torch.cuda.synchronize()", "t.sum().item()"))
+        for name, ends in (("c5", False), ("c5_twin", True)):
+            found = self.prove(f"{name}.toml")[1]
+            self.assertEqual(found["transports"]["pair_queue"]["ends"], ends)
+
+    def test_recordings_of_several_ranks(self):
+        """Those with messages do not say where a rank waits for a send: C5 is named."""
+        folder = self.scenarios.parent / "tests/golden/recordings/ranks"
+        code, found = self.prove(folder / "fsdp_2__2.15.0.json.gz")
+        self.assertEqual((code, found["verdict"]), (0, "free"))
+        code, found = self.prove(folder / "chain_3__2.15.0.json.gz")
+        self.assertEqual((code, found["verdict"]), (2, "not_given"))
+        self.assertEqual([one["name"] for one in found["conditions"]], ["C5"])
+        self.assertRegex(found["conditions"][0]["text"], r"^\S+\.py:\d+: ")
+
     def test_a_receive_from_any_rank_may_take_the_wrong_message(self):
         text = self.usual("any_sender").read_text("utf-8")
         begin, end = text.index("elif rank == 1"), text.rindex('"""')
@@ -202,6 +234,11 @@ class Prove(program.Program):
         for name, wanted in (("gpipe", [8, 8, 8, 8]), ("one_forward_one_backward", [4, 3, 2, 1])):
             found = self.prove(self.scenarios / "pipelines" / f"{name}.csv")[1]
             self.assertEqual(found["live_microbatches"], wanted)
+            path = self.scenarios / "pipelines" / f"{name}.toml"
+            run = json.loads(self.shardlab("run", "--json", path)[1])
+            self.assertEqual(run["live_microbatches"], wanted)
+            text = self.shardlab("run", path)[1]
+            self.assertIn("live microbatches by rank: " + " ".join(map(str, wanted)), text)
 
     def test_a_crossed_schedule_fails_when_it_runs(self):
         folder = self.scenarios / "pipelines"

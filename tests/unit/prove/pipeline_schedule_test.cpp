@@ -3,17 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/schedule_text.h"
+
 namespace shardlab {
 namespace {
-
-std::string csv_of(const PipelineSchedule& schedule) {
-  std::string text;
-  for (const auto& row : schedule.ranks) {
-    for (std::size_t i = 0; i < row.size(); ++i) text += (i == 0 ? "" : ",") + to_string(row[i]);
-    text += '\n';
-  }
-  return text;
-}
 
 std::string first_refused(std::string_view csv) {
   const CheckedSchedule checked = check_schedule(read_pipeline_schedule(csv, Receives::kEarly));
@@ -36,7 +29,7 @@ TEST_CASE("B-41 deferred receives are placed before a send to their sender, or a
   const std::string compute =
       "0F0,0F1,2F0,2F1,2B0,2B1,0B0,0B1\n"
       "1F0,1F1,3F0,3B0,3F1,3B1,1B0,1B1\n";
-  // As torch 2.15 lowers it.
+  // The lowering of torch 2.15.
   CHECK(csv_of(read_pipeline_schedule(compute, Receives::kDeferred)) ==
         "0UNSHARD,2UNSHARD,0F0,0SEND_F0,0F1,2RECV_F0,0SEND_F1,2F0,2RECV_F1,"
         "2SEND_F0,2F1,2SEND_F1,2RECV_B0,2B0,2WAIT_SEND_F0,2SEND_B0,2RECV_B1,"
